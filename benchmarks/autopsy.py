@@ -6,14 +6,16 @@
     python benchmarks/autopsy.py --set third --texts ...   the third set: scored once in whole, then seen
     python benchmarks/autopsy.py --set fourth ...          the fourth set: files and threads, half of it sealed
     python benchmarks/autopsy.py --set fifth --texts ...   the fifth set: whole log files, scored once in whole
+    python benchmarks/autopsy.py --set sixth --texts ...   the sixth set: many ranks, kernel logs, pods too
 
 `benchmarks/data/autopsy-corpus.jsonl` holds the facts: the address of each log, what killed the job and who
 settled it, and its skeleton (the lines that libraries print, without numbers, names and paths). The texts
 are other people's and are not here: FOLDER holds them as ID.log. Without --texts the skeletons are read.
 An entry of the first set is in the sealed third if the SHA-256 of its address is divisible by three; one of the
-second or fourth set is in the sealed half if the SHA-256 of its repository is even. The third
-and the fifth set have no parts: each was collected after the messages were written, from what the sets before
-it do not have, and all of it was scored once (`--sealed`). `also` lists codes that say the same.
+second or fourth set is in the sealed half if the SHA-256 of its repository is even. The third, the fifth
+and the sixth set have no parts: each was collected after the messages were written, from what the sets
+before it do not have, and all of it was scored once (`--sealed`). `also` lists codes that say the same.
+`group` marks logs of many ranks, of Kubernetes and of the kernel.
 """
 
 import argparse
@@ -38,6 +40,7 @@ from gpudoctor.vitals.job_log import read_job_log
 ROOT = Path(__file__).parents[1]
 CORPUS = ROOT / "benchmarks" / "data" / "autopsy-corpus.jsonl"
 SCORES = {
+    "sixth": ROOT / "benchmarks" / "data" / "autopsy-score-sixth.json",
     "fifth": ROOT / "benchmarks" / "data" / "autopsy-score-fifth.json",
     "fourth": ROOT / "benchmarks" / "data" / "autopsy-score-fourth.json",
     "third": ROOT / "benchmarks" / "data" / "autopsy-score-third.json",
@@ -62,9 +65,14 @@ FORMS = {
 }
 
 
+SHOWN = 10
+"""Logs of a group that a line of its own needs."""
 BEFORE = ROOT / "benchmarks" / "data" / "autopsy-score-fourth-before.json"
 """The sealed half of the fourth set, scored before anything was mended with the other half."""
+GROUPS = {"many": "jobs of many ranks", "k8s": "Kubernetes", "kernel": "logs of the kernel"}
+"""Kinds of logs that the sixth set counts apart, if it has at least ten of them."""
 TITLES = {
+    "sixth": "the sixth set, unseen: whole log files of repositories that are new here",
     "fifth": "the fifth set, unseen: whole log files of repositories that are new here",
     "fourth": "the sealed half of the fourth set, after the other half was used for mending",
     "third": "the third set, unseen: whole log files and threads that are new here",
@@ -110,6 +118,7 @@ def verdicts(entries: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]
             {
                 "id": entry["id"], "code": entry["code"], "kind": entry["kind"], "form": form_of(entry),
                 "said": said, "sure": sure, "result": judged(entry, said, sure=sure),
+                **({"group": entry["group"]} if "group" in entry else {}),
             }
         )  # fmt: skip
     return rows
@@ -152,6 +161,11 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
     groups = [("of jobs that died", died)]
     if len({row["form"] for row in rows}) > 1:
         groups += [(FORMS[form], [row for row in died if row["form"] == form]) for form in FORMS]
+    groups += [
+        (GROUPS[key], [row for row in died if row.get("group") == key])
+        for key in GROUPS
+        if sum(row.get("group") == key for row in died) >= SHOWN
+    ]
     groups.append(
         ("whose cause nobody settled (right: no certain cause)", [r for r in rows if r["code"] == "unclear"])
     )
@@ -161,6 +175,11 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
     healthy = [row for row in rows if row["code"] == "none"]
     false = sum(row["result"] != "right" for row in healthy)
     lines += ["", f"Of {len(healthy)} healthy logs {false} got a finding."]
+    for key, name in GROUPS.items():
+        group = [row for row in healthy if row.get("group") == key]
+        if len(group) >= SHOWN:
+            false = sum(row["result"] != "right" for row in group)
+            lines.append(f"Of these, {len(group)} are {name}: {false} got one.")
     return lines
 
 
@@ -168,7 +187,7 @@ def page() -> list[str]:
     """The results of every set that was scored, with their date."""
     lines: list[str] = []
     shown = [(TITLES[name], path) for name, path in SCORES.items()]
-    shown.insert(1, ("the sealed half of the fourth set, unseen: files and threads that are new", BEFORE))
+    shown.insert(2, ("the sealed half of the fourth set, unseen: files and threads that are new", BEFORE))
     for title, path in shown:
         if path.is_file():
             score = json.loads(path.read_text(encoding="utf-8"))
@@ -205,7 +224,7 @@ def main() -> None:
         return
     entries = [json.loads(line) for line in CORPUS.read_text(encoding="utf-8").splitlines()]
     entries = [entry for entry in entries if entry.get("set", "first") == arguments.set]
-    if arguments.set not in ("third", "fifth"):
+    if arguments.set not in ("third", "fifth", "sixth"):
         entries = [entry for entry in entries if sealed(entry) == arguments.sealed]
     with tempfile.TemporaryDirectory() as scratch:
         folder = arguments.texts or Path(scratch)

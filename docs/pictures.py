@@ -27,6 +27,10 @@ WIDTH = 88
 """Columns of the terminal."""
 LIMIT = 300.0
 """Seconds that a command may take."""
+LIVE = (120, 40)
+"""Columns and lines of the live view's terminal."""
+LIVE_SECONDS = 45
+"""What the live view has watched in its picture."""
 START = 10.0
 """Seconds until a started program trains."""
 _DIES = """
@@ -71,7 +75,7 @@ def draw(folder: Path, progress: Callable[[str], None]) -> set[str]:
         take.page("compare.html", "compare", "before", "after")
         take.dead_job("job.out", "train_shards.py")
         take.shot("autopsy.svg", "autopsy", "job.out", "train_shards.py")
-        take.living_job("watch.svg", script)
+        take.living_job("watch.svg", "live.svg", script)
         return {path.name for path in folder.iterdir()}
 
 
@@ -136,8 +140,8 @@ class _Camera:
                 check=False,
             )
 
-    def living_job(self, name: str, script: str) -> None:
-        """Watch a training while it runs."""
+    def living_job(self, once: str, live: str, script: str) -> None:
+        """Watch a training while it runs: one report, and the live view."""
         job = subprocess.Popen(
             [sys.executable, script, "--epochs", "1000"],
             cwd=self.home,
@@ -148,10 +152,25 @@ class _Camera:
         )
         try:
             time.sleep(START)
-            self.shot(name, "watch", str(job.pid), "--once")
+            self.shot(once, "watch", str(job.pid), "--once")
+            self.live_view(live, str(job.pid))
         finally:
             os.killpg(job.pid, signal.SIGKILL)
             job.wait()
+
+    def live_view(self, name: str, pid: str) -> None:
+        """Let Textual draw the live view after a while; it ends then."""
+        self.progress(f"{name}: gpudoctor watch {pid}, {LIVE_SECONDS} s")
+        asked = {
+            "TEXTUAL_SCREENSHOT": str(LIVE_SECONDS),
+            "TEXTUAL_SCREENSHOT_LOCATION": str(self.folder),
+            "TEXTUAL_SCREENSHOT_FILENAME": name,
+        }
+        arguments = ("watch", pid)
+        code, _ = _on_terminal(
+            [sys.executable, "-m", "gpudoctor", *arguments], self.home, {**self.environment, **asked}, LIVE
+        )
+        _checked(code, arguments)
 
 
 def _checked(code: int, arguments: tuple[str, ...]) -> None:
@@ -159,10 +178,13 @@ def _checked(code: int, arguments: tuple[str, ...]) -> None:
         raise subprocess.CalledProcessError(code, ["gpudoctor", *arguments])
 
 
-def _on_terminal(command: list[str], folder: Path, environment: dict[str, str]) -> tuple[int, str]:
-    """The exit code of a command and what it wrote on a terminal of `WIDTH` columns."""
+def _on_terminal(
+    command: list[str], folder: Path, environment: dict[str, str], size: tuple[int, int] = (WIDTH, 500)
+) -> tuple[int, str]:
+    """The exit code of a command and what it wrote on a terminal of so many columns and lines."""
     ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 500, WIDTH, 0, 0))
+    columns, lines = size
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
     process = subprocess.Popen(command, cwd=folder, env=environment, stdin=theirs, stdout=theirs, stderr=theirs)
     os.close(theirs)
     written = []

@@ -10,7 +10,7 @@ from gpudoctor.errors import UsageError
 from gpudoctor.estimate import Device, ModelShape, TrainingJob, estimate_job, job
 from gpudoctor.estimate.answer import Variation
 from gpudoctor.estimate.job import FIELDS
-from gpudoctor.lang import say, template
+from gpudoctor.lang import say, template, term
 
 SHAPE_FLAGS = {
     "hidden": template("width of the residual stream"),
@@ -96,11 +96,11 @@ def add_job_flags(
     `before` goes before the groups' titles; fields in `without` are taken and not shown, for a sentence that
     says why not; `method` is what --method's help says.
     """
-    numbers = parser.add_argument_group(before + template("a model by its numbers"))
+    numbers = parser.add_argument_group(before + term(template("a model by its numbers")))
     for name, text in SHAPE_FLAGS.items():
         numbers.add_argument(flag(name), type=whole, metavar="N", help=text)
     shown = [group for group in _GROUPS if any(group == one[0] for one in _fields(without).values())]
-    groups = {key: parser.add_argument_group(before + _GROUPS[key]) for key in shown}
+    groups = {key: parser.add_argument_group(before + term(_GROUPS[key])) for key in shown}
 
     def place(name: str, group: str) -> argparse._ActionsContainer:
         return groups[group] if name not in without else parser

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from gpudoctor.errors import UsageError
-from gpudoctor.lang import say
+from gpudoctor.lang import say, template, term
 from gpudoctor.model.external_files import load_json, read_file
 from gpudoctor.model.read_limits import CONFIG
 
@@ -42,9 +42,9 @@ def add_synthetic_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--deepspeed", metavar="FILE", help="train with DeepSpeed by this config")
     add_job_flags(
         parser,
-        before="a synthetic job: ",
+        before=term(template("a synthetic job: ")),
         without=_REFUSED,
-        method="what is trained, on which base (default: full)",
+        method=template("what is trained, on which base (default: full)"),
     )
 
 

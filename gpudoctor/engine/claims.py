@@ -13,7 +13,7 @@ from gpudoctor.analysis.source.device_tensors import Target, training_target
 from gpudoctor.analysis.workload import runs_here
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import Crashed, Outcome, Passed, Patient, PatientKind, Ranked, Severity
+from gpudoctor.model import Crashed, Outcome, Passed, Patient, PatientKind, Ranked, Severity, Skipped
 from gpudoctor.model.comparison import Change, Ratio
 from gpudoctor.model.proof import TrialRow
 from gpudoctor.model.run import RunSummary
@@ -57,6 +57,8 @@ class Need(Generic[T]):
     name: str
     missing: Callable[[T], str]
     """What is missing, as a clause; "" where nothing is."""
+    gap: bool = True
+    """Whether what is missing is a gap in the examination; what the user left out is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +123,17 @@ def _nothing_passed(case: Examined) -> str:
     if case.notes or any(isinstance(item, Passed) for item in case.outcomes):
         return ""
     return say("nothing could be examined")
+
+
+def _deselected(case: Examined | Ran) -> str:
+    number = sum(isinstance(item, Skipped) and item.deselected for item in case.outcomes)
+    if not number:
+        return ""
+    return (
+        say("{checks} were not selected", checks=count(number, "check"))
+        if number > 1
+        else say("1 check was not selected")
+    )
 
 
 def nothing_read(patient: Patient) -> bool:
@@ -332,6 +345,7 @@ def _not_gone(row: TrialRow) -> str:
     return "" if cure is not None and cure.gone else say("the finding came back, or its check did not run")
 
 
+SELECTED: Need[Examined] = Need(name="no check was left out", missing=_deselected, gap=False)
 CRASHED: Need[Examined] = Need(name="no check crashed", missing=_crashed)
 PASSED = Need(name="a check passed", missing=_nothing_passed)
 READ = Need(name="every file that was named was read", missing=_unread)
@@ -343,13 +357,13 @@ MACHINE_HEALTHY = Claim(
     name="machine-healthy",
     commands=("check",),
     says=say("This machine looks healthy"),
-    needs=(CRASHED, PASSED, READ, GPUS),
+    needs=(CRASHED, PASSED, SELECTED, READ, GPUS),
 )
 JOB_HEALTHY = Claim(
     name="job-healthy",
     commands=("check",),
     says=say("looks healthy"),
-    needs=(CRASHED, PASSED, READ, TRAINING, PLACE),
+    needs=(CRASHED, PASSED, SELECTED, READ, TRAINING, PLACE),
 )
 CLUSTER_HEALTHY = Claim(
     name="cluster-healthy",
@@ -379,11 +393,13 @@ SAVED_GPUS_WELL = Claim(
     needs=(
         CRASHED,
         PASSED,
+        SELECTED,
         Need(name="the file lists a GPU that answered", missing=_no_gpu),
         Need(name="the file lists every GPU", missing=_gpus_unlisted),
         Need(name="the file has errors, clocks, temperatures, power and link", missing=_readings_missing),
     ),
 )
+SELECTED_RUN: Need[Ran] = Need(name="no check was left out", missing=_deselected, gap=False)
 CRASHED_RUN: Need[Ran] = Need(name="no check crashed", missing=_crashed)
 STEPS = Need(name=say("{fewest_steps} steady steps", fewest_steps=FEWEST_STEPS), missing=_few_steps)
 RANKS = Need(name="every rank reported", missing=_ranks_unseen)
@@ -396,6 +412,7 @@ RUN_HEALTHY: Claim[Ran] = Claim(
         Need(name="it ended well", missing=_ended_badly),
         Need(name="no finding is above a note", missing=_severe),
         CRASHED_RUN,
+        SELECTED_RUN,
         STEPS,
         Need(name="its time is computation, or a finding explains the rest", missing=_unexplained),
         RANKS,
@@ -408,6 +425,7 @@ REST_WELL: Claim[Ran] = Claim(
     says=say("no other finding is worth your time"),
     needs=(
         CRASHED_RUN,
+        SELECTED_RUN,
         STEPS,
         Need(name=say("no note is about {much} of the time or more", much=percent(MUCH)), missing=_dear_note),
         RANKS,
@@ -477,7 +495,8 @@ def unexamined(case: Examined | Ran | ProcessWindow) -> tuple[str, ...]:
     if isinstance(case, ProcessWindow):
         return tuple(clause for need in (SAMPLES, WATCHED_GPUS) if (clause := need.missing(case)))
     claim = _claim(case.patient)
-    return tuple(claim.lacks(case)) if claim is not None else ()
+    needs = claim.needs if claim is not None else ()
+    return tuple(clause for need in needs if need.gap and (clause := need.missing(case)))
 
 
 def _claim(patient: Patient) -> Claim[Examined] | None:

@@ -12,7 +12,8 @@ from gpudoctor.analysis.run.steady_run import run_of
 from gpudoctor.analysis.run.steady_state import Steady, steady
 from gpudoctor.engine.claims import FEWEST_COMPARED, OTHER_SPEED, ComparedRuns
 from gpudoctor.engine.run_summary import summarise
-from gpudoctor.lang import say
+from gpudoctor.lang import say, term
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Report
 from gpudoctor.model.comparison import Change, Comparison, Ratio, Row
 from gpudoctor.model.run import RunSummary
@@ -186,8 +187,8 @@ def _measure(states: tuple[Steady | None, Steady | None]) -> str:
         state.total("samples") / state.steps if state and state.known("samples") else 0.0 for state in states
     ]
     if min(sizes) <= 0 or abs(sizes[1] / sizes[0] - 1) < _SAME_BATCH:
-        return "step"
-    return "sample"
+        return term("step")
+    return term("sample")
 
 
 def _ratio(states: tuple[Steady | None, Steady | None], measure: str) -> Ratio | None:
@@ -256,7 +257,7 @@ def _speed(before: RunSummary, after: RunSummary) -> tuple[Row, ...]:
     steps = [run.step_seconds for run in (before, after)]
     rows = [
         Row(
-            name=say("step, {name}", name=name),
+            name=say("step, {name}", name=term(name)),
             unit="s",
             before=getattr(steps[0], name, None),
             after=getattr(steps[1], name, None),
@@ -304,11 +305,15 @@ def _loss(before: Recording, after: Recording) -> str:
     if not common:
         return ""
     if all(curves[0][step] == curves[1][step] for step in common):
-        return "identical"
+        return say("identical")
     tail = common[-max(1, len(common) // 5) :]  # its last fifth: the way there may differ by chance
     one, two = (sum(curve[step] for step in tail) / len(tail) for curve in curves)
     difference = abs(two - one) / max(abs(one), 1e-12)
-    return say("within {difference:.2g} %", difference=difference * 100) if difference <= _LOSS else "different"
+    return (
+        say("within {difference:.2g} %", difference=difference * 100)
+        if difference <= _LOSS
+        else term("different")
+    )
 
 
 def _curve(recording: Recording) -> dict[int, float]:
@@ -346,7 +351,7 @@ def _verdict(case: ComparedRuns, measure: str, runs: tuple[RunSummary, RunSummar
             for name, run in zip(("first", "second"), runs, strict=True)
             if run.steady_steps < FEWEST_COMPARED
         ]
-        which = " and the ".join(short)
+        which = concatenated(say(" and the "), map(term, short))
         others = missing[2:]  # the first two, too few steps and perhaps chance, are said
         jobs = say(" {others}.", others=capitalised(joined(others))) if others else ""
         return say(

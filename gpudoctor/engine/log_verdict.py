@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from gpudoctor.analysis.job_log.failing_rank import FailingRank, RankSign, failing_rank
 from gpudoctor.analysis.job_log.first_cause import FirstCause, LogRole, first_cause
-from gpudoctor.lang import say
+from gpudoctor.lang import say, term
 from gpudoctor.model import Patient, PatientKind, Ranked, Severity
 from gpudoctor.model.log_message import LogMoment, LogSummary
 from gpudoctor.model.signs.job_log import JobLog
@@ -116,7 +116,7 @@ def pronounce_log(patient: Patient, ranked: Sequence[Ranked]) -> str:
         who=who,
         failed=failed,
         when=_when(cause),
-        name=name.replace("-", " "),
+        name=term(name.replace("-", " ")),
         where=where,
         source=source,
     )

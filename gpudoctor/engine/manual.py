@@ -6,10 +6,10 @@ page.manual.section("What it finds")
 
 import inspect
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from gpudoctor.lang import current_language, page_text, say
+from gpudoctor.lang import ENGLISH, current_language, page_text, say, word
 from gpudoctor.model import Check, Code, Maturity, Named, Reads, Severity, Threshold
 from gpudoctor.model.check import track_record_text
 
@@ -129,12 +129,12 @@ def parse_manual(docstring: str) -> Manual:
     return Manual(title=title, sections=sections)
 
 
-def read_page(check: type[Check], *, answered: bool) -> ManualPage:
+def read_page(check: type[Check], *, answered: bool, language: str | None = None) -> ManualPage:
     """The page of a check class, whatever its docstring looks like; `answered`: a rule prescribes for it.
 
-    In the language of now, where somebody has translated it.
+    In a language (that of now unless one is given), where somebody has translated it.
     """
-    text = inspect.cleandoc(page_text(check.code, current_language()) or check.__doc__ or "")
+    text = inspect.cleandoc(page_text(check.code, language or current_language()) or check.__doc__ or "")
     try:
         manual = parse_manual(text)
     except ManualError:
@@ -157,22 +157,34 @@ def read_page(check: type[Check], *, answered: bool) -> ManualPage:
     )
 
 
-def named(check: type[Check]) -> Named:
-    """A check as a report names it; a watch makes a report every other second, so it is read once."""
-    return _named(check, current_language())
-
-
 @lru_cache(maxsize=1024)
-def _named(check: type[Check], _language: str) -> Named:
-    page = read_page(check, answered=False)
+def named(check: type[Check]) -> Named:
+    """A check as a report names it, in English; kept, since a watch makes a report every other second."""
+    page = read_page(check, answered=False, language=ENGLISH)
     return Named(code=page.code, name=page.name, title=page.title, help=help_markdown(page))
+
+
+def for_reader(check: Named) -> Named:
+    """A check of a report with its title and page in the language of now, if somebody translated it."""
+    text = page_text(check.code, current_language())
+    if text is None:
+        return check
+    try:
+        manual = parse_manual(text)
+    except ManualError:  # a plugin's: the page must come all the same
+        return check
+    return replace(check, title=manual.title, help=_sections(manual))
 
 
 def help_markdown(page: ManualPage) -> str:
     """The sections of a page as Markdown, without the title."""
     if page.manual is None:
         return "\n".join(page.text.splitlines()[1:]).strip()
-    return "\n\n".join(f"**{section.heading}**\n\n{section.text}" for section in page.manual.sections)
+    return _sections(page.manual)
+
+
+def _sections(manual: Manual) -> str:
+    return "\n\n".join(f"**{word(section.heading)}**\n\n{section.text}" for section in manual.sections)
 
 
 def topic_of(code: str) -> str:

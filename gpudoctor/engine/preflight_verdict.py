@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from gpudoctor.analysis.preflight.named_nodes import NodesDetail, judgement
-from gpudoctor.lang import say
+from gpudoctor.lang import say, term
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Patient, Ranked, Severity
 from gpudoctor.model.signs.preflight import LossKind, Preflight, Stage, StageRun
@@ -105,7 +105,7 @@ def _gaps(found: Preflight) -> str:
     cut: list[StageRun] = [item for item in found.stages if not item.ended]
     parts = [
         *(text.rstrip(".") for text in found.untested),
-        *(say("the end of {stage}", stage=item.stage.value) for item in cut),
+        *(say("the end of {stage}", stage=term(item.stage.value)) for item in cut),
     ]
     lost = sum(loss.kind is not LossKind.REFUSED for loss in found.losses)
     if not parts:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from gpudoctor.lang import say
+from gpudoctor.lang import say, term
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -117,7 +117,7 @@ def _gain(case: Case) -> _Gain:
     if best > 0:
         return _Gain(best, say("its best remedy may give back {best} of a step", best=percent(best)))
     return _Gain(
-        UNPRICED_GAIN[finding.severity], say("not priced; a {severity}", severity=finding.severity.value)
+        UNPRICED_GAIN[finding.severity], say("not priced; a {severity}", severity=term(finding.severity.value))
     )
 
 
@@ -172,12 +172,12 @@ def _causes_first(ordered: Sequence[Case]) -> list[Case]:
 def _reason(case: Case) -> str:
     finding = case.finding
     gain = _gain(case)
-    sure = finding.confidence.value
+    sure = term(finding.confidence.value)
     if finding.cost.breaks is not None:
         return say("first because it breaks the job: {breaks} ({sure})", breaks=finding.cost.breaks, sure=sure)
     effort = min((remedy.effort for remedy in case.remedies), key=lambda item: item.rank, default=None)
     return say("{words}, {sure}", words=gain.words, sure=sure) + (
-        say("; {effort}", effort=effort.value) if effort else ""
+        say("; {effort}", effort=term(effort.value)) if effort else ""
     )
 
 
@@ -188,7 +188,7 @@ def _scarcity(cases: Sequence[Case]) -> dict[Resource, str]:
         for resource in case.finding.scarce:
             found.setdefault(
                 resource,
-                say("{code} says {resource} is short", code=case.finding.code, resource=resource.value),
+                say("{code} says {resource} is short", code=case.finding.code, resource=term(resource.value)),
             )
     return found
 

@@ -7,7 +7,7 @@ from gpudoctor.estimate.fit import Cut, Room, Search
 from gpudoctor.estimate.other_estimators import Rival
 from gpudoctor.estimate.result import Device, Estimate, Verdict
 from gpudoctor.estimate.shapes import ModelShape
-from gpudoctor.lang import say
+from gpudoctor.lang import say, term
 
 if TYPE_CHECKING:
     from gpudoctor.estimate.measure import MeasuredEstimate
@@ -88,6 +88,6 @@ def label(estimate: Estimate) -> str:
     if estimate.named:
         return estimate.named
     if estimate.job.mode == "inference":
-        return "inference"
+        return term("inference")
     name = LABELS[estimate.job.method]
-    return f"{name} r{estimate.job.lora_rank}" if estimate.job.adapted else name
+    return f"{name} r{estimate.job.lora_rank}" if estimate.job.adapted else term(name)

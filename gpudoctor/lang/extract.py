@@ -1,6 +1,7 @@
 """Collects the templates of a source tree, and judges their translations."""
 
 import ast
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -33,11 +34,15 @@ _PLACED = {
     "note_and_warning": 1,
 }
 """How many positional arguments of a call are texts without parts."""
+_TABLES = {"xid.json": ("name", "meaning", "advice")}
+"""Files with rows of texts, and under which keys."""
 _HELP = frozenset({"help", "description", "epilog"})
 """Arguments of argparse, whatever takes them; in `cli`."""
 _FOR_PROGRAMS = frozenset({"agents", "testing"})
 """Topics whose texts stay in English: coding agents and authors of tests read them."""
 NOTHING = "∅"
+_MEASURED = frozenset({"Measurement", "finding"})
+"""Calls whose `name` is that of a measurement."""
 _FIELD = re.compile(r"\{\w")
 _WORD = re.compile(r"[A-Za-z]{2,}")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
@@ -60,12 +65,19 @@ class SourceTemplate:
 def templates(package: Path) -> Iterator[SourceTemplate]:
     """Every template below a package's folder, once, in the order of files and lines."""
     seen: set[str] = set()
-    for path in sorted(package.rglob("*.py")):
+    tables = [path for name in _TABLES for path in package.rglob(name)]
+    for path in sorted([*package.rglob("*.py"), *tables]):
         inside = path.relative_to(package)
         topic = inside.parts[0] if len(inside.parts) > 1 else inside.stem
         if topic in _FOR_PROGRAMS:
             continue
-        for template in _in_file(ast.parse(path.read_text(encoding="utf-8")), commands=topic == "cli"):
+        text = path.read_text(encoding="utf-8")
+        found = (
+            _in_table(text, _TABLES[path.name])
+            if path.name in _TABLES
+            else _in_file(ast.parse(text), commands=topic == "cli")
+        )
+        for template in found:
             if template not in seen and (template == "s" or _WORD.search(_literal(template))):
                 seen.add(template)
                 yield SourceTemplate(template, topic, inside.as_posix())
@@ -96,6 +108,13 @@ def faults(source: str, translation: str) -> list[str]:
     return found
 
 
+def _in_table(text: str, keys: tuple[str, ...]) -> Iterator[str]:
+    """The texts of a JSON table's rows."""
+    for rows in json.loads(text).values():
+        for row in rows if isinstance(rows, list) else ():
+            yield from (plain_template(row[key]) for key in keys if isinstance(row, dict) and key in row)
+
+
 def _in_file(tree: ast.Module, *, commands: bool) -> Iterator[str]:
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     for call in sorted(calls, key=lambda node: (node.lineno, node.col_offset)):
@@ -115,13 +134,22 @@ def _in_call(call: ast.Call, *, commands: bool) -> Iterator[str]:
         yield from map(plain_template, _constants(call.args[0]))
     for argument in call.args[: _PLACED.get(name, 0)]:
         yield from map(plain_template, _constants(argument))
+    if name == "measured" and call.args:
+        yield from map(_spoken_name, _constants(call.args[0]))
     for keyword in call.keywords:
+        if name in _MEASURED and keyword.arg == "name":
+            yield from map(_spoken_name, _constants(keyword.value))
         if name == "LogMessage" and keyword.arg == "text":
             for text in _constants(keyword.value):
                 main, options = optional_template(text)
                 yield from (main, *options)
         if keyword.arg in _TEXTS.get(name, ()) or (commands and keyword.arg in _HELP):
             yield from map(plain_template, _constants(keyword.value))
+
+
+def _spoken_name(name: str) -> str:
+    """The template of a measurement's name as people read it: `data_wait_share` is `data wait share`."""
+    return plain_template(name.replace("_", " "))
 
 
 def _constants(node: ast.expr) -> Iterator[str]:

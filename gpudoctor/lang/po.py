@@ -1,14 +1,13 @@
 """Catalogues as gettext PO files, the form that translators' tools know: reading and writing.
 
-They are read as they are; there is no compiled file that could fall behind. Of the format, `msgid`, `msgstr`,
-comments and the `fuzzy` flag are understood. Contexts and plural forms are not needed: a template's parts carry
-the numbers.
+They are read as they are; there is no compiled file that could fall behind. Every command reads some, so
+what this module imports is kept small. Of the format, `msgid`, `msgstr`, comments and the `fuzzy` flag are
+understood. Contexts and plural forms are not needed: a template's parts carry the numbers.
 """
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from typing import NamedTuple
 
 _ESCAPE = re.compile(r"\\(.)")
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r"}
@@ -24,8 +23,7 @@ _LONGEST = 100
 """Characters of a string on one line; longer ones go on after a blank."""
 
 
-@dataclass(frozen=True, slots=True)
-class CatalogueEntry:
+class CatalogueEntry(NamedTuple):
     """One template and its translation."""
 
     source: str
@@ -62,14 +60,9 @@ def _entry(comments: list[str], msgid: str, msgstr: str) -> CatalogueEntry:
     return CatalogueEntry(_unescaped(msgid), _unescaped(msgstr), places, "#, fuzzy" in comments)
 
 
-def translations(paths: Iterable[Path]) -> dict[str, str]:
-    """Template to translation, of all files; what is untranslated or fuzzy is left out."""
-    return {
-        entry.source: entry.translation
-        for path in paths
-        for entry in read_po(path.read_text(encoding="utf-8"))
-        if entry.translation and not entry.fuzzy
-    }
+def translations(text: str) -> dict[str, str]:
+    """Template to translation, of a PO file; what is untranslated or fuzzy is left out."""
+    return {entry.source: entry.translation for entry in read_po(text) if entry.translation and not entry.fuzzy}
 
 
 def written_po(entries: Iterable[CatalogueEntry], language: str) -> str:

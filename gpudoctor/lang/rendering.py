@@ -14,6 +14,10 @@ NOTHING = "∅"
 _WORDS = re.compile(r"[A-Za-z]")
 _LIST = re.compile(r"(?:\{item\d+\}(?:, )?)+")
 _ROW = re.compile(r"\{item1\}(?P<separator> [a-z]+ )\{item2\}(?:(?P=separator)\{item\d+\})*")
+_ASIDE = re.compile(r" \((\{[^()]*\})\)")
+"""Parts in brackets behind another part."""
+_STOP = re.compile(r"(?<=\})\.(?=\{)")
+"""A full stop between two parts of a template without words of its own."""
 _FIELD = re.compile(r"\{\w+\}")
 _WIDE = "\u2e80-\u303f\u3400-\u9fff\uf900-\ufaff\uff00-\uff60"
 """CJK characters and full-width punctuation, for a class of a regular expression."""
@@ -49,7 +53,7 @@ class _Renderer:
         from gpudoctor.lang.catalogue import catalogue  # English readers do without it
 
         self._language = language
-        self._catalogue: Mapping[str, str] = catalogue(language)
+        self._catalogue = catalogue(language)
 
     def text(self, text: str) -> str:
         """A message, or a plain text."""
@@ -70,14 +74,15 @@ class _Renderer:
         return FORMS[message.form](text, self._language) if message.form else text
 
     def _template(self, template: str) -> str | None:
-        found = self._catalogue.get(template)
-        if found is None and (row := _ROW.fullmatch(template)):
+        if row := _ROW.fullmatch(template):
             separator = self._catalogue.get(row["separator"])
             return separator and template.replace(row["separator"], separator)
-        if found is not None or _WORDS.search(_FIELD.sub("", template)):
-            return found
+        if _WORDS.search(_FIELD.sub("", template)):
+            return self._catalogue.get(template)
         if _LIST.fullmatch(template):
             return template.replace(", ", "、")
+        template = _STOP.sub("\u3002", template)
+        template = _ASIDE.sub("\uff08\\1\uff09", template)
         for narrow, wide in _PUNCTUATION.items():
             template = template.replace(narrow, wide)
         return template[:-1] + "。" if template.endswith(".") else template

@@ -1,14 +1,19 @@
 """Where a line of text may break: at blanks, and between Chinese characters."""
 
 import re
+from collections.abc import Iterable
 from unicodedata import east_asian_width
 
 _CJK = "\u2e80-\u2fff\u3005-\u3007\u3021-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _OPENING = "「『（《〈【“‘"
 _CLOSING = "。，、；：！？）」』》〉】”’…—"
 _TOKEN = re.compile(r"\S+\s*|\s+")
-_PIECE = re.compile(rf"[{_OPENING}]*[{_CJK}][{_CLOSING}]*\s*|[{_OPENING}]*[^{_CJK}{_OPENING}]+|[{_OPENING}]+")
+_PIECE = re.compile(
+    rf"[{_OPENING}]*[{_CJK}][{_CLOSING}]*\s*|[{_OPENING}]*[^{_CJK}{_OPENING}{_CLOSING}]+[{_CLOSING}]*\s*"
+    rf"|[{_OPENING}{_CLOSING}]+\s*"
+)
 """A Chinese character with its punctuation, or a run of other letters: a word, code, a number."""
+_FOLD = re.compile(rf"(?<=[。，、；：！？）」』》〉】]) |(?<=[{_CJK}]) (?=[{_CJK}{_OPENING}])")
 _NAME = re.compile(rf"[^{_CLOSING}{_OPENING}]*[/\\_][^{_CLOSING}{_OPENING}]*")
 """A path or an identifier, which may have Chinese characters in it."""
 
@@ -21,6 +26,11 @@ def pieces(text: str) -> list[str]:
     return [
         piece for token in tokens for piece in ([token] if _NAME.fullmatch(token) else _PIECE.findall(token))
     ]
+
+
+def unfolded(lines: Iterable[str]) -> str:
+    """Lines of a paragraph as one, with no blank where a line ended between two Chinese characters."""
+    return _FOLD.sub("", " ".join(lines))
 
 
 def is_wide(text: str) -> bool:

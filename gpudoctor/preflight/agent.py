@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import importlib.util
 import json
+import math
 import os
 import signal
 import socket
@@ -69,7 +70,14 @@ async def _take_part(place: RankPlace, budget: Budget, wishes: Wishes, report: R
         own = asyncio.create_task(agent.run(coordinator.own_address, coordinator.port))
         try:
             preflight = await coordinator.examine()
-            code = await asyncio.to_thread(report, preflight)
+            if (by := coordinator.replaced_by) is None:
+                code = await asyncio.to_thread(report, preflight)
+            elif (answer := await agent.code_of_deputy()) is not None:
+                code = answer
+            else:
+                raise IncompleteError(
+                    say("rank 0 was silent for a while, and rank {rank} reports in its place", rank=by)
+                )
             await coordinator.finish(code)
             await asyncio.wait({own}, timeout=LEAVE_SECONDS)
         finally:
@@ -115,7 +123,9 @@ class Agent:
         self._deputy: tuple[str, int] | None = None
         self._server: asyncio.Server | None = None
         self._code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._heard = time.monotonic()
+        self._awake = time.monotonic()
+        """When this process last did something."""
+        self._pause, self._paused_until = 0.0, -math.inf
         self._stage = Stage.ARRIVE.value
         self._address = ""
         self._stopped = 0
@@ -128,6 +138,8 @@ class Agent:
         beats = asyncio.create_task(self._beat())
         try:
             code = await self._obey(reader)
+            if code is None and self._gathered is not None and not self._after_a_pause():
+                send(writer, {"type": "took_over"})
         finally:
             beats.cancel()
             for task in self._tasks.values():
@@ -135,6 +147,8 @@ class Agent:
             await self.end()
             writer.close()
         if code is None:
+            if words := self._after_a_pause():
+                raise IncompleteError(words)
             code = await self._without_coordinator()
         return code
 
@@ -242,8 +256,31 @@ class Agent:
 
     async def _beat(self) -> None:
         while True:
+            self._see_pause()
             send(self._writer, {"type": "beat"})
             await asyncio.sleep(BEAT_SECONDS)
+
+    def _see_pause(self) -> None:
+        """Note whether this process has just stood still for longer than rank 0 waits for a sign of life."""
+        now = time.monotonic()
+        if now - self._awake > self._budget.silence:
+            self._pause, self._paused_until = now - self._awake, now
+        self._awake = now
+
+    def _after_a_pause(self) -> str:
+        """What to say if rank 0 was lost because this process stood still; "" otherwise.
+
+        Rank 0 has then gone on, and may have reported and ended: a deputy must not report as well.
+        """
+        self._see_pause()
+        if self._awake - self._paused_until > self._budget.silence:
+            return ""
+        return say(
+            "rank {rank} stood still for {pause:.0f} s, and rank 0 went on without it; "
+            "see what paused this process or its machine",
+            rank=self._place.rank,
+            pause=self._pause,
+        )
 
     async def _obey(self, reader: asyncio.StreamReader) -> int | None:
         """Do what is asked until the end; the exit code, or None where the coordinator was lost."""
@@ -256,6 +293,9 @@ class Agent:
             if self._code.done():
                 listening.cancel()
                 return self._code.result()
+            if not done:
+                # Perhaps it was this process that stood still: what came meanwhile is read in a moment.
+                done, _ = await asyncio.wait({listening}, timeout=BEAT_SECONDS)
             if not done:
                 listening.cancel()
                 self._lost = (
@@ -273,6 +313,14 @@ class Agent:
                 return None
             if message["type"] == "done":
                 return int(message["code"])
+            if message["type"] == "lost":
+                raise IncompleteError(
+                    say(
+                        "rank 0 went on without rank {rank}: {words}; its report names this rank",
+                        rank=self._place.rank,
+                        words=message["words"],
+                    )
+                )
             await self._take(message)
 
     async def _take(self, message: Message) -> None:
@@ -428,18 +476,12 @@ class Agent:
                 self._gathered.add(event)
             code = await asyncio.to_thread(self._report, self._gathered.preflight())
             self._final.set_result(code)
-            await asyncio.sleep(1.0 if self._place.world > 2 else 0.0)  # the others ask now
+            await asyncio.sleep(1.0)  # the others ask now, and rank 0 if it was only silent
             assert self._server is not None
             self._server.close()
             return code
-        if self._deputy is not None:
-            with contextlib.suppress(OSError, asyncio.TimeoutError, BrokenProtocol):
-                asking = asyncio.open_connection(*self._deputy, limit=LINE_LIMIT)
-                reader, writer = await asyncio.wait_for(asking, 5.0)
-                message = await asyncio.wait_for(receive(reader), AFTER_SECONDS)
-                writer.close()
-                if message is not None and message["type"] == "done":
-                    return int(message["code"])
+        if (answer := await self.code_of_deputy()) is not None:
+            return answer
         raise IncompleteError(
             say(
                 "rank 0 was lost in the stage {stage}: {words}; start the examination again, without its "
@@ -448,6 +490,18 @@ class Agent:
                 words=words,
             )
         )
+
+    async def code_of_deputy(self) -> int | None:
+        """The exit code that the deputy says after its report; None where it cannot be asked."""
+        if self._deputy is not None:
+            with contextlib.suppress(OSError, asyncio.TimeoutError, BrokenProtocol):
+                asking = asyncio.open_connection(*self._deputy, limit=LINE_LIMIT)
+                reader, writer = await asyncio.wait_for(asking, 5.0)
+                message = await asyncio.wait_for(receive(reader), AFTER_SECONDS)
+                writer.close()
+                if message is not None and message["type"] == "done":
+                    return int(message["code"])
+        return None
 
     def _end_of_coordinator(self, kind: LossKind, words: str) -> list[Message]:
         assert self._gathered is not None

@@ -43,6 +43,10 @@ class Stopped(Exception):
         super().__init__(say("stopped by {name}", name=signal.Signals(number).name))
 
 
+class Superseded(Exception):
+    """The deputy found rank 0 silent and reports in its place."""
+
+
 class Coordinator(RankConnections):
     """One examination."""
 
@@ -63,6 +67,9 @@ class Coordinator(RankConnections):
         """End the examination early, with what there is."""
         if not self._stopping.done():
             self._stopping.set_exception(reason)
+
+    def _superseded(self) -> None:
+        self.stop(Superseded())
 
     async def close(self) -> None:
         """Close every connection."""
@@ -102,6 +109,8 @@ class Coordinator(RankConnections):
                     if left
                     else f"{words}."
                 )
+                break
+            except Superseded:
                 break
         return self.gathered.preflight()
 

@@ -75,6 +75,8 @@ class RankConnections:
         """Whether the examination goes on without ranks that come later."""
         self._over = False
         """Whether the report is out: ranks leave from then on, and none is lost."""
+        self.replaced_by: int | None = None
+        """The deputy that found rank 0 silent and reports in its place."""
         self._news = asyncio.Event()
         self._server: asyncio.Server | None = None
         self._watch: asyncio.Task[None] | None = None
@@ -353,6 +355,9 @@ class RankConnections:
                     waiting.set_result(message)
             elif message["type"] == "bye":
                 member.goodbye = str(message.get("words", ""))
+            elif message["type"] == "took_over" and member is self._deputy:
+                self.replaced_by = member.rank
+                self._superseded()
             elif message["type"] == "deputy_port" and member is self._deputy:
                 self._deputy_port = {**message, "type": "deputy"}
                 for other in self._present():
@@ -368,6 +373,7 @@ class RankConnections:
             if not waiting.done():
                 waiting.set_result(None)
         member.pending.clear()
+        send(member.writer, {"type": "lost", "words": words})  # it may be alive, and must not report as well
         member.writer.close()
         if self._over or self._server is None or not self._server.is_serving():
             return
@@ -379,6 +385,10 @@ class RankConnections:
         self._news.set()
         if member is self._deputy:
             self._appoint(self._present())
+
+    def _superseded(self) -> None:
+        """End the examination: another rank reports."""
+        raise NotImplementedError
 
     def _leave_out(self, node: int) -> None:
         if node < 0 or node in self._out:

@@ -3,7 +3,7 @@
 import dataclasses
 import json
 
-from gpudoctor.lang import say
+from gpudoctor.lang import Message, say, term, tr
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Json
 from gpudoctor.model.comparison import Comparison, Row
@@ -42,14 +42,14 @@ def comparison_json(item: Comparison, most: float | None) -> str:
 
 def comparison_markdown(item: Comparison) -> str:
     """The comparison as a comment for a pull request."""
-    lines = [f"### gpudoctor: {escape(item.verdict)}", "", say("| | before | after | |"), "|---|--:|--:|--:|"]
+    lines = [f"### gpudoctor: {escape(item.verdict)}", "", tr("| | before | after | |"), "|---|--:|--:|--:|"]
     for title, rows in groups(item):
         lines.append(f"| **{escape(title)}** | | | |")
         lines += ["| " + " | ".join(map(escape, row)) + " |" for row in rows]
     lines += ["", *map(escape, remarks(item))]
     lines += [
         "",
-        say(
+        tr(
             "before: {code}, after: {code2}", code=code(item.before.recording), code2=code(item.after.recording)
         ),
     ]
@@ -59,7 +59,7 @@ def comparison_markdown(item: Comparison) -> str:
 def groups(item: Comparison) -> list[Group]:
     """Titled groups of rows: name, before, after, change."""
     found = [
-        ("speed", [_cells(row) for row in item.speed]),
+        (term("speed"), [_cells(row) for row in item.speed]),
         (say("time per step, by phase"), [_cells(row) for row in item.phases]),
         (say("memory, at most"), [_cells(row) for row in item.memory]),
     ]
@@ -69,7 +69,7 @@ def groups(item: Comparison) -> list[Group]:
 def remarks(item: Comparison) -> list[str]:
     """Sentences about what differs, loss and findings."""
     said = [
-        say("The {name} run ended with exit code {exit_code}.", name=name, exit_code=run.exit_code)
+        say("The {name} run ended with exit code {exit_code}.", name=term(name), exit_code=run.exit_code)
         for name, run in (("first", item.before), ("second", item.after))
         if run.failed
     ]
@@ -91,13 +91,19 @@ def _row_object(row: Row) -> Json:
 
 
 def _cells(row: Row) -> tuple[str, str, str, str]:
-    return row.name.replace("_", " "), _text(row.before, row.unit), _text(row.after, row.unit), _change(row)
+    name = row.name if isinstance(row.name, Message) else term(row.name.replace("_", " "))
+    return (
+        name,
+        _text(row.before, row.unit),
+        _text(row.after, row.unit),
+        _change(row),
+    )
 
 
 def _change(row: Row) -> str:
     ratio = row.ratio
     if ratio is None:
-        return "new" if not row.before and row.after else ""
+        return say("new") if not row.before and row.after else ""
     return f"{ratio:.2f}x"
 
 

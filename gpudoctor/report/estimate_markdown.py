@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.estimate.answer import Answer, label
 from gpudoctor.estimate.fit import step_of
-from gpudoctor.lang import say
+from gpudoctor.lang import tr, word
 from gpudoctor.report import estimate_words as words
+from gpudoctor.report.formula_words import formula_text
 from gpudoctor.report.markdown import escape
 from gpudoctor.text import size
 
@@ -16,88 +17,101 @@ if TYPE_CHECKING:
 def render_estimate_markdown(answer: Answer, *, explain: bool = False) -> str:
     """The answer; `explain` adds formulas and sources to the lines."""
     shown = answer.shown
-    rows = [f"### gpudoctor estimate: {escape(answer.shape.name)}, {words.parameters_text(answer.shape)}", ""]
+    title = tr(
+        "gpudoctor estimate: {name}, {parameters}",
+        name=answer.shape.name,
+        parameters=words.parameters_text(answer.shape),
+    )
+    rows = [f"### {escape(title)}", ""]
     rows += [escape(words.headline(answer)), "", escape(words.what_text(shown)), ""]
-    rows += ["| method | allocated | the card shows | verdict | peak in |", "|---|--:|--:|---|---|"]
+    rows += [
+        _row(tr("method"), tr("allocated"), tr("the card shows"), tr("verdict"), tr("peak in")),
+        "|---|--:|--:|---|---|",
+    ]
     for each in answer.estimates:
-        row = (
-            label(each), size(each.total_bytes), words.interval(each),
-            words.verdict_text(each.card.verdict) or "no card named", each.peak.title,
-        )  # fmt: skip
-        rows.append(f"| {' | '.join(row)} |")
-    rows += ["", say("{label} by line, at {title}:", label=label(shown), title=shown.peak.title), ""]
-    rows += ["| line | bytes | share |" + (" formula | source |" if explain else "")]
+        verdict = words.verdict_text(each.card.verdict) or tr("no card named")
+        rows.append(_row(label(each), size(each.total_bytes), words.interval(each), verdict, each.peak.title))
+    rows += ["", tr("{label} by line, at {title}:", label=label(shown), title=shown.peak.title), ""]
+    heads = [tr("line"), tr("bytes"), tr("share"), *([tr("formula"), tr("citation")] if explain else [])]
+    rows += [_row(*heads)]
     rows += ["|---|--:|--:|" + ("---|---|" if explain else "")]
     for line in shown.peak.lines:
         cells = [line.kind, size(line.bytes), f"{line.bytes / max(shown.peak.bytes, 1):.0%}"]
         if explain:
-            cells += [escape(line.formula), escape(f"{line.source} ({line.provenance.value})")]
-        rows.append(f"| {' | '.join(cells)} |")
+            cells += [formula_text(line.formula), words.source_text(line)]
+        rows.append(_row(*cells))
     rows += _more(answer)
-    rows += [""] + [say("- assumed: {escape}", escape=escape(text)) for text in answer.assumptions]
-    rows += [say("- note: {escape}", escape=escape(text)) for text in shown.notes]
+    rows += ["", *(f"- {escape(tr('assumed: {text}', text=text))}" for text in answer.assumptions)]
+    rows += [f"- {escape(tr('note: {text}', text=text))}" for text in shown.notes]
     rows.append(f"- {escape(words.code_text(answer))}")
     return "\n".join(rows).rstrip("\n") + "\n"
+
+
+def _row(*cells: str) -> str:
+    """A row of a table, each cell in the reader's language."""
+    return f"| {' | '.join(escape(word(cell)) for cell in cells)} |"
 
 
 def _more(answer: Answer) -> list[str]:
     """Tables of --fit, --vary, --compare, and single changes."""
     rows: list[str] = []
     if answer.found is not None and answer.found.best:
-        rows += ["", "| what fits | allocated | gives back | speed |", "|---|--:|--:|--:|"]
+        heads = (tr("what fits"), tr("allocated"), tr("gives back"), tr("speed"))
+        rows += ["", _row(*heads), "|---|--:|--:|--:|"]
         for fit in answer.found.best:
             peak, back = size(fit.estimate.total_bytes), size(fit.gives_back)
             rows.append(f"| `{words.flags_text(fit.changes)}` | {peak} | {back} | {step_of(fit.speed):.2f} |")
     if answer.varied is not None:
         key, variations = answer.varied
-        names = [label(each) for each in variations[0].estimates] if key != "method" else ["allocated"]
-        rows += ["", f"| {key} | {' | '.join(names)} |", "|--:|" + "--:|" * len(names)]
+        names = [label(each) for each in variations[0].estimates] if key != "method" else [tr("allocated")]
+        rows += ["", _row(key, *names), "|--:|" + "--:|" * len(names)]
         for row in variations:
-            cells = " | ".join(size(each.total_bytes) for each in row.estimates)
-            rows.append(f"| {escape(row.value)} | {cells} |")
+            rows.append(_row(row.value, *(size(each.total_bytes) for each in row.estimates)))
     for traced in answer.traced:
         rows += _traced(traced)
     if answer.rivals:
-        rows += ["", "| formula of | answer | why it differs |", "|---|--:|---|"]
+        rows += ["", _row(tr("formula of"), tr("answer"), tr("why it differs")), "|---|--:|---|"]
         for rival in answer.rivals:
-            said = "none" if rival.bytes is None else size(rival.bytes)
-            rows.append(f"| {rival.name} | {said} | {escape(rival.why)} |")
+            said = tr("none") if rival.bytes is None else size(rival.bytes)
+            rows.append(_row(rival.name, said, rival.why))
     if answer.measured is not None:
         rows += ["", *(escape(text) + "  " for text in words.measured_text(answer.measured))]
-        rows += ["", "| instant | predicted | measured | difference |", "|---|--:|--:|--:|"]
+        heads = (tr("instant"), tr("predicted"), tr("measured"), tr("difference"))
+        rows += ["", _row(*heads), "|---|--:|--:|--:|"]
         for each in answer.measured.rows:
-            pair = " | ".join(words.apart(each.predicted, each.measured))
-            rows.append(f"| {each.title} | {pair} | {each.difference:+,} B ({each.ratio - 1:+.2%}) |")
+            difference = f"{each.difference:+,} B ({each.ratio - 1:+.2%})"
+            rows.append(_row(each.title, *words.apart(each.predicted, each.measured), difference))
         rows += ["", *(f"- {escape(text)}" for text in words.measured_notes(answer.measured))]
     if answer.cuts:
-        rows += ["", "| change | gives back | then |", "|---|--:|---|"]
+        rows += ["", _row(tr("change"), tr("gives back"), tr("then")), "|---|--:|---|"]
         for cut in answer.cuts:
             change, back = words.flags_text(cut.changes), size(cut.gives_back)
-            rows.append(f"| `{change}` | {back} | {words.verdict_text(cut.verdict)} |")
+            rows.append(f"| `{change}` | {back} | {word(words.verdict_text(cut.verdict))} |")
     return rows
 
 
 def _traced(each: "TraceComparison") -> list[str]:
     """The trace beside the formulas, instant by instant."""
     if each.traced is None:
-        return ["", say("{method} was not traced: {escape}", method=each.method, escape=escape(each.why))]
+        return ["", escape(tr("{method} was not traced: {why}", method=each.method, why=each.why))]
     rows = [
         "",
-        say("{method} traced, {traced_text}:", method=each.method, traced_text=words.traced_text(each.traced)),
+        tr("{method} traced, {traced_text}:", method=each.method, traced_text=words.traced_text(each.traced)),
         "",
     ]
-    rows += ["| instant | formula | traced | differs |", "|---|--:|--:|--:|"]
+    rows += [_row(tr("instant"), tr("formula"), tr("traced"), tr("differs")), "|---|--:|--:|--:|"]
     for one in each.instants:
         sizes = ["" if known is None else size(known) for known in (one.analytic, one.traced)]
         share = "" if one.share is None else f"{one.share:+.1%}"
-        rows.append(f"| {one.title} | {' | '.join(sizes)} | {share} |")
+        rows.append(_row(one.title, *sizes, share))
     allocated, reserved = size(each.traced.allocated), size(each.traced.reserved)
     rows += [
         "",
-        say(
+        tr(
             "- allocator on paper: {allocated} allocated, {reserved} reserved",
             allocated=allocated,
             reserved=reserved,
         ),
     ]
-    return rows + [say("- note: {escape}", escape=escape(text)) for text in (*each.notes, *each.traced.notes)]
+    notes = (*each.notes, *each.traced.notes)
+    return rows + [f"- {escape(tr('note: {text}', text=text))}" for text in notes]

@@ -7,7 +7,7 @@ from typing import Any
 
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate.answer import Answer, label
-from gpudoctor.lang import say
+from gpudoctor.lang import rendered, say, term, tr, word
 from gpudoctor.report.estimate_words import GIB, card_text, parameters_text
 from gpudoctor.report.printable import printable
 
@@ -18,7 +18,7 @@ _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 _AXES = {
     "seq": say("sequence, tokens"),
     "batch": say("batch, rows on one GPU"),
-    "gpus": "GPUs",
+    "gpus": say("number of GPUs"),
     "lora_rank": say("LoRA rank"),
 }
 _LETTER = 6.3
@@ -39,7 +39,7 @@ def draw_svg(answer: Answer) -> str:
         f"<title>{escape(printable(_title(answer, key)))}</title>",
         f'<rect width="{WIDTH}" height="{HEIGHT + bottom}" fill="#ffffff"/>',
         _text(_LEFT - 40, 24, _title(answer, key), size=14),
-        _text(_LEFT - 40, 46, say("GiB allocated on one GPU"), colour="#555555"),
+        _text(_LEFT - 40, 46, tr("GiB allocated on one GPU"), colour="#555555"),
     ]
     for tick in range(round(top / step) + 1):
         y = _y(tick * step, top)
@@ -88,14 +88,14 @@ def _paint(axes: Any, answer: Answer) -> None:
     if answer.device is not None:
         end = answer.device.bytes / GIB
         axes.axhline(end, linestyle="--", color="#444444", linewidth=1)
-        said = say(" {card_text}: the card ends here", card_text=card_text(answer.device))
+        said = tr(" {card_text}: the card ends here", card_text=card_text(answer.device))
         halo = {"facecolor": "#ffffff", "edgecolor": "none", "pad": 0.5}
         axes.text(-0.5, end + top / 80, said, color="#444444", fontsize=9, bbox=halo)
     slant = {"rotation": 30, "ha": "right"} if _slanted(values) else {}
     axes.set_xticks(range(len(values)), values, **slant)
     axes.set_yticks([tick * step for tick in range(round(top / step) + 1)])
     axes.set(xlabel=_axis(key), xlim=(-0.5, len(values) - 0.5), ylim=(0, top))
-    axes.set_ylabel(say("GiB allocated on one GPU"))
+    axes.set_ylabel(tr("GiB allocated on one GPU"))
     axes.set_title(_title(answer, key), loc="left", fontsize=11)
     axes.grid(axis="y", color="#dddddd")
     axes.set_axisbelow(True)
@@ -106,22 +106,28 @@ def _series(answer: Answer) -> tuple[str, list[str], list[tuple[str, list[float]
     """The flag, its values, and GiB by method."""
     key, rows = answer.varied or ("batch", ())
     count = min((len(row.estimates) for row in rows), default=0)
-    names = ["allocated"] if key == "method" else [label(each) for each in rows[0].estimates] if rows else []
+    names = (
+        [tr("allocated")]
+        if key == "method"
+        else [rendered(label(each)) for each in rows[0].estimates]
+        if rows
+        else []
+    )
     series = [(names[at], [row.estimates[at].total_bytes / GIB for row in rows]) for at in range(count)]
-    return key, [row.value for row in rows], series
+    return key, [word(row.value) for row in rows], series
 
 
 def _title(answer: Answer, key: str) -> str:
-    return say(
+    return tr(
         "{name}, {parameters_text}: memory over {key}",
         name=answer.shape.name,
         parameters_text=parameters_text(answer.shape),
-        key=key.replace("_", " "),
+        key=term(key.replace("_", " ")),
     )
 
 
 def _axis(key: str) -> str:
-    return _AXES.get(key, key.replace("_", " "))
+    return rendered(_AXES.get(key, term(key.replace("_", " "))))
 
 
 def _colour(at: int) -> str:
@@ -209,7 +215,7 @@ def _card_line(answer: Answer, top: float) -> list[str]:
         _text(
             _LEFT + 6,
             y - 6,
-            say("{card_text}: the card ends here", card_text=card_text(card)),
+            tr("{card_text}: the card ends here", card_text=card_text(card)),
             colour="#444444",
         ),
         "</g>",

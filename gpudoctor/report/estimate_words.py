@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gpudoctor.estimate.answer import Answer, label
 from gpudoctor.estimate.fit import Room
 from gpudoctor.estimate.job import TrainingJob
-from gpudoctor.estimate.result import Device, Estimate, Verdict
+from gpudoctor.estimate.result import Device, Estimate, Line, Verdict
 from gpudoctor.estimate.shapes import ModelShape
 from gpudoctor.estimate.tables import stack
 from gpudoctor.lang import say, term
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gpudoctor.estimate.traced.traced_estimate import Traced
 
 GIB = 1 << 30
-_CHECKPOINTING = {"none": say("no checkpointing"), "layer": "checkpointing"}
+_CHECKPOINTING = {"none": say("no checkpointing"), "layer": term("checkpointing")}
 
 
 def parameters_text(shape: ModelShape) -> str:
@@ -47,7 +47,7 @@ def job_text(job: TrainingJob) -> str:
     """What the job is, the defaults included."""
     if job.mode == "inference":
         parts = [
-            "inference",
+            term("inference"),
             say("context {context:,}", context=job.context or job.seq),
             say("{concurrency:,} at a time", concurrency=job.concurrency),
             job.dtype,
@@ -68,7 +68,7 @@ def job_text(job: TrainingJob) -> str:
         say("{loss} loss", loss=job.loss),
     ]
     if job.world > 1 or job.parallel != "none":
-        parts.append(f"{job.world:,} GPUs, {job.parallel}")
+        parts += [say("{world:,} GPUs", world=job.world), job.parallel]
         parts += [f"{name} {getattr(job, name)}" for name in ("tp", "pp", "cp", "ep") if getattr(job, name) > 1]
     if job.offload != "none":
         parts.append(say("{offload} on the host", offload=job.offload))
@@ -95,7 +95,8 @@ def code_text(answer: Answer) -> str:
     traced = next((each.traced for each in answer.traced if each.traced is not None), None)
     if not alone(answer) or traced is None:
         return libraries_text(answer.shown.job)
-    return "libraries: " + ", ".join(f"{name} {version}" for name, version in traced.libraries.items())
+    versions = ", ".join(f"{name} {version}" for name, version in traced.libraries.items())
+    return say("libraries: {versions}", versions=versions)
 
 
 def means_text(answer: Answer) -> str:
@@ -134,7 +135,14 @@ def traced_text(traced: "Traced") -> str:
 
 def verdict_text(verdict: Verdict | None) -> str:
     """The verdict's words."""
-    return verdict.value if verdict is not None else ""
+    return term(verdict.value) if verdict is not None else ""
+
+
+def source_text(line: Line) -> str:
+    """Where a line's formula comes from: `DeepSpeed 0.16 (analytic)`."""
+    from gpudoctor.report.formula_words import source_text as spoken  # for --explain only
+
+    return say("{source} ({provenance})", source=spoken(line.source), provenance=term(line.provenance.value))
 
 
 def headline(answer: Answer) -> str:
@@ -171,7 +179,11 @@ def headline(answer: Answer) -> str:
 
 def room_text(room: Room, job: TrainingJob) -> str:
     """What else there is room for."""
-    what, unit = (say("sequences at a time"), "context") if job.mode == "inference" else ("batch", "sequence")
+    what, unit = (
+        (say("sequences at a time"), term("context"))
+        if job.mode == "inference"
+        else (term("batch"), term("sequence"))
+    )
     parts = []
     now = job.concurrency if job.mode == "inference" else job.batch
     if room.batch is not None and room.batch > now:

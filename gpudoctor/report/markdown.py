@@ -2,7 +2,8 @@
 
 import re
 
-from gpudoctor.lang import say
+from gpudoctor.lang import rendered, tr, word
+from gpudoctor.lang.message import row as in_a_row
 from gpudoctor.model import Crashed, Evidence, Ranked, Report, Setting, Skipped, SourceSpan
 from gpudoctor.report.preflight_words import figure_rows, preflight_facts, untested
 from gpudoctor.report.printable import one_line, printable
@@ -48,7 +49,7 @@ def render(report: Report) -> str:
     )
     tail = "\n".join(_tail(report)) + "\n"
     room = LONGEST - len(head) - len(tail) - 200
-    rows, sections, left = [say("| # | finding | severity | where | what |"), "|--:|---|---|---|---|"], [""], 0
+    rows, sections, left = [tr("| # | finding | severity | where | what |"), "|--:|---|---|---|---|"], [""], 0
     used = sum(map(len, rows))
     for item in report.findings:
         row, section = _row(item), _section(item)
@@ -61,8 +62,11 @@ def render(report: Report) -> str:
     body = "\n".join([*rows, *sections]) + "\n" if report.findings else ""
     more = ""
     if left:
-        hint = say("`gpudoctor check --format json` prints all of them")
-        more = f"\n{count(left, 'more finding')} did not fit here; {hint}.\n"
+        said = tr(
+            "{findings} did not fit here; `gpudoctor check --format json` prints all of them.",
+            findings=count(left, "more finding"),
+        )
+        more = f"\n{said}\n"
     return f"{head}\n{body}{more}\n{tail}"
 
 
@@ -76,7 +80,8 @@ def _synthetic(report: Report) -> str:
         lines += ["", escape(speed)]
     rows = memory_rows(job)
     if rows:
-        lines += ["", f"| {escape(memory_heading(job))} | estimated | measured | |", "|---|--:|--:|--:|"]
+        head = (escape(memory_heading(job)), tr("estimated"), tr("measured"))
+        lines += ["", f"| {' | '.join(head)} | |", "|---|--:|--:|--:|"]
         lines += [f"| {' | '.join(map(escape, row))} |" for row in rows]
     return "\n".join(lines) + "\n"
 
@@ -89,8 +94,8 @@ def _run(report: Report) -> str:
     lines = ["", escape(" · ".join(run_facts(run)))] if run.steps else []
     rows = [] if run.healthy else phase_rows(run)
     if rows:
-        lines += ["", say("| phase | of a step | time |"), "|---|--:|--:|"]
-        lines += [f"| {escape(name)} | {percent(share)} | {each} |" for name, share, each in rows]
+        lines += ["", tr("| phase | of a step | time |"), "|---|--:|--:|"]
+        lines += [f"| {escape(word(name))} | {percent(share)} | {each} |" for name, share, each in rows]
     return "\n".join(lines) + "\n" if lines else ""
 
 
@@ -104,9 +109,9 @@ def _log(report: Report) -> str:
     if rows:
         lines += [
             "",
-            "<details><summary>time line</summary>",
+            f"<details><summary>{tr('time line')}</summary>",
             "",
-            say("| role | where | message |"),
+            tr("| role | where | message |"),
             "|---|---|---|",
         ]
         lines += [f"| {escape(role)} | {escape(place)} | {code(text[:_CELL])} |" for role, place, text in rows]
@@ -122,18 +127,21 @@ def _preflight(report: Report) -> str:
     lines = ["", escape(" · ".join(preflight_facts(found)))]
     rows = figure_rows(found)
     if rows:
-        lines += ["", say("| measured | slowest | median | fastest | times |"), "|---|--:|--:|--:|--:|"]
+        lines += ["", tr("| measured | slowest | median | fastest | times |"), "|---|--:|--:|--:|--:|"]
         lines += [
             f"| {escape(row.title)} | {escape(row.worst)} | {row.middle} | {row.best} | {row.measured} |"
             for row in rows
         ]
-    lines += ["", *(f"- Not tested: {escape(text)}" for text in untested(found))]
+    lines += ["", *(f"- {escape(tr('Not tested: {text}', text=text))}" for text in untested(found))]
     return "\n".join(lines).rstrip() + "\n"
 
 
 def escape(text: str) -> str:
-    """Text on one line that Markdown shows as it is: no cell ends, nobody is mentioned, no issue is linked."""
-    return _SPECIAL.sub(r"\\\1", one_line(printable(text))).replace("@", "@&#8203;")
+    """Text on one line that Markdown shows as it is: no cell ends, nobody is mentioned, no issue is linked.
+
+    In the reader's language.
+    """
+    return _SPECIAL.sub(r"\\\1", one_line(printable(rendered(text)))).replace("@", "@&#8203;")
 
 
 def code(text: str) -> str:
@@ -152,7 +160,7 @@ def _row(item: Ranked) -> str:
     cells = (
         str(item.rank),
         f"**{escape(finding.code)}** {escape(finding.name)}",
-        f"{finding.severity.value}, {confidence_text(finding)}",
+        tr("{severity}, {sure}", severity=word(finding.severity.value), sure=confidence_text(finding)),
         place or escape(finding.subject),
         escape(_shortened(finding.message)),
     )
@@ -167,7 +175,7 @@ def _shortened(text: str) -> str:
     line = one_line(text)
     if len(line) <= _CELL:
         return line
-    sentence = line.rfind(". ", 0, _CELL)
+    sentence = max(line.rfind(". ", 0, _CELL), line.rfind("。", 0, _CELL))
     if sentence >= _SENTENCE:
         return line[: sentence + 1]
     return (
@@ -177,21 +185,22 @@ def _shortened(text: str) -> str:
 
 def _section(item: Ranked) -> str:
     finding = item.finding
+    head = tr("{code} {name}: what to do", code=finding.code, name=finding.name)
     lines = [
         "",
-        f"<details><summary>{item.rank}. {_html(finding.code)} {_html(finding.name)}: what to do</summary>",
+        f"<details><summary>{item.rank}. {_html(head)}</summary>",
         "",
         escape(finding.message),
         "",
     ]
     for evidence in finding.evidence:
         command = evidence_command(evidence)
-        by_hand = f", reproduce: {code(command)}" if command else ""
-        lines.append(
-            f"- evidence: {code(evidence_place(evidence))} {code(evidence_content(evidence))}{by_hand}"
-        )
+        by_hand = tr(", reproduce: {command}", command=code(command)) if command else ""
+        found = f"{code(evidence_place(evidence))} {code(evidence_content(evidence))}"
+        lines.append(tr("- evidence: {found}{by_hand}", found=found, by_hand=by_hand))
     for number, remedy in enumerate(item.remedies, start=1):
-        lines += ["", f"{number}\\. fix: **{escape(fix_title(remedy))}**<br>{escape(facts_line(remedy))}", ""]
+        fix = tr("fix: {title}", title=f"**{escape(fix_title(remedy))}**")
+        lines += ["", f"{number}\\. {fix}<br>{escape(facts_line(remedy))}", ""]
         lines += [f"   - {code(step) if is_code(step) else escape(step)}" for step in remedy.steps]
     return "\n".join([*lines, "", "</details>"])
 
@@ -202,17 +211,29 @@ def _html(text: str) -> str:
 
 def _tail(report: Report) -> list[str]:
     summary = report.summary
-    counts = [f"{summary.passed} passed", f"{summary.skipped} skipped", f"{summary.crashed} crashed"]
+    counts = [
+        tr("{passed:,} passed", passed=summary.passed),
+        tr("{skipped:,} skipped", skipped=summary.skipped),
+        tr("{crashed:,} crashed", crashed=summary.crashed),
+    ]
     if summary.silenced:
-        counts.append(f"{summary.silenced} silenced")
-    lines = [f"Checks: {', '.join(counts)}."]
+        counts.append(tr("{silenced:,} silenced", silenced=summary.silenced))
+    lines = [tr("Checks: {counts}.", counts=in_a_row(", ", counts))]
     crashed = [item for item in report.outcomes if isinstance(item, Crashed)]
-    lines += [f"- crashed: {escape(item.code)}: {escape(_shortened(item.error))}" for item in crashed[:20]]
-    lines += [f"- incomplete: {escape(_shortened(problem))}" for problem in report.problems[:20]]
-    lines += [f"- remark: {escape(_shortened(remark))}" for remark in report.remarks[:20]]
+    lines += [
+        f"- {tr('crashed: {code}: {error}', code=escape(item.code), error=escape(_shortened(item.error)))}"
+        for item in crashed[:20]
+    ]
+    lines += [
+        f"- {tr('incomplete: {problem}', problem=escape(_shortened(item)))}" for item in report.problems[:20]
+    ]
+    lines += [
+        f"- {tr('remark: {remark}', remark=escape(_shortened(remark)))}" for remark in report.remarks[:20]
+    ]
     reasons = dict.fromkeys(
         _shortened(item.reason) for item in report.outcomes if isinstance(item, Skipped) and not item.deselected
     )
     if reasons:
-        lines.append(f"\nSkipped: {escape('; '.join(list(reasons)[:12]))}")
+        said = tr("Skipped: {reasons}", reasons=in_a_row("; ", list(reasons)[:12]))
+        lines.append(f"\n{escape(said)}")
     return [*lines, f"\n<sub>gpudoctor {escape(report.version)}</sub>"]

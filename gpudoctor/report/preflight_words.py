@@ -10,7 +10,7 @@ from gpudoctor.analysis.preflight.peers import LOWER_IS_BETTER
 from gpudoctor.lang import rendered, say, term, tr
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model.signs.preflight import Figure, LinkTest, Preflight, Quantity, Stage
-from gpudoctor.text import count, duration, quantity
+from gpudoctor.text import chained, count, duration, quantity
 
 _TITLES = {
     Quantity.MATMUL: say("matrix product"),
@@ -89,7 +89,7 @@ def _figures(found: Preflight) -> Iterator[tuple[str, Figure, str]]:
 
 def _place(found: Preflight, test: LinkTest) -> str:
     names = [found.name(node) for node in test.nodes]
-    return rendered(concatenated(" and ", names)) if len(names) <= 2 else tr("{names} nodes", names=len(names))
+    return rendered(chained(names)) if len(names) <= 2 else tr("{names} nodes", names=len(names))
 
 
 def _row(title: str, items: Iterable[tuple[Figure, str]]) -> FigureRow:

@@ -85,7 +85,7 @@ def run_facts(run: RunSummary) -> Iterator[str]:
     if rates.steps_per_second:
         yield tr("{rate} steps/s", rate=rate_text(rates.steps_per_second))
     if rates.tokens_per_second:
-        yield f"{rate_text(rates.tokens_per_second)} tokens/s"
+        yield tr("{rate} tokens/s", rate=rate_text(rates.tokens_per_second))
     elif rates.samples_per_second:
         yield tr("{rate} samples/s", rate=rate_text(rates.samples_per_second))
     if rates.mfu:
@@ -152,10 +152,14 @@ def speed_words(job: SyntheticSummary) -> str:
     """Step time, tokens, operations, utilisation; empty where it made too few steps."""
     if job.step_seconds is None or job.tokens_per_second is None or job.flops_per_second is None:
         return ""
-    unit = "patches" if job.estimate.get("model", {}).get("kind") == "vision" else "tokens"
+    per_second = (
+        template("{rate} patches/s")
+        if job.estimate.get("model", {}).get("kind") == "vision"
+        else template("{rate} tokens/s")
+    )
     parts = [
         tr("{step_seconds} a step", step_seconds=duration(job.step_seconds)),
-        f"{rate_text(job.tokens_per_second)} {unit}/s",
+        rendered(say(per_second, rate=rate_text(job.tokens_per_second))),
         tr("{flops_per_second} of the model", flops_per_second=rate(job.flops_per_second, "FLOP/s")),
     ]
     if job.mfu is not None and job.peak_flops is not None:

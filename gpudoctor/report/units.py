@@ -4,8 +4,8 @@ import math
 import re
 from typing import NoReturn
 
-from gpudoctor.lang import template, tr, word
-from gpudoctor.lang.message import concatenated
+from gpudoctor.lang import ENGLISH, current_language, rendered, template, term, tr, word
+from gpudoctor.lang.message import concatenated, row
 from gpudoctor.model import (
     Applicability,
     Confidence,
@@ -86,9 +86,27 @@ def evidence_place(evidence: Evidence) -> str:
         case LogLine():
             return evidence.origin if evidence.line is None else f"{evidence.origin}:{evidence.line}"
         case Measurement():
-            return evidence.name.replace("_", " ")
+            return measurement_title(evidence.name)
         case _:
             return assert_never(evidence)
+
+
+def measurement_title(name: str) -> str:
+    """What was measured, in the reader's language: `data_wait_share` is `data wait share`.
+
+    A name may have those of nodes and cards in it: the longest runs of words that we know are translated, the
+    others stay.
+    """
+    words = name.replace("_", " ").split(" ")
+    if current_language() == ENGLISH:
+        return " ".join(words)
+    said: list[str] = []
+    while words:
+        runs = (" ".join(words[:end]) for end in range(len(words), 0, -1))
+        known = next((run for run in runs if word(run) != run), words[0])
+        said.append(word(known))
+        words = words[known.count(" ") + 1 :]
+    return rendered(row(" ", said))
 
 
 def evidence_content(evidence: Evidence) -> str:
@@ -101,7 +119,8 @@ def evidence_content(evidence: Evidence) -> str:
         case LogLine():
             return evidence.text
         case Measurement():
-            return f"{quantity(evidence.value, evidence.unit)} ({evidence.provenance.value})"
+            value = quantity(evidence.value, evidence.unit)
+            return tr("{value} ({provenance})", value=value, provenance=term(evidence.provenance.value))
         case _:
             return assert_never(evidence)
 
@@ -177,8 +196,8 @@ def _factor_text(effect: Effect) -> str:
 # Tells a step to copy from a sentence to read.
 
 _WORDS = """
-accelerate apt apt-get aws bash cat chmod conda cp curl deepspeed df dmesg dnf docker echo export
-free getconf git gpudoctor grep journalctl kill kubectl ldconfig ls lscpu lsmod lspci mamba mkdir
+accelerate apt apt-get aws bash cat chmod conda cp curl deepspeed df dmesg dnf docker echo ethtool export
+free getconf git gpudoctor grep ibstat journalctl kill kubectl ldconfig ls lscpu lsmod lspci mamba mkdir
 modprobe mount mv numactl nvcc nvidia-smi pip pip3 podman ps python python3 rm rmmod rsync salloc
 sbatch scancel scontrol sed setpci srun sudo sysctl systemctl taskset torchrun ulimit umount unset
 uv yum
@@ -187,13 +206,14 @@ _TOOLS = frozenset(_WORDS.split())
 _ASSIGNMENT = re.compile(r"^[A-Z_][A-Z0-9_]*=\S*( |$)")
 _PYTHON = re.compile(
     r"^(?:[\w.]+ = )?[\w.]+\(.*\)$|^[\w.]+ ?= ?\S+$|^(?:from [\w.]+ )?import [\w.*]+$|^with \S.*:$"
+    r"|^(?:if|for|while|class|def) \S.*:(?: .*\)| +#.*)?$"
 )
 
 
 def is_code(step: str) -> bool:
     """Whether a step is a shell command or a line of Python, to be copied as it is."""
     line = step.strip().removeprefix("$ ")
-    first = line.split(" ", 1)[0]
+    first = line.split(" ", 1)[0].rstrip(";")
     if first in _TOOLS:
         # A sentence may begin with a tool's name, never with a tool's name and end in a full stop.
         return not line.endswith(".") or line.endswith(("..", " ."))

@@ -332,9 +332,12 @@ def _explained(page: TextPage, shown: Estimate) -> None:
 
 
 def _formula(page: TextPage, line: Line) -> None:
-    page.line(f"{word(line.kind)} {size(line.bytes)} = {rendered(line.formula)}", indent=2, hang=4)
+    from gpudoctor.report.formula_words import formula_text, source_text  # for --explain only
+
+    page.line(f"{word(line.kind)} {size(line.bytes)} = {formula_text(line.formula)}", indent=2, hang=4)
+    source = source_text(line.source)
     page.line(
-        tr("from: {source} ({provenance})", source=line.source, provenance=term(line.provenance.value)),
+        tr("from: {source} ({provenance})", source=source, provenance=term(line.provenance.value)),
         indent=6,
         hang=2,
     )

@@ -44,9 +44,17 @@ for step in range(100):
 """
 
 
+class LeftOut(Well):
+    """A check that the user does not select."""
+
+    code = Code("DATA902")
+    name = "left-out"
+
+
 def verdict(patient, *checks, problems=()):
     registry = toy_registry(*checks)
-    request = Request(registry=registry, selection=make_selection(registry, [], []))
+    select = [(str(check.code), "--select") for check in checks if check is not LeftOut]
+    request = Request(registry=registry, selection=make_selection(registry, select, []))
     return examine(patient, request, problems).summary.verdict
 
 
@@ -177,6 +185,7 @@ CASES = {
         machine,
         {
             "no check crashed": lambda: machine(Well, Broken),
+            "no check was left out": lambda: machine(Well, LeftOut),
             "a check passed": lambda: machine(Blind),
             "every file that was named was read": lambda: machine(problems=("the plug-in acme is broken",)),
             "a GPU of this machine answered": lambda: machine(gpus=0),
@@ -186,6 +195,7 @@ CASES = {
         script,
         {
             "no check crashed": lambda: script(TRAINING, Well, Broken),
+            "no check was left out": lambda: script(TRAINING, Well, LeftOut),
             "a check passed": lambda: script(TRAINING, Blind),
             "every file that was named was read": lambda: script(
                 problems=("job.out: check does not read logs",)
@@ -207,6 +217,7 @@ CASES = {
         saved_gpus,
         {
             "no check crashed": lambda: saved_gpus(Well, Broken),
+            "no check was left out": lambda: saved_gpus(Well, LeftOut),
             "a check passed": lambda: saved_gpus(Blind),
             "the file lists a GPU that answered": lambda: saved_gpus(gpus=[]),
             "the file lists every GPU": lambda: saved_gpus(unlisted=6),
@@ -221,6 +232,7 @@ CASES = {
             "it ended well": lambda: run(end=RunEnd(exit_code=1, signal=None, seconds=30.0)),
             "no finding is above a note": lambda: run(Sick),
             "no check crashed": lambda: run(Well, Broken),
+            "no check was left out": lambda: run(Well, LeftOut),
             f"{FEWEST_STEPS} steady steps": lambda: run(steps=15),
             "its time is computation, or a finding explains the rest": lambda: run(
                 table=make_steps(200, **SLOW)
@@ -233,6 +245,7 @@ CASES = {
         lambda: run(Dear),
         {
             "no check crashed": lambda: run(Dear, Broken),
+            "no check was left out": lambda: run(Dear, LeftOut),
             f"{FEWEST_STEPS} steady steps": lambda: run(Dear, steps=15),
             "no note is about 15 % of the time or more": lambda: run(Dear, DearNote),
             "every rank reported": lambda: run(Dear, ranks=((0, 2),)),
@@ -323,6 +336,10 @@ def test_what_lacks_one_is_not(claim, need):
             "This machine: nothing wrong was found (1 check passed), but no GPU was examined",
         ),
         (lambda: script("x = 1"), "(1 check passed), but no training was found in it."),
+        (
+            lambda: script(TRAINING, Well, LeftOut),
+            "a patient: nothing wrong was found (1 check passed), but 1 check was not selected.",
+        ),
         (lambda: script(gpus=[make_gpu(0)]), "a patient looks healthy: 1 check passed."),
         (
             lambda: script(

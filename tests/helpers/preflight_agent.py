@@ -53,7 +53,7 @@ def main() -> int:
         payload=dict.fromkeys(("gloo", "tcp", "nccl"), asked.get("payload", 1 << 18)),
         storage_bytes=asked.get("storage_bytes", 1 << 16),
         silence=asked.get("silence", 2.5),
-        grace=1.0,
+        grace=2.5,  # more than a worker gets to write its stack
     )
     coordinator.Coordinator._check = without_checks
     coordinators: list[coordinator.Coordinator] = []

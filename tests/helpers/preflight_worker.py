@@ -77,6 +77,13 @@ def fault(kind):
         os.kill(os.getppid(), signal.SIGKILL)
     elif what == "stop rank":
         os.kill(os.getppid(), signal.SIGSTOP)
+    elif (
+        what == "pause rank"
+    ):  # as a machine does that sleeps, or that other jobs use: longer than its peers wait
+        rank = os.getppid()
+        os.kill(rank, signal.SIGSTOP)
+        time.sleep(5.0)
+        os.kill(rank, signal.SIGCONT)
     elif what == "kill worker":
         os.kill(os.getpid(), signal.SIGKILL)
     elif what == "stop worker":

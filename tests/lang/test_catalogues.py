@@ -32,6 +32,45 @@ def test_complete_topics_stay_complete():
     assert not missing, "python -m gpudoctor.lang missing TOPIC -o FILE writes them:\n" + "\n".join(missing)
 
 
+AVOIDED = {
+    "损失": "loss (of time or speed: 代价, 下降)",
+    "检查点": "checkpoint (activation checkpointing: 激活重计算)",
+    "微批": "micro batch",
+    "批次": "batch",
+    "GPU 内存": "显存",
+    "设备内存": "显存",
+    "显卡": "卡",
+    "诊断项": "问题",
+    "通信组": "进程组",
+}
+"""Words that the glossary in docs/translating.md replaces, and by what."""
+MEMORIES = (
+    (re.compile(r"\b(?:GPU|device|card's|GPU's) memory\b", re.I), "显存"),
+    (re.compile(r"\bhost(?:'s)? memory\b", re.I), "内存"),
+    (re.compile(r"\bmemory snapshot", re.I), "显存快照"),
+    (re.compile(r"\bjobs?\b(?!.*\btasks?\b)", re.I), r"^(?!.*任务)"),
+)
+"""What is in an English text, and what its translation then has."""
+
+
+def test_translations_use_the_words_of_the_glossary():
+    texts = [(path.name, entry.source, entry.translation) for path, entry in entries(LANGUAGE)]
+    texts += [(path.name, "", path.read_text(encoding="utf-8")) for path in PAGES]
+    wrong = [
+        f"{name}: {source or text[:40]!r}: {word}, better {better}"
+        for name, source, text in texts
+        for word, better in AVOIDED.items()
+        if word in text
+    ]
+    wrong += [
+        f"{name}: {source!r}: {translation!r} lacks {word}"
+        for name, source, translation in texts
+        for pattern, word in MEMORIES
+        if pattern.search(source) and not re.search(word, translation, re.S)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
 PAGES = sorted(path for package in packages() for path in (package / "lang" / LANGUAGE / "pages").glob("*.txt"))
 
 

@@ -6,12 +6,15 @@ identifiers, citations, and lines that quote the user's files, logs or exception
 
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from log_samples import SAMPLES
 from preflights import pair, patient, unit
 from recordings import make_machine, make_process, make_recording, make_steps, write_recording
+from report_kinds import every_report, texts_of
+from sample_reports import healthy_report
 from windows import make_rank, make_window, report_of
 
 from gpudoctor.cli import main
@@ -19,8 +22,11 @@ from gpudoctor.cli.parser import COMMANDS
 from gpudoctor.engine.examination import Request, examine
 from gpudoctor.engine.registry import load_registry
 from gpudoctor.engine.selection import make_selection
-from gpudoctor.lang import speaking
-from gpudoctor.lang.wrapping import cells, pieces, wrap
+from gpudoctor.lang import say, speaking, term
+from gpudoctor.lang.wrapping import cells, pieces, unfolded, wrap
+from gpudoctor.model import Report
+from gpudoctor.model.proof import Conclusion, Proof, TrialRow, TrialSummary
+from gpudoctor.trial.trial_verdict import verdict_words
 from gpudoctor.ui.console import render_preflight, render_text
 from gpudoctor.ui.watch_text import plain_line
 
@@ -111,7 +117,7 @@ def verdict_of(text: str) -> str:
 
 def test_the_frame_of_a_check_is_chinese(shown):
     text = shown("check", str(EXAMPLES / "train_crops.py"), "-v")
-    assert "处浪费时间或内存" in verdict_of(text) and "证据：" in text and "修复它：" in text
+    assert "处浪费时间或显存" in verdict_of(text) and "证据：" in text and "修复它：" in text
     outcomes = text.partition("个检查项通过")[2]
     assert not english(outcomes), english(outcomes)
 
@@ -135,6 +141,16 @@ def test_a_comparison_is_chinese(shown, recorded, tmp_path):
     faster = write_recording(make_recording(make_process(make_steps(200))), tmp_path / "faster")
     text = shown("compare", recorded, str(faster))
     assert "之前" in text and not english(text), english(text)
+
+
+@pytest.mark.parametrize("code", sorted({code for code, _ in SAMPLES}))
+def test_the_verdict_of_an_autopsy_names_its_cause_in_chinese(shown, tmp_path, code):
+    log = tmp_path / "job.out"
+    log.write_text("step 10\n" + next(text for key, text in SAMPLES.items() if key[0] == code) + "\n")
+    verdict = " ".join(verdict_of(shown("autopsy", str(log))).split()).replace(str(log), "LOG")
+    name = load_registry().checks[code].name.replace("-", " ")
+    assert name not in verdict, verdict
+    assert re.search(r"失败.*：.+， ?LOG 的第 ?\d+ 行。$", verdict), verdict
 
 
 @pytest.mark.parametrize("key", [("ENV002", "cpu-build"), ("ENV006", "shm-full")], ids="-".join)
@@ -161,6 +177,42 @@ def _tick(window):
     return make_tick(window)
 
 
+def tried(conclusion: Conclusion) -> Report:
+    """A report after trials of one change, as `verify` makes it."""
+    moved = conclusion is Conclusion.MOVED
+    proof = Proof(
+        ratio=2.0, low=1.9, high=2.1, pairs=5, verdict="faster", loss="moved" if moved else "identical"
+    )
+    row = TrialRow(
+        name="DATA001-workers", title="num_workers=2", conclusion=conclusion, step_seconds=0.05,
+        proof=None if conclusion in (Conclusion.FAILED, Conclusion.NOT_TRIED) else proof,
+    )  # fmt: skip
+    trial = TrialSummary(
+        step_seconds=0.1, warm_up_steps=5, steps=50, rows=(row,), seconds=60, budget=360, protection=say("every run wrote to an overlay"),
+        patch_path="/rec/proof.diff" if conclusion is Conclusion.PROVEN else "", patch="-a\n+b\n",
+    )  # fmt: skip
+    healthy = healthy_report()
+    verdict = verdict_words(trial, term("none"), promise="")
+    summary = replace(healthy.summary, verdict=verdict)
+    return replace(healthy, trial=trial, summary=summary, outcomes=(), problems=(), remarks=())
+
+
+@pytest.mark.parametrize("conclusion", Conclusion)
+def test_a_trial_is_chinese(conclusion):
+    shown = {}
+    for language in ("en", "zh"):
+        with speaking(language):
+            text = render_text(tried(conclusion), width=200, colour=False, verbose=True)
+        shown[language] = text.splitlines()[1:]
+    same = [line for line in shown["zh"] if words_of(line) and line in shown["en"]]
+    mixed = [line for line in shown["zh"] if re.search("[a-z]{3,} [a-z]{3,}", CODE.sub("|", line))]
+    assert not same and not mixed, (same, mixed)
+    if conclusion is Conclusion.PROVEN:
+        assert (
+            "已证实：速度是原来的 2.00 倍（1.90 到 2.10），loss 完全相同。改动：num_workers=2。" in shown["zh"]
+        )
+
+
 def test_a_preflight_is_chinese():
     found = patient(4, units=[unit(n, i) for n in range(4) for i in range(2)], tests=[pair(0, 1), pair(2, 3)])
     registry = load_registry()
@@ -171,15 +223,88 @@ def test_a_preflight_is_chinese():
             assert not english(text), english(text)
 
 
+TERMS = """
+CPUs DataLoader DeepSpeed EleutherAI FLOPs GPUs GiB KiB LoRA Loss MiB NaN PEFT Python QLoRA
+RuntimeError accelerate adamw batch checkpoint checkpoints epoch gpudoctor lora loss python rank
+torch transformers
+"""
+"""Words that stay English in Chinese: docs/translating.md has the list; names of libraries and of classes."""
+
+
+def words_of(text: str) -> list[str]:
+    """The English words of a text, without code, identifiers, names of checks and terms."""
+    for name in CHECKS:
+        text = text.replace(name, "|")
+    return [
+        word
+        for word in re.findall(r"[A-Za-z]{3,}", CODE.sub("|", text))
+        if word not in TERMS.split() and not word.isupper()
+    ]
+
+
+CITATIONS = " ".join(" ".join((check.__doc__ or "").split()) for check in load_registry().checks.values())
+"""Manual pages in English: a translated one cites the same sources."""
+CHECKS = sorted((check.name for check in load_registry().checks.values()), key=len, reverse=True)
+
+
+def test_no_text_of_a_page_or_a_picture_is_the_same_in_both_languages(tmp_path, capsys):
+    texts: dict[str, dict[tuple[str, str], set[str]]] = {}
+    for language in ("en", "zh"):
+        folder = tmp_path / language
+        folder.mkdir()
+
+        def run(*words: str, language: str = language) -> str:
+            main([*words, "--lang", language])
+            return capsys.readouterr().out
+
+        with speaking(language):
+            pages = [*every_report(folder, run)]
+        texts[language] = {(kind, form): set(texts_of(form, page)) for kind, form, page in pages}
+    assert all(len(found) > 5 for found in texts["zh"].values())
+    same = [
+        (kind, text, words_of(text))
+        for kind, found in texts["zh"].items()
+        for text in sorted(found & texts["en"][kind])
+        if words_of(text) and text not in CITATIONS
+    ]
+    assert not same, "\n".join(map(str, same))
+    mixed = [(kind, line) for kind, found in texts["zh"].items() for text in found for line in english(text)]
+    assert not mixed, "\n".join(map(str, mixed))
+
+
 @pytest.mark.parametrize(
     "words", [("estimate", "--model", "7b", "--gpu", "24GiB"), ("check", str(EXAMPLES / "train_crops.py"))]
 )
 def test_json_is_the_same_in_both_languages(words, capsys):
+    assert_the_same([*words, "--format", "json"], capsys)
+
+
+@pytest.mark.parametrize("form", ["sarif", "junit", "github"])
+def test_what_programs_read_is_the_same_in_both_languages(form, capsys):
+    assert_the_same(["check", str(EXAMPLES / "train_crops.py"), "--format", form], capsys)
+
+
+def assert_the_same(words, capsys):
     texts = []
     for language in ("en", "zh"):
-        main([*words, "--format", "json", "--lang", language])
-        texts.append(re.sub(r'"(?:seconds|started|time)": [^\n]*', "", capsys.readouterr().out))
+        main([*words, "--lang", language])
+        out = re.sub(r'"(?:seconds|started|time|startTimeUtc|endTimeUtc)": [^\n]*', "", capsys.readouterr().out)
+        texts.append(re.sub(r'(?:time|timestamp)="[^"]*"', "", out))
     assert texts[0] == texts[1] != ""
+
+
+def test_lines_of_a_paragraph_are_joined_without_blanks_between_chinese_characters():
+    assert unfolded(["小模型的一步", "会慢 2 到", "4 倍、", "GPU 更久。", "loss", "下降"]) == (
+        "小模型的一步会慢 2 到 4 倍、GPU 更久。loss 下降"
+    )
+    assert unfolded(["one: two", "three"]) == "one: two three"
+
+
+def test_a_list_of_code_breaks_after_its_commas():
+    assert wrap("- `aaaaaaaaaaaaaaaa(True)`、`bbbbbbbb()`、`cc`", 36, hang=2) == [
+        "- `aaaaaaaaaaaaaaaa(True)`、",
+        "  `bbbbbbbb()`、`cc`",
+    ]
 
 
 def test_lines_break_between_chinese_characters_only():

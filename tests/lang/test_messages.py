@@ -9,13 +9,15 @@ from dataclasses import replace
 
 import pytest
 
-from gpudoctor.cli.parser import named_language
+from gpudoctor.cli import main
+from gpudoctor.cli.parser import COMMANDS, named_language
 from gpudoctor.lang import Message, language_for, rendered, say, speaking, template_id, tr
 from gpudoctor.lang import rendering as rendering_module
+from gpudoctor.lang.catalogue import Catalogue, catalogue
 from gpudoctor.lang.extract import faults
 from gpudoctor.lang.message import concatenated, row_template
 from gpudoctor.lang.message_data import message_of, template_object
-from gpudoctor.lang.po import CatalogueEntry, read_po, written_po
+from gpudoctor.lang.po import CatalogueEntry, read_po, translations, written_po
 from gpudoctor.report.strings import for_reader, presentable
 from gpudoctor.text import capitalised, count, joined
 
@@ -151,6 +153,35 @@ def test_secrets_are_masked_in_the_parts_that_a_translation_uses(chinese):
     assert "hunter2" not in str(presentable(report).findings[0].finding.message.parts)
     shown = for_reader(report).findings[0].finding.message
     assert "等待" in shown and "hunter2" not in shown
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help_reads_no_catalogue_of_findings(command, monkeypatch, capsys):
+    """All files take longer than all else that help does: it has to be there in a moment."""
+    read = []
+    monkeypatch.setattr(
+        "gpudoctor.lang.catalogue.translations", lambda text: read.append(text) or translations(text)
+    )
+    catalogue.cache_clear()
+    with pytest.raises(SystemExit):
+        main([*filter(None, (command,)), "--help", "--lang", "zh"])
+    catalogue.cache_clear()
+    assert "选项" in capsys.readouterr().out
+    assert len(read) <= 2  # of the command line, and the closed list of words
+
+
+def test_a_catalogue_is_read_as_far_as_it_is_needed(tmp_path):
+    paths = []
+    for name in ("one", "two"):
+        path = tmp_path / f"{name}.po"
+        path.write_text(written_po([CatalogueEntry(f"text {name}", name)], "zh"), encoding="utf-8")
+        paths.append(str(path))
+    waiting = iter(paths)
+    found = Catalogue(waiting)
+    assert found.get("text one") == "one"
+    assert next(waiting) == paths[1]
+    found = Catalogue(iter(paths))
+    assert found.get("text two") == "two" and found.get("text one") == "one" and found.get("text") is None
 
 
 def test_an_english_reader_loads_no_catalogue():

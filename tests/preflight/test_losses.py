@@ -69,6 +69,30 @@ def test_a_rank_that_is_killed_or_stopped_is_named_with_its_stage(rank, fault):
 
 
 @pytest.mark.slow
+def test_rank_0_that_was_silent_and_comes_back_leaves_the_report_to_its_deputy():
+    ended = run("card pause rank", 0)
+    assert ended.losses() == [(0, "card", SILENT)] and ended.reporter == 1
+    assert survivors(ended, 0) == {1: ENDED_WITH, 2: ENDED_WITH}
+    assert ended.codes[0] == IncompleteError.exit_code
+    assert "rank 0 was silent for a while, and rank 1 reports in its place" in ended.errors[0]
+    assert not ended.left
+
+
+@pytest.mark.slow
+def test_a_deputy_that_was_silent_and_comes_back_does_not_report_as_well():
+    ended = run("card pause rank", 1)
+    assert ended.losses() == [(1, "card", SILENT)] and ended.reporter == 0
+    assert survivors(ended, 1) == {0: ENDED_WITH, 2: ENDED_WITH}
+    assert ended.codes[1] == IncompleteError.exit_code
+    # Its last messages may be lost with the connection.
+    assert (
+        "went on without rank 1: it answered nothing" in ended.errors[1]
+        or "rank 1 stood still for" in ended.errors[1]
+    )
+    assert not ended.left
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_rank_that_is_killed_while_others_arrive_is_named_too(rank):
     common = {"world": 3, "arrived": 2, "limits": {"arrive": 3.0}}
@@ -98,7 +122,7 @@ def test_a_worker_that_stands_still_is_named_with_its_line(fault):
 
 @pytest.mark.slow
 def test_a_worker_that_is_killed_in_a_test_of_two_is_blamed_and_not_its_partner():
-    ended = run("group kill worker", 1, limits={"pairs": 15.0})
+    ended = run("group kill worker", 1, limits={"pairs": 30.0}, test_limit=8.0)
     failed = [test for test in ended.found["tests"] if test["failure"]]
     assert failed and all(test["blamed"] == [1] for test in failed)
     assert all("killed by signal 9 (SIGKILL)" in test["failure"] for test in failed)

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.live.stack_shares import watched
-from gpudoctor.lang import say
+from gpudoctor.lang import say, term
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model import (
     Bearing,
     Check,
@@ -180,12 +181,12 @@ class Xid(Check):
                 "{kind} {code} ({row}{asked}) on {where}{times}{ago}. {meaning}{blame}{since}",
                 kind=kind,
                 code=last.code,
-                row=row.name,
+                row=term(row.name),
                 asked=asked,
                 where=where,
                 times=times,
                 ago=_ago(last),
-                meaning=row.meaning,
+                meaning=term(row.meaning),
                 blame=blame,
                 since=since,
             ),
@@ -250,7 +251,8 @@ def _is_settled(event: XidEvent, settled: dict[str, XidEvent]) -> bool:
 def _subject(places: list[str]) -> str:
     numbers = [place.removeprefix("GPU ") for place in places if place.startswith("GPU ")]
     others = [place for place in places if not place.startswith("GPU ")]
-    return ", ".join(([f"GPU {', '.join(sorted(numbers, key=int))}"] if numbers else []) + others)
+    cards = [f"GPU {', '.join(sorted(numbers, key=int))}"] if numbers else []
+    return concatenated(", ", [*cards, *others])
 
 
 def _dated(event: XidEvent) -> bool:
@@ -289,5 +291,5 @@ def _evidence(
 def _detail(event: XidEvent, row: XidMeaning, places: list[str]) -> XidDetail:
     gpus = ",".join(place.removeprefix("GPU ") for place in places if place.startswith("GPU "))
     return XidDetail(
-        gpus=gpus, code=event.code, action=row.action, advice=row.advice, recovery=event.recovery or ""
+        gpus=gpus, code=event.code, action=row.action, advice=term(row.advice), recovery=event.recovery or ""
     )

@@ -17,7 +17,7 @@ from gpudoctor.analysis.run.steady_run import Run, judged, source_of, spots
 from gpudoctor.analysis.source.autograd_flow import GraphFlow
 from gpudoctor.analysis.source.control_flow import bound_to, function_of, steady
 from gpudoctor.analysis.source.step_order import Kind, StepOrder
-from gpudoctor.lang import say
+from gpudoctor.lang import say, template
 from gpudoctor.model import (
     Check,
     Code,
@@ -204,15 +204,20 @@ class GraphRetained(Check):
         detail: GraphRetainedDetail | None = None,
     ) -> Finding:
         """The finding with the memory that grew; `much`: it is an error."""
-        kind = "device" if _column(run.lead.process) == "allocated" else "host"
+        on_device = _column(run.lead.process) == "allocated"
+        grew = (
+            template("{message} The device's memory grew by {bytes} in {steps} steps, {per_step} a step.")
+            if on_device
+            else template("{message} The host's memory grew by {bytes} in {steps} steps, {per_step} a step.")
+        )
+        full = say("the device runs out of memory") if on_device else say("the host runs out of memory")
         usual = suspected[0].severity if suspected else self.severity
         return confirmed(
             self,
             suspected,
             say(
-                "{message} The {kind}'s memory grew by {bytes} in {steps} steps, {per_step} a step.",
+                grew,
                 message=message,
-                kind=kind,
                 bytes=size(found.bytes),
                 steps=found.steps,
                 per_step=size(found.per_step),
@@ -222,7 +227,7 @@ class GraphRetained(Check):
                 run.measured("bytes_per_step", found.per_step, "B"),
             ),
             severity=Severity.ERROR if much else usual,
-            cost=Cost(breaks=say("the {kind} runs out of memory", kind=kind) if much else None),
+            cost=Cost(breaks=full if much else None),
             detail=detail,
         )
 

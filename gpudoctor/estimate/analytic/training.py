@@ -10,7 +10,7 @@ from gpudoctor.estimate.analytic.optimizer import embedding_gradient, end_lines,
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.result import Instant, Line
 from gpudoctor.estimate.shapes import ModelShape
-from gpudoctor.lang import say
+from gpudoctor.lang import say, term
 
 
 def training_instants(
@@ -68,7 +68,7 @@ def training_instants(
             4,
             Instant(
                 name="accumulation",
-                title=f"{worst.title}, with gradients of earlier micro batches",
+                title=say("{title}, with gradients of earlier micro batches", title=term(worst.title)),
                 lines=(*worst.lines, *piled),
             ),
         )

@@ -5,6 +5,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from gpudoctor.lang import tr
 from gpudoctor.model.run import RunSeries, RunSummary
 from gpudoctor.text import duration, number, percent, size
 
@@ -98,7 +99,7 @@ class RunAxis:
     @property
     def title(self) -> str:
         """What is written under it."""
-        return "step" if self.kind == "step" else "time since the command began"
+        return tr("step") if self.kind == "step" else tr("time since the command began")
 
     def places(self, series: RunSeries) -> tuple[float, ...]:
         """Where the points of a series are on it; NaN for a point that it does not reach."""
@@ -127,7 +128,9 @@ class RunAxis:
 
     def words(self, place: float) -> str:
         """A place on it in words: `step 120`, `at 12 s`."""
-        return f"step {place:,.0f}" if self.kind == "step" else f"at {duration(place - self.low)}"
+        if self.kind == "step":
+            return tr("step {step:,.0f}", step=place)
+        return tr("at {time}", time=duration(place - self.low))
 
 
 def run_axes(run: RunSummary) -> list[RunAxis]:

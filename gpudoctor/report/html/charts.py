@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
 
+from gpudoctor.lang import tr
 from gpudoctor.model.run import RunSeries, StepTimes
 from gpudoctor.report.html.axes import RunAxis, extent, formatter, log_ticks, ticks
+from gpudoctor.report.html.tags import listed
 from gpudoctor.text import count, duration, percent
 
 WIDE, NARROW = 1000, 500
@@ -141,7 +143,7 @@ def line_chart(
         x=(axis.low, axis.high), y=(marks[0], marks[-1]), width=how.width, height=_HEIGHT, log=logarithmic
     )
     write = formatter(unit)
-    said = f"{how.unit_title} (logarithmic)" if logarithmic else how.unit_title
+    said = tr("{title} (logarithmic)", title=how.unit_title) if logarithmic else how.unit_title
     drawing = _Drawing(frame, _axes(frame, axis, marks, write, said))
     drawn = []
     for curve in curves:
@@ -201,9 +203,10 @@ def _bad(frame: _Frame, axis: RunAxis, step: int | None) -> list[str]:
     x, (_, right, top, bottom) = frame.x_of(place), frame.edges
     anchor = "end" if x > right - 150 else ""
     beside = x - 5 if anchor else x + 5
+    said = tr("step {step:,}: not finite", step=step)
     return [
         f'<path class="bad" d="M{x:.1f},{top}V{bottom}"/>',
-        f'<text class="bad {anchor}" x="{beside:.1f}" y="{top + 9}">step {step:,}: not finite</text>',
+        f'<text class="bad {anchor}" x="{beside:.1f}" y="{top + 9}">{html.escape(said)}</text>',
     ]
 
 
@@ -222,7 +225,7 @@ def stack_chart(
     usual = sorted(totals)[min(len(totals) - 1, int(_USUAL * len(totals)))]
     marks = ticks(0.0, min(max(totals), 1.5 * usual) or 1.0, 4)
     frame = _Frame(x=(axis.low, axis.high), y=(0.0, marks[-1]), width=WIDE, height=260)
-    drawing = _Drawing(frame, _axes(frame, axis, marks, duration, "time per step"))
+    drawing = _Drawing(frame, _axes(frame, axis, marks, duration, tr("time per step")))
     starts = [places[0] - (places[1] - places[0] if len(places) > 1 else 1.0), *places[:-1]]
     starts[0] = max(axis.low, starts[0])
     tops = [0.0] * len(totals)
@@ -232,7 +235,7 @@ def stack_chart(
         tops = [top + _finite(value) for top, value in zip(tops, band.series.values, strict=True)]
         share = math.fsum(map(_finite, band.series.values)) / (math.fsum(totals) or 1.0)
         outline = _columns(frame, starts, places, tops)
-        said = html.escape(f"{band.label}: {percent(share)} of the time")
+        said = html.escape(tr("{label}: {share} of the time", label=band.label, share=percent(share)))
         painted.append(f'<path class="band {band.style}" d="{outline}"><title>{said}</title></path>')
         middle = median(frame.y_of(min(frame.y[1], (a + b) / 2)) for a, b in zip(below, tops, strict=True))
         drawing.labels.append((middle, band.label, band.style))
@@ -276,7 +279,7 @@ def _beyond(frame: _Frame, places: Sequence[float], totals: Sequence[float]) -> 
     near_end = x > frame.edges[1] - 120
     parts.append(
         f'<text class="axis {"end" if near_end else ""}" x="{x - 7 if near_end else x + 7:.1f}" y="{_TOP - 3}">'
-        f"up to {html.escape(duration(most[1]))}</text>"
+        f"{html.escape(tr('up to {longest}', longest=duration(most[1])))}</text>"
     )
     return parts
 
@@ -318,7 +321,9 @@ def lane_chart(
                 path.append(side if y == last else y + side)
                 last = y
             mean = math.fsum(value for _, value in shown) / len(shown)
-            said = html.escape(f"{label}, {band.label}: {percent(mean)} on average")
+            said = html.escape(
+                tr("{lane}, {label}: {share} on average", lane=label, label=band.label, share=percent(mean))
+            )
             painted.append(
                 f'<path class="band {band.style}" d="{"".join(path)}V{top + tall}Z">'
                 f"<title>{said}</title></path>"
@@ -355,7 +360,7 @@ def histogram(
         x=(low, high), y=(0.0, rows[-1]), width=NARROW, height=_HEIGHT, right=24 if alone else _RIGHT
     )
     write: Callable[[float], str] = (lambda value: f"{value:,.0f}") if alone else (lambda _: "")
-    drawing = _Drawing(frame, _grid(frame, rows, write, "steps" if alone else "share of the steps"))
+    drawing = _Drawing(frame, _grid(frame, rows, write, tr("steps") if alone else tr("share of the steps")))
     left, right, top, bottom = frame.edges
     for side in sides:
         if low <= side <= high:
@@ -365,7 +370,8 @@ def histogram(
                 f'<text class="axis mid" x="{x:.1f}" y="{bottom + 16}">{html.escape(duration(side))}</text>'
             )
     drawing.parts.append(
-        f'<text class="axis mid" x="{(left + right) / 2}" y="{bottom + 31}">time per step</text>'
+        f'<text class="axis mid" x="{(left + right) / 2}" y="{bottom + 31}">'
+        f"{html.escape(tr('time per step'))}</text>"
     )
     for (label, times, style), each in zip(found, heights, strict=True):
         path = [f"M{frame.x_of(times.edges[0]):.1f},{bottom}"]
@@ -380,7 +386,7 @@ def histogram(
         else:
             wide = frame.x_of(times.edges[1]) - frame.x_of(times.edges[0])
             for (a, b), n in zip(pairwise(times.edges), times.counts, strict=True):
-                said = f"{duration(a)} to {duration(b)}: {count(n, 'step')}"
+                said = tr("{low} to {high}: {steps}", low=duration(a), high=duration(b), steps=count(n, "step"))
                 drawing.parts.append(_bar(frame, frame.x_of(a), wide, said))
     for place, (value, name) in enumerate(marks):
         if low <= value <= high:
@@ -457,7 +463,12 @@ def _hover(
         point = points[place]
         assert point is not None
         parts.append(
-            _column(frame, point[0], len(shown[::stride]), f"{axis.words(places[place])}: {', '.join(said)}")
+            _column(
+                frame,
+                point[0],
+                len(shown[::stride]),
+                tr("{place}: {values}", place=axis.words(places[place]), values=listed(said)),
+            )
         )
     return parts
 
@@ -470,8 +481,13 @@ def _stack_hover(
     parts = []
     for place in shown:
         top = sorted(((_finite(b.series.values[place]), b.label) for b in bands), reverse=True)[:4]
-        said = ", ".join(f"{label} {duration(value)}" for value, label in top if value)
-        words = f"{axis.words(places[place])}: {duration(totals[place])} ({said})"
+        said = listed(f"{label} {duration(value)}" for value, label in top if value)
+        words = tr(
+            "{place}: {total} ({parts})",
+            place=axis.words(places[place]),
+            total=duration(totals[place]),
+            parts=said,
+        )
         parts.append(_column(frame, frame.x_of(places[place]), len(shown), words))
     return parts
 

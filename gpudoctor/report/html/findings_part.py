@@ -6,10 +6,13 @@ import shlex
 from collections.abc import Iterator, Sequence
 from urllib.parse import quote
 
+from gpudoctor.engine.manual import for_reader
+from gpudoctor.lang import tr, word
+from gpudoctor.lang.wrapping import unfolded
 from gpudoctor.model import Measurement, Ranked, Remedy, Report, SourceSpan
 from gpudoctor.model.report import Excerpt
 from gpudoctor.report.excerpts import excerpt_of
-from gpudoctor.report.html.tags import copyable, diff, text
+from gpudoctor.report.html.tags import copyable, diff, heading, text
 from gpudoctor.report.printable import one_line
 from gpudoctor.report.units import (
     confidence_text,
@@ -27,13 +30,13 @@ def findings_part(report: Report) -> Iterator[str]:
     """The findings in their order; nothing without one."""
     if not report.findings:
         return
-    yield "<h2>What to do, in this order</h2>"
+    yield heading(tr("What to do, in this order"))
     for item in report.findings:
         yield from _finding(report, item)
     paths = [edit.path for item in report.findings for remedy in item.remedies for edit in remedy.edits]
     if paths and report.subject.kind != "process":
         targets = " ".join(map(shlex.quote, dict.fromkeys(paths)))
-        yield "<p>All of these patches in one, then applied:</p>"
+        yield f"<p>{text(tr('All of these patches in one, then applied:'))}</p>"
         yield copyable(f"gpudoctor check {targets} --diff")
         yield copyable(f"gpudoctor check {targets} --fix")
 
@@ -41,10 +44,11 @@ def findings_part(report: Report) -> Iterator[str]:
 def _finding(report: Report, item: Ranked) -> Iterator[str]:
     finding = item.finding
     severity = finding.severity.value
+    sure = tr("{severity}, {sure}", severity=word(severity), sure=confidence_text(finding))
     yield f'<section class="finding {severity}" id="{text(finding.code)}-{item.rank}">'
     yield (
         f"<h3><span>{item.rank}. {text(finding.code)} {text(finding.name)}</span>"
-        f'<span class="severity {severity}">{severity}, {confidence_text(finding)}</span></h3>'
+        f'<span class="severity {severity}">{text(sure)}</span></h3>'
     )
     yield f"<p>{text(finding.message)}</p>"
     spans = [item for item in finding.evidence if isinstance(item, SourceSpan)]
@@ -96,8 +100,9 @@ def _block(group: list[Excerpt]) -> str:
         f"<code{' class=cited' if number in cited else ''}><i>{number}</i>{html.escape(line)}</code>"
         for number, line in sorted(numbered.items())
     )
+    title = text(tr("open in VS Code"))
     links = ", ".join(
-        f'<a href="{html.escape(f"vscode://file{quote(group[0].absolute)}:{line}")}" title="open in VS Code">'
+        f'<a href="{html.escape(f"vscode://file{quote(group[0].absolute)}:{line}")}" title="{title}">'
         f"{text(f'{group[0].path}:{line}' if place == 0 else str(line))}</a>"
         for place, line in enumerate(sorted(cited))
     )
@@ -114,24 +119,27 @@ def _remedy(remedy: Remedy, *, first: bool) -> str:
     if remedy.patch:
         opened = " open" if first else ""
         block = copyable(remedy.patch, style="diff", inner=diff(remedy.patch))
-        patch = f'<details class="patch"{opened}><summary>patch</summary>{block}</details>'
+        patch = f'<details class="patch"{opened}><summary>{text(tr("patch"))}</summary>{block}</details>'
     effect = f'<span class="effect">{text(facts_line(remedy))}</span>'
-    return f"<li>fix: <b>{text(title)}</b> {effect}{shown}{patch}</li>"
+    return f"<li>{html.escape(tr('fix: '))}<b>{text(title)}</b> {effect}{shown}{patch}</li>"
 
 
 def _evidence(item: Ranked) -> Iterator[str]:
     """All evidence, its cost and the reason for its rank, folded."""
-    yield '<details class="fold"><summary>evidence and rank</summary><table>'
+    yield '<details class="fold"><summary>' + text(tr("evidence and rank")) + "</summary><table>"
     for evidence in item.finding.evidence:
         command = evidence_command(evidence)
         by_hand = f"<br><code>$ {text(command)}</code>" if command else ""
         place, content = text(evidence_place(evidence)), text(evidence_content(evidence))
+        if not isinstance(evidence, Measurement):  # a line of the source, of a log, of a config
+            content = f"<code>{content}</code>"
         yield f"<tr><th>{place}</th><td>{content}{by_hand}</td></tr>"
     if price := cost_text(item.finding.cost):
-        yield f"<tr><th>cost</th><td>{text(price)}</td></tr>"
-    yield f"<tr><th>ranked {item.rank}</th><td>{text(item.reason)}</td></tr>"
+        yield f"<tr><th>{text(tr('cost'))}</th><td>{text(price)}</td></tr>"
+    yield f"<tr><th>{text(tr('ranked {rank}', rank=item.rank))}</th><td>{text(item.reason)}</td></tr>"
     for aside in item.set_aside:
-        yield f"<tr><th>set aside</th><td>{text(fix_title(aside.remedy))}: {text(aside.reason)}</td></tr>"
+        said = tr("{title}: {reason}", title=fix_title(aside.remedy), reason=aside.reason)
+        yield f"<tr><th>{text(tr('set aside'))}</th><td>{text(said)}</td></tr>"
     yield "</table></details>"
 
 
@@ -140,14 +148,19 @@ def _manual(report: Report, item: Ranked) -> str:
     named = next((check for check in report.checks if check.code == item.finding.code), None)
     if named is None or not named.help.strip():
         return ""
+    named = for_reader(named)
     return (
         f'<details class="fold" id="manual-{text(named.code)}-{item.rank}">'
-        f"<summary>manual page of {text(named.code)}</summary>"
+        f"<summary>{text(tr('manual page of {code}', code=named.code))}</summary>"
         f'<div class="manual"><p><b>{text(named.title)}</b></p>{"".join(_blocks(named.help))}</div></details>'
     )
 
 
 _ADDRESS = re.compile(r"https?://[^\s<>\"']+[^\s<>\"'.,;:)]")
+
+
+_BOLD = re.compile(r"\*\*[^*]+\*\*")
+"""A line that is bold as a whole: the head of a section."""
 
 
 def _blocks(markdown: str) -> Iterator[str]:
@@ -156,8 +169,8 @@ def _blocks(markdown: str) -> Iterator[str]:
         if not block.strip():
             continue
         lines = block.split("\n")
-        if lines[0].startswith("#"):
-            yield f"<h4>{text(lines[0].lstrip('# '))}</h4>"
+        if lines[0].startswith("#") or _BOLD.fullmatch(lines[0]):
+            yield f"<h4>{text(lines[0].strip('#* '))}</h4>"
             lines = lines[1:]
         if not lines:
             continue
@@ -167,7 +180,15 @@ def _blocks(markdown: str) -> Iterator[str]:
         elif lines[0].lstrip().startswith(("- ", "* ")):
             yield f"<ul>{''.join(f'<li>{_inline(item)}</li>' for item in _items(lines))}</ul>"
         else:
-            yield f"<p>{_inline(' '.join(lines))}</p>"
+            yield from _paragraph(lines)
+
+
+def _paragraph(lines: list[str]) -> Iterator[str]:
+    """A paragraph, and the list that may follow it without an empty line."""
+    first = next((at for at, line in enumerate(lines) if line.lstrip().startswith(("- ", "* "))), len(lines))
+    yield f"<p>{_inline(unfolded(map(str.strip, lines[:first])))}</p>"
+    if lines[first:]:
+        yield f"<ul>{''.join(f'<li>{_inline(item)}</li>' for item in _items(lines[first:]))}</ul>"
 
 
 def _items(lines: list[str]) -> list[str]:
@@ -177,7 +198,7 @@ def _items(lines: list[str]) -> list[str]:
         if line.startswith(("- ", "* ")) or not found:
             found.append(line.lstrip("-* "))
         else:
-            found[-1] += f" {line}"
+            found[-1] = unfolded((found[-1], line))
     return found
 
 

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.lang import tr
 from gpudoctor.model.log_message import LogSummary
 from gpudoctor.model.run import SyntheticSummary
+from gpudoctor.report.html.tags import heading, heads
 from gpudoctor.report.html.tags import text as _text
 from gpudoctor.report.run_words import (
     job_words,
@@ -22,8 +24,8 @@ def log_part(log: LogSummary) -> Iterator[str]:
     rows = [*moment_rows(log)]
     if not rows:
         return
-    yield "<h2>Time line of the log</h2>"
-    yield "<table><tr><th>role</th><th>where</th><th>message</th></tr>"
+    yield heading(tr("Time line of the log"))
+    yield f"<table>{heads(tr('role'), tr('where'), tr('message'))}"
     for role, place, text in rows:
         yield f"<tr><th>{_text(role)}</th><td>{_text(place)}</td><td><code>{_text(text)}</code></td></tr>"
     yield "</table>"
@@ -34,18 +36,18 @@ def log_part(log: LogSummary) -> Iterator[str]:
 
 def synthetic_part(job: SyntheticSummary) -> Iterator[str]:
     """The sections about it."""
-    yield "<h2>A synthetic job: random weights, random tokens</h2>"
+    yield heading(tr("A synthetic job: random weights, random tokens"))
     yield f"<p>{_text(job_words(job))}</p>"
     if speed := speed_words(job):
         yield f"<p>{_text(speed)}</p>"
     rows = memory_rows(job)
     if rows:
-        yield f"<h2>{_text(memory_heading(job))}</h2>"
-        yield "<table><tr><th></th><th>estimated</th><th>measured</th><th></th></tr>"
+        yield heading(memory_heading(job))
+        yield f"<table>{heads('', tr('estimated'), tr('measured'), '', numbers=True)}"
         for name, *cells in rows:
             numbers = "".join(f'<td class="number">{_text(cell)}</td>' for cell in cells)
             yield f"<tr><th>{_text(name)}</th>{numbers}</tr>"
         yield "</table>"
-    said = [*small_print(job), f"program: {job.script}"]
+    said = [*small_print(job), tr("program: {script}", script=job.script)]
     listed = "".join(f"<li>{_text(text)}</li>" for text in said)
-    yield f"<details><summary>about these numbers</summary><ul>{listed}</ul></details>"
+    yield f"<details><summary>{_text(tr('about these numbers'))}</summary><ul>{listed}</ul></details>"

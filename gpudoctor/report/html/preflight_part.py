@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.lang import tr
 from gpudoctor.model.signs.preflight import Preflight, Quantity, Unit
+from gpudoctor.report.html.tags import heading, heads
 from gpudoctor.report.html.tags import text as _text
 from gpudoctor.report.preflight_words import figure_rows, pair_speeds, untested
 from gpudoctor.text import percent, quantity
@@ -20,8 +22,9 @@ def preflight_part(found: Preflight) -> Iterator[str]:
     """The sections about it."""
     rows = figure_rows(found)
     if rows:
-        yield "<h2>What was measured</h2>"
-        yield "<table><tr><th></th><th>slowest</th><th>median</th><th>fastest</th><th>measured</th></tr>"
+        yield heading(tr("What was measured"))
+        columns = heads("", tr("slowest"), tr("median"), tr("fastest"), tr("times measured"), numbers=True)
+        yield f"<table>{columns}"
         for row in rows:
             cells = "".join(
                 f'<td class="number">{_text(cell)}</td>'
@@ -32,7 +35,7 @@ def preflight_part(found: Preflight) -> Iterator[str]:
     yield from _heat_map(found)
     yield from _cards(found)
     if said := untested(found):
-        yield "<h2>Not tested</h2><ul>"
+        yield heading(tr("Not tested")) + "<ul>"
         yield from (f"<li>{_text(text)}</li>" for text in said)
         yield "</ul>"
 
@@ -52,10 +55,11 @@ def _heat_map(found: Preflight) -> Iterator[str]:
     labels = _LABEL if len(shown) <= _LABELLED else 8
     side = labels + max(_CELL * len(shown), _LEGEND) + 8
     tall = _CELL * len(shown) + 48
-    yield "<figure><figcaption>Bus bandwidth between two nodes</figcaption>"
+    title = _text(tr("Bus bandwidth between two nodes"))
+    yield f"<figure><figcaption>{title}</figcaption>"
     yield (
         f'<svg viewBox="0 0 {side} {tall}" style="max-width: {min(side, 900)}px" role="img" '
-        'aria-label="Bus bandwidth between two nodes">'
+        f'aria-label="{title}">'
     )
     for node, row in place.items():
         if labels == _LABEL:
@@ -70,16 +74,24 @@ def _heat_map(found: Preflight) -> Iterator[str]:
 
 
 def _cell(found: Preflight, x: int, y: int, pair: tuple[int, int], value: float | None, best: float) -> str:
-    names = " and ".join(found.name(node) for node in pair)
+    first, second = map(found.name, pair)
     inner = _CELL - 1
     if not value:
-        said = _text(f"{names}: failed")
+        said = _text(tr("{first} and {second}: failed", first=first, second=second))
         return (
             f'<g class="failed"><rect x="{x}" y="{y}" width="{inner}" height="{inner}"/>'
             f'<path d="M{x} {y}l{inner} {inner}M{x + inner} {y}l-{inner} {inner}"/><title>{said}</title></g>'
         )
     share = value / best
-    said = _text(f"{names}: {quantity(value, 'B/s')}, {percent(share)} of the fastest pair")
+    said = _text(
+        tr(
+            "{first} and {second}: {speed}, {share} of the fastest pair",
+            first=first,
+            second=second,
+            speed=quantity(value, "B/s"),
+            share=percent(share),
+        )
+    )
     return (
         f'<rect class="heat" x="{x}" y="{y}" width="{inner}" height="{inner}" '
         f'fill-opacity="{0.06 + 0.94 * (1 - share):.2f}"><title>{said}</title></rect>'
@@ -92,9 +104,8 @@ def _legend(x: int, y: int, best: float) -> str:
         f'fill-opacity="{0.06 + 0.94 * (1 - share):.2f}"/>'
         for step, share in enumerate((1.0, 0.75, 0.5, 0.25, 0.0))
     )
-    return (
-        f'{cells}<text x="{x}" y="{y + 24}">{_text(quantity(best, "B/s"))} (light) to 0; a cross: failed</text>'
-    )
+    said = tr("{best} (light) to 0; a cross: failed", best=quantity(best, "B/s"))
+    return f'{cells}<text x="{x}" y="{y + 24}">{_text(said)}</text>'
 
 
 def _cards(found: Preflight) -> Iterator[str]:
@@ -108,7 +119,7 @@ def _cards(found: Preflight) -> Iterator[str]:
         return
     measured.sort(key=lambda item: item[0])
     best = measured[-1][0]
-    yield "<h2>Units by their matrix product, slowest first</h2>"
+    yield heading(tr("Units by their matrix product, slowest first"))
     yield "<table>"
     for value, dtype, unit in measured[:_BARS]:
         width = f"{100 * value / best:.1f}%"
@@ -119,7 +130,7 @@ def _cards(found: Preflight) -> Iterator[str]:
         )
     yield "</table>"
     if len(measured) > _BARS:
-        yield f"<p>and {len(measured) - _BARS} faster ones</p>"
+        yield f"<p>{_text(tr('and {more} faster ones', more=len(measured) - _BARS))}</p>"
 
 
 def _unit(found: Preflight, unit: Unit) -> str:

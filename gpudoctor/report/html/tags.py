@@ -3,12 +3,30 @@
 import html
 from collections.abc import Iterable
 
+from gpudoctor.lang import rendered
+from gpudoctor.lang.message import row
 from gpudoctor.report.printable import one_line
 
 
 def text(words: str) -> str:
-    """Text on one line, safe anywhere between tags."""
-    return html.escape(one_line(words))
+    """Text on one line, in the reader's language, safe anywhere between tags and in quoted attributes."""
+    return html.escape(one_line(rendered(words)))
+
+
+def listed(items: Iterable[str]) -> str:
+    """Items in a row: `a, b, c`, and `a、b、c` in Chinese."""
+    return rendered(row(", ", items))
+
+
+def heading(words: str) -> str:
+    """The head of a section."""
+    return f"<h2>{text(words)}</h2>"
+
+
+def heads(*cells: str, numbers: bool = False) -> str:
+    """The head row of a table; where it has numbers, its heads are above them, to the right."""
+    style = ' class="number"' if numbers else ""
+    return f"<tr>{''.join(f'<th{style}>{text(cell)}</th>' for cell in cells)}</tr>"
 
 
 def copyable(words: str, *, style: str = "", inner: str = "") -> str:

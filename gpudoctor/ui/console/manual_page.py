@@ -6,7 +6,7 @@ from itertools import groupby
 from gpudoctor.engine.manual import ManualPage
 from gpudoctor.lang import rendered, term, tr, word
 from gpudoctor.lang.message import concatenated
-from gpudoctor.lang.wrapping import padded
+from gpudoctor.lang.wrapping import padded, unfolded
 from gpudoctor.model import Maturity, Reads, Threshold
 from gpudoctor.report.pages import Override
 from gpudoctor.report.units import threshold_text
@@ -72,7 +72,7 @@ def _body(canvas: Canvas, text: str) -> None:
     paragraph: list[str] = []
 
     def flush() -> None:
-        text = " ".join(paragraph)
+        text = unfolded(paragraph)
         if len(paragraph) == 1 and "://" in text and _is_item(text):
             canvas.literal(text, indent=_INDENT)  # an address is there to be copied
         elif paragraph:

@@ -112,7 +112,7 @@ def read_job_log(
     tails: list[Tail] = []
     state = _Job()
     for path in paths:
-        shown = "standard input" if path == STANDARD_INPUT else path
+        shown = say("standard input") if path == STANDARD_INPUT else path
         reader = _FileReader(shown, table, state)
         damage, before = "", 0
         try:
