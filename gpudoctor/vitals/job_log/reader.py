@@ -129,7 +129,7 @@ def read_job_log(
     tails: list[Tail] = []
     state = _Job()
     for path in paths:
-        shown = "standard input" if path == STANDARD_INPUT else path
+        shown = say("standard input") if path == STANDARD_INPUT else path
         reader = _FileReader(shown, table, state)
         damage, before = "", 0
         try:
@@ -237,7 +237,7 @@ class _Outcome:
         self.times += 1
         self.settled = self.times >= _OFTEN and not self.mixed
         left_out, self.left_out = self.left_out, 0
-        return replace(event, count=event.count + max(0, left_out - 1))
+        return replace(event, count=event.count + left_out - 1) if left_out > 1 else event
 
     def gave_nothing(self) -> None:
         """Note that a line gave no event."""
@@ -348,7 +348,7 @@ class _FileReader:
         looks = set(range(-self._taken % _LOOK_EVERY, len(pieces), _LOOK_EVERY))
         at, end = 0, len(pieces)
         reads_all = self._reads_all
-        outcomes, repeats, dull = self._outcomes, self._repeats, self._dull
+        outcomes, repeats, dull, left_out = self._outcomes, self._repeats, self._dull, self._left_out
         for index in sorted([*chosen, *looks]):
             if index < at:
                 continue
@@ -378,7 +378,7 @@ class _FileReader:
                 outcome = outcomes.get(key)
                 if outcome is not None and outcome.settled:
                     outcome.left_out += 1
-                    self._left_out[key] = self._taken + index
+                    left_out[key] = self._taken + index
                     at += length
                     continue
                 self._catch_up(self._taken + index)
@@ -719,7 +719,9 @@ class _FileReader:
             own = begin <= event.line <= end or event.line in self._alike_read
             event = self._reading.gave(event, own=own)
         step, whole = self._mark or (None, None)
-        number, new, follow = self._drafts.add(replace(event, step=whole), step, self._ordinary)
+        if whole is not None:
+            event = replace(event, step=whole)
+        number, new, follow = self._drafts.add(event, step, self._ordinary)
         self._again = None if new or event.exception else number
         if follow:
             self._follow = _FOLLOWED
