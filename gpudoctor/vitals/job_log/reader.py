@@ -74,8 +74,11 @@ _REPORTED = "The output (if any) is above this job summary."
 """The end of LSF's report on a job."""
 _OF_THE_SAME = 60
 """Lines within which an exception that comes again is of another thread's same traceback."""
-_OF_THE_GPU = ("FAIL003", "FAIL004", "FAIL006", "FAIL008", "FAIL009", "GPU", "MEM", "ENV011")
-"""Codes of what may have ended a job, although a destructor met it: its first line may be missing."""
+_OF_PYTHON = ("FileNotFoundError", "PermissionError", "ImportError", "ModuleNotFoundError", "KeyboardInterrupt")
+"""Exceptions that end nothing while the interpreter ends: its modules and files are closed already.
+
+Another one, of the GPU or of a full disk, may be the first line of what ended the job.
+"""
 _MOST_BODIES = 1_000
 _MOST_FRAMES = 200
 """Lines of a traceback that is compared with earlier ones."""
@@ -684,7 +687,7 @@ class _FileReader:
             self._unheeded = (first, raised.line)
         elif raised.frame is None and self._unheeded[0] == first:  # two threads wrote into each other
             raised.unheeded = raised.line - self._unheeded[1] <= _OF_THE_SAME
-        of_end = raised.at_exit and not event.code.startswith(_OF_THE_GPU)
+        of_end = raised.at_exit and raised.type in _OF_PYTHON
         if (
             raised.lost
             or of_end
