@@ -27,6 +27,8 @@ _NO_END = 150
 """The same behind which the file goes on to its end: a program that ends writes at most its buffer of 8 KiB."""
 _OF_A_WARNING, _OF_A_QUOTE = 2, 5
 """The same behind a line that quotes an exception, as a warning or without a level: its process goes on."""
+_OF_A_LOOP = 10
+"""Times that a line quotes an exception, after which it is of a loop: few ranks print no prefix."""
 _SERVED = 2
 """Answers of a server behind an exception: one may be of a request that ran beside it."""
 _HALF_A_DAY = 43_200.0
@@ -119,13 +121,23 @@ def _was_handled(event: LogEvent, log: JobLog) -> bool:
 
 def _was_only_printed(event: LogEvent, log: JobLog) -> bool:
     """Whether the program caught an exception and printed it in a message of its own, and went on."""
-    if not (event.quoted or event.warned or event.restated):
+    if not (event.quoted or event.warned or event.logged or event.restated or event.goes_on):
         return False
     if any(_of_a_death(item) and item.order > event.order for item in log.events):
         return False
-    if event.restated:
-        return event.rank is None and event.followed > _ANOTHER_PROGRAM
-    return event.progress > 0 or event.followed > (_OF_A_WARNING if event.warned else _OF_A_QUOTE)
+    if event.quoted and event.goes_on and not _is_last(event, log):
+        return True
+    if event.quoted and event.rank is None and event.count >= _OF_A_LOOP:
+        return True
+    if event.progress > 0 and (event.quoted or event.warned or event.logged or event.goes_on):
+        return True
+    if event.warned and event.followed > _OF_A_WARNING:
+        return True
+    if (event.quoted or event.goes_on) and event.followed > _OF_A_QUOTE:
+        return True
+    if event.logged and event.logged_behind > _OF_A_WARNING:
+        return True
+    return event.restated and event.rank is None and event.followed > _ANOTHER_PROGRAM
 
 
 def _a_launcher_failed(log: JobLog) -> bool:
