@@ -24,6 +24,13 @@ ADVICE = (
         when=in_log("time-limit", "preemption", "node-failure", "cancelled", "interrupted"),
     ),
     advise(
+        "FAIL002-probe",
+        "Give the liveness probe more time, or remove it",
+        "livenessProbe: raise timeoutSeconds and failureThreshold; a busy training answers late",
+        "a training that serves no requests needs no liveness probe",
+        when=in_log("probe"),
+    ),
+    advise(
         "FAIL002-detach",
         "Start the job detached from the session",
         "nohup, tmux or sbatch; torchrun ignores SIGHUP only from version 2.3 on",
