@@ -159,10 +159,12 @@ class Killed(Check):
                 "jobstate=timeout",
                 "state: timeout",
             ),
-            pattern=r"CANCELLED(?: AT (?P<when>\S+))? DUE TO TIME LIMIT|TERM_RUNLIMIT|job killed: walltime \d+ "
-            "exceeded limit|(?:[Rr]eason[\"']?[:=] ?[\"']?|Warning {1,20}|Failed {1,20})DeadlineExceeded\\b|"
-            "was active (?:on the node )?longer than (?:the )?specified deadline|walltime.{0,20}exceeded|[Jj]ob exceeded (?:its )?(?:walltime|"
-            "wallclock) limit|(?:JobState=|^State: )TIMEOUT",
+            pattern=r"CANCELLED(?: AT (?P<when>\S+))? DUE TO TIME LIMIT|TERM_RUNLIMIT|"
+            r"job killed: walltime \d+ exceeded limit|"
+            r"(?:[Rr]eason[\"']?[:=] ?[\"']?|Warning {1,20}|Failed {1,20})DeadlineExceeded\b|"
+            r"was active (?:on the node )?longer than (?:the )?specified deadline|"
+            r"walltime.{0,20}exceeded|[Jj]ob exceeded (?:its )?(?:walltime|wallclock) limit|"
+            r"(?:JobState=|^State: )TIMEOUT",
             text="The scheduler ended the job at its time limit[ of {limit}][ ({when})].",
             everywhere=True,
             source="Slurm, LSF, PBS, Kubernetes",

@@ -32,7 +32,7 @@ _MESSAGES = (
 )
 """What messages of any reason say."""
 _ALIVE = ("Running", "Succeeded")
-"""States of a pod that the failure of its node did not end: a node may be ready again before the pod is lost."""
+"""States of a pod that its node did not end: a node may be ready again before the pod is lost."""
 
 
 def is_events(lines: list[str]) -> bool:

@@ -126,6 +126,13 @@ ADVICE = (
         ),
     ),
     advise(
+        "FAIL007-mpi",
+        "Name the network that all hosts share",
+        "ip -br addr   # on both hosts",
+        "mpirun --mca btl self,vader,tcp --mca btl_tcp_if_include ... --mca oob_tcp_if_include ...",
+        when=in_log("mpi-unreachable"),
+    ),
+    advise(
         "FAIL007-launch",
         "Start the program by a launcher",
         "torchrun --nproc_per_node=N train.py   # it sets RANK, WORLD_SIZE, MASTER_ADDR",
