@@ -12,6 +12,8 @@ SERVICE = "service"
 """The kind of what services of the machine say of signals that they got or sent: it is not the job's."""
 OF_A_GOOD_END = frozenset({UNHEEDED, "trackers", PEER, "closing"})
 """Kinds that a job prints while it ends well, too."""
+OF_A_DEATH = frozenset({ABORTED, "launcher", "wrapped", "scheduler", "actors", "mpi"})
+"""Kinds that show that some process of the job has failed."""
 
 
 def _row(kind: str, cue: str | tuple[str, ...], pattern: str, *, source: str = "") -> LogMessage:
