@@ -77,18 +77,27 @@ class Killed(Check):
                 "kill process",
                 "killed process",
                 "oom-kill:",
-                "oom_reaper",
             ),
             pattern=r"(?i:out of memory)(?: \([\w ]{1,40}\))?: [Kk]ill(?:ed)? process (?P<pid>\d+)"
             r"(?:, UID \d+,)? \((?P<program>[^)]*)\)|"
-            r"oom-kill:.{0,300}task=(?P<task>[\w.-]+),pid=(?P<task_pid>\d+)|"
-            r"Killed process (?P<victim_pid>\d+)(?:, UID \d+,)? \((?P<victim>[^)]*)\),? (?:total-vm|vsz):|"
-            r"oom_reaper: reaped process (?P<reaped_pid>\d+) \((?P<reaped>[^)]*)\)",
-            text="The kernel killed [process {pid} ({program})][{task}][process {victim_pid} ({victim})]"
-            "[process {reaped_pid} ({reaped})] because memory ran out[: it held {memory}]"
-            "[ (control group {cgroup})].",
+            r"oom-kill:.{0,300}task=(?P<task>[\w.-]+),pid=(?P<task_pid>\d+)",
+            text="The kernel killed [process {pid} ({program})][{task}] because memory ran out[: it held "
+            "{memory}][ (control group {cgroup})].",
             everywhere=True,
             source="Linux mm/oom_kill.c, 2.6 to 6.x",
+        ),
+        LogMessage(
+            kind="oom-kernel",
+            cue=(
+                "killed process",
+                "oom_reaper",
+            ),
+            pattern=r"(?:\bKilled|oom_reaper: reaped) process (?P<pid>\d+)(?:, UID \d+,)? "
+            r"\((?P<program>[^)]*)\),? (?:total-vm:|vsz:|now )",
+            text="The kernel killed [process {pid} ({program})][{task}] because memory ran out[: it held "
+            "{memory}][ (control group {cgroup})].",
+            everywhere=True,
+            source="Linux mm/oom_kill.c: the line behind the choice, and the reaper's",
         ),
         LogMessage(
             kind="oom-kernel",
@@ -102,8 +111,9 @@ class Killed(Check):
             pattern=r"[Oo]ut of memory(?: and|\.\.\.) no killable processes|"
             r"process of this unit has been killed by the OOM killer|"
             r"systemd-oomd(?:\[\d+\])?: Killed (?P<cgroup>/\S{1,200}) due to memory|"
-            r"[Ss]ending SIG(?:TERM|KILL) to process \d+ uid \d+ \"(?P<victim>[^\"]{1,40})\": .{0,40}VmRSS",
-            text="The host's memory ran out, and a process[ ({victim})][ of {cgroup}] was killed.",
+            r"[Ss]ending SIG(?:TERM|KILL) to process \d+ uid \d+ \"(?P<program>[^\"]{1,40})\": .{0,40}VmRSS",
+            text="Memory ran out on the host, and a process[ ({program})][ (control group {cgroup})] was "
+            "killed.",
             everywhere=True,
             source="Linux mm/oom_kill.c; systemd; earlyoom",
         ),

@@ -123,8 +123,7 @@ class RendezvousFailed(LogCheck):
             pattern=r"pair of MPI processes are unable to reach each other|"
             r"Open MPI failed to TCP connect to a peer MPI process|"
             r"was unable to complete a TCP connection(?: to another process)?",
-            text="Two processes of the MPI job could not reach each other: their hosts share no network that "
-            "Open MPI may use.",
+            text="Two processes of the MPI job could not reach each other.",
             everywhere=True,
             source="Open MPI help-mca-bml-r2.txt, help-mpi-btl-tcp.txt, help-oob-tcp.txt",
         ),
