@@ -105,7 +105,7 @@ _SHORTEST_RESTATED, _LONGEST_RESTATED = 15, 120
 """How an ordinary line begins: code of a traceback, frames, rulers and the summaries of trackers do not."""
 _WORLD = re.compile(
     r"(?i)world[_ ]?size['\"]?\s*[:=]\s*(\d{1,6})|nranks (\d{1,6})|"
-    r"distributed init \(rank \d+, world (\d{1,6})\)"
+    r"distributed init \(rank \d+, world (\d{1,6})\)|GLOBAL_RANK: \d{1,6}, MEMBER: \d{1,6}/(\d{1,6})"
 )
 _FILE_RANK = re.compile(r"(?i)(?:^|[^a-z])(?:global_?)?(?:rank|task|worker|proc)[_.-]?(\d{1,5})(?!\d)")
 _FOLDER_RANK = re.compile(r"[/\\](\d{1,5})[/\\](?:stderr|stdout)\.log")
@@ -271,6 +271,8 @@ class _FileReader:
         self._rank = rank_of(path)
         self._own_ranks: set[int] = set()
         self._last_progress_line = 0
+        self._done_line = 0
+        """The line near the end at which the program says that its training is complete."""
         self._dull: set[bytes] = set()
         """Lines, digits apart, that are worth reading and gave nothing."""
         self._repeats: dict[bytes, int] = {}
@@ -787,6 +789,7 @@ class _FileReader:
                     self._drafts.progress(step, take_apart(text).rank, number)
             if any(cue in small for cue in DONE_CUES) and says_done(text_of(raw)):
                 self._drafts.alive(number)
+                self._done_line = number
             if b"http/" in small or b"app]" in small:
                 if _SERVED.search(plain(text_of(raw))):
                     self._drafts.served(number)
@@ -818,7 +821,8 @@ class _FileReader:
             path=self._path,
             lines=self.lines,
             bytes=self._bytes,
-            ends_in_progress=self.lines > 0 and self.lines - self._last_progress_line <= 2,
+            ends_in_progress=0 < self.lines <= self._last_progress_line + 2
+            and self._done_line <= self._last_progress_line,
         )
 
 
