@@ -134,8 +134,10 @@ class Killed(Check):
                 "job exceeded a memory resource limit",
             ),
             pattern=r"[Dd]etected \d+ oom[-_ ]kill event|"
-            r"[Ss]ome of (?:your|the) (?:processes|step tasks) .{0,40}killed by the cgroup out-of-memory handler|\bOUT_OF_ME(?:MORY)?\b|[Ee]xceeded (?:job |step )?memory "
-            r"limit|srun: error: .{0,200}: Out Of Memory\s*$|PBS: job killed: v?mem |"
+            r"[Ss]ome of (?:your|the) (?:processes|step tasks) .{0,40}killed by the cgroup "
+            r"out-of-memory handler|"
+            r"\bOUT_OF_ME(?:MORY)?\b|[Ee]xceeded (?:job |step )?memory limit|"
+            r"srun: error: .{0,200}: Out Of Memory\s*$|PBS: job killed: v?mem |"
             "Job exceeded a memory resource limit",
             text="Slurm's memory limit was reached. The kernel killed a process of the job[: it used {used}]"
             "[ and may use {limit}].",
