@@ -80,8 +80,7 @@ def _remove(recordings: "list[KeptRecording]", arguments: argparse.Namespace) ->
             running = tr("; it is being written now") if any(item.running for item in recordings) else ""
             raise UsageError(
                 say(
-                    "--remove {names}: no recording has this name{running} (all of them: gpudoctor "
-                    "recordings)",
+                    "--remove {names}: no recording has this name{running} (all of them: gpudoctor recordings)",
                     names=" ".join(arguments.remove),
                     running=running,
                 )

@@ -107,10 +107,10 @@ _AUTO = "auto"
 _LISTED = 12
 _KINDS: tuple[tuple[tuple[type, ...], str], ...] = (
     ((bool,), say("true or false")),
-    ((int, float), "a number"),
-    ((str,), "a text"),
-    ((list,), "a list"),
-    ((dict,), "a section"),
+    ((int, float), say("a number")),
+    ((str,), say("a text")),
+    ((list,), say("a list")),
+    ((dict,), say("a section")),
 )
 
 
@@ -230,7 +230,7 @@ def _value(name: str, key: str, given: str, present: Any) -> Any:
 
 
 def _kind(value: Any) -> str:
-    return next((words for kinds, words in _KINDS if isinstance(value, kinds)), "nothing")
+    return next((words for kinds, words in _KINDS if isinstance(value, kinds)), say("nothing"))
 
 
 def _is_number(text: str) -> bool:
