@@ -10,6 +10,8 @@ PEER, ABORTED = "peer", "aborted"
 """Kinds of a connection that another rank has left, and of a rank that was ended because of another."""
 OF_A_GOOD_END = frozenset({UNHEEDED, "trackers", PEER, "closing"})
 """Kinds that a job prints while it ends well, too."""
+OF_A_DEATH = frozenset({ABORTED, "launcher", "wrapped", "scheduler", "actors", "mpi"})
+"""Kinds that show that some process of the job has failed."""
 
 
 def _row(kind: str, cue: str | tuple[str, ...], pattern: str, *, source: str = "") -> LogMessage:

@@ -17,6 +17,8 @@ _MOST_FOLLOWED = 200
 """Failures behind which every line is read for signs that the training went on."""
 _MOST_FOLLOWED_ALIKE = 5
 """The same, of one kind, type and rank."""
+_MOST_RUNS = 50
+"""Runs in one file behind whose failures every line is read."""
 _MOST_SEEN = 50
 """Steps behind a failure that are remembered."""
 _LAST = 200
@@ -43,6 +45,8 @@ class _Draft:
     """The step or epoch printed last before it."""
     seen: set[float] = field(default_factory=set)
     """Steps printed after it."""
+    served_at: int = 0
+    """The last line that counts in its event's `served`."""
     ordinary: int = 0
     """The reader's count of ordinary lines when it came last."""
 
@@ -76,6 +80,7 @@ class Drafts:
         self._texts: dict[Hashable, int] = {}
         """Different texts by kind, type and rank."""
         self._followed: dict[Hashable, int] = {}
+        self._runs = 1
         self._run_begins = 1
         """The line at which the present run begins, as far as it is known."""
         self._begins_again: int | None = None
@@ -163,6 +168,9 @@ class Drafts:
                 self._in_doubt.add(number)
         self._same.clear()
         self._first_handled.clear()
+        if self._runs < _MOST_RUNS:  # the failures of the next run are followed like those of the first
+            self._runs += 1
+            self._followed.clear()
         if surely:
             self.alive(line + 1)
 
@@ -202,6 +210,24 @@ class Drafts:
                 and len(draft.seen) < _MOST_SEEN
             ):
                 draft.seen.add(step)
+
+    def served(self, line: int) -> None:
+        """A server answered a request."""
+        for draft in islice(reversed(self._drafts.values()), _LAST):
+            if draft.event.last_line < line and draft.served_at < line:
+                draft.served_at = line
+                draft.event = replace(draft.event, served=draft.event.served + 1)
+
+    def restated(self, number: int) -> None:
+        """The program printed the message of an exception again."""
+        if draft := self._drafts.get(number):
+            draft.event = replace(draft.event, restated=True)
+
+    def succeeded(self, line: int) -> None:
+        """The launcher said that the program ended well."""
+        for draft in self._drafts.values():
+            if draft.event.last_line < line:
+                draft.event = replace(draft.event, succeeded=True)
 
     def _count_habits(self) -> None:
         """Count what the training went on after time and again, and then another failure came, among these."""
