@@ -15,7 +15,6 @@ from typing import Any
 
 from gpudoctor.errors import IncompleteError, UsageError
 from gpudoctor.hooks.rendered_report import rendered_report
-from gpudoctor.lang import say
 from gpudoctor.model.external_files import load_json
 from gpudoctor.recorder.folder import MANIFEST, CommandEnd, new_folder, state_folder, write_end, write_manifest
 
@@ -61,9 +60,7 @@ class RunRecording:
             try:
                 import torch  # noqa: F401
             except ImportError as error:
-                raise UsageError(
-                    say("record() needs torch ({error}); pip install torch", error=error)
-                ) from error
+                raise UsageError(f"record() needs torch ({error}); pip install torch") from error
         for other in list(_open):
             other.stop()
         self._reports = {}
@@ -164,9 +161,7 @@ class RunRecording:
         try:
             found: dict[str, Any] = load_json(self.render("json"))
         except ValueError as error:
-            raise IncompleteError(
-                say("the report of {folder} cannot be read: {error}", folder=self.folder, error=error)
-            ) from error
+            raise IncompleteError(f"the report of {self.folder} cannot be read: {error}") from error
         return found
 
     def summary(self) -> dict[str, float]:

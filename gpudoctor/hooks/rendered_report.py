@@ -7,7 +7,6 @@ import tempfile
 from pathlib import Path
 
 from gpudoctor.errors import IncompleteError
-from gpudoctor.lang import say
 from gpudoctor.model.child_process import child_code
 from gpudoctor.model.external_files import read_text
 from gpudoctor.model.read_limits import REPORT
@@ -40,12 +39,8 @@ def rendered_report(folder: "str | os.PathLike[str]", how: str) -> str:
             )
             return read_text(out, REPORT)
         except subprocess.TimeoutExpired:
-            raise IncompleteError(
-                say("the report of {folder} took longer than {limit:g} s", folder=folder, limit=_REPORT)
-            ) from None
+            raise IncompleteError(f"the report of {folder} took longer than {_REPORT:g} s") from None
         except OSError:
             said = [line for line in done.stderr.splitlines() if line.startswith("gpudoctor: ")]
             reason = said[-1].removeprefix("gpudoctor: ") if said else f"exit code {done.returncode}"
-            raise IncompleteError(
-                say("the report of {folder} was not made: {reason}", folder=folder, reason=reason)
-            ) from None
+            raise IncompleteError(f"the report of {folder} was not made: {reason}") from None
