@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpudoctor.lang import say
+from gpudoctor.lang import say, term
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model.child_process import child_code
 from gpudoctor.model.external_files import load_json, read_text
@@ -59,9 +59,15 @@ def hang_text(still: float, standings: Sequence["RankStanding"]) -> str:
             if len(item.ranks) == 1
             else say("ranks {ranges}", ranges=_ranges(item.ranks))
         )
-        at = concatenated(", ", filter(None, (item.phase.replace("_", " "), item.place)))
+        phase = term(item.phase.replace("_", " ")) if item.phase else ""
+        at = concatenated(", ", filter(None, (phase, item.place)))
         lines.append(
-            say("  {who}: {step:,} steps done{at}", who=who, step=item.step, at=", in " + at if at else "")
+            say(
+                "  {who}: {step:,} steps done{at}",
+                who=who,
+                step=item.step,
+                at=say(", in {place}", place=at) if at else "",
+            )
         )
     return "\n".join(lines) + "\n"
 
@@ -86,7 +92,13 @@ def write_events(folder: str, host: str, data: bytes) -> None:
         Path(folder).mkdir(parents=True, exist_ok=True)
         (Path(folder) / name).write_bytes(data)
     except OSError as error:
-        raise UsageError(f"--tensorboard {folder}: cannot be written: {error.strerror or error}") from error
+        raise UsageError(
+            say(
+                "--tensorboard {folder}: cannot be written: {error}",
+                folder=folder,
+                error=error.strerror or error,
+            )
+        ) from error
 
 
 class Alarm:

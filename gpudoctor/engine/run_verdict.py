@@ -127,7 +127,9 @@ def _crowded(recording: Recording) -> str:
         return ""
     cpus = count(found.cpus, "CPU")
     when = (
-        "meanwhile" if found.share > _ALWAYS else say("during {share} of the run", share=percent(found.share))
+        say("meanwhile")
+        if found.share > _ALWAYS
+        else say("during {share} of the run", share=percent(found.share))
     )
     return say(
         " Other processes used {others:.2g} of the {cpus} {when}, and no CPU was idle: alone the "
@@ -186,7 +188,7 @@ def _dead(title: str, recording: Recording, run: RunSummary, told: DeathMessage)
     lines = told.message.strip().splitlines()
     message = _short(lines[0]) if lines else ""
     if told.kind == EXIT:
-        how = say("with exit code ") if message.lstrip("-").isdigit() else "by sys.exit: "
+        how = say("with exit code ") if message.lstrip("-").isdigit() else say("by sys.exit: ")
         return _ended(
             say(
                 "{title}{rank} ended itself{after} {how}{message}",

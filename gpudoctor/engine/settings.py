@@ -222,7 +222,7 @@ def _thresholds(value: Toml, path: Path, registry: Registry) -> dict[Code, dict[
 def _threshold(code: Code, name: str, number: Toml, path: Path, registry: Registry) -> float:
     known = [item.name for item in registry.checks[code].thresholds]
     if name not in known:
-        choices = ", ".join(known) or "none"
+        choices = ", ".join(known) or say("none")
         hint = nearest(name, known)
         raise UsageError(
             say(

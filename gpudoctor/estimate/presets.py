@@ -133,7 +133,7 @@ def lookup(name: str) -> Lookup:
     for candidate in _shorter(short):
         if candidate in index:
             return Lookup(preset=preset(index[candidate]))
-    for table, what in ((SIZES, "size"), (FAMILIES, "family")):
+    for table, what in ((SIZES, say("size")), (FAMILIES, say("family"))):
         if short in table:
             chosen = table[short]
             return Lookup(

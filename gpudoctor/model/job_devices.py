@@ -47,7 +47,7 @@ def _cpus(patient: Patient) -> float:
 
 
 def _ranks(ranks: int) -> str:
-    return "1 process" if ranks == 1 else say("{ranks} processes", ranks=ranks)
+    return say("1 process") if ranks == 1 else say("{ranks} processes", ranks=ranks)
 
 
 # The detail of findings about graphics cards.

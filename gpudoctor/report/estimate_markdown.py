@@ -32,7 +32,7 @@ def render_estimate_markdown(answer: Answer, *, explain: bool = False) -> str:
         verdict = words.verdict_text(each.card.verdict) or tr("no card named")
         rows.append(_row(label(each), size(each.total_bytes), words.interval(each), verdict, each.peak.title))
     rows += ["", tr("{label} by line, at {title}:", label=label(shown), title=shown.peak.title), ""]
-    heads = [tr("line"), tr("bytes"), tr("share"), *([tr("formula"), tr("source")] if explain else [])]
+    heads = [tr("line"), tr("bytes"), tr("share"), *([tr("formula"), tr("citation")] if explain else [])]
     rows += [_row(*heads)]
     rows += ["|---|--:|--:|" + ("---|---|" if explain else "")]
     for line in shown.peak.lines:
@@ -72,7 +72,7 @@ def _more(answer: Answer) -> list[str]:
     if answer.rivals:
         rows += ["", _row(tr("formula of"), tr("answer"), tr("why it differs")), "|---|--:|---|"]
         for rival in answer.rivals:
-            said = tr("none") if rival.bytes is None else size(rival.bytes)
+            said = tr("no answer") if rival.bytes is None else size(rival.bytes)
             rows.append(_row(rival.name, said, rival.why))
     if answer.measured is not None:
         rows += ["", *(escape(text) + "  " for text in words.measured_text(answer.measured))]

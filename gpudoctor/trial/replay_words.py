@@ -106,14 +106,14 @@ class Story:
     def _happened(self) -> str:
         origin = self._origin
         if not origin:
-            names = ", ".join(self.record.get("names") or ()) or "something"
+            names = ", ".join(self.record.get("names") or ()) or say("something")
             return say("{names} contained values that are not finite; the cause is not visible.", names=names)
         kind, value = origin.get("kind"), _VALUES.get(str(origin.get("value")), "NaN")
         if kind == "operation":
             return self._operation(value)
         if kind == "batch":
             return self._batch(value)
-        name = origin.get("name") or "a tensor"
+        name = origin.get("name") or say("a tensor")
         if kind in ("weights", "buffer", "gradient"):
             what = {
                 "weights": say("the weight"),
@@ -211,7 +211,7 @@ class Story:
             )
         elif rows:
             which = say(", row{s} {listed}", s=say("s") if len(rows) > 1 else "", listed=_listed(rows))
-        name = origin.get("name") or "it"
+        name = origin.get("name") or say("it")
         return say(
             "The batch contained {value} before anything was computed from it: {name}, {count}{which}.",
             value=value,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gpudoctor.engine.claims import CURED, PROVEN
-from gpudoctor.lang import say
+from gpudoctor.lang import say, term
 from gpudoctor.lang.message import concatenated, without
 from gpudoctor.model import Ranked, Remedy, Report
 from gpudoctor.model.proof import Conclusion, Proof, TrialRow, TrialSummary
@@ -168,8 +168,8 @@ def _faster_words(tried: Sequence[TrialRow], trial: TrialSummary) -> str:
     assert proof is not None
     count = together.title.count(",") + 1 if together is not None else 0
     what = say("{count} changes together", count=count) if best is together else best.title
-    loss = say("loss {loss}", loss=proof.loss) if proof.loss else say("no loss was seen")
-    per = " a sample" if proof.per == "sample" else ""
+    loss = say("loss {loss}", loss=term(proof.loss)) if proof.loss else say("no loss was seen")
+    per = say(" a sample") if proof.per == "sample" else ""
     interval = say("({low:.2f} to {high:.2f})", low=proof.low, high=proof.high)
     return say(
         "Proven: {ratio:.2f}x as fast{per} {interval}, {loss}. The change: {what}.",

@@ -209,7 +209,11 @@ def admit_log(found: LeftBehind, messages: Iterable[tuple[str, LogMessage]]) -> 
         *map(str, found.configs),
     ]
     first = (
-        say("standard input") if names[:1] == [STANDARD_INPUT] else Path(names[0]).name if names else "nothing"
+        say("standard input")
+        if names[:1] == [STANDARD_INPUT]
+        else Path(names[0]).name
+        if names
+        else say("nothing")
     )
     return Patient(
         PatientKind.LOG,

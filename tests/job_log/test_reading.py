@@ -4,6 +4,7 @@ import gzip
 import io
 import lzma
 import os
+import random
 import subprocess
 import sys
 import tracemalloc
@@ -308,3 +309,15 @@ def test_a_known_failure_inside_a_group_comes_before_others(tmp_path):
         log = read(tmp_path / "job.out", (lines + "bye\n").encode())
         assert [item.exception for item in log.events] == ["OSError"]
         assert log.events[0].code != "FAIL001"
+
+
+@pytest.mark.parametrize("end", ["\n", "\r"])
+def test_only_the_middle_of_pieces_that_are_too_long_is_left_out(end):
+    most = opening.LONGEST
+    chance = random.Random(2)
+    for _ in range(300):
+        lengths = [chance.choice((0, 1, 500, most // 2, most - 1, most, most + 1)) for _ in range(4)]
+        data = "".join("x" * length + end for length in lengths).encode()
+        pieces, _ = opening.Block(data, 1, len(data)).pieces()
+        shortened = opening._HEAD_KEPT + len(opening._LEFT_OUT) + opening._TAIL_KEPT
+        assert list(map(len, pieces)) == [shortened if length > most else length for length in lengths]

@@ -70,7 +70,7 @@ def test_another_failure_among_alike_lines_does_not_make_all_of_them_read(tmp_pa
 
 
 def test_a_line_is_worth_the_same_alone_and_among_many(monkeypatch):
-    monkeypatch.setattr(words, "_LONG_TEXT", 1_000)
+    monkeypatch.setattr(words, "_FEW", 100)
     table, chance = Messages(MESSAGES), random.Random(3)
     samples = [line for text in SAMPLES.values() for line in text.splitlines()]
     kinds = [
@@ -95,20 +95,54 @@ def test_a_line_is_worth_the_same_alone_and_among_many(monkeypatch):
     assert all(together[number].traceback == worth.traceback for number, worth in alone.items())
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_the_words_of_a_text_are_those_between_its_blanks(monkeypatch, seed):
-    monkeypatch.setattr(words, "_LONG_TEXT", 100)
-    chance = random.Random(seed)
-    some = ["a", "bb", "the", "loader:", "failed", ",", "", "\t", "x\ty", "of"]
-    shared = [" ".join(chance.choices(some, k=chance.randint(2, 6))) for _ in range(4)]
-    lines = [
-        " ".join(
-            chance.choice(shared) if chance.random() < 0.6 else f"w{chance.randrange(99)}" for _ in range(5)
-        )
-        for _ in range(400)
+@pytest.mark.parametrize("count", [0, 1, 250, 251, 1_000])
+def test_the_words_of_lines_are_those_between_their_blanks(count):
+    lines = [b"\tthe %d  loader:failed , w%d" % (number % 3, number) for number in range(count)]
+    assert words.words_of(lines) == set(b"\n".join(lines).split())
+
+
+def test_a_word_that_differs_in_hexadecimal_letters_has_its_own_cues():
+    """`hdf` and `h` are alike without the letters from a to f."""
+    chance = random.Random(5)
+    cues = [b"died", b"hdf", b"fork", b"bad_alloc", b"nan", b"added"]
+    some = [
+        b"".join(chance.choices([*cues, b"a", b"bd", b"i", b"_lloc", b"di", b"ed", b"f", b"or", b"k"], k=4))
+        for _ in range(3_000)
     ]
-    text = "\n".join(lines).encode()
-    assert words.words_of(text) == set(text.split())
+    many = words.CueWords((cue, cue) for cue in cues)
+    for begin in range(0, 3_000, 1_000):  # the first ones are remembered
+        for word in some[begin : begin + 1_000]:
+            alone = words.CueWords((cue, cue) for cue in cues)
+            assert set(alone.of_text(word)) == {cue for cue in cues if cue in word}
+        of_all = many.candidates(set(some[begin : begin + 1_000]))
+        assert {item.of for item in of_all} == {
+            cue for cue in cues if any(cue in word for word in some[begin : begin + 1_000])
+        }
+
+
+def test_a_failure_that_comes_again_is_known_by_its_line_only_if_its_digits_say_nothing():
+    table = Messages(MESSAGES)
+    lines = [
+        line.encode()
+        for number in range(50)
+        for line in (
+            "ValueError: no frames",
+            f"[rank{number % 4}]: ValueError: no frames",
+            "task exited with exit code: 0",
+            f"step {number}: loss 0.{number}",
+        )
+    ]
+    lines += [b"task exited with exit code: 137", b"[rank7]: ValueError: no frames"]
+    often = LineFilter(table)
+    often.chosen(lines[:100], [bare(line) for line in lines[:100]])
+    assert often._known
+    worths = often.chosen(lines, [bare(line) for line in lines]).worths
+    for number, line in enumerate(lines):
+        fresh = LineFilter(table).chosen([line], [bare(line)]).worths
+        assert (number in worths) == bool(fresh), line
+    keys = {number: worth.key for number, worth in worths.items()}
+    assert keys[0] == keys[4] != keys[1] != keys[5]
+    assert keys[len(lines) - 1] not in (keys[1], keys[5], keys[9], keys[13])
 
 
 def test_the_last_of_alike_failures_is_the_cause_if_nothing_follows(tmp_path):
@@ -141,5 +175,6 @@ def test_no_sample_lacks_what_its_pattern_requires():
                 if sign.pattern.search(line):
                     tried += 1
                     assert sign.required.may_match(line), (sign.pattern.pattern, line)
-                    assert sign.required.may_match_words(bare(line.lower().encode()))
+                    word = bare(line.encode())
+                    assert sign.required.may_match_words(word, word.lower())
     assert tried > 50

@@ -6,6 +6,7 @@ identifiers, citations, and lines that quote the user's files, logs or exception
 
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from log_samples import SAMPLES
 from preflights import pair, patient, unit
 from recordings import make_machine, make_process, make_recording, make_steps, write_recording
 from report_kinds import every_report, texts_of
+from sample_reports import healthy_report
 from windows import make_rank, make_window, report_of
 
 from gpudoctor.cli import main
@@ -20,8 +22,11 @@ from gpudoctor.cli.parser import COMMANDS
 from gpudoctor.engine.examination import Request, examine
 from gpudoctor.engine.registry import load_registry
 from gpudoctor.engine.selection import make_selection
-from gpudoctor.lang import speaking
+from gpudoctor.lang import say, speaking, term
 from gpudoctor.lang.wrapping import cells, pieces, unfolded, wrap
+from gpudoctor.model import Report
+from gpudoctor.model.proof import Conclusion, Proof, TrialRow, TrialSummary
+from gpudoctor.trial.trial_verdict import verdict_words
 from gpudoctor.ui.console import render_preflight, render_text
 from gpudoctor.ui.watch_text import plain_line
 
@@ -172,6 +177,42 @@ def _tick(window):
     return make_tick(window)
 
 
+def tried(conclusion: Conclusion) -> Report:
+    """A report after trials of one change, as `verify` makes it."""
+    moved = conclusion is Conclusion.MOVED
+    proof = Proof(
+        ratio=2.0, low=1.9, high=2.1, pairs=5, verdict="faster", loss="moved" if moved else "identical"
+    )
+    row = TrialRow(
+        name="DATA001-workers", title="num_workers=2", conclusion=conclusion, step_seconds=0.05,
+        proof=None if conclusion in (Conclusion.FAILED, Conclusion.NOT_TRIED) else proof,
+    )  # fmt: skip
+    trial = TrialSummary(
+        step_seconds=0.1, warm_up_steps=5, steps=50, rows=(row,), seconds=60, budget=360, protection=say("every run wrote to an overlay"),
+        patch_path="/rec/proof.diff" if conclusion is Conclusion.PROVEN else "", patch="-a\n+b\n",
+    )  # fmt: skip
+    healthy = healthy_report()
+    verdict = verdict_words(trial, term("none"), promise="")
+    summary = replace(healthy.summary, verdict=verdict)
+    return replace(healthy, trial=trial, summary=summary, outcomes=(), problems=(), remarks=())
+
+
+@pytest.mark.parametrize("conclusion", Conclusion)
+def test_a_trial_is_chinese(conclusion):
+    shown = {}
+    for language in ("en", "zh"):
+        with speaking(language):
+            text = render_text(tried(conclusion), width=200, colour=False, verbose=True)
+        shown[language] = text.splitlines()[1:]
+    same = [line for line in shown["zh"] if words_of(line) and line in shown["en"]]
+    mixed = [line for line in shown["zh"] if re.search("[a-z]{3,} [a-z]{3,}", CODE.sub("|", line))]
+    assert not same and not mixed, (same, mixed)
+    if conclusion is Conclusion.PROVEN:
+        assert (
+            "已证实：速度是原来的 2.00 倍（1.90 到 2.10），loss 完全相同。改动：num_workers=2。" in shown["zh"]
+        )
+
+
 def test_a_preflight_is_chinese():
     found = patient(4, units=[unit(n, i) for n in range(4) for i in range(2)], tests=[pair(0, 1), pair(2, 3)])
     registry = load_registry()
@@ -235,10 +276,20 @@ def test_no_text_of_a_page_or_a_picture_is_the_same_in_both_languages(tmp_path, 
     "words", [("estimate", "--model", "7b", "--gpu", "24GiB"), ("check", str(EXAMPLES / "train_crops.py"))]
 )
 def test_json_is_the_same_in_both_languages(words, capsys):
+    assert_the_same([*words, "--format", "json"], capsys)
+
+
+@pytest.mark.parametrize("form", ["sarif", "junit", "github"])
+def test_what_programs_read_is_the_same_in_both_languages(form, capsys):
+    assert_the_same(["check", str(EXAMPLES / "train_crops.py"), "--format", form], capsys)
+
+
+def assert_the_same(words, capsys):
     texts = []
     for language in ("en", "zh"):
-        main([*words, "--format", "json", "--lang", language])
-        texts.append(re.sub(r'"(?:seconds|started|time)": [^\n]*', "", capsys.readouterr().out))
+        main([*words, "--lang", language])
+        out = re.sub(r'"(?:seconds|started|time|startTimeUtc|endTimeUtc)": [^\n]*', "", capsys.readouterr().out)
+        texts.append(re.sub(r'(?:time|timestamp)="[^"]*"', "", out))
     assert texts[0] == texts[1] != ""
 
 

@@ -43,7 +43,7 @@ PERIODS = {"logging_period": "log", "evaluation_period": "eval", "save_period": 
 LIMITS = {"log": "log_period", "eval": "eval_period", "save": "save_period"}
 """The threshold of each kind."""
 
-WORDS = {"log": "logs", "eval": "evaluates", "save": say("saves a checkpoint")}
+WORDS = {"log": say("logs"), "eval": say("evaluates"), "save": say("saves a checkpoint")}
 
 STRATEGIES = {
     "logging_steps": (("logging_strategy",), "steps"),

@@ -370,7 +370,7 @@ def _how(loader: LoaderFacts | None, busy: WorkerActivity | None) -> str:
         return late
     if busy.busy < 0.5:
         who = say("worker is busy") if one else say("{workers} workers are busy", workers=loader.workers)
-        whose = "its" if one else "their"
+        whose = say("its") if one else say("their")
         return say(
             "; its {who} {busy} of {whose} time: the time goes to transferring batches",
             who=who,

@@ -143,7 +143,7 @@ class WorkersMisfit(Check):
         if loader.persistent:
             severity = Severity.NOTE  # they live on; it is the short epochs that cost
         spans = loader_spans(patient, loader.place)
-        often = "step" if wait.each_step else "epoch"
+        often = say("step") if wait.each_step else say("epoch")
         one = loader.workers == 1
         started = count(loader.workers, "worker")
         call = loader_call(patient, loader.place)

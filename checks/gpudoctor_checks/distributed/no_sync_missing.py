@@ -129,7 +129,7 @@ class NoSyncMissing(Check):
             not isinstance(number, int | float) or number < self.limit("backwards_per_step")
         ):
             return
-        count = f"{number:g}" if isinstance(number, int | float) else "several"
+        count = f"{number:g}" if isinstance(number, int | float) else say("several")
         thrown = (
             say("{wasted:g} of {count:g} are", wasted=number - 1, count=number)
             if isinstance(number, int | float)

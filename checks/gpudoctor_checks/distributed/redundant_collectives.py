@@ -133,7 +133,7 @@ class RedundantCollectives(Check):
                 "The program's own collectives take {words}: {calls:.2g} a step of {what}{where}.",
                 words=seen.words,
                 calls=seen.calls,
-                what=seen.what or "them",
+                what=seen.what or say("them"),
                 where=seen.where,
             ),
             name="collective_share",

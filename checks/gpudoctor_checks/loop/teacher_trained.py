@@ -148,7 +148,7 @@ class TeacherTrained(Check):
             say(
                 "{last} built a graph in {steps} training steps{use}: it "
                 "keeps activations that are never used.",
-                last=last.get("model") or "A second model",
+                last=last.get("model") or say("A second model"),
                 steps=steps,
                 use=_use(last),
             ),

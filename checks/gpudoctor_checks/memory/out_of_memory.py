@@ -285,7 +285,7 @@ class OutOfMemory(Check):
             return
 
         held = _held(told)
-        whose = "host" if _on_host(told) else "device"
+        memory = say("host memory") if _on_host(told) else say("device memory")
         place = user_place(told)
         spans = [spot(patient, place[0])] if place is not None else []
         cause, words = self._cause(told, held)
@@ -301,9 +301,9 @@ class OutOfMemory(Check):
         )
         yield self.finding(
             say(
-                "{who} ran out of {whose} memory{when}{phase}{numbers}; {words}.",
+                "{who} ran out of {memory}{when}{phase}{numbers}; {words}.",
                 who=who,
-                whose=whose,
+                memory=memory,
                 when=when,
                 phase=phase,
                 numbers=say(" ({numbers})", numbers=numbers) if numbers else "",

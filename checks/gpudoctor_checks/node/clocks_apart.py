@@ -68,7 +68,7 @@ class ClocksApart(Check):
             apart = offset - reference
             if abs(apart) - node.clock_error < self.limit("seconds"):
                 continue
-            way = say("ahead of") if apart > 0 else "behind"
+            way = say("ahead of") if apart > 0 else say("behind")
             yield self.finding(
                 say(
                     "The clock of {name} is {apart} {way} {whom}.",

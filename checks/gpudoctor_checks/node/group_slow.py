@@ -52,7 +52,7 @@ class GroupSlow(Check):
             )
             one = len(item.nodes) == 1
             size = say(" of {size} nodes and more", size=item.size) if item.size else ""
-            what = "fail" if failed else say("are slow")
+            what = say("fail") if failed else say("are slow")
             who = say("with {names}", names=names) if one else say("; the fault is among {names}", names=names)
             yield self.finding(
                 say(

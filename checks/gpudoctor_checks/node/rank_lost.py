@@ -9,7 +9,7 @@ from gpudoctor.model.signs.preflight import Loss, LossKind, Preflight, Stage
 from gpudoctor.text import capitalised
 
 _BY = {
-    LossKind.DIED: "died",
+    LossKind.DIED: say("died"),
     LossKind.SILENT: say("stopped answering"),
     LossKind.STUCK: say("did not finish"),
 }

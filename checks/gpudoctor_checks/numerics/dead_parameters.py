@@ -100,7 +100,7 @@ class DeadParameters(Check):
         how = say("got no gradient at all") if none >= set(dead) else say("got no gradient but zeros")
         kinds = list(dict.fromkeys(str(item.get("name")) for item in called))
         modules = joined(kinds) if kinds else ""
-        verb = "is" if len(kinds) == 1 else "are"
+        verb = say("is") if len(kinds) == 1 else say("are")
         why = (
             say(
                 " {modules} {verb} only called without gradients{at}, but an optimizer has {its} parameters.",

@@ -111,7 +111,7 @@ class NanGradients(Check):
         where = place_of(bad)
         spans += [spot(patient, where)] if where is not None else []
         who = say(" on rank {process_rank}", process_rank=process.rank) if len(recording.ranks) > 1 else ""
-        what = "infinite" if bad.get("value") == "inf" else "NaN"
+        what = say("infinite") if bad.get("value") == "inf" else "NaN"
         which = say("all gradients") if bad.get("all") else say("the gradients of {names}", names=names(bad))
         return self.finding(
             say(

@@ -229,7 +229,7 @@ class ProfilerInLoop(Check):
     def _periods(self, file: ConfigFile) -> Iterator[Finding]:
         """`flops_profile_freq`, `profile_freq` and the like in sections of somebody's own."""
         runs = [item.number for item in file.meaning("max_steps") if item.number]
-        for name, what in (("flops_period", say("counts FLOPs")), ("profile_period", "profiles")):
+        for name, what in (("flops_period", say("counts FLOPs")), ("profile_period", say("profiles"))):
             for said in file.meaning(name):
                 period = int(said.number or 0)
                 if not period or period >= self.limit("profile_period") or (runs and period >= runs[0]):
@@ -314,7 +314,7 @@ class ProfilerInLoop(Check):
             return None
         if self._short(script, loop) or disabled(tool.call):
             return None
-        what = say("counts FLOPs") if tool.counts else "profiles"
+        what = say("counts FLOPs") if tool.counts else say("profiles")
         return self._found(
             say(
                 "{call} {what} {often}; the limit is once in {limit:.0f}.",

@@ -164,7 +164,7 @@ class Tf32Off(Check):
             if _overruled(setting, settings) or (setting.convolutions and not _convolves(program)):
                 continue
             seen.add((span.path, span.line))
-            what = "convolutions" if setting.convolutions else say("matrix products")
+            what = say("convolutions") if setting.convolutions else say("matrix products")
             yield self.finding(
                 say(
                     "Line {line} forbids TF32 ({setting}), and the training computes in float32: "

@@ -8,8 +8,12 @@ UNHEEDED = "exiting"
 
 PEER, ABORTED = "peer", "aborted"
 """Kinds of a connection that another rank has left, and of a rank that was ended because of another."""
+SERVICE = "service"
+"""The kind of what services of the machine say of signals that they got or sent: it is not the job's."""
 OF_A_GOOD_END = frozenset({UNHEEDED, "trackers", PEER, "closing"})
 """Kinds that a job prints while it ends well, too."""
+OF_A_DEATH = frozenset({ABORTED, "launcher", "wrapped", "scheduler", "actors", "mpi"})
+"""Kinds that show that some process of the job has failed."""
 
 
 def _row(kind: str, cue: str | tuple[str, ...], pattern: str, *, source: str = "") -> LogMessage:
@@ -141,10 +145,15 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
     _row(PEER, "tcpstore server has shut down", r"TCPStore server has shut down too early", source="TCPStore"),
     _row(PEER, "failed to check the", r"Failed to check the \"should dump\" flag", source="ProcessGroupNCCL"),
     _row(
-        PEER,
-        "heartbeat",
-        r"failed to shutdown on (?:the )?rendezvous|"
+        "launcher",
+        "rendezvousconnectionerror",
         r"RendezvousConnectionError: The connection to the C10d store has failed",
+        source="torch/distributed/elastic/rendezvous: the node that holds the store is gone",
+    ),
+    _row(
+        PEER,
+        "rendezvous",
+        r"failed to shutdown on (?:the )?rendezvous",
         source="torch/distributed/elastic/rendezvous",
     ),
     _row(
@@ -206,6 +215,14 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
 )
 
 HARMLESS: tuple[LogMessage, ...] = (
+    _calm(
+        SERVICE,
+        ("sigterm", "sighup", "sigint", "sigkill", "signal", "terminated"),
+        r"(?:^|[\s\]])(?!slurm)(?:[\w@.-]{0,40}d|init|cron|CRON|NetworkManager|ModemManager|wpa_supplicant|"
+        r"avahi-daemon|dbus-daemon|dhclient|gdm[\w-]*|lightdm|gnome-[\w-]+|Xorg|haproxy|nginx|apache2)"
+        r"(?:\([\w-]{1,40}\))?\[\d{1,8}\]: ",
+        source="systemd-journald and other services: the machine starts, stops, or rotates its logs",
+    ),
     _calm("factory", "unable to register", r"Unable to register \w+ (?:factory|plugin)", source="TensorFlow"),
     _calm(
         "tensorrt", "could not find tensorrt", r"Could not find TensorRT|TF-TRT Warning", source="TensorFlow"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from gpudoctor.analysis.job_log.consequences import OF_A_GOOD_END, PEER
+from gpudoctor.analysis.job_log.consequences import OF_A_DEATH, OF_A_GOOD_END, PEER
 from gpudoctor.analysis.memo import once
 from gpudoctor.model.log_message import PLAIN, Bearing
 from gpudoctor.model.signs.job_log import JobLog, LogEvent
@@ -25,6 +25,10 @@ _OF_A_DRIVER = 10
 """Lines behind the exception of an actor of Ray within which its driver raises it, too."""
 _NO_END = 150
 """The same behind which the file goes on to its end: a program that ends writes at most its buffer of 8 KiB."""
+_OF_A_WARNING, _OF_A_QUOTE = 2, 5
+"""The same behind a line that quotes an exception, as a warning or without a level: its process goes on."""
+_SERVED = 2
+"""Answers of a server behind an exception: one may be of a request that ran beside it."""
 _HALF_A_DAY = 43_200.0
 """Seconds: two clocks without a day that differ by more have midnight between them."""
 BEFORE_THE_PROGRAM = frozenset({"command-line", "unrecognized", "program"})
@@ -99,12 +103,37 @@ def first_cause(log: JobLog) -> FirstCause | None:
 def _was_handled(event: LogEvent, log: JobLog) -> bool:
     """Whether its rank went on training, or the program said at its end that all was well."""
     if event.lasting:
-        return not event.at_end
+        return event.earlier or not event.at_end
+    if event.exception and event.served >= _SERVED:
+        return True
+    if event.bearing is not Bearing.CONSEQUENCE and event.succeeded and not _a_launcher_failed(log):
+        return True
+    if _was_only_printed(event, log):
+        return True
     if event.progress >= WENT_ON or event.earlier or (event.closing and event.followed > _ANOTHER_PROGRAM):
         return True
     if event.exception and event.rank is None and event.followed > _NO_END:
         return True
     return log.finished and not event.exception and event.bearing is Bearing.CONSEQUENCE
+
+
+def _was_only_printed(event: LogEvent, log: JobLog) -> bool:
+    """Whether the program caught an exception and printed it in a message of its own, and went on."""
+    if not (event.quoted or event.warned or event.restated):
+        return False
+    if any(_of_a_death(item) and item.order > event.order for item in log.events):
+        return False
+    if event.restated:
+        return event.rank is None and event.followed > _ANOTHER_PROGRAM
+    return event.progress > 0 or event.followed > (_OF_A_WARNING if event.warned else _OF_A_QUOTE)
+
+
+def _a_launcher_failed(log: JobLog) -> bool:
+    return any(_of_a_death(item) for item in log.events)
+
+
+def _of_a_death(event: LogEvent) -> bool:
+    return event.bearing is Bearing.CONSEQUENCE and event.kind in OF_A_DEATH and not event.earlier
 
 
 def _is_last(event: LogEvent, log: JobLog) -> bool:

@@ -322,7 +322,7 @@ class _Words:
     def _named(self, wait: Wait) -> str:
         """`all_reduce number 58 of group tp (ranks 4-7)`, `recv from rank 2`."""
         operation = self._records.operations.get(wait.launch.operation)
-        name = operation.name if operation else "collective"
+        name = operation.name if operation else say("collective")
         if wait.launch.peer is not None:
             places = [wait.group.members[place] for place in wait.launch.peer]
             side = (
@@ -379,7 +379,7 @@ class _Words:
         others = {rank for item in found for rank in item.waiting} - {*wait.waiting, *wait.missing, *known}
         if not others:
             return ""
-        verb = "waits" if len(others) == 1 else "wait"
+        verb = say("waits") if len(others) == 1 else say("wait")
         return say(
             "{ranks} of other groups only {verb} for them.", ranks=count(len(others), "other rank"), verb=verb
         )

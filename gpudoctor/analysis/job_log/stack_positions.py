@@ -95,7 +95,7 @@ def told(groups: Sequence[Standing]) -> str:
     clauses = []
     for group in groups[:_SHOWN]:
         many = len(group.stacks) > 1
-        verb = "waited" if group.waits else ("were" if many else "was")
+        verb = say("waited") if group.waits else (say("were") if many else say("was"))
         elsewhere = say(" at a different place,") if group.odd and not group.waits else ""
         clauses.append(
             say(

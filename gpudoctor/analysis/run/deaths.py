@@ -200,7 +200,7 @@ def first_failed(recording: Recording) -> str:
     for process in recording.launchers:
         for record in process.of("exception"):
             for rank, code, alone in _EXITCODES.findall(_root_cause(str(record.get("message") or ""))):
-                who = say("rank {rank}", rank=rank) if rank else "a rank"
+                who = say("rank {rank}", rank=rank) if rank else say("a rank")
                 name = _signal_name(None, int(code or alone))
                 return say(
                     "{who} failed first, {name}",

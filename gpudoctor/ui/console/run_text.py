@@ -189,7 +189,7 @@ def _step_rows(run: RunSummary) -> Iterator[tuple[str, ...]]:
     for name, spread in run.throughput.spreads.items():
         unit = name.replace("_per_second", "/s")
         yield (
-            unit,
+            word(unit),
             tr(
                 "{mean} on average, {min} to {max}, deviation {std}",
                 mean=rate_text(spread.mean),

@@ -171,10 +171,15 @@ class _Scanner:
         line, column = self.place(min(position, len(self.text)))
         if what is None:
             wanted = {
-                "value or ]": "a value or ]", "value": "a value", "key": "a key in double quotes",
-                "key or }": "a key in double quotes or }", ":": "a colon", "end": "nothing more",
-                ", or ]": "a comma or ]", ", or }": "a comma or }",
-            }[self.expect]  # fmt: skip
+                "value or ]": say("a value or ]"),
+                "value": say("a value"),
+                "key": say("a key in double quotes"),
+                "key or }": say("a key in double quotes or }}"),
+                ":": say("a colon"),
+                "end": say("nothing more"),
+                ", or ]": say("a comma or ]"),
+                ", or }": say("a comma or }}"),
+            }[self.expect]
             found = self.text[position : position + 1]
             what = (
                 say("expected {wanted}, found {found!r}", wanted=wanted, found=found)

@@ -17,6 +17,8 @@ _MOST_FOLLOWED = 200
 """Failures behind which every line is read for signs that the training went on."""
 _MOST_FOLLOWED_ALIKE = 5
 """The same, of one kind, type and rank."""
+_MOST_RUNS = 50
+"""Runs in one file behind whose failures every line is read."""
 _MOST_SEEN = 50
 """Steps behind a failure that are remembered."""
 _LAST = 200
@@ -36,10 +38,15 @@ class _Draft:
     """An event while the lines behind it are still to come."""
 
     event: LogEvent
+    count: int
+    last_line: int
+    """How often it came, and where last: these change too often for a new event each time."""
     step: float | None = None
     """The step or epoch printed last before it."""
     seen: set[float] = field(default_factory=set)
     """Steps printed after it."""
+    served_at: int = 0
+    """The last line that counts in its event's `served`."""
     ordinary: int = 0
     """The reader's count of ordinary lines when it came last."""
 
@@ -51,6 +58,11 @@ class _Draft:
             and not self.event.lasting
             and self.event.bearing in (Bearing.CAUSE, Bearing.SYMPTOM)
         )
+
+    def came_again(self, line: int, times: int) -> None:
+        """Count it so many times more, the last time on a line."""
+        self.count += times
+        self.last_line = max(line, self.last_line)
 
 
 class Drafts:
@@ -68,6 +80,7 @@ class Drafts:
         self._texts: dict[Hashable, int] = {}
         """Different texts by kind, type and rank."""
         self._followed: dict[Hashable, int] = {}
+        self._runs = 1
         self._run_begins = 1
         """The line at which the present run begins, as far as it is known."""
         self._begins_again: int | None = None
@@ -95,24 +108,24 @@ class Drafts:
             draft = self._drafts[old]
             habit = self._survived.get(alike, 0) >= _HABIT
             if not (draft.handled or (habit and draft.seen)):
-                self._count(draft, event.line, event.count)
+                draft.came_again(event.line, event.count)
                 again = ordinary > draft.ordinary and not draft.seen  # another program, which may go on
                 draft.ordinary = ordinary
                 return old, False, again and self._follows(event, alike)
             if self._survived.get(alike, 0) < _HABIT:  # it needs no following any more: the next one may
                 self._followed[alike] = max(0, self._followed.get(alike, 0) - 1)
-            self._survived[alike] = self._survived.get(alike, 0) + draft.event.count
+            self._survived[alike] = self._survived.get(alike, 0) + draft.count
             first = self._first_handled.get(key)
             if first is None or first not in self._drafts:
                 self._first_handled[key] = old
             else:  # of those after which the training went on, the first one counts them all
-                self._count(self._drafts[first], draft.event.last_line, draft.event.count)
+                self._drafts[first].came_again(draft.last_line, draft.count)
                 del self._drafts[old]
         if len(self._drafts) >= _MOST_EVENTS and not self._make_room():
             return -1, False, False
         number = self._same[key] = self._next
         self._next += 1
-        self._drafts[number] = _Draft(event, step, ordinary=ordinary)
+        self._drafts[number] = _Draft(event, event.count, event.last_line, step, ordinary=ordinary)
         return number, True, self._follows(event, alike)
 
     def _follows(self, event: LogEvent, alike: Hashable) -> bool:
@@ -137,13 +150,8 @@ class Drafts:
         draft = self._drafts.get(number)
         if draft is None or draft.handled:
             return False
-        self._count(draft, line, 1)
+        draft.came_again(line, 1)
         return True
-
-    @staticmethod
-    def _count(draft: _Draft, line: int, times: int) -> None:
-        event = draft.event
-        draft.event = replace(event, count=event.count + times, last_line=max(line, event.last_line))
 
     def begun_again(self, line: int, *, surely: bool) -> None:
         """The program began again at a line: what failed before was not its end.
@@ -160,6 +168,9 @@ class Drafts:
                 self._in_doubt.add(number)
         self._same.clear()
         self._first_handled.clear()
+        if self._runs < _MOST_RUNS:  # the failures of the next run are followed like those of the first
+            self._runs += 1
+            self._followed.clear()
         if surely:
             self.alive(line + 1)
 
@@ -193,12 +204,30 @@ class Drafts:
         for draft in islice(reversed(self._drafts.values()), _LAST):
             known = draft.event.rank
             if (
-                draft.event.last_line < line
+                draft.last_line < line
                 and step != draft.step
                 and (rank is None or known is None or rank == known)
                 and len(draft.seen) < _MOST_SEEN
             ):
                 draft.seen.add(step)
+
+    def served(self, line: int) -> None:
+        """A server answered a request."""
+        for draft in islice(reversed(self._drafts.values()), _LAST):
+            if draft.event.last_line < line and draft.served_at < line:
+                draft.served_at = line
+                draft.event = replace(draft.event, served=draft.event.served + 1)
+
+    def restated(self, number: int) -> None:
+        """The program printed the message of an exception again."""
+        if draft := self._drafts.get(number):
+            draft.event = replace(draft.event, restated=True)
+
+    def succeeded(self, line: int) -> None:
+        """The launcher said that the program ended well."""
+        for draft in self._drafts.values():
+            if draft.event.last_line < line:
+                draft.event = replace(draft.event, succeeded=True)
 
     def _count_habits(self) -> None:
         """Count what the training went on after time and again, and then another failure came, among these."""
@@ -209,11 +238,11 @@ class Drafts:
             if draft.handled:
                 alike = _alike(draft.event)
                 survived[alike] = draft
-                times[alike] = times.get(alike, 0) + draft.event.count
+                times[alike] = times.get(alike, 0) + draft.count
         for number, draft in list(self._drafts.items()):
-            event, alike = draft.event, _alike(draft.event)
-            if times.get(alike, 0) >= _HABIT and not draft.handled and event.last_line < latest:
-                self._count(survived[alike], event.last_line, event.count)
+            alike = _alike(draft.event)
+            if times.get(alike, 0) >= _HABIT and not draft.handled and draft.last_line < latest:
+                survived[alike].came_again(draft.last_line, draft.count)
                 del self._drafts[number]
 
     def finished(self, lines: int, ordinary: int = 0) -> Iterator[LogEvent]:
@@ -225,17 +254,19 @@ class Drafts:
         times: dict[Hashable, int] = {}
         for item in self._drafts.values():
             alike = _alike(item.event)
-            times[alike] = times.get(alike, 0) + item.event.count
+            times[alike] = times.get(alike, 0) + item.count
         for number, item in self._drafts.items():
             event = item.event
-            count = times[_alike(event)] if event.lasting else event.count
-            often = count >= _LASTS or (lines <= _SHORT and event.count > 1)
+            count = times[_alike(event)] if event.lasting else item.count
+            often = count >= _LASTS or (lines <= _SHORT and item.count > 1)
             yield replace(
                 event,
                 progress=len(item.seen),
                 followed=ordinary - item.ordinary,
                 doubtful=event.doubtful or number in self._in_doubt,
-                at_end=event.last_line >= near and often,
+                at_end=item.last_line >= near and often,
+                count=item.count,
+                last_line=item.last_line,
             )
 
 

@@ -4,33 +4,30 @@ Whether a line is worth it depends on the line alone, not on the lines around it
 """
 
 import re
-from bisect import bisect_right
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import accumulate, count, repeat
-from operator import add
+from itertools import count, repeat
 from typing import Any, NamedTuple
 
 from gpudoctor.model.log_message import Bearing
+from gpudoctor.vitals.job_log.joined_lines import JoinedLines
 from gpudoctor.vitals.job_log.line_prefix import plain
 from gpudoctor.vitals.job_log.matching import Messages
 from gpudoctor.vitals.job_log.opening import text_of
 from gpudoctor.vitals.job_log.progress import DONE_CUES, WORLD_CUES
 from gpudoctor.vitals.job_log.required_text import NOTHING_REQUIRED, RequiredText, required_text
-from gpudoctor.vitals.job_log.words import CueWords, bare, words_of
+from gpudoctor.vitals.job_log.words import Cued, CueWords
 
 _MOST_BYTES = 16 << 20
 """Bytes of lines that are remembered."""
 _MOST_KEYS = 20_000
-_LONGEST_NAME = 200
 _EXCEPTION_WORDS = (
     "Error", "Exception", "Exit", "Interrupt", "Timeout", "Failure", "Fault", "Failed", "Iteration", "Aborted",
     "Died", "Refused", "Unavailable", "Missing", "NotFound", "Invalid", "Unsupported", "Violation", "Rejected",
 )  # fmt: skip
 """How the names of exceptions end (`tracebacks.py`)."""
 _CAPITAL = {word.lower().encode(): word.encode() for word in _EXCEPTION_WORDS}
-_DOTTED_EXCEPTION = re.compile(rb"\.(?:[A-Z]\w*|[a-z]*error)(?:\(\w{1,80}\))?: ")
 _DOTTED_WORDS = (
     b"error", b"exception", b"fail", b"kill", b"abort", b"cancel", b"timeout", b"signal", b"cannot", b"unable",
     b"terminat", b"fault", b"exit", b"corrupt", b"invalid", b"argument", b"assert", b"mismatch", b"interrupt",
@@ -51,12 +48,17 @@ _BEGINNINGS: tuple[tuple[bytes, str | None], ...] = (
 )
 """What begins a traceback, or a stack dump."""
 _BEGINNING = _BEGINNINGS[0][0].decode()
-_CONTROL = bytes({*range(9), 11, 12, *range(14, 32), 127})
-_COLOUR = re.compile(rb"\[(?:\d{1,3}(?:;\d{1,3})*)?m")
-"""What `plain` takes out of a line; the second is a colour that lost its escape."""
 _RANK = re.compile(rb"\W{0,4}[a-z_]{0,20}(\d{1,6})\W")
 _HEAD = 32
 """Bytes at the beginning of a line that hold what `_RANK` finds."""
+_NUMBERED = re.compile(rb"\W{0,4}[a-z_]{0,20}\W")
+"""How a line begins, its digits apart, in which `_RANK` may find something."""
+_ONE_OF = 97
+"""Of so many lines one is looked up first. A prime: the lines of a loop come in turn."""
+_FEW_AGAIN = 10
+"""If fewer than one of so many lines worth reading comes again, none is remembered."""
+_MOST_KNOWN, _LONGEST_KNOWN = 20_000, 1_000
+"""Lines worth reading that are remembered, and bytes of each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,95 +116,6 @@ class Chosen(NamedTuple):
     """Whether one of these may say how many ranks there are, or that the training is complete."""
 
 
-_RARE = 16
-"""Lines of which one holds a text, for it to be looked for in all of them at once."""
-
-
-class _Lines:
-    """Lines and what they are together, to search them all at once."""
-
-    def __init__(self, lines: list[bytes]) -> None:
-        self.lines = lines
-        self.data = b"\n".join(lines)
-        self.small = self.data.lower()
-        self._starts: list[int] = []
-        self._small_text: list[str] = []
-
-    @property
-    def small_text(self) -> list[str]:
-        """Small letters, each byte as a character: Python searches short texts faster than short bytes."""
-        if not self._small_text:
-            self._small_text = self.small.decode("latin-1").split("\n")
-        return self._small_text
-
-    @property
-    def starts(self) -> list[int]:
-        """Where each line begins."""
-        if not self._starts:
-            lengths = map(add, map(len, self.lines), repeat(1))
-            self._starts = [0, *accumulate(lengths)]
-        return self._starts
-
-    def holding(self, cue: bytes) -> Iterator[int]:
-        """Numbers of the lines that hold a cue in small letters."""
-        small = self.small
-        if small.count(cue) * _RARE > len(self.lines):
-            sought = cue.decode("latin-1")
-            yield from [number for number, line in enumerate(self.small_text) if sought in line]
-            return
-        starts = self.starts
-        at = small.find(cue)
-        while at >= 0:
-            number = bisect_right(starts, at) - 1
-            yield number
-            at = small.find(cue, starts[number + 1])
-
-    def names(self, words: tuple[bytes, ...]) -> dict[int, tuple[str, ...]]:
-        """The first exception that a line names with one of these words, by the numbers of such lines."""
-        if sum(map(self.data.count, words)) * _RARE < len(self.lines):
-            return self._rare_names(_exception(words))
-        search = _exception(words).search
-        known: dict[bytes, tuple[str, ...]] = {}
-        found: dict[int, tuple[str, ...]] = {}
-        # The last line up to its exception and the colon: no line that begins so has another one first.
-        head = b"\n"
-        of_head: tuple[str, ...] = ()
-        for number, line in enumerate(self.lines):
-            if line.startswith(head):
-                found[number] = of_head
-            elif match := search(line):
-                begin, end = match.span()
-                name = line[line.rfind(b" ", 0, begin) + 1 : end]
-                names = known.get(name)
-                if names is None:
-                    names = known[name] = (name[-_LONGEST_NAME:].decode("latin-1"),)
-                found[number] = names
-                if line.endswith(b":", 0, end):
-                    head, of_head = line[:end], names
-        return found
-
-    def dotted_names(self) -> dict[int, tuple[str, ...]]:
-        """The same of exceptions with a dotted name and a message."""
-        return self._rare_names(_DOTTED_EXCEPTION)
-
-    def _rare_names(self, pattern: re.Pattern[bytes]) -> dict[int, tuple[str, ...]]:
-        data, starts, end = self.data, self.starts, 0
-        names: dict[int, tuple[str, ...]] = {}
-        for found in pattern.finditer(data):
-            begin = found.start()
-            if begin >= end:
-                number = bisect_right(starts, begin) - 1
-                start, end = starts[number], starts[number + 1]
-                name = data[max(data.rfind(b" ", start, begin) + 1, start) : found.end()][-_LONGEST_NAME:]
-                names[number] = (name.decode("latin-1"),)
-        return names
-
-    @property
-    def clean(self) -> bool:
-        """Whether the lines stand in the text as `plain` leaves them."""
-        return len(self.data.translate(None, _CONTROL)) == len(self.data) and not _COLOUR.search(self.data)
-
-
 class LineFilter:
     """Chooses lines; those that differ from known ones in digits only are judged once."""
 
@@ -212,6 +125,8 @@ class LineFilter:
         """Lines without digits that are not worth reading."""
         self._room = _MOST_BYTES
         """Bytes of such lines that may still be remembered."""
+        self._known: dict[bytes, Worth] = {}
+        """Lines without digits that are worth reading, whatever their digits are."""
         self._keys: dict[Hashable, int] = {}
         """By rank, type of exception, and the wordings whose cue is there."""
         self._worths: dict[tuple[int, ...], dict[Hashable, Worth]] = {}
@@ -221,56 +136,84 @@ class LineFilter:
 
     def chosen(self, pieces: list[bytes], bares: list[bytes]) -> Chosen:
         """Which pieces are worth reading; `bares` are the pieces as `bare` leaves them."""
-        common = self._common
-        fresh = [index for index, key in enumerate(bares) if key not in common]
+        if self._room_for_keys < 0:
+            self._room_for_keys = _MOST_KEYS
+            self._worths.clear()
+            self._keys.clear()
+            self._known.clear()
+        common, known = self._common, self._known
+        # Of lines that do not come again a sample is not known: then the others are not looked up.
+        sample = bares[::_ONE_OF]
+        fresh = list(range(len(bares)))
+        worths: dict[int, Worth] = {}
+        if not common.isdisjoint(sample):
+            fresh = [index for index in fresh if bares[index] not in common]
+        if not known.keys().isdisjoint(sample):
+            worths = {index: known[bares[index]] for index in fresh if bares[index] in known}
+            fresh = [index for index in fresh if index not in worths]
         if not fresh:
-            return Chosen({}, fresh, about_job=False)
-        text = _Lines([pieces[index] for index in fresh])
-        hits, changeable, wordings, about_job = self._hits(text, [bares[index] for index in fresh])
+            return Chosen(worths, fresh, about_job=False)
+        if len(fresh) < len(bares):
+            pieces, bares = [pieces[index] for index in fresh], [bares[index] for index in fresh]
+        text = JoinedLines(pieces, bares)
+        hits, changeable, wordings, about_job = self._hits(text)
         if self._room > 0:
-            left = set(range(len(fresh))).difference(hits, changeable)
-            dull = {bares[fresh[place]] for place in left}
+            dull = {text.bares[place] for place in set(range(len(fresh))).difference(hits, changeable)}
             common.update(dull)
             self._room -= sum(map(len, dull))
-        return Chosen(self._worth(text, hits, changeable, wordings, fresh), fresh, about_job)
+        self._worth(text, hits, changeable, wordings, fresh, worths)
+        return Chosen(worths, fresh, about_job)
 
-    def _hits(
-        self, text: _Lines, bares: list[bytes]
-    ) -> tuple[dict[int, tuple[str, ...]], set[int], list[tuple[bytes, int]], bool]:
+    def _remember(self, lines: list[bytes], found: list[Worth], wordings: list[Cued[Any]]) -> None:
+        """Keep what lines are worth of which others that differ in digits alone are worth the same."""
+        different = len(set(lines))
+        if different * _FEW_AGAIN > len(lines) * (_FEW_AGAIN - 1) or len(self._known) >= _MOST_KNOWN:
+            return
+        by_line = dict(zip(lines, found, strict=True))
+        by_digits = {item.bare for item in wordings if item.bare != item.cue}
+        for line, worth in by_line.items():
+            if not (worth.by_digits or len(line) > _LONGEST_KNOWN or _NUMBERED.match(line)):
+                small = line.lower()
+                if not any(part in small for part in by_digits):
+                    self._known[line] = worth
+
+    def _hits(self, text: JoinedLines) -> tuple[dict[int, tuple[str, ...]], set[int], list[Cued[Any]], bool]:
         """Why lines are worth reading, by their numbers; those that may be worth it with other digits.
 
         And the wordings that they may have a cue of, and whether one of them may be about the job.
         """
         hits: dict[int, tuple[str, ...]] = {}
-        wordings: list[tuple[bytes, int]] = []
+        wordings: list[Cued[Any]] = []
         about_job = False
-        small_bare = bare(text.small)
+        small_bare, bares = text.small_bare, text.bares
         names: list[bytes] = []
         dotted: list[bytes] = []
         varying: set[bytes] = set()
         clean: bool | None = None
-        words = words_of(small_bare)
-        joined_words = b"\n".join(words)
-        for item in self._words.candidates(words):
+        for item in self._words.candidates(set(text.small_words.split())):
             sign = item.of
+            if not text.may_hold(item):
+                continue
             if isinstance(sign, int):
-                wordings.append((item.cue, sign))
-            elif item.cue not in text.small:
-                if item.bare != item.cue and item.bare in small_bare:
-                    varying.add(item.bare)
-            elif sign is _NAMED:
+                wordings.append(item)
+                continue
+            if item.bare != item.cue:
+                varying.add(item.bare)
+            if not text.holds(item):
+                continue
+            if sign is _NAMED:
                 names.append(_CAPITAL[item.cue])
             elif sign is _OF_JOB:
                 about_job = True
             elif sign is _DOTTED:
                 dotted.append(item.cue)
             else:
-                if sign.digits or item.bare != item.cue:
+                if sign.digits:
                     varying.add(item.bare)
                 if sign.pattern is not None:
                     clean = text.clean if clean is None else clean
                     if clean and not (
-                        sign.required.may_match_words(joined_words)
+                        sign.required.may_match_words(text.words, text.small_words)
                         and sign.required.may_match_bytes(text.data, text.small)
                     ):
                         continue
@@ -281,7 +224,7 @@ class LineFilter:
                         matches = judged[bares[place]] = _matches(sign, text.lines[place])
                     if matches:
                         hits[place] = (*hits.get(place, ()), sign.name)
-        if names := [name for name in names if name in text.data]:
+        if names := [name for name in names if name in text.words]:
             found = text.names(tuple(sorted(names)))
             found.update((place, (*others, *found.get(place, ()))) for place, others in hits.items())
             hits = found
@@ -291,7 +234,7 @@ class LineFilter:
                 if any(word in small for word in dotted):
                     hits[place] = (*hits.get(place, ()), *found_names)
         changeable: set[int] = set()
-        if varying:
+        if varying := {part for part in varying if part in small_bare}:
             keys = small_bare.decode("latin-1").split("\n")
             for part in varying:
                 sought = part.decode("latin-1")
@@ -300,23 +243,20 @@ class LineFilter:
 
     def _worth(
         self,
-        text: _Lines,
+        text: JoinedLines,
         hits: dict[int, tuple[str, ...]],
         changeable: set[int],
-        wordings: list[tuple[bytes, int]],
+        wordings: list[Cued[Any]],
         fresh: list[int],
-    ) -> dict[int, Worth]:
-        """Lines by what is worth reading in them, and by the wordings whose cue they hold."""
+        worths: dict[int, Worth],
+    ) -> None:
+        """Add lines by what is worth reading in them, and by the wordings whose cue they hold."""
         if not hits:
-            return {}
-        if self._room_for_keys < 0:
-            self._room_for_keys = _MOST_KEYS
-            self._worths.clear()
-            self._keys.clear()
+            return
         places = sorted(hits)
         lines = [text.lines[place] for place in places]
         joined = b"\n".join(lines).lower()
-        present = [(cue.decode("latin-1"), number) for cue, number in wordings if cue in joined]
+        present = [(item.cue.decode("latin-1"), item.of) for item in wordings if item.cue in joined]
         smalls = joined.decode("latin-1").split("\n") if present else []
         columns = [[number if cue in small else None for small in smalls] for cue, number in present]
         match = _RANK.match
@@ -329,15 +269,16 @@ class LineFilter:
             *columns,
             strict=False,
         )
-        worths = self._worths.setdefault(tuple(number for _, number in present), {})
-        found = {}
-        for place, order in zip(places, orders, strict=False):
-            worth = worths.get(order)
+        known = self._worths.setdefault(tuple(number for _, number in present), {})
+        found = []
+        for order in orders:
+            worth = known.get(order)
             if worth is None:
-                worth = worths[order] = self._worth_of(order)
+                worth = known[order] = self._worth_of(order)
                 self._room_for_keys -= 1
-            found[fresh[place]] = worth
-        return found
+            found.append(worth)
+        worths.update(zip([fresh[place] for place in places], found, strict=True))
+        self._remember([text.bares[place] for place in places], found, wordings)
 
     def _worth_of(self, order: tuple[Any, ...]) -> Worth:
         rank, by_digits, hits, *numbers = order
@@ -362,12 +303,6 @@ def _matches(sign: _Sign, line: bytes) -> bool:
         return True
     text = plain(text_of(line))
     return sign.required.may_match(text) and sign.pattern.search(text) is not None
-
-
-@lru_cache(maxsize=256)
-def _exception(words: tuple[bytes, ...]) -> re.Pattern[bytes]:
-    """Finds names of exceptions that hold one of these words, in many lines."""
-    return re.compile(rb"(?:%b)\w*(?:\(\w{1,80}\))?(?::|[^\S\n]*$)" % b"|".join(words), re.MULTILINE)
 
 
 def _signs(table: Messages) -> Iterator[tuple[bytes, _Sign]]:

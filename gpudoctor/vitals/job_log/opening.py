@@ -73,20 +73,27 @@ class Block:
 
     def pieces(self) -> tuple[list[bytes], list[int]]:
         """The pieces, the middle of long ones left out, and the number of the line of each."""
-        numbers: list[int] = []
-        if b"\r" in self.data:
-            for place, line in enumerate(self.data.split(b"\n")):
+        data, numbers = self.data, list[int]()
+        if b"\r" in data:
+            for place, line in enumerate(data.split(b"\n")):
                 numbers += [self.first_line + place] * (1 + line.count(b"\r"))
-            pieces = self.data.replace(b"\r", b"\n").split(b"\n")
+            data = data.replace(b"\r", b"\n")
+            pieces = data.split(b"\n")
         else:
-            pieces = self.data.split(b"\n")
+            pieces = data.split(b"\n")
             numbers = list(range(self.first_line, self.first_line + len(pieces)))
         if not pieces[-1]:
             pieces.pop()
             numbers.pop()
-        if len(self.data) > LONGEST and max(map(len, pieces), default=0) > LONGEST:
+        if _may_be_longer(data, LONGEST):
             pieces = [_shortened(piece) for piece in pieces]
         return pieces, numbers
+
+
+def _may_be_longer(data: bytes, most: int) -> bool:
+    """Whether a line of a text may have more bytes: such a line fills one of the halves of that size."""
+    half = most // 2
+    return any(data.find(b"\n", at, at + half) < 0 for at in range(0, len(data) - half, half))
 
 
 def _shortened(piece: bytes) -> bytes:

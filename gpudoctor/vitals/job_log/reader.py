@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import IO
 
-from gpudoctor.analysis.job_log.consequences import UNHEEDED
+from gpudoctor.analysis.job_log.consequences import PEER, UNHEEDED
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model.log_message import PLAIN, Bearing, LogMessage
@@ -20,7 +20,7 @@ from gpudoctor.vitals.job_log.drafts import Drafts
 from gpudoctor.vitals.job_log.events import event_of
 from gpudoctor.vitals.job_log.last_words import OWN_TAIL, TAIL, Tail, exits, last_words
 from gpudoctor.vitals.job_log.line_filter import TRACEBACK, LineFilter, Worth
-from gpudoctor.vitals.job_log.line_prefix import PrefixedLine, plain, take_apart
+from gpudoctor.vitals.job_log.line_prefix import PrefixedLine, of_low_level, plain, take_apart
 from gpudoctor.vitals.job_log.matching import Match, Messages, messages_table, skeleton
 from gpudoctor.vitals.job_log.opening import STANDARD_INPUT, Block, blocks, lines_before, open_log, text_of
 from gpudoctor.vitals.job_log.progress import (
@@ -28,6 +28,7 @@ from gpudoctor.vitals.job_log.progress import (
     DONE_ALSO,
     DONE_CUES,
     WORLD_CUES,
+    has_result,
     says_done,
     step_of,
     whole_step,
@@ -53,12 +54,16 @@ _SAME_BEGINNING = 4
 """Different ones of these that must come again behind a failure."""
 _OPENING, _SHORTEST_OPENING = 3, 2
 """First lines of a file that, if they come again in a row, show that a job was appended."""
+_OF_KERNEL = re.compile(r"\[ *\d{1,10}\.\d{6}\][ \t]| kernel: ")
+"""A line of the kernel: each of its kills is printed in the same words, and is no new run of the program."""
 _MOMENT = re.compile(r"\d{6}|\d\d:\d\d:\d\d")
 _FOLLOWED = 300
 """Lines behind a failure that are read for signs that the training went on."""
 _MOST_TAIL = 100_000
 """Last lines of all files together that are kept."""
 _LONGEST_KEPT = 4096
+_LONGEST_HEAD = 120
+"""Characters at the beginning of a line in which a prefix is sought."""
 _BACK = 80
 """Lines before a failure among which its step is searched."""
 _LOOK_EVERY = 2_000
@@ -71,6 +76,13 @@ _BEFORE_UNHEEDED = (
 """What stands in the line before a traceback that ended nothing: such a line is read each time."""
 _REPORTED = "The output (if any) is above this job summary."
 """The end of LSF's report on a job."""
+_OF_THE_SAME = 60
+"""Lines within which an exception that comes again is of another thread's same traceback."""
+_OF_PYTHON = ("FileNotFoundError", "PermissionError", "ImportError", "ModuleNotFoundError", "KeyboardInterrupt")
+"""Exceptions that end nothing while the interpreter ends: its modules and files are closed already.
+
+Another one, of the GPU or of a full disk, may be the first line of what ended the job.
+"""
 _MOST_BODIES = 1_000
 _MOST_FRAMES = 200
 """Lines of a traceback that is compared with earlier ones."""
@@ -78,6 +90,18 @@ _OF_A_PROGRAM = re.compile(
     r"(?!wandb:|srun:|slurmstepd|Traceback|During handling|The above exception|\[(?:rank|default))"
     r"(?:\w|\[\d{2,4}[-/:]\d\d)"
 )
+_SERVED = re.compile(
+    r"^\[[DIW] (?:[\d-]{6,10} )?\d\d:\d\d:\d\d[.\d]* \w{1,40}App\] |"
+    r"\"(?:GET|POST|PUT|PATCH|DELETE) /(?!metrics|health|ping)\S{0,2000} HTTP/[\d.]{1,3}\" 2\d\d\b"
+)
+"""What a server prints of a request that it answered, and Jupyter of all that it does."""
+_SUCCEEDED = re.compile(
+    r"worker group successfully finished|WorkerState\.SUCCEEDED|^Process finished with exit code 0$"
+)
+_SUCCEEDED_CUES = (b"successfully finished", b"workerstate.succeeded", b"with exit code 0")
+"""How a launcher says that the program ended well."""
+_SHORTEST_RESTATED, _LONGEST_RESTATED = 15, 120
+"""Characters of an exception's message that are known again in another line."""
 """How an ordinary line begins: code of a traceback, frames, rulers and the summaries of trackers do not."""
 _WORLD = re.compile(
     r"(?i)world[_ ]?size['\"]?\s*[:=]\s*(\d{1,6})|nranks (\d{1,6})|"
@@ -112,7 +136,7 @@ def read_job_log(
     tails: list[Tail] = []
     state = _Job()
     for path in paths:
-        shown = "standard input" if path == STANDARD_INPUT else path
+        shown = say("standard input") if path == STANDARD_INPUT else path
         reader = _FileReader(shown, table, state)
         damage, before = "", 0
         try:
@@ -220,7 +244,7 @@ class _Outcome:
         self.times += 1
         self.settled = self.times >= _OFTEN and not self.mixed
         left_out, self.left_out = self.left_out, 0
-        return replace(event, count=event.count + max(0, left_out - 1))
+        return replace(event, count=event.count + left_out - 1) if left_out > 1 else event
 
     def gave_nothing(self) -> None:
         """Note that a line gave no event."""
@@ -234,6 +258,10 @@ class _FileReader:
         self._path, self._table, self._job = path, table, job
         self._filter = LineFilter(table)
         self._tracebacks = Tracebacks()
+        self._said, self._said_by = "", -1
+        """The message of the last exception, and the number of its event."""
+        self._unheeded = ("", 0)
+        """The last exception that ended nothing, and its line."""
         self._stacks = StackDumps(path)
         self._drafts = Drafts()
         self._follow = 0
@@ -327,7 +355,7 @@ class _FileReader:
         looks = set(range(-self._taken % _LOOK_EVERY, len(pieces), _LOOK_EVERY))
         at, end = 0, len(pieces)
         reads_all = self._reads_all
-        outcomes, repeats, dull = self._outcomes, self._repeats, self._dull
+        outcomes, repeats, dull, left_out = self._outcomes, self._repeats, self._dull, self._left_out
         for index in sorted([*chosen, *looks]):
             if index < at:
                 continue
@@ -357,7 +385,7 @@ class _FileReader:
                 outcome = outcomes.get(key)
                 if outcome is not None and outcome.settled:
                     outcome.left_out += 1
-                    self._left_out[key] = self._taken + index
+                    left_out[key] = self._taken + index
                     at += length
                     continue
                 self._catch_up(self._taken + index)
@@ -513,10 +541,21 @@ class _FileReader:
         for part in parts:
             text, changes = plain(text_of(part)), self._changes
             self._text(text, number, known=known)
-            if self._changes == changes and not self._tracebacks.took and _OF_A_PROGRAM.match(text):
-                self._ordinary += 1
+            if self._changes == changes and not self._tracebacks.took:
+                self._ordinary += bool(_OF_A_PROGRAM.match(text) or has_result(text))
+            if self._follow > 0 and not self._tracebacks.took:
+                self._look_behind_failure(text, number)
         if self._follow > 0:
             self._follow -= 1
+
+    def _look_behind_failure(self, text: str, number: int) -> None:
+        """Whether a line shows that the process of a failure lives: a server answers, a handler speaks."""
+        if ("HTTP/" in text or "App]" in text) and _SERVED.search(text):
+            self._drafts.served(number)
+        if self._said and self._said in text:
+            loose = loose_exception(take_apart(text).text)
+            if loose is None or loose.quoted:
+                self._drafts.restated(self._said_by)
 
     def _text(self, text: str, number: int, *, known: bool) -> None:
         line = take_apart(text)
@@ -528,6 +567,8 @@ class _FileReader:
             self._changes += 1
             return  # the dumps of the ranks are alike: they are no second beginning
         alike = skeleton(line.text).strip() if number <= _BEGINNING or self._follow > 0 else ""
+        if alike and _OF_KERNEL.search(text[:_LONGEST_HEAD]):
+            alike = ""
         if number <= _BEGINNING and not self._drafts and not self._tracebacks.waiting:
             self._beginning.add(alike)
             if alike and len(self._opening) < _OPENING and not alike.startswith("Traceback"):
@@ -558,12 +599,12 @@ class _FileReader:
                 if not known:
                     return
         if (known or self._tracebacks.waiting) and not self._tracebacks.took:
-            self._message(line, number)
+            self._message(line, number, text)
 
     # Events
 
-    def _message(self, line: PrefixedLine, number: int) -> None:
-        """A line that holds a known message, or an exception without its traceback."""
+    def _message(self, line: PrefixedLine, number: int, whole: str) -> None:
+        """A line (`whole` with its prefixes) that has a known message, or an exception without traceback."""
         text = line.text.strip()
         if not text:
             return
@@ -576,7 +617,8 @@ class _FileReader:
         if loose is not None:
             harmless = self._table.in_line(text)
             if harmless is None or harmless.known.message.bearing is not Bearing.HARMLESS:
-                self._tracebacks.take_loose(line, number, *loose, self._uncompiled(loose[0], number))
+                frame = self._uncompiled(loose.type, number)
+                self._tracebacks.take_loose(line, number, loose, frame, warned=of_low_level(whole))
             return
         match = self._table.in_line(text)
         if match is not None:
@@ -620,6 +662,7 @@ class _FileReader:
         ]
         plain_ones = [(item, match) for item, match in matches if match is None or match.plain]
         weak = [(item, match) for item, match in matches if match is not None]
+        weak.sort(key=lambda found: found[1].known.message.kind == PEER)  # what ended by it says more
         raised, match = (strong or plain_ones or weak)[0]
         code, known = (match.known.code, match.known.message) if match is not None else ("", _UNKNOWN)
         event = event_of(
@@ -637,14 +680,33 @@ class _FileReader:
         frame = raised.frame or next((item.frame for item in reversed(chain) if item.frame), None)
         # It has ended its process, unless an actor printed it.
         event = replace(
-            event, exception=raised.type, frame=frame, lasting=False, last=False, actor=raised.actor
+            event,
+            exception=raised.type,
+            frame=frame,
+            lasting=False,
+            last=False,
+            actor=raised.actor,
+            quoted=raised.quoted,
+            warned=raised.warned,
         )
-        if raised.lost or (raised.unheeded and (event.kind == PLAIN or event.bearing is Bearing.SYMPTOM)):
+        first = raised.text.partition("\n")[0]
+        if raised.unheeded:
+            self._unheeded = (first, raised.line)
+        elif raised.frame is None and self._unheeded[0] == first:  # two threads wrote into each other
+            raised.unheeded = raised.line - self._unheeded[1] <= _OF_THE_SAME
+        of_end = raised.at_exit and raised.type in _OF_PYTHON
+        if (
+            raised.lost
+            or of_end
+            or (raised.unheeded and (event.kind == PLAIN or event.bearing is Bearing.SYMPTOM))
+        ):
             if self._ended_a_thread_last(raised):
                 event = replace(event, doubtful=True)
             else:
                 event = replace(event, bearing=Bearing.CONSEQUENCE, kind=UNHEEDED, fatal=False)
-        self._keep(event)
+        said = first.partition(": ")[2].strip()
+        self._said = "" if len(said) < _SHORTEST_RESTATED else said[:_LONGEST_RESTATED]
+        self._said_by = self._keep(event)
 
     def _ended_a_thread_last(self, raised: Raised) -> bool:
         """Whether a thread of the program died, and the file has nothing else after it, nor a failure."""
@@ -656,9 +718,10 @@ class _FileReader:
             and not (self._job.finished or self._drafts.failed)
         )
 
-    def _keep(self, event: LogEvent) -> None:
+    def _keep(self, event: LogEvent) -> int:
+        """Keep an event; gives its number."""
         if event.bearing is Bearing.HARMLESS:
-            return
+            return -1
         self._changes += 1
         if self._reading is not None:
             self._gave = True
@@ -666,10 +729,13 @@ class _FileReader:
             own = begin <= event.line <= end or event.line in self._alike_read
             event = self._reading.gave(event, own=own)
         step, whole = self._mark or (None, None)
-        number, new, follow = self._drafts.add(replace(event, step=whole), step, self._ordinary)
+        if whole is not None:
+            event = replace(event, step=whole)
+        number, new, follow = self._drafts.add(event, step, self._ordinary)
         self._again = None if new or event.exception else number
         if follow:
             self._follow = _FOLLOWED
+        return number
 
     def _restart(self, number: int, *, surely: bool = False) -> None:
         """The program began again at a line: what failed before was not its end."""
@@ -721,6 +787,13 @@ class _FileReader:
                     self._drafts.progress(step, take_apart(text).rank, number)
             if any(cue in small for cue in DONE_CUES) and says_done(text_of(raw)):
                 self._drafts.alive(number)
+            if b"http/" in small or b"app]" in small:
+                if _SERVED.search(plain(text_of(raw))):
+                    self._drafts.served(number)
+            elif any(cue in small for cue in _SUCCEEDED_CUES) and _SUCCEEDED.search(
+                plain(text_of(raw)).strip()
+            ):
+                self._drafts.succeeded(number)
 
     @property
     def _last_words_line(self) -> int:

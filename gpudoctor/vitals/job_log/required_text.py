@@ -32,7 +32,7 @@ class RequiredText:
     raw_branches: tuple[tuple[bytes, ...], ...]
     """The same as bytes."""
     words: tuple[tuple[bytes, ...], ...]
-    """Of each branch the parts of words in small letters that `bare` leaves of it."""
+    """Of each branch the parts of words that `bare` leaves of it."""
 
     def may_match(self, text: str) -> bool:
         """Whether the pattern may match a text."""
@@ -44,8 +44,9 @@ class RequiredText:
         data = small if self.fold else data
         return any(all(literal in data for literal in branch) for branch in self.raw_branches)
 
-    def may_match_words(self, words: bytes) -> bool:
+    def may_match_words(self, words: bytes, small: bytes) -> bool:
         """The same for the words of many lines, joined: much shorter than the lines."""
+        words = small if self.fold else words
         return any(all(part in words for part in branch) for branch in self.words)
 
 
@@ -67,7 +68,7 @@ def required_text(pattern: str) -> RequiredText:
     if () in branches or len(branches) > _MOST_BRANCHES:
         branches = ((),)
     raw = tuple(tuple(item.encode() for item in branch) for branch in branches)
-    words = tuple(tuple(part for item in branch for part in bare(item.lower()).split()) for branch in raw)
+    words = tuple(tuple(part for item in branch for part in bare(item).split()) for branch in raw)
     return RequiredText(branches, fold, raw, words)
 
 

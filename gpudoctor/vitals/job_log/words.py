@@ -1,9 +1,7 @@
 """Which cues a text may hold, by its words: a log has millions of lines and few thousand different words."""
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Generic, TypeVar
 
 _VARYING = b"0123456789.+-"
@@ -11,15 +9,13 @@ _VARYING = b"0123456789.+-"
 _MOST_WORDS = 200_000
 """Words that are remembered."""
 _LONGEST_WORD = 200
+_AT_ONCE = 250
+"""Lines that are split at once."""
 _FEW = 400
 """Bytes of new words up to which all parts of each are looked up."""
-_HEX = b"abcdef,:;()[]{}"
+_HEX_LETTERS = b"abcdef"
+_HEX = _HEX_LETTERS + b",:;()[]{}"
 """Letters and signs of hashes and addresses, which are new in every line."""
-_LONG_TEXT = 1 << 16
-_SAMPLE, _COMMON = 24, 8
-"""Lines of a text in which shared runs are sought; of so many one has a run that many share."""
-_MOST_RUNS, _SHORTEST_RUN = 3, 3
-"""Runs that are taken out, and their words."""
 
 T = TypeVar("T")
 
@@ -29,38 +25,12 @@ def bare(raw: bytes) -> bytes:
     return raw.translate(None, _VARYING)
 
 
-def words_of(text: bytes) -> set[bytes]:
-    """The words of lines. Runs of words that many lines share are taken out before the rest is split."""
-    if len(text) < _LONG_TEXT:
-        return set(text.split())
+def words_of(lines: list[bytes]) -> set[bytes]:
+    """The words of lines. Of some lines at a time: so many small objects at once cost more than they are."""
     found: set[bytes] = set()
-    rest = b" " + text.replace(b"\n", b" \n ") + b" "
-    for run in _shared_runs(text):
-        without = rest.replace(b" %b " % run, b"  ")
-        if len(without) < len(rest):
-            rest = without
-            found.update(run.split())
-    found.update(rest.split())
+    for at in range(0, len(lines), _AT_ONCE):
+        found.update(b"\n".join(lines[at : at + _AT_ONCE]).split())
     return found
-
-
-def _shared_runs(text: bytes) -> list[bytes]:
-    """Runs of words, between single blanks, that many lines of a text have; those that save most."""
-    runs: Counter[bytes] = Counter()
-    split: list[list[bytes]] = []
-    for part in range(_SAMPLE):
-        begin = text.find(b"\n", part * len(text) // _SAMPLE) + 1
-        end = text.find(b"\n", begin)
-        if 0 < begin < end and end - begin < _LONGEST_WORD * 10:
-            split.append(text[begin:end].split(b" "))
-    least = max(2, len(split) // _COMMON)
-    counts = Counter(word for words in split for word in set(words) if word)
-    for words in split:
-        shared = groupby(words, lambda word: counts[word] >= least)
-        runs.update({b" ".join(group) for is_shared, group in shared if is_shared})
-    saved = {run: times * run.count(b" ") for run, times in runs.items() if times >= least}
-    long = [run for run in sorted(saved, key=lambda run: -saved[run]) if run.count(b" ") >= _SHORTEST_RUN - 1]
-    return long[:_MOST_RUNS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +42,14 @@ class Cued(Generic[T]):
     """The cue as `bare` leaves it."""
     whole: frozenset[bytes]
     """Words that a text with the cue has: those between two blanks of it."""
+    parts: tuple[bytes, ...]
+    """What words of such a text hold: the words of the cue, of which the first and the last may be cut."""
     of: T
+
+    @property
+    def is_word(self) -> bool:
+        """Whether every text that has a word with these parts has the cue: it is one word without digits."""
+        return self.parts == (self.cue,)
 
 
 class CueWords(Generic[T]):
@@ -81,9 +58,11 @@ class CueWords(Generic[T]):
     def __init__(self, cues: Iterable[tuple[bytes, T]]) -> None:
         self._by_anchor: dict[bytes, list[Cued[T]]] = {}
         for cue, of in cues:
-            anchor = max(bare(cue).split(), key=len, default=b"")
+            parts = bare(cue).split()
+            anchor = max(parts, key=len, default=b"")
             whole = frozenset(word for part in cue.split(b" ")[1:-1] for word in bare(part).split())
-            self._by_anchor.setdefault(anchor, []).append(Cued(cue, bare(cue), whole, of))
+            item = Cued(cue, bare(cue), whole, tuple(parts), of)
+            self._by_anchor.setdefault(anchor, []).append(item)
         self._always = self._by_anchor.pop(b"", [])
         """Cues without any word: numbers, signs, nothing."""
         self._within: dict[bytes, list[tuple[int, bytes]]] = {}
@@ -102,6 +81,10 @@ class CueWords(Generic[T]):
         self._hot: dict[bytes, tuple[bytes, ...]] = {}
         """Words with anchors, and which."""
         self._cold: set[bytes] = set()
+        self._rests = [(part, rest, _triples(rest)) for part in self._within for rest in [_without_hex(part)]]
+        """The shortest anchors, what hexadecimal letters leave of them, and its triples of letters."""
+        self._by_rest: dict[bytes, tuple[bytes, ...]] = {}
+        """By what hexadecimal letters leave of a word: the shortest anchors that it may hold."""
 
     def of_text(self, small: bytes) -> Iterable[T]:
         """What a text in small letters has a cue of."""
@@ -123,14 +106,13 @@ class CueWords(Generic[T]):
         items = [item for anchor in anchors for item in self._by_anchor[anchor] if item.whole <= words]
         return items + self._always
 
-    def _classify(self, new: Sequence[bytes]) -> dict[bytes, tuple[bytes, ...]]:
+    def _classify(self, new: list[bytes]) -> dict[bytes, tuple[bytes, ...]]:
         """The words with an anchor among new ones. The others are remembered."""
         marked: dict[bytes, list[tuple[int, bytes]]] = {}
         if sum(map(len, new)) <= _FEW:  # in many words the anchors are looked for at once
             pairs = [(part, word) for word in new for part in self._parts(word)]
         else:
-            text = b"\n".join(new)
-            pairs = [(short, word) for short in self._within for word in _lines_with(text, short)]
+            pairs = self._parts_of_many(new)
         for part, word in pairs:
             marked.setdefault(word, []).extend([item for item in self._within[part] if item[1] in word])
         self._cold.update(word for word in new if word not in marked and len(word) <= _LONGEST_WORD)
@@ -143,6 +125,44 @@ class CueWords(Generic[T]):
             for at in range(end - length + 1):
                 if word[at : at + length] in within:
                     yield word[at : at + length]
+
+    def _parts_of_many(self, words: list[bytes]) -> list[tuple[bytes, bytes]]:
+        """The shortest anchors in words, each with the word.
+
+        Names of files with a hash are new in every line. Without hexadecimal letters they are alike.
+        """
+        rests = list(map(_without_hex, words))
+        by_rest = self._by_rest
+        if len(by_rest) > _MOST_WORDS:
+            by_rest.clear()
+        new = set(rests).difference(by_rest)
+        text = b"\n".join(new)
+        triples = _triples(text)
+        found: dict[bytes, list[bytes]] = {rest: [] for rest in new}
+        for part, of_part, needed in self._rests:
+            if needed <= triples:
+                for rest in _lines_with(text, of_part) if of_part else new:
+                    found[rest].append(part)
+        by_rest.update((rest, tuple(parts)) for rest, parts in found.items())
+        pairs = [
+            (part, word)
+            for word, rest in zip(words, rests, strict=True)
+            for part in by_rest[rest]
+            if part in word
+        ]
+        for rest in new:
+            if len(rest) > _LONGEST_WORD:
+                del by_rest[rest]
+        return pairs
+
+
+def _without_hex(word: bytes) -> bytes:
+    return word.translate(None, _HEX_LETTERS)
+
+
+def _triples(text: bytes) -> set[tuple[int, int, int]]:
+    """Which three letters follow one another."""
+    return set(zip(text, text[1:], text[2:], strict=False))
 
 
 def _lines_with(text: bytes, part: bytes) -> list[bytes]:

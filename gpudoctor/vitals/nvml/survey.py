@@ -152,7 +152,7 @@ def _verdict(said: ChildOutput, limit: float) -> tuple[DriverState, str]:
         return DriverState[failed["state"]], failed["error"]
     if said.last("done"):
         return DriverState.READY, ""
-    stage = said.last("stage").get("stage", "the driver's library was being loaded")
+    stage = said.last("stage").get("stage", say("the driver's library was being loaded"))
     if said.hung:
         return DriverState.HUNG, say(
             "no answer within {limit} while {stage}", limit=duration(limit), stage=stage

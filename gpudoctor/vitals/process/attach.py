@@ -131,7 +131,7 @@ def attach(pids: Sequence[int], pyspy: str | None) -> Attachment:
                     "pid {root} leads to {found} training process{found2}: {names}",
                     root=root,
                     found=len(found),
-                    found2="es" * (len(found) > 1),
+                    found2=say("es") if len(found) > 1 else "",
                     names=names,
                 )
             )

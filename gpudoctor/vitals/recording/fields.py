@@ -268,7 +268,7 @@ def left_out(wrong: Counter[str]) -> str:
     """What was taken out of a file, as a clause."""
     named = [say("{name} ({often:,})", name=name, often=often) for name, often in wrong.most_common(_NAMED)]
     more = say(" and {wrong} more kinds", wrong=len(wrong) - _NAMED) if len(wrong) > _NAMED else ""
-    verb = "was" if wrong.total() == 1 else "were"
+    verb = say("was") if wrong.total() == 1 else say("were")
     return say(
         "{values} {verb} not plausible and {verb} ignored: {named}{more}",
         values=count(wrong.total(), "value"),

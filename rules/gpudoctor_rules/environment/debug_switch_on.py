@@ -35,7 +35,7 @@ class DebugSwitchOnRule(Rule):
 def _step(finding: Finding, name: str, milder: str | None) -> str:
     span = finding.span
     if span is not None:
-        verb = say('set it to "{milder}"', milder=milder) if milder else "delete"
+        verb = say('set it to "{milder}"', milder=milder) if milder else say("delete")
         return say(
             "{action} in {path}, line {line}: {statement}",
             action=verb,

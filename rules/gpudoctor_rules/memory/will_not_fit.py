@@ -46,7 +46,9 @@ class WillNotFitRule(Rule):
 def _remedy(job: JobMemory, cut: Projection, patient: Patient) -> Remedy:
     changes = dict(cut.changes)
     gives = job.now.peak - cut.peak
-    fits = {Holds.FITS: "fits", Holds.TIGHT: say("is tight"), Holds.NOT: say("is not enough alone")}[cut.holds]
+    fits = {Holds.FITS: say("fits"), Holds.TIGHT: say("is tight"), Holds.NOT: say("is not enough alone")}[
+        cut.holds
+    ]
     made = edits(job, changes, patient)
     return Remedy(
         id="MEM004-" + "-".join(f"{name}-{value}".replace("_", "-") for name, value in changes.items()),
