@@ -72,6 +72,7 @@ class EvaluationTooOftenDetail(Detail):
     event_column: int | None = None
     event_path: str | None = None
 
+
 _OF_DATA = re.compile(r"len\(|\.size|\.shape|batch|loader|data|test|val|episode|step|iter", re.IGNORECASE)
 """In a `range`, what makes it a pass over a data set."""
 

@@ -163,8 +163,7 @@ def _output(
         followed = graph and any(item.graph for item in returned.items)
         return AbstractValue(
             items=tuple(
-                _placed(item, device, graph and (item.graph or not followed))
-                for item in returned.items
+                _placed(item, device, graph and (item.graph or not followed)) for item in returned.items
             )
         )
     if returned is NOTHING or returned.type is None:
