@@ -101,7 +101,11 @@ def _command(named: str | None) -> list[str]:
             words = shlex.split(named)
         except ValueError as error:
             raise UsageError(
-                f"--command {named}: cannot be split into words ({error}); check its quotes"
+                say(
+                    "--command {named}: cannot be split into words ({error}); check its quotes",
+                    named=named,
+                    error=error,
+                )
             ) from None
         if not words:
             raise UsageError('--command is empty; name what starts the server: "gpudoctor mcp"')

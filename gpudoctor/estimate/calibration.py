@@ -163,7 +163,11 @@ def write(path: Path, calibration: Calibration) -> Calibration:
     except OSError as error:
         beside.unlink(missing_ok=True)
         raise CalibrationError(
-            f"--write-calibration {path}: cannot be written: {error.strerror or error}"
+            say(
+                "--write-calibration {path}: cannot be written: {error}",
+                path=path,
+                error=error.strerror or error,
+            )
         ) from None
     return merged
 

@@ -281,7 +281,7 @@ class EvalModeMisuse(Check):
         model = model_of(run.call) if run.call is not None else say("the model")
         if _handed_in(script, node, model) and not callers(source, loop.function):
             mode = False  # whoever calls this chooses the mode, and nobody in the program does
-        if mode and made_by_loading(source, script, model):
+        if mode and (made_by_loading(source, script, model) or _without_parameters(source, run)):
             mode = False
         if mode and left_in_eval_mode(source, script, loop.function, node, model):
             mode = False  # a training that ends with an evaluation ran before

@@ -322,7 +322,12 @@ def _between(program: Program, bounds: list[BoundOptimizer]) -> Iterator[Misboun
         roots = [one.roots[0] for one in here]
         built = {name for name in used if _constructed(program, script, name) and not _HELPERS.search(name)}
         missing = sorted(built - set(roots))
-        twice = [one for index, one in enumerate(here) if one.roots[0] in roots[:index]]
+        # Of one name, the later optimizer takes the place of the earlier.
+        twice = [
+            one
+            for index, one in enumerate(here)
+            if any(one.roots == other.roots and one.name != other.name for other in here[:index])
+        ]
         if len(missing) != 1 or _mentioned(here, missing[0]):
             continue
         name = missing[0]

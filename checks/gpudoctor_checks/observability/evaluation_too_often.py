@@ -73,6 +73,10 @@ class EvaluationTooOftenDetail(Detail):
     event_path: str | None = None
 
 
+_OF_DATA = re.compile(r"len\(|\.size|\.shape|batch|loader|data|test|val|episode|step|iter", re.IGNORECASE)
+"""In a `range`, what makes it a pass over a data set."""
+
+
 class EvaluationTooOften(Check):
     """The training stops for a whole evaluation every few steps.
 
@@ -266,6 +270,9 @@ def _evaluations(loop: Loop) -> Iterator[_Evaluation]:
         period = _period(event)
         if period is None or not own.confident or _trains(event) or _in_while(event, own):
             continue
+        elsewhere = (own.span.path, own.function) != (loop.span.path, loop.function)
+        if elsewhere and own.iterates.startswith("range(") and not _OF_DATA.search(own.iterates):
+            continue  # draws of a sampler, tries of an adversary: the step needs what the function returns
         span = event.via[0] if event.via else own.span
         found = best.get(id(own))
         if found is None or period < found.period:

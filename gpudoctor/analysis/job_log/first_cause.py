@@ -40,6 +40,9 @@ _NOT_THERE = frozenset({"missing", "not-found"})
 _WHILE_IMPORTING = frozenset(
     {"ModuleNotFoundError", "ImportError", "SyntaxError", "IndentationError", "TabError"}
 )
+_SEVERAL = 2
+_OF_OTHERS = 12
+"""Lines from an exception to the end of a file that other ranks may have written until somebody ended them."""
 _LONELY = 2
 """Ranks of a job that ends well which may lose a connection while they end."""
 _SAME_MOMENT = 90.0
@@ -98,6 +101,9 @@ def first_cause(log: JobLog) -> FirstCause | None:
     candidates = [item for item in left if item.fatal]
     root = _best(candidates)
     if root is not None:
+        absent = _of_absent_ranks(root, [item for item in open_events if item.order in handled])
+        handled -= {item.order for item in absent}
+        root = _best(absent) or root
         root = _explaining(hints, root) or root
     return FirstCause(root=root, roles=tuple((item, _role(item, root, handled)) for item in log.events))
 
@@ -112,11 +118,26 @@ def _was_handled(event: LogEvent, log: JobLog) -> bool:
         return True
     if _was_only_printed(event, log):
         return True
+    if event.progress >= WENT_ON and not event.earlier and _others_ran_on(event, log):
+        return False
     if event.progress >= WENT_ON or event.earlier or (event.closing and event.followed > _ANOTHER_PROGRAM):
         return True
     if event.exception and event.rank is None and event.followed > _NO_END:
         return True
     return log.finished and not event.exception and event.bearing is Bearing.CONSEQUENCE
+
+
+def _others_ran_on(event: LogEvent, log: JobLog) -> bool:
+    """Whether the few steps behind an exception, at the end of a file, may be those of ranks that go on."""
+    if event.rank is not None or not event.exception or (log.world or 1) < _SEVERAL:
+        return False
+    file = next((item for item in log.files if item.path == event.path), None)
+    return (
+        file is not None
+        and file.ends_in_progress
+        and event.progress <= 2 * WENT_ON
+        and file.lines - event.last_line <= _OF_OTHERS
+    )
 
 
 def _was_only_printed(event: LogEvent, log: JobLog) -> bool:
@@ -234,6 +255,29 @@ def _best(candidates: Sequence[LogEvent]) -> LogEvent | None:
             return _first(earlier)
         return _first(named) or first
     return first
+
+
+def _of_absent_ranks(root: LogEvent, handled: Sequence[LogEvent]) -> list[LogEvent]:
+    """The exceptions for which ranks did not come to where others waited, though their programs went on.
+
+    Only if no more of these were printed before than ranks are missing.
+    """
+    values = dict(root.values)
+    joined, expected = values.get("joined", ""), values.get("expected", "")
+    if not (joined.isdigit() and expected.isdigit()):
+        return []
+    raised = [
+        item
+        for item in handled
+        if item.exception
+        and item.bearing is Bearing.CAUSE
+        and (item.path, item.rank) == (root.path, root.rank)
+        and item.last_line < root.line
+        and item.progress < WENT_ON
+        and not item.earlier
+    ]
+    missing = int(expected) - int(joined)
+    return raised if sum(item.count for item in raised) <= missing else []
 
 
 def _first(events: Sequence[LogEvent]) -> LogEvent | None:

@@ -175,12 +175,14 @@ class GraphFlow(Dataflow[bool]):
         """The call carries a graph if the value does; of several values each is told apart."""
         self._give(key, value, event)
         if isinstance(value, ast.Tuple):
-            cut = [
-                self._plain(part) or self._scopes.key(ast.unparse(part), event.via) in self._cuts
-                for part in value.elts
-            ]
+            cut = [self._plain(part) or self._without_graph(part, event.via) for part in value.elts]
             parted = self._parted.get(key, cut)
             self._parted[key] = [a and b for a, b in zip(cut, parted, strict=False)]
+
+    def _without_graph(self, part: ast.expr, via: Scope) -> bool:
+        """Whether a name was bound, when last seen, to what was cut from the graph or never had one."""
+        key = self._scopes.key(ast.unparse(part), via)
+        return key in self._cuts or (self._seen.get(key) is False and key not in self._perhaps)
 
     def _give(self, key: Key, value: ast.expr, event: Event) -> None:
         """What a call returns: a graph on one way out and a number on another is no sure graph."""

@@ -49,7 +49,13 @@ def optimizer_of(job: TrainingJob, parameters: Iterable[Any]) -> Any:
         return standin_class()(trained, _MOMENTS[name], 4.0, 0)
     if name in _FEW_BITS:
         return standin_class()(trained, *_FEW_BITS[name])
-    raise UsageError(f"--optimizer {name} is not built with --trace; it may be one of {', '.join(BUILT)}")
+    raise UsageError(
+        say(
+            "--optimizer {name} is not built with --trace; it may be one of {built}",
+            name=name,
+            built=", ".join(BUILT),
+        )
+    )
 
 
 @cache

@@ -21,6 +21,9 @@ _FORMS = tuple(
         rf"(?:DEBUG|INFO|WARNING|ERROR) (?P<stamp>\d\d-\d\d {_CLOCK}) \[[\w./-]{{1,80}}:\d{{1,6}}\] ?",  # vLLM
         r"\[rank[ _]?(?P<rank>\d{1,6})\]\s?:?\s?",
         r"\[(?:default|trainer|worker|local_rank|local-rank)_?(?P<rank>\d{1,6})\]\s?:\s?",
+        r"[Rr]ank #(?P<rank>\d{1,6}):\s?",
+        r"[\w./-]{1,200}\.py:\d{1,6}\] (?=Traceback| {2}|During handling|The above exception|"
+        r"[\w.]*(?:Error|Exception)\b)",  # absl, one prefix a line of a traceback
         r"\[\d{1,6},(?P<rank>\d{1,6})\]<std\w+>:?\s?",
         r"\((?:(?P<actor>\w[\w.:<>-]{0,80})\s+)?(?:\(\w+\)\s+)?pid=(?P<pid>\d+)(?:,\s*ip=(?P<node>[\w.:-]+))?\)\s?",
         r"\[(?P<rank>\d{1,6})\]:\s?",

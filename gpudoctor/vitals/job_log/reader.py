@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import IO
 
-from gpudoctor.analysis.job_log.consequences import UNHEEDED
+from gpudoctor.analysis.job_log.consequences import PEER, UNHEEDED
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model.log_message import PLAIN, Bearing, LogMessage
@@ -54,12 +54,16 @@ _SAME_BEGINNING = 4
 """Different ones of these that must come again behind a failure."""
 _OPENING, _SHORTEST_OPENING = 3, 2
 """First lines of a file that, if they come again in a row, show that a job was appended."""
+_OF_KERNEL = re.compile(r"\[ *\d{1,10}\.\d{6}\][ \t]| kernel: ")
+"""A line of the kernel: each of its kills is printed in the same words, and is no new run of the program."""
 _MOMENT = re.compile(r"\d{6}|\d\d:\d\d:\d\d")
 _FOLLOWED = 300
 """Lines behind a failure that are read for signs that the training went on."""
 _MOST_TAIL = 100_000
 """Last lines of all files together that are kept."""
 _LONGEST_KEPT = 4096
+_LONGEST_HEAD = 120
+"""Characters at the beginning of a line in which a prefix is sought."""
 _BACK = 80
 """Lines before a failure among which its step is searched."""
 _LOOK_EVERY = 2_000
@@ -108,7 +112,7 @@ _SHORTEST_RESTATED, _LONGEST_RESTATED = 15, 120
 
 _WORLD = re.compile(
     r"(?i)world[_ ]?size['\"]?\s*[:=]\s*(\d{1,6})|nranks (\d{1,6})|"
-    r"distributed init \(rank \d+, world (\d{1,6})\)"
+    r"distributed init \(rank \d+, world (\d{1,6})\)|GLOBAL_RANK: \d{1,6}, MEMBER: \d{1,6}/(\d{1,6})"
 )
 _FILE_RANK = re.compile(r"(?i)(?:^|[^a-z])(?:global_?)?(?:rank|task|worker|proc)[_.-]?(\d{1,5})(?!\d)")
 _FOLDER_RANK = re.compile(r"[/\\](\d{1,5})[/\\](?:stderr|stdout)\.log")
@@ -277,6 +281,8 @@ class _FileReader:
         self._rank = rank_of(path)
         self._own_ranks: set[int] = set()
         self._last_progress_line = 0
+        self._done_line = 0
+        """The line near the end at which the program says that its training is complete."""
         self._dull: set[bytes] = set()
         """Lines, digits apart, that are worth reading and gave nothing."""
         self._repeats: dict[bytes, int] = {}
@@ -592,6 +598,8 @@ class _FileReader:
             self._changes += 1
             return  # the dumps of the ranks are alike: they are no second beginning
         alike = skeleton(line.text).strip() if number <= _BEGINNING or self._follow > 0 else ""
+        if alike and _OF_KERNEL.search(text[:_LONGEST_HEAD]):
+            alike = ""
         if number <= _BEGINNING and not self._drafts and not self._tracebacks.waiting:
             self._beginning.add(alike)
             if alike and len(self._opening) < _OPENING and not alike.startswith("Traceback"):
@@ -687,6 +695,7 @@ class _FileReader:
         ]
         plain_ones = [(item, match) for item, match in matches if match is None or match.plain]
         weak = [(item, match) for item, match in matches if match is not None]
+        weak.sort(key=lambda found: found[1].known.message.kind == PEER)  # what ended by it says more
         raised, match = (strong or plain_ones or weak)[0]
         code, known = (match.known.code, match.known.message) if match is not None else ("", _UNKNOWN)
         event = event_of(
@@ -813,6 +822,7 @@ class _FileReader:
                     self._drafts.progress(step, take_apart(text).rank, number)
             if any(cue in small for cue in DONE_CUES) and says_done(text_of(raw)):
                 self._drafts.alive(number)
+                self._done_line = number
             if b"http/" in small or b"app]" in small:
                 if _SERVED.search(plain(text_of(raw))):
                     self._drafts.served(number)
@@ -844,7 +854,8 @@ class _FileReader:
             path=self._path,
             lines=self.lines,
             bytes=self._bytes,
-            ends_in_progress=self.lines > 0 and self.lines - self._last_progress_line <= 2,
+            ends_in_progress=0 < self.lines <= self._last_progress_line + 2
+            and self._done_line <= self._last_progress_line,
         )
 
 

@@ -739,3 +739,41 @@ fit(encoder, head)
 def test_a_model_that_no_optimizer_of_the_function_holds_may_stay_in_eval_mode(held, found):
     said = examine(EvalModeMisuse, script_patient(PROBED.replace("HELD", held)))
     assert len([item for item in said if item.detail.how == "training"]) == found
+
+
+PAINTED = """
+    import torch
+    from torch import nn
+    from torch.utils.data import DataLoader
+
+    class Spot(nn.Module):
+        def __init__(self):
+            super().__init__()
+            LAYER
+        def forward(self, size):
+            return torch.rand(size)
+
+    class Painter:
+        def __init__(self):
+            self.model = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5))
+            self.optimizer = torch.optim.SGD(self.model.parameters(), 0.1)
+            self.spot = Spot()
+        def train(self):
+            for x in DataLoader(torch.randn(100, 8), batch_size=4):
+                self.optimizer.zero_grad()
+                self.model(x).mean().backward()
+                self.optimizer.step()
+        def get_test(self):
+            with torch.no_grad():
+                for x in DataLoader(torch.randn(100, 8), batch_size=4):
+                    print(self.spot(8) * x)
+
+    painter = Painter()
+    painter.train()
+    painter.get_test()
+"""
+
+
+@pytest.mark.parametrize(("layer", "found"), [("self.size = 8", 0), ("self.norm = nn.BatchNorm1d(8)", 1)])
+def test_a_module_without_layers_has_no_mode(layer, found):
+    assert len(examine(EvalModeMisuse, script_patient(PAINTED.replace("LAYER", layer)))) == found
