@@ -123,7 +123,8 @@ class NativeCrash(Check):
                 *exit_code_cues(-6),
             ),
             pattern=r"^Aborted(?: \(core dumped\)|!)?\s*$|\bAborted +\(core dumped\)|INTERNAL ASSERT FAILED|"
-            r"\bSIGABRT\b|exit ?code:? ?-6\b|[Ss]ignal 6\b|(?:by|with|from|got|received) signal: 6\b|return code = -6\b|"
+            r"\bSIGABRT\b|exit ?code:? ?-6\b|[Ss]ignal 6\b|(?:by|with|from|got|received) signal: 6\b|"
+            r"return code = -6\b|"
             r"^\S+: \S+ \d+: +\d+ Aborted\b|task \d+: Aborted|Signal: Aborted|MPI_ERRORS_ARE_FATAL",
             text="A process aborted itself in native code.",
             bearing=Bearing.SYMPTOM,
