@@ -237,7 +237,9 @@ def in_turn(kind: str, megabytes: int, folder: Path, before: Path) -> dict[str, 
     for version in (before, ROOT) * 3:
         words = [sys.executable, "-c", _READ, str(path)]
         surroundings = {**os.environ, "PYTHONPATH": str(version)}
-        output = subprocess.run(words, capture_output=True, text=True, check=True, env=surroundings).stdout
+        output = subprocess.run(
+            words, capture_output=True, text=True, check=True, cwd=folder, env=surroundings
+        ).stdout
         row = json.loads(output)
         if version not in best or row["cpu_seconds"] < best[version]["cpu_seconds"]:
             best[version] = row
