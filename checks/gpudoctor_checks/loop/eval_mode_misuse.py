@@ -302,8 +302,8 @@ class EvalModeMisuse(Check):
             shown = run.span if how == "graph" else loop.span
             yield self.finding(
                 say(
-                    "The evaluation loop at {line_at} runs {model} {lack}.",
-                    line_at=line_at(loop.span, shown),
+                    "The evaluation loop at {place} runs {model} {lack}.",
+                    place=line_at(loop.span, shown),
                     model=model,
                     lack=lacks[how],
                 ),
@@ -339,9 +339,9 @@ class EvalModeMisuse(Check):
         local = model if not left.forward.via or loop.function == call.function else ""
         return self.finding(
             say(
-                "{model_of}.eval() runs in the loop at {where} and does not "
+                "{receiver}.eval() runs in the loop at {where} and does not "
                 "call {model}.train() again. After the first evaluation {model} trains in eval mode.",
-                model_of=model_of(left.switch.call),
+                receiver=model_of(left.switch.call),
                 where=where,
                 model=model,
             ),
