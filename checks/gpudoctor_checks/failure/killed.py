@@ -123,8 +123,8 @@ class Killed(Check):
                 "oom_kill event",
                 "oom-kill event",
                 "oom kill event",
-                "out_of_memory",
-                "some of your processes may have been killed by the cgroup",
+                "cgroup out-of-memory handler",
+                "out_of_me",
                 "job memory limit",
                 "step memory limit",
                 "exceeded memory limit",
@@ -133,9 +133,11 @@ class Killed(Check):
                 "pbs: job killed: mem",
                 "job exceeded a memory resource limit",
             ),
-            pattern=r"[Dd]etected \d+ oom[-_ ]kill event|some of your (?:processes|step tasks) .{0,40}killed "
-            r"by the cgroup out-of-memory handler|\bOUT_OF_ME(?:MORY)?\b|[Ee]xceeded (?:job |step )?memory "
-            r"limit|srun: error: .{0,200}: Out Of Memory\s*$|PBS: job killed: v?mem |"
+            pattern=r"[Dd]etected \d+ oom[-_ ]kill event|"
+            r"[Ss]ome of (?:your|the) (?:processes|step tasks) .{0,40}killed by the cgroup "
+            r"out-of-memory handler|"
+            r"\bOUT_OF_ME(?:MORY)?\b|[Ee]xceeded (?:job |step )?memory limit|"
+            r"srun: error: .{0,200}: Out Of Memory\s*$|PBS: job killed: v?mem |"
             "Job exceeded a memory resource limit",
             text="Slurm's memory limit was reached. The kernel killed a process of the job[: it used {used}]"
             "[ and may use {limit}].",
@@ -148,6 +150,8 @@ class Killed(Check):
                 "oomkilled",
                 "low on resource: memory",
                 "term_memlimit",
+                "exceeded its memory limit",
+                "exceeded its local memory limit",
             ),
             pattern=r"\bOOMKilled\b|node was low on resource: memory|TERM_MEMLIMIT|exceeded its (?:local "
             ")?memory limit",
@@ -185,6 +189,9 @@ class Killed(Check):
                 "due to preemption",
                 "preempted",
                 "preemption",
+                "reclaimed",
+                "instance interrupted",
+                "preempting",
                 "spot instance",
                 "evicted",
             ),
@@ -312,6 +319,8 @@ class Killed(Check):
             kind="sigterm",
             cue=(
                 "got signal: 15",
+                "got signal: sigterm",
+                "15 death signal",
                 "received sigterm",
                 "*** sigterm",
                 "sigterm received",

@@ -66,6 +66,9 @@ class NativeCrash(Check):
             kind="heap",
             cue=(
                 "double free",
+                "free(): invalid",
+                "malloc(): ",
+                "realloc(): invalid",
                 "invalid pointer",
                 "corrupted",
                 "munmap_chunk",

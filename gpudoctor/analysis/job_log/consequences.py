@@ -134,14 +134,19 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
     ),
     _row(PEER, "connection closed by", r"Connection closed by (?:peer|remote peer)|closed by remote host"),
     _row(PEER, "connection reset by peer", r"Connection reset by peer"),
-    _row(PEER, "broken pipe", r"Broken ?[Pp]ipe"),
+    _row(PEER, ("broken pipe", "brokenpipe"), r"Broken ?[Pp]ipe"),
     _row(PEER, "handle is closed", r"OSError: handle is closed", source="multiprocessing/connection.py"),
     _row(
         PEER,
         "application timeout caused pair closure",
         r"Application timeout caused pair closure(?!.*timed out)",
     ),
-    _row(PEER, "recvvalue failed", r"recvValue failed|sendBytes failed|recvVector failed", source="TCPStore"),
+    _row(
+        PEER,
+        ("recvvalue failed", "sendbytes failed", "recvvector failed"),
+        r"recvValue failed|sendBytes failed|recvVector failed",
+        source="TCPStore",
+    ),
     _row(PEER, "tcpstore server has shut down", r"TCPStore server has shut down too early", source="TCPStore"),
     _row(PEER, "failed to check the", r"Failed to check the \"should dump\" flag", source="ProcessGroupNCCL"),
     _row(
@@ -179,11 +184,11 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
         r"srun: (?:Terminating|Force Terminat)|srun: launch/slurm: _step_signal|"
         r"srun: Job step aborted",
     ),
-    _row("scheduler", "job step aborted", r"srun: Job step aborted|First task exited"),
+    _row("scheduler", ("job step aborted", "first task exited"), r"srun: Job step aborted|First task exited"),
     _row("scheduler", "cancelled at", r"slurmstepd: error: \*\*\* STEP .* CANCELLED AT (?!.*DUE TO)"),
     _row(
         "actors",
-        "raytaskerror",
+        ("raytaskerror", "creation task"),
         r"The actor died because of an error raised in its creation task|"
         r"RayTaskError(?!\()",
     ),
@@ -202,7 +207,7 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
     _row("actors", "raytaskerror(", r"^(?:ray\.exceptions\.)?RayTaskError\("),
     _row(
         "mpi",
-        "mpirun",
+        ("mpirun", "primary job"),
         r"mpirun (?:noticed that(?!.*on signal (?:4|6|7|8|9|11)\b)|detected that|has exited)|"
         r"Primary job\s+terminated normally",
     ),
