@@ -70,12 +70,19 @@ def _chosen(saved: "SavedRemedies", named: list[str], report: str) -> "list[Reme
     for name in named:
         if name in saved.others:
             raise UsageError(
-                f"--remedy {name}: it has no edit; a person must do it (its steps are in the report)"
+                say(
+                    "--remedy {name}: it has no edit; a person must do it (its steps are in the report)",
+                    name=name,
+                )
             )
         if name not in known:
             listed = ", ".join(known) or "none"
             raise UsageError(
-                f"--remedy {name}: the report has no such remedy with an edit; there are: {listed}"
+                say(
+                    "--remedy {name}: the report has no such remedy with an edit; there are: {listed}",
+                    name=name,
+                    listed=listed,
+                )
             )
     if named:
         return [known[name] for name in dict.fromkeys(named)]

@@ -129,7 +129,14 @@ def installed(shell: str, script: str) -> str:
             text += ("" if not text or text.endswith("\n") else "\n") + line + "\n"
             start.resolve().write_text(text, encoding="utf-8")
     except (OSError, ValueError) as error:
-        raise UsageError(f"{start}: cannot be changed ({error}); add this line by hand: {line}") from None
+        raise UsageError(
+            say(
+                "{start}: cannot be changed ({error}); add this line by hand: {line}",
+                start=start,
+                error=error,
+                line=line,
+            )
+        ) from None
     return f"written: {path}\nloaded by a line in {start}\nopen a new shell, type: gpudoctor <TAB>\n"
 
 
@@ -139,7 +146,9 @@ def _write(path: Path, text: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"{path.parent}: cannot be made: {error.strerror or error}") from None
+        raise UsageError(
+            say("{parent}: cannot be made: {error}", parent=path.parent, error=error.strerror or error)
+        ) from None
     write_file(path, text, "--install")
 
 

@@ -96,7 +96,13 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.trace_seconds is not None and not 0 < arguments.trace_seconds <= _LONGEST_TRACE:
         given = f"{arguments.trace_seconds:g}"
-        raise UsageError(f"--trace-seconds is {given}; it must be from 0 to {_LONGEST_TRACE}")
+        raise UsageError(
+            say(
+                "--trace-seconds is {given}; it must be from 0 to {longest_trace}",
+                given=given,
+                longest_trace=_LONGEST_TRACE,
+            )
+        )
     if arguments.script_arguments and not arguments.trace:
         raise UsageError("estimate runs a script only with --trace; add --trace, or remove what follows --")
     if arguments.output is not None:
@@ -378,9 +384,11 @@ def _plot(answer: "Answer", name: str) -> None:
 
     suffix = Path(name).suffix.lower()
     if suffix not in {".svg", ".png"}:
-        raise UsageError(f"--plot {name}: its name must end in .svg or .png")
+        raise UsageError(say("--plot {name}: its name must end in .svg or .png", name=name))
     if not os.path.isdir(Path(name).parent):
-        raise UsageError(f"--plot {name}: the folder {Path(name).parent} does not exist")
+        raise UsageError(
+            say("--plot {name}: the folder {parent} does not exist", name=name, parent=Path(name).parent)
+        )
     if suffix == ".svg":
         write_file(Path(name), draw_svg(answer), "--plot")
     else:

@@ -60,7 +60,7 @@ def check_flags(arguments: argparse.Namespace) -> None:
             raise UsageError("--write-calibration saves a measurement; add --measure")
         path = _target(arguments)
         if os.path.isdir(path):
-            raise UsageError(f"--write-calibration {path}: is a folder; give a file")
+            raise UsageError(say("--write-calibration {path}: is a folder; give a file", path=path))
         if os.path.exists(path):
             from gpudoctor.estimate.calibration import read
 
@@ -87,7 +87,7 @@ def known(arguments: argparse.Namespace, card: "Device | None") -> tuple["Calibr
         entries = read(Path(name))
     except CalibrationError as error:
         if explicit:
-            raise UsageError(f"--calibration {error}") from None
+            raise UsageError(say("--calibration {error}", error=error)) from None
         return None, [say("the calibration is not used: {error}", error=error)]
     found = pick(entries, card, __version__)
     if found is None and explicit:
@@ -95,9 +95,9 @@ def known(arguments: argparse.Namespace, card: "Device | None") -> tuple["Calibr
         wanted = card.name if card is not None else say("no card")
         return None, [
             say(
-                "{name} is not used: it is for {held}, and the estimate is for {wanted}",
+                "{name} is not used: it is for {measured_for}, and the estimate is for {wanted}",
                 name=name,
-                held=held,
+                measured_for=held,
                 wanted=wanted,
             )
         ]
@@ -118,7 +118,9 @@ def measured(answer: "Answer", arguments: argparse.Namespace, path: str | None) 
         source=path, predicted=host_need(shown),
     )  # fmt: skip
     if found.ending is MeasureEnd.FAILED:
-        raise IncompleteError(f"--measure: {found.said} (reached: {found.reached})")
+        raise IncompleteError(
+            say("--measure: {said} (reached: {reached})", said=found.said, reached=found.reached)
+        )
     compared = beside(shown, found)
     said = list(answer.assumptions)
     if len(answer.estimates) > 1:

@@ -34,11 +34,16 @@ def check_flamegraph(arguments: argparse.Namespace) -> None:
     path = Path(name)
     if path.suffix.lower() not in SPEEDSCOPE + COLLAPSED:
         raise UsageError(
-            f"--flamegraph {name}: the ending says the format; use .json (speedscope) or .folded (collapsed "
-            "stacks)"
+            say(
+                "--flamegraph {name}: the ending says the format; use .json (speedscope) or .folded "
+                "(collapsed stacks)",
+                name=name,
+            )
         )
     if not path.parent.is_dir():
-        raise UsageError(f"--flamegraph {name}: the folder {path.parent} does not exist")
+        raise UsageError(
+            say("--flamegraph {name}: the folder {parent} does not exist", name=name, parent=path.parent)
+        )
 
 
 def flamegraph_text(profiles: "Sequence[FlameProfile]", title: str, arguments: argparse.Namespace) -> str:

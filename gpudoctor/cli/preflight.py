@@ -111,7 +111,7 @@ def _check_python(python: str | None) -> None:
     try:
         find_interpreter(python, os.environ)
     except Unavailable as reason:
-        raise UsageError(f"--python {python}: {reason}") from reason
+        raise UsageError(say("--python {python}: {reason}", python=python, reason=reason)) from reason
 
 
 def _report(preflight: "Preflight", arguments: argparse.Namespace) -> int:
@@ -155,7 +155,7 @@ def _baseline(path: str | None) -> "Preflight | None":
     try:
         return read_preflight(Path(path))
     except Unavailable as reason:
-        raise UsageError(f"--baseline: {reason}") from reason
+        raise UsageError(say("--baseline: {reason}", reason=reason)) from reason
 
 
 def _patient(preflight: "Preflight", arguments: argparse.Namespace) -> "Patient":

@@ -17,7 +17,7 @@ from gpudoctor.cli.output import (
     wants_colour,
 )
 from gpudoctor.errors import IncompleteError, UsageError
-from gpudoctor.lang import rendered, template, tr
+from gpudoctor.lang import rendered, say, template, tr
 from gpudoctor.lang.message import concatenated
 from gpudoctor.lang.wrapping import cells, padded
 
@@ -79,8 +79,11 @@ def _remove(recordings: "list[KeptRecording]", arguments: argparse.Namespace) ->
         if names and not chosen(recordings, names):
             running = tr("; it is being written now") if any(item.running for item in recordings) else ""
             raise UsageError(
-                f"--remove {' '.join(arguments.remove)}: no recording has this name{running} "
-                "(all of them: gpudoctor recordings)"
+                say(
+                    "--remove {names}: no recording has this name{running} (all of them: gpudoctor recordings)",
+                    names=" ".join(arguments.remove),
+                    running=running,
+                )
             )
         show(tr("nothing to remove\n"))
         return 0

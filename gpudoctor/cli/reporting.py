@@ -18,7 +18,7 @@ from gpudoctor.cli.output import (
     write_file,
 )
 from gpudoctor.errors import UsageError
-from gpudoctor.lang import template, tr
+from gpudoctor.lang import say, template, tr
 
 if TYPE_CHECKING:
     from gpudoctor.engine.registry import Registry
@@ -76,7 +76,7 @@ def load_settings(arguments: argparse.Namespace, registry: "Registry", start: Pa
     if arguments.config is not None:
         path = Path(arguments.config)
         if not os.path.isfile(path):
-            raise UsageError(f"--config {arguments.config}: no such file")
+            raise UsageError(say("--config {config}: no such file", config=arguments.config))
         return read_settings(path, registry)
     found = find_settings_file(start)
     return read_settings(found, registry) if found else Settings()
@@ -103,11 +103,11 @@ def check_output(arguments: argparse.Namespace) -> None:
     path = Path(arguments.output)
     folder = path.parent
     if not os.path.isdir(folder):
-        raise UsageError(f"--output {path}: the folder {folder} does not exist")
+        raise UsageError(say("--output {path}: the folder {folder} does not exist", path=path, folder=folder))
     if os.path.isdir(path):
-        raise UsageError(f"--output {path}: is a folder; name a file in it")
+        raise UsageError(say("--output {path}: is a folder; name a file in it", path=path))
     if not os.access(path if os.path.exists(path) else folder, os.W_OK):
-        raise UsageError(f"--output {path}: not writable by this user; choose another place")
+        raise UsageError(say("--output {path}: not writable by this user; choose another place", path=path))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

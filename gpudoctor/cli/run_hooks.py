@@ -92,7 +92,13 @@ def write_events(folder: str, host: str, data: bytes) -> None:
         Path(folder).mkdir(parents=True, exist_ok=True)
         (Path(folder) / name).write_bytes(data)
     except OSError as error:
-        raise UsageError(f"--tensorboard {folder}: cannot be written: {error.strerror or error}") from error
+        raise UsageError(
+            say(
+                "--tensorboard {folder}: cannot be written: {error}",
+                folder=folder,
+                error=error.strerror or error,
+            )
+        ) from error
 
 
 class Alarm:

@@ -101,7 +101,11 @@ def _command(named: str | None) -> list[str]:
             words = shlex.split(named)
         except ValueError as error:
             raise UsageError(
-                f"--command {named}: cannot be split into words ({error}); check its quotes"
+                say(
+                    "--command {named}: cannot be split into words ({error}); check its quotes",
+                    named=named,
+                    error=error,
+                )
             ) from None
         if not words:
             raise UsageError('--command is empty; name what starts the server: "gpudoctor mcp"')
@@ -119,7 +123,7 @@ def _write(path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(
-            say("{parent}: cannot be made: {strerror}", parent=path.parent, strerror=error.strerror or error)
+            say("{parent}: cannot be made: {reason}", parent=path.parent, reason=error.strerror or error)
         ) from error
     mode = path.stat().st_mode & 0o777 if path.exists() else None
     write_file(path, text, flag="setup")

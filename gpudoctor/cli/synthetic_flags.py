@@ -168,10 +168,17 @@ def _parsed(path: str) -> dict[str, Any]:
         raw = load_json(read_file(path, CONFIG).decode("utf-8-sig"))
     except (OSError, ValueError) as error:
         raise UsageError(
-            f"--deepspeed {path}: DeepSpeed reads plain JSON, and this is not JSON: {error}"
+            say(
+                "--deepspeed {path}: DeepSpeed reads plain JSON, and this is not JSON: {error}",
+                path=path,
+                error=error,
+            )
         ) from None
     if not isinstance(raw, dict) or not _KNOWN & raw.keys():
         raise UsageError(
-            f"--deepspeed {path} is not a DeepSpeed config (no batch size, zero_optimization or optimizer)"
+            say(
+                "--deepspeed {path} is not a DeepSpeed config (no batch size, zero_optimization or optimizer)",
+                path=path,
+            )
         )
     return raw

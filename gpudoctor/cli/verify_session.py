@@ -198,7 +198,13 @@ def _check_names(report: "Report", named: list[str]) -> None:
     for name in named:
         if name not in known:
             listed = ", ".join(sorted(known)) or "none"
-            raise UsageError(f"--remedy {name}: no finding of this run has it; there are: {listed}")
+            raise UsageError(
+                say(
+                    "--remedy {name}: no finding of this run has it; there are: {listed}",
+                    name=name,
+                    listed=listed,
+                )
+            )
 
 
 def _patched(

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import say
 from gpudoctor.model import Finding, Setting, Silenced
 from gpudoctor.model.external_files import load_json, read_text
 from gpudoctor.model.read_limits import BASELINE
@@ -39,14 +40,23 @@ def read_baseline(path: Path) -> Counter[str]:
         entries = data["findings"]
         if data["schema"] != SCHEMA:
             raise UsageError(
-                f"--baseline {path}: its schema is {data['schema']!r}, this gpudoctor reads {SCHEMA}; "
-                "write it again with --write-baseline"
+                say(
+                    "--baseline {path}: its schema is {found!r}, this gpudoctor reads {schema}; write it "
+                    "again with --write-baseline",
+                    path=path,
+                    found=data["schema"],
+                    schema=SCHEMA,
+                )
             )
         return Counter({str(item["fingerprint"]): int(item["count"]) for item in entries})
     except OSError as error:
-        raise UsageError(f"--baseline {path}: cannot be read: {error.strerror or error}") from error
+        raise UsageError(
+            say("--baseline {path}: cannot be read: {error}", path=path, error=error.strerror or error)
+        ) from error
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-        raise UsageError(f"--baseline {path}: not a baseline file; --write-baseline makes one") from error
+        raise UsageError(
+            say("--baseline {path}: not a baseline file; --write-baseline makes one", path=path)
+        ) from error
 
 
 def baseline_text(findings: Iterable[Finding]) -> str:

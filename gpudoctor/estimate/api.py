@@ -142,7 +142,13 @@ def from_numbers(numbers: Mapping[str, Any]) -> tuple[ModelShape, str]:
     hidden = numbers["hidden"]
     heads = numbers.get("heads") or _usual_heads(hidden, numbers.get("head_dim", 128))
     if hidden % heads and "head_dim" not in numbers:
-        raise UsageError(f"--heads {heads} must divide --hidden {hidden}, or --head-dim be given")
+        raise UsageError(
+            say(
+                "--heads {heads} must divide --hidden {hidden}, or --head-dim be given",
+                heads=heads,
+                hidden=hidden,
+            )
+        )
     given = {
         "name": say("given by numbers"), "heads": heads, "kv_heads": heads, "head_dim": max(hidden // heads, 1),
         "mlp": -(-8 * hidden // 3 // 256) * 256, "vocab": 32000, **numbers,

@@ -191,15 +191,23 @@ class TrainingJob:
                     )
                 )
         if self.context is not None and (not isinstance(self.context, int) or not 1 <= self.context <= 10**9):
-            raise UsageError(f"--context is {self.context!r}; it must be a whole number from 1 to 10^9")
+            raise UsageError(
+                say("--context is {context!r}; it must be a whole number from 1 to 10^9", context=self.context)
+            )
         group = self.quant_group
         if not isinstance(group, int) or isinstance(group, bool) or not 0 <= group <= 10**9:
             raise UsageError(
-                f"--quant-group is {group!r}; it must be a whole number from 0 (one scale a column) to 10^9"
+                say(
+                    "--quant-group is {group!r}; it must be a whole number from 0 (one scale a column) to 10^9",
+                    group=group,
+                )
             )
         if not isinstance(self.lora_dropout, (int, float)) or not 0 <= self.lora_dropout < 1:
             raise UsageError(
-                f"--lora-dropout is {self.lora_dropout!r}; it must be from 0 up to, not including, 1"
+                say(
+                    "--lora-dropout is {lora_dropout!r}; it must be from 0 up to, not including, 1",
+                    lora_dropout=self.lora_dropout,
+                )
             )
         object.__setattr__(self, "lora_targets", roles(self.lora_targets))
         self._check_combinations()
@@ -208,19 +216,33 @@ class TrainingJob:
         split = self.tp * self.pp * self.cp
         if self.world % split:
             raise UsageError(
-                f"--tp {self.tp} x --pp {self.pp} x --cp {self.cp} = {split} must divide the {self.world} "
-                f"GPUs (--gpus x --nodes)"
+                say(
+                    "--tp {tp} x --pp {pp} x --cp {cp} = {split} must divide the {world} GPUs (--gpus x "
+                    "--nodes)",
+                    tp=self.tp,
+                    pp=self.pp,
+                    cp=self.cp,
+                    split=split,
+                    world=self.world,
+                )
             )
         if self.world // split % self.ep:
             raise UsageError(
-                f"--ep {self.ep} must divide the {self.world // split} data-parallel GPUs (--gpus x --nodes "
-                f"/ tp / pp / cp)"
+                say(
+                    "--ep {ep} must divide the {split} data-parallel GPUs (--gpus x --nodes / tp / pp / cp)",
+                    ep=self.ep,
+                    split=self.world // split,
+                )
             )
         if self.parallel == "none" and self.mode == "train" and self.world > split:
             raise UsageError(
-                f"--parallel none leaves {self.world // split} of {self.world} GPUs without a part; use one "
-                f"of {', '.join(PARALLEL[1:])},"
-                " or --tp, --pp, --cp"
+                say(
+                    "--parallel none leaves {split} of {world} GPUs without a part; use one of "
+                    "{parallel}, or --tp, --pp, --cp",
+                    split=self.world // split,
+                    world=self.world,
+                    parallel=", ".join(PARALLEL[1:]),
+                )
             )
         if self.method == "gptq-lora" and self.parallel == "zero3":
             raise UsageError(
@@ -229,18 +251,28 @@ class TrainingJob:
             )
         if self.method == "qlora" and self.parallel == "zero3" and self.stack == "hf-2023":
             raise UsageError(
-                f"--method qlora cannot be sharded by --parallel zero3 with --stack {self.stack}. It needs "
-                f"bitsandbytes 0.43 and PEFT 0.10. Use none, ddp, zero1 or zero2, or --stack hf"
+                say(
+                    "--method qlora cannot be sharded by --parallel zero3 with --stack {stack}. It needs "
+                    "bitsandbytes 0.43 and PEFT 0.10. Use none, ddp, zero1 or zero2, or --stack hf",
+                    stack=self.stack,
+                )
             )
         if self.method in QUANTIZED and self.tp > 1 and self.mode == "train":
             raise UsageError(
-                f"--method {self.method} cannot be split by --tp {self.tp}: bitsandbytes and GPTQ layers are "
-                f"whole; use --tp 1"
+                say(
+                    "--method {method} cannot be split by --tp {tp}: bitsandbytes and GPTQ layers are "
+                    "whole; use --tp 1",
+                    method=self.method,
+                    tp=self.tp,
+                )
             )
         if self.method == "int8-lora" and self.parallel in {"zero3", "fsdp", "fsdp2"}:
             raise UsageError(
-                f"--method int8-lora cannot be sharded by --parallel {self.parallel}: bitsandbytes shards "
-                f"4-bit weights only. Use none, ddp, zero1 or zero2, or --method qlora"
+                say(
+                    "--method int8-lora cannot be sharded by --parallel {parallel}: bitsandbytes shards "
+                    "4-bit weights only. Use none, ddp, zero1 or zero2, or --method qlora",
+                    parallel=self.parallel,
+                )
             )
         if (
             self.mixed_precision != "no"
@@ -249,23 +281,37 @@ class TrainingJob:
             and self.method == "full"
         ):
             raise UsageError(
-                f"--dtype {self.dtype} with --mixed-precision {self.mixed_precision} mixes two 16-bit types; "
-                f"allowed: no, {self.dtype}, or --dtype fp32"
+                say(
+                    "--dtype {dtype} with --mixed-precision {mixed_precision} mixes two 16-bit types; "
+                    "allowed: no, {dtype}, or --dtype fp32",
+                    dtype=self.dtype,
+                    mixed_precision=self.mixed_precision,
+                )
             )
         if self.offload != "none" and self.parallel not in {"zero1", "zero2", "zero3", "fsdp", "fsdp2"}:
             raise UsageError(
-                f"--offload {self.offload} needs --parallel zero1, zero2, zero3, fsdp or fsdp2; it is "
-                f"{self.parallel}"
+                say(
+                    "--offload {offload} needs --parallel zero1, zero2, zero3, fsdp or fsdp2; it is {parallel}",
+                    offload=self.offload,
+                    parallel=self.parallel,
+                )
             )
         if self.offload == "params" and self.parallel in {"zero1", "zero2"}:
             raise UsageError(
-                f"--offload params needs --parallel zero3, fsdp or fsdp2; {self.parallel} keeps whole "
-                f"weights on each GPU"
+                say(
+                    "--offload params needs --parallel zero3, fsdp or fsdp2; {parallel} keeps whole "
+                    "weights on each GPU",
+                    parallel=self.parallel,
+                )
             )
         if self.optimizer in {"galore", "lomo", "in-backward", "in-backward-8bit"} and self.accumulate > 1:
             raise UsageError(
-                f"--optimizer {self.optimizer} steps inside the backward; --accumulate is {self.accumulate}, "
-                f"it must be 1"
+                say(
+                    "--optimizer {optimizer} steps inside the backward; --accumulate is {accumulate}, it "
+                    "must be 1",
+                    optimizer=self.optimizer,
+                    accumulate=self.accumulate,
+                )
             )
 
     @property
@@ -297,43 +343,85 @@ class TrainingJob:
         """Refuse what this model cannot do; raises `UsageError`."""
         if shape.heads % self.tp:
             raise UsageError(
-                f"--tp {self.tp} must divide the {shape.heads} heads of {shape.name}; allowed: "
-                f"{_divisors(shape.heads)}"
+                say(
+                    "--tp {tp} must divide the {heads} heads of {name}; allowed: {allowed}",
+                    tp=self.tp,
+                    heads=shape.heads,
+                    name=shape.name,
+                    allowed=_divisors(shape.heads),
+                )
             )
         if self.pp > shape.layers:
-            raise UsageError(f"--pp {self.pp} is more than the {shape.layers} layers of {shape.name}")
+            raise UsageError(
+                say(
+                    "--pp {pp} is more than the {layers} layers of {name}",
+                    pp=self.pp,
+                    layers=shape.layers,
+                    name=shape.name,
+                )
+            )
         if self.ep > 1 and not shape.experts:
-            raise UsageError(f"--ep {self.ep}: {shape.name} has no experts; it must be 1")
+            raise UsageError(say("--ep {ep}: {name} has no experts; it must be 1", ep=self.ep, name=shape.name))
         if shape.experts and shape.experts % self.ep:
             raise UsageError(
-                f"--ep {self.ep} must divide the {shape.experts} experts of {shape.name}; allowed: "
-                f"{_divisors(shape.experts)}"
+                say(
+                    "--ep {ep} must divide the {experts} experts of {name}; allowed: {allowed}",
+                    ep=self.ep,
+                    experts=shape.experts,
+                    name=shape.name,
+                    allowed=_divisors(shape.experts),
+                )
             )
         if shape.positions == "learned" and shape.max_positions and self.seq > shape.max_positions:
             raise UsageError(
-                f"--seq {self.seq} is beyond the {shape.max_positions} learned positions of {shape.name}; it "
-                f"must be at most {shape.max_positions}"
+                say(
+                    "--seq {seq} is beyond the {max_positions} learned positions of {name}; it must be at "
+                    "most {max_positions}",
+                    seq=self.seq,
+                    max_positions=shape.max_positions,
+                    name=shape.name,
+                )
             )
         if self.mode == "inference" and shape.kind != "decoder":
-            raise UsageError(f"--mode inference is for causal decoders; {shape.name} is an {shape.kind}")
+            raise UsageError(
+                say(
+                    "--mode inference is for causal decoders; {name} is an {kind}",
+                    name=shape.name,
+                    kind=shape.kind,
+                )
+            )
         if self.adapted and "head" in self.lora_targets and not self.stack.startswith("litgpt"):
             raise UsageError(
-                f"--lora-targets has head: adapters on the output matrix are counted with --stack litgpt only; "
-                f"it is {self.stack}"
+                say(
+                    "--lora-targets has head: adapters on the output matrix are counted with --stack "
+                    "litgpt only; it is {stack}",
+                    stack=self.stack,
+                )
             )
         if self.adapted:
             present = {bare(linear.role) for linear in shape.linears}
             if not set(wanted(self, shape)) & present:
                 raise UsageError(
-                    f"--lora-targets {','.join(self.lora_targets)}: {shape.name} has none of them; it has "
-                    f"{', '.join(sorted(present))}"
+                    say(
+                        "--lora-targets {lora_targets}: {name} has none of them; it has {present}",
+                        lora_targets=",".join(self.lora_targets),
+                        name=shape.name,
+                        present=", ".join(sorted(present)),
+                    )
                 )
         if (
             self.method == "freeze"
             and self.freeze_layers is not None
             and not 0 <= self.freeze_layers <= shape.layers
         ):
-            raise UsageError(f"--freeze-layers is {self.freeze_layers}; {shape.name} has {shape.layers} layers")
+            raise UsageError(
+                say(
+                    "--freeze-layers is {freeze_layers}; {name} has {layers} layers",
+                    freeze_layers=self.freeze_layers,
+                    name=shape.name,
+                    layers=shape.layers,
+                )
+            )
 
 
 FIELDS = frozenset(field.name for field in fields(TrainingJob))
@@ -349,7 +437,11 @@ def roles(targets: Sequence[str] | str) -> tuple[str, ...]:
         if role not in TARGETS and role not in TARGETS["all-linear"] and role != "head":
             allowed = ", ".join((*TARGETS, *TARGETS["all-linear"], "head"))
             raise UsageError(
-                f"--lora-targets has {name!r}; allowed are {allowed} and module names such as q_proj"
+                say(
+                    "--lora-targets has {name!r}; allowed are {allowed} and module names such as q_proj",
+                    name=name,
+                    allowed=allowed,
+                )
             )
         found.append(role)
     if not found:

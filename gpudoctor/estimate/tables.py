@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import say
 
 _FOLDER = os.path.join(os.path.dirname(__file__), "data")
 
@@ -85,4 +86,6 @@ def stack(name: str) -> Stack:
     try:
         return stacks()[name]
     except KeyError:
-        raise UsageError(f"--stack is {name!r}; it must be one of {', '.join(stacks())}") from None
+        raise UsageError(
+            say("--stack is {name!r}; it must be one of {stacks}", name=name, stacks=", ".join(stacks()))
+        ) from None

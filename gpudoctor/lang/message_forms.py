@@ -29,9 +29,9 @@ def with_stop(text: str, language: str) -> str:
     return text + ("。" if language == "zh" else ".")
 
 
-def capitalised(text: str, language: str) -> str:  # noqa: ARG001
-    """The text with a capital first letter, which changes nothing in a language without letters."""
-    return text[:1].upper() + text[1:]
+def capitalised(text: str, language: str) -> str:
+    """The text with a capital first letter; a Chinese sentence may begin with a term, which stays as it is."""
+    return text if language == "zh" and not text.isascii() else text[:1].upper() + text[1:]
 
 
 FORMS: Mapping[str, Callable[[str, str], str]] = {

@@ -18,7 +18,7 @@ _ASIDE = re.compile(r" \((\{[^()]*\})\)")
 """Parts in brackets behind another part."""
 _STOP = re.compile(r"(?<=\})\.(?=\{)")
 """A full stop between two parts of a template without words of its own."""
-_FIELD = re.compile(r"\{\w+\}")
+_FIELD = re.compile(r"\{\w+(?:![rsa])?(?::[^{}]*)?\}")
 _WIDE = "\u2e80-\u303f\u3400-\u9fff\uf900-\ufaff\uff00-\uff60"
 """CJK characters and full-width punctuation, for a class of a regular expression."""
 _IDEOGRAPH = re.compile("[\u3400-\u9fff\uf900-\ufaff]")

@@ -35,7 +35,7 @@ def write_plan(files: Sequence[FileMend]) -> list[str]:
     except (OSError, CannotMend) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise IncompleteError(
-            f"--fix stopped: {reason}; files not named in the summary are unchanged"
+            say("--fix stopped: {reason}; files not named in the summary are unchanged", reason=reason)
         ) from error
     finally:
         for _, _, temporary in prepared:

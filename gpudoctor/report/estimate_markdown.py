@@ -72,7 +72,7 @@ def _more(answer: Answer) -> list[str]:
     if answer.rivals:
         rows += ["", _row(tr("formula of"), tr("answer"), tr("why it differs")), "|---|--:|---|"]
         for rival in answer.rivals:
-            said = tr("none") if rival.bytes is None else size(rival.bytes)
+            said = tr("no answer") if rival.bytes is None else size(rival.bytes)
             rows.append(_row(rival.name, said, rival.why))
     if answer.measured is not None:
         rows += ["", *(escape(text) + "  " for text in words.measured_text(answer.measured))]

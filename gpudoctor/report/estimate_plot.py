@@ -60,7 +60,7 @@ def write_png(answer: Answer, path: str) -> None:
         import matplotlib
     except ImportError:
         raise UsageError(
-            f"--plot {path}: a PNG needs matplotlib (pip install matplotlib); .svg needs nothing"
+            say("--plot {path}: a PNG needs matplotlib (pip install matplotlib); .svg needs nothing", path=path)
         ) from None
     matplotlib.use("Agg")
     from matplotlib import pyplot
@@ -70,7 +70,9 @@ def write_png(answer: Answer, path: str) -> None:
         _paint(axes, answer)
         figure.savefig(path, dpi=150)
     except OSError as error:
-        raise UsageError(f"--plot {path}: cannot be written: {error.strerror or error}") from error
+        raise UsageError(
+            say("--plot {path}: cannot be written: {error}", path=path, error=error.strerror or error)
+        ) from error
     finally:
         pyplot.close(figure)
 

@@ -6,6 +6,7 @@ from typing import NoReturn
 
 from gpudoctor.lang import ENGLISH, current_language, rendered, template, term, tr, word
 from gpudoctor.lang.message import concatenated, row
+from gpudoctor.lang.wrapping import is_wide
 from gpudoctor.model import (
     Applicability,
     Confidence,
@@ -144,7 +145,8 @@ _FIRST_WORD = re.compile(r"[a-z]+(?: |$|, )")
 def fix_title(remedy: Remedy) -> str:
     """The title of a remedy with a capital letter; a title that is code to copy stays as it is."""
     title = remedy.title
-    return capitalised(title) if _FIRST_WORD.match(title) and not is_code(title) else title
+    begins_small = _FIRST_WORD.match(title) and not is_wide(title)
+    return capitalised(title) if begins_small and not is_code(title) else title
 
 
 def remedy_gain(remedy: Remedy) -> list[str]:

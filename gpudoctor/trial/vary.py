@@ -28,9 +28,13 @@ def varied(text: str, command: Sequence[str]) -> list[tuple[str, Arm]]:
     key, given, values = text.partition("=")
     listed = [value.strip() for value in values.split(",") if value.strip()]
     if not key.strip() or not given or not listed:
-        raise UsageError(f"--vary {text}: write KEY=V1,V2: --vary batch-size=8,16")
+        raise UsageError(say("--vary {text}: write KEY=V1,V2: --vary batch-size=8,16", text=text))
     if len(listed) > _MOST:
-        raise UsageError(f"--vary {text}: {len(listed)} values; give at most {_MOST}")
+        raise UsageError(
+            say(
+                "--vary {text}: {number} values; give at most {most}", text=text, number=len(listed), most=_MOST
+            )
+        )
     return [(f"{key}={value}", with_value(key.strip(), value, command)) for value in listed]
 
 
@@ -50,7 +54,7 @@ def with_value(key: str, value: str, command: Sequence[str]) -> Arm:
         try:
             return Arm(name=name, overrides={key: value_of(key, value)})
         except ValueError as error:
-            raise UsageError(f"{name}: {error}") from None
+            raise UsageError(say("{name}: {error}", name=name, error=error)) from None
     if "." not in key:
         return Arm(name=name, arguments={f"--{key}": value})
     known = sorted(item for item in OVERRIDES if item not in AT_PLACES)
@@ -70,14 +74,14 @@ def against(text: str) -> tuple[str, Arm]:
     try:
         words = shlex.split(text)
     except ValueError as error:
-        raise UsageError(f"--against {text!r}: {error}") from None
+        raise UsageError(say("--against {text!r}: {error}", text=text, error=error)) from None
     if not words:
         raise UsageError("--against: no command was given; quote it: --against 'python other.py'")
     if shutil.which(words[0]) is None:
-        raise UsageError(f"--against: {words[0]}: command not found")
+        raise UsageError(say("--against: {words}: command not found", words=words[0]))
     interpreter = os.path.basename(words[0]).startswith("python")
     if interpreter and words[1:] and words[1].endswith(".py") and not os.path.exists(words[1]):
-        raise UsageError(f"--against: {words[1]}: no such file")
+        raise UsageError(say("--against: {words}: no such file", words=words[1]))
     return text, Arm(name=AGAINST, command=tuple(words))
 
 
@@ -103,10 +107,10 @@ _AUTO = "auto"
 _LISTED = 12
 _KINDS: tuple[tuple[tuple[type, ...], str], ...] = (
     ((bool,), say("true or false")),
-    ((int, float), "a number"),
-    ((str,), "a text"),
-    ((list,), "a list"),
-    ((dict,), "a section"),
+    ((int, float), say("a number")),
+    ((str,), say("a text")),
+    ((list,), say("a list")),
+    ((dict,), say("a section")),
 )
 
 
@@ -142,12 +146,21 @@ def _read(name: str) -> Any:
         text = Path(name).read_text(encoding="utf-8-sig")
         document = json.loads(text) if _is_json(name) else _yaml().safe_load(text)
     except OSError as error:
-        raise UsageError(f"--vary {name}: cannot be read: {error.strerror or error}") from None
+        raise UsageError(
+            say("--vary {name}: cannot be read: {error}", name=name, error=error.strerror or error)
+        ) from None
     except (ValueError, RecursionError, _yaml().YAMLError) as error:
         words = " ".join(str(error).split())
-        raise UsageError(f"--vary {name}: not {'JSON' if _is_json(name) else 'YAML'}: {words}") from None
+        raise UsageError(
+            say(
+                "--vary {name}: not {form}: {words}",
+                name=name,
+                form="JSON" if _is_json(name) else "YAML",
+                words=words,
+            )
+        ) from None
     if not isinstance(document, (dict, list)):
-        raise UsageError(f"--vary {name}: it has no keys")
+        raise UsageError(say("--vary {name}: it has no keys", name=name))
     return document
 
 
@@ -185,7 +198,15 @@ def _value(name: str, key: str, given: str, present: Any) -> Any:
     if isinstance(present, (dict, list)):
         inside = ", ".join(map(str, present)) if isinstance(present, Mapping) else ""
         names = say("; name one of its keys: {inside}", inside=inside) if inside else ""
-        raise UsageError(f"--vary {name}: {key} is {_kind(present)}{names}")
+        raise UsageError(
+            say(
+                "--vary {name}: {key} is {present}{names}",
+                name=name,
+                key=key,
+                present=_kind(present),
+                names=names,
+            )
+        )
     if isinstance(present, str) and present != _AUTO:
         return given
     try:
@@ -196,11 +217,20 @@ def _value(name: str, key: str, given: str, present: Any) -> Any:
         return value
     if not _is_json(name) and isinstance(value, str) and _is_number(value):
         return float(value)  # 1e-4 is a text to YAML 1.1
-    raise UsageError(f"--vary {name}: {key} is {_kind(present)} ({json.dumps(present)}), and {given} is not")
+    raise UsageError(
+        say(
+            "--vary {name}: {key} is {present} ({value}), and {given} is not",
+            name=name,
+            key=key,
+            present=_kind(present),
+            value=json.dumps(present),
+            given=given,
+        )
+    )
 
 
 def _kind(value: Any) -> str:
-    return next((words for kinds, words in _KINDS if isinstance(value, kinds)), "nothing")
+    return next((words for kinds, words in _KINDS if isinstance(value, kinds)), say("nothing"))
 
 
 def _is_number(text: str) -> bool:

@@ -10,6 +10,7 @@ from gpudoctor.estimate.result import Estimate, Instant, Line, Verdict
 from gpudoctor.estimate.traced.traced_estimate import TraceComparison, at_peak
 from gpudoctor.lang import rendered, term, tr, word
 from gpudoctor.lang.message import concatenated
+from gpudoctor.lang.message import row as in_a_row
 from gpudoctor.lang.wrapping import cells, is_wide, padded, wrap
 from gpudoctor.report import estimate_words as words
 from gpudoctor.report.printable import printable
@@ -179,7 +180,7 @@ def _breakdown(page: TextPage, answer: Answer) -> None:
         hang=2,
     )
     page.line(
-        tr("instants: {list}", list=concatenated(", ", (_instant(each, shown) for each in shown.instants))),
+        tr("instants: {list}", list=in_a_row(", ", (_instant(each, shown) for each in shown.instants))),
         indent=2,
         hang=2,
     )
@@ -244,8 +245,8 @@ def _found(page: TextPage, answer: Answer) -> None:
         )
     ]
     for (method, room), (_, cards) in zip(answer.found.room, answer.found.cards, strict=True):
-        batch = f"{room.batch:,}" if room.batch is not None else "none"
-        seq = f"{room.seq:,}" if room.seq is not None else "none"
+        batch = f"{room.batch:,}" if room.batch is not None else tr("none fits")
+        seq = f"{room.seq:,}" if room.seq is not None else tr("none fits")
         table.append((method, batch, seq, f"{cards:,}" if cards is not None else tr("more than 256")))
     page.table(table, right=(1, 2))
 
@@ -266,6 +267,8 @@ def _next(page: TextPage, answer: Answer) -> None:
 
 
 def _rivals(page: TextPage, answer: Answer) -> None:
+    from gpudoctor.report.formula_words import formula_text  # for --compare only
+
     page.blank()
     shown = answer.shown
     page.line(
@@ -278,7 +281,7 @@ def _rivals(page: TextPage, answer: Answer) -> None:
     rows = [("", "answer", tr("over ours"), tr("formula, and why it differs"))]
     for rival in answer.rivals:
         if rival.bytes is None:
-            rows.append((rival.name, "none", "", rival.why))
+            rows.append((rival.name, tr("no answer"), "", rival.why))
         else:
             ratio = f"{rival.bytes / max(shown.total_bytes, 1):.2f}"
             rows.append(
@@ -286,7 +289,7 @@ def _rivals(page: TextPage, answer: Answer) -> None:
                     rival.name,
                     size(rival.bytes),
                     ratio,
-                    tr("{formula}: {why}", formula=rival.formula, why=rival.why),
+                    tr("{formula}: {why}", formula=formula_text(rival.formula), why=rival.why),
                 )
             )
     page.table(rows, right=(1, 2))
@@ -382,7 +385,11 @@ def show_traced(page: TextPage, answer: Answer) -> None:
             page.line(tr("note: {text}", text=text), indent=2, hang=2)
         sizes = size(each.traced.allocated), size(each.traced.reserved)
         page.line(
-            tr("allocator on paper: {sizes} allocated, {sizes2} reserved", sizes=sizes[0], sizes2=sizes[1]),
+            tr(
+                "allocator on paper: {allocated} allocated, {reserved} reserved",
+                allocated=sizes[0],
+                reserved=sizes[1],
+            ),
             indent=2,
             hang=2,
         )

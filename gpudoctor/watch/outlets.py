@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import say
 from gpudoctor.model.signs.process import LIVE_PHASES, GpuWindow, Series
 from gpudoctor.model.watch import Tick
 
@@ -26,9 +27,11 @@ class CsvLog:
         try:
             self._file: IO[str] = path.open("x", encoding="utf-8")
         except FileExistsError:
-            raise UsageError(f"--csv {path}: the file already exists; name another") from None
+            raise UsageError(say("--csv {path}: the file already exists; name another", path=path)) from None
         except OSError as error:
-            raise UsageError(f"--csv {path}: cannot be written: {error.strerror or error}") from error
+            raise UsageError(
+                say("--csv {path}: cannot be written: {error}", path=path, error=error.strerror or error)
+            ) from error
         self._file.write(", ".join(COLUMNS) + "\n")
 
     def take(self, tick: Tick) -> None:
@@ -116,7 +119,7 @@ class Exporter:
         try:
             self._server, self._thread = prometheus.start_http_server(port, addr=address, registry=registry)
         except (OSError, OverflowError) as error:
-            raise UsageError(f"--prometheus {port}: {error}") from error
+            raise UsageError(say("--prometheus {port}: {error}", port=port, error=error)) from error
 
     def take(self, tick: Tick) -> None:
         """Put a tick in the place of the last one."""

@@ -15,6 +15,7 @@ from typing import IO, Any, TypeVar, cast
 
 from gpudoctor import __version__
 from gpudoctor.errors import IncompleteError, UsageError
+from gpudoctor.lang import say
 from gpudoctor.model import Json, Report
 from gpudoctor.model.external_files import Damaged, RefusedFile, load_json, open_unpacked
 from gpudoctor.model.read_limits import GPUS, RANKS, TAPE_LINE, TAPE_LINES
@@ -40,9 +41,11 @@ class TapeWriter:
         try:
             self._file: IO[str] = _open(path, "xt")
         except FileExistsError:
-            raise UsageError(f"{path}: the file already exists; name another") from None
+            raise UsageError(say("{path}: the file already exists; name another", path=path)) from None
         except OSError as error:
-            raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from error
+            raise UsageError(
+                say("{path}: cannot be written: {error}", path=path, error=error.strerror or error)
+            ) from error
         self._line(
             {"schema": SCHEMA, "gpudoctor": __version__, "started": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
         )
@@ -121,7 +124,11 @@ class TapeReader:
         head = next(self._lines, None)
         if head is None or head.get("schema") != SCHEMA:
             raise IncompleteError(
-                f"{path}: is not a recording of gpudoctor watch (its first line is not {SCHEMA})"
+                say(
+                    "{path}: is not a recording of gpudoctor watch (its first line is not {schema})",
+                    path=path,
+                    schema=SCHEMA,
+                )
             )
 
     def tick(self) -> Tick | None:
@@ -133,7 +140,12 @@ class TapeReader:
             return self._tick(line)
         except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
             raise IncompleteError(
-                f"{self._path}: line {self._number} is not valid ({_words(error)})"
+                say(
+                    "{path}: line {number} is not valid ({error})",
+                    path=self._path,
+                    number=self._number,
+                    error=_words(error),
+                )
             ) from error
 
     def pause(self, on: bool) -> None:
@@ -206,10 +218,12 @@ class TapeReader:
                     if isinstance(line, dict):
                         yield line
         except FileNotFoundError:
-            raise UsageError(f"{self._path}: no such file") from None
+            raise UsageError(say("{path}: no such file", path=self._path)) from None
         except OSError as error:
             if not self._whole or (isinstance(error, RefusedFile) and not isinstance(error, Damaged)):
-                raise IncompleteError(f"{self._path}: cannot be read ({error.strerror or error})") from error
+                raise IncompleteError(
+                    say("{path}: cannot be read ({error})", path=self._path, error=error.strerror or error)
+                ) from error
 
 
 def _items(value: Json) -> Iterator[tuple[str, Json]]:

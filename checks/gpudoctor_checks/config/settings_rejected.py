@@ -106,7 +106,7 @@ class SettingsRejected(LogCheck):
                 "configtypeerror",
                 "missingconfigexception",
             ),
-            pattern="MisconfigurationException|ValidationError|Config(?:Attribute|Key|Type|"
+            pattern=r"MisconfigurationException|\bValidationError|Config(?:Attribute|Key|Type|"
             r"Composition)\w*(?:Error|Exception)|MissingMandatoryValue|MissingConfigException|"
             "Could not override|OverrideParseException",
             text="The framework rejects the settings: {said}.",

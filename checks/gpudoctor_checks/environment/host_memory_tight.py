@@ -94,12 +94,14 @@ class HostMemoryTight(Check):
             kind="ray-oom",
             cue=(
                 "running low on memory",
-                "workers killed due to memory pressure",
+                "killed due to memory pressure",
+                "ray.exceptions.outofmemoryerror",
             ),
             pattern="node running low on memory|killed due to memory pressure|"
             r"ray\.exceptions\.OutOfMemoryError",
             text="Ray ended a task because the node ran low on memory.",
             everywhere=True,
+            source="Ray src/ray/raylet/node_manager.cc",
         ),
     )
     thresholds = (

@@ -132,7 +132,8 @@ class HubUnreachable(LogCheck):
                 "comet",
                 "neptune",
             ),
-            pattern=r"wandb\.(?:errors|sdk)\S*(?:UsageError|CommError|AuthenticationError|Error)|"
+            pattern=r"wandb\.(?:errors|sdk)\S*(?:UsageError\b(?!.*wandb\.init\()|CommError|AuthenticationError|"
+            r"\bError: .{0,80}(?:[Cc]ommunicat|[Uu]pload|[Tt]imed? ?out|[Cc]onnect|[Pp]ermission|api.?key))|"
             r"MlflowException|mlflow\.exceptions",
             text="The experiment tracker ended the run: {said}.",
             general=True,

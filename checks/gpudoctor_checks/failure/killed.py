@@ -74,16 +74,48 @@ class Killed(Check):
         LogMessage(
             kind="oom-kernel",
             cue=(
+                "kill process",
                 "killed process",
                 "oom-kill:",
-                "invoked oom-killer",
             ),
-            pattern=r"(?:Memory cgroup o|O)ut of memory: Killed? process (?P<pid>\d+) \((?P<program>[^)]*)\)|"
+            pattern=r"(?i:out of memory)(?: \([\w ]{1,40}\))?: [Kk]ill(?:ed)? process (?P<pid>\d+)"
+            r"(?:, UID \d+,)? \((?P<program>[^)]*)\)|"
             r"oom-kill:.{0,300}task=(?P<task>[\w.-]+),pid=(?P<task_pid>\d+)",
             text="The kernel killed [process {pid} ({program})][{task}] because memory ran out[: it held "
             "{memory}][ (control group {cgroup})].",
             everywhere=True,
-            source="Linux mm/oom_kill.c",
+            source="Linux mm/oom_kill.c, 2.6 to 6.x",
+        ),
+        LogMessage(
+            kind="oom-kernel",
+            cue=(
+                "killed process",
+                "oom_reaper",
+            ),
+            pattern=r"(?:\bKilled|oom_reaper: reaped) process (?P<pid>\d+)(?:, UID \d+,)? "
+            r"\((?P<program>[^)]*)\),? (?:total-vm:|vsz:|now )",
+            text="The kernel killed [process {pid} ({program})][{task}] because memory ran out[: it held "
+            "{memory}][ (control group {cgroup})].",
+            everywhere=True,
+            source="Linux mm/oom_kill.c: the line behind the choice, and the reaper's",
+        ),
+        LogMessage(
+            kind="oom-kernel",
+            cue=(
+                "no killable processes",
+                "killed by the oom killer",
+                "systemd-oomd",
+                "sending sigterm to process",
+                "sending sigkill to process",
+            ),
+            pattern=r"[Oo]ut of memory(?: and|\.\.\.) no killable processes|"
+            r"process of this unit has been killed by the OOM killer|"
+            r"systemd-oomd(?:\[\d+\])?: Killed (?P<cgroup>/\S{1,200}) due to memory|"
+            r"[Ss]ending SIG(?:TERM|KILL) to process \d+ uid \d+ \"(?P<program>[^\"]{1,40})\": .{0,40}VmRSS",
+            text="Memory ran out on the host, and a process[ ({program})][ (control group {cgroup})] was "
+            "killed.",
+            everywhere=True,
+            source="Linux mm/oom_kill.c; systemd; earlyoom",
         ),
         LogMessage(
             kind="oom-slurm",
@@ -91,8 +123,8 @@ class Killed(Check):
                 "oom_kill event",
                 "oom-kill event",
                 "oom kill event",
-                "out_of_memory",
-                "some of your processes may have been killed by the cgroup",
+                "cgroup out-of-memory handler",
+                "out_of_me",
                 "job memory limit",
                 "step memory limit",
                 "exceeded memory limit",
@@ -101,9 +133,11 @@ class Killed(Check):
                 "pbs: job killed: mem",
                 "job exceeded a memory resource limit",
             ),
-            pattern=r"[Dd]etected \d+ oom[-_ ]kill event|some of your (?:processes|step tasks) .{0,40}killed "
-            r"by the cgroup out-of-memory handler|\bOUT_OF_ME(?:MORY)?\b|[Ee]xceeded (?:job |step )?memory "
-            r"limit|srun: error: .{0,200}: Out Of Memory\s*$|PBS: job killed: v?mem |"
+            pattern=r"[Dd]etected \d+ oom[-_ ]kill event|"
+            r"[Ss]ome of (?:your|the) (?:processes|step tasks) .{0,40}killed by the cgroup "
+            r"out-of-memory handler|"
+            r"\bOUT_OF_ME(?:MORY)?\b|[Ee]xceeded (?:job |step )?memory limit|"
+            r"srun: error: .{0,200}: Out Of Memory\s*$|PBS: job killed: v?mem |"
             "Job exceeded a memory resource limit",
             text="Slurm's memory limit was reached. The kernel killed a process of the job[: it used {used}]"
             "[ and may use {limit}].",
@@ -116,6 +150,8 @@ class Killed(Check):
                 "oomkilled",
                 "low on resource: memory",
                 "term_memlimit",
+                "exceeded its memory limit",
+                "exceeded its local memory limit",
             ),
             pattern=r"\bOOMKilled\b|node was low on resource: memory|TERM_MEMLIMIT|exceeded its (?:local "
             ")?memory limit",
@@ -130,14 +166,19 @@ class Killed(Check):
                 "term_runlimit",
                 "walltime",
                 "deadlineexceeded",
+                "longer than specified deadline",
+                "longer than the specified deadline",
                 "time limit exceeded",
                 "exceeded wallclock limit",
                 "jobstate=timeout",
                 "state: timeout",
             ),
-            pattern=r"CANCELLED(?: AT (?P<when>\S+))? DUE TO TIME LIMIT|TERM_RUNLIMIT|job killed: walltime \d+ "
-            "exceeded limit|DeadlineExceeded|walltime.{0,20}exceeded|[Jj]ob exceeded (?:its )?(?:walltime|"
-            "wallclock) limit|(?:JobState=|^State: )TIMEOUT",
+            pattern=r"CANCELLED(?: AT (?P<when>\S+))? DUE TO TIME LIMIT|TERM_RUNLIMIT|"
+            r"job killed: walltime \d+ exceeded limit|"
+            r"(?:[Rr]eason[\"']?[:=] ?[\"']?|Warning {1,20}|Failed {1,20})DeadlineExceeded\b|"
+            r"was active (?:on the node )?longer than (?:the )?specified deadline|"
+            r"walltime.{0,20}exceeded|[Jj]ob exceeded (?:its )?(?:walltime|wallclock) limit|"
+            r"(?:JobState=|^State: )TIMEOUT",
             text="The scheduler ended the job at its time limit[ of {limit}][ ({when})].",
             everywhere=True,
             source="Slurm, LSF, PBS, Kubernetes",
@@ -148,11 +189,16 @@ class Killed(Check):
                 "due to preemption",
                 "preempted",
                 "preemption",
+                "reclaimed",
+                "instance interrupted",
+                "preempting",
                 "spot instance",
                 "evicted",
             ),
             pattern=r"DUE TO PREEMPTION|\b(?:[Jj]ob|[Nn]ode|[Ww]orker|[Ii]nstance)\b.{0,40}was preempted|"
-            r"\bPREEMPTED\b|reason: (?:Evicted|Preempted)|\bEvicted\b|instance .{0,40}(?:reclaimed|"
+            r"\bPREEMPTED\b|(?:[Rr]eason|[Ss]tatus)[\"']?[:=] *[\"']?(?:Evicted|Preempted|Preempting)\b|"
+            r"(?:Warning|Normal) {1,20}(?:Evicted|Preempted|Preempting)\b|\b\d+/\d+ {1,20}Evicted\b|"
+            r"Preempted (?:in order to admit critical pod|by (?:a )?pod )|instance .{0,40}(?:reclaimed|"
             "interrupted)",
             text="The scheduler preempted the job.",
             everywhere=True,
@@ -164,10 +210,28 @@ class Killed(Check):
                 "due to node failure",
                 "node_fail",
                 "node fail",
+                "nodelost",
+                "node shutdown",
+                "its node has died",
+                "nodediederror",
+                "has been marked dead because",
             ),
-            pattern=r"DUE TO NODE FAILURE|\bNODE_FAIL\b|NodeNotReady|\bNodeLost\b",
+            pattern=r"DUE TO NODE FAILURE|\bNODE_FAIL\b|\bNodeLost\b|"
+            r"(?:srun|salloc|sbatch): error: Node failure on |\bnode failure on \S+ \(shell rank|"
+            r"terminated in response to imminent node shutdown|"
+            r"actor (?:is dead|died) because its node has died|\bNodeDiedError\b|"
+            r"node with node id: .{0,200}has been marked dead because",
             text="A node of the job failed.",
             everywhere=True,
+            source="Slurm, Flux, Kubernetes, Ray",
+        ),
+        LogMessage(
+            kind="probe",
+            cue="liveness probe, will be restarted",
+            pattern=r"[Cc]ontainer \"?(?P<container>[\w.-]+)\"? failed liveness probe, will be restarted",
+            text="Kubernetes restarted the container {container} because its liveness probe failed.",
+            everywhere=True,
+            source="Kubernetes pkg/kubelet/kuberuntime",
         ),
         LogMessage(
             kind="cancelled",
@@ -255,7 +319,10 @@ class Killed(Check):
             kind="sigterm",
             cue=(
                 "got signal: 15",
+                "got signal: sigterm",
+                "15 death signal",
                 "received sigterm",
+                "*** sigterm",
                 "sigterm received",
                 "signal 15",
                 "termination signal",
@@ -263,7 +330,8 @@ class Killed(Check):
                 "return code = -15",
                 "terminated",
             ),
-            pattern="got signal: (?:15|SIGTERM)|[Rr]eceived (?:SIGTERM|signal 15|15 death signal)|SIGTERM "
+            pattern=r"got signal: (?:15|SIGTERM)|[Rr]eceived (?:SIGTERM|signal 15|15 death signal)|"
+            r"\*\*\* SIGTERM (?:\(@0x[0-9a-f]+\) )?received (?:by|at) |SIGTERM "
             r"received|[Tt]ermination signal`? is detected|exit ?code:? ?-15\b|caught signal 15|"
             r"return code = -15|^Terminated\s*$|^\S+: \S+ \d+: +\d+ Terminated\b|"
             r"^\[\d+\][+-]? +Terminated\b|task \d+: Terminated|killed by signal: Terminated",

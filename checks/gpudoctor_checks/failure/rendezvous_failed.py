@@ -113,6 +113,21 @@ class RendezvousFailed(LogCheck):
             general=True,
         ),
         LogMessage(
+            kind="mpi-unreachable",
+            cue=(
+                "mpi processes are unable to reach each other",
+                "failed to tcp connect to a peer mpi process",
+                "unable to complete a tcp connection to another process",
+                "was unable to complete a tcp connection",
+            ),
+            pattern=r"pair of MPI processes are unable to reach each other|"
+            r"Open MPI failed to TCP connect to a peer MPI process|"
+            r"was unable to complete a TCP connection(?: to another process)?",
+            text="Two processes of the MPI job could not reach each other.",
+            everywhere=True,
+            source="Open MPI help-mca-bml-r2.txt, help-mpi-btl-tcp.txt, help-oob-tcp.txt",
+        ),
+        LogMessage(
             kind="rendezvous-timeout",
             cue=(
                 "rendezvoustimeouterror",

@@ -8,8 +8,12 @@ UNHEEDED = "exiting"
 
 PEER, ABORTED = "peer", "aborted"
 """Kinds of a connection that another rank has left, and of a rank that was ended because of another."""
+SERVICE = "service"
+"""The kind of what services of the machine say of signals that they got or sent: it is not the job's."""
 OF_A_GOOD_END = frozenset({UNHEEDED, "trackers", PEER, "closing"})
 """Kinds that a job prints while it ends well, too."""
+OF_A_DEATH = frozenset({ABORTED, "launcher", "wrapped", "scheduler", "actors", "mpi"})
+"""Kinds that show that some process of the job has failed."""
 
 
 def _row(kind: str, cue: str | tuple[str, ...], pattern: str, *, source: str = "") -> LogMessage:
@@ -130,21 +134,31 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
     ),
     _row(PEER, "connection closed by", r"Connection closed by (?:peer|remote peer)|closed by remote host"),
     _row(PEER, "connection reset by peer", r"Connection reset by peer"),
-    _row(PEER, "broken pipe", r"Broken ?[Pp]ipe"),
+    _row(PEER, ("broken pipe", "brokenpipe"), r"Broken ?[Pp]ipe"),
     _row(PEER, "handle is closed", r"OSError: handle is closed", source="multiprocessing/connection.py"),
     _row(
         PEER,
         "application timeout caused pair closure",
         r"Application timeout caused pair closure(?!.*timed out)",
     ),
-    _row(PEER, "recvvalue failed", r"recvValue failed|sendBytes failed|recvVector failed", source="TCPStore"),
+    _row(
+        PEER,
+        ("recvvalue failed", "sendbytes failed", "recvvector failed"),
+        r"recvValue failed|sendBytes failed|recvVector failed",
+        source="TCPStore",
+    ),
     _row(PEER, "tcpstore server has shut down", r"TCPStore server has shut down too early", source="TCPStore"),
     _row(PEER, "failed to check the", r"Failed to check the \"should dump\" flag", source="ProcessGroupNCCL"),
     _row(
-        PEER,
-        "heartbeat",
-        r"failed to shutdown on (?:the )?rendezvous|"
+        "launcher",
+        "rendezvousconnectionerror",
         r"RendezvousConnectionError: The connection to the C10d store has failed",
+        source="torch/distributed/elastic/rendezvous: the node that holds the store is gone",
+    ),
+    _row(
+        PEER,
+        "rendezvous",
+        r"failed to shutdown on (?:the )?rendezvous",
         source="torch/distributed/elastic/rendezvous",
     ),
     _row(
@@ -170,11 +184,11 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
         r"srun: (?:Terminating|Force Terminat)|srun: launch/slurm: _step_signal|"
         r"srun: Job step aborted",
     ),
-    _row("scheduler", "job step aborted", r"srun: Job step aborted|First task exited"),
+    _row("scheduler", ("job step aborted", "first task exited"), r"srun: Job step aborted|First task exited"),
     _row("scheduler", "cancelled at", r"slurmstepd: error: \*\*\* STEP .* CANCELLED AT (?!.*DUE TO)"),
     _row(
         "actors",
-        "raytaskerror",
+        ("raytaskerror", "creation task"),
         r"The actor died because of an error raised in its creation task|"
         r"RayTaskError(?!\()",
     ),
@@ -193,7 +207,7 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
     _row("actors", "raytaskerror(", r"^(?:ray\.exceptions\.)?RayTaskError\("),
     _row(
         "mpi",
-        "mpirun",
+        ("mpirun", "primary job"),
         r"mpirun (?:noticed that(?!.*on signal (?:4|6|7|8|9|11)\b)|detected that|has exited)|"
         r"Primary job\s+terminated normally",
     ),
@@ -206,6 +220,14 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
 )
 
 HARMLESS: tuple[LogMessage, ...] = (
+    _calm(
+        SERVICE,
+        ("sigterm", "sighup", "sigint", "sigkill", "signal", "terminated"),
+        r"(?:^|[\s\]])(?!slurm)(?:[\w@.-]{0,40}d|init|cron|CRON|NetworkManager|ModemManager|wpa_supplicant|"
+        r"avahi-daemon|dbus-daemon|dhclient|gdm[\w-]*|lightdm|gnome-[\w-]+|Xorg|haproxy|nginx|apache2)"
+        r"(?:\([\w-]{1,40}\))?\[\d{1,8}\]: ",
+        source="systemd-journald and other services: the machine starts, stops, or rotates its logs",
+    ),
     _calm("factory", "unable to register", r"Unable to register \w+ (?:factory|plugin)", source="TensorFlow"),
     _calm(
         "tensorrt", "could not find tensorrt", r"Could not find TensorRT|TF-TRT Warning", source="TensorFlow"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from gpudoctor.analysis.job_log.consequences import OF_A_GOOD_END, PEER
+from gpudoctor.analysis.job_log.consequences import OF_A_DEATH, OF_A_GOOD_END, PEER
 from gpudoctor.analysis.memo import once
 from gpudoctor.model.log_message import PLAIN, Bearing
 from gpudoctor.model.signs.job_log import JobLog, LogEvent
@@ -25,6 +25,12 @@ _OF_A_DRIVER = 10
 """Lines behind the exception of an actor of Ray within which its driver raises it, too."""
 _NO_END = 150
 """The same behind which the file goes on to its end: a program that ends writes at most its buffer of 8 KiB."""
+_OF_A_WARNING, _OF_A_QUOTE = 2, 5
+"""The same behind a line that quotes an exception, as a warning or without a level: its process goes on."""
+_OF_A_LOOP = 10
+"""Times that a line quotes an exception, after which it is of a loop: few ranks print no prefix."""
+_SERVED = 2
+"""Answers of a server behind an exception: one may be of a request that ran beside it."""
 _HALF_A_DAY = 43_200.0
 """Seconds: two clocks without a day that differ by more have midnight between them."""
 BEFORE_THE_PROGRAM = frozenset({"command-line", "unrecognized", "program"})
@@ -34,6 +40,9 @@ _NOT_THERE = frozenset({"missing", "not-found"})
 _WHILE_IMPORTING = frozenset(
     {"ModuleNotFoundError", "ImportError", "SyntaxError", "IndentationError", "TabError"}
 )
+_SEVERAL = 2
+_OF_OTHERS = 12
+"""Lines from an exception to the end of a file that other ranks may have written until somebody ended them."""
 _LONELY = 2
 """Ranks of a job that ends well which may lose a connection while they end."""
 _SAME_MOMENT = 90.0
@@ -92,6 +101,9 @@ def first_cause(log: JobLog) -> FirstCause | None:
     candidates = [item for item in left if item.fatal]
     root = _best(candidates)
     if root is not None:
+        absent = _of_absent_ranks(root, [item for item in open_events if item.order in handled])
+        handled -= {item.order for item in absent}
+        root = _best(absent) or root
         root = _explaining(hints, root) or root
     return FirstCause(root=root, roles=tuple((item, _role(item, root, handled)) for item in log.events))
 
@@ -99,12 +111,62 @@ def first_cause(log: JobLog) -> FirstCause | None:
 def _was_handled(event: LogEvent, log: JobLog) -> bool:
     """Whether its rank went on training, or the program said at its end that all was well."""
     if event.lasting:
-        return not event.at_end
+        return event.earlier or not event.at_end
+    if event.exception and event.served >= _SERVED:
+        return True
+    if event.bearing is not Bearing.CONSEQUENCE and event.succeeded and not _a_launcher_failed(log):
+        return True
+    if _was_only_printed(event, log):
+        return True
+    if event.progress >= WENT_ON and not event.earlier and _others_ran_on(event, log):
+        return False
     if event.progress >= WENT_ON or event.earlier or (event.closing and event.followed > _ANOTHER_PROGRAM):
         return True
     if event.exception and event.rank is None and event.followed > _NO_END:
         return True
     return log.finished and not event.exception and event.bearing is Bearing.CONSEQUENCE
+
+
+def _others_ran_on(event: LogEvent, log: JobLog) -> bool:
+    """Whether the few steps behind an exception, at the end of a file, may be those of ranks that go on."""
+    if event.rank is not None or not event.exception or (log.world or 1) < _SEVERAL:
+        return False
+    file = next((item for item in log.files if item.path == event.path), None)
+    return (
+        file is not None
+        and file.ends_in_progress
+        and event.progress <= 2 * WENT_ON
+        and file.lines - event.last_line <= _OF_OTHERS
+    )
+
+
+def _was_only_printed(event: LogEvent, log: JobLog) -> bool:
+    """Whether the program caught an exception and printed it in a message of its own, and went on."""
+    if not (event.quoted or event.warned or event.logged or event.restated or event.goes_on):
+        return False
+    if any(_of_a_death(item) and item.order > event.order for item in log.events):
+        return False
+    if event.quoted and event.goes_on and not _is_last(event, log):
+        return True
+    if event.quoted and event.rank is None and event.count >= _OF_A_LOOP:
+        return True
+    if event.progress > 0 and (event.quoted or event.warned or event.logged or event.goes_on):
+        return True
+    if event.warned and event.followed > _OF_A_WARNING:
+        return True
+    if (event.quoted or event.goes_on) and event.followed > _OF_A_QUOTE:
+        return True
+    if event.logged and event.logged_behind > _OF_A_WARNING:
+        return True
+    return event.restated and event.rank is None and event.followed > _ANOTHER_PROGRAM
+
+
+def _a_launcher_failed(log: JobLog) -> bool:
+    return any(_of_a_death(item) for item in log.events)
+
+
+def _of_a_death(event: LogEvent) -> bool:
+    return event.bearing is Bearing.CONSEQUENCE and event.kind in OF_A_DEATH and not event.earlier
 
 
 def _is_last(event: LogEvent, log: JobLog) -> bool:
@@ -193,6 +255,29 @@ def _best(candidates: Sequence[LogEvent]) -> LogEvent | None:
             return _first(earlier)
         return _first(named) or first
     return first
+
+
+def _of_absent_ranks(root: LogEvent, handled: Sequence[LogEvent]) -> list[LogEvent]:
+    """The exceptions for which ranks did not come to where others waited, though their programs went on.
+
+    Only if no more of these were printed before than ranks are missing.
+    """
+    values = dict(root.values)
+    joined, expected = values.get("joined", ""), values.get("expected", "")
+    if not (joined.isdigit() and expected.isdigit()):
+        return []
+    raised = [
+        item
+        for item in handled
+        if item.exception
+        and item.bearing is Bearing.CAUSE
+        and (item.path, item.rank) == (root.path, root.rank)
+        and item.last_line < root.line
+        and item.progress < WENT_ON
+        and not item.earlier
+    ]
+    missing = int(expected) - int(joined)
+    return raised if sum(item.count for item in raised) <= missing else []
 
 
 def _first(events: Sequence[LogEvent]) -> LogEvent | None:

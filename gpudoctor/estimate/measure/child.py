@@ -28,6 +28,7 @@ from gpudoctor.estimate.measure.meters import (
     read_step,
 )
 from gpudoctor.estimate.shapes import Latent, ModelShape
+from gpudoctor.lang import say
 
 Tell = Callable[..., None]
 
@@ -91,7 +92,7 @@ def _measure(request: dict[str, Any], meter: MemoryMeter, tell: Tell) -> None:
     tell("load", bytes=loaded.end, most=loaded.peak, seconds=time.monotonic() - start)
     blocks = built.blocks()
     if not blocks:
-        raise DoctorError(f"{shape.name}: the built model has no list of blocks")
+        raise DoctorError(say("{name}: the built model has no list of blocks", name=shape.name))
     marker = Marker(blocks, meter, lambda name: tell("reached", what=f"step {step}: after {name}"))
     try:
         for step in range(1, request["steps"] + 1):

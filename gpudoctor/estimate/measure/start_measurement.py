@@ -84,8 +84,12 @@ def check(shape: ModelShape, job: TrainingJob) -> None:
         raise UsageError("--measure runs training steps; --mode inference has none")
     if job.world > 1 or job.parallel != "none":
         raise UsageError(
-            f"--measure runs on one device; the job has {job.world} GPUs and --parallel {job.parallel}: "
-            f"use --gpus 1 --nodes 1 --parallel none"
+            say(
+                "--measure runs on one device; the job has {world} GPUs and --parallel {parallel}: use "
+                "--gpus 1 --nodes 1 --parallel none",
+                world=job.world,
+                parallel=job.parallel,
+            )
         )
     from gpudoctor.estimate.real.build import refuse
 
@@ -98,9 +102,15 @@ def _host(predicted: int | None) -> int:
     free = free_host_bytes()
     if predicted is not None and predicted + HOST_BASE > free:
         raise UsageError(
-            f"--measure on the CPU would need {predicted + HOST_BASE:,} bytes of host memory, and {free:,} are "
-            f"free. The estimate of the tensors is {predicted:,} bytes; the process needs {HOST_BASE:,}. "
-            f"Use a smaller model, batch or sequence, or a machine with CUDA"
+            say(
+                "--measure on the CPU would need {needed:,} bytes of host memory, and {free:,} are "
+                "free. The estimate of the tensors is {predicted:,} bytes; the process needs "
+                "{process:,}. Use a smaller model, batch or sequence, or a machine with CUDA",
+                needed=predicted + HOST_BASE,
+                free=free,
+                predicted=predicted,
+                process=HOST_BASE,
+            )
         )
     return free
 

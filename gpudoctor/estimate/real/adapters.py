@@ -5,6 +5,7 @@ from typing import Any
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate.job import TARGETS, TrainingJob, roles
 from gpudoctor.estimate.real.standins import adapter_class, four_bit_class, int8_class, is_linear
+from gpudoctor.lang import say
 
 _INNER = ("mlp", "ffn", "feed_forward", "DenseReluDense", "intermediate", "experts", "shared_expert")
 _OWN = {
@@ -44,8 +45,12 @@ def targets(model: Any, job: TrainingJob) -> str | list[str]:
     if not found:
         have = sorted({name.rsplit(".", 1)[-1] for name, module in model.named_modules() if is_linear(module)})
         raise UsageError(
-            f"--lora-targets {','.join(job.lora_targets)}: no module of {type(model).__name__} is one of "
-            f"them; it has {', '.join(have)}"
+            say(
+                "--lora-targets {targets}: no module of {name} is one of them; it has {have}",
+                targets=",".join(job.lora_targets),
+                name=type(model).__name__,
+                have=", ".join(have),
+            )
         )
     return found
 

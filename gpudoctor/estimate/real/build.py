@@ -49,7 +49,13 @@ def optimizer_of(job: TrainingJob, parameters: Iterable[Any]) -> Any:
         return standin_class()(trained, _MOMENTS[name], 4.0, 0)
     if name in _FEW_BITS:
         return standin_class()(trained, *_FEW_BITS[name])
-    raise UsageError(f"--optimizer {name} is not built with --trace; it may be one of {', '.join(BUILT)}")
+    raise UsageError(
+        say(
+            "--optimizer {name} is not built with --trace; it may be one of {built}",
+            name=name,
+            built=", ".join(BUILT),
+        )
+    )
 
 
 @cache
@@ -215,10 +221,10 @@ def refuse(job: TrainingJob, asked: str = "--trace") -> None:
             raise UsageError(
                 say(
                     "{asked} cannot run {flag}. It trains the installed transformers on one GPU with their "
-                    "own loss. Remove {flag2} or {asked}",
+                    "own loss. Remove {option} or {asked}",
                     asked=asked,
                     flag=flag,
-                    flag2=flag.split()[0],
+                    option=flag.split()[0],
                 )
             )
 

@@ -27,7 +27,7 @@ def refuse(job: TrainingJob, place: RunPlace, *, engine: bool = False) -> None:
     """Raise `UsageError` for what a synthetic job cannot be, with what it may be; `engine` is DeepSpeed's."""
     for wrong, flag, instead in _refusals(job, place, engine):
         if wrong:
-            raise UsageError(f"{flag}: {instead}")
+            raise UsageError(say("{flag}: {instead}", flag=flag, instead=instead))
 
 
 def _refusals(job: TrainingJob, place: RunPlace, engine: bool) -> Iterator[tuple[bool, str, str]]:

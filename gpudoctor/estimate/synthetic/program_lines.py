@@ -5,6 +5,7 @@ from typing import Any
 
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate.job import TrainingJob
+from gpudoctor.lang import say
 
 # What the program of a synthetic job is written from.
 
@@ -72,7 +73,11 @@ def optimizer_lines(optimizer: str) -> list[str]:
     made = (_TORCH | _BITSANDBYTES | _TORCHAO).get(optimizer)
     if made is None:
         raise UsageError(
-            f"--optimizer {optimizer} is none that a synthetic job can run; it may be {', '.join(WRITTEN)}"
+            say(
+                "--optimizer {optimizer} is none that a synthetic job can run; it may be {written}",
+                optimizer=optimizer,
+                written=", ".join(WRITTEN),
+            )
         )
     return [f"optimizer = {made}"]
 

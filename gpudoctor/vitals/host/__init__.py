@@ -4,6 +4,7 @@ import os
 import platform
 from collections.abc import Mapping, Sequence
 
+from gpudoctor.lang import say
 from gpudoctor.model import Absent, Reading
 from gpudoctor.model.signs.host import Host
 from gpudoctor.vitals.host import bus
@@ -90,7 +91,7 @@ def _shared_memory(tree: Tree) -> Reading[Space]:
     try:
         space = tree.space(tree.at("/dev/shm"))
     except OSError as error:
-        return Absent(f"/dev/shm cannot be read ({error.strerror})")
+        return Absent(say("/dev/shm cannot be read ({error})", error=error.strerror))
     return space if space.total > 0 else Absent("/dev/shm has no limit of its own")
 
 

@@ -22,12 +22,18 @@ from gpudoctor.vitals.job_log.words import bare
 from gpudoctor.vitals.kernel_lines import KernelLine, parse
 
 _CHOSEN = re.compile(r"oom-kill:constraint=.{0,400}?task_memcg=([^,]+),task=([^,]*),pid=(\d+)")
-_KILLED = re.compile(r"Killed process (\d+) \(([^)]*)\)")
+_ANNOUNCED = re.compile(r"\b[Kk]ill process (\d+) \(")
+"""Before Linux 5.2 the kernel first prints whom it chose, and then whom it killed: that may be a child."""
+_KILLED = re.compile(r"Killed process (\d+)(?:, UID \d+,)? \(([^)]*)\)")
+_REAPED = re.compile(r"oom_reaper: reaped process (\d+) ")
+_NEXT = 12
+"""Lines within which the killed process follows the chosen one: each of its children may have a line."""
 _RESIDENT = re.compile(r"(?:anon|file|shmem)-rss:(\d+)kB")
 _CGROUP_JOB = re.compile(r"/job_?(\d+)\b")
 _NAMED_JOB = re.compile(r"(?i)(?:slurm|job)[-_.]?(?:id[-_.]?)?(\d+)")
 _TEXT_JOB = re.compile(r"\b(?:StepId=|JOB |STEP )(\d+)")
 _TEXT_PID = re.compile(r"\bpid[:= ]+(\d+)")
+_BY_KERNEL = "oom-kernel"
 _MOST = 2_000
 """Messages of one kernel log that are kept, the last ones."""
 _LONGEST_LINE = 4096
@@ -41,7 +47,13 @@ def with_kernel_logs(log: JobLog, paths: Sequence[str], messages: Iterable[tuple
     kernel = [event for path in paths for event in _events(path, table)]
     claimed = {(event.path, event.line) for event in kernel}
     claimed |= {(event.path, event.last_line) for event in kernel}
-    rest = [event for event in log.events if (event.path, event.line) not in claimed]
+    killing = {event.path for event in kernel if event.kind == _BY_KERNEL}
+    rest = [
+        event
+        for event in log.events
+        # What systemd and the reaper say of a kill repeats the kernel's own words.
+        if (event.path, event.line) not in claimed and not (event.kind == _BY_KERNEL and event.path in killing)
+    ]
     known = _Death(log, rest, frozenset(paths))
     before: list[LogEvent] = []
     behind: list[LogEvent] = []
@@ -92,20 +104,29 @@ def _events(path: str, table: Messages) -> list[LogEvent]:
     """The messages of a kernel log that a wording knows, a kill by the kernel once; the last ones."""
     found: list[LogEvent] = []
     chosen: dict[str, int] = {}
+    killed: set[str] = set()
+    announced: tuple[int, int] | None = None
     for number, line, match in _matches(path, table):
         values = {name: value for name, value in match.values if name != "task_pid"}
         if kill := _CHOSEN.search(line.text):
             values = {"cgroup": kill[1], "task": kill[2], "pid": kill[3]}
             chosen[kill[3]] = len(found)
+        elif kill := _ANNOUNCED.search(line.text):
+            announced = len(found), number
         elif (kill := _KILLED.search(line.text)) and match.known.message.everywhere:
             values = _victim(line.text, kill[1], kill[2])
+            killed.add(kill[1])
             place = chosen.pop(kill[1], None)
+            if place is None and announced is not None and number - announced[1] <= _NEXT:
+                place, announced = announced[0], None
             if place is not None:
-                values = {**values, "cgroup": dict(found[place].values)["cgroup"]}
+                values |= {name: value for name, value in found[place].values if name == "cgroup"}
                 text = mask_text(line.text[:400])
                 pairs = masked(values.items())
                 found[place] = replace(found[place], text=text, last_line=number, values=pairs)
                 continue
+        elif (kill := _REAPED.search(line.text)) and kill[1] in killed:
+            continue
         found.append(
             event_of(
                 match.known.code,
@@ -118,7 +139,7 @@ def _events(path: str, table: Messages) -> list[LogEvent]:
             )
         )
         if len(found) > 2 * _MOST:
-            found, chosen = found[-_MOST:], {}
+            found, chosen, announced = found[-_MOST:], {}, None
     return found[-_MOST:]
 
 

@@ -17,9 +17,13 @@ _FORMS = tuple(
         rf"\[?[EWIF](?P<stamp>\d{{3,4}} {_CLOCK})\s+(?:\d+ )?(?=[\w./]+:\d+\])",
         rf"\[?(?P<stamp>(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) \w{{3}} [ \d]\d {_CLOCK} \d{{4}})\]?\s*",
         rf"\[(?P<stamp>{_CLOCK})\]\s*",
+        rf"\[[DIWEC] (?P<stamp>(?:(?:{_DAY}|\d{{6}}) )?{_CLOCK})(?: [A-Z]\w{{2,40}})?\]\s?",  # Jupyter, Optuna
         rf"(?:DEBUG|INFO|WARNING|ERROR) (?P<stamp>\d\d-\d\d {_CLOCK}) \[[\w./-]{{1,80}}:\d{{1,6}}\] ?",  # vLLM
         r"\[rank[ _]?(?P<rank>\d{1,6})\]\s?:?\s?",
         r"\[(?:default|trainer|worker|local_rank|local-rank)_?(?P<rank>\d{1,6})\]\s?:\s?",
+        r"[Rr]ank #(?P<rank>\d{1,6}):\s?",
+        r"[\w./-]{1,200}\.py:\d{1,6}\] (?=Traceback| {2}|During handling|The above exception|"
+        r"[\w.]*(?:Error|Exception)\b)",  # absl, one prefix a line of a traceback
         r"\[\d{1,6},(?P<rank>\d{1,6})\]<std\w+>:?\s?",
         r"\((?:(?P<actor>\w[\w.:<>-]{0,80})\s+)?(?:\(\w+\)\s+)?pid=(?P<pid>\d+)(?:,\s*ip=(?P<node>[\w.:-]+))?\)\s?",
         r"\[(?P<rank>\d{1,6})\]:\s?",
@@ -38,6 +42,11 @@ _INSIDE = re.compile(r"\[[^\][]{0,80}\b[Rr]ank:?\s?(\d{1,6})\]")
 _LEVEL = re.compile(
     r"^(?:\[?(?:ERROR|CRITICAL|FATAL|WARNING|WARN|INFO|DEBUG)\]?)(?:\s*[:|-]\s*|\s+)(?:[\w.]+:(?=\S))?(?:\[[^\]]{1,80}\]\s*)*"
 )
+
+
+_WARNED = re.compile(r"(?:^|[\[\s|-])(?:WARN(?:ING)?|INFO|DEBUG)(?=[\]\s:|-])|^\[[DIW] \d")
+_NEAR = 60
+"""Characters at the beginning of a line in which a logger names the level."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +106,20 @@ def take_apart(line: str) -> PrefixedLine:
         rank = int(inside[1])
     source = actor or (f"rank {rank}" if rank is not None else node)
     return PrefixedLine(text=rest, rank=rank, node=node, stamp=stamp, actor=actor, source=source)
+
+
+_FAILED = re.compile(r"(?:^|[\[\s|-])(?:ERROR|CRITICAL|EXCEPTION|FATAL)(?=[\]\s:|-])")
+
+
+def of_error_level(text: str) -> bool:
+    """Whether a logger printed a line as an error."""
+    return _FAILED.search(text[:_NEAR]) is not None
+
+
+def of_low_level(text: str) -> bool:
+    """Whether a logger printed a line as a warning or less. NCCL's own warnings are errors, and not counted."""
+    found = _WARNED.search(text[:_NEAR])
+    return found is not None and "NCCL" not in text[: found.end()]
 
 
 def without_level(text: str) -> str:

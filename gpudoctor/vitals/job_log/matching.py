@@ -5,12 +5,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from gpudoctor.analysis.job_log.consequences import CONSEQUENCES, HARMLESS
+from gpudoctor.analysis.job_log.consequences import CONSEQUENCES, HARMLESS, SERVICE
 from gpudoctor.model.log_message import PLAIN, Bearing, LogMessage
 from gpudoctor.vitals.job_log.words import CueWords
 
 _DIGITS = re.compile(r"\d[\d.,:e+-]*")
 _LONGEST = 4000
+_BEFORE_SYMPTOMS = 0.5
+"""Behind the causes: a kill for memory counts, whoever reports it."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,11 @@ class Messages:
         }
         self.all = sorted(
             table,
-            key=lambda item: (item.message.kind == PLAIN, item.message.general, order[item.message.bearing]),
+            key=lambda item: (
+                item.message.kind == PLAIN,
+                item.message.general,
+                _BEFORE_SYMPTOMS if item.message.kind == SERVICE else order[item.message.bearing],
+            ),
         )
         """In the order in which they are tried."""
         self.words = CueWords(

@@ -15,6 +15,7 @@ _OTHER_WORK = re.compile(
     r"(?i)loading|download|\bmap\b|tokeniz|generating|resolving|fetching|filter|saving|examples/s|"
     r"\bfiles/s|building|warm-?up|collecting|B/s\]|extracting|checkpoint shards|retry|attempt"
 )
+_RESULT = re.compile(r"(?i)\b(?:loss|acc(?:uracy)?|ppl|perplexity|reward|score)\b\W{1,4}-?\d{1,9}\.\d")
 _DONE = re.compile(
     r"(?i)training (?:is )?(?:complete|finished|done|ended)|train(?:ing)? completed|finished training|"
     r"train_runtime|`?Trainer\.fit`? stopped|training (?:has )?(?:successfully )?(?:completed|finished)|"
@@ -34,6 +35,11 @@ def step_of(line: str) -> float | None:
     return float(found[1]) if found and not _OTHER_WORK.search(line[: found.start()]) else None
 
 
+def has_result(line: str) -> bool:
+    """Whether a line gives the value of a loss or of a measure."""
+    return _RESULT.search(line) is not None
+
+
 def whole_step(line: str) -> int | None:
     """The number of a step, for people; None where the line has an epoch alone."""
     bar = _BAR.search(line)
@@ -50,8 +56,17 @@ def says_done(line: str) -> bool:
 
 CUES = (b"it/s", b"s/it", b"step", b"iter", b"epoch", b"loss")
 """What such lines hold, in small letters."""
-DONE_CUES = (b"complete", b"train_runtime", b"finished", b"stopped", b"done", b"ended", b"successfully")
+DONE_CUES = (
+    b"complete",
+    b"train_runtime",
+    b"finished",
+    b"stopped",
+    b"done",
+    b"ended",
+    b"successfully",
+    b"end of ",
+)
 DONE_ALSO = (b"train", b"job ", b"all done")
 """Of which such a line holds one, too."""
-WORLD_CUES = (b"world", b"nranks ")
+WORLD_CUES = (b"world", b"nranks ", b", member: ")
 """What lines hold that say how many ranks there are."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from gpudoctor.model.signs.job_log import LogFrame
 from gpudoctor.vitals.job_log.line_prefix import PrefixedLine, without_level
-from gpudoctor.vitals.job_log.progress import step_of
+from gpudoctor.vitals.job_log.progress import has_result, step_of
 
 _HEADER = re.compile(r"Traceback \(most recent call last\)")
 _CHAIN = re.compile(
@@ -46,6 +46,12 @@ _LOOSE = re.compile(
     rf"(?:^|[\s\]>:]|\))(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*{_KNOWN}(?:\(\w{{1,80}}\))?): (?P<message>\S.*)$",
     re.DOTALL,
 )
+_ALONE = re.compile(r"^[A-Z]\w{0,80}(?:Error|Exception):$")
+_NOT_WORDS = re.compile(
+    r"\[[^\][]{0,80}\]|\([^()]{0,80}\)|\S*[:./_=]\S+|\b[A-Z]+\b|(?i:\b(?:error|exception|critical|fatal|raised)\b)"
+)
+"""What stands before an exception and says nothing: names of loggers, levels, places."""
+_WORD = re.compile(r"[A-Za-z]{3}")
 _LIBRARY = re.compile(
     r"/(?:site|dist)-packages/|/lib(?:64)?/python\d|^<(?!ipython|string)|/bin/(?:torchrun|accelerate|deepspeed)$"
 )
@@ -57,11 +63,18 @@ _UNHEEDED = re.compile(
 )
 """What stands before a traceback that ended nothing: a destructor, a thread, a request, a task, logging."""
 _OF_THREAD = "Exception in thread"
+_AT_EXIT = ("Exception ignored in", "Error in atexit")
 _LOST = ("future: ", "--- Logging error")
 """Of these: what ended nothing, whatever it names."""
 _BETWEEN_UNHEEDED = 3
 """Lines between these words and the traceback."""
 _OF_RAY = re.compile(r"RayTaskError\((\w+)\)$")
+GOES_ON = re.compile(
+    r"(?i)\b(?:skip(?:ping|ped)|ignor(?:ing|ed)|(?:fall(?:ing)?|fell)[ -]?back|re-?try(?:ing)?|"
+    r"try(?:ing)? again|trying (?:with |the )?\w+|continuing|will not be (?:enabled|used)|disabl(?:ing|ed)|"
+    r"left out|unavailable)\b"
+)
+"""Words of a program that goes on without what failed."""
 _NOT_OF_MESSAGE = re.compile(r"wandb: |slurmstepd\b|srun: |\S{1,300}:\d{1,7}: \w*Warning: ")
 """What a tracker and the end of the interpreter print behind an exception."""
 _GROUP = re.compile(r"^(?: {2,}[+|] )?Exception Group Traceback \(most recent call last\)")
@@ -105,12 +118,36 @@ class Raised:
     """Raised in a thread beside the main one."""
     unheeded: bool = False
     """Raised where nobody could catch it and nothing ended: in a destructor, in a thread."""
+    at_exit: bool = False
+    """Raised in a destructor or while the interpreter ends."""
+    quoted: bool = False
+    """A message of the program quotes it."""
+    warned: bool = False
+    """A logger printed it as a warning or less."""
+    logged: bool = False
+    """A logger printed its traceback as an error: the program had caught it."""
+    before: str = ""
+    """What the line that quotes it says before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loose:
+    """An exception in a line, without its traceback."""
+
+    type: str
+    message: str
+    quoted: bool = False
+    """Whether the line says something of its own before it."""
+    before: str = ""
+    """What it says."""
 
 
 @dataclass(slots=True)
 class _Open:
     unheeded: bool
     lost: bool = False
+    at_exit: bool = False
+    logged: str = ""
     thread: bool = False
     frames: list[LogFrame] = field(default_factory=list)
     chain: list[Raised] = field(default_factory=list)
@@ -134,6 +171,9 @@ class Tracebacks:
         self._unheeded: dict[str, int] = {}
         self._lost: set[str] = set()
         self._threads: set[str] = set()
+        self._at_exit: set[str] = set()
+        self.logged = ""
+        """Of the header that comes next: the level of the logger that prints it, `warning` or `error`."""
         self.took = False
         """Whether the last line is a frame of a traceback, or its exception."""
 
@@ -151,6 +191,7 @@ class Tracebacks:
         self._unheeded[key] = number
         (self._lost.add if text.startswith(_LOST) else self._lost.discard)(key)
         (self._threads.add if text.startswith(_OF_THREAD) else self._threads.discard)(key)
+        (self._at_exit.add if text.startswith(_AT_EXIT) else self._at_exit.discard)(key)
 
     def take(self, line: PrefixedLine, number: int) -> list[list[Raised]]:
         """Chains that this line completes; each has its first exception first."""
@@ -197,22 +238,39 @@ class Tracebacks:
         return [_closed(self._open.pop(other)) for other in old]
 
     def take_loose(
-        self, line: PrefixedLine, number: int, kind: str, message: str, frame: LogFrame | None = None
+        self,
+        line: PrefixedLine,
+        number: int,
+        loose: Loose,
+        frame: LogFrame | None = None,
+        *,
+        warned: bool = False,
     ) -> None:
         """An exception whose traceback is not there: the lines of its message may follow."""
+        near = number - self._unheeded.get(line.source, -10) <= _BETWEEN_UNHEEDED
         self._open[line.source] = _Open(
             unheeded=False,
             current=Raised(
-                type=kind,
-                text=f"{kind}: {message}",
+                type=loose.type,
+                text=f"{loose.type}: {loose.message}",
                 line=number,
                 stamp=line.stamp,
                 rank=line.rank,
                 node=line.node,
                 frame=frame,
                 actor=bool(line.actor),
+                unheeded=near,
+                quoted=loose.quoted,
+                before=loose.before,
+                warned=warned,
             ),
         )
+
+    def end(self, line: PrefixedLine) -> list[list[Raised]]:
+        """Chains that are complete as nothing more comes of them."""
+        opened = self._open.pop(line.source, None)
+        chain = _closed(opened) if opened is not None else []
+        return [chain] if chain else []
 
     def finish(self) -> list[list[Raised]]:
         """Chains that the end of the file completes."""
@@ -235,7 +293,11 @@ class Tracebacks:
                 self._open.pop(next(iter(self._open)))
             near = number - self._unheeded.get(key, -10) <= _BETWEEN_UNHEEDED
             opened = self._open[key] = _Open(
-                unheeded=near, lost=near and key in self._lost, thread=near and key in self._threads
+                unheeded=near,
+                lost=near and key in self._lost,
+                thread=near and key in self._threads,
+                at_exit=near and key in self._at_exit,
+                logged=self.logged,
             )
         opened.frames = []
         opened.noise = 0
@@ -288,6 +350,9 @@ class Tracebacks:
             lost=opened.lost,
             thread=opened.thread,
             unheeded=opened.unheeded,
+            at_exit=opened.at_exit,
+            warned=opened.logged == "warning",
+            logged=opened.logged == "error",
         )
         opened.message_lines = 0
         opened.noise = 0
@@ -313,15 +378,18 @@ class Tracebacks:
             return []
         elif (
             opened.noise == 0
+            and not (current.quoted and text[:1] not in " \t")  # what follows is another message of the program
             and not _NOT_OF_MESSAGE.match(text)
+            and not (text[:1] not in " \t" and GOES_ON.search(text))
             and len(current.text) < _MOST_TEXT
             and opened.message_lines <= _MOST_MESSAGE_LINES
             and not line.stamp
             and without_level(text) == text
             and (_raised(text) is None or text.startswith("nccl") or current.text.endswith("raised:"))
             and step_of(text) is None
+            and not has_result(text)
         ):
-            current.text += "\n" + text[:500]
+            current.text += ("" if current.text.endswith(": ") else "\n") + text[:500]
             return []
         del self._open[key]
         return [_closed(opened)]
@@ -350,16 +418,19 @@ def _raised(text: str) -> tuple[str, str] | None:
     return (found["type"], (found["message"] or "").strip()) if found else None
 
 
-def loose_exception(text: str) -> tuple[str, str] | None:
-    """The type and message of a line that has an exception without its traceback; None for any other line."""
+def loose_exception(text: str) -> Loose | None:
+    """What a line has of an exception without its traceback; None for any other line."""
     bare = without_level(text)
     found = _RAISED.match(bare) or _DOTTED.match(bare)
     if found is not None:
         if found["type"].endswith("Warning") or not (found["message"] or "." in found["type"]):
-            return None
-        return found["type"], (found["message"] or "").strip()
+            return Loose(text.rstrip(": "), "") if _ALONE.match(text) else None  # its message comes next
+        return Loose(found["type"], (found["message"] or "").strip())
     found = _LOOSE.search(text)
-    return (found["type"], found["message"].strip()) if found and "Warning" not in found["type"] else None
+    if found is None or "Warning" in found["type"]:
+        return None
+    before = _NOT_WORDS.sub(" ", text[: found.start("type")])
+    return Loose(found["type"], found["message"].strip(), _WORD.search(before) is not None, before)
 
 
 def frame_of(text: str) -> LogFrame | None:

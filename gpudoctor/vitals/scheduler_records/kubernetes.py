@@ -8,10 +8,13 @@ from typing import Any
 from gpudoctor.vitals.scheduler_records.record import SchedulerRecord
 
 KINDS = ("Pod", "PodList", "Job", "JobList", "Event", "EventList", "List")
-_EVENTS = re.compile(r"(?:NAMESPACE\s+)?LAST SEEN\s+(?:.*\s)?TYPE\s+REASON\s+OBJECT\b")
+_EVENTS = re.compile(
+    r"(?:NAMESPACE\s+)?LAST SEEN\s+(?:.*\s)?TYPE\s+REASON\s+(?:OBJECT|(?:KIND\s+)?SOURCE\s+MESSAGE)\b"
+)
+"""Since Kubernetes 1.13, and before."""
 _FIELD = re.compile(r"^(\s*)([A-Z][\w /-]{0,40}?|memory):\s*(.*)$")
 _CONTAINER = re.compile(r"^  ([a-z0-9][\w.-]*):\s*$")
-_OOM_EVENT = re.compile(r"Killed process (\d+) \(([^)]*)\)|victim process: ([\w.-]+), pid: (\d+)")
+_OOM_EVENT = re.compile(r"Kill(?:ed)? process (\d+) \(([^)]*)\)|victim process: ([\w.-]+), pid: (\d+)")
 _REASONS = {
     "OOMKilled": "oom-kubernetes",
     "DeadlineExceeded": "time-limit",
@@ -19,9 +22,17 @@ _REASONS = {
     "Preempting": "preemption",
     "NodeLost": "node-failure",
     "NodeShutdown": "node-failure",
-    "NodeNotReady": "node-failure",
     "TaintManagerEviction": "node-failure",
 }
+_MESSAGES = (
+    ("failed liveness probe, will be restarted", "probe"),
+    ("imminent node shutdown", "node-failure"),
+    ("longer than specified deadline", "time-limit"),
+    ("longer than the specified deadline", "time-limit"),
+)
+"""What messages of any reason say."""
+_ALIVE = ("Running", "Succeeded")
+"""States of a pod that its node did not end: a node may be ready again before the pod is lost."""
 
 
 def is_events(lines: list[str]) -> bool:
@@ -39,13 +50,17 @@ def of_events(lines: list[tuple[int, str]]) -> Iterator[SchedulerRecord]:
     """The rows of `kubectl get events`."""
     header = lines[0][1]
     names = re.split(r"\s{2,}", header.strip())
+    begins = [header.index(name) for name in names]
     for number, text in lines[1:]:
-        cells = re.split(r"\s{2,}", text.strip(), maxsplit=len(names) - 1)
+        if all(text[at - 1 : at] in ("", " ") for at in begins[1:]):  # a cell may be empty
+            cells = [text[at:to].strip() for at, to in zip(begins, [*begins[1:], len(text)], strict=True)]
+        else:
+            cells = re.split(r"\s{2,}", text.strip(), maxsplit=len(names) - 1)
         row = dict(zip((name.lower() for name in names), cells, strict=False))
         yield _event(
             number,
             row.get("reason", ""),
-            row.get("object", ""),
+            row["object"] if "object" in row else row.get("name", "").rpartition(".")[0],
             row.get("message", ""),
             age=row.get("last seen", ""),
         )
@@ -93,6 +108,8 @@ def _described(lines: list[tuple[int, str]]) -> Iterator[SchedulerRecord]:
     name, node = top.get("Name", (1, ""))[1], top.get("Node", (0, ""))[1].partition("/")[0]
     line, status = top.get("Status", (1, ""))
     reason, message = top.get("Reason", (0, ""))[1], top.get("Message", (0, ""))[1]
+    if status not in _ALIVE and (lost := _node_not_ready(lines)):
+        yield _state(name, lost[0], "NodeLost", "", node=node, text=lost[1])
     yield _state(name, line, reason, message, node=node, text=f"Status: {status} {reason} {message}".strip(),
                  healthy=status == "Succeeded")  # fmt: skip
     for fields in containers.values():
@@ -107,6 +124,14 @@ def _described(lines: list[tuple[int, str]]) -> Iterator[SchedulerRecord]:
                     text=f"{each}: {fields[each][1]} Reason: {why} Exit Code: {code}",
                     healthy=code == "0" and each == "State",
                 )  # fmt: skip
+
+
+def _node_not_ready(lines: list[tuple[int, str]]) -> tuple[int, str] | None:
+    """The event of a node that failed, and its line."""
+    found = (
+        (number, text.strip()[:300]) for number, text in lines if re.match(r"\s+Warning\s+NodeNotReady\s", text)
+    )
+    return next(found, None)
 
 
 def of_json(value: object) -> Iterator[SchedulerRecord]:
@@ -213,7 +238,8 @@ def _kind(reason: str, message: str) -> str:
         if "low on resource: memory" in small or "memory limit" in small:
             return "oom-kubernetes"
         return "no-space" if "storage" in small or "disk" in small else "preemption"
-    return _REASONS.get(reason, "")
+    said = next((kind for words, kind in _MESSAGES if words in message), "")
+    return _REASONS.get(reason, said)
 
 
 def _iso(date: str) -> str:

@@ -31,6 +31,7 @@ ORDER = (
     "no-space",
     "node-failure",
     "preemption",
+    "probe",
     "time-limit",
     "cancelled",
     "sigkill",

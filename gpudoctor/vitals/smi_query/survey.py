@@ -171,7 +171,7 @@ def _real(value: str | None) -> Reading[float]:
     if isinstance(words, Absent):
         return words
     found = _NUMBER.fullmatch(words)
-    return float(found[1]) if found else Absent(f"nvidia-smi printed {words[:60]}")
+    return float(found[1]) if found else Absent(say("nvidia-smi printed {words}", words=words[:60]))
 
 
 def _whole(value: str | None) -> Reading[int]:
@@ -200,7 +200,7 @@ def _word(meaning: dict[str, T]) -> Callable[[str | None], Reading[T]]:
         if isinstance(words, Absent):
             return words
         known = meaning.get(words.replace("_", " ").lower())
-        return Absent(f"nvidia-smi printed {words[:60]}") if known is None else known
+        return Absent(say("nvidia-smi printed {words}", words=words[:60])) if known is None else known
 
     return read
 
@@ -254,7 +254,7 @@ def _section(tree: QueryNode, path: str) -> Absent:
     for end in range(len(parts), 0, -1):
         said = _text(tree.text("/".join(parts[:end])))
         if isinstance(said, str):
-            return Absent(f"nvidia-smi printed {said[:60]}")
+            return Absent(say("nvidia-smi printed {said}", said=said[:60]))
         if said is not NOT_HELD:
             return said
     return NOT_HELD
@@ -382,4 +382,6 @@ def _version(words: Reading[str]) -> Reading[tuple[int, int]]:
     if isinstance(words, Absent):
         return words
     found = re.fullmatch(r"(\d{1,4})\.(\d{1,4})", words)
-    return (int(found[1]), int(found[2])) if found else Absent(f"nvidia-smi printed {words[:60]}")
+    return (
+        (int(found[1]), int(found[2])) if found else Absent(say("nvidia-smi printed {words}", words=words[:60]))
+    )

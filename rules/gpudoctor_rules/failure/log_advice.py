@@ -24,6 +24,13 @@ ADVICE = (
         when=in_log("time-limit", "preemption", "node-failure", "cancelled", "interrupted"),
     ),
     advise(
+        "FAIL002-probe",
+        "Give the liveness probe more time, or remove it",
+        "livenessProbe: raise timeoutSeconds and failureThreshold; a busy training answers late",
+        "a training that serves no requests needs no liveness probe",
+        when=in_log("probe"),
+    ),
+    advise(
         "FAIL002-detach",
         "Start the job detached from the session",
         "nohup, tmux or sbatch; torchrun ignores SIGHUP only from version 2.3 on",
@@ -117,6 +124,13 @@ ADVICE = (
         when=in_log(
             "name-resolution", "interface", "unreachable", "rendezvous-timeout", "joined", "store-barrier"
         ),
+    ),
+    advise(
+        "FAIL007-mpi",
+        "Name the network that all hosts share",
+        "ip -br addr   # on both hosts",
+        "mpirun --mca btl self,vader,tcp --mca btl_tcp_if_include ... --mca oob_tcp_if_include ...",
+        when=in_log("mpi-unreachable"),
     ),
     advise(
         "FAIL007-launch",
