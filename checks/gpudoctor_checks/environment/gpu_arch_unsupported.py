@@ -134,11 +134,11 @@ class GpuArchUnsupported(Check):
         python = patient.packages.executable
         return self.finding(
             say(
-                "{label} ({gpu}) has compute capability {dotted}, "
+                "{label} ({gpu}) has compute capability {capability}, "
                 "and torch {version} has code for {have} only.",
                 label=label,
                 gpu=gpus[0].name,
-                dotted=dotted(card),
+                capability=dotted(card),
                 version=torch.version,
                 have=have,
             ),

@@ -240,12 +240,12 @@ class ShmTooSmall(Check):
             return
         yield self.finding(
             say(
-                "Batches in flight take about {need} ({ranks} x {workers_count} workers x {held} batches of "
+                "Batches in flight take about {need} ({ranks} x {workers_count} workers x {batches} batches of "
                 "{batch} images of {edge} x {edge}). /dev/shm has only {room_total}.",
                 need=size(need),
                 ranks=ranks,
                 workers_count=workers.count,
-                held=held,
+                batches=held,
                 batch=batch.value,
                 edge=edge,
                 room_total=size(room.total),

@@ -258,7 +258,10 @@ class CollectiveTimeout(Check):
         return replace(
             finding,
             message=say(
-                "{message} {told} (by {of}).", message=finding.message, told=capitalised(told(groups)), of=of
+                "{message} {stacks} (by {of}).",
+                message=finding.message,
+                stacks=capitalised(told(groups)),
+                of=of,
             ),
             evidence=(*shown(groups), *finding.evidence),
         )

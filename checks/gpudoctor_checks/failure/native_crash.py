@@ -145,9 +145,7 @@ class NativeCrash(Check):
         lines = [line for line in (end.kernel if end else ()) if "segfault" in line or "trap" in line]
         code = end.exit_code if end is not None and end.exit_code is not None else -1
         when = say(" at step {step}", step=told.step) if told.step else ""
-        where = (
-            say(" ({span_path}:{span_line})", span_path=spans[0].path, span_line=spans[0].line) if spans else ""
-        )
+        where = say(" ({path}:{line})", path=spans[0].path, line=spans[0].line) if spans else ""
         many = told.process is not None and len(recording.ranks) > 1
         who = (
             say("rank {process_rank}", process_rank=told.process.rank)
@@ -156,8 +154,8 @@ class NativeCrash(Check):
         )
         yield self.finding(
             say(
-                "{capitalize} crashed outside of Python{when} with {kind}{where}.",
-                capitalize=who.capitalize(),
+                "{who} crashed outside of Python{when} with {kind}{where}.",
+                who=who.capitalize(),
                 when=when,
                 kind=told.kind or say("a fault"),
                 where=where,

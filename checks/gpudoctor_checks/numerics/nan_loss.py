@@ -204,16 +204,16 @@ class NanLoss(Check):
         who = say(" on rank {process_rank}", process_rank=process.rank) if len(recording.ranks) > 1 else ""
         return self.finding(
             say(
-                "The loss of step {step_of}{who} is {named}{before}{before_2}.",
-                step_of=step_of(loss),
+                "The loss of step {step}{who} is {named}{separator}{before}.",
+                step=step_of(loss),
                 who=who,
                 named=_named(loss),
-                before="; " if before else "",
-                before_2=before,
+                separator="; " if before else "",
+                before=before,
             ),
             evidence=(*spans, measured("first_bad_step", step_of(loss), "{step}", recording)),
             confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks=say("from step {step_of} on the weights are NaN", step_of=step_of(loss))),
+            cost=Cost(breaks=say("from step {step} on the weights are NaN", step=step_of(loss))),
             subject=f"step {step_of(loss)}",
             detail=BadStepDetail(step=step_of(loss), suspected="rate" if rate else "operation"),
         )

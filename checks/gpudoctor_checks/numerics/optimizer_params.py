@@ -287,9 +287,9 @@ def _all_frozen(program: Program, one: BoundOptimizer) -> MisboundOptimizer | No
     return MisboundOptimizer(
         one,
         say(
-            "{optimizer} holds {held}.parameters(), and line {line} froze all of them.",
+            "{optimizer} holds {model}.parameters(), and line {line} froze all of them.",
             optimizer=one.name,
-            held=root,
+            model=root,
             line=line,
         ),
         say("no parameter of {root} requires a gradient, so backward() fails or nothing is trained", root=root),
@@ -334,10 +334,10 @@ def _between(program: Program, bounds: list[BoundOptimizer]) -> Iterator[Misboun
         if twice:
             other = roots[0]
             message = say(
-                "{optimizer} holds {held}.parameters() as another optimizer does; {trained}, which the "
+                "{optimizer} holds {model}.parameters() as another optimizer does; {trained}, which the "
                 "loop trains, is in none.",
                 optimizer=twice[0].name,
-                held=twice[0].roots[0],
+                model=twice[0].roots[0],
                 trained=name,
             )
             yield MisboundOptimizer(

@@ -84,6 +84,13 @@ _OF_PYTHON = ("FileNotFoundError", "PermissionError", "ImportError", "ModuleNotF
 Another one, of the GPU or of a full disk, may be the first line of what ended the job.
 """
 _HEADER = TRACEBACK.decode()
+_OF_JSON = re.compile(r'(?:[^"\\]|\\.)*')
+_LOW_LEVEL_OF_JSON = re.compile(r'(?i)"(?:level|levelname|log_level|severity)": ?"(?:warn|info|debug)')
+_LOGGED_LAST = re.compile(
+    r"(?:^|[\[\s|-])(?:ERROR|CRITICAL|FATAL)\]?[\s:|-]+(.*)|^(Error (?:instantiating|in call to target) .*)"
+)
+_OF_LAST_WORDS = 8
+"""Last lines of a file in which a program that ends itself says why, in the words of an exception."""
 _NEAR_FAILURE = 4
 """Lines behind an exception among which the program says so."""
 _MOST_BODIES = 1_000
@@ -93,7 +100,7 @@ _OF_A_PROGRAM = re.compile(
     r"(?!wandb:|srun:|slurmstepd|Traceback|During handling|The above exception|\[(?:rank|default)|"
     r"(?:(?:Array )?Job ID|Cluster|User/Group|State|Nodes|Cores[ a-z]{0,20}|CPU \w+|Memory \w+|"
     r"(?:Job Wall-clock|Submit|Start|End|Elapsed) time) ?\s?:)"
-    r"(?:\w|\[\d{2,4}[-/:]\d\d)"
+    r"(?:\w|\{\"|\[\d{2,4}[-/:]\d\d)"
 )
 """How an ordinary line begins: code of a traceback, frames, rulers and summaries do not."""
 _SERVED = re.compile(
@@ -562,6 +569,20 @@ class _FileReader:
         if self._follow > 0:
             self._follow -= 1
 
+    def _escaped(self, line: PrefixedLine, number: int, text: str) -> None:
+        """A traceback within a line of JSON."""
+        rest = text.partition(_HEADER)[2]
+        body = _OF_JSON.match(rest)
+        assert body is not None
+        low = _LOW_LEVEL_OF_JSON.search(text) is not None
+        for each in (_HEADER, *body[0].replace('\\"', '"').split("\\n")):
+            if each:
+                self._tracebacks.logged = "warning" if low else "error"
+                for chain in self._tracebacks.take(replace(line, text=each), number):
+                    self._chain(chain)
+        for chain in self._tracebacks.end(line):
+            self._chain(chain)
+
     def _logged_above(self, text: str) -> str:
         """How a logger printed the header of a traceback, or the line above it.
 
@@ -581,7 +602,7 @@ class _FileReader:
             self._drafts.served(number)
         if 0 < number - self._raised_line <= _NEAR_FAILURE and GOES_ON.search(text):
             self._drafts.goes_on(self._said_by)
-        if of_low_level(text):
+        if of_low_level(text) or (text[:1] == "{" and _LOW_LEVEL_OF_JSON.search(text)):
             self._drafts.logged(number)
         if self._said and self._said in text:
             loose = loose_exception(take_apart(text).text)
@@ -594,6 +615,9 @@ class _FileReader:
             line = replace(line, rank=self._rank)
         if line.rank is not None:
             self._own_ranks.add(line.rank)
+        if "\\n" in text and _HEADER in text and text.lstrip()[:1] == "{":
+            self._escaped(line, number, text)
+            return
         if self._stacks.take(line, number):
             self._changes += 1
             return  # the dumps of the ranks are alike: they are no second beginning
@@ -807,6 +831,8 @@ class _FileReader:
         for chain in self._tracebacks.finish():
             self._chain(chain)
         self._look_at_end()
+        if not (self._drafts.failed or self._job.finished):
+            self._look_at_last_words()
         self._job.ranks |= self._own_ranks
         return list(self._drafts.finished(self.lines, self._ordinary))
 
@@ -830,6 +856,19 @@ class _FileReader:
                 plain(text_of(raw)).strip()
             ):
                 self._drafts.succeeded(number)
+
+    def _look_at_last_words(self) -> None:
+        """What the program's logger printed as an error at the very end."""
+        last = [piece for piece in self._last_pieces(OWN_TAIL) if piece[0].strip()][-_OF_LAST_WORDS:]
+        for raw, number in reversed(last):
+            text = plain(text_of(raw)).strip()
+            found = _LOGGED_LAST.search(text)
+            if found is None or (found[1] and number != last[-1][1]):
+                continue
+            match = self._table.in_exception(found[1] or found[2])
+            if match is not None and not match.plain and match.known.message.bearing is Bearing.CAUSE:
+                self._add(match, text, number, take_apart(text))
+            return
 
     @property
     def _last_words_line(self) -> int:

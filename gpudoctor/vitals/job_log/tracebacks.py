@@ -46,6 +46,7 @@ _LOOSE = re.compile(
     rf"(?:^|[\s\]>:]|\))(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*{_KNOWN}(?:\(\w{{1,80}}\))?): (?P<message>\S.*)$",
     re.DOTALL,
 )
+_ALONE = re.compile(r"^[A-Z]\w{0,80}(?:Error|Exception):$")
 _NOT_WORDS = re.compile(
     r"\[[^\][]{0,80}\]|\([^()]{0,80}\)|\S*[:./_=]\S+|\b[A-Z]+\b|(?i:\b(?:error|exception|critical|fatal|raised)\b)"
 )
@@ -246,6 +247,7 @@ class Tracebacks:
         warned: bool = False,
     ) -> None:
         """An exception whose traceback is not there: the lines of its message may follow."""
+        near = number - self._unheeded.get(line.source, -10) <= _BETWEEN_UNHEEDED
         self._open[line.source] = _Open(
             unheeded=False,
             current=Raised(
@@ -257,11 +259,18 @@ class Tracebacks:
                 node=line.node,
                 frame=frame,
                 actor=bool(line.actor),
+                unheeded=near,
                 quoted=loose.quoted,
                 before=loose.before,
                 warned=warned,
             ),
         )
+
+    def end(self, line: PrefixedLine) -> list[list[Raised]]:
+        """Chains that are complete as nothing more comes of them."""
+        opened = self._open.pop(line.source, None)
+        chain = _closed(opened) if opened is not None else []
+        return [chain] if chain else []
 
     def finish(self) -> list[list[Raised]]:
         """Chains that the end of the file completes."""
@@ -380,7 +389,7 @@ class Tracebacks:
             and step_of(text) is None
             and not has_result(text)
         ):
-            current.text += "\n" + text[:500]
+            current.text += ("" if current.text.endswith(": ") else "\n") + text[:500]
             return []
         del self._open[key]
         return [_closed(opened)]
@@ -415,7 +424,7 @@ def loose_exception(text: str) -> Loose | None:
     found = _RAISED.match(bare) or _DOTTED.match(bare)
     if found is not None:
         if found["type"].endswith("Warning") or not (found["message"] or "." in found["type"]):
-            return None
+            return Loose(text.rstrip(": "), "") if _ALONE.match(text) else None  # its message comes next
         return Loose(found["type"], (found["message"] or "").strip())
     found = _LOOSE.search(text)
     if found is None or "Warning" in found["type"]:
