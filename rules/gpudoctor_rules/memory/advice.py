@@ -75,7 +75,7 @@ ADVICE = (
     ),
     advise(
         "MEM009-checkpointing",
-        "turn on gradient checkpointing, or bf16",
+        "turn on gradient checkpointing",
         "model.gradient_checkpointing_enable()   # 20 to 30 % more time, a fraction of the activations",
         applicability=Applicability.SAFE,
         effort=Effort.ONE_LINE,
