@@ -7,15 +7,15 @@
     python benchmarks/autopsy.py --set fourth ...          the fourth set: files and threads, half of it sealed
     python benchmarks/autopsy.py --set fifth --texts ...   the fifth set: whole log files, scored once in whole
     python benchmarks/autopsy.py --set sixth --texts ...   the sixth set: many ranks, kernel logs, pods too
-    python benchmarks/autopsy.py --set seventh --texts ... the seventh set: at most three deaths of one repository
+    python benchmarks/autopsy.py --set seventh --texts ... the seventh set: three deaths of a repository at most
 
 `benchmarks/data/autopsy-corpus.jsonl` holds the facts: the address of each log, what killed the job and who
 settled it, and its skeleton (the lines that libraries print, without numbers, names and paths). The texts
 are other people's and are not here: FOLDER holds them as ID.log. Without --texts the skeletons are read.
 An entry of the first set is in the sealed third if the SHA-256 of its address is divisible by three; one of the
 second or fourth set is in the sealed half if the SHA-256 of its repository is even. The third, the fifth,
-the sixth and the seventh set have no parts: each was collected after the messages were written, from what the sets
-before it do not have, and all of it was scored once (`--sealed`). `also` lists codes that say the same.
+the sixth and the seventh set have no parts: each was collected after the messages were written, from what the
+sets before it do not have, and all of it was scored once (`--sealed`). `also` lists codes that say the same.
 `group` marks logs of many ranks, of Kubernetes and of the kernel.
 """
 
