@@ -36,7 +36,7 @@ from gpudoctor.analysis.job_log.first_cause import first_cause
 from gpudoctor.engine.registry import load_registry
 from gpudoctor.model import Confidence
 from gpudoctor.model.unavailable import Unread
-from gpudoctor.vitals.job_log import read_job_log
+from gpudoctor.vitals.build_log_patient import signs_of, sort_left_behind
 
 ROOT = Path(__file__).parents[1]
 CORPUS = ROOT / "benchmarks" / "data" / "autopsy-corpus.jsonl"
@@ -100,7 +100,7 @@ def form_of(entry: dict[str, Any]) -> str:
 
 
 def verdicts(entries: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
-    """What gpudoctor says of each text beside what is settled."""
+    """What gpudoctor says of each text, read as the command reads it, beside what is settled."""
     registry = load_registry()
     messages = tuple(registry.log_messages())
     confidence = {(code, item.kind): item.confidence for code, item in messages}
@@ -109,8 +109,9 @@ def verdicts(entries: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]
         path = folder / f"{entry['id']}.log"
         if not path.is_file():
             continue
+        sign = signs_of(sort_left_behind([str(path)]), messages).get("job_log")
         try:
-            cause = first_cause(read_job_log([str(path)], messages))
+            cause = first_cause(sign.take()) if sign is not None else None
         except Unread:
             cause = None
         said = "none" if cause is None else "FAIL018" if cause.root is None else cause.root.code

@@ -2,12 +2,14 @@
 
     python benchmarks/autopsy_speed.py [KIND ...] [--mb 100] [--json FILE]
     python benchmarks/autopsy_speed.py "one line" "large file" "large pipe" --json FILE
+    python benchmarks/autopsy_speed.py --mb 30 --before FOLDER --json FILE
 
 The logs are made on the spot, the same ones each time, and read by a fresh process each. The table shows
 seconds of one core, the largest resident memory, and whether the failure at the end is named. Goal: 100 MB in
 under 5 s for every kind, in memory that does not grow with the log. Three logs are larger: a line of 1 GB, a
 file of 2 GB and 10 GB through a pipe, none of which is kept in memory or (the last) on the disk. `--json` adds
-the rows to a file, which holds those of one commit.
+the rows to a file, which holds those of one commit. `--before` names the checkout of an earlier version: both
+read each log in turn, three times, and the fastest counts: a comparison on a machine that does other work, too.
 """
 
 import argparse
@@ -227,6 +229,24 @@ def measure(kind: str, megabytes: int, folder: Path) -> dict[str, Any]:
     return {"kind": kind, "megabytes": megabytes, **json.loads(output)}
 
 
+def in_turn(kind: str, megabytes: int, folder: Path, before: Path) -> dict[str, Any]:
+    """What reading one log takes with this version and with another one, the best of three times each."""
+    path = folder / "job.out"
+    make(path, kind, megabytes * 1_000_000)
+    best: dict[Path, dict[str, Any]] = {}
+    for version in (before, ROOT) * 3:
+        words = [sys.executable, "-c", _READ, str(path)]
+        surroundings = {**os.environ, "PYTHONPATH": str(version)}
+        output = subprocess.run(
+            words, capture_output=True, text=True, check=True, cwd=folder, env=surroundings
+        ).stdout
+        row = json.loads(output)
+        if version not in best or row["cpu_seconds"] < best[version]["cpu_seconds"]:
+            best[version] = row
+    was = best[before]["cpu_seconds"]
+    return {"kind": kind, "megabytes": megabytes, "before_cpu_seconds": was, **best[ROOT]}
+
+
 def table(rows: list[dict[str, Any]]) -> list[str]:
     """The rows as Markdown."""
     lines = ["| log | MB | processor seconds | peak memory | failure named |", "|---|--:|--:|--:|---|"]
@@ -250,6 +270,7 @@ def keep(file: Path, rows: list[dict[str, Any]]) -> None:
         "date": date.today().isoformat(),
         "commit": commit,
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "load": round(os.getloadavg()[0], 1),
         "python": platform.python_version(),
         "rows": [by_kind[kind] for kind in (*KINDS, *LARGE) if kind in by_kind],
     }
@@ -262,12 +283,16 @@ def main() -> None:
     choices = [[], *KINDS, *LARGE]
     parser.add_argument("kinds", nargs="*", choices=choices, help="only these kinds", metavar="KIND")
     parser.add_argument("--mb", type=int, default=100, help="size of each log")
+    parser.add_argument("--before", type=Path, metavar="FOLDER", help="a checkout to compare with")
     parser.add_argument("--json", type=Path, metavar="FILE", help="add the rows to it")
     arguments = parser.parse_args()
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for kind in arguments.kinds or KINDS:
-            rows.append(measure(kind, arguments.mb, Path(folder)))
+            if arguments.before:
+                rows.append(in_turn(kind, arguments.mb, Path(folder), arguments.before.resolve()))
+            else:
+                rows.append(measure(kind, arguments.mb, Path(folder)))
             print(rows[-1], file=sys.stderr, flush=True)
             if arguments.json:
                 keep(arguments.json, rows)

@@ -384,7 +384,8 @@ def score(folder: Path, kept: Path | None) -> int:
         commit = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
         value = {
             "date": date.today().isoformat(), "commit": commit, "torch": metadata.version("torch"),
-            "python": platform.python_version(), "rows": rows,
+            "python": platform.python_version(),
+            "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores", "rows": rows,
         }  # fmt: skip
         kept.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
     return int(not all(row["right"] for row in rows))

@@ -82,8 +82,8 @@ def _fault(error: Exception) -> str:
         return say("out of memory; examine fewer files at once, or use a machine with more memory")
     if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
         return say(
-            "the operating system refused: {strerror}{filename}",
-            strerror=error.strerror,
+            "the operating system refused: {reason}{filename}",
+            reason=error.strerror,
             filename=say(": {filename}", filename=error.filename) if error.filename else "",
         )
     import traceback
@@ -94,7 +94,7 @@ def _fault(error: Exception) -> str:
         if (file := _our_file(frame.filename))
     ]
     place = " < ".join(
-        say("{file}:{lineno} in {name}", file=file, lineno=frame.lineno, name=frame.name)
+        say("{file}:{line} in {name}", file=file, line=frame.lineno, name=frame.name)
         for file, frame in reversed(frames[-3:])
     )
     words = " ".join(str(error).split())[:300]

@@ -80,7 +80,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise `UsageError` with argparse's sentence and where to look."""
-        raise UsageError(say("{message}; see: {prog} --help", message=_sentence(message), prog=self.prog))
+        raise UsageError(say("{message}; see: {command} --help", message=_sentence(message), command=self.prog))
 
 
 def _sentence(message: str) -> str:

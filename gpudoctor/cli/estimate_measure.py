@@ -95,9 +95,9 @@ def known(arguments: argparse.Namespace, card: "Device | None") -> tuple["Calibr
         wanted = card.name if card is not None else say("no card")
         return None, [
             say(
-                "{name} is not used: it is for {held}, and the estimate is for {wanted}",
+                "{name} is not used: it is for {measured_for}, and the estimate is for {wanted}",
                 name=name,
-                held=held,
+                measured_for=held,
                 wanted=wanted,
             )
         ]

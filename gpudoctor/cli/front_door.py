@@ -139,9 +139,9 @@ def _of_folder(folder: Path) -> tuple[str, tuple[str, ...]]:
     except OSError as error:
         raise UsageError(
             say(
-                "{folder}: this folder cannot be read: {strerror}",
+                "{folder}: this folder cannot be read: {reason}",
                 folder=folder,
-                strerror=error.strerror or error,
+                reason=error.strerror or error,
             )
         ) from None
     if MANIFEST in names or any(item.endswith(SUFFIX) for item in names):
@@ -195,7 +195,7 @@ def _of_file(path: Path) -> tuple[str, tuple[str, ...]]:
         return _by_content(path, suffix)
     except OSError as error:
         raise UsageError(
-            say("{path}: cannot be read: {strerror}", path=path, strerror=error.strerror or error)
+            say("{path}: cannot be read: {reason}", path=path, reason=error.strerror or error)
         ) from None
 
 
@@ -280,9 +280,10 @@ def _common(things: Sequence[NamedThing]) -> str:
     ):
         raise UsageError(
             say(
-                "two recordings: compare two runs with `{typed}`, or join two nodes of one run with `{typed2}`",
-                typed=_typed(COMPARE, *names),
-                typed2=_typed(REPORT, *names),
+                "two recordings: compare two runs with `{compare_command}`, or join two nodes of one run with "
+                "`{report_command}`",
+                compare_command=_typed(COMPARE, *names),
+                report_command=_typed(REPORT, *names),
             )
         )
     if AUTOPSY in shared and any(thing.read_by[0] == AUTOPSY for thing in things):

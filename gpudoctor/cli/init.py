@@ -107,7 +107,7 @@ def _valid(path: Path) -> "dict[str, object]":
         tool = tomllib.loads(path.read_bytes().decode("utf-8")).get("tool", {})
     except OSError as error:
         raise UsageError(
-            say("{path}: cannot be read: {strerror}", path=path, strerror=error.strerror or error)
+            say("{path}: cannot be read: {reason}", path=path, reason=error.strerror or error)
         ) from None
     except ValueError as error:
         raise UsageError(

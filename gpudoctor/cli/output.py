@@ -107,10 +107,10 @@ def write_file(path: Path, text: str, flag: str = "--output") -> None:
     except OSError as error:
         raise UsageError(
             say(
-                "{flag} {path}: cannot be written: {strerror}",
+                "{flag} {path}: cannot be written: {reason}",
                 flag=flag,
                 path=path,
-                strerror=error.strerror or error,
+                reason=error.strerror or error,
             )
         ) from error
 

@@ -123,7 +123,7 @@ def _write(path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(
-            say("{parent}: cannot be made: {strerror}", parent=path.parent, strerror=error.strerror or error)
+            say("{parent}: cannot be made: {reason}", parent=path.parent, reason=error.strerror or error)
         ) from error
     mode = path.stat().st_mode & 0o777 if path.exists() else None
     write_file(path, text, flag="setup")

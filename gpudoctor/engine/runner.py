@@ -94,8 +94,8 @@ def _place(error: BaseException) -> str:
         return say("no traceback")
     last = frames[-1]
     return say(
-        "{file}:{lineno} in {name}",
+        "{file}:{line} in {name}",
         file=last.filename.rpartition("/")[2],
-        lineno=last.lineno,
+        line=last.lineno,
         name=last.name,
     )

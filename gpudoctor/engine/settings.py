@@ -109,9 +109,7 @@ def _load_table(path: Path) -> dict[str, Toml]:
     try:
         data = tomllib.loads(read_text(path, SETTINGS))
     except OSError as error:
-        raise UsageError(
-            say("{path}: cannot be read: {strerror}", path=path, strerror=error.strerror)
-        ) from error
+        raise UsageError(say("{path}: cannot be read: {reason}", path=path, reason=error.strerror)) from error
     except UnicodeDecodeError as error:
         raise UsageError(
             say("{path}: not UTF-8 (byte {start}); TOML files must be", path=path, start=error.start)

@@ -112,7 +112,7 @@ def read(path: Path) -> tuple[Calibration, ...]:
         raw = read_file(path, CALIBRATION)
     except OSError as error:
         raise CalibrationError(
-            say("{path}: cannot be read: {strerror}", path=path, strerror=error.strerror or error)
+            say("{path}: cannot be read: {reason}", path=path, reason=error.strerror or error)
         ) from None
     try:
         found = load_json(raw)
@@ -124,11 +124,11 @@ def read(path: Path) -> tuple[Calibration, ...]:
     if schema != SCHEMA:
         raise CalibrationError(
             say(
-                "{path}: its schema is {schema!r}, this release reads {schema2!r}; measure again with "
+                "{path}: its schema is {schema!r}, this release reads {readable!r}; measure again with "
                 "`gpudoctor estimate --measure --write-calibration`",
                 path=path,
                 schema=str(schema)[:60],
-                schema2=SCHEMA,
+                readable=SCHEMA,
             )
         )
     try:

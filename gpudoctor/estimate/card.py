@@ -137,10 +137,10 @@ def _share(job: TrainingJob, peak: Instant) -> float:
 
 def _verdict(peak: Instant, limit: int, room: int, device: Device) -> tuple[Verdict, str]:
     numbers = say(
-        "{bytes} allocated at {title}, of {bytes2}",
-        bytes=size(peak.bytes),
+        "{allocated} allocated at {title}, of {card_bytes}",
+        allocated=size(peak.bytes),
         title=peak.title,
-        bytes2=size(device.bytes),
+        card_bytes=size(device.bytes),
     )
     if peak.bytes > room:
         return Verdict.DOES_NOT_FIT, say(

@@ -57,10 +57,10 @@ def shape_of_config(config: Config, name: str) -> tuple[ModelShape, tuple[str, .
     if "_class_name" in config:
         raise UsageError(
             say(
-                "{name}: a diffusers config ({_class_name}). gpudoctor estimates transformers of text "
+                "{name}: a diffusers config ({class_name}). gpudoctor estimates transformers of text "
                 "and images. Give a config.json with a model_type, or plain numbers: --hidden, --layers",
                 name=name,
-                _class_name=config["_class_name"],
+                class_name=config["_class_name"],
             )
         )
     config = _text_part(config, notes)
@@ -112,11 +112,11 @@ class _Reader:
         if number is None:
             raise UsageError(
                 say(
-                    "{name}: {keys} is missing (also looked for: {keys2}); is this the config.json of a "
+                    "{name}: {key} is missing (also looked for: {other_keys}); is this the config.json of a "
                     "transformers model?",
                     name=self.name,
-                    keys=_KEYS[field][0],
-                    keys2=", ".join(_KEYS[field][1:]),
+                    key=_KEYS[field][0],
+                    other_keys=", ".join(_KEYS[field][1:]),
                 )
             )
         return number

@@ -151,8 +151,8 @@ def lookup(name: str) -> Lookup:
     near = difflib.get_close_matches(short, [*index, *SIZES], n=4, cutoff=0.5)
     nearest = (
         say(
-            "; the nearest known are {fromkeys}",
-            fromkeys=", ".join(dict.fromkeys(index.get(each, each) for each in near)),
+            "; the nearest known are {nearest}",
+            nearest=", ".join(dict.fromkeys(index.get(each, each) for each in near)),
         )
         if near
         else ""

@@ -44,7 +44,7 @@ def read_file(path: Path) -> FileText:
     try:
         data = _door(path, SCRIPT)
     except OSError as error:
-        raise CannotMend(say("cannot be read: {strerror}", strerror=error.strerror or error)) from error
+        raise CannotMend(say("cannot be read: {reason}", reason=error.strerror or error)) from error
     encoding = _encoding(data, path)
     try:
         raw = data.decode(encoding)

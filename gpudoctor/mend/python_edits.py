@@ -24,7 +24,7 @@ class PythonFile:
             self._tree = ast.parse(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise CannotMend(
-                say("it does not parse (line {getattr})", getattr=getattr(error, "lineno", None) or 1)
+                say("it does not parse (line {line})", line=getattr(error, "lineno", None) or 1)
             ) from error
         self._text = text
         self._lines = text.split("\n")
@@ -40,7 +40,7 @@ class PythonFile:
         found = self._calls.get(place)
         if not found:
             raise CannotMend(
-                say("no call at line {place}, column {place2} any more", place=place[0], place2=place[1])
+                say("no call at line {line}, column {column} any more", line=place[0], column=place[1])
             )
         if len(found) > 1:  # `Trainer(...).train()`: both calls start at one place
             found = [item for item in found if _last_name(item) == edits[0].method]

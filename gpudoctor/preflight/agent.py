@@ -424,7 +424,7 @@ class Agent:
         except ValueError:
             return {
                 "failure": say(
-                    "the machine's checks ended with exit code {returncode}", returncode=process.returncode
+                    "the machine's checks ended with exit code {exit_code}", exit_code=process.returncode
                 ),
                 "kind": "error",
             }
@@ -532,9 +532,9 @@ def _why_unreached(error: Exception, host: str, port: int) -> str:
     place = f"{host}:{port}"
     if isinstance(error, socket.gaierror):
         return say(
-            "the name {host} cannot be resolved here ({strerror}); give --head with an address",
+            "the name {host} cannot be resolved here ({reason}); give --head with an address",
             host=host,
-            strerror=error.strerror,
+            reason=error.strerror,
         )
     if isinstance(error, ConnectionRefusedError):
         return say(

@@ -151,17 +151,18 @@ def _consistent(said: _Said) -> None:
     rank, world = said.names
     if said.world < 1:
         raise UsageError(
-            say("{world} is {world2}; a job has at least one rank", world=world, world2=said.world)
+            say("{variable} is {world}; a job has at least one rank", variable=world, world=said.world)
         )
     if not 0 <= said.rank < said.world:
         raise UsageError(
             say(
-                "{rank} is {rank2} and {world} is {world2}; ranks go from 0 to {world3}: correct one of them",
-                rank=rank,
-                rank2=said.rank,
-                world=world,
-                world2=said.world,
-                world3=said.world - 1,
+                "{rank_variable} is {rank} and {world_variable} is {world}; ranks go from 0 to {last_rank}: "
+                "correct one of them",
+                rank_variable=rank,
+                rank=said.rank,
+                world_variable=world,
+                world=said.world,
+                last_rank=said.world - 1,
             )
         )
 
@@ -172,12 +173,12 @@ def _agreeing(first: _Said, other: _Said) -> None:
         if own != its:
             raise UsageError(
                 say(
-                    "two sources disagree about the {name}: {names} is {own}, {names2} is {its}; correct one "
-                    "of them or unset it",
+                    "two sources disagree about the {name}: {names} is {own}, {other_names} is {its}; "
+                    "correct one of them or unset it",
                     name=name,
                     names=first.names[index],
                     own=own,
-                    names2=other.names[index],
+                    other_names=other.names[index],
                     its=its,
                 )
             )

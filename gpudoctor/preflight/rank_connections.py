@@ -97,10 +97,10 @@ class RankConnections:
         except OSError as error:
             raise IncompleteError(
                 say(
-                    "rank 0 cannot listen at port {port}: {strerror}; another program uses it, or the last "
+                    "rank 0 cannot listen at port {port}: {reason}; another program uses it, or the last "
                     "examination has not ended: give every rank another --port",
                     port=self._place.port,
-                    strerror=error.strerror or error,
+                    reason=error.strerror or error,
                 )
             ) from None
         listening = self._server.sockets[0]
@@ -265,8 +265,8 @@ class RankConnections:
             return self._refuse(
                 rank,
                 say(
-                    "{hello} runs gpudoctor {theirs}, and rank 0 runs {version}",
-                    hello=hello.get("host"),
+                    "{host} runs gpudoctor {theirs}, and rank 0 runs {version}",
+                    host=hello.get("host"),
                     theirs=theirs,
                     version=__version__,
                 ),
@@ -280,26 +280,26 @@ class RankConnections:
             return self._refuse(
                 rank,
                 say(
-                    "{hello} came with the world size {world}, and rank 0 has {world2}",
-                    hello=hello.get("host"),
+                    "{host} came with the world size {world}, and rank 0 has {own_world}",
+                    host=hello.get("host"),
                     world=world,
-                    world2=self._place.world,
+                    own_world=self._place.world,
                 ),
                 say(
-                    "its world size is {world}, and rank 0 has {world2}; give every rank the same",
+                    "its world size is {world}, and rank 0 has {own_world}; give every rank the same",
                     world=world,
-                    world2=self._place.world,
+                    own_world=self._place.world,
                 ),
             )
         if not 0 <= rank < world:
             return self._refuse(
                 rank,
-                say("{hello} came as rank {rank} of {world}", hello=hello.get("host"), rank=rank, world=world),
+                say("{host} came as rank {rank} of {world}", host=hello.get("host"), rank=rank, world=world),
                 say(
-                    "there is no rank {rank} among {world}; ranks go from 0 to {world2}",
+                    "there is no rank {rank} among {world}; ranks go from 0 to {last_rank}",
                     rank=rank,
                     world=world,
-                    world2=world - 1,
+                    last_rank=world - 1,
                 ),
             )
         if rank in self._members:
@@ -307,8 +307,8 @@ class RankConnections:
             return self._refuse(
                 rank,
                 say(
-                    "{hello} came as rank {rank} as well, which {first} has",
-                    hello=hello.get("host"),
+                    "{host} came as rank {rank} as well, which {first} has",
+                    host=hello.get("host"),
                     rank=rank,
                     first=first,
                 ),
@@ -321,7 +321,7 @@ class RankConnections:
         if self._begun:
             return self._refuse(
                 rank,
-                say("{hello} came after the examination had begun", hello=hello.get("host")),
+                say("{host} came after the examination had begun", host=hello.get("host")),
                 say(
                     "it came after the examination had begun; start all ranks together, or give a longer --wait"
                 ),

@@ -50,7 +50,9 @@ def comparison_markdown(item: Comparison) -> str:
     lines += [
         "",
         tr(
-            "before: {code}, after: {code2}", code=code(item.before.recording), code2=code(item.after.recording)
+            "before: {before}, after: {after}",
+            before=code(item.before.recording),
+            after=code(item.after.recording),
         ),
     ]
     return "\n".join(lines) + "\n"

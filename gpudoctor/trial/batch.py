@@ -74,7 +74,7 @@ def find_batch(session: TrialSession, batch: int, arm_of: Callable[[int], Arm], 
         fitting = [item for item in tries if item.window is not None]
         best = max(fitting, key=lambda item: item.rate, default=None)
         if best is not None and best.batch != batch and session.left > 0:
-            title = say("batch {batch} instead of {batch2}", batch=best.batch, batch2=batch)
+            title = say("batch {batch} instead of {present}", batch=best.batch, present=batch)
             session.attempt(f"batch={best.batch}", title, arm_of(best.batch), session.left)
 
 

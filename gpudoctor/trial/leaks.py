@@ -337,9 +337,9 @@ def _words(runs: LeakRuns, guilty: Retention | None, holder: str) -> str:
         measured = [item for item in runs.tries if item.bytes_per_step is not None]
         told = [
             say(
-                "{bytes_per_step} {with_}",
-                bytes_per_step=rate_text(item.bytes_per_step or 0.0),
-                with_=_with(item.change),
+                "{rate} {change}",
+                rate=rate_text(item.bytes_per_step or 0.0),
+                change=_with(item.change),
             )
             for item in measured
         ]
@@ -355,18 +355,18 @@ def _words(runs: LeakRuns, guilty: Retention | None, holder: str) -> str:
     last = next((item for item in reversed(runs.tries) if item.outcome == "gone"), None)
     if holder and last is not None:
         return say(
-            "It is {holder}: {as_it_is}, {bytes_per_step} {with_}.",
+            "It is {holder}: {unchanged}, {rate} {change}.",
             holder=holder,
-            as_it_is=as_it_is,
-            bytes_per_step=rate_text(last.bytes_per_step or 0.0),
-            with_=_with(last.change),
+            unchanged=as_it_is,
+            rate=rate_text(last.bytes_per_step or 0.0),
+            change=_with(last.change),
         )
     count = say("{tries} changes", tries=len(runs.tries)) if len(runs.tries) != 1 else say("one change")
     return (
         say(
-            "The owner of the memory was not found: {count} left it at {as_it_is}.",
+            "The owner of the memory was not found: {count} left it at {rate}.",
             count=count,
-            as_it_is=as_it_is[: -len(" as it is")],
+            rate=as_it_is[: -len(" as it is")],
         )
         if runs.tries
         else ""

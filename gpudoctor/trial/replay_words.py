@@ -192,10 +192,10 @@ class Story:
             return ""
         if largest < 1e300:
             return say(
-                "a value of {largest:.3g} does not fit {dtype} (largest {largest2})",
-                largest=largest,
+                "a value of {value:.3g} does not fit {dtype} (largest {limit})",
+                value=largest,
                 dtype=dtype,
-                largest2=_LARGEST.get(dtype, "?"),
+                limit=_LARGEST.get(dtype, "?"),
             )
         return ""
 
@@ -222,9 +222,7 @@ class Story:
 
     def _count(self) -> str:
         origin = self._origin
-        return say(
-            "{origin:,} of {origin2:,} values", origin=origin.get("bad") or 0, origin2=origin.get("of") or 0
-        )
+        return say("{bad:,} of {all:,} values", bad=origin.get("bad") or 0, all=origin.get("of") or 0)
 
     def _at(self) -> str:
         spot = self._origin.get("place") or self._origin.get("site")

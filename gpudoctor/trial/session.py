@@ -218,9 +218,9 @@ class TrialSession:
             enough = spent + 2 * LOOKS[1] * self.lap_seconds * changes
             raise BudgetSpent(
                 say(
-                    "one comparison takes {ceil} and {left} of the budget are left, so none was started; use "
+                    "one comparison takes {needed} and {left} of the budget are left, so none was started; use "
                     "--budget {budget_flag}",
-                    ceil=duration(float(math.ceil(needed))),
+                    needed=duration(float(math.ceil(needed))),
                     left=duration(float(round(self.left))),
                     budget_flag=budget_flag(enough),
                 )

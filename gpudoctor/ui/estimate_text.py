@@ -385,7 +385,11 @@ def show_traced(page: TextPage, answer: Answer) -> None:
             page.line(tr("note: {text}", text=text), indent=2, hang=2)
         sizes = size(each.traced.allocated), size(each.traced.reserved)
         page.line(
-            tr("allocator on paper: {sizes} allocated, {sizes2} reserved", sizes=sizes[0], sizes2=sizes[1]),
+            tr(
+                "allocator on paper: {allocated} allocated, {reserved} reserved",
+                allocated=sizes[0],
+                reserved=sizes[1],
+            ),
             indent=2,
             hang=2,
         )

@@ -67,9 +67,7 @@ def sort_left_behind(names: Sequence[str]) -> LeftBehind:
         try:
             kind = LeftKind.LOG if name == STANDARD_INPUT else kind_of(Path(name))
         except OSError as error:
-            problems.append(
-                say("{name}: cannot be read: {strerror}", name=name, strerror=error.strerror or error)
-            )
+            problems.append(say("{name}: cannot be read: {reason}", name=name, reason=error.strerror or error))
             continue
         found[kind].append(name)
         if kind is LeftKind.KERNEL_LOG:

@@ -62,9 +62,7 @@ def _of_process(pid: int, proc: str) -> dict[str, str]:
         ) from error
     except OSError as error:
         raise Unavailable(
-            say(
-                "the environment of process {pid} cannot be read ({strerror})", pid=pid, strerror=error.strerror
-            )
+            say("the environment of process {pid} cannot be read ({reason})", pid=pid, reason=error.strerror)
         ) from error
 
 

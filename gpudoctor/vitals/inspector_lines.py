@@ -52,9 +52,7 @@ def read_inspector(paths: Sequence[str]) -> InspectorRecords:
             file.read(most)
         except OSError as error:
             problems.append(
-                say(
-                    "{path}: cannot be read to its end: {strerror}", path=path, strerror=error.strerror or error
-                )
+                say("{path}: cannot be read to its end: {reason}", path=path, reason=error.strerror or error)
             )
         if not file.parts:
             problems.append(say("{path}: it holds no record of NCCL Inspector", path=path))

@@ -93,9 +93,7 @@ def _run(command: list[str], deadline: float) -> str:
         raise Unavailable(str(error.strerror or error)) from None
     if done.returncode:
         words = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise Unavailable(
-            words[-1][:120] if words else say("exit code {returncode}", returncode=done.returncode)
-        )
+        raise Unavailable(words[-1][:120] if words else say("exit code {exit_code}", exit_code=done.returncode))
     return done.stdout[-_SIZE_LIMIT:].decode("utf-8", "replace")
 
 

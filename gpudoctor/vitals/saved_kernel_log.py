@@ -64,7 +64,7 @@ def read_saved_log(path: Path) -> KernelLog:
         reader.damage = say("{error}; gpudoctor read what precedes it", error=error)
     except OSError as error:
         raise Unavailable(
-            say("{path}: cannot be read: {strerror}", path=path, strerror=error.strerror or error)
+            say("{path}: cannot be read: {reason}", path=path, reason=error.strerror or error)
         ) from None
     return KernelLog(
         origin=str(path),

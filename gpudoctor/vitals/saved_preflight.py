@@ -16,7 +16,7 @@ def read_preflight(path: Path) -> Preflight:
         report = load_json(read_file(path, PREFLIGHT_REPORT))
     except OSError as error:
         raise Unavailable(
-            say("{path} cannot be read: {strerror}", path=path, strerror=error.strerror or error)
+            say("{path} cannot be read: {reason}", path=path, reason=error.strerror or error)
         ) from error
     except ValueError as error:
         raise Unavailable(say("{path} is not JSON: {error}", path=path, error=error)) from error

@@ -149,7 +149,7 @@ def _kind(path: Path) -> TargetKind:
         ) from None
     except OSError as error:
         raise _Unreadable(
-            say("{path}: cannot be read: {strerror}", path=path, strerror=error.strerror or error)
+            say("{path}: cannot be read: {reason}", path=path, reason=error.strerror or error)
         ) from None
     if path.is_dir():
         _refuse_empty(path)
@@ -177,9 +177,9 @@ def _refuse_empty(folder: Path) -> None:
     except OSError as error:
         raise _Unreadable(
             say(
-                "{folder}: this folder cannot be read: {strerror}",
+                "{folder}: this folder cannot be read: {reason}",
                 folder=folder,
-                strerror=error.strerror or error,
+                reason=error.strerror or error,
             )
         ) from None
     seen = 0
@@ -237,7 +237,7 @@ def _head(path: Path) -> bytes:
         ) from None
     except OSError as error:
         raise _Unreadable(
-            say("{path}: cannot be read: {strerror}", path=path, strerror=error.strerror or error)
+            say("{path}: cannot be read: {reason}", path=path, reason=error.strerror or error)
         ) from None
 
 

@@ -26,7 +26,7 @@ def test_what_fails_while_the_interpreter_ends(tmp_path, where):
 
 @pytest.mark.parametrize("behind", [READS, RESULTS])
 def test_an_error_quoted_in_a_message_of_a_program_that_goes_on(tmp_path, behind):
-    line = f"corpus birds is left out: {LACKS}\n"
+    line = f"corpus birds is not there: {LACKS}\n"
     assert named(tmp_path, line + behind) is None
     assert named(tmp_path, line) == "FAIL016"
     assert named(tmp_path, line + "saving the log\n") == "FAIL016"
@@ -37,7 +37,7 @@ def test_an_error_quoted_in_a_message_of_a_program_that_goes_on(tmp_path, behind
 
 @pytest.mark.parametrize("level", ["WARNING:corpus:", "[2025-01-01 10:00:00,000][WARNING] ", "INFO - "])
 def test_an_error_in_a_line_of_a_low_level(tmp_path, level):
-    line = f"{level}left out Tree <x> Cause: AssertionError: 3 words, wants 4\n"
+    line = f"{level}cannot read Tree <x> Cause: AssertionError: 3 words, wants 4\n"
     assert named(tmp_path, line + READS[:80]) is None
     assert named(tmp_path, line.replace(level, "ERROR: ") + READS[:80]) == "FAIL001"
 
@@ -97,3 +97,61 @@ def test_an_earlier_run_that_reached_nan(tmp_path):
     )
     assert named(tmp_path, table) is None
     assert named(tmp_path, table.replace("0.42", "nan")) == "NUM002"
+
+
+LATER = "".join(f"2025-01-01 10:00:0{second},000 INFO saved part {second}\n" for second in range(1, 5))
+FAILED = "2025-01-01 10:00:00,000 ERROR the upload failed\n"
+EPILOGUE = (
+    "Job ID: 1\nCluster: a\nState: FAILED (exit code 1)\nNodes: 1\nCores per node: 3\nCPU Utilized: 01:03\n"
+)
+
+
+def test_a_traceback_that_a_logger_printed(tmp_path):
+    assert named(tmp_path, FAILED + raised("KeyError: 'mask'") + LATER) is None
+    assert (
+        named(tmp_path, FAILED + raised("KeyError: 'mask'") + LATER + raised("KeyError: 'mask'")) == "FAIL001"
+    )
+    assert named(tmp_path, FAILED + raised("KeyError: 'mask'") + "stopping\n" + EPILOGUE) == "FAIL001"
+    assert named(tmp_path, "reading\n" + raised("KeyError: 'mask'") + LATER) == "FAIL001"
+
+
+def test_a_trial_that_failed_while_the_study_goes_on(tmp_path):
+    failed = "[W 2025-01-01 10:01:00,000] Trial 4 failed because of the following error: ValueError('flat')\n"
+    study = "".join(f"[I 2025-01-01 10:0{n}:00,000] Trial {n} finished with value: 0.4\n" for n in range(5, 9))
+    assert named(tmp_path, failed + raised("ValueError: flat") + study) is None
+    assert named(tmp_path, failed + raised("ValueError: flat")) == "FAIL001"
+
+
+@pytest.mark.parametrize(
+    ("failure", "words", "code"),
+    [
+        (
+            "RuntimeError: PytorchStreamReader failed reading zip archive",
+            "falling back to best.ckpt",
+            "FAIL014",
+        ),
+        ("torch.OutOfMemoryError: CUDA out of memory.", "no room for 64, trying 32", "MEM009"),
+        ("ModuleNotFoundError: No module named 'triton'", "no Triton, fast kernels will not be used", "ENV005"),
+        ("OSError: [Errno 5] Input/output error: 'a.tar'", "Skipping that part", "FAIL016"),
+    ],
+)
+def test_a_program_that_goes_on_without_what_failed(tmp_path, failure, words, code):
+    assert named(tmp_path, raised(failure) + f"{words}\n" + steps(0, 2)) is None
+    assert named(tmp_path, raised(failure) + f"{words}\n" + READS) is None
+    assert named(tmp_path, raised(failure) + f"{words}\n" + EPILOGUE) == code
+    assert named(tmp_path, raised(failure) + f"{words}\n" + steps(0, 2) + raised(failure)) == code
+    assert named(tmp_path, raised(failure) + READS) == code
+
+
+def test_samples_that_are_skipped(tmp_path):
+    skipped = "Skipping sample 3: UnidentifiedImageError: cannot identify image file 'a.jpg'\n"
+    assert named(tmp_path, skipped + "saved\n") is None
+    assert named(tmp_path, skipped) == "FAIL016"
+    errors = "".join(f"question {n}: SyntaxError: invalid syntax (<string>, line {n})\n" for n in range(12))
+    assert named(tmp_path, errors + "mean 0.3\n") is None
+
+
+def test_tests_that_expect_an_error(tmp_path):
+    begins = "tests/test_reader.py ..\n---- Captured stderr ----\n" + raised("ValueError: no such column")
+    assert named(tmp_path, begins + "===== 12 passed, 1 warning in 3.21s =====\n") is None
+    assert named(tmp_path, begins + "===== 1 failed, 11 passed in 3.21s =====\n") == "FAIL001"

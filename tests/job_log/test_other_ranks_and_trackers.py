@@ -103,3 +103,66 @@ def test_a_traceback_that_absl_logs(tmp_path):
 def test_errors_of_trackers_and_of_settings(tmp_path, error, code):
     assert named(tmp_path, raised(error)) == code
     assert named(tmp_path, STEPS + raised(error) + steps(200, 210)) is None
+
+
+OTHER_RUN = "Initializing distributed: GLOBAL_RANK: 1, MEMBER: 2/4\n"
+MEMORY = raised("torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB")
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (OTHER_RUN + steps(0, 30) + MEMORY + steps(30, 34), "MEM009"),  # of the ranks that go on alone
+        ("Finished training epoch 0\n" + OTHER_RUN + steps(0, 30) + MEMORY + steps(30, 34), "MEM009"),
+        (steps(0, 30) + MEMORY + steps(30, 34), None),  # one process: it caught the exception
+        (OTHER_RUN + steps(0, 30) + MEMORY + steps(30, 60), None),
+        (OTHER_RUN + steps(0, 30) + MEMORY + steps(30, 34) + "Training finished\n", None),
+        (OTHER_RUN + steps(0, 30) + MEMORY + steps(30, 34) + "saving\nsaved\nuploading\n", None),
+    ],
+)
+def test_the_last_steps_of_other_ranks_behind_an_exception(tmp_path, text, code):
+    assert named(tmp_path, text) == code
+
+
+CAUGHT = (
+    "10:00:00 | INFO | fit:main:9 - Trial ended\n" + raised("json.decoder.JSONDecodeError: Expecting value: line 1")
+    + "".join(f"reading shard {name} of the corpus\n" for name in ("alpha", "beta", "gamma", "delta") * 75)
+)  # fmt: skip
+JOINED = raised(
+    "torch.distributed.DistStoreError: Timed out after 1801 seconds waiting for clients. {}/4 clients joined."
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (CAUGHT + JOINED.format(3), "FAIL016"),
+        (JOINED.format(3), "FAIL007"),
+        (CAUGHT + JOINED.format(4), "FAIL007"),  # as many came as were expected
+        (CAUGHT + CAUGHT.replace("line 1", "row 7") + JOINED.format(3), "FAIL007"),  # more than are missing
+        (CAUGHT, None),
+        (CAUGHT + raised("KeyError: 'speaker'"), "FAIL001"),
+    ],
+)
+def test_why_ranks_did_not_join(tmp_path, text, code):
+    assert named(tmp_path, text) == code
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("malloc(): unaligned tcache chunk detected", "FAIL006"),
+        ("free(): invalid size", "FAIL006"),
+        (
+            "slurmstepd: error: Some of your step tasks have been killed by the cgroup out-of-memory handler.",
+            "FAIL002",
+        ),
+        ("Container exceeded its local memory limit", "FAIL002"),
+        ("torch.distributed.elastic SignalException: Process 7 got signal: SIGTERM", "FAIL002"),
+        ("srun: First task exited 60s ago", "FAIL018"),
+        ("[c10d] sendBytes failed on SocketImpl(fd=4)", None),
+        ("malloc() of the cache is fast", None),
+    ],
+)
+def test_words_whose_cue_was_missing(tmp_path, line, code):
+    assert named(tmp_path, STEPS + line + "\n") == code

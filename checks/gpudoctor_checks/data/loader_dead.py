@@ -174,8 +174,8 @@ class LoaderDead(Check):
                 waited, how = standing_for(rank), by_hand(window)
                 yield self.finding(
                     say(
-                        "{capitalize} has been waiting for one batch for {waited}{idle_workers}.",
-                        capitalize=rank.title.capitalize(),
+                        "{rank} has been waiting for one batch for {waited}{idle_workers}.",
+                        rank=rank.title.capitalize(),
                         waited=duration(waited),
                         idle_workers=_idle_workers(rank),
                     ),

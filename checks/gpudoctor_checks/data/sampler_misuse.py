@@ -218,6 +218,8 @@ class SamplerMisuse(Check):
             return None
         if any(_splits(program, script, loader) for script in program.scripts) or _custom(program, loader):
             return None
+        if _split_in_other_arm(loader):
+            return None
         wrap = wraps[0]
         how = (
             say("runs one process a GPU") if wrap.name in _WRAPS else say("averages the gradients of all ranks")
@@ -356,6 +358,23 @@ def _splits(program: Program, script: Script, loader: Loader) -> bool:
         if set(_SPLITS.findall(text)) == {"DistributedSampler"}:
             code = code.replace(text, "")
     return bool(_SPLITS.search(code))
+
+
+def _split_in_other_arm(loader: Loader) -> bool:
+    """Whether the loader is that of one process, beside a condition whose other arm makes it with a sampler."""
+    for outer in enclosing(loader.script, loader.call.node):
+        if not isinstance(outer, ast.If):
+            continue
+        below = any(node is loader.call.node for part in outer.orelse for node in walk(part))
+        for node in (node for part in (outer.body if below else outer.orelse) for node in walk(part)):
+            if (
+                isinstance(node, ast.Assign)
+                and isinstance(node.value, ast.Call)
+                and keyword_value(node.value, "sampler") is not None
+                and any(_text(target) in loader.names for target in node.targets)
+            ):
+                return True
+    return False
 
 
 def _given_to_others(program: Program, loader: Loader, names: set[str]) -> bool:

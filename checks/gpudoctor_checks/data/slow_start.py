@@ -197,7 +197,7 @@ class SlowStart(Check):
         if kind == "workers" and entry.last == "preprocessing_num_workers":
             word = f"{key}: {entry.value}"
         return self.finding(
-            say("{file_path} {says} ({word}).", file_path=file.path.rpartition("/")[2], says=says, word=word),
+            say("{file} {says} ({word}).", file=file.path.rpartition("/")[2], says=says, word=word),
             evidence=(file.setting(entry),),
             confidence=Confidence.SUSPECTED,
             subject=f"{file.path}:{entry.line}",

@@ -160,9 +160,9 @@ class Hang(Check):
         apart = odd or len(groups) > 1
         yield self.finding(
             say(
-                "{told} (by {stack_dumps}).",
-                told=capitalised(told(groups)),
-                stack_dumps=count(len(log.stacks), "stack dump"),
+                "{stacks} (by {dumps}).",
+                stacks=capitalised(told(groups)),
+                dumps=count(len(log.stacks), "stack dump"),
             ),
             evidence=shown(groups),
             confidence=Confidence.PROBABLE if apart else Confidence.SUSPECTED,

@@ -146,9 +146,9 @@ class NoSyncMissing(Check):
             head = say("Each optimizer step follows {count} backward passes", count=count)
         yield self.finding(
             say(
-                "{head} ({line_at}), and DDP reduces the gradients in each of them: {thrown} wasted.",
+                "{head} ({place}), and DDP reduces the gradients in each of them: {thrown} wasted.",
                 head=head,
-                line_at=line_at(place.span),
+                place=line_at(place.span),
                 thrown=thrown,
             ),
             evidence=(place.span, loop.span, wrappers(program, DDP)[0][1].span),

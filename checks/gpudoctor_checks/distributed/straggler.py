@@ -203,8 +203,8 @@ class StragglingRank(Check):
         yield seen.finding(
             self,
             say(
-                "{capitalize} makes the others wait, {lost} of their time{cause}.",
-                capitalize=late.title.capitalize(),
+                "{rank} makes the others wait, {lost} of their time{cause}.",
+                rank=late.title.capitalize(),
                 lost=percent(lost),
                 cause=cause if named else "",
             ),

@@ -137,7 +137,7 @@ class DriverTooOld(Check):
             if floor
             else say("needs a driver for CUDA {cuda}", cuda=torch.cuda)
         )
-        knows = say(", which supports CUDA up to {dotted}", dotted=dotted(newest)) if newest else ""
+        knows = say(", which supports CUDA up to {version}", version=dotted(newest)) if newest else ""
         yield self.finding(
             say(
                 "torch {version} is built with CUDA {cuda} and {wanted}; the driver is {driver}{knows}.",

@@ -263,7 +263,9 @@ def _message(survey: GpuSurvey, found: int, container: str | None) -> str:
         else ""
     )
     error = say(": {driver_error}", driver_error=survey.driver_error) if survey.driver_error else ""
-    return say("{gpus}{held}, {word}{error}.", gpus=gpus, held=held, word=words[survey.driver], error=error)
+    return say(
+        "{gpus}{holders}, {word}{error}.", gpus=gpus, holders=held, word=words[survey.driver], error=error
+    )
 
 
 def _versions(survey: GpuSurvey) -> str:

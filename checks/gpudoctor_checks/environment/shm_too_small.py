@@ -118,6 +118,7 @@ class ShmTooSmall(Check):
             cue=(
                 "/dev/shm",
                 "/torch_",
+                "shared memory",
             ),
             pattern=r"No space left on device.{0,120}/(?:dev/shm|torch_\d)|/(?:dev/shm/|torch_\d).{0,120}No "
             "space left on device|unable to (?:open|resize|mmap|write to) (?:shared memory|file "
@@ -239,12 +240,12 @@ class ShmTooSmall(Check):
             return
         yield self.finding(
             say(
-                "Batches in flight take about {need} ({ranks} x {workers_count} workers x {held} batches of "
+                "Batches in flight take about {need} ({ranks} x {workers_count} workers x {batches} batches of "
                 "{batch} images of {edge} x {edge}). /dev/shm has only {room_total}.",
                 need=size(need),
                 ranks=ranks,
                 workers_count=workers.count,
-                held=held,
+                batches=held,
                 batch=batch.value,
                 edge=edge,
                 room_total=size(room.total),

@@ -88,9 +88,9 @@ class TokenizerFork(Check):
         evidence: tuple[SourceSpan, ...] = (use.span, loader.call.span)
         return self.finding(
             say(
-                "The tokenizer is used in the main process (line {span_line}) before {loader} forks "
+                "The tokenizer is used in the main process (line {line}) before {loader} forks "
                 "{workers} workers, and {variable} {state}: {effect}.",
-                span_line=use.span.line,
+                line=use.span.line,
                 loader=loader.label,
                 workers=workers,
                 variable=VARIABLE,

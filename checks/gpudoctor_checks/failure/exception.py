@@ -122,7 +122,7 @@ def _message(
     if not told.kind:
         return _silence(recording, told)
     when = say(" at step {step}", step=told.step) if told.step else ""
-    where = say(" ({span_path}:{span_line})", span_path=spans[0].path, span_line=spans[0].line) if spans else ""
+    where = say(" ({path}:{line})", path=spans[0].path, line=spans[0].line) if spans else ""
     first = told.message.strip().split(chr(10))[0][:200]
     who = _who(recording, told).capitalize()
     why = (

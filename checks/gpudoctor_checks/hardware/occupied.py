@@ -302,7 +302,7 @@ def _bytes(process: GpuProcess) -> int:
 def _describe(process: GpuProcess) -> str:
     name = say(" ({process})", process=process.name) if process.name else ""
     held = "" if isinstance(process.memory, Absent) else say(" uses {memory}", memory=size(process.memory))
-    return say("pid {pid}{name}{held}", pid=process.pid, name=name, held=held)
+    return say("pid {pid}{name}{memory}", pid=process.pid, name=name, memory=held)
 
 
 def _ranks(patient: Patient) -> int | None:

@@ -173,15 +173,15 @@ class AccumulationWrong(Check):
         script, made = makers[0]
         never = next((guard for call in waiting[:1] for guard in call.guards if guard.never), None)
         why = (
-            say(": {line_at} waits for {never}", line_at=line_at(waiting[0].span, made.span), never=never.text)
+            say(": {place} waits for {never}", place=line_at(waiting[0].span, made.span), never=never.text)
             if never is not None
             else ""
         )
         yield self.finding(
             say(
-                "{bound_to} is built, but the program never steps it{why}. The learning rate "
+                "{scheduler} is built, but the program never steps it{why}. The learning rate "
                 "keeps its first value.",
-                bound_to=bound_to(script, made.node),
+                scheduler=bound_to(script, made.node),
                 why=why,
             ),
             evidence=(made.span, *(call.span for call in waiting[:3])),
@@ -290,9 +290,9 @@ class AccumulationWrong(Check):
                 back.node,
                 self._finding(
                     say(
-                        "The loss is divided by hand ({unparse}), and {receiver}.backward() "
+                        "The loss is divided by hand ({expression}), and {receiver}.backward() "
                         "divides it by gradient_accumulation_steps again.",
-                        unparse=ast.unparse(found),
+                        expression=ast.unparse(found),
                         receiver=call.receiver,
                     ),
                     AccumulationWrongDetail(how="twice", edit_at=edit_at),

@@ -130,10 +130,10 @@ class ClipMisplaced(Check):
                 before,
                 say(
                     "Gradients are clipped after {called} "
-                    "({line_at}) has used them, and the "
+                    "({place}) has used them, and the "
                     "next backward() runs before the next step. The clip has no effect.",
                     called=_called(before),
-                    line_at=line_at(before.event.span, clip.event.span),
+                    place=line_at(before.event.span, clip.event.span),
                 ),
                 how="late",
             )
@@ -184,12 +184,12 @@ class ClipMisplaced(Check):
             after,
             say(
                 "Gradients are clipped after each micro-batch, {often} {called}"
-                "{condition} ({line_at}): "
+                "{condition} ({place}): "
                 "the first micro-batches of a step count less than the last.",
                 often=often,
                 called=_called(after),
                 condition=condition,
-                line_at=line_at(after.event.span, clip.event.span),
+                place=line_at(after.event.span, clip.event.span),
             ),
             how="micro",
             severity=Severity.WARNING if known is not None else Severity.NOTE,

@@ -154,7 +154,7 @@ class DeprecatedApi(Check):
         elif gone:
             older = told if there else None
             origin = (
-                say("{origin}; {origin_2}", origin=meant.origin, origin_2=older.origin)
+                say("{first}; {second}", first=meant.origin, second=older.origin)
                 if older is not None
                 else meant.origin
             )
@@ -313,7 +313,7 @@ def _scalars(script: Script) -> Iterator[tuple[str, Entry, SourceSpan]]:
         inside = function_of(script, node)
         if (inside, held.id) in backward and not _has_sides(script, inside, held.id):
             yield (
-                say("Indexing a loss ({unparse})", unparse=ast.unparse(node)),
+                say("Indexing a loss ({expression})", expression=ast.unparse(node)),
                 table()["scalars"][0],
                 script.span(node),
             )

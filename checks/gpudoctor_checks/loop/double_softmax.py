@@ -245,7 +245,7 @@ class DoubleSoftmax(Check):
         place = (
             ""
             if (home.path, home.line) == (made.path, made.line)
-            else say(" ({line_at})", line_at=line_at(made, home))
+            else say(" ({place})", place=line_at(made, home))
         )
         wrong = kind != "log_softmax"
         if wrong:
@@ -288,9 +288,9 @@ class DoubleSoftmax(Check):
                 continue
             yield self.finding(
                 say(
-                    "{unparse} takes the logarithm of a softmax: it is -inf as soon as a "
+                    "{expression} takes the logarithm of a softmax: it is -inf as soon as a "
                     "probability underflows, and its gradient NaN.",
-                    unparse=ast.unparse(call.node),
+                    expression=ast.unparse(call.node),
                 ),
                 evidence=(call.span,),
                 confidence=Confidence.SUSPECTED,
@@ -449,5 +449,5 @@ def _name(made: Made) -> str:
     return (
         ast.unparse(made.node.func)
         if made.source is not None
-        else say("the last layer {unparse}", unparse=ast.unparse(made.node))
+        else say("the last layer {expression}", expression=ast.unparse(made.node))
     )

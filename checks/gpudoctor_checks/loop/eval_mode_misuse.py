@@ -9,6 +9,7 @@ from gpudoctor.analysis.observation import confirmed, suspicions
 from gpudoctor.analysis.run.curves import numerics
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import Run, judged, spots
+from gpudoctor.analysis.source.autograd_flow import feeds_backward
 from gpudoctor.analysis.source.control_flow import bound, callers, enclosing, function_of, loop_node
 from gpudoctor.analysis.source.entry_points import training_programs
 from gpudoctor.analysis.source.inherited_mode import LeftInEvalMode, left_during_training, left_in_eval_mode
@@ -260,6 +261,9 @@ class EvalModeMisuse(Check):
         node = loop_node(script, loop)
         if not runs or node is None or node in said or _engine_hook(script, loop) or _needs_gradients(loop):
             return
+        function = function_of(script, node)
+        if function is not None and feeds_backward(function, node):
+            return  # the losses of several batches make one step
         if not (source.trains or _EVALUATES.search(loop.function)):
             return
         said.add(node)
@@ -281,7 +285,7 @@ class EvalModeMisuse(Check):
         model = model_of(run.call) if run.call is not None else say("the model")
         if _handed_in(script, node, model) and not callers(source, loop.function):
             mode = False  # whoever calls this chooses the mode, and nobody in the program does
-        if mode and made_by_loading(source, script, model):
+        if mode and (made_by_loading(source, script, model) or _without_parameters(source, run)):
             mode = False
         if mode and left_in_eval_mode(source, script, loop.function, node, model):
             mode = False  # a training that ends with an evaluation ran before
@@ -298,8 +302,8 @@ class EvalModeMisuse(Check):
             shown = run.span if how == "graph" else loop.span
             yield self.finding(
                 say(
-                    "The evaluation loop at {line_at} runs {model} {lack}.",
-                    line_at=line_at(loop.span, shown),
+                    "The evaluation loop at {place} runs {model} {lack}.",
+                    place=line_at(loop.span, shown),
                     model=model,
                     lack=lacks[how],
                 ),
@@ -335,9 +339,9 @@ class EvalModeMisuse(Check):
         local = model if not left.forward.via or loop.function == call.function else ""
         return self.finding(
             say(
-                "{model_of}.eval() runs in the loop at {where} and does not "
+                "{receiver}.eval() runs in the loop at {where} and does not "
                 "call {model}.train() again. After the first evaluation {model} trains in eval mode.",
-                model_of=model_of(left.switch.call),
+                receiver=model_of(left.switch.call),
                 where=where,
                 model=model,
             ),

@@ -258,7 +258,7 @@ def _last_yield(loop: ast.For, names: set[str]) -> str:
     """The yield of the batch that is still held when the loop has ended."""
     for node in loop.body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in names:
-            return say("yield {unparse}", unparse=ast.unparse(node.value))
+            return say("yield {expression}", expression=ast.unparse(node.value))
     return ""
 
 

@@ -149,8 +149,8 @@ class Fragmented(Check):
                 continue
             yield self.finding(
                 say(
-                    "{capitalize}: {reserved} is reserved for {used} at the peak of a step.",
-                    capitalize=rank.title.capitalize(),
+                    "{rank}: {reserved} is reserved for {used} at the peak of a step.",
+                    rank=rank.title.capitalize(),
                     reserved=size(reserved),
                     used=size(used),
                 ),

@@ -44,6 +44,9 @@ from gpudoctor.text import size
 KEEPS = {"append", "appendleft", "extend", "add", "insert"}
 """Methods that put a value into a container."""
 
+INTEGERS = {"bool", "uint8", "int8", "int16", "int32", "int64", "short", "int", "long"}
+"""Types of torch whose tensors carry no graph, and take none by `+=`."""
+
 EMPTIES = {"clear", "pop", "popleft", "popitem", "reset"}
 """Methods that take values out again."""
 
@@ -395,7 +398,7 @@ def _spent(source: Source, flow: GraphFlow, sink: _Sink) -> bool:
             continue
         if any(flow.key(name, event.via) in {(key[0], owner) for owner in owners} for name in _resets(event)):
             return True
-    return _bounded(source, sink.target)
+    return _bounded(source, sink.target) or _of_integers(source, sink.target)
 
 
 def _owners(text: str) -> set[str]:
@@ -450,4 +453,18 @@ def _bounded(source: Source, target: str) -> bool:
         for script in source.scripts
         for call in script.calls_to(".deque")
         if "maxlen" in call.keywords or len(call.positional) > 1
+    )
+
+
+def _of_integers(source: Source, target: str) -> bool:
+    """Whether a sum begins as a tensor of integers: those have no gradient."""
+    last = target.rsplit(".", 1)[-1]
+    return any(
+        bound_to(script, call.node).rsplit(".", 1)[-1] == last
+        for script in source.scripts
+        for call in script.calls_to("torch.zeros", "torch.tensor", "torch.full", "torch.ones")
+        if any(
+            item.arg == "dtype" and isinstance(item.value, ast.Attribute) and item.value.attr in INTEGERS
+            for item in call.node.keywords
+        )
     )

@@ -68,8 +68,8 @@ class WillNotFit(Check):
     def _found(self, job: JobMemory) -> Finding:
         taken = bound(job)
         message = say(
-            "{describe}{taken}: {short_words}.",
-            describe=describe(job),
+            "{job}{taken}: {short_words}.",
+            job=describe(job),
             taken=", " + taken if taken else "",
             short_words=short_words(job),
         )

@@ -65,12 +65,12 @@ class RankLost(Check):
         limit = (Measurement(name="limit", value=run.limit, unit="s"),) if run else ()
         return self.finding(
             say(
-                "{words}{place} {by} {doing}{words_2}.{at}",
-                words=capitalised(say("rank {loss_rank}", loss_rank=loss.rank)),
+                "{rank}{place} {by} {doing}{detail}.{at}",
+                rank=capitalised(say("rank {loss_rank}", loss_rank=loss.rank)),
                 place=place,
                 by=_BY[loss.kind],
                 doing=_DOING[loss.stage],
-                words_2=words,
+                detail=words,
                 at=at,
             ),
             evidence=(

@@ -115,8 +115,8 @@ class NanGradients(Check):
         which = say("all gradients") if bad.get("all") else say("the gradients of {names}", names=names(bad))
         return self.finding(
             say(
-                "At step {step_of}{who} {which} are {what}; {words}.",
-                step_of=step_of(bad),
+                "At step {step}{who} {which} are {what}; {words}.",
+                step=step_of(bad),
                 who=who,
                 which=which,
                 what=what,
@@ -124,7 +124,7 @@ class NanGradients(Check):
             ),
             evidence=(*spans, measured("first_bad_step", step_of(bad), "{step}", recording)),
             confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks=say("from step {step_of} on the weights are NaN", step_of=step_of(bad))),
+            cost=Cost(breaks=say("from step {step} on the weights are NaN", step=step_of(bad))),
             subject=f"step {step_of(bad)}",
             detail=BadStepDetail(step=step_of(bad), suspected=cause),
         )

@@ -64,7 +64,18 @@ class NanLoss(Check):
     log_messages = (
         LogMessage(
             kind="logged",
-            cue=("loss", "grad", "l=nan", "l: nan", "l = nan"),
+            cue=(
+                "loss",
+                "grad",
+                "l=nan",
+                "l: nan",
+                "l = nan",
+                "l:nan",
+                "l= nan",
+                "l :nan",
+                "l : nan",
+                "l =nan",
+            ),
             pattern=r"""(?i)(?<![a-z])(?:train_?|total_?)?loss['\"]?\s*[:=]\s*['\"]?(?:tensor\()?-?(?:nan|"""
             r"""inf)\b|(?<![a-z])loss[ \t]+(?:nan|inf)\b|\bgrad_?norm['\"]?\s*[:=]\s*['\"]?nan\b|"""
             r"""(?<![A-Za-z])(?-i:(?:avg_|train_|total_)?L)\s?[:=]\s?nan\b""",
@@ -75,20 +86,23 @@ class NanLoss(Check):
         LogMessage(
             kind="stopped",
             cue=(
-                "loss is nan",
-                "loss is infinite",
                 "infinite or nan",
                 "not finite",
                 "non-finite",
                 "nan or inf",
                 "found nan",
                 "nan loss",
-                "loss = nan",
-                "loss is not finite",
                 "nan detected",
                 "nan in loss",
                 "contains nan",
                 "nan encountered",
+                "loss is",
+                "loss was",
+                "loss became",
+                "loss =",
+                "loss :",
+                "loss value",
+                "contain nan",
             ),
             pattern=r"(?i)loss became infinite or nan|loss (?:value )?(?:is|was|became|=|:)+ ?(?:\S{0,20} "
             r")?\[?(?:nan|infinite|inf|not finite|non-finite)\b|nan loss|loss is (?:infinite or )?nan|"
@@ -190,16 +204,16 @@ class NanLoss(Check):
         who = say(" on rank {process_rank}", process_rank=process.rank) if len(recording.ranks) > 1 else ""
         return self.finding(
             say(
-                "The loss of step {step_of}{who} is {named}{before}{before_2}.",
-                step_of=step_of(loss),
+                "The loss of step {step}{who} is {named}{separator}{before}.",
+                step=step_of(loss),
                 who=who,
                 named=_named(loss),
-                before="; " if before else "",
-                before_2=before,
+                separator="; " if before else "",
+                before=before,
             ),
             evidence=(*spans, measured("first_bad_step", step_of(loss), "{step}", recording)),
             confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks=say("from step {step_of} on the weights are NaN", step_of=step_of(loss))),
+            cost=Cost(breaks=say("from step {step} on the weights are NaN", step=step_of(loss))),
             subject=f"step {step_of(loss)}",
             detail=BadStepDetail(step=step_of(loss), suspected="rate" if rate else "operation"),
         )

@@ -287,9 +287,9 @@ def _all_frozen(program: Program, one: BoundOptimizer) -> MisboundOptimizer | No
     return MisboundOptimizer(
         one,
         say(
-            "{optimizer} holds {held}.parameters(), and line {line} froze all of them.",
+            "{optimizer} holds {model}.parameters(), and line {line} froze all of them.",
             optimizer=one.name,
-            held=root,
+            model=root,
             line=line,
         ),
         say("no parameter of {root} requires a gradient, so backward() fails or nothing is trained", root=root),
@@ -322,17 +322,22 @@ def _between(program: Program, bounds: list[BoundOptimizer]) -> Iterator[Misboun
         roots = [one.roots[0] for one in here]
         built = {name for name in used if _constructed(program, script, name) and not _HELPERS.search(name)}
         missing = sorted(built - set(roots))
-        twice = [one for index, one in enumerate(here) if one.roots[0] in roots[:index]]
+        # Of one name, the later optimizer takes the place of the earlier.
+        twice = [
+            one
+            for index, one in enumerate(here)
+            if any(one.roots == other.roots and one.name != other.name for other in here[:index])
+        ]
         if len(missing) != 1 or _mentioned(here, missing[0]):
             continue
         name = missing[0]
         if twice:
             other = roots[0]
             message = say(
-                "{optimizer} holds {held}.parameters() as another optimizer does; {trained}, which the "
+                "{optimizer} holds {model}.parameters() as another optimizer does; {trained}, which the "
                 "loop trains, is in none.",
                 optimizer=twice[0].name,
-                held=twice[0].roots[0],
+                model=twice[0].roots[0],
                 trained=name,
             )
             yield MisboundOptimizer(

@@ -13,10 +13,9 @@ from gpudoctor.analysis.run.line_ownership import LineOwner
 from gpudoctor.analysis.run.recorded_statements import callers
 from gpudoctor.analysis.run.rollouts import experience
 from gpudoctor.analysis.run.steady_run import hot_lines, judged_by_share, run_of
-from gpudoctor.analysis.source.autograd_flow import GraphFlow
+from gpudoctor.analysis.source.autograd_flow import GraphFlow, feeds_backward
 from gpudoctor.analysis.source.call_frequency import full_batch, often, option_of
 from gpudoctor.analysis.source.control_flow import bound, enclosing, loop_node
-from gpudoctor.analysis.source.syntax import is_method_call, walk
 from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
@@ -71,6 +70,10 @@ class EvaluationTooOftenDetail(Detail):
     """Of the call in the loop."""
     event_column: int | None = None
     event_path: str | None = None
+
+
+_OF_DATA = re.compile(r"len\(|\.size|\.shape|batch|loader|data|test|val|episode|step|iter", re.IGNORECASE)
+"""In a `range`, what makes it a pass over a data set."""
 
 
 class EvaluationTooOften(Check):
@@ -266,6 +269,9 @@ def _evaluations(loop: Loop) -> Iterator[_Evaluation]:
         period = _period(event)
         if period is None or not own.confident or _trains(event) or _in_while(event, own):
             continue
+        elsewhere = (own.span.path, own.function) != (loop.span.path, loop.function)
+        if elsewhere and own.iterates.startswith("range(") and not _OF_DATA.search(own.iterates):
+            continue  # draws of a sampler, tries of an adversary: the step needs what the function returns
         span = event.via[0] if event.via else own.span
         found = best.get(id(own))
         if found is None or period < found.period:
@@ -292,42 +298,9 @@ def _needed_by_the_loss(script: Script, loop: Loop, own: Loop) -> bool:
     """Whether the backward pass needs values that an inner loop makes, without their graph: a teacher's passes
     whose spread weighs the loss are a part of the step."""
     outer, inner = loop_node(script, loop), loop_node(script, own)
-    if outer is None or inner is None or inner.end_lineno is None or outer not in enclosing(script, inner):
+    if outer is None or inner is None or outer not in enclosing(script, inner):
         return False
-    held = set().union(*(_stored(part) for part in walk(inner)))
-    after = [part for part in walk(outer) if getattr(part, "lineno", 0) > inner.end_lineno]
-    for part in sorted(after, key=lambda node: (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))):
-        if is_method_call(part, "backward"):
-            if held & _read(part):
-                return True
-        elif isinstance(part, ast.Assign | ast.AugAssign):
-            kept = isinstance(part, ast.AugAssign) and bool(_stored(part) & held)
-            held = held | _stored(part) if kept or held & _read(part.value) else held - _stored(part)
-    return False
-
-
-def _stored(node: ast.AST) -> set[str]:
-    """Names that get a value, or a part of one, by a statement or by `append`."""
-    targets: list[ast.expr] = []
-    if isinstance(node, ast.Assign):
-        targets = node.targets
-    elif isinstance(node, ast.AugAssign):
-        targets = [node.target]
-    elif is_method_call(node):
-        targets = [node.func.value] if node.func.attr in ("append", "extend", "add_", "copy_") else []
-    roots = [
-        part for target in targets for part in (target.elts if isinstance(target, ast.Tuple) else [target])
-    ]
-    found = set()
-    for part in roots:
-        while isinstance(part, ast.Subscript):
-            part = part.value
-        found |= {part.id} if isinstance(part, ast.Name) else set()
-    return found
-
-
-def _read(node: ast.AST) -> set[str]:
-    return {part.id for part in walk(node) if isinstance(part, ast.Name)}
+    return feeds_backward(outer, inner)
 
 
 def _in_while(event: Event, own: Loop) -> bool:

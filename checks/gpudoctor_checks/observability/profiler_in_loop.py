@@ -338,9 +338,9 @@ class ProfilerInLoop(Check):
             if self._short(*found):
                 continue
             where = say(
-                "the training loop at {span_path}:{span_line}",
-                span_path=found[1].span.path,
-                span_line=found[1].span.line,
+                "the training loop at {path}:{line}",
+                path=found[1].span.path,
+                line=found[1].span.line,
             )
             if period == 1:
                 message = say(

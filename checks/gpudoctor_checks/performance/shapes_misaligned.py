@@ -167,10 +167,10 @@ class ShapesMisaligned(Check):
         once = say(" once it computes in 16 bits") if told_precision(program).full else ""
         yield self.finding(
             say(
-                "{sizes} {are_no_multiples} of {multiple:g} ({places}): tensor cores process this "
+                "{sizes} {not_multiples} of {multiple:g} ({places}): tensor cores process this "
                 "side of a matrix product in pieces{once}.",
                 sizes=chained(f"{size:,}" for size in sizes[:3]),
-                are_no_multiples=many,
+                not_multiples=many,
                 multiple=self.limit("multiple"),
                 places=where,
                 once=once,

@@ -27,6 +27,8 @@ _NO_END = 150
 """The same behind which the file goes on to its end: a program that ends writes at most its buffer of 8 KiB."""
 _OF_A_WARNING, _OF_A_QUOTE = 2, 5
 """The same behind a line that quotes an exception, as a warning or without a level: its process goes on."""
+_OF_A_LOOP = 10
+"""Times that a line quotes an exception, after which it is of a loop: few ranks print no prefix."""
 _SERVED = 2
 """Answers of a server behind an exception: one may be of a request that ran beside it."""
 _HALF_A_DAY = 43_200.0
@@ -38,6 +40,9 @@ _NOT_THERE = frozenset({"missing", "not-found"})
 _WHILE_IMPORTING = frozenset(
     {"ModuleNotFoundError", "ImportError", "SyntaxError", "IndentationError", "TabError"}
 )
+_SEVERAL = 2
+_OF_OTHERS = 12
+"""Lines from an exception to the end of a file that other ranks may have written until somebody ended them."""
 _LONELY = 2
 """Ranks of a job that ends well which may lose a connection while they end."""
 _SAME_MOMENT = 90.0
@@ -96,6 +101,9 @@ def first_cause(log: JobLog) -> FirstCause | None:
     candidates = [item for item in left if item.fatal]
     root = _best(candidates)
     if root is not None:
+        absent = _of_absent_ranks(root, [item for item in open_events if item.order in handled])
+        handled -= {item.order for item in absent}
+        root = _best(absent) or root
         root = _explaining(hints, root) or root
     return FirstCause(root=root, roles=tuple((item, _role(item, root, handled)) for item in log.events))
 
@@ -110,6 +118,8 @@ def _was_handled(event: LogEvent, log: JobLog) -> bool:
         return True
     if _was_only_printed(event, log):
         return True
+    if event.progress >= WENT_ON and not event.earlier and _others_ran_on(event, log):
+        return False
     if event.progress >= WENT_ON or event.earlier or (event.closing and event.followed > _ANOTHER_PROGRAM):
         return True
     if event.exception and event.rank is None and event.followed > _NO_END:
@@ -117,15 +127,39 @@ def _was_handled(event: LogEvent, log: JobLog) -> bool:
     return log.finished and not event.exception and event.bearing is Bearing.CONSEQUENCE
 
 
+def _others_ran_on(event: LogEvent, log: JobLog) -> bool:
+    """Whether the few steps behind an exception, at the end of a file, may be those of ranks that go on."""
+    if event.rank is not None or not event.exception or (log.world or 1) < _SEVERAL:
+        return False
+    file = next((item for item in log.files if item.path == event.path), None)
+    return (
+        file is not None
+        and file.ends_in_progress
+        and event.progress <= 2 * WENT_ON
+        and file.lines - event.last_line <= _OF_OTHERS
+    )
+
+
 def _was_only_printed(event: LogEvent, log: JobLog) -> bool:
     """Whether the program caught an exception and printed it in a message of its own, and went on."""
-    if not (event.quoted or event.warned or event.restated):
+    logged = event.logged and not _others_ran_on(event, log)  # the lines behind it may be those ranks'
+    if not (event.quoted or event.warned or logged or event.restated or event.goes_on):
         return False
     if any(_of_a_death(item) and item.order > event.order for item in log.events):
         return False
-    if event.restated:
-        return event.rank is None and event.followed > _ANOTHER_PROGRAM
-    return event.progress > 0 or event.followed > (_OF_A_WARNING if event.warned else _OF_A_QUOTE)
+    if event.quoted and event.goes_on and not _is_last(event, log):
+        return True
+    if event.quoted and event.rank is None and event.count >= _OF_A_LOOP:
+        return True
+    if event.progress > 0 and (event.quoted or event.warned or logged or event.goes_on):
+        return True
+    if event.warned and event.followed > _OF_A_WARNING:
+        return True
+    if (event.quoted or event.goes_on) and event.followed > _OF_A_QUOTE:
+        return True
+    if logged and event.logged_behind > _OF_A_WARNING:
+        return True
+    return event.restated and event.rank is None and event.followed > _ANOTHER_PROGRAM
 
 
 def _a_launcher_failed(log: JobLog) -> bool:
@@ -222,6 +256,29 @@ def _best(candidates: Sequence[LogEvent]) -> LogEvent | None:
             return _first(earlier)
         return _first(named) or first
     return first
+
+
+def _of_absent_ranks(root: LogEvent, handled: Sequence[LogEvent]) -> list[LogEvent]:
+    """The exceptions for which ranks did not come to where others waited, though their programs went on.
+
+    Only if no more of these were printed before than ranks are missing.
+    """
+    values = dict(root.values)
+    joined, expected = values.get("joined", ""), values.get("expected", "")
+    if not (joined.isdigit() and expected.isdigit()):
+        return []
+    raised = [
+        item
+        for item in handled
+        if item.exception
+        and item.bearing is Bearing.CAUSE
+        and (item.path, item.rank) == (root.path, root.rank)
+        and item.last_line < root.line
+        and item.progress < WENT_ON
+        and not item.earlier
+    ]
+    missing = int(expected) - int(joined)
+    return raised if sum(item.count for item in raised) <= missing else []
 
 
 def _first(events: Sequence[LogEvent]) -> LogEvent | None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from gpudoctor.analysis.source.dataflow import Dataflow, result, returned
 from gpudoctor.analysis.source.scopes import CALLED, Key, Scope, Scopes, chained
-from gpudoctor.analysis.source.syntax import is_attribute, is_name, walk
+from gpudoctor.analysis.source.syntax import is_attribute, is_method_call, is_name, walk
 from gpudoctor.model.graphless import NO_GRAPH
 from gpudoctor.model.signs.source import Event, Guard, GuardKind, Known, Loop, Source
 
@@ -175,12 +175,14 @@ class GraphFlow(Dataflow[bool]):
         """The call carries a graph if the value does; of several values each is told apart."""
         self._give(key, value, event)
         if isinstance(value, ast.Tuple):
-            cut = [
-                self._plain(part) or self._scopes.key(ast.unparse(part), event.via) in self._cuts
-                for part in value.elts
-            ]
+            cut = [self._plain(part) or self._without_graph(part, event.via) for part in value.elts]
             parted = self._parted.get(key, cut)
             self._parted[key] = [a and b for a, b in zip(cut, parted, strict=False)]
+
+    def _without_graph(self, part: ast.expr, via: Scope) -> bool:
+        """Whether a name was bound, when last seen, to what was cut from the graph or never had one."""
+        key = self._scopes.key(ast.unparse(part), via)
+        return key in self._cuts or (self._seen.get(key) is False and key not in self._perhaps)
 
     def _give(self, key: Key, value: ast.expr, event: Event) -> None:
         """What a call returns: a graph on one way out and a number on another is no sure graph."""
@@ -352,6 +354,46 @@ class GraphFlow(Dataflow[bool]):
             return True
         # .detach().cpu().mean(): cut further down the chain
         return isinstance(node.func, ast.Attribute) and _cut(node.func.value)
+
+
+def feeds_backward(outer: ast.AST, inner: ast.stmt) -> bool:
+    """Whether a backward in `outer`, behind a loop `inner` of it, needs values that the loop makes."""
+    if inner.end_lineno is None:
+        return False
+    held = set().union(*(_stored(part) for part in walk(inner)))
+    after = [part for part in walk(outer) if getattr(part, "lineno", 0) > inner.end_lineno]
+    for part in sorted(after, key=lambda node: (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))):
+        if is_method_call(part, "backward"):
+            if held & _read(part):
+                return True
+        elif isinstance(part, ast.Assign | ast.AugAssign):
+            kept = isinstance(part, ast.AugAssign) and bool(_stored(part) & held)
+            held = held | _stored(part) if kept or held & _read(part.value) else held - _stored(part)
+    return False
+
+
+def _stored(node: ast.AST) -> set[str]:
+    """Names that get a value, or a part of one, by a statement or by `append`."""
+    targets: list[ast.expr] = []
+    if isinstance(node, ast.Assign):
+        targets = node.targets
+    elif isinstance(node, ast.AugAssign):
+        targets = [node.target]
+    elif is_method_call(node):
+        targets = [node.func.value] if node.func.attr in ("append", "extend", "add_", "copy_") else []
+    roots = [
+        part for target in targets for part in (target.elts if isinstance(target, ast.Tuple) else [target])
+    ]
+    found = set()
+    for part in roots:
+        while isinstance(part, ast.Subscript):
+            part = part.value
+        found |= {part.id} if isinstance(part, ast.Name) else set()
+    return found
+
+
+def _read(node: ast.AST) -> set[str]:
+    return {part.id for part in walk(node) if isinstance(part, ast.Name)}
 
 
 def _whole(target: ast.expr, event: Event) -> bool:

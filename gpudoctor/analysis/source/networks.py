@@ -35,11 +35,12 @@ from gpudoctor.model.signs.source import Call, ClassInfo, Known, Script, Value
 _LIBRARY = re.compile(
     r"(torchvision\.models\.(?!_?utils\.|_api\.|feature_extraction\.)(?:\w+\.)*"
     r"(?!get_model_weights|list_models|get_weight|load_state_dict)[a-z]\w*$)|(timm\.create_model$)"
-    r"|(segmentation_models_pytorch\.(?:\w+\.)*[A-Z]\w*$)|(monai\.networks\.nets\.(?:\w+\.)*[A-Z]\w*$)"
+    r"|(segmentation_models_pytorch\.(?!losses\.|metrics\.|utils\.)(?:\w+\.)*[A-Z]\w*$)|(monai\.networks\.nets\.(?:\w+\.)*[A-Z]\w*$)"
     r"|((?:transformers|diffusers|peft|sentence_transformers|unsloth|open_clip)\.(?:\w+\.)*(?!DataCollator)\w*"
     r"(?:Model|For[A-Z]\w*|HeadModel|Transformer\dD\w*|SentenceTransformer)(?:\.from_pretrained|\.from_config)?$)"
     r"|((?:torchvision\.models\.|torch\.hub\.)(?:get_model|load)$)|(efficientnet_pytorch\.EfficientNet\.from_\w+$)"
 )
+_MAKER = re.compile(r"\.from_(pretrained|config)$")
 _ROOTS = frozenset(
     {"torchvision", "timm", "segmentation_models_pytorch", "monai", "transformers", "diffusers", "peft",
      "sentence_transformers", "unsloth", "open_clip", "torch", "efficientnet_pytorch"}
@@ -103,7 +104,7 @@ class Network:
             if self.name.partition(".")[0] not in _ROOTS:
                 return self.name  # what a model zoo calls it, which may have dots too
             called, bracket, of = self.name.partition("(")  # the hub's name has dots of its own
-            return called.removesuffix(".from_pretrained").rpartition(".")[2] + bracket + of
+            return _MAKER.sub("", called).rpartition(".")[2] + bracket + of
         return say(
             "{name} (at least {parameters:.3g} M weights)",
             name=self.name,

@@ -221,10 +221,10 @@ def refuse(job: TrainingJob, asked: str = "--trace") -> None:
             raise UsageError(
                 say(
                     "{asked} cannot run {flag}. It trains the installed transformers on one GPU with their "
-                    "own loss. Remove {flag2} or {asked}",
+                    "own loss. Remove {option} or {asked}",
                     asked=asked,
                     flag=flag,
-                    flag2=flag.split()[0],
+                    option=flag.split()[0],
                 )
             )
 

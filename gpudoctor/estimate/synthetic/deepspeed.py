@@ -71,15 +71,15 @@ def batches(
     if whole is not None and whole != micro * accumulate * world:
         raise UsageError(
             say(
-                "{name}: {whole} {whole2} is not {micro} (micro batch) x {accumulate} (accumulation) x "
-                "{world} (ranks) = {micro2}; DeepSpeed would refuse it",
+                "{name}: {key} {value} is not {micro} (micro batch) x {accumulate} (accumulation) x "
+                "{world} (ranks) = {product}; DeepSpeed would refuse it",
                 name=name,
-                whole=_WHOLE,
-                whole2=whole,
+                key=_WHOLE,
+                value=whole,
                 micro=micro,
                 accumulate=accumulate,
                 world=world,
-                micro2=micro * accumulate * world,
+                product=micro * accumulate * world,
             )
         )
     return micro, accumulate
@@ -219,9 +219,9 @@ def _uncounted(config: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         say(
             "DeepSpeed's buffers for reducing gradients are not in the estimate: {copies} x "
-            "reduce_bucket_size {elements:,} x 2 B = {copies2:.2f} GiB",
+            "reduce_bucket_size {elements:,} x 2 B = {gib:.2f} GiB",
             copies=copies,
             elements=elements,
-            copies2=2 * copies * elements / (1 << 30),
+            gib=2 * copies * elements / (1 << 30),
         ),
     )

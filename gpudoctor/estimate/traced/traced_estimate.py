@@ -154,14 +154,14 @@ class TraceComparison:
         return (
             say(
                 "{method}: the formulas are {share} {above} the trace; at {title} they differ in "
-                "{joined}; instants beyond {apart}: {joined2}",
+                "{lines}; instants beyond {apart}: {instants}",
                 method=self.method,
                 share=percent(abs(share)),
                 above=say("above") if share > 0 else say("below"),
                 title=self.traced.peak.title,
-                joined=_joined(lines_apart(self)),
+                lines=_joined(lines_apart(self)),
                 apart=percent(APART),
-                joined2=_joined(apart) or say("none but the peak"),
+                instants=_joined(apart) or say("none but the peak"),
             ),
         )
 

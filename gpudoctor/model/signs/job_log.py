@@ -116,6 +116,12 @@ class LogEvent:
     """Whether a message of the program quotes the exception: who printed it had caught it."""
     warned: bool = False
     """Whether a logger printed it as a warning or less: the program goes on after such a line."""
+    logged: bool = False
+    """Whether a logger printed its traceback as an error: the program had caught it, and may end by itself."""
+    goes_on: bool = False
+    """Whether the program says that it goes on without what failed: skipping, falling back, retrying."""
+    logged_behind: int = 0
+    """Lines that a logger printed behind it as warnings or less."""
     restated: bool = False
     """Whether the program printed the exception's message again behind its traceback: it had caught it."""
     served: int = 0

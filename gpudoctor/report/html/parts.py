@@ -27,7 +27,8 @@ def log_part(log: LogSummary) -> Iterator[str]:
     yield heading(tr("Time line of the log"))
     yield f"<table>{heads(tr('role'), tr('where'), tr('message'))}"
     for role, place, text in rows:
-        yield f"<tr><th>{_text(role)}</th><td>{_text(place)}</td><td><code>{_text(text)}</code></td></tr>"
+        cells = f"<td>{_text(place)}</td><td><code>{_text(text)}</code></td>"
+        yield f'<tr><th class="whole-word">{_text(role)}</th>{cells}</tr>'
     yield "</table>"
 
 

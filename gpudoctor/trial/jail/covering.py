@@ -58,7 +58,7 @@ class Mounts:
             number = ctypes.get_errno()
             raise OSError(
                 number,
-                say("{target} cannot be protected: {strerror}", target=target, strerror=os.strerror(number)),
+                say("{target} cannot be protected: {reason}", target=target, reason=os.strerror(number)),
             )
 
     def _unshare(self) -> bool:
@@ -67,7 +67,7 @@ class Mounts:
         user, group = os.geteuid(), os.getegid()
         if self._libc.unshare(_NEWNS | _NEWUSER) != 0:
             number = ctypes.get_errno()
-            raise OSError(number, say("no namespace: {strerror}", strerror=os.strerror(number)))
+            raise OSError(number, say("no namespace: {reason}", reason=os.strerror(number)))
         for name, text in (
             ("setgroups", "deny"),
             ("uid_map", f"{user} {user} 1"),

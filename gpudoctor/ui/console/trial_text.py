@@ -107,9 +107,9 @@ def _baseline(trial: TrialSummary) -> str:
             )
         return tr("baseline  not timed: there was nothing to compare it with ({spent})", spent=spent)
     window = tr(
-        "{steps} of warm-up excluded, {steps2:,} measured in every run",
-        steps=count(trial.warm_up_steps, "step"),
-        steps2=trial.steps,
+        "{warm_up} of warm-up excluded, {measured:,} measured in every run",
+        warm_up=count(trial.warm_up_steps, "step"),
+        measured=trial.steps,
     )
     return tr(
         "baseline  {step_seconds} a step ({window}; {spent})",

@@ -256,12 +256,14 @@ class HostPanel(Panel):
                 tr("memory {trend}", trend=trend(ranks)),
             ),
             tr(
-                "disk   read {last}, write {last2}, job reads {read}",
-                last=rate(host.disk_read.last),
-                last2=rate(host.disk_write.last),
-                read=rate(read),
+                "disk   read {read}, write {written}, job reads {job_reads}",
+                read=rate(host.disk_read.last),
+                written=rate(host.disk_write.last),
+                job_reads=rate(read),
             ),
-            tr("net    in {last}, out {last2}", last=rate(host.net_rx.last), last2=rate(host.net_tx.last)),
+            tr(
+                "net    in {received}, out {sent}", received=rate(host.net_rx.last), sent=rate(host.net_tx.last)
+            ),
         ]
         files = [rank.open_files for rank in ranks if rank.open_files is not None]
         if files:
@@ -530,12 +532,12 @@ def gpu_rows(gpu: GpuWindow) -> list[tuple[str, Series, str, float]]:
         (
             "pcie",
             gpu.pcie_rx,
-            tr("{last} in {last2} out", last=rate(gpu.pcie_rx.last), last2=rate(gpu.pcie_tx.last)),
+            tr("{received} in {sent} out", received=rate(gpu.pcie_rx.last), sent=rate(gpu.pcie_tx.last)),
             most,
         ),
     ]
     if gpu.nvlink_rx.known():
-        links = tr("{last} in {last2} out", last=rate(gpu.nvlink_rx.last), last2=rate(gpu.nvlink_tx.last))
+        links = tr("{received} in {sent} out", received=rate(gpu.nvlink_rx.last), sent=rate(gpu.nvlink_tx.last))
         every.append(("nvlink", gpu.nvlink_rx, links, max(gpu.nvlink_rx.known())))
     return [row for row in every if row[1].known()]
 

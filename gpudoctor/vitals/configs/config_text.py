@@ -38,7 +38,7 @@ def read_text(path: str) -> tuple[str, tuple[str, ...]]:
             )
         return decode(read_file(path, CONFIG))
     except OSError as error:
-        raise UnreadConfig(say("cannot be read: {strerror}", strerror=error.strerror or error)) from error
+        raise UnreadConfig(say("cannot be read: {reason}", reason=error.strerror or error)) from error
     except ValueError as error:  # a NUL byte in the path
         raise UnreadConfig(say("cannot be read: {error}", error=error)) from error
 

@@ -30,7 +30,7 @@ def read_toml(text: str) -> tuple[ConfigNode, tuple[str, ...]]:
     except ValueError as error:
         where = re.search(r"at line (\d+), column (\d+)", str(error))
         said = re.sub(r" ?\(at [^()]*\)", "", str(error))
-        prefix = say("line {where}, column {where2}: ", where=where[1], where2=where[2]) if where else ""
+        prefix = say("line {line}, column {column}: ", line=where[1], column=where[2]) if where else ""
         raise UnreadConfig(say("{prefix}not valid TOML: {said}", prefix=prefix, said=said)) from error
     places = _Finder(text).places
     return _build(data, (), places, ConfigNode(1, 1), 0), ()

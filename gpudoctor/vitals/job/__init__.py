@@ -154,7 +154,7 @@ def _text(path: Path) -> str:
         data = read_file(path, JOB_SCRIPT)
     except OSError as error:
         raise Unavailable(
-            say("{path} cannot be read: {strerror}", path=path, strerror=error.strerror or error)
+            say("{path} cannot be read: {reason}", path=path, reason=error.strerror or error)
         ) from error
     if b"\0" in data[:4096]:
         raise Unavailable(say("{path} is a binary file, not a job script", path=path))

@@ -46,7 +46,13 @@ class _Draft:
     seen: set[float] = field(default_factory=set)
     """Steps printed after it."""
     served_at: int = 0
-    """The last line that counts in its event's `served`."""
+    """The last line that counts in `served`: the end of a file is read twice."""
+    served: int = 0
+    logged_behind: int = 0
+    restated: bool = False
+    goes_on: bool = False
+    succeeded: bool = False
+    """What shows that it was handled, behind its last line, as in `LogEvent`."""
     ordinary: int = 0
     """The reader's count of ordinary lines when it came last."""
 
@@ -63,6 +69,8 @@ class _Draft:
         """Count it so many times more, the last time on a line."""
         self.count += times
         self.last_line = max(line, self.last_line)
+        self.served = self.logged_behind = 0
+        self.restated = self.goes_on = self.succeeded = False
 
 
 class Drafts:
@@ -109,6 +117,8 @@ class Drafts:
             habit = self._survived.get(alike, 0) >= _HABIT
             if not (draft.handled or (habit and draft.seen)):
                 draft.came_again(event.line, event.count)
+                if _how_printed(draft.event) != _how_printed(event):
+                    draft.event = _less_handled(draft.event, event)
                 again = ordinary > draft.ordinary and not draft.seen  # another program, which may go on
                 draft.ordinary = ordinary
                 return old, False, again and self._follows(event, alike)
@@ -214,20 +224,28 @@ class Drafts:
     def served(self, line: int) -> None:
         """A server answered a request."""
         for draft in islice(reversed(self._drafts.values()), _LAST):
-            if draft.event.last_line < line and draft.served_at < line:
-                draft.served_at = line
-                draft.event = replace(draft.event, served=draft.event.served + 1)
+            if max(draft.last_line, draft.served_at) < line:
+                draft.served, draft.served_at = draft.served + 1, line
 
     def restated(self, number: int) -> None:
         """The program printed the message of an exception again."""
         if draft := self._drafts.get(number):
-            draft.event = replace(draft.event, restated=True)
+            draft.restated = True
+
+    def goes_on(self, number: int) -> None:
+        """The program said that it goes on without what failed."""
+        if draft := self._drafts.get(number):
+            draft.goes_on = True
+
+    def logged(self, line: int) -> None:
+        """A logger printed a line that is no error."""
+        for draft in islice(reversed(self._drafts.values()), _LAST):
+            draft.logged_behind += draft.last_line < line
 
     def succeeded(self, line: int) -> None:
         """The launcher said that the program ended well."""
         for draft in self._drafts.values():
-            if draft.event.last_line < line:
-                draft.event = replace(draft.event, succeeded=True)
+            draft.succeeded = draft.succeeded or draft.last_line < line
 
     def _count_habits(self) -> None:
         """Count what the training went on after time and again, and then another failure came, among these."""
@@ -267,7 +285,22 @@ class Drafts:
                 at_end=item.last_line >= near and often,
                 count=item.count,
                 last_line=item.last_line,
+                served=item.served,
+                logged_behind=item.logged_behind,
+                restated=item.restated,
+                goes_on=event.goes_on or item.goes_on,
+                succeeded=item.succeeded,
             )
+
+
+def _how_printed(event: LogEvent) -> tuple[bool, ...]:
+    return event.quoted, event.warned, event.logged, event.goes_on
+
+
+def _less_handled(one: LogEvent, other: LogEvent) -> LogEvent:
+    """The first event, with what shows of both that the program had caught it."""
+    quoted, warned, logged, goes_on = map(min, _how_printed(one), _how_printed(other))
+    return replace(one, quoted=quoted, warned=warned, logged=logged, goes_on=goes_on)
 
 
 def _alike(event: LogEvent) -> Hashable:

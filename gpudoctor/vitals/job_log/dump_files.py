@@ -23,9 +23,7 @@ def with_dump_files(log: JobLog, paths: Sequence[str]) -> JobLog:
             data = read_file(path, SMALL_JSON)
             stacks += of_json(path, load_json(data), rank_of(path))
         except OSError as error:
-            problems.append(
-                say("{path}: cannot be read: {strerror}", path=path, strerror=error.strerror or error)
-            )
+            problems.append(say("{path}: cannot be read: {reason}", path=path, reason=error.strerror or error))
         except ValueError as error:
             problems.append(
                 say("{path}: cannot be read as a stack dump of py-spy: {error}", path=path, error=error)

@@ -17,7 +17,7 @@ _FORMS = tuple(
         rf"\[?[EWIF](?P<stamp>\d{{3,4}} {_CLOCK})\s+(?:\d+ )?(?=[\w./]+:\d+\])",
         rf"\[?(?P<stamp>(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) \w{{3}} [ \d]\d {_CLOCK} \d{{4}})\]?\s*",
         rf"\[(?P<stamp>{_CLOCK})\]\s*",
-        rf"\[[DIWEC] (?P<stamp>(?:(?:{_DAY}|\d{{6}}) )?{_CLOCK}) [A-Z]\w{{2,40}}\]\s?",  # Jupyter
+        rf"\[[DIWEC] (?P<stamp>(?:(?:{_DAY}|\d{{6}}) )?{_CLOCK})(?: [A-Z]\w{{2,40}})?\]\s?",  # Jupyter, Optuna
         rf"(?:DEBUG|INFO|WARNING|ERROR) (?P<stamp>\d\d-\d\d {_CLOCK}) \[[\w./-]{{1,80}}:\d{{1,6}}\] ?",  # vLLM
         r"\[rank[ _]?(?P<rank>\d{1,6})\]\s?:?\s?",
         r"\[(?:default|trainer|worker|local_rank|local-rank)_?(?P<rank>\d{1,6})\]\s?:\s?",
@@ -44,7 +44,7 @@ _LEVEL = re.compile(
 )
 
 
-_WARNED = re.compile(r"(?:^|[\[\s|-])(?:WARN(?:ING)?|INFO|DEBUG)(?=[\]\s:|-])")
+_WARNED = re.compile(r"(?:^|[\[\s|-])(?:WARN(?:ING)?|INFO|DEBUG)(?=[\]\s:|-])|^\[[DIW] \d")
 _NEAR = 60
 """Characters at the beginning of a line in which a logger names the level."""
 
@@ -106,6 +106,14 @@ def take_apart(line: str) -> PrefixedLine:
         rank = int(inside[1])
     source = actor or (f"rank {rank}" if rank is not None else node)
     return PrefixedLine(text=rest, rank=rank, node=node, stamp=stamp, actor=actor, source=source)
+
+
+_FAILED = re.compile(r"(?:^|[\[\s|-])(?:ERROR|CRITICAL|EXCEPTION|FATAL)(?=[\]\s:|-])")
+
+
+def of_error_level(text: str) -> bool:
+    """Whether a logger printed a line as an error."""
+    return _FAILED.search(text[:_NEAR]) is not None
 
 
 def of_low_level(text: str) -> bool:

@@ -68,5 +68,5 @@ DONE_CUES = (
 )
 DONE_ALSO = (b"train", b"job ", b"all done")
 """Of which such a line holds one, too."""
-WORLD_CUES = (b"world", b"nranks ")
+WORLD_CUES = (b"world", b"nranks ", b", member: ")
 """What lines hold that say how many ranks there are."""

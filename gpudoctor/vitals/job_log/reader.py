@@ -20,7 +20,7 @@ from gpudoctor.vitals.job_log.drafts import Drafts
 from gpudoctor.vitals.job_log.events import event_of
 from gpudoctor.vitals.job_log.last_words import OWN_TAIL, TAIL, Tail, exits, last_words
 from gpudoctor.vitals.job_log.line_filter import TRACEBACK, LineFilter, Worth
-from gpudoctor.vitals.job_log.line_prefix import PrefixedLine, of_low_level, plain, take_apart
+from gpudoctor.vitals.job_log.line_prefix import PrefixedLine, of_error_level, of_low_level, plain, take_apart
 from gpudoctor.vitals.job_log.matching import Match, Messages, messages_table, skeleton
 from gpudoctor.vitals.job_log.opening import STANDARD_INPUT, Block, blocks, lines_before, open_log, text_of
 from gpudoctor.vitals.job_log.progress import (
@@ -34,7 +34,7 @@ from gpudoctor.vitals.job_log.progress import (
     whole_step,
 )
 from gpudoctor.vitals.job_log.stack_dumps import StackDumps, with_ranks
-from gpudoctor.vitals.job_log.tracebacks import Raised, Tracebacks, frame_of, loose_exception
+from gpudoctor.vitals.job_log.tracebacks import GOES_ON, Raised, Tracebacks, frame_of, loose_exception
 from gpudoctor.vitals.job_log.words import bare
 
 _OTHER_RANK = re.compile(rb"(?<=[^\s:])(?=\[(?:default|rank)\d{1,6}\]:)")
@@ -83,29 +83,43 @@ _OF_PYTHON = ("FileNotFoundError", "PermissionError", "ImportError", "ModuleNotF
 
 Another one, of the GPU or of a full disk, may be the first line of what ended the job.
 """
+_HEADER = TRACEBACK.decode()
+_OF_JSON = re.compile(r'(?:[^"\\]|\\.)*')
+_LOW_LEVEL_OF_JSON = re.compile(r'(?i)"(?:level|levelname|log_level|severity)": ?"(?:warn|info|debug)')
+_LOGGED_LAST = re.compile(
+    r"(?:^|[\[\s|-])(?:ERROR|CRITICAL|FATAL)\]?[\s:|-]+(.*)|^(Error (?:instantiating|in call to target) .*)"
+)
+_OF_LAST_WORDS = 8
+"""Last lines of a file in which a program that ends itself says why, in the words of an exception."""
+_NEAR_FAILURE = 4
+"""Lines behind an exception among which the program says so."""
 _MOST_BODIES = 1_000
 _MOST_FRAMES = 200
 """Lines of a traceback that is compared with earlier ones."""
 _OF_A_PROGRAM = re.compile(
-    r"(?!wandb:|srun:|slurmstepd|Traceback|During handling|The above exception|\[(?:rank|default))"
-    r"(?:\w|\[\d{2,4}[-/:]\d\d)"
+    r"(?!wandb:|srun:|slurmstepd|Traceback|During handling|The above exception|\[(?:rank|default)|"
+    r"(?:(?:Array )?Job ID|Cluster|User/Group|State|Nodes|Cores[ a-z]{0,20}|CPU \w+|Memory \w+|"
+    r"(?:Job Wall-clock|Submit|Start|End|Elapsed) time) ?\s?:)"
+    r"(?:\w|\{\"|\[\d{2,4}[-/:]\d\d)"
 )
+"""How an ordinary line begins: code of a traceback, frames, rulers and summaries do not."""
 _SERVED = re.compile(
     r"^\[[DIW] (?:[\d-]{6,10} )?\d\d:\d\d:\d\d[.\d]* \w{1,40}App\] |"
     r"\"(?:GET|POST|PUT|PATCH|DELETE) /(?!metrics|health|ping)\S{0,2000} HTTP/[\d.]{1,3}\" 2\d\d\b"
 )
 """What a server prints of a request that it answered, and Jupyter of all that it does."""
 _SUCCEEDED = re.compile(
-    r"worker group successfully finished|WorkerState\.SUCCEEDED|^Process finished with exit code 0$"
+    r"worker group successfully finished|WorkerState\.SUCCEEDED|^Process finished with exit code 0$|"
+    r"^=+ (?!.*\b(?:failed|errors?)\b)\d+ passed\b.* in [\d.:]+ ?s"
 )
-_SUCCEEDED_CUES = (b"successfully finished", b"workerstate.succeeded", b"with exit code 0")
+_SUCCEEDED_CUES = (b"successfully finished", b"workerstate.succeeded", b"with exit code 0", b" passed")
 """How a launcher says that the program ended well."""
 _SHORTEST_RESTATED, _LONGEST_RESTATED = 15, 120
 """Characters of an exception's message that are known again in another line."""
-"""How an ordinary line begins: code of a traceback, frames, rulers and the summaries of trackers do not."""
+
 _WORLD = re.compile(
     r"(?i)world[_ ]?size['\"]?\s*[:=]\s*(\d{1,6})|nranks (\d{1,6})|"
-    r"distributed init \(rank \d+, world (\d{1,6})\)"
+    r"distributed init \(rank \d+, world (\d{1,6})\)|GLOBAL_RANK: \d{1,6}, MEMBER: \d{1,6}/(\d{1,6})"
 )
 _FILE_RANK = re.compile(r"(?i)(?:^|[^a-z])(?:global_?)?(?:rank|task|worker|proc)[_.-]?(\d{1,5})(?!\d)")
 _FOLDER_RANK = re.compile(r"[/\\](\d{1,5})[/\\](?:stderr|stdout)\.log")
@@ -258,8 +272,11 @@ class _FileReader:
         self._path, self._table, self._job = path, table, job
         self._filter = LineFilter(table)
         self._tracebacks = Tracebacks()
+        self._index = 0
+        """The piece that is read, by its number in the file."""
         self._said, self._said_by = "", -1
         """The message of the last exception, and the number of its event."""
+        self._raised_line = 0
         self._unheeded = ("", 0)
         """The last exception that ended nothing, and its line."""
         self._stacks = StackDumps(path)
@@ -271,6 +288,8 @@ class _FileReader:
         self._rank = rank_of(path)
         self._own_ranks: set[int] = set()
         self._last_progress_line = 0
+        self._done_line = 0
+        """The line near the end at which the program says that its training is complete."""
         self._dull: set[bytes] = set()
         """Lines, digits apart, that are worth reading and gave nothing."""
         self._repeats: dict[bytes, int] = {}
@@ -434,6 +453,7 @@ class _FileReader:
         """Read pieces while a traceback is open or a failure is followed; gives where it ended."""
         while at < to and self._reads_all:
             raw, number = self._past_piece(at)
+            self._index = at
             self._piece(raw, number, known=False)
             at += 1
         return at
@@ -441,6 +461,7 @@ class _FileReader:
     def _read_one(self, index: int, key: Hashable, line: bytes | None) -> None:
         """Read a piece that is worth reading; `line` is given for one that may be remembered."""
         raw, number = self._past_piece(index)
+        self._index = index
         self._before(index)
         if index > self._past_from and TRACEBACK in raw and not self._reads_all:
             above, at = self._past_piece(index - 1)
@@ -548,10 +569,41 @@ class _FileReader:
         if self._follow > 0:
             self._follow -= 1
 
+    def _escaped(self, line: PrefixedLine, number: int, text: str) -> None:
+        """A traceback within a line of JSON."""
+        rest = text.partition(_HEADER)[2]
+        body = _OF_JSON.match(rest)
+        assert body is not None
+        low = _LOW_LEVEL_OF_JSON.search(text) is not None
+        for each in (_HEADER, *body[0].replace('\\"', '"').split("\\n")):
+            if each:
+                self._tracebacks.logged = "warning" if low else "error"
+                for chain in self._tracebacks.take(replace(line, text=each), number):
+                    self._chain(chain)
+        for chain in self._tracebacks.end(line):
+            self._chain(chain)
+
+    def _logged_above(self, text: str) -> str:
+        """How a logger printed the header of a traceback, or the line above it.
+
+        A warning may be above the traceback of an exception that nobody caught, too.
+        """
+        own = text.partition(_HEADER)[0]
+        if of_low_level(own):
+            return "warning"
+        above = ""
+        if self._index > self._past_from:
+            above = plain(text_of(self._past_piece(self._index - 1)[0][:_LONGEST_KEPT]))
+        return "error" if any(of_low_level(line) or of_error_level(line) for line in (own, above)) else ""
+
     def _look_behind_failure(self, text: str, number: int) -> None:
         """Whether a line shows that the process of a failure lives: a server answers, a handler speaks."""
         if ("HTTP/" in text or "App]" in text) and _SERVED.search(text):
             self._drafts.served(number)
+        if 0 < number - self._raised_line <= _NEAR_FAILURE and GOES_ON.search(text):
+            self._drafts.goes_on(self._said_by)
+        if of_low_level(text) or (text[:1] == "{" and _LOW_LEVEL_OF_JSON.search(text)):
+            self._drafts.logged(number)
         if self._said and self._said in text:
             loose = loose_exception(take_apart(text).text)
             if loose is None or loose.quoted:
@@ -563,6 +615,9 @@ class _FileReader:
             line = replace(line, rank=self._rank)
         if line.rank is not None:
             self._own_ranks.add(line.rank)
+        if "\\n" in text and _HEADER in text and text.lstrip()[:1] == "{":
+            self._escaped(line, number, text)
+            return
         if self._stacks.take(line, number):
             self._changes += 1
             return  # the dumps of the ranks are alike: they are no second beginning
@@ -590,6 +645,8 @@ class _FileReader:
         if self._reported and alike:  # another job of LSF writes into the file of the one before
             self._restart(number, surely=True)
         self._reported = line.text.startswith(_REPORTED) or (self._reported and not alike)
+        if _HEADER in text:
+            self._tracebacks.logged = self._logged_above(text)
         for chain in self._tracebacks.take(line, number):
             self._chain(chain)
         if self._follow > 0:
@@ -688,6 +745,8 @@ class _FileReader:
             actor=raised.actor,
             quoted=raised.quoted,
             warned=raised.warned,
+            logged=raised.logged,
+            goes_on=GOES_ON.search(raised.before) is not None,
         )
         first = raised.text.partition("\n")[0]
         if raised.unheeded:
@@ -706,7 +765,7 @@ class _FileReader:
                 event = replace(event, bearing=Bearing.CONSEQUENCE, kind=UNHEEDED, fatal=False)
         said = first.partition(": ")[2].strip()
         self._said = "" if len(said) < _SHORTEST_RESTATED else said[:_LONGEST_RESTATED]
-        self._said_by = self._keep(event)
+        self._said_by, self._raised_line = self._keep(event), raised.line
 
     def _ended_a_thread_last(self, raised: Raised) -> bool:
         """Whether a thread of the program died, and the file has nothing else after it, nor a failure."""
@@ -772,6 +831,8 @@ class _FileReader:
         for chain in self._tracebacks.finish():
             self._chain(chain)
         self._look_at_end()
+        if not (self._drafts.failed or self._job.finished):
+            self._look_at_last_words()
         self._job.ranks |= self._own_ranks
         return list(self._drafts.finished(self.lines, self._ordinary))
 
@@ -787,6 +848,7 @@ class _FileReader:
                     self._drafts.progress(step, take_apart(text).rank, number)
             if any(cue in small for cue in DONE_CUES) and says_done(text_of(raw)):
                 self._drafts.alive(number)
+                self._done_line = number
             if b"http/" in small or b"app]" in small:
                 if _SERVED.search(plain(text_of(raw))):
                     self._drafts.served(number)
@@ -794,6 +856,19 @@ class _FileReader:
                 plain(text_of(raw)).strip()
             ):
                 self._drafts.succeeded(number)
+
+    def _look_at_last_words(self) -> None:
+        """What the program's logger printed as an error at the very end."""
+        last = [piece for piece in self._last_pieces(OWN_TAIL) if piece[0].strip()][-_OF_LAST_WORDS:]
+        for raw, number in reversed(last):
+            text = plain(text_of(raw)).strip()
+            found = _LOGGED_LAST.search(text)
+            if found is None or (found[1] and number != last[-1][1]):
+                continue
+            match = self._table.in_exception(found[1] or found[2])
+            if match is not None and not match.plain and match.known.message.bearing is Bearing.CAUSE:
+                self._add(match, text, number, take_apart(text))
+            return
 
     @property
     def _last_words_line(self) -> int:
@@ -818,7 +893,8 @@ class _FileReader:
             path=self._path,
             lines=self.lines,
             bytes=self._bytes,
-            ends_in_progress=self.lines > 0 and self.lines - self._last_progress_line <= 2,
+            ends_in_progress=0 < self.lines <= self._last_progress_line + 2
+            and self._done_line <= self._last_progress_line,
         )
 
 

@@ -46,6 +46,7 @@ _LOOSE = re.compile(
     rf"(?:^|[\s\]>:]|\))(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*{_KNOWN}(?:\(\w{{1,80}}\))?): (?P<message>\S.*)$",
     re.DOTALL,
 )
+_ALONE = re.compile(r"^[A-Z]\w{0,80}(?:Error|Exception):$")
 _NOT_WORDS = re.compile(
     r"\[[^\][]{0,80}\]|\([^()]{0,80}\)|\S*[:./_=]\S+|\b[A-Z]+\b|(?i:\b(?:error|exception|critical|fatal|raised)\b)"
 )
@@ -68,6 +69,12 @@ _LOST = ("future: ", "--- Logging error")
 _BETWEEN_UNHEEDED = 3
 """Lines between these words and the traceback."""
 _OF_RAY = re.compile(r"RayTaskError\((\w+)\)$")
+GOES_ON = re.compile(
+    r"(?i)\b(?:skip(?:ping|ped)|ignor(?:ing|ed)|(?:fall(?:ing)?|fell)[ -]?back|re-?try(?:ing)?|"
+    r"try(?:ing)? again|trying (?:with |the )?\w+|continuing|will not be (?:enabled|used)|disabl(?:ing|ed)|"
+    r"left out|unavailable)\b"
+)
+"""Words of a program that goes on without what failed."""
 _NOT_OF_MESSAGE = re.compile(r"wandb: |slurmstepd\b|srun: |\S{1,300}:\d{1,7}: \w*Warning: ")
 """What a tracker and the end of the interpreter print behind an exception."""
 _GROUP = re.compile(r"^(?: {2,}[+|] )?Exception Group Traceback \(most recent call last\)")
@@ -117,6 +124,10 @@ class Raised:
     """A message of the program quotes it."""
     warned: bool = False
     """A logger printed it as a warning or less."""
+    logged: bool = False
+    """A logger printed its traceback as an error: the program had caught it."""
+    before: str = ""
+    """What the line that quotes it says before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +138,8 @@ class Loose:
     message: str
     quoted: bool = False
     """Whether the line says something of its own before it."""
+    before: str = ""
+    """What it says."""
 
 
 @dataclass(slots=True)
@@ -134,6 +147,7 @@ class _Open:
     unheeded: bool
     lost: bool = False
     at_exit: bool = False
+    logged: str = ""
     thread: bool = False
     frames: list[LogFrame] = field(default_factory=list)
     chain: list[Raised] = field(default_factory=list)
@@ -158,6 +172,8 @@ class Tracebacks:
         self._lost: set[str] = set()
         self._threads: set[str] = set()
         self._at_exit: set[str] = set()
+        self.logged = ""
+        """Of the header that comes next: the level of the logger that prints it, `warning` or `error`."""
         self.took = False
         """Whether the last line is a frame of a traceback, or its exception."""
 
@@ -231,6 +247,7 @@ class Tracebacks:
         warned: bool = False,
     ) -> None:
         """An exception whose traceback is not there: the lines of its message may follow."""
+        near = number - self._unheeded.get(line.source, -10) <= _BETWEEN_UNHEEDED
         self._open[line.source] = _Open(
             unheeded=False,
             current=Raised(
@@ -242,10 +259,18 @@ class Tracebacks:
                 node=line.node,
                 frame=frame,
                 actor=bool(line.actor),
+                unheeded=near,
                 quoted=loose.quoted,
+                before=loose.before,
                 warned=warned,
             ),
         )
+
+    def end(self, line: PrefixedLine) -> list[list[Raised]]:
+        """Chains that are complete as nothing more comes of them."""
+        opened = self._open.pop(line.source, None)
+        chain = _closed(opened) if opened is not None else []
+        return [chain] if chain else []
 
     def finish(self) -> list[list[Raised]]:
         """Chains that the end of the file completes."""
@@ -272,6 +297,7 @@ class Tracebacks:
                 lost=near and key in self._lost,
                 thread=near and key in self._threads,
                 at_exit=near and key in self._at_exit,
+                logged=self.logged,
             )
         opened.frames = []
         opened.noise = 0
@@ -325,6 +351,8 @@ class Tracebacks:
             thread=opened.thread,
             unheeded=opened.unheeded,
             at_exit=opened.at_exit,
+            warned=opened.logged == "warning",
+            logged=opened.logged == "error",
         )
         opened.message_lines = 0
         opened.noise = 0
@@ -352,6 +380,7 @@ class Tracebacks:
             opened.noise == 0
             and not (current.quoted and text[:1] not in " \t")  # what follows is another message of the program
             and not _NOT_OF_MESSAGE.match(text)
+            and not (text[:1] not in " \t" and GOES_ON.search(text))
             and len(current.text) < _MOST_TEXT
             and opened.message_lines <= _MOST_MESSAGE_LINES
             and not line.stamp
@@ -360,7 +389,7 @@ class Tracebacks:
             and step_of(text) is None
             and not has_result(text)
         ):
-            current.text += "\n" + text[:500]
+            current.text += ("" if current.text.endswith(": ") else "\n") + text[:500]
             return []
         del self._open[key]
         return [_closed(opened)]
@@ -395,13 +424,13 @@ def loose_exception(text: str) -> Loose | None:
     found = _RAISED.match(bare) or _DOTTED.match(bare)
     if found is not None:
         if found["type"].endswith("Warning") or not (found["message"] or "." in found["type"]):
-            return None
+            return Loose(text.rstrip(": "), "") if _ALONE.match(text) else None  # its message comes next
         return Loose(found["type"], (found["message"] or "").strip())
     found = _LOOSE.search(text)
     if found is None or "Warning" in found["type"]:
         return None
     before = _NOT_WORDS.sub(" ", text[: found.start("type")])
-    return Loose(found["type"], found["message"].strip(), quoted=_WORD.search(before) is not None)
+    return Loose(found["type"], found["message"].strip(), _WORD.search(before) is not None, before)
 
 
 def frame_of(text: str) -> LogFrame | None:

@@ -109,9 +109,7 @@ def _field_value(item: Any) -> Any:
             say("GPU is lost") if item.nvmlReturn == GPU_IS_LOST else say("GPU requires restart"),
         )
     if item.nvmlReturn:
-        return NotSupported(
-            _REASONS.get(item.nvmlReturn, say("NVML error {nvmlreturn}", nvmlreturn=item.nvmlReturn))
-        )
+        return NotSupported(_REASONS.get(item.nvmlReturn, say("NVML error {number}", number=item.nvmlReturn)))
     slot = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
     if item.valueType >= len(slot) or not hasattr(item.value, slot[item.valueType]):
         return NotSupported("a value of an unknown type")

@@ -128,10 +128,10 @@ def attach(pids: Sequence[int], pyspy: str | None) -> Attachment:
             names = ", ".join(str(one.pid) for one in found[:8]) + (", ..." if len(found) > 8 else "")
             notes.append(
                 say(
-                    "pid {root} leads to {found} training process{found2}: {names}",
+                    "pid {root} leads to {found} training process{plural}: {names}",
                     root=root,
                     found=len(found),
-                    found2=say("es") if len(found) > 1 else "",
+                    plural=say("es") if len(found) > 1 else "",
                     names=names,
                 )
             )

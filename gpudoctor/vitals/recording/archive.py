@@ -148,9 +148,9 @@ def find_place(name: str) -> Archive:
     except (OSError, ValueError) as error:
         raise Unavailable(
             say(
-                "{name}: cannot be read: {getattr}",
+                "{name}: cannot be read: {reason}",
                 name=name,
-                getattr=getattr(error, "strerror", None) or error,
+                reason=getattr(error, "strerror", None) or error,
             )
         ) from error
     raise UsageError(

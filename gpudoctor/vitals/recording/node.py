@@ -123,10 +123,10 @@ def _read_early_deaths(node: RecordedNode, names: Sequence[str]) -> None:
         except OSError as error:
             node.problems.append(
                 say(
-                    "{name}: {file} cannot be read: {strerror}",
+                    "{name}: {file} cannot be read: {reason}",
                     name=place.name,
                     file=name,
-                    strerror=error.strerror or error,
+                    reason=error.strerror or error,
                 )
             )
             continue
@@ -201,10 +201,10 @@ def _read_fault(node: RecordedNode, name: str, pid: int) -> None:
     except OSError as error:
         node.problems.append(
             say(
-                "{name}: {file} cannot be read: {strerror}",
+                "{name}: {file} cannot be read: {reason}",
                 name=node.place.name,
                 file=name,
-                strerror=error.strerror or error,
+                reason=error.strerror or error,
             )
         )
         return
@@ -223,10 +223,10 @@ def _read_file(node: RecordedNode, name: str) -> None:
     except OSError as error:
         node.problems.append(
             say(
-                "{name}: {file} cannot be read: {strerror}",
+                "{name}: {file} cannot be read: {reason}",
                 name=node.place.name,
                 file=name,
-                strerror=error.strerror or error,
+                reason=error.strerror or error,
             )
         )
         return
@@ -316,7 +316,7 @@ def _object(place: Archive, name: str, problems: list[str]) -> dict[str, Any]:
         problems.append(say("{name}: {file} is missing or cannot be read", name=place.name, file=name))
         return {}
     except OSError as error:
-        reason = say(": {strerror}", strerror=error.strerror) if isinstance(error, RefusedFile) else ""
+        reason = say(": {reason}", reason=error.strerror) if isinstance(error, RefusedFile) else ""
         problems.append(
             say(
                 "{name}: {file} is missing or cannot be read{reason}",

@@ -50,7 +50,7 @@ def read_snapshot(name: str) -> MemorySnapshot:
             data = stream.read(most + 1)
     except OSError as error:
         raise UsageError(
-            say("{name}: cannot be read: {strerror}", name=name, strerror=error.strerror or error)
+            say("{name}: cannot be read: {reason}", name=name, reason=error.strerror or error)
         ) from error
     if len(data) > most:
         raise UsageError(say("{name}: cannot be read: it is {words}", name=name, words=SNAPSHOT.words))

@@ -53,9 +53,7 @@ def with_scheduler_records(
             data = read_file(path, SMALL_JSON)
             records += [(path, record) for record in _records(text_of(data))]
         except OSError as error:
-            problems.append(
-                say("{path}: cannot be read: {strerror}", path=path, strerror=error.strerror or error)
-            )
+            problems.append(say("{path}: cannot be read: {reason}", path=path, reason=error.strerror or error))
         except ValueError as error:
             problems.append(
                 say("{path}: cannot be read as a record of a scheduler: {error}", path=path, error=error)

@@ -159,7 +159,13 @@ def _output(
     if device is None:
         device = tensor_values.tensors_device([*args, *keywords.values()]) or model.device
     if returned.items is not None:
-        return AbstractValue(items=tuple(_placed(item, device, graph) for item in returned.items))
+        # Where the graph of one output was followed, the others' was as well: masks, indices, draws have none.
+        followed = graph and any(item.graph for item in returned.items)
+        return AbstractValue(
+            items=tuple(
+                _placed(item, device, graph and (item.graph or not followed)) for item in returned.items
+            )
+        )
     if returned is NOTHING or returned.type is None:
         return tensor(device, graph)
     return _placed(returned, device, graph)

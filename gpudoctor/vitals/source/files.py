@@ -109,7 +109,7 @@ def _bytes(path: Path, shown: str, limit: ReadLimit) -> bytes:
         raise UnreadSource(say("{shown}: it does not exist", shown=shown)) from None
     except OSError as error:
         raise UnreadSource(
-            say("{shown}: it cannot be read: {strerror}", shown=shown, strerror=error.strerror or error)
+            say("{shown}: it cannot be read: {reason}", shown=shown, reason=error.strerror or error)
         ) from None
     return data
 
@@ -172,14 +172,14 @@ def _parsed(text: str, shown: str, notebook: bool) -> ast.Module:
         if _PYTHON2.search(text):
             raise UnreadSource(
                 say(
-                    "{shown}: line {line}: Python 2 code (Python 3: {msg})",
+                    "{shown}: line {line}: Python 2 code (Python 3: {problem})",
                     shown=shown,
                     line=line,
-                    msg=error.msg,
+                    problem=error.msg,
                 )
             ) from None
         raise UnreadSource(
-            say("{shown}: line {line}: syntax error: {msg}", shown=shown, line=line, msg=error.msg)
+            say("{shown}: line {line}: syntax error: {problem}", shown=shown, line=line, problem=error.msg)
         ) from None
     except (RecursionError, MemoryError):
         raise UnreadSource(say("{shown}: it nests deeper than Python can parse", shown=shown)) from None

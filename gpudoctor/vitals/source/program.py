@@ -148,7 +148,9 @@ class SourceInterpreter:
         default = function.defaults.get(arg.arg, NOTHING)
         if default.known:
             unread = NO_CALLER if outside else ""
-            default = default.replace(origin=say("default of {arg}{unread}", arg=arg.arg, unread=unread))
+            default = default.replace(
+                origin=say("default of {argument}{unread}", argument=arg.arg, unread=unread)
+            )
         thing = default.widened() if open_ended else default
         return self._annotated(function, arg, thing)
 

@@ -69,9 +69,9 @@ class _Reader:
             folder = os.path.isdir(path)
         except (OSError, ValueError) as error:
             self.unread[str(path)] = say(
-                "{path}: it cannot be read: {getattr}",
+                "{path}: it cannot be read: {reason}",
                 path=path,
-                getattr=getattr(error, "strerror", None) or error,
+                reason=getattr(error, "strerror", None) or error,
             )
             return
         if not folder:

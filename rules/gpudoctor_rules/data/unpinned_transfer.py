@@ -37,8 +37,8 @@ class UnpinnedTransferRule(Rule):
         names = list(dict.fromkeys(name for edit in edits for name, _ in edit.set))
         steps = [
             say(
-                "{endswith}, line {edit_line}: {name}=True",
-                endswith=say("Loader") if name.endswith("pin_memory") else say("Copy"),
+                "{call}, line {edit_line}: {name}=True",
+                call=say("Loader") if name.endswith("pin_memory") else say("Copy"),
                 edit_line=edit.line,
                 name=name,
             )

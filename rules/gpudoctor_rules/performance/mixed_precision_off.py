@@ -100,8 +100,8 @@ def _answer(
             say("Switch mixed precision on"),
             (
                 say(
-                    "Line {span_line}: turn the switch on when the job is launched, or make it the default.",
-                    span_line=span.line,
+                    "Line {line}: turn the switch on when the job is launched, or make it the default.",
+                    line=span.line,
                 ),
             ),
             (),
@@ -146,19 +146,19 @@ def _in_config(finding: Finding, patient: Patient, bf16: bool) -> tuple[str, tup
             if setting.key == "finetuning_type":
                 return (
                     f"{short}: true",
-                    (say("{file_path}: add {short}: true", file_path=file.path, short=short),),
+                    (say("{file}: add {short}: true", file=file.path, short=short),),
                     (),
                 )
             if name == "fp16" and bf16:
-                return "bf16: true", (say("{file_path}: bf16: true", file_path=file.path),), ()
+                return "bf16: true", (say("{file}: bf16: true", file=file.path),), ()
             quoted = f'"{word}"' if file.format in {"json", "toml"} and word != "true" else word
             edit = file.edit(entry, quoted)
             return (
                 f"{setting.key}: {word}",
                 (
                     say(
-                        "{file_path}:{entry_line}: {key}: {word}",
-                        file_path=file.path,
+                        "{file}:{entry_line}: {key}: {word}",
+                        file=file.path,
                         entry_line=entry.line,
                         key=setting.key,
                         word=word,

@@ -259,3 +259,50 @@ SPLIT_IN_PART = """
 def test_the_sampler_of_another_loader_does_not_split_this_one(train, found):
     seen = examine(SamplerMisuse, script_patient(SPLIT_IN_PART.format(train=train)))
     assert len([item for item in seen if item.detail.kind == "unsplit"]) == found
+
+
+TWO_ARMS = """
+    import argparse
+    import torch
+    from torch.nn.parallel import DistributedDataParallel as DDP
+    from torch.utils.data import DataLoader
+    from torch.utils.data.distributed import DistributedSampler
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--many", type=int, default=0)
+    options = parser.parse_args()
+
+    class Prefetched(DataLoader):
+        pass
+
+    def data_of(many):
+        data = torch.utils.data.TensorDataset(torch.randn(64, 8))
+        if many:
+            sampler = DistributedSampler(data)
+            loader = Prefetched(data, batch_size=8, sampler=sampler)
+        else:
+            loader = Prefetched(data, batch_size=8, SECOND)
+        return loader
+
+    def main(rank):
+        torch.distributed.init_process_group("nccl")
+        model = DDP(torch.nn.Linear(8, 1).to(rank), device_ids=[rank])
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        loader = data_of(options.many)
+        for (x,) in loader:
+            optimizer.zero_grad()
+            model(x.to(rank)).sum().backward()
+            optimizer.step()
+    main(0)
+"""
+
+
+def test_healthy_the_loader_of_one_process_beside_that_of_many():
+    assert examine(SamplerMisuse, script_patient(TWO_ARMS.replace("SECOND", "shuffle=True"))) == []
+
+
+def test_sick_neither_arm_splits_the_data():
+    text = TWO_ARMS.replace("SECOND", "shuffle=True").replace("sampler=sampler", "shuffle=True")
+    text = text.replace("sampler = DistributedSampler(data)", "pass")
+    found = examine(SamplerMisuse, script_patient(text))
+    assert found and all(item.detail.kind == "unsplit" for item in found)

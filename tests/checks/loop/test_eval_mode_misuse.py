@@ -739,3 +739,70 @@ fit(encoder, head)
 def test_a_model_that_no_optimizer_of_the_function_holds_may_stay_in_eval_mode(held, found):
     said = examine(EvalModeMisuse, script_patient(PROBED.replace("HELD", held)))
     assert len([item for item in said if item.detail.how == "training"]) == found
+
+
+PAINTED = """
+    import torch
+    from torch import nn
+    from torch.utils.data import DataLoader
+
+    class Spot(nn.Module):
+        def __init__(self):
+            super().__init__()
+            LAYER
+        def forward(self, size):
+            return torch.rand(size)
+
+    class Painter:
+        def __init__(self):
+            self.model = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5))
+            self.optimizer = torch.optim.SGD(self.model.parameters(), 0.1)
+            self.spot = Spot()
+        def train(self):
+            for x in DataLoader(torch.randn(100, 8), batch_size=4):
+                self.optimizer.zero_grad()
+                self.model(x).mean().backward()
+                self.optimizer.step()
+        def get_test(self):
+            with torch.no_grad():
+                for x in DataLoader(torch.randn(100, 8), batch_size=4):
+                    print(self.spot(8) * x)
+
+    painter = Painter()
+    painter.train()
+    painter.get_test()
+"""
+
+
+@pytest.mark.parametrize(("layer", "found"), [("self.size = 8", 0), ("self.norm = nn.BatchNorm1d(8)", 1)])
+def test_a_module_without_layers_has_no_mode(layer, found):
+    assert len(examine(EvalModeMisuse, script_patient(PAINTED.replace("LAYER", layer)))) == found
+
+
+SUMMED = """
+    import torch
+    from torch import nn
+    from torch.nn import functional as F
+
+    class Learner(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.network = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5), nn.Linear(8, 2))
+            self.optimizer = torch.optim.SGD(self.network.parameters(), 0.1)
+        def update(self, minibatches):
+            objective, told = 0, 0
+            for x, y in minibatches:
+                WHERE += F.cross_entropy(self.network(x), y)
+            objective = objective / len(minibatches)
+            self.optimizer.zero_grad()
+            objective.backward()
+            self.optimizer.step()
+
+    learner = Learner()
+    for minibatches in zip(*[torch.utils.data.DataLoader(torch.load(f"{i}.pt")) for i in range(3)]):
+        learner.update(minibatches)
+"""
+
+
+def test_healthy_the_losses_of_several_batches_make_one_step():
+    assert examine(EvalModeMisuse, script_patient(SUMMED.replace("WHERE", "objective"))) == []

@@ -548,3 +548,88 @@ def test_healthy_a_number_that_is_only_logged_and_a_tensor_where_a_switch_is_on(
     script = BRANCHES.format(statement=statement, otherwise="0.0")
     script = script.replace("error + 0.1 * extra + aux", "error")
     assert examine(GraphRetained, script_patient(script)) == []
+
+
+NORMS = """
+    import math
+    import torch
+    from torch import nn
+
+    def norm_of(parameters):
+        total = 0
+        for parameter in parameters:
+            total += parameter.grad.norm() ** 2
+        return math.sqrt(total)
+
+    class Critic:
+        def __init__(self):
+            self.net = nn.Linear(4, 1)
+            self.optimizer = torch.optim.Adam(self.net.parameters())
+            self.limit = 1.0
+        def update(self, x, y):
+            loss = ((self.net(x) - y) ** 2).mean()
+            self.optimizer.zero_grad()
+            loss.backward()
+            if self.limit:
+                norm = nn.utils.clip_grad_norm_(self.net.parameters(), self.limit)
+            else:
+                norm = norm_of(self.net.parameters())
+            self.optimizer.step()
+            return loss, norm
+
+    critic, told = Critic(), {"loss": 0, "norm": 0}
+    for x, y in torch.utils.data.DataLoader(torch.randn(1000, 2, 4)):
+        loss, norm = critic.update(x, y)
+        told["loss"] += loss.item()
+        told["norm"] += NORM
+"""
+
+
+def test_a_norm_of_gradients_that_comes_with_a_loss_has_no_graph():
+    assert examine(GraphRetained, script_patient(NORMS.replace("NORM", "norm"))) == []
+    [finding] = examine(GraphRetained, script_patient(NORMS.replace("NORM", "loss")))
+    assert finding.message.startswith("told['norm'] adds up loss with its autograd graph")
+
+
+MIXED = """
+    import torch
+    from torch import nn
+
+    class Mixed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = nn.Linear(4, 3)
+            self.share = nn.Parameter(torch.zeros(1))
+        def forward(self, x):
+            share = SHARE
+            index = torch.randperm(x.size(0))
+            return self.net(share * x + (1 - share) * x[index]), index, share
+
+    model = Mixed()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    right = torch.zeros(1)
+    for x, y in torch.utils.data.DataLoader(torch.randn(1000, 2, 4)):
+        optimizer.zero_grad()
+        out, index, share = model(x)
+        loss = share * nn.functional.cross_entropy(out, y)
+        loss.backward()
+        optimizer.step()
+        _, best = out.max(1)
+        right += share * best.eq(y).sum().float() + (1 - share) * best.eq(y[index]).sum().float()
+"""
+
+
+def test_of_several_outputs_of_a_network_only_what_it_computed_has_a_graph():
+    drawn = MIXED.replace("SHARE", "torch.distributions.Beta(0.2, 0.2).sample()")
+    assert examine(GraphRetained, script_patient(drawn)) == []
+    learned = MIXED.replace("SHARE", "torch.sigmoid(self.share)")
+    [finding] = examine(GraphRetained, script_patient(learned))
+    assert finding.message.startswith("right adds up share * ")
+
+
+def test_a_sum_of_integers_has_no_graph():
+    text = LOOP.format(statement="total += loss").replace(
+        "total, kept, history, seen = 0, [], {}, set()", "total = torch.zeros([], dtype=DTYPE)"
+    )
+    assert examine(GraphRetained, script_patient(text.replace("DTYPE", "torch.int"))) == []
+    assert len(examine(GraphRetained, script_patient(text.replace("DTYPE", "torch.float32")))) == 1

@@ -233,3 +233,38 @@ def test_healthy_gradients_that_came_after_all():
 
 def test_healthy_few_steps_without_a_gradient():
     assert idle(12, True) == []
+
+
+REBOUND = """
+    import torch
+    from torch import nn
+
+    class Noise(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = nn.Linear(8, 8)
+        def forward(self, x):
+            return x + self.body(x)
+
+    class Trainer:
+        def __init__(self):
+            self.model = nn.Linear(8, 1)
+            self.noise = Noise()
+            self.optimizer = torch.optim.Adam(self.model.parameters())
+            self.SECOND = torch.optim.Adam(self.model.parameters(), 1e-4)
+        def train(self, data):
+            for x in data:
+                self.optimizer.zero_grad()
+                self.SECOND.zero_grad()
+                loss = self.model(self.noise(x)).mean()
+                loss.backward()
+                self.optimizer.step()
+                self.SECOND.step()
+
+    Trainer().train(torch.utils.data.DataLoader(torch.randn(1000, 8)))
+"""
+
+
+@pytest.mark.parametrize(("second", "found"), [("optimizer", 0), ("other", 1)])
+def test_an_optimizer_of_the_same_name_takes_the_place_of_the_first(second, found):
+    assert len(examine(WeightsFrozen, script_patient(REBOUND.replace("SECOND", second)))) == found

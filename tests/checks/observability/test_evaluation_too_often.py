@@ -161,3 +161,37 @@ TEACHER = """
 )
 def test_passes_whose_values_weigh_the_loss_are_a_part_of_the_step(store, use, found):
     assert len(examine(EvaluationTooOften, script_patient(TEACHER.format(store=store, use=use)))) == found
+
+
+SEARCHED = """
+    import torch
+    model = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    data = torch.utils.data.DataLoader(torch.randn(100_000, 8))
+    tests = torch.utils.data.DataLoader(torch.randn(1000, 8))
+    tries = int(input())
+
+    def worst(x):
+        model.eval()
+        best, found = -1.0, x
+        with torch.no_grad():
+            for REST:
+                other = x + 0.1 * torch.randn_like(x)
+                harm = float(model(other).abs().mean())
+                if harm > best:
+                    best, found = harm, other
+        model.train()
+        return found
+
+    for epoch in range(100):
+        for x in data:
+            hard = worst(x)
+            optimizer.zero_grad()
+            model(hard).mean().backward()
+            optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("rest", "found"), [("trial in range(tries)", 0), ("y in tests", 1)])
+def test_a_search_for_hard_samples_is_a_part_of_the_step(rest, found):
+    assert len(examine(EvaluationTooOften, script_patient(SEARCHED.replace("REST", rest)))) == found

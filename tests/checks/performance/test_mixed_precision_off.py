@@ -323,3 +323,30 @@ def test_the_weights_of_a_part_are_not_counted_as_the_whole(kept, who):
     """
     [finding] = examine(MixedPrecisionOff, script_patient(text))
     assert finding.message.startswith(f"{who} computes" if "(" not in who else who)
+
+
+ZOO = """
+    import segmentation_models_pytorch as smp
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+    criterion = smp.losses.JaccardLoss(mode="binary")
+    model = MODEL.cuda()
+    optimizer = torch.optim.Adam(model.parameters())
+    for x, y in torch.utils.data.DataLoader(torch.load("data.pt"), batch_size=32):
+        optimizer.zero_grad()
+        criterion(model(x.cuda()), y.cuda()).backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        ('smp.Unet("resnet34")', "Unet"),
+        ("torch.nn.Linear(4096, 8192)", "The network (at least 33.6 M weights)"),
+        ('AutoModelForCausalLM.from_config(AutoConfig.from_pretrained("gpt2"))', "AutoModelForCausalLM"),
+    ],
+)
+def test_the_network_is_named_and_not_the_loss_or_what_makes_it(model, name):
+    [finding] = examine(MixedPrecisionOff, script_patient(ZOO.replace("MODEL", model)))
+    assert finding.message.startswith(f"{name} computes in float32")
