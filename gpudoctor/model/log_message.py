@@ -69,6 +69,11 @@ class LogMessage:
         return (self.cue,) if isinstance(self.cue, str) else self.cue
 
 
+def exit_code_cues(code: int) -> tuple[str, ...]:
+    """The cues of `exit ?code:? ?CODE`, which is worded with and without colon and blanks."""
+    return tuple(f"{name}{after}{code}" for name in ("exitcode", "exit code") for after in (": ", ":", " ", ""))
+
+
 @dataclass(frozen=True, slots=True)
 class LogDetail(Detail):
     """What a rule reads of a finding that was read in a log."""

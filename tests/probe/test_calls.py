@@ -46,7 +46,9 @@ def test_a_call_every_step(tmp_path, line, what, phase, column):
     assert found["path"] == str(run.script)
     # the last call comes after the end of the last step
     assert told.steps(column) == [0] + [1] * 9
-    assert sum(told.steps(phase)) == pytest.approx(found["seconds"], rel=0.5)
+    assert (
+        0 < sum(told.steps(phase)) <= found["seconds"] + 1e-6
+    )  # the first one, which may be long, is in no step
     assert found["longest"] <= found["seconds"] + 1e-6
 
 

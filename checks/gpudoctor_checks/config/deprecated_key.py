@@ -114,12 +114,13 @@ class DeprecatedKey(Check):
         LogMessage(
             kind="removed",
             cue=(
-                "has been removed",
-                "was removed in",
                 "no longer supported",
                 "is deprecated and",
                 "has been deprecated and removed",
                 "no longer available",
+                "removed in",
+                "removed from",
+                "removed since",
             ),
             pattern="(?:has been|was|were) (?:deprecated and )?removed (?:in|from|since)|is no longer "
             "(?:supported|available)",

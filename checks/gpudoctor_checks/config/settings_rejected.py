@@ -57,9 +57,10 @@ class SettingsRejected(LogCheck):
                 "at most one of fp16",
                 "mixed precision training with amp",
                 "fp16 half precision",
-                "bf16 mixed precision requires",
                 "requires ampere",
                 "bfloat16 is only supported",
+                "mixed precision requires",
+                "fp16 mixed precision",
             ),
             pattern="doesn't support bf16|At most one of fp16 and bf16|[Mm]ixed precision training with AMP "
             "or APEX|[Mm]ixed precision requires|FP16 [Mm]ixed precision .{0,80}(?:not supported|"
@@ -69,10 +70,12 @@ class SettingsRejected(LogCheck):
         LogMessage(
             kind="strategy",
             cue=(
-                "save and eval strategy to match",
                 "load_best_model_at_end",
                 "eval_dataset",
                 "evaluation strategy",
+                "strategy to match",
+                "eval_strategy",
+                "evaluation_strategy",
             ),
             pattern="strategy to match|load_best_model_at_end|(?:requires|needs|without) an? `?eval_dataset|"
             "requires? .{0,40}eval(?:uation)?_strategy",
@@ -84,9 +87,10 @@ class SettingsRejected(LogCheck):
                 "deepspeedconfigerror",
                 "deepspeed config values that mismatch",
                 "zero stage",
-                "zero-3 is not compatible",
                 "zerorunt",
-                "not supported with zero",
+                "is not compatible",
+                "incompatible",
+                "not supported",
             ),
             pattern="DeepSpeedConfigError|DeepSpeed config values that mismatch|(?:ZeRO|"
             "DeepSpeed).{0,80}(?:is not compatible|not supported|incompatible)",
@@ -97,14 +101,14 @@ class SettingsRejected(LogCheck):
             cue=(
                 "misconfigurationexception",
                 "validationerror",
-                "configattributeerror",
-                "configkeyerror",
                 "missingmandatoryvalue",
                 "could not override",
-                "configcompositionexception",
                 "overrideparseexception",
-                "configtypeerror",
                 "missingconfigexception",
+                "configattribute",
+                "configkey",
+                "configtype",
+                "configcomposition",
             ),
             pattern=r"MisconfigurationException|\bValidationError|Config(?:Attribute|Key|Type|"
             r"Composition)\w*(?:Error|Exception)|MissingMandatoryValue|MissingConfigException|"
@@ -131,6 +135,7 @@ class SettingsRejected(LogCheck):
                 "no value for the required argument",
                 "error: one of the arguments",
                 "cannot find primary config",
+                "error: missing parameter",
             ),
             pattern="error: (?:argument .{0,80}: (?:invalid|expected|not allowed with|ignored explicit)|"
             "the following arguments "
@@ -155,6 +160,9 @@ class SettingsRejected(LogCheck):
                 "purely quantized models",
                 "fine-tuning on quantized",
                 "quantized model",
+                "loaded in 8",
+                "loaded in 4",
+                "not supported for ",
             ),
             pattern="fine-tuning on purely quantized models|loaded in (?:8|4)-?bit.{0,60}(?:device|train)|"
             "not supported for `?(?:4|8)-bit`?",

@@ -81,11 +81,7 @@ class GpuArchUnsupported(Check):
         ),
         LogMessage(
             kind="flash-attention",
-            cue=(
-                "only supports ampere",
-                "only supports hopper",
-                "ampere gpus or newer",
-            ),
+            cue="only support",
             pattern=r"(?:[Ff]lash\w{0,20}\W?[Aa]ttention|FLASH\w{0,20})"
             r".{0,60}only supports? (?P<needed>Ampere|Hopper|"
             "Turing)|only supports (?:Ampere|Hopper) GPUs or newer",
@@ -103,7 +99,7 @@ class GpuArchUnsupported(Check):
         ),
         LogMessage(
             kind="warned",
-            cue="not compatible with the current pytorch installation",
+            cue="not compatible with the current pytorch",
             pattern=r"with CUDA capability (?P<capability>sm_\d+) is not compatible with the current PyTorch",
             text="This torch has no code for the GPU's architecture[ {capability}].",
             bearing=Bearing.HINT,

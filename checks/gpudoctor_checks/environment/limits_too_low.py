@@ -107,7 +107,7 @@ class LimitsTooLow(Check):
                 "ibv_create_qp",
             ),
             pattern=r"(?:ibv_(?:reg_mr|create_cq|create_qp)\w* failed.{0,80}(?:Cannot allocate memory|errno "
-            "12))|[Mm]emlock limit|max locked memory",
+            "12))|[Mm]emlock limit",
             text="InfiniBand could not lock memory: the limit of locked memory (memlock) is too low.",
             everywhere=True,
         ),

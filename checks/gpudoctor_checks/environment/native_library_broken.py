@@ -39,6 +39,11 @@ class NativeLibraryBroken(LogCheck):
                 "cuda setup failed",
                 "cget_col_row_stats",
                 "csrc",
+                "compiled without gpu support",
+                "attribute 'cadam",
+                "attribute 'cget",
+                "attribute 'cdequantize",
+                "attribute 'csgemm",
             ),
             pattern="CUDA Setup failed despite GPU being available|compiled without GPU support|'NoneType' "
             r"object has no attribute '(?:cquantize|cadam|cget|cdequantize|csgemm)\w*'|"
@@ -95,6 +100,7 @@ class NativeLibraryBroken(LogCheck):
                 "library not loaded",
                 "symbol not found",
                 "could not find module",
+                "winerror 193",
             ),
             pattern=r"(?:(?P<library>lib[\w+.-]{1,80}?\.so[\w.]{0,20}): )?cannot open shared object file|"
             r"[Uu]nable to load any of \{?(?P<any>lib\w+)|[Cc]ould not load library (?P<lib>\S+?)\.? |"
@@ -108,8 +114,7 @@ class NativeLibraryBroken(LogCheck):
             kind="cudnn-version",
             cue=(
                 "cudnn version incompatibility",
-                "cudnn_status_version_mismatch",
-                "sublibrary_version_mismatch",
+                "version_mismatch",
             ),
             pattern="cuDNN version incompatibility|VERSION_MISMATCH",
             text="Another cuDNN than the one that torch was built for is found first.",

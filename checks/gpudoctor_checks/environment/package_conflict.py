@@ -129,6 +129,7 @@ class PackageConflict(Check):
                 "_array_api not found",
                 "numpy.core.multiarray failed to import",
                 "numpy is not available",
+                "numpy.ndarray size changed",
             ),
             pattern=r"numpy\.(?:dtype|ndarray) size changed|compiled using NumPy 1\.x cannot be run in|"
             r"_ARRAY_API not found|numpy\.core\.multiarray failed to import|Numpy is not available",
@@ -160,6 +161,7 @@ class PackageConflict(Check):
                 "versionconflict",
                 "contextualversionconflict",
                 "dependency conflict",
+                "distributionnotfound",
             ),
             pattern="(?:Contextual)?VersionConflict|DistributionNotFound",
             text="Installed packages have versions that do not fit each other ({said}).",

@@ -118,6 +118,7 @@ class ShmTooSmall(Check):
             cue=(
                 "/dev/shm",
                 "/torch_",
+                "shared memory",
             ),
             pattern=r"No space left on device.{0,120}/(?:dev/shm|torch_\d)|/(?:dev/shm/|torch_\d).{0,120}No "
             "space left on device|unable to (?:open|resize|mmap|write to) (?:shared memory|file "

@@ -59,10 +59,10 @@ class ToolchainBroken(LogCheck):
                 "unsupported microsoft visual studio",
                 "visual c++ 14",
                 "gcc versions later",
-                "gcc' failed",
-                "g++' failed",
+                "command '",
                 "no such file or directory: 'g++'",
                 "no such file or directory: 'gcc'",
+                "no such file or directory: 'c++'",
             ),
             pattern=r"unsupported (?:GNU|Microsoft Visual Studio) version|Visual C\+\+ 14\.0 (?:or greater "
             r")?is required|command '\S*(?:gcc|g\+\+|cl\.exe)\S*' failed|No such file or directory: "
@@ -84,6 +84,7 @@ class ToolchainBroken(LogCheck):
                 "failed to build installable wheels",
                 "could not build wheels",
                 "nvcc' failed",
+                "failed to build",
             ),
             pattern=r"Error building extension '?(?P<extension>\w*)'?|[Uu]nable to JIT load the (?P<op>\w+) "
             "op|has no attribute 'ds_opt_adam'|Error compiling objects for extension|ninja: build "

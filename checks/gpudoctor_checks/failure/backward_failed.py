@@ -70,6 +70,7 @@ class BackwardFailed(LogCheck):
             cue=(
                 "different metadata",
                 "different number of tensors was saved",
+                "torch.utils.checkpoint: ",
             ),
             pattern=r"torch\.utils\.checkpoint: (?:Recomputed values|A different number of tensors)|have "
             "different metadata than during the forward",
@@ -83,7 +84,7 @@ class BackwardFailed(LogCheck):
         ),
         LogMessage(
             kind="unused",
-            cue="appears to not have been used in the graph",
+            cue="to not have been used in the graph",
             pattern="differentiated Tensors appears? to not have been used in the graph",
             text="A gradient was asked for a tensor that the loss does not depend on.",
         ),

@@ -19,6 +19,7 @@ from gpudoctor.model import (
     Reads,
     Severity,
     Threshold,
+    exit_code_cues,
 )
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import size
@@ -64,8 +65,8 @@ class BusError(Check):
             cue=(
                 "bus error",
                 "sigbus",
-                "exitcode: -7",
                 "signal 7",
+                *exit_code_cues(-7),
             ),
             pattern=r"Fatal Python error: Bus error|^.{0,120}\bBus error(?:\s+\(core dumped\)|\s*$|: )|"
             r"\bSIGBUS\b|exit ?code:? ?-7\b|[Ss]ignal 7\b",

@@ -50,6 +50,7 @@ class CheckpointMisfit(LogCheck):
                 "set a tensor of shape",
                 "mismatched sizes",
                 "copying a param with shape",
+                "incorrect",
             ),
             pattern=r"(?:Error\(s\) in loading state_dict for (?P<model>\w+)[\s\S]{0,3000}?)?size mismatch "
             r"for (?P<parameter>[\w.]+)|(?:which |that )(?:looks|has shape).{0,20}incorrect|[Tt]rying "
@@ -72,6 +73,9 @@ class CheckpointMisfit(LogCheck):
                 "weights only load failed",
                 "weightsunpickler",
                 "weights_only",
+                "unsupported global",
+                "unsupported class",
+                "unsupported operand",
             ),
             pattern="[Ww]eights only load failed|WeightsUnpickler error|Unsupported (?:global|class|operand)",
             text="torch.load refused the checkpoint: it contains more than tensors, and weights_only is on.",
@@ -86,6 +90,11 @@ class CheckpointMisfit(LogCheck):
                 "git-lfs",
                 "invalidheaderdeserialization",
                 "header too small",
+                "headertoosmall",
+                "headertoo large",
+                "header toolarge",
+                "headertoo small",
+                "header toosmall",
             ),
             pattern=r"[Hh]eader ?[Tt]oo ?(?:[Ll]arge|[Ss]mall)|invalid load key, 'v'|git-lfs\.github\.com|"
             "InvalidHeaderDeserialization",
@@ -103,6 +112,7 @@ class CheckpointMisfit(LogCheck):
                 "not a zip archive",
                 "file in archive is not",
                 "might be corrupted",
+                "incomplete metadata",
             ),
             pattern="PytorchStreamReader failed|archive is corrupted|invalid load key|unexpected EOF, "
             "expected|MetadataIncompleteBuffer|incomplete metadata|file might be corrupted",
@@ -113,8 +123,9 @@ class CheckpointMisfit(LogCheck):
             cue=(
                 "parameter group",
                 "optimizer state",
-                "dp world size",
                 "size of optimizer",
+                "zero_pp_rank",
+                "world size",
             ),
             pattern="loaded state dict (?:contains a parameter group|has a different number of parameter "
             "groups)|doesn't match the size of optimizer's group|DP world size|"
@@ -129,9 +140,10 @@ class CheckpointMisfit(LogCheck):
                 "no file named",
                 "not appear to have a file named",
                 "no checkpoint found",
-                "checkpoint not found",
                 "no such file or directory",
                 "parent directory",
+                "not found",
+                "does not exist",
             ),
             pattern="[Cc]an't find a valid checkpoint|[Ee]rror no file named|does not appear to have a file "
             r"named (?P<file>[\w.-]+)|[Nn]o checkpoint found|(?:[Cc]heckpoint|[Pp]rovided "
@@ -148,7 +160,10 @@ class CheckpointMisfit(LogCheck):
         ),
         LogMessage(
             kind="shared",
-            cue="share memory",
+            cue=(
+                "share memory",
+                "shared tensors",
+            ),
             pattern="[Ss]ome tensors share memory|shared tensors",
             text="The checkpoint could not be saved: some tensors share memory.",
         ),

@@ -145,6 +145,7 @@ class CollectiveTimeout(Check):
             cue=(
                 "store->get",
                 "via c10d key-value store",
+                "key-value store by key",
             ),
             pattern=r"(?:store->get\('?[^)']*'?\)|key-value store by key).{0,120}(?:got error: )?(?:Socket "
             "[Tt]imeout|[Ww]ait timeout|[Tt]imeout)",
@@ -188,6 +189,7 @@ class CollectiveTimeout(Check):
                 "wait timeout",
                 "timeout waiting",
                 "operation timed out",
+                "timeout caused pair closure",
             ),
             pattern=r"Timed out waiting (?P<limit>\d+) ?ms for (?P<way>recv|send) operation|[Ww]ait timeout "
             r"after (?P<limit_too>\d+)ms|Timeout waiting for key|Application timeout caused pair "

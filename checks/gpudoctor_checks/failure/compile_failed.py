@@ -46,6 +46,7 @@ class CompileFailed(LogCheck):
                 "compiler: cl is not found",
                 "no c++ compiler",
                 "invalidcxxcompiler",
+                "no working c++ compiler",
             ),
             pattern=r"[Ff]ailed to find C compiler|Python\.h: No such file|[Cc]annot find a working triton|"
             r"TritonMissing|[Cc]ompiler: cl is not found|InvalidCxxCompiler|No working C\+\+ compiler",
@@ -58,7 +59,7 @@ class CompileFailed(LogCheck):
                 "ptx codegen",
             ),
             pattern="ptxas(?: fatal| error|.{0,40}(?:failed|died))|PTXASError|[Ii]nternal Triton PTX codegen "
-            "error|NoTritonConfigsError",
+            "error",
             text="ptxas could not compile a kernel for this GPU.",
         ),
         LogMessage(
@@ -67,8 +68,10 @@ class CompileFailed(LogCheck):
                 "triton.compiler",
                 "compilationerror",
                 "triton.runtime",
+                "notritonconfigserror",
             ),
-            pattern=r"triton\.compiler\.\w*(?:Error|errors)|^\S*CompilationError|triton\.runtime\.\w+",
+            pattern=r"triton\.compiler\.\w*(?:Error|errors)|^\S*CompilationError|triton\.runtime\.\w+|"
+            "NoTritonConfigsError",
             text="Triton could not compile a kernel.",
             general=True,
         ),
@@ -79,8 +82,8 @@ class CompileFailed(LogCheck):
                 "loweringexception",
                 "torch._inductor",
                 "cppcompileerror",
-                "backend='inductor' raised",
                 "backendcompilerfailed",
+                "backend=",
             ),
             pattern=r"InductorError|LoweringException|torch\._inductor\.exc|CppCompileError|backend='?\w+'? "
             "raised|BackendCompilerFailed",

@@ -56,6 +56,8 @@ class CudaLibraryError(LogCheck):
                 "cusparse_status",
                 "nvrtc error",
                 "curand_status",
+                "cusolver_status",
+                "cufft_",
             ),
             pattern=r"(?P<status>CUSOLVER_STATUS_\w+|CUFFT_\w+|CUSPARSE_STATUS_\w+|cusolver error|cuFFT error)",
             text="A CUDA library call failed ({status}).",

@@ -48,8 +48,8 @@ class DataFileUnreadable(LogCheck):
                 "can't open file",
                 "can't find '__main__'",
                 "execve()",
-                ": no such file or directory",
                 ": permission denied",
+                ": no such file",
             ),
             pattern=r"^\S*python[\d.]*: can't open file '?(?P<file>[^'\n]{1,300}?)'?: \[Errno|"
             r"^\S*python[\d.]*: can't find '__main__' module in '?(?P<folder>[^'\n]{1,300})|"
@@ -74,7 +74,13 @@ class DataFileUnreadable(LogCheck):
         ),
         LogMessage(
             kind="any-program",
-            cue=(": no such file or directory", ": permission denied", ": not found", "bad interpreter"),
+            cue=(
+                ": no such file or directory",
+                ": permission denied",
+                ": not found",
+                "bad interpreter",
+                ": cannot execute",
+            ),
             pattern=r"^\S+: (?:line )?(?:\d+: )?(?P<program>[^\s:]{0,300}/[^\s:]{0,300}): (?:No such file or "
             r"directory|not found|Permission denied|cannot execute\b.{0,80}|(?P<interpreter>\S{1,200}): bad "
             r"interpreter\b.{0,80})\s*$",
@@ -114,6 +120,8 @@ class DataFileUnreadable(LogCheck):
                 "yaml",
                 "expecting value",
                 "extra data",
+                "casterror",
+                "scannererror",
             ),
             pattern="JSONDecodeError|Error tokenizing data|ArrowInvalid|JSON parse error|"
             r"DatasetGeneration\w*Error|CastError|ParserError|could not convert string to float|"
@@ -139,9 +147,12 @@ class DataFileUnreadable(LogCheck):
                 "lzmaerror",
                 "moov atom",
                 "invalid data found",
+                "gzip file",
+                "open object",
+                "while decompressing",
             ),
             pattern="Ran out of input|BadZipFile|[Nn]ot a (?:zip|gzip(?:ped)?) file|[Uu]nable to "
-            "(?:synchronously )?open (?:file|object)|ReadError: |CRC check failed|file is truncated|"
+            r"(?:synchronously )?open (?:file|object)|tarfile\.ReadError: |CRC check failed|file is truncated|"
             r"Error -\d while decompressing|moov atom not found|Invalid data found when processing",
             text="A data file is damaged or incomplete.",
             general=True,
@@ -178,6 +189,8 @@ class DataFileUnreadable(LogCheck):
                 "remote i/o error",
                 "errno 5]",
                 "errno 116",
+                "errno 107]",
+                "errno 121]",
             ),
             pattern="Input/output error|[Ss]tale (?:NFS )?file handle|[Tt]ransport endpoint is not connected|"
             r"Remote I/O error|\[Errno (?:5|116|107|121)\]",
@@ -188,14 +201,15 @@ class DataFileUnreadable(LogCheck):
             cue=(
                 "num_samples should be a positive",
                 "num_samples=0",
-                "found no valid",
                 "found 0 ",
-                "found no images",
                 "dataset is empty",
                 "empty dataset",
                 "no images found",
                 "couldn't find any class folder",
                 "no data found",
+                "found no ",
+                "no labels found",
+                "no files found",
             ),
             pattern="num_samples should be a positive integer value, but got num_samples=0|[Ff]ound (?:no|0) "
             "(?:valid|files?|images|labels|samples)|[Dd]ataset is empty|[Ee]mpty dataset|[Nn]o "

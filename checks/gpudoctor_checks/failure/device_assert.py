@@ -103,6 +103,7 @@ class DeviceAssert(Check):
                 "assertion `input_val",
                 "target_val",
                 ">= 0. && ",
+                "assertion `probability",
             ),
             pattern=r"Assertion `(?:input_val >= zero && input_val <= one|\*?input >= 0\. && \*?input <= 1\.|"
             "target_val >= zero && target_val <= one|probability.{0,40})`? failed",
@@ -140,6 +141,7 @@ class DeviceAssert(Check):
                 "cudaerrorillegaladdress",
                 "illegal instruction was encountered",
                 "an illegal",
+                "cudaerrorlaunchfailure",
             ),
             pattern="illegal memory access|misaligned address|unspecified launch failure|"
             "cudaErrorIllegalAddress|cudaErrorLaunchFailure|an illegal instruction was encountered",

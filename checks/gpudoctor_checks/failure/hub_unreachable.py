@@ -37,6 +37,9 @@ class HubUnreachable(LogCheck):
                 "huggingface-cli login",
                 "hf auth login",
                 "http error 401",
+                "please login",
+                "please log in",
+                "wandb login",
             ),
             pattern="401 (?:Client Error|Unauthorized)|HTTP Error 401|"
             "Invalid user token|Invalid username or password|"
@@ -55,6 +58,8 @@ class HubUnreachable(LogCheck):
                 "awaiting a review",
                 "permission denied: ",
                 "http error 403",
+                "gatedrepo",
+                "access to dataset",
             ),
             pattern="403 (?:Client Error|Forbidden)|HTTP Error 403|"
             "[Gg]ated ?[Rr]epo|Access to (?:model|dataset) "
@@ -73,6 +78,7 @@ class HubUnreachable(LogCheck):
                 "repository not found",
                 "repo id must",
                 "http error 404",
+                "404 not found",
             ),
             pattern="404 (?:Client Error|Not Found)|HTTP Error 404|"
             "RepositoryNotFoundError|not a (?:local folder and is not "
@@ -113,6 +119,7 @@ class HubUnreachable(LogCheck):
                 "remotedisconnected",
                 "incompleteread",
                 "chunkedencodingerror",
+                "connectiontimeout",
             ),
             pattern=r"^(?![\s\S]*(?:vllm_client|host='(?:localhost|127\.|0\.0\.0\.0|10\.|192\.168\.)))[\s\S]*?(?:"
             "[Cc]ouldn't connect to|OfflineModeIsEnabled|LocalEntryNotFoundError|Max retries "
@@ -131,6 +138,7 @@ class HubUnreachable(LogCheck):
                 "mlflow",
                 "comet",
                 "neptune",
+                "wandb.sdk",
             ),
             pattern=r"wandb\.(?:errors|sdk)\S*(?:UsageError\b(?!.*wandb\.init\()|CommError|AuthenticationError|"
             r"\bError: .{0,80}(?:[Cc]ommunicat|[Uu]pload|[Tt]imed? ?out|[Cc]onnect|[Pp]ermission|api.?key))|"

@@ -21,6 +21,7 @@ from gpudoctor.model import (
     Reads,
     Severity,
     Threshold,
+    exit_code_cues,
 )
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.text import size
@@ -132,6 +133,7 @@ class Killed(Check):
                 ": out of memory",
                 "pbs: job killed: mem",
                 "job exceeded a memory resource limit",
+                "pbs: job killed: ",
             ),
             pattern=r"[Dd]etected \d+ oom[-_ ]kill event|"
             r"[Ss]ome of (?:your|the) (?:processes|step tasks) .{0,40}killed by the cgroup "
@@ -169,9 +171,9 @@ class Killed(Check):
                 "longer than specified deadline",
                 "longer than the specified deadline",
                 "time limit exceeded",
-                "exceeded wallclock limit",
                 "jobstate=timeout",
                 "state: timeout",
+                "wallclock limit",
             ),
             pattern=r"CANCELLED(?: AT (?P<when>\S+))? DUE TO TIME LIMIT|TERM_RUNLIMIT|"
             r"job killed: walltime \d+ exceeded limit|"
@@ -190,10 +192,9 @@ class Killed(Check):
                 "preempted",
                 "preemption",
                 "reclaimed",
-                "instance interrupted",
                 "preempting",
-                "spot instance",
                 "evicted",
+                "instance ",
             ),
             pattern=r"DUE TO PREEMPTION|\b(?:[Jj]ob|[Nn]ode|[Ww]orker|[Ii]nstance)\b.{0,40}was preempted|"
             r"\bPREEMPTED\b|(?:[Rr]eason|[Ss]tatus)[\"']?[:=] *[\"']?(?:Evicted|Preempted|Preempting)\b|"
@@ -273,9 +274,12 @@ class Killed(Check):
                 "^c",
                 "ctrl-c",
                 "ctrl+c",
+                "stopped by ",
+                "cancelled by ",
+                "aborted by ",
             ),
             pattern=r"^KeyboardInterrupt\b|[Dd]etected KeyboardInterrupt|(?:got|received|caught)(?: a)? "
-            r"(?:signal:? )?(?:SIGINT|2\b)|[Rr]eceived SIGINT|srun: [Ii]nterrupt|\(SIGINT\)|"
+            r"(?:(?:signal:? )?SIGINT|signal:? 2\b)|[Rr]eceived SIGINT|srun: [Ii]nterrupt|\(SIGINT\)|"
             r"SIGINT (?:was )?(?:received|caught|detected)|(?:by|signal:?) SIGINT\b|"
             r"[Kk]eyboard ?[Ii]nterrupt(?:ion|ed)?\b.{0,40}(?:[Ee]xiting|[Ss]topp|[Ss]aving|received|caught)|"
             r"(?:[Tt]raining|[Rr]un|[Jj]ob|[Pp]rocess|[Pp]rogram|[Ee]xperiment) (?:was )?(?:interrupted|"
@@ -288,18 +292,14 @@ class Killed(Check):
         LogMessage(
             kind="sigkill",
             cue=(
-                "exitcode: -9",
-                "exit code: -9",
                 "sigkill",
                 "return code = -9",
                 "exit status 9",
                 "signal 9",
                 "killed",
-                "exit code 137",
-                "exited with exit code 137",
-                "exitcode: 137",
-                "exit code: 137",
                 "terminated by signal 9",
+                *exit_code_cues(-9),
+                *exit_code_cues(137),
             ),
             pattern=r"exit ?code:? ?-9\b(?:\) local_rank: (?P<local_rank>\d+))?|"
             r"return code = -9\b|\bSIGKILL\b(?! by OOM killer due to)|[Ss]ignal 9\b|exit ?code:? 137\b|(?:^|"
@@ -326,9 +326,9 @@ class Killed(Check):
                 "sigterm received",
                 "signal 15",
                 "termination signal",
-                "exitcode: -15",
                 "return code = -15",
                 "terminated",
+                *exit_code_cues(-15),
             ),
             pattern=r"got signal: (?:15|SIGTERM)|[Rr]eceived (?:SIGTERM|signal 15|15 death signal)|"
             r"\*\*\* SIGTERM (?:\(@0x[0-9a-f]+\) )?received (?:by|at) |SIGTERM "

@@ -17,6 +17,7 @@ from gpudoctor.model import (
     Patient,
     Reads,
     Severity,
+    exit_code_cues,
 )
 
 
@@ -49,15 +50,15 @@ class NativeCrash(Check):
             cue=(
                 "segmentation fault",
                 "sigsegv",
-                "exitcode: -11",
                 "signal 11",
-                "exit code 139",
+                "signal: 11",
                 "return code = -11",
-                "exitcode: 139",
+                *exit_code_cues(-11),
+                *exit_code_cues(139),
             ),
             pattern=r"Segmentation fault|\bSIGSEGV\b(?! or (?:other|another) unexpected)|exit ?code:? "
             r"?-11\b(?:\) local_rank: (?P<local_rank>\d+))?|"
-            r"return code = -11\b|[Ss]ignal:? 11\b|exit ?code:? 139\b",
+            r"return code = -11\b|[Ss]ignal 11\b|(?:by|with|from|got|received) signal: 11\b|exit ?code:? 139\b",
             text="A process[ (local rank {local_rank})] crashed with a segmentation fault in native code.",
             bearing=Bearing.SYMPTOM,
             everywhere=True,
@@ -88,7 +89,7 @@ class NativeCrash(Check):
                 "illegal instruction",
                 "fatal python error: illegal",
                 "sigill",
-                "exitcode: -4",
+                *exit_code_cues(-4),
             ),
             pattern=r"Illegal instruction +\(core dumped\)|task \d+: Illegal instruction|"
             r"Fatal Python error: Illegal instruction|\bSIGILL\b|"
@@ -101,7 +102,7 @@ class NativeCrash(Check):
             cue=(
                 "floating point exception",
                 "sigfpe",
-                "exitcode: -8",
+                *exit_code_cues(-8),
             ),
             pattern=r"Floating point exception *\(core dumped\)|task \d+: Floating point exception|"
             r"\bSIGFPE\b|exit ?code:? ?-8\b",
@@ -113,15 +114,17 @@ class NativeCrash(Check):
             kind="abort",
             cue=(
                 "sigabrt",
-                "exitcode: -6",
                 "signal 6",
+                "signal: 6",
                 "return code = -6",
                 "aborted",
                 "internal assert failed",
                 "errors_are_fatal",
+                *exit_code_cues(-6),
             ),
             pattern=r"^Aborted(?: \(core dumped\)|!)?\s*$|\bAborted +\(core dumped\)|INTERNAL ASSERT FAILED|"
-            r"\bSIGABRT\b|exit ?code:? ?-6\b|[Ss]ignal:? 6\b|return code = -6\b|"
+            r"\bSIGABRT\b|exit ?code:? ?-6\b|[Ss]ignal 6\b|(?:by|with|from|got|received) signal: 6\b|"
+            r"return code = -6\b|"
             r"^\S+: \S+ \d+: +\d+ Aborted\b|task \d+: Aborted|Signal: Aborted|MPI_ERRORS_ARE_FATAL",
             text="A process aborted itself in native code.",
             bearing=Bearing.SYMPTOM,

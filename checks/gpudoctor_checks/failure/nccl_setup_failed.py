@@ -113,6 +113,7 @@ class NcclSetupFailed(LogCheck):
                 "ncclinternalerror",
                 "nccl internal error",
                 "internal error, nccl",
+                "internal error - please report",
             ),
             pattern="ncclInternalError|NCCL internal error|internal error(?: - please report this issue to "
             "the NCCL developers|, NCCL version)",
@@ -127,6 +128,7 @@ class NcclSetupFailed(LogCheck):
                 "ncclinvalidusage",
                 "ncclinvalidargument",
                 "invalid usage",
+                "nccl error in",
             ),
             pattern="ncclInvalidUsage|ncclInvalidArgument|NCCL error in.{0,200}invalid (?:usage|argument)",
             text="NCCL refused a call as invalid: often two ranks use one GPU, or communicators are mixed.",
@@ -139,8 +141,9 @@ class NcclSetupFailed(LogCheck):
             cue=(
                 "nccl is not available",
                 "built with nccl",
-                "doesn't have nccl built in",
                 "no nccl",
+                "have nccl built",
+                "nccl backend is not available",
             ),
             pattern="(?:doesn't|does not) have NCCL built[ -]in|NCCL (?:backend )?is not available|No NCCL",
             text="This torch was built without NCCL.",

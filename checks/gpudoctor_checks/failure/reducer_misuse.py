@@ -42,6 +42,7 @@ class ReducerMisuse(LogCheck):
             cue=(
                 "finished reduction in the prior iteration",
                 "not used in producing loss",
+                "not used in the loss",
             ),
             pattern="finished reduction in the prior iteration|were not used in (?:producing|the) loss",
             text="Some parameters took no part in the loss, and DDP waits for their gradients.",

@@ -52,6 +52,7 @@ class RendezvousFailed(LogCheck):
                 "unable to resolve",
                 "nodename nor servname",
                 "could not resolve",
+                "gai error",
             ),
             pattern="[Tt]emporary failure in name resolution(?!.*https?://)|Name or service not known|"
             "nodename nor servname|gai error|getaddrinfo failed",
@@ -102,6 +103,8 @@ class RendezvousFailed(LogCheck):
                 "connection refused",
                 "etimedout",
                 "connection timed out",
+                "connect refused",
+                "connect timed out",
             ),
             pattern=r"client socket has timed out after (?P<seconds>\d+) ?(?:s|ms|seconds) while trying to "
             r"connect to \(?(?P<address>[^)\n]{1,80})\)?|The client socket has failed to connect to "

@@ -30,12 +30,11 @@ class TensorMismatch(LogCheck):
             kind="dtype",
             cue=(
                 "expected scalar type",
-                "same dtype",
-                "dtypes match",
                 "not implemented for '",
                 "should be the same",
-                "expected dtype",
                 "bias type",
+                "tensors used as indices",
+                "dtype",
             ),
             pattern=r"expected scalar type (?P<one>\w+) but found (?P<two>\w+)|must have the same dtype|"
             r"source and destination dtypes match|\"(?P<operation>[\w.]+)\" not implemented for "
@@ -53,8 +52,11 @@ class TensorMismatch(LogCheck):
                 "at least two devices",
                 "object of device type",
                 "found device",
-                "is on device",
-                "on cpu but",
+                "backend type",
+                "buffers on device",
+                "input tensor",
+                "is on ",
+                "are on ",
             ),
             pattern=r"tensors must be on devices\[0\]|"
             "to be on the same device|[Ee]xpected object of (?:device|backend) type|found at least "
@@ -80,7 +82,6 @@ class TensorMismatch(LogCheck):
             kind="shape",
             cue=(
                 "shapes cannot be multiplied",
-                "must match the size of tensor",
                 "equal size",
                 "must match except in dimension",
                 "is invalid for input of size",
@@ -97,7 +98,6 @@ class TensorMismatch(LogCheck):
                 "activate truncation",
                 "shape mismatch",
                 "same size",
-                "expected input",
                 "size mismatch",
                 "inconsistent tensor size",
                 "must be a matrix",
@@ -105,6 +105,18 @@ class TensorMismatch(LogCheck):
                 "does not match",
                 "same number of dimensions",
                 "number of dims",
+                "must match the ",
+                "given normalized_shape=",
+                "given transposed=",
+                "1 value per channel",
+                "different to the input size",
+                "same as input size",
+                "expected ",
+                "input.size(-",
+                "size of tensor a",
+                "operands could not be",
+                "doesn't match",
+                "do not match",
             ),
             pattern="shapes cannot be multiplied|must match the (?:existing )?size|to be (?:of )?equal size|"
             "must match except in dimension|is invalid for input of size|to match target batch_size|"

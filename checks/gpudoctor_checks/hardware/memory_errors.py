@@ -82,6 +82,8 @@ class MemoryErrors(Check):
                 "ecc error",
                 "uncorrectable ecc",
                 "row remap",
+                "uncorrectable memory error",
+                "eccuncorrectable",
             ),
             pattern="[Uu]ncorrectable (?:ECC|memory) error|ECC error (?:was )?encountered|Row Remapping "
             "Failure|cudaErrorECCUncorrectable",

@@ -78,6 +78,7 @@ class Xid(Check):
             cue=(
                 "fallen off the bus",
                 "gpu is lost",
+                "unable to determine the device handle",
             ),
             pattern="fallen off the bus|GPU is lost|Unable to determine the device handle for "
             "GPU.{0,60}(?:Unknown Error|lost|Not Found)",
@@ -104,6 +105,7 @@ class Xid(Check):
             cue=(
                 "nvlink error",
                 "uncorrectable nvlink",
+                "nvlinkuncorrectable",
             ),
             pattern="[Uu]ncorrectable NVLink error|cudaErrorNvlinkUncorrectable",
             text="An NVLink connection failed with an uncorrectable error.",

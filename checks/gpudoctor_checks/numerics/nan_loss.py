@@ -64,7 +64,18 @@ class NanLoss(Check):
     log_messages = (
         LogMessage(
             kind="logged",
-            cue=("loss", "grad", "l=nan", "l: nan", "l = nan"),
+            cue=(
+                "loss",
+                "grad",
+                "l=nan",
+                "l: nan",
+                "l = nan",
+                "l:nan",
+                "l= nan",
+                "l :nan",
+                "l : nan",
+                "l =nan",
+            ),
             pattern=r"""(?i)(?<![a-z])(?:train_?|total_?)?loss['\"]?\s*[:=]\s*['\"]?(?:tensor\()?-?(?:nan|"""
             r"""inf)\b|(?<![a-z])loss[ \t]+(?:nan|inf)\b|\bgrad_?norm['\"]?\s*[:=]\s*['\"]?nan\b|"""
             r"""(?<![A-Za-z])(?-i:(?:avg_|train_|total_)?L)\s?[:=]\s?nan\b""",
@@ -75,20 +86,23 @@ class NanLoss(Check):
         LogMessage(
             kind="stopped",
             cue=(
-                "loss is nan",
-                "loss is infinite",
                 "infinite or nan",
                 "not finite",
                 "non-finite",
                 "nan or inf",
                 "found nan",
                 "nan loss",
-                "loss = nan",
-                "loss is not finite",
                 "nan detected",
                 "nan in loss",
                 "contains nan",
                 "nan encountered",
+                "loss is",
+                "loss was",
+                "loss became",
+                "loss =",
+                "loss :",
+                "loss value",
+                "contain nan",
             ),
             pattern=r"(?i)loss became infinite or nan|loss (?:value )?(?:is|was|became|=|:)+ ?(?:\S{0,20} "
             r")?\[?(?:nan|infinite|inf|not finite|non-finite)\b|nan loss|loss is (?:infinite or )?nan|"

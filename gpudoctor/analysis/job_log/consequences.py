@@ -93,7 +93,10 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
     _row("closing", "killing subprocess", r"Killing subprocess \d+", source="deepspeed/launcher/launch.py"),
     _row(
         ABORTED,
-        "communicator was aborted",
+        (
+            "communicator was aborted",
+            "communicator is aborted",
+        ),
         r"NCCL communicator (?:was|is) aborted",
         source="ProcessGroupNCCL",
     ),
@@ -102,7 +105,11 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
     ),
     _row(
         ABORTED,
-        "data inconsistency",
+        (
+            "data inconsistency",
+            "potential inconsistency",
+            "the entire process down",
+        ),
         r"To avoid (?:data|potential) inconsistency|"
         r"tak(?:e|ing) the entire process down",
         source="ProcessGroupNCCL",
@@ -132,7 +139,14 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
         r"another rank (?:has )?(?:timed? ?out|failed|died)",
         source="ProcessGroupNCCL",
     ),
-    _row(PEER, "connection closed by", r"Connection closed by (?:peer|remote peer)|closed by remote host"),
+    _row(
+        PEER,
+        (
+            "connection closed by",
+            "closed by remote host",
+        ),
+        r"Connection closed by (?:peer|remote peer)|closed by remote host",
+    ),
     _row(PEER, "connection reset by peer", r"Connection reset by peer"),
     _row(PEER, ("broken pipe", "brokenpipe"), r"Broken ?[Pp]ipe"),
     _row(PEER, "handle is closed", r"OSError: handle is closed", source="multiprocessing/connection.py"),
@@ -180,7 +194,11 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
     _row("scheduler", "exited with exit code", r"srun: error: .*task.*Exited with exit code [1-9]"),
     _row(
         "scheduler",
-        "terminat",
+        (
+            "terminat",
+            "_step_signal",
+            "srun: job step aborted",
+        ),
         r"srun: (?:Terminating|Force Terminat)|srun: launch/slurm: _step_signal|"
         r"srun: Job step aborted",
     ),
@@ -198,7 +216,14 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
         r"worker died or was killed .{0,60}unexpected system error",
         source="Ray: it lists what may have been the reason",
     ),
-    _row("actors", "worker group", r"Worker group .* (?:failed|is unhealthy)|ActorUnschedulable"),
+    _row(
+        "actors",
+        (
+            "worker group",
+            "actorunschedulable",
+        ),
+        r"Worker group .* (?:failed|is unhealthy)|ActorUnschedulable",
+    ),
     _row(
         "actors",
         ("actordiederror", "rayactorerror", "actorunavailableerror"),
@@ -225,29 +250,49 @@ HARMLESS: tuple[LogMessage, ...] = (
         ("sigterm", "sighup", "sigint", "sigkill", "signal", "terminated"),
         r"(?:^|[\s\]])(?!slurm)(?:[\w@.-]{0,40}d|init|cron|CRON|NetworkManager|ModemManager|wpa_supplicant|"
         r"avahi-daemon|dbus-daemon|dhclient|gdm[\w-]*|lightdm|gnome-[\w-]+|Xorg|haproxy|nginx|apache2)"
-        r"(?:\([\w-]{1,40}\))?\[\d{1,8}\]: ",
+        r"(?:\([\w-]{1,40}\))?\[\d{1,8}\]: .*?(?i:sig(?:term|hup|int|kill)|signal|terminated)",
         source="systemd-journald and other services: the machine starts, stops, or rotates its logs",
     ),
     _calm("factory", "unable to register", r"Unable to register \w+ (?:factory|plugin)", source="TensorFlow"),
     _calm(
-        "tensorrt", "could not find tensorrt", r"Could not find TensorRT|TF-TRT Warning", source="TensorFlow"
+        "tensorrt",
+        (
+            "could not find tensorrt",
+            "tf-trt warning",
+        ),
+        r"Could not find TensorRT|TF-TRT Warning",
+        source="TensorFlow",
     ),
     _calm(
         "tensorflow",
-        "dso_loader",
+        (
+            "dso_loader",
+            "cudart_stub",
+        ),
         r"(?:dso_loader|cudart_stub)\.cc:\d+\] Could not load dynamic library",
         source="TensorFlow: it then runs on the CPU",
     ),
     _calm(
         "no-net-plugin",
-        "net plugin",
+        (
+            "net plugin",
+            "no plugin found",
+            "plugin load",
+            "could not find: libnccl-net",
+            "failed to open lib",
+            "failed to find lib",
+        ),
         r"NCCL INFO .*(?:[Nn]o plugin found|Plugin load.*returned|"
         r"Could not find: libnccl-net|Failed to (?:open|find) lib)",
         source="NCCL: the built-in transport is used",
     ),
     _calm(
         "conda",
-        ("conda activate", "run 'conda init'"),
+        (
+            "conda activate",
+            "run 'conda init'",
+            "conda deactivate",
+        ),
         r"CommandNotFoundError: Your shell has not been properly configured to use 'conda (?:de)?activate'|"
         r"CondaError: Run 'conda init' before 'conda (?:de)?activate'",
         source="conda: the script goes on with the environment that it has",
@@ -262,9 +307,7 @@ HARMLESS: tuple[LogMessage, ...] = (
         r"(?!.*(?:not compatible with the current PyTorch|driver on your system is too old|"
         r"CUDA initialization|compiled without GPU support))",
     ),
-    _calm(
-        "retry", "retry", r"(?i)\bretry(?:ing)?\b.{0,80}(?:in|after|\d+/\d+|attempt)|attempt \d+ (?:of|/) ?\d+"
-    ),
+    _calm("retry", "retry", r"(?i)\bretry(?:ing)?\b.{0,80}(?:in|after|\d+/\d+|attempt)"),
     _calm("retry", "backing off", r"\bBacking off \w.{0,400}? for \d", source="backoff: it calls again"),
     _calm(
         "metric",

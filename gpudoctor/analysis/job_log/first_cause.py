@@ -142,7 +142,8 @@ def _others_ran_on(event: LogEvent, log: JobLog) -> bool:
 
 def _was_only_printed(event: LogEvent, log: JobLog) -> bool:
     """Whether the program caught an exception and printed it in a message of its own, and went on."""
-    if not (event.quoted or event.warned or event.logged or event.restated or event.goes_on):
+    logged = event.logged and not _others_ran_on(event, log)  # the lines behind it may be those ranks'
+    if not (event.quoted or event.warned or logged or event.restated or event.goes_on):
         return False
     if any(_of_a_death(item) and item.order > event.order for item in log.events):
         return False
@@ -150,13 +151,13 @@ def _was_only_printed(event: LogEvent, log: JobLog) -> bool:
         return True
     if event.quoted and event.rank is None and event.count >= _OF_A_LOOP:
         return True
-    if event.progress > 0 and (event.quoted or event.warned or event.logged or event.goes_on):
+    if event.progress > 0 and (event.quoted or event.warned or logged or event.goes_on):
         return True
     if event.warned and event.followed > _OF_A_WARNING:
         return True
     if (event.quoted or event.goes_on) and event.followed > _OF_A_QUOTE:
         return True
-    if event.logged and event.logged_behind > _OF_A_WARNING:
+    if logged and event.logged_behind > _OF_A_WARNING:
         return True
     return event.restated and event.rank is None and event.followed > _ANOTHER_PROGRAM
 

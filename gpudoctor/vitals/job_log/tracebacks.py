@@ -48,7 +48,8 @@ _LOOSE = re.compile(
 )
 _ALONE = re.compile(r"^[A-Z]\w{0,80}(?:Error|Exception):$")
 _NOT_WORDS = re.compile(
-    r"\[[^\][]{0,80}\]|\([^()]{0,80}\)|\S*[:./_=]\S+|\b[A-Z]+\b|(?i:\b(?:error|exception|critical|fatal|raised)\b)"
+    r"\[[^\][]{0,80}\]|\([^()]{0,80}\)|(?:(?<!\S)|(?<=[\])]))[^\s:./_=\])]*[:./_=]\S+|\b[A-Z]+\b|"
+    r"(?i:\b(?:error|exception|critical|fatal|raised)\b)"
 )
 """What stands before an exception and says nothing: names of loggers, levels, places."""
 _WORD = re.compile(r"[A-Za-z]{3}")
