@@ -7,14 +7,15 @@
     python benchmarks/autopsy.py --set fourth ...          the fourth set: files and threads, half of it sealed
     python benchmarks/autopsy.py --set fifth --texts ...   the fifth set: whole log files, scored once in whole
     python benchmarks/autopsy.py --set sixth --texts ...   the sixth set: many ranks, kernel logs, pods too
+    python benchmarks/autopsy.py --set seventh --texts ... the seventh set: three deaths of a repository at most
 
 `benchmarks/data/autopsy-corpus.jsonl` holds the facts: the address of each log, what killed the job and who
 settled it, and its skeleton (the lines that libraries print, without numbers, names and paths). The texts
 are other people's and are not here: FOLDER holds them as ID.log. Without --texts the skeletons are read.
 An entry of the first set is in the sealed third if the SHA-256 of its address is divisible by three; one of the
-second or fourth set is in the sealed half if the SHA-256 of its repository is even. The third, the fifth
-and the sixth set have no parts: each was collected after the messages were written, from what the sets
-before it do not have, and all of it was scored once (`--sealed`). `also` lists codes that say the same.
+second or fourth set is in the sealed half if the SHA-256 of its repository is even. The third, the fifth,
+the sixth and the seventh set have no parts: each was collected after the messages were written, from what the
+sets before it do not have, and all of it was scored once (`--sealed`). `also` lists codes that say the same.
 `group` marks logs of many ranks, of Kubernetes and of the kernel.
 """
 
@@ -40,6 +41,7 @@ from gpudoctor.vitals.build_log_patient import signs_of, sort_left_behind
 ROOT = Path(__file__).parents[1]
 CORPUS = ROOT / "benchmarks" / "data" / "autopsy-corpus.jsonl"
 SCORES = {
+    "seventh": ROOT / "benchmarks" / "data" / "autopsy-score-seventh.json",
     "sixth": ROOT / "benchmarks" / "data" / "autopsy-score-sixth.json",
     "fifth": ROOT / "benchmarks" / "data" / "autopsy-score-fifth.json",
     "fourth": ROOT / "benchmarks" / "data" / "autopsy-score-fourth.json",
@@ -70,8 +72,9 @@ SHOWN = 10
 BEFORE = ROOT / "benchmarks" / "data" / "autopsy-score-fourth-before.json"
 """The sealed half of the fourth set, scored before anything was mended with the other half."""
 GROUPS = {"many": "jobs of many ranks", "k8s": "Kubernetes", "kernel": "logs of the kernel"}
-"""Kinds of logs that the sixth set counts apart, if it has at least ten of them."""
+"""Kinds of logs that the sixth and the seventh set count apart, if they have at least ten of them."""
 TITLES = {
+    "seventh": "the seventh set, unseen: whole log files of repositories that are new here",
     "sixth": "the sixth set, unseen: whole log files of repositories that are new here",
     "fifth": "the fifth set, unseen: whole log files of repositories that are new here",
     "fourth": "the sealed half of the fourth set, after the other half was used for mending",
@@ -188,7 +191,7 @@ def page() -> list[str]:
     """The results of every set that was scored, with their date."""
     lines: list[str] = []
     shown = [(TITLES[name], path) for name, path in SCORES.items()]
-    shown.insert(2, ("the sealed half of the fourth set, unseen: files and threads that are new", BEFORE))
+    shown.insert(3, ("the sealed half of the fourth set, unseen: files and threads that are new", BEFORE))
     for title, path in shown:
         if path.is_file():
             score = json.loads(path.read_text(encoding="utf-8"))
@@ -225,7 +228,7 @@ def main() -> None:
         return
     entries = [json.loads(line) for line in CORPUS.read_text(encoding="utf-8").splitlines()]
     entries = [entry for entry in entries if entry.get("set", "first") == arguments.set]
-    if arguments.set not in ("third", "fifth", "sixth"):
+    if arguments.set not in ("third", "fifth", "sixth", "seventh"):
         entries = [entry for entry in entries if sealed(entry) == arguments.sealed]
     with tempfile.TemporaryDirectory() as scratch:
         folder = arguments.texts or Path(scratch)

@@ -16,8 +16,7 @@ def test_the_page_is_what_the_data_say():
     assert spec is not None and spec.loader is not None
     eyes_on = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(eyes_on)
-    made = eyes_on.section(json.loads(eyes_on.DATA.read_text(encoding="utf-8")))
-    assert f"{eyes_on.BEGIN}\n{made}\n{eyes_on.END}" in eyes_on.PAGE.read_text(encoding="utf-8")
+    assert f"{eyes_on.BEGIN}\n{eyes_on.page()}\n{eyes_on.END}" in eyes_on.PAGE.read_text(encoding="utf-8")
 
 
 def test_every_check_carries_its_track_record():

@@ -27,6 +27,7 @@ from gpudoctor.model import (
     Severity,
     SourceSpan,
     Threshold,
+    TrackRecord,
 )
 from gpudoctor.model.signs.source import Call, Known, Loop, LoopRole, Script, Source
 from gpudoctor_checks.data.identical_ranks import IdenticalRanks, twins
@@ -121,6 +122,7 @@ class SamplerMisuse(Check):
 
     code = Code("DATA008")
     name = "sampler-misuse"
+    track_record = TrackRecord(right=2, wrong=0)
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (

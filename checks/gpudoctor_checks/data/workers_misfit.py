@@ -83,7 +83,7 @@ class WorkersMisfit(Check):
 
     code = Code("DATA003")
     name = "workers-misfit"
-    track_record = TrackRecord(right=2, wrong=3)
+    track_record = TrackRecord(right=5, wrong=3)
     costs_time = True
     reads = frozenset({Reads.SOURCE, Reads.ENVIRONMENT, Reads.RECORDING})
     severity = Severity.WARNING

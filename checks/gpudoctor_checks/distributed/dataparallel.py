@@ -83,7 +83,7 @@ class Dataparallel(Check):
 
     code = Code("DIST005")
     name = "dataparallel"
-    track_record = TrackRecord(right=28, wrong=7)
+    track_record = TrackRecord(right=29, wrong=8)
     costs_time = True
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING

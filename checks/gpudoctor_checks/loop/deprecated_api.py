@@ -26,6 +26,7 @@ from gpudoctor.model import (
     Reads,
     Severity,
     SourceSpan,
+    TrackRecord,
     Unavailable,
 )
 from gpudoctor.model.signs.source import Call, GuardKind, Known, Script, Source
@@ -105,6 +106,7 @@ class DeprecatedApi(Check):
 
     code = Code("LOOP005")
     name = "deprecated-api"
+    track_record = TrackRecord(right=1, wrong=1)
     reads = frozenset({Reads.SOURCE, Reads.ENVIRONMENT})
     severity = Severity.NOTE
 

@@ -125,7 +125,7 @@ class EvalModeMisuse(Check):
 
     code = Code("LOOP002")
     name = "eval-mode-misuse"
-    track_record = TrackRecord(right=29, wrong=15)
+    track_record = TrackRecord(right=31, wrong=18)
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (

@@ -97,7 +97,7 @@ class CheckpointTooOften(Check):
 
     code = Code("OBS003")
     name = "checkpoint-too-often"
-    track_record = TrackRecord(right=0, wrong=2)
+    track_record = TrackRecord(right=1, wrong=2)
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (

@@ -112,7 +112,7 @@ class MixedPrecisionOff(Check):
 
     code = Code("PERF001")
     name = "mixed-precision-off"
-    track_record = TrackRecord(right=27, wrong=7)
+    track_record = TrackRecord(right=37, wrong=7)
     costs_time = True
     reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING})
     severity = Severity.WARNING
