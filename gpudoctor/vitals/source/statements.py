@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from gpudoctor.analysis.source.syntax import is_main_guard, names_in, walk
+from gpudoctor.analysis.source.syntax import called_name, is_main_guard, names_in, walk
 from gpudoctor.model.signs.source import GuardKind, Known, Unknown
 from gpudoctor.vitals.source import class_model, conditions, imports
 from gpudoctor.vitals.source.assignment_targets import assign, delete
@@ -36,8 +36,12 @@ def _expr(program: SourceInterpreter, frame: ScopeState, node: ast.Expr) -> bool
         return False
     if isinstance(value, ast.BoolOp):
         return _short_circuit(program, frame, value)
-    evaluate(program, frame, value)
+    thing = evaluate(program, frame, value)
     if isinstance(value, ast.Call):
+        # As long as the block around it: `with` gives back what was before it. A bare no_grad() does nothing.
+        switches: dict[str, list[ast.expr]] = {"enter_context": value.args[:1], "set_grad_enabled": [value]}
+        for entered in switches.get(called_name(value), []):
+            frame.no_grad = program.grad_mode(frame, entered, thing)
         return conditions.dotted(value.func) in ("sys.exit", "exit", "quit", "os._exit", "os.abort")
     return False
 

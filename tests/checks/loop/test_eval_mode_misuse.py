@@ -806,3 +806,41 @@ SUMMED = """
 
 def test_healthy_the_losses_of_several_batches_make_one_step():
     assert examine(EvalModeMisuse, script_patient(SUMMED.replace("WHERE", "objective"))) == []
+
+
+STACKED = """
+    import contextlib
+    import torch
+    from torch import nn
+
+    model = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+
+    def evaluate(model, loader):
+        model.eval()
+        SWITCH
+        for x in loader:
+            print(model(x).argmax())
+        model.train()
+
+    for x in torch.utils.data.DataLoader(torch.randn(1000, 8), batch_size=8):
+        optimizer.zero_grad()
+        model(x).mean().backward()
+        optimizer.step()
+    evaluate(model, torch.utils.data.DataLoader(torch.randn(100, 8), batch_size=8))
+"""
+
+
+@pytest.mark.parametrize(
+    ("switch", "found"),
+    [
+        ("pass", 1),
+        ("stack = contextlib.ExitStack(); stack.enter_context(torch.no_grad())", 0),
+        ("stack = contextlib.ExitStack(); stack.enter_context(open('log'))", 1),
+        ("torch.set_grad_enabled(False)", 0),
+        ("torch.no_grad()", 1),
+        ("with contextlib.ExitStack() as stack: stack.enter_context(torch.no_grad())", 1),
+    ],
+)
+def test_a_context_that_a_stack_enters(switch, found):
+    assert len(examine(EvalModeMisuse, script_patient(STACKED.replace("SWITCH", switch)))) == found
