@@ -38,7 +38,10 @@ def main() -> Any:
     state: dict[str, Any] = {}
     for line in stream:
         work = json.loads(line)
+        # The thread that this starts has no Python: it must not take the signal that asks for a stack.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
         faulthandler.dump_traceback_later(work.get("limit", 60.0) + _EXTRA, exit=True, file=out)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR1})
         answer = carry_out(work, state)
         faulthandler.cancel_dump_traceback_later()
         stream.write(json.dumps(answer).encode() + b"\n")

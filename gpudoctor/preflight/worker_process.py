@@ -18,6 +18,8 @@ from gpudoctor.preflight.messages import LINE_LIMIT, Message
 STACK_SECONDS = 2.0
 """The most that a worker gets to write its stack before it is ended."""
 _LOOK_AGAIN = 0.05
+_ASK_AGAIN = 10
+"""Looks after which a worker without a stack is asked again."""
 CLOSE_SECONDS = 2.0
 """Longest wait for the end of killed workers."""
 _FRAME = re.compile(r'^\s+File "(.+?)", line (\d+|\?\?\?) in (.+)$')
@@ -129,9 +131,10 @@ class WorkerProcess:
             elif state == "D":
                 words, kind = f"its worker waited for a device for {round(limit, 1):g} s", "stuck"
             with contextlib.suppress(OSError):
-                os.kill(process.pid, signal.SIGUSR1)
-                os.kill(process.pid, signal.SIGCONT)
-                for _ in range(round(STACK_SECONDS / _LOOK_AGAIN)):
+                for number in range(round(STACK_SECONDS / _LOOK_AGAIN)):
+                    if number % _ASK_AGAIN == 0:  # a thread without Python may have taken the first signal
+                        os.kill(process.pid, signal.SIGUSR1)
+                        os.kill(process.pid, signal.SIGCONT)
                     await asyncio.sleep(_LOOK_AGAIN)
                     if self._stack():  # it has begun: a moment for the rest
                         await asyncio.sleep(_LOOK_AGAIN)
@@ -148,10 +151,15 @@ class WorkerProcess:
             text = read_head(Path(self._folder.name, "stack"), _TAIL).decode("utf-8", "replace")
         except OSError:
             return []
-        frames = [
-            f"{found[1]}:{found[2]} {found[3]}" for line in text.splitlines() if (found := _FRAME.match(line))
-        ]
-        return frames[::-1][-20:]
+        for dump in text.split("(most recent call first):")[:0:-1]:
+            frames = [
+                f"{found[1]}:{found[2]} {found[3]}"
+                for line in dump.splitlines()
+                if (found := _FRAME.match(line))
+            ]
+            if frames:
+                return frames[::-1][-20:]
+        return []
 
     def _last_words(self) -> str:
         """The last line that a worker wrote to standard error."""
