@@ -1,7 +1,12 @@
 """Errors that the program caught, or only printed: a job that goes on or ends well after them is healthy."""
 
+from dataclasses import replace
+
 import pytest
-from log_causes import FRAME, HEAD, named, raised, steps
+from log_causes import FRAME, HEAD, MESSAGES, named, raised, steps
+
+from gpudoctor.analysis.job_log.first_cause import first_cause
+from gpudoctor.vitals.job_log import read_job_log
 
 READS = "".join(f"reading shard {word}\n" for word in ["one", "two", "three", "four", "five", "six", "seven"])
 RESULTS = "".join(f"  eval on {name}: loss 0.{at}1 acc 0.9{at}\n" for at, name in enumerate("abcdefgh"))
@@ -155,3 +160,22 @@ def test_tests_that_expect_an_error(tmp_path):
     begins = "tests/test_reader.py ..\n---- Captured stderr ----\n" + raised("ValueError: no such column")
     assert named(tmp_path, begins + "===== 12 passed, 1 warning in 3.21s =====\n") is None
     assert named(tmp_path, begins + "===== 1 failed, 11 passed in 3.21s =====\n") == "FAIL001"
+
+
+class Events(tuple):
+    """Events that count how often somebody goes through all of them."""
+
+    walks = 0
+
+    def __iter__(self):
+        type(self).walks += 1
+        return super().__iter__()
+
+
+def test_many_printed_errors_are_not_each_compared_with_all_others(tmp_path):
+    path = tmp_path / "job.out"
+    path.write_text(f"WARNING:corpus: shard 1 is left out: {LACKS}\n" + READS)
+    log = read_job_log([str(path)], MESSAGES)
+    events = [replace(log.events[0], order=number) for number in range(500)]
+    assert first_cause(replace(log, events=Events(events))) is None
+    assert Events.walks < 20

@@ -6,14 +6,14 @@ symptom, wherever it is; among equals the first counts. An exception is handled 
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from gpudoctor.analysis.job_log.consequences import OF_A_DEATH, OF_A_GOOD_END, PEER
 from gpudoctor.analysis.memo import once
 from gpudoctor.model.log_message import PLAIN, Bearing
-from gpudoctor.model.signs.job_log import JobLog, LogEvent
+from gpudoctor.model.signs.job_log import JobLog, LogEvent, LogFile
 
 WENT_ON = 3
 """Steps printed after a failure that show that it was handled: one or two are other ranks' last ones."""
@@ -114,7 +114,7 @@ def _was_handled(event: LogEvent, log: JobLog) -> bool:
         return event.earlier or not event.at_end
     if event.exception and event.served >= _SERVED:
         return True
-    if event.bearing is not Bearing.CONSEQUENCE and event.succeeded and not _a_launcher_failed(log):
+    if event.bearing is not Bearing.CONSEQUENCE and event.succeeded and _last_death(log) < 0:
         return True
     if _was_only_printed(event, log):
         return True
@@ -131,7 +131,7 @@ def _others_ran_on(event: LogEvent, log: JobLog) -> bool:
     """Whether the few steps behind an exception, at the end of a file, may be those of ranks that go on."""
     if event.rank is not None or not event.exception or (log.world or 1) < _SEVERAL:
         return False
-    file = next((item for item in log.files if item.path == event.path), None)
+    file = _files(log).get(event.path)
     return (
         file is not None
         and file.ends_in_progress
@@ -145,7 +145,7 @@ def _was_only_printed(event: LogEvent, log: JobLog) -> bool:
     logged = event.logged and not _others_ran_on(event, log)  # the lines behind it may be those ranks'
     if not (event.quoted or event.warned or logged or event.restated or event.goes_on):
         return False
-    if any(_of_a_death(item) and item.order > event.order for item in log.events):
+    if _last_death(log) > event.order:
         return False
     if event.quoted and event.goes_on and not _is_last(event, log):
         return True
@@ -162,17 +162,34 @@ def _was_only_printed(event: LogEvent, log: JobLog) -> bool:
     return event.restated and event.rank is None and event.followed > _ANOTHER_PROGRAM
 
 
-def _a_launcher_failed(log: JobLog) -> bool:
-    return any(_of_a_death(item) for item in log.events)
+@once
+def _last_death(log: JobLog) -> int:
+    """The order of the last event that shows that some process of the job has failed; -1 without one."""
+    return max(
+        (
+            item.order
+            for item in log.events
+            if item.bearing is Bearing.CONSEQUENCE and item.kind in OF_A_DEATH and not item.earlier
+        ),
+        default=-1,
+    )
 
 
-def _of_a_death(event: LogEvent) -> bool:
-    return event.bearing is Bearing.CONSEQUENCE and event.kind in OF_A_DEATH and not event.earlier
+@once
+def _files(log: JobLog) -> Mapping[str, LogFile]:
+    """The files of a log by their paths."""
+    return {item.path: item for item in reversed(log.files)}
+
+
+def _lines(log: JobLog, path: str) -> int:
+    """How many lines a file has."""
+    file = _files(log).get(path)
+    return file.lines if file is not None else 0
 
 
 def _is_last(event: LogEvent, log: JobLog) -> bool:
     """Whether it is the last line of its file."""
-    return event.last_line >= next((item.lines for item in log.files if item.path == event.path), 0)
+    return event.last_line >= _lines(log, event.path)
 
 
 def _of_an_earlier_program(event: LogEvent, others: Sequence[LogEvent]) -> bool:
@@ -202,7 +219,7 @@ def _kept_by_its_actor(event: LogEvent, others: Sequence[LogEvent], log: JobLog)
     """Whether an actor of Ray printed an exception that its driver never saw, and its file goes on."""
     if not event.actor or not event.exception:
         return False
-    lines = next((item.lines for item in log.files if item.path == event.path), 0)
+    lines = _lines(log, event.path)
     return lines - event.last_line >= _OF_A_DRIVER and all(
         item.actor and item.bearing is Bearing.CAUSE for item in others if item.path == event.path
     )
