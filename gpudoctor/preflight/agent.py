@@ -138,8 +138,11 @@ class Agent:
         beats = asyncio.create_task(self._beat())
         try:
             code = await self._obey(reader)
-            if code is None and self._gathered is not None and not self._after_a_pause():
-                send(writer, {"type": "took_over"})
+            if code is None:
+                if words := self._after_a_pause():
+                    raise IncompleteError(words)
+                if self._gathered is not None:
+                    send(writer, {"type": "took_over"})
         finally:
             beats.cancel()
             for task in self._tasks.values():
@@ -147,8 +150,6 @@ class Agent:
             await self.end()
             writer.close()
         if code is None:
-            if words := self._after_a_pause():
-                raise IncompleteError(words)
             code = await self._without_coordinator()
         return code
 

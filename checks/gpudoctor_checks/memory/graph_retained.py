@@ -17,6 +17,7 @@ from gpudoctor.analysis.run.steady_run import Run, judged, source_of, spots
 from gpudoctor.analysis.source.autograd_flow import GraphFlow
 from gpudoctor.analysis.source.control_flow import bound_to, function_of, steady
 from gpudoctor.analysis.source.step_order import Kind, StepOrder
+from gpudoctor.analysis.source.syntax import is_attribute, keyword_value
 from gpudoctor.lang import say, template
 from gpudoctor.model import (
     Check,
@@ -447,24 +448,20 @@ def _emptied(source: Source, target: str) -> bool:
 
 def _bounded(source: Source, target: str) -> bool:
     """Whether the container is a deque with a maximal length, wherever it is made."""
-    last = target.rsplit(".", 1)[-1]
-    return any(
-        bound_to(script, call.node).rsplit(".", 1)[-1] == last
-        for script in source.scripts
-        for call in script.calls_to(".deque")
-        if "maxlen" in call.keywords or len(call.positional) > 1
-    )
+    made = _made_by(source, target, ".deque")
+    return any("maxlen" in call.keywords or len(call.positional) > 1 for call in made)
 
 
 def _of_integers(source: Source, target: str) -> bool:
     """Whether a sum begins as a tensor of integers: those have no gradient."""
+    made = _made_by(source, target, "torch.zeros", "torch.tensor", "torch.full", "torch.ones")
+    return any(is_attribute(keyword_value(call.node, "dtype"), *INTEGERS) for call in made)
+
+
+def _made_by(source: Source, target: str, *names: str) -> Iterator[Call]:
+    """Calls of one of these names whose result is bound to the last name of a target, in any script."""
     last = target.rsplit(".", 1)[-1]
-    return any(
-        bound_to(script, call.node).rsplit(".", 1)[-1] == last
-        for script in source.scripts
-        for call in script.calls_to("torch.zeros", "torch.tensor", "torch.full", "torch.ones")
-        if any(
-            item.arg == "dtype" and isinstance(item.value, ast.Attribute) and item.value.attr in INTEGERS
-            for item in call.node.keywords
-        )
-    )
+    for script in source.scripts:
+        for call in script.calls_to(*names):
+            if bound_to(script, call.node).rsplit(".", 1)[-1] == last:
+                yield call

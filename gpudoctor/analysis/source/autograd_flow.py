@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from gpudoctor.analysis.source.dataflow import Dataflow, result, returned
 from gpudoctor.analysis.source.scopes import CALLED, Key, Scope, Scopes, chained
-from gpudoctor.analysis.source.syntax import is_attribute, is_method_call, is_name, walk
+from gpudoctor.analysis.source.syntax import is_attribute, is_method_call, is_name, names_in, walk
 from gpudoctor.model.graphless import NO_GRAPH
 from gpudoctor.model.signs.source import Event, Guard, GuardKind, Known, Loop, Source
 
@@ -364,11 +364,11 @@ def feeds_backward(outer: ast.AST, inner: ast.stmt) -> bool:
     after = [part for part in walk(outer) if getattr(part, "lineno", 0) > inner.end_lineno]
     for part in sorted(after, key=lambda node: (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))):
         if is_method_call(part, "backward"):
-            if held & _read(part):
+            if held & names_in(part):
                 return True
         elif isinstance(part, ast.Assign | ast.AugAssign):
             kept = isinstance(part, ast.AugAssign) and bool(_stored(part) & held)
-            held = held | _stored(part) if kept or held & _read(part.value) else held - _stored(part)
+            held = held | _stored(part) if kept or held & names_in(part.value) else held - _stored(part)
     return False
 
 
@@ -390,10 +390,6 @@ def _stored(node: ast.AST) -> set[str]:
             part = part.value
         found |= {part.id} if isinstance(part, ast.Name) else set()
     return found
-
-
-def _read(node: ast.AST) -> set[str]:
-    return {part.id for part in walk(node) if isinstance(part, ast.Name)}
 
 
 def _whole(target: ast.expr, event: Event) -> bool:
