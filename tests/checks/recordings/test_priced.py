@@ -283,6 +283,14 @@ def test_a_facility_that_makes_steps_longer_is_priced():
     assert finding.cost.step_share == pytest.approx(0.33, abs=0.03)  # half of the steps are twice as long
 
 
+@pytest.mark.parametrize(("on", "ended", "percent"), [(True, False, 100), (True, True, 51), (False, False, 51)])
+def test_a_mode_that_was_on_when_the_process_was_killed_lasted_to_the_end(on, ended, percent):
+    place = {"what": "detect_anomaly", "begin": 0, "path": "/job/train.py", "line": 9}
+    told = [record("window", 1.0, end=32, on=True, **place), record("window", 2.0, end=256, on=on, **place)]
+    [finding] = findings("OBS005", None, make_process(make_steps(500), records=told, clean=ended))
+    assert f"is on in {percent} % of the steps" in finding.message
+
+
 def test_waiting_for_data():
     loader = record("loader", 1.1, id=0, dataset="Items", workers=0, pin_memory=False, persistent=False, batch_size=8,
                     role="training", path="/job/train.py", line=13, batches=100)  # fmt: skip
