@@ -318,6 +318,25 @@ def test_waiting_for_data():
     assert remedies("DATA001", finding)[0].startswith("num_workers=")
 
 
+@pytest.mark.parametrize(("used", "others", "cuda", "known"),
+                         [(7.5, 0.1, False, False), (3.0, 4.6, False, False), (3.0, 0.2, False, True),
+                          (7.5, 0.1, True, True)])  # fmt: skip
+def test_a_training_that_keeps_the_cpus_busy_is_promised_nothing_by_workers(used, others, cuda, known):
+    from recordings import make_machine
+
+    loader = record("loader", 1.1, id=0, dataset="Items", workers=0, batch_size=8, role="training",
+                    path="/job/train.py", line=13, batches=100)  # fmt: skip
+    device = {"device_forward": 0.01} if cuda else {}
+    process = make_process(make_steps(200, data_wait=0.04, **device), records=[loader])
+    machine = make_machine(30, cpu=used + others, tree_cpu=used)
+    [finding] = findings("DATA001", None, process, machine=machine, started="")
+    patient = make_patient(recording=make_recording(), host=make_host())
+    [rule] = REGISTRY.rules["DATA001"]
+    workers = next(item for item in prescribe(rule, finding, patient) if item.id == "DATA001-workers")
+    assert (workers.effect is not None, workers.bounded) == (known, known)
+    assert any("so workers may give nothing" in step for step in workers.steps) is not known
+
+
 @pytest.mark.parametrize("iterable", [False, True])
 def test_workers_for_a_stream_are_no_safe_remedy(iterable):
     loader = record("loader", 1.1, id=0, dataset="Items", workers=0, batch_size=8, role="training", iterable=iterable,
