@@ -52,8 +52,8 @@ def commands() -> dict[str, argparse.ArgumentParser]:
 def write(source: Path, *, with_pictures: bool, progress: Callable[[str], None]) -> None:
     """Write every page into `source`, which is made anew.
 
-    Raises `LookupError` for a command without a page and for a link to a file that is not there, and `subprocess.CalledProcessError` for a picture whose
-    command failed.
+    Raises `LookupError` for a command without a page and for a link to a file that is not there, and
+    `subprocess.CalledProcessError` for a picture whose command failed.
     """
     shutil.rmtree(source, ignore_errors=True)
     source.mkdir(parents=True)
