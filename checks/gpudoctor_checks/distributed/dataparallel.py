@@ -14,7 +14,7 @@ from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, instantiated, training_programs
 from gpudoctor.analysis.source.environment_assignments import assignments
 from gpudoctor.analysis.source.parallelism import SHARDED
-from gpudoctor.analysis.source.syntax import keyword_value, nodes
+from gpudoctor.analysis.source.syntax import is_name, keyword_value, nodes
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.lang import say
 from gpudoctor.model import (
@@ -244,17 +244,35 @@ def _leaves_one(program: Program) -> bool:
     value = sure[-1].value
     if value is None:
         script = next(script for script in program.scripts if script.path == sure[-1].span.path)
-        value = _option(script, sure[-1].node)
-    return value is not None and entries(value) == 1
+        value = _option(program, script, sure[-1].node)
+    return value is not None and entries(value) <= 1
 
 
-def _option(script: Script, node: ast.expr) -> str | None:
-    """The text that a command-line option gives: `args.gpu`, `str(args.gpu)`; None for what is none."""
+def _option(program: Program, script: Script, node: ast.expr) -> str | None:
+    """The text that a command-line option gives: `args.gpu`, `str(args.gpu)`; None for what is none.
+
+    The options may be another script's: `Engine(args)` sets what the script that makes it was given.
+    """
+    if isinstance(node, ast.Name):
+        given = [
+            item.value
+            for item in nodes(script, ast.Assign)
+            if any(is_name(target, node.id) for target in item.targets)
+        ]
+        node = given[0] if len(given) == 1 else node
     if isinstance(node, ast.Call) and ast.unparse(node.func) == "str" and len(node.args) == 1:
         node = node.args[0]
-    value = script.arguments.get(node.attr) if isinstance(node, ast.Attribute) else None
-    known = value.value if isinstance(value, Known) else None
-    return str(known) if isinstance(known, str | int) and not isinstance(known, bool) else None
+    if not isinstance(node, ast.Attribute):
+        return None
+    homes = [script] if node.attr in script.arguments else program.scripts
+    found = {
+        str(value.value)
+        for home in homes
+        if isinstance(value := home.arguments.get(node.attr), Known)
+        and isinstance(value.value, str | int)
+        and not isinstance(value.value, bool)
+    }
+    return found.pop() if len(found) == 1 else None
 
 
 def _chosen(program: Program, source: Source, call: Call, depth: int = 3) -> str:

@@ -10,6 +10,7 @@ from importlib.resources import files
 from itertools import chain
 
 from gpudoctor.analysis.source.control_flow import enclosing, function_of, never_runs
+from gpudoctor.analysis.source.live_code import may_run
 from gpudoctor.analysis.source.syntax import is_attribute, nodes
 from gpudoctor.analysis.source.syntax_places import lines_at, resolved_calls
 from gpudoctor.analysis.source.target_versions import Meant, meant_version, told_version
@@ -42,6 +43,9 @@ class _Use:
     entry: Entry
     what: str
     spans: tuple[SourceSpan, ...]
+    """Without the places that nothing uses, if there are others."""
+    runs: bool = True
+    """Whether any of it may run, as far as names tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +94,8 @@ class DeprecatedApi(Check):
         Names are resolved through imports and aliases, and compared with the installed torch. Removed there is
         an error. Deprecated or without effect there is a note. A later removal is silent. If the project's own
         files exclude the installed torch, gpudoctor compares with the newest release that they admit. It then
-        reports no error. A README that names an older release makes an error a note. So does an import that
+        reports no error. Code that nothing uses is a note: a function that is never named, a class that is only
+        registered. A README that names an older release makes an error a note. So does an import that
         only an older release has, for what that release has too. What other packages removed is a note in a
         project that uses an older torch. A project that carries a package itself (`src/transformers`,
         `third_party/peft`) settles its version.
@@ -148,6 +153,8 @@ class DeprecatedApi(Check):
             there = True
         fails = gone and meant.installed and not there
         unsure = not there and (gone or (removed is not None and version is None))
+        if not use.runs:
+            fails = unsure = False
         severity = Severity.ERROR if fails else Severity.WARNING if unsure else Severity.NOTE
         if "ignored" in use.entry:
             state = say(
@@ -176,9 +183,15 @@ class DeprecatedApi(Check):
         def entry(name: str) -> str:
             return str(use.entry.get(name, ""))
 
+        where = lines_at(use.spans)
         yield self.finding(
-            say(
-                "{use_what} {state}; {lines_at}.", use_what=use.what, state=state, lines_at=lines_at(use.spans)
+            say("{use_what} {state}; {lines_at}.", use_what=use.what, state=state, lines_at=where)
+            if use.runs
+            else say(
+                "{use_what} {state}; {lines_at}. Nothing that was read uses this code.",
+                use_what=use.what,
+                state=state,
+                lines_at=where,
             ),
             evidence=use.spans[:8],
             confidence=Confidence.SUSPECTED,
@@ -232,7 +245,8 @@ def _uses(source: Source, script: Script) -> Iterator[_Use]:
         if span not in spans:
             spans.append(span)
     for what, (entry, spans) in found.items():
-        yield _Use(entry=entry, what=what, spans=tuple(spans))
+        run = tuple(span for span in spans if may_run(source, span))
+        yield _Use(entry=entry, what=what, spans=run or tuple(spans), runs=bool(run))
 
 
 def _calls(source: Source, script: Script) -> Iterator[tuple[str, Entry, SourceSpan]]:

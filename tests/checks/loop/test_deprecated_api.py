@@ -325,3 +325,42 @@ def test_in_a_project_of_an_older_torch_its_companions_are_older_too(tmp_path, p
     [finding] = examine(DeprecatedApi, patient)
     assert finding.severity is severity
     assert "was removed in scipy 1.3" in finding.message
+
+
+LIVE = """
+    import numpy as np
+    import torch
+    from registry import DATASETS
+
+    {head}
+    class Boxes:
+        def sizes(self, x):
+            return np.float(x)
+
+    def scaled(x):
+        return np.float(x)
+
+    {call}
+"""
+
+
+@pytest.mark.parametrize(
+    ("head", "call", "severities"),
+    [
+        ("", "Boxes().sizes(1); scaled(2)", {Severity.ERROR}),
+        ("", "print({'scaled': scaled})", {Severity.ERROR}),
+        ("", "print(getattr(Boxes(), 'sizes')(3))", {Severity.ERROR}),
+        ("", "print(1)", {Severity.NOTE}),
+        ("@DATASETS.register_module()", "print(1)", {Severity.NOTE}),
+        ("@DATASETS.register_module()", "build('Boxes').sizes(1)", {Severity.ERROR}),
+        ("", "globals()[input()]()", {Severity.ERROR}),
+        ("", "", {Severity.ERROR}),  # a module for others
+    ],
+)
+def test_what_nothing_uses_breaks_nothing(head, call, severities):
+    text = LIVE.format(head=head, call=call)
+    found = examine(DeprecatedApi, script_patient(text, packages=make_packages(numpy="2.4.6")))
+    assert {item.severity for item in found} == severities
+    assert all(
+        ("Nothing that was read uses" in item.message) == (item.severity is Severity.NOTE) for item in found
+    )
