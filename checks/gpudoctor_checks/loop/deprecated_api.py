@@ -36,7 +36,8 @@ Entry = Mapping[str, str | bool | int]
 _SIDES = re.compile(r"\b(zeros|ones|full|Tensor|tensor|Variable|view|reshape|unsqueeze|keepdim|keepdims)\b")
 
 _PACKAGES = (
-    "torch.", "functorch.", "transformers.", "torchvision.", "numpy.", "pandas.", "scipy.", "sklearn.", "lightning.",
+    "torch.", "functorch.", "transformers.", "lightning.", "torchvision.", "numpy.", "pandas.", "scipy.",
+    "sklearn.",
 )  # fmt: skip
 
 
