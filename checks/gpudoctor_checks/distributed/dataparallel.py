@@ -69,8 +69,8 @@ class Dataparallel(Check):
         From the source. Not reported are a switch that is off by default and a program limited to one GPU
         (`CUDA_VISIBLE_DEVICES`). Neither is one that also has DistributedDataParallel or FSDP (DataParallel is
         its other branch). A recorded run on the CPU is not reported either. It is a note on a machine with one
-        GPU. It is also a note behind a setting that the source does not decide (`if config.multi_gpu`), and in
-        a program that chooses its GPUs by one (`CUDA_VISIBLE_DEVICES = args.gpu`).
+        GPU. It is also a note behind a setting that the source does not decide (`if config.multi_gpu`). It
+        is one too if such a setting chooses the program's GPUs (`CUDA_VISIBLE_DEVICES = args.gpu`).
     False alarms:
         A machine with one GPU loses nothing; a quick experiment on two GPUs may not be worth the change.
         gpudoctor ignores a wrapper with one device in `device_ids`, or of a class that the program never
