@@ -136,27 +136,12 @@ def test_words_that_no_hash_makes_different_have_their_cues(few, monkeypatch):
     monkeypatch.setattr(words, "_FEW_PARTS", few)
     chance = random.Random(few)
     cues = [b"fail", b"failed to", b"find", b"nan", b"oom:", b"no", b"os.error", b"kill", b"killer", b"+"]
-    parts = [
-        b"fa",
-        b"il",
-        b"ed",
-        b"n",
-        b"an",
-        b"o",
-        b"os",
-        b"er",
-        b"ror",
-        b"ki",
-        b"ll",
-        b"m:",
-        b"fi",
-        b"nd",
-        b"(",
-    ]
+    parts = b"fa il ed n an o oo os er ror ki ll m: fi nd (".split()
     some = {b"".join(chance.choices(parts, k=chance.randrange(1, 7))) for _ in range(3_000)}
     many = words.CueWords((cue, cue) for cue in cues)
     found = {item.of for item in many.candidates(some)}
-    assert {b"fail", b"oom:", b"find", b"kill", b"no", b"nan", b"+"} <= found
+    held = {cue for cue in cues if any(cue in word for word in some)}
+    assert {b"fail", b"oom:", b"find"} <= held <= found
     for word in some:
         alone = words.CueWords((cue, cue) for cue in cues)
         assert set(many.of_text(word)) == set(alone.of_text(word)) == {cue for cue in cues if cue in word}
