@@ -20,12 +20,13 @@ BEGIN, END = "<!-- eyes_on.py begins -->", "<!-- eyes_on.py ends -->"
 SEVERITIES = ("error", "warning", "note")
 VERDICTS = ("right", "wrong", "debatable")
 _HEAD = """{used} of {pool} projects were chosen by a hash of their names. The {pool} hold files with names of
-training code, such as `train_ddp.py`, `train_sft.py` or `ds_config.json`. They were picked to be varied, and none
-had been named here before. {mend} others were for improving the checks, and the rest was left out.
+training code, such as `train_ddp.py`, `train_sft.py` or `ds_config.json`. They were picked to be varied, and
+none had been named here before. {mend} others were for improving the checks, and the rest was left out.
 
 {files} scripts and notebooks were examined once, each by itself ({found} findings). Two more are no valid
-Python. One judge opened the code and decided on {errors}, {warnings} and {notes} notes, chosen by a hash. **The
-judge knew the checks.** The judge had improved them on the {mend} others the same day. A stranger may be stricter:
+Python. One judge opened the code and decided on {errors}, {warnings} and {notes} notes, chosen by a hash.
+**The judge knew the checks.** The judge had improved them on the {mend} others the same day. A stranger may be
+stricter:
 """
 _FOOT = """
 [`eyes-on-eighth.json`](../benchmarks/data/eyes-on-eighth.json) has every judgement with its reason. It also
