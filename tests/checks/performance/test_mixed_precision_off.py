@@ -386,3 +386,37 @@ def test_a_torch_before_autocast_has_none_to_switch_on(tmp_path, pinned, read, f
         project_versions=read_project_versions([str(tmp_path / "train.py")]),
     )
     assert len(examine(MixedPrecisionOff, patient)) == found
+
+
+CHOSEN = """
+import torch
+from registry import build
+class Wide(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(torch.nn.Linear(4096, 4096), torch.nn.Linear(4096, 10))
+    def forward(self, x):
+        return self.layers(x)
+class Deep(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(*[torch.nn.Linear(4096, 4096) for _ in range(3)])
+    def forward(self, x):
+        return self.layers(x)
+{made}
+model = model.cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in torch.utils.data.DataLoader(torch.load("data.pt"), batch_size=64):
+    optimizer.zero_grad()
+    torch.nn.functional.cross_entropy(model(x.cuda()), y.cuda()).backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "severity"),
+    [("model = Wide()", WARNING), ("zoo = {'wide': Wide(), 'deep': Deep()}\nmodel = zoo[input()]", NOTE)],
+)
+def test_a_network_that_may_be_another_is_a_note(made, severity):
+    [finding] = examine(MixedPrecisionOff, script_patient(CHOSEN.format(made=made)))
+    assert finding.severity is severity
