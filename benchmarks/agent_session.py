@@ -69,15 +69,26 @@ async def session(folder, budget, seconds, changes, tell):
                 wanted = again
             return found, None
 
+        async def proven(wanted):
+            """Try one remedy after the other until one is proven; gives the call that writes it."""
+            tried = set()
+            while wanted and (left := [name for name in wanted["remedies"] if name not in tried]):
+                tried.add(left[0])  # change one thing
+                one = {**wanted, "remedies": left[:1], "budget_seconds": budget}
+                found = await call("verify", **one)
+                if (edit := following(found, "apply")) is not None:
+                    return edit
+                wanted = following(found, "verify")
+            return None
+
         found = await call("check", targets=[SCRIPT])
         wanted = following(found, "run")
         wanted["command"] = [*wanted["command"], *LONG]
         first, verify = await until("run", "verify", {**wanted, "seconds": seconds})
         last = first
         for _ in range(changes):
-            one = {**verify, "remedies": verify["remedies"][:1], "budget_seconds": budget}  # change one thing
-            _, edit = await until("verify", "apply", one)
-            if edit is None:  # nothing was proven
+            edit = await proven(verify)
+            if edit is None:
                 break
             await call("apply", **edit, dry_run=True)
             written = await call("apply", **edit)

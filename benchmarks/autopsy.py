@@ -8,14 +8,16 @@
     python benchmarks/autopsy.py --set fifth --texts ...   the fifth set: whole log files, scored once in whole
     python benchmarks/autopsy.py --set sixth --texts ...   the sixth set: many ranks, kernel logs, pods too
     python benchmarks/autopsy.py --set seventh --texts ... the seventh set: three deaths of a repository at most
+    python benchmarks/autopsy.py --set eighth ...          the eighth set: hard kinds, half of it sealed
 
 `benchmarks/data/autopsy-corpus.jsonl` holds the facts: the address of each log, what killed the job and who
 settled it, and its skeleton (the lines that libraries print, without numbers, names and paths). The texts
 are other people's and are not here: FOLDER holds them as ID.log. Without --texts the skeletons are read.
 An entry of the first set is in the sealed third if the SHA-256 of its address is divisible by three; one of the
-second or fourth set is in the sealed half if the SHA-256 of its repository is even. The third, the fifth,
-the sixth and the seventh set have no parts: each was collected after the messages were written, from what the
-sets before it do not have, and all of it was scored once (`--sealed`). `also` lists codes that say the same.
+second, fourth or eighth set is in the sealed half if the SHA-256 of its repository is even. The third, the
+fifth, the sixth and the seventh set have no parts: each was collected after the messages were written, from
+what the sets before it do not have, and all of it was scored once (`--sealed`). `also` lists codes that
+say the same.
 `group` marks logs of many ranks, of Kubernetes and of the kernel.
 """
 
@@ -41,6 +43,7 @@ from gpudoctor.vitals.build_log_patient import signs_of, sort_left_behind
 ROOT = Path(__file__).parents[1]
 CORPUS = ROOT / "benchmarks" / "data" / "autopsy-corpus.jsonl"
 SCORES = {
+    "eighth": ROOT / "benchmarks" / "data" / "autopsy-score-eighth.json",
     "seventh": ROOT / "benchmarks" / "data" / "autopsy-score-seventh.json",
     "sixth": ROOT / "benchmarks" / "data" / "autopsy-score-sixth.json",
     "fifth": ROOT / "benchmarks" / "data" / "autopsy-score-fifth.json",
@@ -72,8 +75,9 @@ SHOWN = 10
 BEFORE = ROOT / "benchmarks" / "data" / "autopsy-score-fourth-before.json"
 """The sealed half of the fourth set, scored before anything was mended with the other half."""
 GROUPS = {"many": "jobs of many ranks", "k8s": "Kubernetes", "kernel": "logs of the kernel"}
-"""Kinds of logs that the sixth and the seventh set count apart, if they have at least ten of them."""
+"""Kinds of logs that the sixth set and those after it count apart, if they have at least ten of them."""
 TITLES = {
+    "eighth": "the sealed half of the eighth set, unseen: logs of hard kinds",
     "seventh": "the seventh set, unseen: whole log files of repositories that are new here",
     "sixth": "the sixth set, unseen: whole log files of repositories that are new here",
     "fifth": "the fifth set, unseen: whole log files of repositories that are new here",
@@ -86,7 +90,7 @@ TITLES = {
 
 def sealed(entry: dict[str, Any]) -> bool:
     """Whether an entry belongs to the part that was not looked at."""
-    if entry.get("set") in ("second", "fourth"):
+    if entry.get("set") in ("second", "fourth", "eighth"):
         repository = "/".join(entry["url"].split("/")[3:5])
         return int(hashlib.sha256(repository.encode()).hexdigest(), 16) % 2 == 0
     return int(hashlib.sha256(entry["url"].encode()).hexdigest(), 16) % 3 == 0
@@ -191,7 +195,8 @@ def page() -> list[str]:
     """The results of every set that was scored, with their date."""
     lines: list[str] = []
     shown = [(TITLES[name], path) for name, path in SCORES.items()]
-    shown.insert(3, ("the sealed half of the fourth set, unseen: files and threads that are new", BEFORE))
+    before = next(place for place, name in enumerate(SCORES) if name == "fourth")
+    shown.insert(before, ("the sealed half of the fourth set, unseen: files and threads that are new", BEFORE))
     for title, path in shown:
         if path.is_file():
             score = json.loads(path.read_text(encoding="utf-8"))

@@ -31,6 +31,8 @@ LIVE = (120, 40)
 """Columns and lines of the live view's terminal."""
 LIVE_SECONDS = 45
 """What the live view has watched in its picture."""
+LONG = ("--epochs", "20")
+"""Arguments with which an example makes enough steps for a report."""
 START = 10.0
 """Seconds until a started program trains."""
 _DIES = """
@@ -67,8 +69,8 @@ def draw(folder: Path, progress: Callable[[str], None]) -> set[str]:
         take.shot("estimate.svg", "estimate", "--model", "7b", "--gpu", "24GiB")
         take.shot("explain.svg", "explain", "DATA001")
         take.shot("preflight.svg", "preflight", "--quick")
-        take.quietly("run", "--recording", "before", "--", sys.executable, script)
-        take.quietly("run", "--recording", "after", "--", sys.executable, well)
+        take.quietly("run", "--recording", "before", "--", "python", script, *LONG)
+        take.quietly("run", "--recording", "after", "--", "python", well, *LONG)
         take.shot("report.svg", "report", "before")
         take.shot("compare.svg", "compare", "before", "after")
         take.page("report.html", "report", "before")
@@ -84,6 +86,7 @@ class _Camera:
         self.folder, self.home, self.progress = folder, home, progress
         self.environment = {
             **{name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS")},
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
             "TERM": "xterm-256color",
             "COLORTERM": "truecolor",
             "XDG_STATE_HOME": str(home.parent / "state"),
@@ -143,7 +146,7 @@ class _Camera:
     def living_job(self, once: str, live: str, script: str) -> None:
         """Watch a training while it runs: one report, and the live view."""
         job = subprocess.Popen(
-            [sys.executable, script, "--epochs", "1000"],
+            ["python", script, "--epochs", "1000"],
             cwd=self.home,
             env=self.environment,
             stdout=subprocess.DEVNULL,

@@ -52,8 +52,8 @@ def commands() -> dict[str, argparse.ArgumentParser]:
 def write(source: Path, *, with_pictures: bool, progress: Callable[[str], None]) -> None:
     """Write every page into `source`, which is made anew.
 
-    Raises `LookupError` for a command without a page, and `subprocess.CalledProcessError` for a picture whose
-    command failed.
+    Raises `LookupError` for a command without a page and for a link to a file that is not there, and
+    `subprocess.CalledProcessError` for a picture whose command failed.
     """
     shutil.rmtree(source, ignore_errors=True)
     source.mkdir(parents=True)
@@ -120,6 +120,8 @@ def _linked(text: str, path: Path, page: str, placed: dict[Path, str], source: P
         if re.match(r"[a-z]+:", address) or "pictures/" in address:
             return found[0]
         target = (path.parent / address).resolve()
+        if not target.exists():
+            raise LookupError(f"{_named(path)} has a link to {address}, which is not there")
         name = placed.get(target) or placed.get(target / "README.md")
         if name is None:
             name = _file_page(target, source)

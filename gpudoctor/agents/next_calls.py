@@ -97,7 +97,7 @@ def _budget(report: Mapping[str, Any], remedies: int) -> int:
 
 
 def after_verify(arguments: Mapping[str, Any], report: Mapping[str, Any], name: str) -> list[Call]:
-    """Write what is proven, or allow more time."""
+    """Write what is proven, allow more time, or try the remedies that were not among those tried."""
     trial = report.get("trial") or {}
     rows = trial.get("rows") or []
     calls = []
@@ -116,6 +116,18 @@ def after_verify(arguments: Mapping[str, Any], report: Mapping[str, Any], name: 
                 **_kept(arguments),
                 remedies=waiting or arguments.get("remedies"),
                 budget_seconds=more,
+            )
+        )
+    tried = {str(row["name"]) for row in rows} | set(arguments.get("remedies", ()))
+    others = [name for name in _editable(report["findings"]) if name not in tried]
+    if others and not calls:
+        calls.append(
+            call(
+                "verify",
+                "nothing of these is proven: try the other remedies",
+                **_kept(arguments),
+                remedies=others,
+                budget_seconds=arguments.get("budget_seconds"),
             )
         )
     return calls or _explain(report)

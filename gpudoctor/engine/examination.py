@@ -314,7 +314,7 @@ def _bounded(remedy: Remedy, finding: Finding) -> Remedy:
     share = finding.cost.step_share
     if remedy.effect is not None or share is None or not 0 < share < 1:
         return remedy
-    if finding.confidence is not Confidence.CONFIRMED:
+    if finding.confidence is not Confidence.CONFIRMED or not remedy.bounded:
         return remedy
     most = round(speedup(share), 3)
     effect = Effect(quantity="throughput", low=1.0, high=most, unit="x", provenance=EffectOrigin.BOUND)

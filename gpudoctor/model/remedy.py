@@ -121,6 +121,9 @@ class Remedy:
     """What it takes."""
     effect: Effect | None = None
     """What it is expected to give; None where nobody knows, never a guess."""
+    bounded: bool = True
+    """Whether it gives back the share of time that its finding measured, at most; False where what it takes
+    in exchange is not known."""
     sets: tuple[tuple[str, str], ...] = ()
     """Knobs that it turns and their new values, so that two remedies that disagree are seen."""
     uses: frozenset[Resource] = frozenset()

@@ -152,6 +152,8 @@ def fix_title(remedy: Remedy) -> str:
 def remedy_gain(remedy: Remedy) -> list[str]:
     """What a remedy is worth, with labels: ["gain: 1.9x to 2.3x"]; empty if that is not known."""
     proof = remedy.proof
+    if proof is None and remedy.effect is None and not remedy.bounded:
+        return [tr("gain: unknown")]
     if proof is None:
         return [tr("gain: {effect}", effect=effect_text(remedy.effect))] if remedy.effect else []
     gone = proof.cure.gone if proof.cure is not None else None

@@ -6,6 +6,7 @@ from gpudoctor.agents import next_calls
 from gpudoctor.agents.tool_table import BY_NAME
 
 EDITABLE = {"id": "A-x", "applicability": "safe", "patch": "--- a"}
+OTHER = {**EDITABLE, "id": "C-x"}
 BY_HAND = {"id": "B-x", "applicability": "display-only", "patch": None}
 GIVEN = {
     "command": ["python", "t.py"],
@@ -41,6 +42,8 @@ RUN, VERIFY = next_calls.after_run, next_calls.after_verify
         (VERIFY, report(trial={"rows": [row("not tried", "the time ran out")]}), "verify", {"budget_seconds": 300.0}),
         (VERIFY, report(trial={"rows": []}, verdict="none was started; use --budget 14m"), "verify", {"folder": "p"}),
         (VERIFY, report(trial={"rows": [row("slower")]}), "explain", {"code": "DATA001"}),
+        (VERIFY, report(trial={"rows": [row("slower")]}, remedies=[EDITABLE, OTHER]), "verify", {"remedies": ["C-x"], "budget_seconds": 100}),
+        (VERIFY, report(trial={"patch": "--- a", "rows": [row("proven")]}, remedies=[EDITABLE, OTHER]), "apply", {"answer": "n"}),
     ],
 )  # fmt: skip
 def test_the_next_call_fits_the_answer_and_its_tool(after, found, tool, arguments):

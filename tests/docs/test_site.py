@@ -55,3 +55,14 @@ def test_the_tutorial_has_the_same_commands_in_both_languages():
         return list(dict.fromkeys(re.findall(r"^\$ (.*)", text, re.MULTILINE)))
 
     assert commands("docs/tutorial.md") == commands("docs/tutorial.zh.md")
+
+
+def test_a_link_to_a_file_that_is_not_there_ends_the_build(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("[text](nowhere.md)\n", "utf-8")
+    with pytest.raises(LookupError, match=r"nowhere\.md"):
+        site_builder._linked(page.read_text("utf-8"), page, "page.md", {}, tmp_path)
+
+
+def test_the_start_page_links_to_the_commands(source):
+    assert "[gpudoctor check](commands/check.md)" in (source / "index.md").read_text("utf-8")

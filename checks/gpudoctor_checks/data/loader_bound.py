@@ -16,6 +16,7 @@ from gpudoctor.analysis.live.stack_shares import (
 )
 from gpudoctor.analysis.observation import Observation, suspicions
 from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
+from gpudoctor.analysis.run.cpu_contention import cpu_use
 from gpudoctor.analysis.run.data_waits import (
     LoaderFacts,
     WorkerActivity,
@@ -89,6 +90,10 @@ class LoaderBoundDetail(Detail):
     """The line that fills the program's own queue."""
     batch_seconds: float | None = None
     """What a batch takes to make."""
+    cpus_used: float | None = None
+    """CPUs that the run used..."""
+    cpus_reached: float | None = None
+    """...and those that it could have used."""
 
 
 class LoaderBound(Check):
@@ -237,6 +242,7 @@ class LoaderBound(Check):
         filling = feeders(patient, spans) if handed == OWN else []
         handed = FED if filling else handed
         spans += callers(patient, spans[1:2])
+        used = cpu_use(run.recording)
         whose = say("; the program's own processes do not keep up{at}", at=at(filling)) if filling else ""
         spans += filling
         call = loader_call(patient, made_at, "num_workers", "pin_memory")
@@ -267,6 +273,8 @@ class LoaderBound(Check):
                 feeder=f"{filling[0].path.rpartition('/')[2]}:{filling[0].line}" if filling else "",
                 iterable=loader is not None and loader.iterable,
                 batch_seconds=busy.batch_seconds if busy is not None else 0.0,
+                cpus_used=used.job if used is not None else None,
+                cpus_reached=used.reach if used is not None else None,
             ),
         )
 

@@ -14,7 +14,7 @@ from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, instantiated, training_programs
 from gpudoctor.analysis.source.environment_assignments import assignments
 from gpudoctor.analysis.source.parallelism import SHARDED
-from gpudoctor.analysis.source.syntax import keyword_value, nodes
+from gpudoctor.analysis.source.syntax import is_name, keyword_value, nodes
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.lang import say
 from gpudoctor.model import (
@@ -69,7 +69,8 @@ class Dataparallel(Check):
         From the source. Not reported are a switch that is off by default and a program limited to one GPU
         (`CUDA_VISIBLE_DEVICES`). Neither is one that also has DistributedDataParallel or FSDP (DataParallel is
         its other branch). A recorded run on the CPU is not reported either. It is a note on a machine with one
-        GPU. It is also a note behind a setting that the source does not decide (`if config.multi_gpu`).
+        GPU. It is also a note behind a setting that the source does not decide (`if config.multi_gpu`). It
+        is one too if such a setting chooses the program's GPUs (`CUDA_VISIBLE_DEVICES = args.gpu`).
     False alarms:
         A machine with one GPU loses nothing; a quick experiment on two GPUs may not be worth the change.
         gpudoctor ignores a wrapper with one device in `device_ids`, or of a class that the program never
@@ -83,7 +84,7 @@ class Dataparallel(Check):
 
     code = Code("DIST005")
     name = "dataparallel"
-    track_record = TrackRecord(right=29, wrong=8)
+    track_record = TrackRecord(right=33, wrong=8)
     costs_time = True
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
@@ -126,7 +127,8 @@ class Dataparallel(Check):
         for program in training_programs(source):
             if not program.called & set(_NAMES) or program.target is Target.CPU or _other_ways(program):
                 continue
-            if _leaves_one(program):
+            left = _left(program)
+            if left is not None and left.known and left.cards <= 1:
                 continue
             gpus = _gpus(patient)
             few = gpus is not None and gpus < self.limit("gpus")
@@ -171,7 +173,7 @@ class Dataparallel(Check):
                 ),
                 evidence=(*spans[:8], next(program.loops)[1].span),
                 confidence=Confidence.SUSPECTED,
-                severity=Severity.NOTE if few or only else Severity.WARNING,
+                severity=Severity.NOTE if few or only or (left and not left.known) else Severity.WARNING,
                 subject=f"{spans[0].path}:{spans[0].line}",
                 detail=DataparallelDetail(gpus=gpus or 0, script=program.entry.path),
             )
@@ -235,26 +237,52 @@ def _for_one(script: Script, call: Call) -> bool:
     return False
 
 
-def _leaves_one(program: Program) -> bool:
-    """Whether the program itself leaves its processes one GPU: `os.environ["CUDA_VISIBLE_DEVICES"] = "0"`."""
-    places = assignments(program.source)
-    sure = [place for place in places if place.name == VARIABLE and not place.conditional]
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """The GPUs that a program leaves itself: `os.environ["CUDA_VISIBLE_DEVICES"] = "0"`."""
+
+    cards: int = 0
+    known: bool = False
+    """Whether the source tells how many."""
+
+
+def _left(program: Program) -> _Left | None:
+    """The GPUs that a program leaves itself; None where it does not choose."""
+    sure = [place for place in assignments(program.source) if place.name == VARIABLE and not place.conditional]
     if not sure:
-        return False
+        return None
     value = sure[-1].value
     if value is None:
         script = next(script for script in program.scripts if script.path == sure[-1].span.path)
-        value = _option(script, sure[-1].node)
-    return value is not None and entries(value) == 1
+        value = _option(program, script, sure[-1].node)
+    return _Left() if value is None else _Left(cards=entries(value), known=True)
 
 
-def _option(script: Script, node: ast.expr) -> str | None:
-    """The text that a command-line option gives: `args.gpu`, `str(args.gpu)`; None for what is none."""
+def _option(program: Program, script: Script, node: ast.expr) -> str | None:
+    """The text that a command-line option gives: `args.gpu`, `str(args.gpu)`; None for what is none.
+
+    The options may be another script's: `Engine(args)` sets what the script that makes it was given.
+    """
+    if isinstance(node, ast.Name):
+        given = [
+            item.value
+            for item in nodes(script, ast.Assign)
+            if any(is_name(target, node.id) for target in item.targets)
+        ]
+        node = given[0] if len(given) == 1 else node
     if isinstance(node, ast.Call) and ast.unparse(node.func) == "str" and len(node.args) == 1:
         node = node.args[0]
-    value = script.arguments.get(node.attr) if isinstance(node, ast.Attribute) else None
-    known = value.value if isinstance(value, Known) else None
-    return str(known) if isinstance(known, str | int) and not isinstance(known, bool) else None
+    if not isinstance(node, ast.Attribute):
+        return None
+    homes = [script] if node.attr in script.arguments else program.scripts
+    found = {
+        str(value.value)
+        for home in homes
+        if isinstance(value := home.arguments.get(node.attr), Known)
+        and isinstance(value.value, str | int)
+        and not isinstance(value.value, bool)
+    }
+    return found.pop() if len(found) == 1 else None
 
 
 def _chosen(program: Program, source: Source, call: Call, depth: int = 3) -> str:

@@ -10,6 +10,7 @@ from importlib.resources import files
 from itertools import chain
 
 from gpudoctor.analysis.source.control_flow import enclosing, function_of, never_runs
+from gpudoctor.analysis.source.live_code import may_run
 from gpudoctor.analysis.source.syntax import is_attribute, nodes
 from gpudoctor.analysis.source.syntax_places import lines_at, resolved_calls
 from gpudoctor.analysis.source.target_versions import Meant, meant_version, told_version
@@ -34,7 +35,10 @@ from gpudoctor.model.signs.source import Call, GuardKind, Known, Script, Source
 Entry = Mapping[str, str | bool | int]
 _SIDES = re.compile(r"\b(zeros|ones|full|Tensor|tensor|Variable|view|reshape|unsqueeze|keepdim|keepdims)\b")
 
-_PACKAGES = ("torch.", "functorch.", "transformers.", "torchvision.", "numpy.", "pandas.", "scipy.", "sklearn.")
+_PACKAGES = (
+    "torch.", "functorch.", "transformers.", "lightning.", "torchvision.", "numpy.", "pandas.", "scipy.",
+    "sklearn.",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +46,9 @@ class _Use:
     entry: Entry
     what: str
     spans: tuple[SourceSpan, ...]
+    """Without the places that nothing uses, if there are others."""
+    runs: bool = True
+    """Whether any of it may run, as far as names tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +86,7 @@ class DeprecatedApi(Check):
         - `torch.stft` without `return_complex`
         - `torch.distributed.launch` in a job script
         - Of transformers its own `AdamW` and `optim="adamw_hf"`.
+        - Of Lightning `gpus=`, `resume_from_checkpoint=` and other former arguments of its Trainer.
 
         Also `iter(loader).next()`, and `loss.data[0]` of a scalar loss. Of numpy, pandas, torchvision, scipy
         and scikit-learn the removed names that scripts use most: `np.float`, `DataFrame.append`,
@@ -90,7 +98,8 @@ class DeprecatedApi(Check):
         Names are resolved through imports and aliases, and compared with the installed torch. Removed there is
         an error. Deprecated or without effect there is a note. A later removal is silent. If the project's own
         files exclude the installed torch, gpudoctor compares with the newest release that they admit. It then
-        reports no error. A README that names an older release makes an error a note. So does an import that
+        reports no error. Code that nothing uses is a note: a function that is never named, a class that is only
+        registered. A README that names an older release makes an error a note. So does an import that
         only an older release has, for what that release has too. What other packages removed is a note in a
         project that uses an older torch. A project that carries a package itself (`src/transformers`,
         `third_party/peft`) settles its version.
@@ -148,6 +157,8 @@ class DeprecatedApi(Check):
             there = True
         fails = gone and meant.installed and not there
         unsure = not there and (gone or (removed is not None and version is None))
+        if not use.runs:
+            fails = unsure = False
         severity = Severity.ERROR if fails else Severity.WARNING if unsure else Severity.NOTE
         if "ignored" in use.entry:
             state = say(
@@ -176,9 +187,15 @@ class DeprecatedApi(Check):
         def entry(name: str) -> str:
             return str(use.entry.get(name, ""))
 
+        where = lines_at(use.spans)
         yield self.finding(
-            say(
-                "{use_what} {state}; {lines_at}.", use_what=use.what, state=state, lines_at=lines_at(use.spans)
+            say("{use_what} {state}; {lines_at}.", use_what=use.what, state=state, lines_at=where)
+            if use.runs
+            else say(
+                "{use_what} {state}; {lines_at}. Nothing that was read uses this code.",
+                use_what=use.what,
+                state=state,
+                lines_at=where,
             ),
             evidence=use.spans[:8],
             confidence=Confidence.SUSPECTED,
@@ -232,7 +249,8 @@ def _uses(source: Source, script: Script) -> Iterator[_Use]:
         if span not in spans:
             spans.append(span)
     for what, (entry, spans) in found.items():
-        yield _Use(entry=entry, what=what, spans=tuple(spans))
+        run = tuple(span for span in spans if may_run(source, span))
+        yield _Use(entry=entry, what=what, spans=run or tuple(spans), runs=bool(run))
 
 
 def _calls(source: Source, script: Script) -> Iterator[tuple[str, Entry, SourceSpan]]:

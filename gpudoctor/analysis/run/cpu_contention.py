@@ -1,4 +1,4 @@
-"""Other processes on the machine's CPUs: what they took of them beside the run, and when."""
+"""The machine's CPUs: what the run used of them, what other processes took beside it, and when."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -48,19 +48,46 @@ class CpuContention:
         return fmean(self.got[max(0, at - _AROUND) : at + _AROUND + 1])
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuUse:
+    """CPUs in steady state, medians of a sample a second."""
+
+    job: float
+    """CPUs that the processes of the command used."""
+    reach: float
+    """CPUs that it could have used: those of the machine or of its limit, less what others took."""
+
+
+@once
+def cpu_use(recording: Recording) -> CpuUse | None:
+    """What the job used of the CPUs of its only machine; None where too little was sampled."""
+    cpus = recording.machine_facts.get("cpus")
+    rows = _samples(recording)
+    if not isinstance(cpus, int | float) or cpus <= 0 or len(recording.nodes) > 1 or len(rows) < _LEAST:
+        return None
+    own = recording.machine_facts.get("machine_cpus", cpus) != cpus  # others may have been on other CPUs
+    others = 0.0 if own else median(max(0.0, busy - mine) for _, busy, mine in rows)
+    return CpuUse(job=median(mine for *_, mine in rows), reach=max(1.0, cpus - others))
+
+
+def _samples(recording: Recording) -> list[tuple[float, ...]]:
+    """Time, busy CPUs, and those of the command's processes, in steady state."""
+    begin, end = steady_window(recording)
+    columns = (recording.machine.column(name) for name in ("t", "cpu", "tree_cpu"))
+    return [row for row in zip(*columns, strict=False) if begin <= row[0] <= end and all(map(isfinite, row))]
+
+
 @once
 def crowd(recording: Recording) -> CpuContention | None:
     """None where CPUs were idle, where the run itself took them, or where nobody can tell.
 
     On a machine of which the run may use some CPUs only, how busy all are says nothing of those.
     """
-    facts, machine = recording.machine_facts, recording.machine
+    facts = recording.machine_facts
     cpus = facts.get("cpus")
     if not isinstance(cpus, int) or facts.get("machine_cpus", cpus) != cpus or len(recording.nodes) > 1:
         return None
-    begin, end = steady_window(recording)
-    columns = (machine.column(name) for name in ("t", "cpu", "tree_cpu"))
-    rows = [row for row in zip(*columns, strict=False) if begin <= row[0] <= end and all(map(isfinite, row))]
+    rows = _samples(recording)
     if len(rows) < _LEAST:
         return None
     full = [busy >= _FULL * cpus and busy - mine >= _MUCH * cpus for _, busy, mine in rows]

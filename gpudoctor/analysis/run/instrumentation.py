@@ -46,16 +46,21 @@ class Coverage:
 def coverage(state: Steady, pattern: str) -> Coverage | None:
     """What the windows of a name cover; None where nothing of that name was on in steady state.
 
-    A window without an end lasted to the end of the run. Where more were opened than the file holds, the last
-    ones known stand for the rest.
+    A window without an end lasted to the end of the run; so did one that was on when it was written down last,
+    before the process was killed. Where more were opened than the file holds, the last ones known stand for the
+    rest.
     """
     wanted = re.compile(pattern)
-    found = [item for item in state.process.of("window") if wanted.search(str(item.get("what") or ""))]
+    found = [item for item in _windows(state.process) if wanted.search(str(item.get("what") or ""))]
     if not found or not state.rows:
         return None
     indices = [int(value) for value in state.values("index")]
     last = indices[-1]
-    spans = [(int(item.get("begin") or 0), _end(item.get("end"), last)) for item in found]
+    killed = state.process.last("end") is None
+    spans = [
+        (int(item.get("begin") or 0), last if killed and item.get("on") else _end(item.get("end"), last))
+        for item in found
+    ]
     if _lost(state, len(found)):
         spans.append((spans[-1][0], last))
     inside = _covered(indices, spans)
@@ -71,6 +76,13 @@ def coverage(state: Steady, pattern: str) -> Coverage | None:
         slower=_ratio(state, inside, steps),
         place=place_of(found[-1]),
     )
+
+
+def _windows(process: Process) -> list[Record]:
+    """Each window as it was written down last: one that lasts is written again and again."""
+    each = {(item.get("what"), item.get("path"), item.get("line"), item.get("begin")): item
+            for item in process.of("window")}  # fmt: skip
+    return list(each.values())
 
 
 def _end(value: object, last: int) -> int:

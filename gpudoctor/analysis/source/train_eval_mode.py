@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.control_flow import callers, enclosing, scope_of
+from gpudoctor.analysis.source.live_code import may_run
 from gpudoctor.analysis.source.optimizers import assignments_to, optimizers
 from gpudoctor.analysis.source.scopes import Key, Scope, Scopes
 from gpudoctor.analysis.source.syntax import FunctionNode, is_name, keyword_value, nodes
@@ -22,6 +23,8 @@ _KINDS = {
 }
 _LIBRARIES = ("torchvision.models.", "timm.", "segmentation_models_pytorch.", "efficientnet_pytorch.")
 _GRADIENT_OFF = re.compile(r"no_grad|inference_mode|set_grad_enabled|eval_mode|inference|evaluating")
+_NO_NETWORKS = re.compile(r"Loss|Tokenizer|Processor$|Extractor$|Collator")
+"""Classes of torch and transformers that are called like a network and are none."""
 _MODEL = re.compile(r"model|net|module|encoder|decoder|classifier|backbone|policy|unet", re.IGNORECASE)
 
 
@@ -42,7 +45,7 @@ def is_forward(call: Call) -> bool:
     """Whether a call runs a model."""
     last = call.name.removesuffix(".__call__").rpartition(".")[2]
     library = call.name.startswith(("torch.nn.", "transformers.", "peft.")) and call.name.endswith(".__call__")
-    return library and "Loss" not in last and ".functional." not in call.name
+    return library and not _NO_NETWORKS.search(last) and ".functional." not in call.name
 
 
 def model_of(call: Call) -> str:
@@ -209,13 +212,24 @@ def _may_hold_parameters(source: Source, call: Call) -> bool:
 
 
 def _layers_in(source: Source, script: Script) -> frozenset[str]:
-    """Names of what builds such layers, but for dropout that is 0 in this program."""
-    found = _mode_layers(script)
-    if not any(re.search("dropout", name, re.IGNORECASE) for name in found):
-        return found
-    return _mode_layers(
-        script, frozenset(id(call) for call in script.calls if _drops_nothing(source, script, call))
-    )
+    """Names of what builds such layers, without what this program does not build, and without dropout of 0."""
+    if not _mode_layers(script):
+        return frozenset()
+    idle = (call for call in script.calls if _brings(call) and not _built(source, script, call))
+    return _mode_layers(script, frozenset(map(id, idle)))
+
+
+def _built(source: Source, script: Script, call: Call) -> bool:
+    """Whether a layer may be in a network of the program: something uses the code, its switch is not off."""
+    if _drops_nothing(source, script, call) or not may_run(source, call.span):
+        return False
+    inside: ast.AST = call.node
+    for outer in enclosing(script, call.node):
+        switch = outer.test if isinstance(outer, ast.If) and inside in outer.body else None
+        if isinstance(switch, ast.Name) and _is_zero(source, script, call.function, switch):
+            return False
+        inside = outer
+    return True
 
 
 def _drops_nothing(source: Source, script: Script, call: Call) -> bool:
@@ -296,14 +310,23 @@ def _mode_layers(script: Script, idle: frozenset[int] = frozenset()) -> frozense
     for call in script.calls:
         if id(call) in idle:
             continue
-        library = call.name.startswith(_LIBRARIES) and not call.name.endswith("_Weights")
-        if library or (_LAYERS.match(call.name) and not _without_statistics(call)):
+        if _layer(call):
             found.add(call.name)
         if _drops(call):
             found.add("dropout")
         if _loads(call):
             found.add("from_pretrained")
     return frozenset(found)
+
+
+def _brings(call: Call) -> bool:
+    """Whether a call builds such layers, or sets their rate."""
+    return _layer(call) or _drops(call) or _loads(call)
+
+
+def _layer(call: Call) -> bool:
+    library = call.name.startswith(_LIBRARIES) and not call.name.endswith("_Weights")
+    return library or (_LAYERS.match(call.name) is not None and not _without_statistics(call))
 
 
 def _drops(call: Call) -> bool:

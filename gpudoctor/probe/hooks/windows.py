@@ -104,7 +104,9 @@ class Windows:
     def _tell(self, window: Window) -> None:
         path, line, _ = window.place
         fields = {"what": window.what, "begin": window.begin, "end": window.end, "steps": window.steps}
-        self._probe.record("window", {**fields, "on": window.on > 0, "path": path, "line": line})
+        step = self._steps.index
+        lasting = window.on > 0 or step <= window.end + _GAP
+        self._probe.record("window", {**fields, "on": lasting, "path": path, "line": line})
 
     def end(self) -> None:
         """The process ends."""

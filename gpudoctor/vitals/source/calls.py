@@ -19,6 +19,7 @@ from gpudoctor.vitals.source.values import (
     AbstractValue,
     tensor,
     value_of,
+    without_graph,
 )
 
 if TYPE_CHECKING:
@@ -123,6 +124,8 @@ def _result(
         given = args if found.owner is None or found.callee.static else [found.owner, *args]
         given = [NOTHING, *given] if found.context else given
         returned = _retold(node, program.invoke(found.callee, given, keywords, open_ended))
+        if frame.no_grad:  # the function is read once for all its calls, most of them outside of no_grad
+            returned = without_graph(returned)
         if returned.elem is not None and returned.type is None:
             # A generator of the program draws from the loader that it is given.
             loader = next((t for t in args if kind_of(t.type) == LOADER), None)

@@ -152,6 +152,19 @@ def tensor(device: str | None = None, graph: bool = False) -> AbstractValue:
     return AbstractValue(type=TENSOR, device=device, graph=graph)
 
 
+def without_graph(thing: AbstractValue) -> AbstractValue:
+    """The same as a call under no_grad gives it: neither itself nor what it holds carries a graph."""
+    if thing.graph:
+        return thing.replace(graph=False)
+    items = tuple(map(without_graph, thing.items)) if thing.items is not None else None
+    elem = without_graph(thing.elem) if thing.elem is not None and thing.elem.graph else thing.elem
+    if elem is thing.elem and (
+        items is None or all(a is b for a, b in zip(items, thing.items or (), strict=True))
+    ):
+        return thing
+    return thing.replace(items=items, elem=elem)
+
+
 def value_of(thing: AbstractValue, text: str) -> Value:
     """The thing as checks see an argument."""
     value = thing.value

@@ -21,6 +21,8 @@ from gpudoctor.model import (
 from gpudoctor.model.job_devices import cpus_per_rank, ranks_here
 from gpudoctor_checks.data.loader_bound import LoaderBoundDetail
 
+_BUSY = 0.8
+"""Share of the CPUs in use from which on workers may find none idle."""
 _MOST = 16
 """The optimisation summary's cap: beyond it workers contend for memory bandwidth and start slowly."""
 _FALLBACK = 4
@@ -96,6 +98,15 @@ class LoaderBoundRule(Rule):
         steps.append(
             say('Guard the script\'s entry with `if __name__ == "__main__":` where workers are spawned.')
         )
+        if _full(detail):
+            steps.append(
+                say(
+                    "The run keeps {used:.2g} of {reached:.2g} CPUs busy, so workers may give nothing. "
+                    "Prove the gain first.",
+                    used=detail.cpus_used,
+                    reached=detail.cpus_reached,
+                )
+            )
         iterable = bool(detail.iterable)
         if iterable:
             steps.append(
@@ -111,12 +122,20 @@ class LoaderBoundRule(Rule):
             applicability=Applicability.UNSAFE if iterable else Applicability.SAFE,
             effort=Effort.SMALL_EDIT if iterable else Effort.ONE_LINE,
             effect=gain,
+            bounded=not _full(detail),
             sets=(("DataLoader.num_workers", str(workers)),),
             uses=frozenset({Resource.CPU, Resource.HOST_MEMORY, Resource.SHARED_MEMORY}),
             edits=edits,
             override=(("DataLoader.num_workers", str(workers)), ("DataLoader.persistent_workers", "True")),
             references=("https://pytorch.org/docs/stable/data.html#multi-process-data-loading",),
         )
+
+
+def _full(detail: LoaderBoundDetail) -> bool:
+    """Whether a training without a GPU leaves few CPUs idle for workers."""
+    if detail.cuda or detail.cpus_used is None or detail.cpus_reached is None:
+        return False
+    return detail.cpus_used >= _BUSY * detail.cpus_reached
 
 
 def _whole_batches(finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG001
@@ -288,11 +307,12 @@ def _gain(finding: Finding, patient: Patient, workers: int) -> Effect | None:
     """What so many workers can give: their CPUs share the items' work, and the training keeps one of its own.
 
     With a share S of the time for items, n workers leave max(1 - S, S/n) of a step; without a GPU the training
-    needs the CPUs too, and P of them leave no less than 1/P. None where nothing was measured.
+    needs the CPUs too, and P of them leave no less than 1/P. None where nothing was measured, and where the run
+    keeps the CPUs busy: how much of that is work, and how much threads that spin while they wait, nobody knows.
     """
     detail = finding.detail_of(LoaderBoundDetail)
     share = finding.cost.step_share
-    if share is None or not 0 < share < 1 or detail.workers != 0:
+    if share is None or not 0 < share < 1 or detail.workers != 0 or _full(detail):
         return None
     left = max(1 - share, share / max(1, workers))
     try:

@@ -1,3 +1,5 @@
+from textwrap import dedent
+
 import pytest
 from recordings import make_process, make_recording, make_steps, record
 from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
@@ -220,3 +222,46 @@ CARDS = """
 @pytest.mark.parametrize(("default", "found"), [("0", 0), ("[0]", 0), ("[0, 1]", 1), ("None", 1)])
 def test_an_option_for_devices_that_asks_for_one(default, found):
     assert len(examine(Dataparallel, script_patient(CARDS.format(default=default)))) == found
+
+
+ENGINE = """
+    import os
+    import torch
+    class Engine:
+        def __init__(self, args):
+            os.environ["CUDA_VISIBLE_DEVICES"] = args.gpu
+            self.net = torch.nn.DataParallel(torch.nn.Linear(8, 8)).cuda()
+            self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+        def train(self):
+            for x in torch.utils.data.DataLoader(torch.randn(1000, 8)):
+                self.optimizer.zero_grad()
+                self.net(x.cuda()).mean().backward()
+                self.optimizer.step()
+"""
+RUN = """
+    import argparse
+    from engine import Engine
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--gpu", type=str, default={default})
+    Engine(parser.parse_args()).train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("default", "said"),
+    [("'0'", []), ("''", []), ("'0,1'", [Severity.WARNING]), ("None", [Severity.NOTE])],
+)
+def test_another_script_may_hold_the_option_that_leaves_one_gpu(default, said, tmp_path):
+    (tmp_path / "engine.py").write_text(dedent(ENGINE))
+    (tmp_path / "run.py").write_text(dedent(RUN.format(default=default)))
+    found = examine(Dataparallel, script_patient(tmp_path / "run.py"))
+    assert [item.severity for item in found] == said
+
+
+@pytest.mark.parametrize(("ids", "said"), [("0", 0), ("0,1", 1)])
+def test_a_name_for_the_option_that_leaves_one_gpu(ids, said):
+    before = "card = opt.gpu_ids; os.environ['CUDA_VISIBLE_DEVICES'] = card"
+    assert (
+        len(examine(Dataparallel, script_patient(SETTINGS.format(ids=ids, before=before, condition="True"))))
+        == said
+    )

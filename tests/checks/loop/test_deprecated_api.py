@@ -325,3 +325,73 @@ def test_in_a_project_of_an_older_torch_its_companions_are_older_too(tmp_path, p
     [finding] = examine(DeprecatedApi, patient)
     assert finding.severity is severity
     assert "was removed in scipy 1.3" in finding.message
+
+
+LIVE = """
+    import numpy as np
+    import torch
+    from registry import DATASETS
+
+    {head}
+    class Boxes:
+        def sizes(self, x):
+            return np.float(x)
+
+    def scaled(x):
+        return np.float(x)
+
+    {call}
+"""
+
+
+@pytest.mark.parametrize(
+    ("head", "call", "severities"),
+    [
+        ("", "Boxes().sizes(1); scaled(2)", {Severity.ERROR}),
+        ("", "print({'scaled': scaled})", {Severity.ERROR}),
+        ("", "print(getattr(Boxes(), 'sizes')(3))", {Severity.ERROR}),
+        ("", "print(1)", {Severity.NOTE}),
+        ("@DATASETS.register_module()", "print(1)", {Severity.NOTE}),
+        ("@DATASETS.register_module()", "build('Boxes').sizes(1)", {Severity.ERROR}),
+        ("", "globals()[input()]()", {Severity.ERROR}),
+        ("", "", {Severity.ERROR}),  # a module for others
+    ],
+)
+def test_what_nothing_uses_breaks_nothing(head, call, severities):
+    text = LIVE.format(head=head, call=call)
+    found = examine(DeprecatedApi, script_patient(text, packages=make_packages(numpy="2.4.6")))
+    assert {item.severity for item in found} == severities
+    assert all(
+        ("Nothing that was read uses" in item.message) == (item.severity is Severity.NOTE) for item in found
+    )
+
+
+MODULE = """
+import torch
+import pytorch_lightning as pl
+from data import loader
+class Net(pl.LightningModule):
+    def training_step(self, batch, index):
+        return batch.mean()
+trainer = pl.Trainer({given})
+trainer.fit(Net(), {loader}=loader)
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "loader", "pinned", "severities"),
+    [
+        ("gpus=1", "train_dataloaders", "pytorch-lightning", [Severity.WARNING]),
+        ("gpus=1", "train_dataloaders", "pytorch-lightning==1.8", [Severity.NOTE]),
+        ("gpus=1", "train_dataloaders", "pytorch-lightning==1.5", []),
+        ("devices=1, accelerator='gpu'", "train_dataloaders", "pytorch-lightning", []),
+        ("gpus=None", "train_dataloader", "pytorch-lightning", [Severity.WARNING]),
+    ],
+)
+def test_what_the_trainer_of_lightning_no_longer_takes(given, loader, pinned, severities, tmp_path):
+    (tmp_path / "requirements.txt").write_text(pinned + "\n")
+    (tmp_path / "train.py").write_text(MODULE.format(given=given, loader=loader))
+    patient = script_patient(
+        tmp_path / "train.py", project_versions=read_project_versions([str(tmp_path / "train.py")])
+    )
+    assert [item.severity for item in examine(DeprecatedApi, patient)] == severities

@@ -844,3 +844,124 @@ STACKED = """
 )
 def test_a_context_that_a_stack_enters(switch, found):
     assert len(examine(EvalModeMisuse, script_patient(STACKED.replace("SWITCH", switch)))) == found
+
+
+PREPARED = """
+    import torch
+    from datasets import load_dataset
+    from transformers import AutoModelForCausalLM, {kind}
+    tokenizer = {kind}.from_pretrained("gpt2")
+    model = AutoModelForCausalLM.from_pretrained("gpt2").cuda()
+    optimizer = torch.optim.AdamW(model.parameters())
+    train_loader = torch.utils.data.DataLoader(load_dataset("x")["train"], batch_size=8)
+    for batch in train_loader:
+        optimizer.zero_grad()
+        model(**batch).loss.backward()
+        optimizer.step()
+    model.eval()
+    test_dataset = load_dataset("x")["test"]
+    def evaluate():
+        for example in test_dataset:
+            inputs = tokenizer(example["text"], return_tensors="pt").to("cuda")
+            {runs}
+    evaluate()
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "runs", "found"),
+    [
+        ("AutoTokenizer", "model.generate(**inputs)", 0),
+        ("AutoProcessor", "model.generate(**inputs)", 0),
+        ("AutoTokenizer", "print(model(**inputs).loss)", 1),
+    ],
+)
+def test_a_tokenizer_is_no_network(kind, runs, found):
+    assert len(examine(EvalModeMisuse, script_patient(PREPARED.format(kind=kind, runs=runs)))) == found
+
+
+BUILT = """
+    import torch
+    class Block(torch.nn.Module):
+        def __init__(self, width, {option}):
+            super().__init__()
+            self.layers = torch.nn.Sequential(torch.nn.Linear(width, width))
+            if batchnorm:
+                self.layers.append(torch.nn.BatchNorm1d(width))
+        def forward(self, x):
+            return self.layers(x)
+    class Critic(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = torch.nn.Sequential(torch.nn.Linear(8, 8), {layer})
+        def forward(self, x):
+            return self.layers(x)
+    model = {made}
+    optimizer = torch.optim.Adam(model.parameters())
+    loader = torch.utils.data.DataLoader(torch.randn(1000, 8))
+    for epoch in range(9):
+        for x in loader:
+            optimizer.zero_grad()
+            model(x).mean().backward()
+            optimizer.step()
+        with torch.no_grad():
+            test_loss = 0.0
+            for x in loader:
+                test_loss += model(x).mean()
+        print(test_loss)
+"""
+
+
+@pytest.mark.parametrize(
+    ("option", "layer", "made", "found"),
+    [
+        ("batchnorm=False", "torch.nn.ReLU()", "Block(8)", 0),
+        ("batchnorm=True", "torch.nn.ReLU()", "Block(8)", 1),
+        ("batchnorm=False", "torch.nn.ReLU()", "Block(8, batchnorm=True)", 1),
+        ("batchnorm", "torch.nn.ReLU()", "Block(8, input() == 'y')", 1),
+        ("batchnorm=False", "torch.nn.Dropout()", "Block(8)", 0),
+        ("batchnorm=False", "torch.nn.Dropout()", "Critic()", 1),
+    ],
+)
+def test_layers_that_the_program_does_not_build_have_no_mode(option, layer, made, found):
+    text = BUILT.format(option=option, layer=layer, made=made)
+    assert len(examine(EvalModeMisuse, script_patient(text))) == found
+
+
+HANDED = """
+    import torch
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.BatchNorm1d(8))
+        def forward(self, x):
+            return self.layers(x)
+    class Trainer:
+        def __init__(self, model: torch.nn.Module, loader):
+            self.model = {held}
+            self.loader = loader
+            self.optimizer = torch.optim.Adam(self.model.parameters())
+        def train(self):
+            for x in self.loader:
+                self.optimizer.zero_grad()
+                self.model(x).mean().backward()
+                self.optimizer.step()
+                self.test()
+        def test(self):
+            with torch.no_grad():
+                for x in self.loader:
+                    print(self.model(x).mean())
+    {start}
+"""
+
+
+@pytest.mark.parametrize(
+    ("held", "start", "found"),
+    [
+        ("model", "print(Net())", 0),  # a module for others: who makes it knows the network
+        ("Net()", "print(Net())", 1),
+        ("model", "Trainer(Net(), torch.utils.data.DataLoader(torch.randn(99, 8))).train()", 1),
+    ],
+)
+def test_a_model_that_nobody_in_sight_hands_in_has_unknown_layers(held, start, found):
+    assert len(examine(EvalModeMisuse, script_patient(HANDED.format(held=held, start=start)))) == found

@@ -263,3 +263,34 @@ def test_sick_a_resume_that_loads_the_weights_alone(parts, severity):
 )
 def test_healthy_resumes_and_starts(parts):
     assert resumed(**parts) == []
+
+
+KEPT = """
+    import os, torch
+    model = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.AdamW(model.parameters())
+    path = "base.pt"
+    def train():
+        for x in torch.utils.data.DataLoader(torch.randn(1000, 8)):
+            optimizer.zero_grad()
+            model(x).mean().backward()
+            optimizer.step()
+    if os.path.exists(path):
+        model.load_state_dict(torch.load(path)["model"])
+    {other}
+        train()
+        torch.save({{"model": model.state_dict(), "optimizer": optimizer.state_dict()}}, path)
+        {more}
+"""
+
+
+@pytest.mark.parametrize(
+    ("other", "more", "found"),
+    [
+        ("else:", "", 0),
+        ("else:", 'model.load_state_dict(torch.load("best.pt")["model"])', 0),
+        ("for epoch in range(3):", "", 1),
+    ],
+)
+def test_a_result_that_is_loaded_instead_of_trained_is_no_resume(other, more, found):
+    assert len(examine(NoCheckpoint, script_patient(KEPT.format(other=other, more=more)))) == found

@@ -633,3 +633,63 @@ def test_a_sum_of_integers_has_no_graph():
     )
     assert examine(GraphRetained, script_patient(text.replace("DTYPE", "torch.int"))) == []
     assert len(examine(GraphRetained, script_patient(text.replace("DTYPE", "torch.float32")))) == 1
+
+
+MEASURED = """
+    import torch
+    from data import load, network
+    def loss_of(out, target):
+        return torch.nn.functional.cross_entropy(out, target)
+    {switch}
+    def test(model, data, masks):
+        out = model(data.x)
+        losses = []
+        for mask in masks:
+            loss = loss_of(out[mask], data.y[mask])
+            losses.append(loss)
+        return losses, out
+    data = load()
+    model = network().cuda()
+    optimizer = torch.optim.Adam(model.parameters())
+    history = []
+    for epoch in range(1000):
+        loss = loss_of(model(data.x), data.y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        (first, second), _ = test(model, data, [data.train, data.valid])
+        history.append(second)
+"""
+
+
+@pytest.mark.parametrize(("switch", "found"), [("@torch.no_grad()", 0), ("", 1)])
+def test_a_function_that_is_called_under_no_grad_gives_no_graph(switch, found):
+    assert len(examine(GraphRetained, script_patient(MEASURED.format(switch=switch)))) == found
+
+
+OF_MATH = """
+    {head}
+    import torch
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(8, 8)
+        def forward(self, x):
+            out = self.layer(x)
+            loss = out.mean()
+            return loss, 10 * log10(1 / torch.nn.functional.mse_loss(out, x))
+    model = Net().cuda()
+    optimizer = torch.optim.Adam(model.parameters())
+    kept = []
+    for x in torch.utils.data.DataLoader(torch.randn(1000, 8)):
+        optimizer.zero_grad()
+        loss, score = model(x.cuda())
+        loss.backward()
+        optimizer.step()
+        kept.append(score)
+"""
+
+
+@pytest.mark.parametrize(("head", "found"), [("from math import log10", 0), ("from torch import log10", 1)])
+def test_a_function_of_math_gives_a_number(head, found):
+    assert len(examine(GraphRetained, script_patient(OF_MATH.format(head=head)))) == found

@@ -283,6 +283,14 @@ def test_a_facility_that_makes_steps_longer_is_priced():
     assert finding.cost.step_share == pytest.approx(0.33, abs=0.03)  # half of the steps are twice as long
 
 
+@pytest.mark.parametrize(("on", "ended", "percent"), [(True, False, 100), (True, True, 51), (False, False, 51)])
+def test_a_mode_that_was_on_when_the_process_was_killed_lasted_to_the_end(on, ended, percent):
+    place = {"what": "detect_anomaly", "begin": 0, "path": "/job/train.py", "line": 9}
+    told = [record("window", 1.0, end=32, on=True, **place), record("window", 2.0, end=256, on=on, **place)]
+    [finding] = findings("OBS005", None, make_process(make_steps(500), records=told, clean=ended))
+    assert f"is on in {percent} % of the steps" in finding.message
+
+
 def test_waiting_for_data():
     loader = record("loader", 1.1, id=0, dataset="Items", workers=0, pin_memory=False, persistent=False, batch_size=8,
                     role="training", path="/job/train.py", line=13, batches=100)  # fmt: skip
@@ -308,6 +316,25 @@ def test_waiting_for_data():
         "read whole batches by one index, instead of single items"
     }
     assert remedies("DATA001", finding)[0].startswith("num_workers=")
+
+
+@pytest.mark.parametrize(("used", "others", "cuda", "known"),
+                         [(7.5, 0.1, False, False), (3.0, 4.6, False, False), (3.0, 0.2, False, True),
+                          (7.5, 0.1, True, True)])  # fmt: skip
+def test_a_training_that_keeps_the_cpus_busy_is_promised_nothing_by_workers(used, others, cuda, known):
+    from recordings import make_machine
+
+    loader = record("loader", 1.1, id=0, dataset="Items", workers=0, batch_size=8, role="training",
+                    path="/job/train.py", line=13, batches=100)  # fmt: skip
+    device = {"device_forward": 0.01} if cuda else {}
+    process = make_process(make_steps(200, data_wait=0.04, **device), records=[loader])
+    machine = make_machine(30, cpu=used + others, tree_cpu=used)
+    [finding] = findings("DATA001", None, process, machine=machine, started="")
+    patient = make_patient(recording=make_recording(), host=make_host())
+    [rule] = REGISTRY.rules["DATA001"]
+    workers = next(item for item in prescribe(rule, finding, patient) if item.id == "DATA001-workers")
+    assert (workers.effect is not None, workers.bounded) == (known, known)
+    assert any("so workers may give nothing" in step for step in workers.steps) is not known
 
 
 @pytest.mark.parametrize("iterable", [False, True])
