@@ -297,7 +297,7 @@ class DeprecatedKey(Check):
             say(
                 "{what} {gone} {release}; now: {new}.",
                 what=what,
-                gone=say("was removed in") if gone else say("is deprecated in"),
+                gone=say("is gone in") if gone else say("is deprecated in"),
                 release=release,
                 new=row.new,
             ),

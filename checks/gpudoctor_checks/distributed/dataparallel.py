@@ -69,7 +69,8 @@ class Dataparallel(Check):
         From the source. Not reported are a switch that is off by default and a program limited to one GPU
         (`CUDA_VISIBLE_DEVICES`). Neither is one that also has DistributedDataParallel or FSDP (DataParallel is
         its other branch). A recorded run on the CPU is not reported either. It is a note on a machine with one
-        GPU. It is also a note behind a setting that the source does not decide (`if config.multi_gpu`).
+        GPU. It is also a note behind a setting that the source does not decide (`if config.multi_gpu`). It
+        is one too if such a setting chooses the program's GPUs (`CUDA_VISIBLE_DEVICES = args.gpu`).
     False alarms:
         A machine with one GPU loses nothing; a quick experiment on two GPUs may not be worth the change.
         gpudoctor ignores a wrapper with one device in `device_ids`, or of a class that the program never
@@ -126,7 +127,8 @@ class Dataparallel(Check):
         for program in training_programs(source):
             if not program.called & set(_NAMES) or program.target is Target.CPU or _other_ways(program):
                 continue
-            if _leaves_one(program):
+            left = _left(program)
+            if left is not None and left.known and left.cards <= 1:
                 continue
             gpus = _gpus(patient)
             few = gpus is not None and gpus < self.limit("gpus")
@@ -171,7 +173,7 @@ class Dataparallel(Check):
                 ),
                 evidence=(*spans[:8], next(program.loops)[1].span),
                 confidence=Confidence.SUSPECTED,
-                severity=Severity.NOTE if few or only else Severity.WARNING,
+                severity=Severity.NOTE if few or only or (left and not left.known) else Severity.WARNING,
                 subject=f"{spans[0].path}:{spans[0].line}",
                 detail=DataparallelDetail(gpus=gpus or 0, script=program.entry.path),
             )
@@ -235,17 +237,25 @@ def _for_one(script: Script, call: Call) -> bool:
     return False
 
 
-def _leaves_one(program: Program) -> bool:
-    """Whether the program itself leaves its processes one GPU: `os.environ["CUDA_VISIBLE_DEVICES"] = "0"`."""
-    places = assignments(program.source)
-    sure = [place for place in places if place.name == VARIABLE and not place.conditional]
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """The GPUs that a program leaves itself: `os.environ["CUDA_VISIBLE_DEVICES"] = "0"`."""
+
+    cards: int = 0
+    known: bool = False
+    """Whether the source tells how many."""
+
+
+def _left(program: Program) -> _Left | None:
+    """The GPUs that a program leaves itself; None where it does not choose."""
+    sure = [place for place in assignments(program.source) if place.name == VARIABLE and not place.conditional]
     if not sure:
-        return False
+        return None
     value = sure[-1].value
     if value is None:
         script = next(script for script in program.scripts if script.path == sure[-1].span.path)
         value = _option(program, script, sure[-1].node)
-    return value is not None and entries(value) <= 1
+    return _Left() if value is None else _Left(cards=entries(value), known=True)
 
 
 def _option(program: Program, script: Script, node: ast.expr) -> str | None:

@@ -35,7 +35,10 @@ from gpudoctor.model.signs.source import Call, GuardKind, Known, Script, Source
 Entry = Mapping[str, str | bool | int]
 _SIDES = re.compile(r"\b(zeros|ones|full|Tensor|tensor|Variable|view|reshape|unsqueeze|keepdim|keepdims)\b")
 
-_PACKAGES = ("torch.", "functorch.", "transformers.", "torchvision.", "numpy.", "pandas.", "scipy.", "sklearn.")
+_PACKAGES = (
+    "torch.", "functorch.", "transformers.", "lightning.", "torchvision.", "numpy.", "pandas.", "scipy.",
+    "sklearn.",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +86,7 @@ class DeprecatedApi(Check):
         - `torch.stft` without `return_complex`
         - `torch.distributed.launch` in a job script
         - Of transformers its own `AdamW` and `optim="adamw_hf"`.
+        - Of Lightning `gpus=`, `resume_from_checkpoint=` and other former arguments of its Trainer.
 
         Also `iter(loader).next()`, and `loss.data[0]` of a scalar loss. Of numpy, pandas, torchvision, scipy
         and scikit-learn the removed names that scripts use most: `np.float`, `DataFrame.append`,

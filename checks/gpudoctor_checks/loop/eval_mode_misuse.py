@@ -11,9 +11,10 @@ from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import Run, judged, spots
 from gpudoctor.analysis.source.autograd_flow import feeds_backward
 from gpudoctor.analysis.source.control_flow import bound, callers, enclosing, function_of, loop_node
-from gpudoctor.analysis.source.entry_points import training_programs
+from gpudoctor.analysis.source.entry_points import instantiated, training_programs
 from gpudoctor.analysis.source.inherited_mode import LeftInEvalMode, left_during_training, left_in_eval_mode
-from gpudoctor.analysis.source.syntax import FunctionNode, is_attribute, nodes
+from gpudoctor.analysis.source.optimizers import assignments_to
+from gpudoctor.analysis.source.syntax import FunctionNode, is_attribute, names_in, nodes
 from gpudoctor.analysis.source.syntax_places import line_at, place
 from gpudoctor.analysis.source.train_eval_mode import (
     builds_no_graph,
@@ -287,6 +288,8 @@ class EvalModeMisuse(Check):
             mode = False  # whoever calls this chooses the mode, and nobody in the program does
         if mode and (made_by_loading(source, script, model) or _without_parameters(source, run)):
             mode = False
+        if mode and _given_to_the_object(source, script, loop, model):
+            mode = False  # nobody in sight makes the object, so the layers are those of other networks
         if mode and left_in_eval_mode(source, script, loop.function, node, model):
             mode = False  # a training that ends with an evaluation ran before
         lacks = {
@@ -409,6 +412,18 @@ def _handed_in(script: Script, node: ast.AST, model: str) -> bool:
         return model == "self"
     given = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
     return model.partition(".")[0] in {item.arg for item in given} - {"self"}
+
+
+def _given_to_the_object(source: Source, script: Script, loop: Loop, model: str) -> bool:
+    """Whether the model is an attribute that an object gets from whom makes it, and nothing read makes one."""
+    name = loop.function.partition(".")[0]
+    made = script.classes[name].methods.get("__init__") if name in script.classes else None
+    if made is None or not model.startswith("self."):
+        return False
+    taken = {item.arg for item in (*made.args.args, *made.args.kwonlyargs)} - {"self"}
+    values = [value for _, value in assignments_to(script.tree, model)]
+    given = all(names_in(value) & taken for value in values) if values else model.rpartition(".")[2] in taken
+    return given and not any(instantiated(program, name) for program in training_programs(source))
 
 
 def _told_of(event: Event, loop: Loop) -> bool:

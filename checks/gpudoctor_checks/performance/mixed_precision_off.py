@@ -26,7 +26,7 @@ from gpudoctor.analysis.source.precision import (
     keeps_stored_dtype,
     told_precision,
 )
-from gpudoctor.analysis.source.target_versions import meant_version
+from gpudoctor.analysis.source.target_versions import meant_version, predates
 from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
@@ -63,6 +63,8 @@ _LARGE_MODELS = frozenset(
 )
 _KEEPS_STORED = (5,)
 """The transformers whose default dtype is that of the checkpoint."""
+_AUTOCAST = "1.6"
+"""The torch that brought it."""
 _TRL_KEYS = ("use_peft", "dataset_name", "packing", "beta", "max_prompt_length", "assistant_only_loss")
 
 
@@ -100,9 +102,11 @@ class MixedPrecisionOff(Check):
         from the layers' arguments. With a GPU here its compute capability must be 7.0 or more.
     False alarms:
         Runs bound by their input or by launches gain little; some science needs float32. Networks below a
-        million weights are not reported, nor are programs whose precision a launcher or a library chooses. With
-        L-BFGS it is a note, because its line search compares nearly equal losses. It is also a note for a
-        library's classifier with a few images per batch, which waits for its launches.
+        million weights are not reported, nor are programs whose precision a launcher or a library chooses.
+        Neither are programs for a torch before 1.6, which has no autocast. With L-BFGS it is a note, because
+        its line search compares nearly equal losses. It is also a note for a library's classifier with a few
+        images per batch, which waits for its launches. A network that may not be the one that trains is a note
+        too.
     Remedies:
         Use bfloat16 autocast from compute capability 8.0 on, and float16 with a GradScaler on 7.x.
     References:
@@ -191,6 +195,8 @@ class MixedPrecisionOff(Check):
             return
         places: set[tuple[str, int]] = set()
         for program in training_programs(source):
+            if any(predates(patient, script, _AUTOCAST) for script in program.scripts):
+                continue
             for finding in self._from_source(program, said, _keeps_stored(patient, program.entry.path)):
                 span = finding.span
                 place = (span.path, span.line) if span is not None else ("", 0)
@@ -245,6 +251,8 @@ class MixedPrecisionOff(Check):
             least = Severity.NOTE
         else:
             least = Severity.WARNING
+        if built is not None and not built.certain:
+            least = Severity.NOTE  # the largest that it has, and perhaps not the one that trains
         if built is None:
             return Severity.NOTE if told.call is not None and told.keywords else None
         small = any(_SMALL_IMAGES.match(name) for name in program.called)

@@ -9,6 +9,7 @@ from enum import Enum
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.control_flow import enclosing
 from gpudoctor.analysis.source.entry_points import Program, training_programs
+from gpudoctor.analysis.source.syntax import walk
 from gpudoctor.model.signs.job import Job
 from gpudoctor.model.signs.source import Call, Known, Loop, LoopRole, Script, Source
 
@@ -215,22 +216,26 @@ def resumed_by_weights(program: Program) -> Resumed | None:
         own = any(f"({path})" in guard.text for path in saved for guard in load.guards) or any(
             guard.text.removesuffix(".exists()").removesuffix(".is_file()") in saved for guard in load.guards
         )
-        if own and any(_instead(program, load, save) for save in saves):
+        if own and any(_stands_for_it(program, load, save) for save in saves):
             continue
         if own or any(_RESUMES.search(word) for word in words):
             return Resumed(load=load, optimizer=optimizers[0], kept=saves[0] if kept and saves else None)
     return None
 
 
-def _instead(program: Program, load: Call, save: Call) -> bool:
-    """Whether weights are loaded if they are there, and else trained and saved: a result that is kept."""
+def _stands_for_it(program: Program, load: Call, save: Call) -> bool:
+    """Whether weights are loaded if a file is there, and else trained and saved: a result that is kept.
+
+    The weights that the other arm loads, the best of its own training, are no resume either.
+    """
     script = next((item for item in program.scripts if item.path == load.span.path), None)
     if script is None or save.span.path != load.span.path:
         return False
     for outer in enclosing(script, load.node):
         if isinstance(outer, ast.If):
-            arms = [{part for item in arm for part in ast.walk(item)} for arm in (outer.body, outer.orelse)]
-            if any(load.node in one and save.node in other for one, other in (arms, arms[::-1])):
+            other = outer.body if any(load.node in walk(item) for item in outer.orelse) else outer.orelse
+            missing = other is outer.body or isinstance(outer.test, ast.UnaryOp)
+            if missing or any(save.node in walk(item) for item in other):
                 return True
     return False
 

@@ -118,6 +118,20 @@ def told_version(patient: Patient, name: str, path: str) -> Meant | None:
     return Meant(version=found.last, outgrown=found) if found is not None else None
 
 
+def predates(patient: Patient, script: Script, release: str) -> bool:
+    """Whether a script is written for a torch older than a release, which lacks what that brought.
+
+    The project's files or README name one, an import needs one, or it reads a loss by `loss.data[0]` (to 0.4).
+    """
+    if has_run(patient):
+        return False
+    meant = meant_version(patient, "torch", script.path)
+    told = meant if meant.asked is not None else told_version(patient, "torch", script.path)
+    if told is not None and told.version is not None and numbers(told.version) < numbers(release):
+        return True
+    return bool(_OLD_LOSS.search(script.text))
+
+
 def a_line_admits(patient: Patient, name: str, path: str, version: str) -> bool:
     """Whether any line of the project that bounds a package, a README's too, admits a release."""
     told = optional(lambda: patient.project_versions.told(path, name))
@@ -166,6 +180,7 @@ def has_run(patient: Patient) -> bool:
     return False
 
 
+_OLD_LOSS = re.compile(r"\b\w*loss\w*\.data\[0\]", re.IGNORECASE)
 _LAST = {
     # name: the last release that has it, by the tags of the package's repository
     "torch.utils.ffi": "0.4",

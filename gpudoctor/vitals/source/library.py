@@ -62,6 +62,8 @@ def call_result(name: str, args: Arguments, keywords: Keywords, node: ast.Call, 
         return _wrapped(name, args, node)
     if name in PREPARES:
         return _prepared(args)
+    if name.startswith("math."):
+        return NUMBER
     if name.startswith("torch."):
         found = _torch(name, args, keywords, no_grad)
         if found is not None:

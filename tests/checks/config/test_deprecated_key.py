@@ -175,7 +175,7 @@ def test_a_value_of_a_launch_line() -> None:
     files = {"train.py": "from transformers import HfArgumentParser\n"}
     patient = patient_of(files, line, packages=make_packages(transformers="4.51.3"))
     [finding] = [item for item in examine(DeprecatedKey, patient) if item.detail.value]
-    assert finding.message == "--optim=adamw_hf was removed in transformers 4.51.3; now: adamw_torch."
+    assert finding.message == "--optim=adamw_hf is gone in transformers 4.51.3; now: adamw_torch."
 
 
 def test_a_call_with_a_value_that_loop005_knows_is_left_to_it() -> None:

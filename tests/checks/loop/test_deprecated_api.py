@@ -364,3 +364,34 @@ def test_what_nothing_uses_breaks_nothing(head, call, severities):
     assert all(
         ("Nothing that was read uses" in item.message) == (item.severity is Severity.NOTE) for item in found
     )
+
+
+MODULE = """
+import torch
+import pytorch_lightning as pl
+from data import loader
+class Net(pl.LightningModule):
+    def training_step(self, batch, index):
+        return batch.mean()
+trainer = pl.Trainer({given})
+trainer.fit(Net(), {loader}=loader)
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "loader", "pinned", "severities"),
+    [
+        ("gpus=1", "train_dataloaders", "pytorch-lightning", [Severity.WARNING]),
+        ("gpus=1", "train_dataloaders", "pytorch-lightning==1.8", [Severity.NOTE]),
+        ("gpus=1", "train_dataloaders", "pytorch-lightning==1.5", []),
+        ("devices=1, accelerator='gpu'", "train_dataloaders", "pytorch-lightning", []),
+        ("gpus=None", "train_dataloader", "pytorch-lightning", [Severity.WARNING]),
+    ],
+)
+def test_what_the_trainer_of_lightning_no_longer_takes(given, loader, pinned, severities, tmp_path):
+    (tmp_path / "requirements.txt").write_text(pinned + "\n")
+    (tmp_path / "train.py").write_text(MODULE.format(given=given, loader=loader))
+    patient = script_patient(
+        tmp_path / "train.py", project_versions=read_project_versions([str(tmp_path / "train.py")])
+    )
+    assert [item.severity for item in examine(DeprecatedApi, patient)] == severities

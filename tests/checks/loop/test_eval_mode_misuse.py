@@ -926,3 +926,42 @@ BUILT = """
 def test_layers_that_the_program_does_not_build_have_no_mode(option, layer, made, found):
     text = BUILT.format(option=option, layer=layer, made=made)
     assert len(examine(EvalModeMisuse, script_patient(text))) == found
+
+
+HANDED = """
+    import torch
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.BatchNorm1d(8))
+        def forward(self, x):
+            return self.layers(x)
+    class Trainer:
+        def __init__(self, model: torch.nn.Module, loader):
+            self.model = {held}
+            self.loader = loader
+            self.optimizer = torch.optim.Adam(self.model.parameters())
+        def train(self):
+            for x in self.loader:
+                self.optimizer.zero_grad()
+                self.model(x).mean().backward()
+                self.optimizer.step()
+                self.test()
+        def test(self):
+            with torch.no_grad():
+                for x in self.loader:
+                    print(self.model(x).mean())
+    {start}
+"""
+
+
+@pytest.mark.parametrize(
+    ("held", "start", "found"),
+    [
+        ("model", "print(Net())", 0),  # a module for others: who makes it knows the network
+        ("Net()", "print(Net())", 1),
+        ("model", "Trainer(Net(), torch.utils.data.DataLoader(torch.randn(99, 8))).train()", 1),
+    ],
+)
+def test_a_model_that_nobody_in_sight_hands_in_has_unknown_layers(held, start, found):
+    assert len(examine(EvalModeMisuse, script_patient(HANDED.format(held=held, start=start)))) == found

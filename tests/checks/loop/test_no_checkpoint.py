@@ -280,9 +280,17 @@ KEPT = """
     {other}
         train()
         torch.save({{"model": model.state_dict(), "optimizer": optimizer.state_dict()}}, path)
+        {more}
 """
 
 
-@pytest.mark.parametrize(("other", "found"), [("else:", 0), ("for epoch in range(3):", 1)])
-def test_a_result_that_is_loaded_instead_of_trained_is_no_resume(other, found):
-    assert len(examine(NoCheckpoint, script_patient(KEPT.format(other=other)))) == found
+@pytest.mark.parametrize(
+    ("other", "more", "found"),
+    [
+        ("else:", "", 0),
+        ("else:", 'model.load_state_dict(torch.load("best.pt")["model"])', 0),
+        ("for epoch in range(3):", "", 1),
+    ],
+)
+def test_a_result_that_is_loaded_instead_of_trained_is_no_resume(other, more, found):
+    assert len(examine(NoCheckpoint, script_patient(KEPT.format(other=other, more=more)))) == found

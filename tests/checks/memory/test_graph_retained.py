@@ -665,3 +665,31 @@ MEASURED = """
 @pytest.mark.parametrize(("switch", "found"), [("@torch.no_grad()", 0), ("", 1)])
 def test_a_function_that_is_called_under_no_grad_gives_no_graph(switch, found):
     assert len(examine(GraphRetained, script_patient(MEASURED.format(switch=switch)))) == found
+
+
+OF_MATH = """
+    {head}
+    import torch
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(8, 8)
+        def forward(self, x):
+            out = self.layer(x)
+            loss = out.mean()
+            return loss, 10 * log10(1 / torch.nn.functional.mse_loss(out, x))
+    model = Net().cuda()
+    optimizer = torch.optim.Adam(model.parameters())
+    kept = []
+    for x in torch.utils.data.DataLoader(torch.randn(1000, 8)):
+        optimizer.zero_grad()
+        loss, score = model(x.cuda())
+        loss.backward()
+        optimizer.step()
+        kept.append(score)
+"""
+
+
+@pytest.mark.parametrize(("head", "found"), [("from math import log10", 0), ("from torch import log10", 1)])
+def test_a_function_of_math_gives_a_number(head, found):
+    assert len(examine(GraphRetained, script_patient(OF_MATH.format(head=head)))) == found

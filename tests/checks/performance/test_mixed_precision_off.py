@@ -7,6 +7,7 @@ from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 
 from gpudoctor.model import Applicability, Severity, Unavailable
 from gpudoctor.testing import examine, make_gpu, make_packages, make_patient, prescribe
+from gpudoctor.vitals.project import read_project_versions
 from gpudoctor_checks.performance.mixed_precision_off import MixedPrecisionOff
 from gpudoctor_rules.performance.mixed_precision_off import MixedPrecisionOffRule
 
@@ -350,3 +351,72 @@ ZOO = """
 def test_the_network_is_named_and_not_the_loss_or_what_makes_it(model, name):
     [finding] = examine(MixedPrecisionOff, script_patient(ZOO.replace("MODEL", model)))
     assert finding.message.startswith(f"{name} computes in float32")
+
+
+DATED = """
+import torch
+import torchvision
+model = torchvision.models.resnet50().cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in torch.utils.data.DataLoader(torch.load("faces.pt"), batch_size=64):
+    optimizer.zero_grad()
+    loss = torch.nn.functional.cross_entropy(model(x.cuda()), y.cuda())
+    loss.backward()
+    optimizer.step()
+    print({read})
+"""
+
+
+@pytest.mark.parametrize(
+    ("pinned", "read", "found"),
+    [
+        ("torch==1.3.0", "loss.item()", 0),
+        ("torch>=1.3.0", "loss.item()", 1),
+        ("torch==1.6.0", "loss.item()", 1),
+        ("numpy", "loss.data[0]", 0),
+        ("numpy", "x.data[0]", 1),
+    ],
+)
+def test_a_torch_before_autocast_has_none_to_switch_on(tmp_path, pinned, read, found):
+    (tmp_path / "requirements.txt").write_text(pinned + "\n")
+    (tmp_path / "train.py").write_text(DATED.format(read=read))
+    patient = script_patient(
+        tmp_path / "train.py",
+        packages=make_packages(torch="2.13.0"),
+        project_versions=read_project_versions([str(tmp_path / "train.py")]),
+    )
+    assert len(examine(MixedPrecisionOff, patient)) == found
+
+
+CHOSEN = """
+import torch
+from registry import build
+class Wide(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(torch.nn.Linear(4096, 4096), torch.nn.Linear(4096, 10))
+    def forward(self, x):
+        return self.layers(x)
+class Deep(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.Sequential(*[torch.nn.Linear(4096, 4096) for _ in range(3)])
+    def forward(self, x):
+        return self.layers(x)
+{made}
+model = model.cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in torch.utils.data.DataLoader(torch.load("data.pt"), batch_size=64):
+    optimizer.zero_grad()
+    torch.nn.functional.cross_entropy(model(x.cuda()), y.cuda()).backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "severity"),
+    [("model = Wide()", WARNING), ("zoo = {'wide': Wide(), 'deep': Deep()}\nmodel = zoo[input()]", NOTE)],
+)
+def test_a_network_that_may_be_another_is_a_note(made, severity):
+    [finding] = examine(MixedPrecisionOff, script_patient(CHOSEN.format(made=made)))
+    assert finding.severity is severity
