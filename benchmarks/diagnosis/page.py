@@ -21,6 +21,7 @@ PUBLIC = {
     "scored once": DATA.with_name("public-faults-scored.json"),
     "scored once, a day later": DATA.with_name("public-faults-scored-2.json"),
     "scored once, later that day": DATA.with_name("public-faults-scored-3.json"),
+    "scored once, four days later": DATA.with_name("public-faults-scored-4.json"),
 }
 """Results of `benchmarks/public_faults.py --write`."""
 PAGE = ROOT / "docs" / "diagnosis.md"
