@@ -390,7 +390,7 @@ class Tracebacks:
             and not (text[:1] not in " \t" and GOES_ON.search(text))
             and len(current.text) < _MOST_TEXT
             and opened.message_lines <= _MOST_MESSAGE_LINES
-            and not line.stamp
+            and not (line.stamp and not current.stamp)  # a cluster may put the time before every line
             and without_level(text) == text
             and (_raised(text) is None or text.startswith("nccl") or current.text.endswith("raised:"))
             and step_of(text) is None
