@@ -158,7 +158,7 @@ class LearningRateOutOfBand(Check):
     code = Code("NUM009")
     name = "learning-rate-out-of-band"
     silent_on_synthetic = "a model cannot learn random tokens"
-    track_record = TrackRecord(right=0, wrong=1)
+    track_record = TrackRecord(right=0, wrong=3)
     reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING})
     thresholds = (
         Threshold(
@@ -433,6 +433,8 @@ def _from_source(source: Source) -> Iterator[Rate]:
                 continue
             if _is_optimizer(call) and _of_a_model(call):
                 item = from_keyword(script, call, "lr") or _second(script, call)
+                if call.method in ADAMS and "momentum" in call.keywords:
+                    continue  # Adam takes none: the class is a default, and another is meant
                 if item is not None and item.number is not None and not switched_off(source, call):
                     yield Rate(
                         value=float(item.number),
