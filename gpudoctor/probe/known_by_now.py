@@ -1,7 +1,7 @@
 """What is known by now, written down when gpudoctor is about to end the command.
 
-A signal that kills leaves no time for an orderly end. So a file in the recording's folder announces it; our thread
-sees the file, and the training thread writes between two steps.
+A signal that kills leaves no time for an orderly end. So a file in the recording's folder announces it. Our
+thread sees the file, and the training thread writes between two steps.
 """
 
 from __future__ import annotations
