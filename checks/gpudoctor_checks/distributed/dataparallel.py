@@ -84,7 +84,7 @@ class Dataparallel(Check):
 
     code = Code("DIST005")
     name = "dataparallel"
-    track_record = TrackRecord(right=29, wrong=8)
+    track_record = TrackRecord(right=33, wrong=8)
     costs_time = True
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING

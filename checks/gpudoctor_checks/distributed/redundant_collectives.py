@@ -94,7 +94,7 @@ class RedundantCollectives(Check):
 
     code = Code("DIST004")
     name = "redundant-collectives"
-    track_record = TrackRecord(right=8, wrong=0)
+    track_record = TrackRecord(right=9, wrong=0)
     costs_time = True
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING

@@ -128,7 +128,7 @@ class EvalModeMisuse(Check):
     code = Code("LOOP002")
     name = "eval-mode-misuse"
     traits = frozenset({Trait.IN_EVALUATION})
-    track_record = TrackRecord(right=31, wrong=18)
+    track_record = TrackRecord(right=36, wrong=20)
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (

@@ -158,7 +158,7 @@ class LearningRateOutOfBand(Check):
     code = Code("NUM009")
     name = "learning-rate-out-of-band"
     silent_on_synthetic = "a model cannot learn random tokens"
-    track_record = TrackRecord(right=0, wrong=1)
+    track_record = TrackRecord(right=0, wrong=3)
     reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING})
     thresholds = (
         Threshold(

@@ -105,7 +105,7 @@ class EvaluationTooOften(Check):
     code = Code("OBS004")
     name = "evaluation-too-often"
     traits = frozenset({Trait.IN_EVALUATION})
-    track_record = TrackRecord(right=0, wrong=2)
+    track_record = TrackRecord(right=0, wrong=4)
     costs_time = True
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING

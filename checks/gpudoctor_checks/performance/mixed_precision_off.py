@@ -116,7 +116,7 @@ class MixedPrecisionOff(Check):
 
     code = Code("PERF001")
     name = "mixed-precision-off"
-    track_record = TrackRecord(right=37, wrong=7)
+    track_record = TrackRecord(right=48, wrong=7)
     costs_time = True
     reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING})
     severity = Severity.WARNING

@@ -9,7 +9,18 @@ from gpudoctor.analysis.run.line_ownership import LineOwner, collects
 from gpudoctor.analysis.run.steady_run import Run, judged, ran_on_cpu
 from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, often
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Detail,
+    Finding,
+    Patient,
+    Reads,
+    Severity,
+    Threshold,
+    TrackRecord,
+)
 from gpudoctor.model.signs.source import Source
 from gpudoctor.text import duration
 
@@ -65,6 +76,7 @@ class AllocatorFlushInLoop(Check):
 
     code = Code("SYNC002")
     name = "allocator-flush-in-loop"
+    track_record = TrackRecord(right=2, wrong=0)
     costs_time = True
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
