@@ -51,8 +51,8 @@ class WeightsFrozen(Check):
         - Two optimizers over the same model while a second one in the loop has none.
         - One over a model that the loop does not use.
 
-        In a recording: weights that no step changes, gradients that are cleared before the step, and a second
-        model that gets gradients but is in no optimizer.
+        In a recording: weights that no step changes, and gradients that are cleared before the step. Also a
+        second model that gets gradients but is in no optimizer.
     Why it hurts:
         `step()` updates tensors that the model no longer uses. The loss is computed and gradients flow, but the
         weights never change. Hours of training give the initial model, or train all but the new layer.
