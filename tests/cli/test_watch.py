@@ -5,10 +5,12 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import jsonschema
 import pytest
+from command import begin
 from watched import READY, training
 
 from gpudoctor.cli import main, watch
@@ -72,6 +74,20 @@ def test_without_a_pid_it_attaches_to_the_only_training_or_lists_them(
     assert ("asked for [5]" in captured.err) is (pids == [5])
 
 
+@contextmanager
+def stream(folder, child):
+    """`gpudoctor watch PID --json`, forked; at the end it is waited for, after the child if the test has failed."""
+    words = ("watch", str(child.pid), "--json", "--interval", "0.3")
+    watch = begin(*words, cwd=folder, said=folder / "said", name="stream", timeout=60, trainings=0)
+    try:
+        yield watch
+    except BaseException:
+        child.kill()
+        raise
+    finally:
+        watch.wait()
+
+
 @needs_pyspy
 def test_a_report_of_a_loop_that_waits_for_its_loader(tmp_path, capsys):
     with training(tmp_path, "train.py", LOOP) as child:
@@ -90,15 +106,11 @@ def test_a_report_of_a_loop_that_waits_for_its_loader(tmp_path, capsys):
 @needs_pyspy
 def test_a_stream_has_a_report_a_line_and_ends_with_the_process(tmp_path):
     with training(tmp_path, "train.py", LOOP) as child:
-        watch = subprocess.Popen(
-            [sys.executable, "-m", "gpudoctor", "watch", str(child.pid), "--json", "--interval", "0.3"],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        first = json.loads(watch.stdout.readline())
-        child.kill()
-        child.wait()
-        rest, _ = watch.communicate(timeout=30)
+        with stream(tmp_path, child) as watch:
+            first = json.loads(watch.readline())
+            child.kill()
+            child.wait()
+        rest, _ = watch.communicate()
     assert first["schema"] == "gpudoctor.report/1"
     last = json.loads(rest.splitlines()[-1])
     assert "has ended" in last["summary"]["verdict"]
@@ -143,11 +155,10 @@ ERROR = "try:\n    raise OSError('disk of nobody')\nexcept OSError:\n    traceba
 
 def until_it_ends(folder, child):
     """The last report of a stream; the child raises once the stream has begun."""
-    words = [sys.executable, "-m", "gpudoctor", "watch", str(child.pid), "--json", "--interval", "0.3"]
-    watch = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
-    assert watch.stdout.readline()
-    (folder / "go").touch()
-    return json.loads(watch.communicate(timeout=60)[0].splitlines()[-1])
+    with stream(folder, child) as watch:
+        assert watch.readline()
+        (folder / "go").touch()
+    return json.loads(watch.communicate()[0].splitlines()[-1])
 
 
 def watched(capsys, child, *flags):

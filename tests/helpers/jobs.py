@@ -1,11 +1,12 @@
 """A whole job as a patient: scripts, configs and a launch line, read as `gpudoctor check` reads them."""
 
-import tempfile
 import textwrap
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from weakref import WeakKeyDictionary
+
+from fleeting import fleeting_folder
 
 from gpudoctor.model import Patient, PatientKind, Sign
 from gpudoctor.model.signs.configs import Configs
@@ -27,7 +28,7 @@ def patient_of(files: dict[str, str], launch: Launch | None = None, **signs: obj
     if configs:
         signs["configs"] = Configs(files=tuple(configs))
     if scripts:
-        with tempfile.TemporaryDirectory() as folder:
+        with fleeting_folder() as folder:
             for name, text in scripts.items():
                 Path(folder, name).write_text(text, encoding="utf-8")
             signs["source"] = read_source([Path(folder, name) for name in scripts], {})

@@ -8,7 +8,9 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -17,9 +19,35 @@ from forks import Request, zygote
 AGENT = Path(__file__).with_name("preflight_agent.py")
 
 
+def free_ports(count: int) -> list[int]:
+    """So many different ones."""
+    with contextlib.ExitStack() as taken:
+        servers = [taken.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [int(server.getsockname()[1]) for server in servers]
+
+
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
+    [port] = free_ports(1)
+    return port
+
+
+@dataclass
+class Case:
+    """An examination to make: what each rank has of its own, what all have, and what befalls which rank."""
+
+    ranks: dict[int, dict]
+    common: dict | None = None
+    faults: dict[int, str] = field(default_factory=dict)
+
+
+@dataclass
+class Asked:
+    """The ranks of one examination, as they are to be started."""
+
+    requests: dict[int, Request]
+    mark: str
+    """In the environment of all that is started for it."""
+    stopped: set[int]
 
 
 @dataclass
@@ -47,59 +75,76 @@ def examine(
 
     They are forked from a process that has their modules; with a `prefix`, which runs them elsewhere, started.
     """
-    common = {"port": free_port(), "world": len(ranks), **(common or {})}
-    mark = f"standin-{os.getpid()}-{common['port']}"
-    faults = faults or {}
-    stopped = {rank for rank, fault in faults.items() if fault.endswith("stop rank")}
-    if not any(fault.endswith(("stop rank", "pause rank")) for fault in faults.values()):
-        common.setdefault("silence", 15.0)  # a busy machine is not what such a test is about
+    [ended] = examine_beside([Case(ranks, common, faults or {})], within=within, prefix=prefix)
+    return ended
+
+
+def examine_beside(cases: Sequence[Case], *, within: float, prefix=None) -> list[Ended]:
+    """The same of several examinations at a time, each with a port of its own: most of their time they wait."""
     begin = time.monotonic()
     with TemporaryDirectory() as place:
-        asked = {}
-        for rank, own in ranks.items():
-            told = {"node": f"node{rank}", **common, "rank": rank, **own}
-            environment = {**os.environ, "STANDIN_MARK": mark, "STANDIN_FAULT": faults.get(rank, "")}
-            environment.update(told.pop("environment", {}))
-            said = Path(place, str(rank))
-            said.mkdir()
-            asked[rank] = Request(
-                words=[str(AGENT), json.dumps(told)],
-                folder=Path.cwd(),
-                environment=environment,
-                said=said,
-                limit=within + 10,
-            )
-        if prefix is None and hasattr(os, "fork"):
-            codes = _forked(asked, stopped, begin + within)
-        else:
-            codes = _started(asked, stopped, begin + within, prefix)
+        asked = []
+        for number, (case, port) in enumerate(zip(cases, free_ports(len(cases)), strict=True)):
+            asked.append(_asked(case, port, Path(place, str(number)), within))
+        start = _forked if prefix is None and hasattr(os, "fork") else partial(_started, prefix=prefix)
+        codes = start(asked, begin + within)
         seconds = time.monotonic() - begin
-        said = {rank: request.finished(0) for rank, request in asked.items()}
+        return [_said(one, ended, seconds) for one, ended in zip(asked, codes, strict=True)]
+
+
+def _asked(case: Case, port: int, place: Path, within: float) -> Asked:
+    common = {"port": port, "world": len(case.ranks), **(case.common or {})}
+    mark = f"standin-{os.getpid()}-{common['port']}"
+    if not any(fault.endswith(("stop rank", "pause rank")) for fault in case.faults.values()):
+        common.setdefault("silence", 15.0)  # a busy machine is not what such a test is about
+    requests = {}
+    for rank, own in case.ranks.items():
+        told = {"node": f"node{rank}", **common, "rank": rank, **own}
+        environment = {**os.environ, "STANDIN_MARK": mark, "STANDIN_FAULT": case.faults.get(rank, "")}
+        environment.update(told.pop("environment", {}))
+        said = place / str(rank)
+        said.mkdir(parents=True)
+        requests[rank] = Request(
+            words=[str(AGENT), json.dumps(told)],
+            folder=Path.cwd(),
+            environment=environment,
+            said=said,
+            limit=within + 10,
+        )
+    return Asked(requests, mark, {rank for rank, fault in case.faults.items() if fault.endswith("stop rank")})
+
+
+def _said(asked: Asked, codes: dict[int, int | None], seconds: float) -> Ended:
+    said = {rank: request.finished(0) for rank, request in asked.requests.items()}
     found, reporter = {}, None
     for rank, words in said.items():
         if words.stdout.strip():
             assert reporter is None, f"ranks {reporter} and {rank} both reported"
             found, reporter = json.loads(words.stdout), rank
     errors = {rank: words.stderr for rank, words in said.items()}
-    return Ended(found, reporter, codes, errors, seconds, left_running(mark))
+    return Ended(found, reporter, codes, errors, seconds, left_running(asked.mark))
 
 
-def _forked(asked: dict[int, Request], stopped: set[int], deadline: float) -> dict[int, int | None]:
+def _forked(asked: Sequence[Asked], deadline: float) -> list[dict[int, int | None]]:
     """Exit codes of forked ranks; None for one that had not ended at the deadline."""
     agents = zygote("zygote_agent.py")
-    pids = dict(zip(asked, agents.ask(list(asked.values())), strict=True))
+    ranks = [(at, rank) for at, one in enumerate(asked) for rank in one.requests]
+    pids = dict(zip(ranks, agents.ask([asked[at].requests[rank] for at, rank in ranks]), strict=True))
     late = set()
-    for rank in sorted(asked, key=lambda rank: rank in stopped):
-        if rank in stopped:
-            os.kill(pids[rank], signal.SIGKILL)  # a stopped rank cannot end by itself
-        while not _ended(pids[rank]):
+    for at, rank in sorted(ranks, key=lambda one: (one[0], one[1] in asked[one[0]].stopped)):
+        pid = pids[at, rank]
+        if rank in asked[at].stopped:
+            os.kill(pid, signal.SIGKILL)  # a stopped rank cannot end by itself
+        while not _ended(pid):
             if time.monotonic() > deadline:
-                late.add(rank)
-                os.kill(pids[rank], signal.SIGKILL)
+                late.add((at, rank))
+                os.kill(pid, signal.SIGKILL)
                 break
             time.sleep(0.01)
-    codes = agents.answer()
-    return {rank: None if rank in late else code for rank, code in zip(asked, codes, strict=True)}
+    codes: list[dict[int, int | None]] = [{} for _ in asked]
+    for (at, rank), code in zip(ranks, agents.answer(), strict=True):
+        codes[at][rank] = None if (at, rank) in late else code
+    return codes
 
 
 def _ended(pid: int) -> bool:
@@ -109,23 +154,24 @@ def _ended(pid: int) -> bool:
         return True
 
 
-def _started(asked: dict[int, Request], stopped: set[int], deadline: float, prefix) -> dict[int, int | None]:
+def _started(asked: Sequence[Asked], deadline: float, prefix) -> list[dict[int, int | None]]:
     """Exit codes of ranks that are interpreters of their own; None for one that had not ended at the deadline."""
     processes = {}
-    for rank, request in asked.items():
-        with (request.said / "stdout").open("w") as out, (request.said / "stderr").open("w") as err:
-            processes[rank] = subprocess.Popen(
-                [*(prefix(rank) if prefix else ()), sys.executable, *request.words],
-                stdout=out,
-                stderr=err,
-                env=request.environment,
-            )
-    codes: dict[int, int | None] = dict.fromkeys(processes)
-    for rank in sorted(processes, key=lambda rank: rank in stopped):
-        if rank in stopped:
-            processes[rank].kill()
+    for at, one in enumerate(asked):
+        for rank, request in one.requests.items():
+            with (request.said / "stdout").open("w") as out, (request.said / "stderr").open("w") as err:
+                processes[at, rank] = subprocess.Popen(
+                    [*(prefix(rank) if prefix else ()), sys.executable, *request.words],
+                    stdout=out,
+                    stderr=err,
+                    env=request.environment,
+                )
+    codes: list[dict[int, int | None]] = [dict.fromkeys(one.requests) for one in asked]
+    for at, rank in sorted(processes, key=lambda one: (one[0], one[1] in asked[one[0]].stopped)):
+        if rank in asked[at].stopped:
+            processes[at, rank].kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            codes[rank] = processes[rank].wait(max(0.1, deadline - time.monotonic()))
+            codes[at][rank] = processes[at, rank].wait(max(0.1, deadline - time.monotonic()))
     for process in processes.values():
         process.kill()
         process.wait()

@@ -1,9 +1,10 @@
 """Small programs for tests of the source reader: written to a folder, read, never run."""
 
-import tempfile
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from fleeting import fleeting_folder
 
 from gpudoctor.model.signs.source import Call, Event, Known, Loop, LoopRole, Script, Source, Value
 from gpudoctor.vitals.source import read_source
@@ -13,7 +14,7 @@ def read_program(
     text: str, words: Sequence[str] | None = None, files: Mapping[str, str] | None = None
 ) -> Source:
     """The source of `main.py` with a text, beside other files, launched with some words."""
-    with tempfile.TemporaryDirectory() as folder:
+    with fleeting_folder() as folder:
         for name, content in (files or {}).items():
             path = Path(folder, name)
             path.parent.mkdir(parents=True, exist_ok=True)

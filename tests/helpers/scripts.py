@@ -1,9 +1,10 @@
 """Scripts for tests of source checks: read as `gpudoctor check` reads them, never run."""
 
-import tempfile
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
+
+from fleeting import fleeting_folder
 
 from gpudoctor.model import Patient, PatientKind
 from gpudoctor.model.signs.source import Source
@@ -18,7 +19,7 @@ def read_script(script: Path | str, arguments: Sequence[str] = ()) -> Source:
 
     if isinstance(script, Path):
         return read_source([script], {script: tuple(arguments)})
-    with tempfile.TemporaryDirectory() as folder:
+    with fleeting_folder() as folder:
         path = Path(folder) / "train.py"
         path.write_text(textwrap.dedent(script), encoding="utf-8")
         return read_source([path], {path: tuple(arguments)})

@@ -20,8 +20,15 @@ _LEFT_OUT = tuple(
 
 
 def load() -> None:
-    """All of gpudoctor that most commands load a part of, and the checks and rules."""
+    """All of gpudoctor that most commands load a part of, the checks and rules, and what they load as they run."""
+    import encodings.ascii
+    import encodings.utf_8_sig  # noqa: F401
+
     import libcst  # noqa: F401
+    import packaging.requirements
+    import packaging.tags
+    import packaging.utils  # noqa: F401
+    import psutil  # noqa: F401
 
     import gpudoctor
     from gpudoctor.engine.registry import load_registry

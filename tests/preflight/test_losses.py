@@ -5,9 +5,11 @@ benchmarks/preflight_faults.py has every stage with every fault, of rank 0 and o
 The ranks are processes on this machine; their workers need no torch (tests/helpers/preflight_worker.py).
 """
 
+from functools import cache
+
 import pytest
 from preflight_agent import ENDED_WITH
-from preflight_ranks import examine
+from preflight_ranks import Case, examine, examine_beside
 
 from gpudoctor.errors import IncompleteError
 
@@ -17,13 +19,31 @@ MOST_SECONDS = 60.0
 KILLED, SILENT, STUCK = "died", "silent", "stuck"
 
 
-def run(fault, rank, *, ranks=3, **common):
-    return examine(
-        {number: {} for number in range(ranks)},
-        {**EVERYTHING, **common},
-        faults={rank: fault},
-        within=MOST_SECONDS,
-    )
+LONG = (
+    (("card pause rank", 0), ("card pause rank", 1), ("card hang", 1)),
+    (("card stop worker", 1), ("group3 stop rank", 0), ("card stop rank", 0)),
+    (("group stop rank", 1), ("storage stop rank", 1), ("about stop rank", 1)),
+)
+"""Faults that are waited for, three to six seconds each: those of a row are made at a time."""
+
+
+def case(fault, rank, **common):
+    return Case({number: {} for number in range(3)}, {**EVERYTHING, **common}, {rank: fault})
+
+
+@cache
+def together(row):
+    """Examinations beside each other, each with ranks, a port and a fault of its own."""
+    ended = examine_beside([case(*one) for one in LONG[row]], within=MOST_SECONDS)
+    return dict(zip(LONG[row], ended, strict=True))
+
+
+def run(fault, rank, **common):
+    for row, faults in enumerate(LONG):
+        if (fault, rank) in faults and not common:
+            return together(row)[fault, rank]
+    [ended] = examine_beside([case(fault, rank, **common)], within=MOST_SECONDS)
+    return ended
 
 
 def survivors(ended, lost):

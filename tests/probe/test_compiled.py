@@ -4,7 +4,7 @@ import json
 
 import pytest
 from packages import need
-from probed import COMPILING, run_plain, run_script, run_without
+from probed import COMPILING, run_script, run_without
 
 need("torch")
 
@@ -110,10 +110,7 @@ def test_dynamo_does_what_it_does_without_us(tmp_path, name, backend):
     text = f"import sys\n{HEAD}{COUNTS}{PROGRAMS[name]}\ntell()\n"
     # Dynamo knows `print` by identity: it has to be loaded after us, as it is in a program.
     with_us = run_script(tmp_path, text, backend, start=name == "broken", loaded=COMPILING)
-    if name == "broken":
-        alone = run_plain(tmp_path, with_us.script, backend)
-    else:
-        alone = run_without(with_us.script, backend, loaded=COMPILING)
+    alone = run_without(with_us.script, backend, loaded=COMPILING)
     told, expected = (json.loads(run.stdout.splitlines()[-1]) for run in (with_us.result, alone))
     assert told == expected
     assert told[2], "nothing was compiled"

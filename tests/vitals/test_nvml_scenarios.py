@@ -13,16 +13,30 @@ def libraries(tmp_path_factory):
     return tmp_path_factory.mktemp("fake-nvml")
 
 
+@pytest.fixture(scope="session")
+def surveyed(tmp_path_factory, libraries):
+    """What the survey of a scenario's machine saw: made once, read by several tests."""
+    made = {}
+
+    def of(scenario):
+        if scenario.name not in made:
+            root = tmp_path_factory.mktemp("machine") / "root"
+            made[scenario.name] = fake.survey(scenario, root, libraries)
+        return made[scenario.name]
+
+    return of
+
+
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-def test_each_machine_raises_its_findings_and_no_others(scenario, tmp_path, libraries):
-    seen = fake.survey(scenario, tmp_path / "root", libraries)
+def test_each_machine_raises_its_findings_and_no_others(scenario, surveyed):
+    seen = surveyed(scenario)
     found = fake.findings(scenario, seen)
     assert fake.codes(found) == scenario.findings, [finding.message for finding in found]
 
 
 @pytest.mark.parametrize("scenario", [s for s in SCENARIOS if s.findings], ids=lambda scenario: scenario.name)
-def test_each_finding_has_a_remedy_with_steps(scenario, tmp_path, libraries):
-    seen = fake.survey(scenario, tmp_path / "root", libraries)
+def test_each_finding_has_a_remedy_with_steps(scenario, surveyed):
+    seen = surveyed(scenario)
     for finding in some(fake.findings(scenario, seen)):
         remedies = [
             remedy
@@ -46,9 +60,9 @@ def test_a_hung_driver_is_given_up_within_its_limit_and_the_gpus_before_it_are_k
     assert "GPU 3" in seen.driver_error
 
 
-def test_a_container_never_gives_a_host_pid_the_name_of_its_own_process(tmp_path, libraries):
+def test_a_container_never_gives_a_host_pid_the_name_of_its_own_process(surveyed):
     scenario = next(item for item in SCENARIOS if item.name == "container, host pids")
-    seen = fake.survey(scenario, tmp_path / "root", libraries)
+    seen = surveyed(scenario)
     assert not seen.pids_visible
     [process] = seen.gpus[0].processes
     assert process.pid == 4711 and process.name is None

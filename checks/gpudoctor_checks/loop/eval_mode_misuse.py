@@ -19,12 +19,14 @@ from gpudoctor.analysis.source.syntax_places import line_at, place
 from gpudoctor.analysis.source.train_eval_mode import (
     builds_no_graph,
     forwards,
+    frozen,
     in_eval_mode,
     loaded_in_eval_mode,
     made_by_loading,
     mode_layers,
     model_of,
     named_layers,
+    off_inside,
     only_inputs_are_trained,
     speaks_of_eval,
     verb,
@@ -112,7 +114,8 @@ class EvalModeMisuse(Check):
     False alarms:
         Lightning and Trainer switch both themselves and are not reported. Loops that need gradients of the
         input are not findings, nor is another model's eval (a teacher, an average). A module without parameters
-        builds no graph, and neither did volatile inputs of torch 0.3. Loaded transformers are in eval mode, as
+        builds no graph, and neither did volatile inputs of torch 0.3. Nor does a network that is frozen, or
+        switches gradients off itself. Loaded transformers are in eval mode, as
         is a model after a training that ends with eval(). If only inputs are optimised, eval mode is intended.
         Models without dropout and batch norm behave the same in both modes. A missing eval() is then not a
         finding, and staying in eval mode is a note. An instance norm counts only if it keeps running
@@ -280,7 +283,7 @@ class EvalModeMisuse(Check):
         graph = not any(event.no_grad for event in runs) and not without_gradient(
             source, script, node, loop.function
         )
-        if graph and (_volatile(source, loop) or all(_without_parameters(source, event) for event in runs)):
+        if graph and (_volatile(source, loop) or all(_without_graph(source, event, loop) for event in runs)):
             graph = False
         later = _redefined(script, node)
         mode = bool(layers) and not loaded_in_eval_mode(source)
@@ -396,6 +399,14 @@ def _needs_gradients(loop: Loop) -> bool:
 
 def _without_parameters(source: Source, run: Event) -> bool:
     return run.call is not None and builds_no_graph(source, run.call)
+
+
+def _without_graph(source: Source, run: Event, loop: Loop) -> bool:
+    """Whether a forward builds no graph: nothing in it needs gradients, or it switches them off itself."""
+    if run.call is None:
+        return False
+    model = model_of(run.call)
+    return builds_no_graph(source, run.call) or frozen(source, model) or off_inside(source, run, loop)
 
 
 def _volatile(source: Source, loop: Loop) -> bool:

@@ -479,6 +479,8 @@ def _from_source(source: Source) -> Iterator[Rate]:
                 continue
             if _is_optimizer(call) and _of_a_model(call):
                 item = from_keyword(script, call, "lr") or _second(script, call)
+                if call.method in ADAMS and "momentum" in call.keywords:
+                    continue  # Adam takes none: the class is a default, and another is meant
                 if item is not None and item.number is not None and not switched_off(source, call):
                     yield Rate(
                         value=float(item.number),

@@ -53,6 +53,17 @@ def test_healthy_just_inside(rate: str) -> None:
     assert examine(LearningRateOutOfBand, patient_of({"train.py": ADAM.format(rate)})) == []
 
 
+@pytest.mark.parametrize(("more", "found"), [("", 1), (", momentum=0.9", 0)])
+def test_a_class_that_is_a_default_only_is_not_judged(more: str, found: int) -> None:
+    text = f"""
+    import torch
+    def train(model, kind=torch.optim.Adam, rate: float = 0.5):
+        return kind(model.parameters(), lr=rate{more})
+    train(torch.nn.Linear(900, 900))
+    """
+    assert len(examine(LearningRateOutOfBand, script_patient(text))) == found
+
+
 def test_sick_at_the_users_threshold() -> None:
     patient = patient_of({"train.py": ADAM.format("0.005")})
     assert len(examine(LearningRateOutOfBand, patient, adam_high=0.001)) == 1
