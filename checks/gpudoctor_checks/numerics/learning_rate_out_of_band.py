@@ -126,7 +126,8 @@ class LearningRateOutOfBand(Check):
         - An adapter rate (over 3e-4) on the full fine-tuning of a language model.
         - A full fine-tuning rate (below 1e-5) on LoRA.
 
-        In a run also a rate that fell below 1e-7 and stayed there for a tenth of the steps, or below zero.
+        In a run also a rate that fell below 1e-7 and stayed there for a tenth of the steps. Or one that went
+        below zero.
     Why it hurts:
         Adam moves each weight by about the rate in each step. At 0.01 and more, it overwrites the learned
         weights within a few hundred steps. Below 1e-7 the rounding of float32 swallows the step. LoRA's
