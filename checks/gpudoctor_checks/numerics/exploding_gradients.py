@@ -118,8 +118,8 @@ class ExplodingGradients(Check):
         where = place_of(made) if made is not None else None
         yield self.finding(
             say(
-                "The norm of the gradients has grown {ratio} times. In the first half of the run it was {usual}, "
-                "at the end it is {late}.",
+                "The norm of the gradients has grown {ratio} times. In the first half of the run it was "
+                "{usual}, at the end it is {late}.",
                 ratio=figure(ratio),
                 late=figure(late),
                 usual=figure(late / ratio),
