@@ -53,6 +53,17 @@ def test_lines_that_are_alike_are_not_all_read_whole(tmp_path, monkeypatch):
     assert len(taken) < 6_000
 
 
+@pytest.mark.parametrize("line", [handled, logged])
+def test_lines_that_are_left_out_together_say_the_same_as_one_by_one(tmp_path, monkeypatch, line):
+    lines = [line(number) for number in range(1, 9_000)]
+    lines[2_000] += "KeyError: 'labels'\n"
+    lines[5_000] += END.format("IndexError: list index out of range")
+    lines[7_000:] = [line(number).replace("clip", "tile") for number in range(7_000, 9_000)]
+    together = read(tmp_path, "".join(lines))
+    monkeypatch.setattr(reader, "_AT_ONCE", 10**9)
+    assert read(tmp_path, "".join(lines)) == together
+
+
 def test_another_failure_among_alike_lines_does_not_make_all_of_them_read(tmp_path, monkeypatch):
     taken = []
     whole = reader._FileReader._piece
@@ -99,6 +110,41 @@ def test_a_line_is_worth_the_same_alone_and_among_many(monkeypatch):
 def test_the_words_of_lines_are_those_between_their_blanks(count):
     lines = [b"\tthe %d  loader:failed , w%d" % (number % 3, number) for number in range(count)]
     assert words.words_of(lines) == set(b"\n".join(lines).split())
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_phrases_that_many_lines_have_hide_no_word(seed):
+    chance = random.Random(seed)
+    phrases = [
+        b"the loader skipped a",
+        b" no frames in\tit",
+        b"x  y  z of w",
+        b"the loader skipped",
+        b"\x1ca b c",
+    ]
+    lines = [
+        b" ".join(chance.choices([*phrases, b"k%d" % chance.randrange(400), b""], k=chance.randrange(6)))
+        for _ in range(chance.choice([251, 600, 1_500]))
+    ]
+    assert words.words_of(lines) == set(b"\n".join(lines).split())
+    assert any(words._phrases([b"it skipped a clip of k%d" % number for number in range(900)]))
+
+
+@pytest.mark.parametrize("few", [0, 10_000])
+def test_words_that_no_hash_makes_different_have_their_cues(few, monkeypatch):
+    """Looked for one by one, or by one pattern."""
+    monkeypatch.setattr(words, "_FEW_PARTS", few)
+    chance = random.Random(few)
+    cues = [b"fail", b"failed to", b"find", b"nan", b"oom:", b"no", b"os.error", b"kill", b"killer", b"+"]
+    parts = b"fa il ed n an o oo os er ror ki ll m: fi nd (".split()
+    some = {b"".join(chance.choices(parts, k=chance.randrange(1, 7))) for _ in range(3_000)}
+    many = words.CueWords((cue, cue) for cue in cues)
+    found = {item.of for item in many.candidates(some)}
+    held = {cue for cue in cues if any(cue in word for word in some)}
+    assert {b"fail", b"oom:", b"find"} <= held <= found
+    for word in some:
+        alone = words.CueWords((cue, cue) for cue in cues)
+        assert set(many.of_text(word)) == set(alone.of_text(word)) == {cue for cue in cues if cue in word}
 
 
 def test_a_word_that_differs_in_hexadecimal_letters_has_its_own_cues():

@@ -38,6 +38,8 @@ def asked(folder, name="torch", script="train.py"):
         ("Pipfile", '[packages]\ntorch = "==1.10.0"\n', "==1.10.0", 2),
         ("Dockerfile", "# GPU\nFROM pytorch/pytorch:1.9.0-cuda11.1-cudnn8-runtime\n", "==1.9.0", 2),
         ("Dockerfile", 'ARG PYTORCH="1.6.0"\nFROM pytorch/pytorch:${PYTORCH}-cuda10.1\n', "==1.6.0", 2),
+        ("setup.sh", "#!/bin/bash\npip install torch==1.8.1+cu111 -f https://x.html\n", "==1.8.1+cu111", 2),
+        ("install_env.sh", "set -e\nconda install -y pytorch=1.10 -c pytorch\n", "==1.10.*", 2),
         ("Dockerfile.gpu", "RUN apt update && \\\n  pip install -U torch==1.5.0 && ls\n", "==1.5.0", 1),
     ],
 )  # fmt: skip

@@ -7,7 +7,7 @@ from gpudoctor.analysis.source.built_classes import built, declared_names
 from gpudoctor.analysis.source.declared_settings import Setup, Written, from_entry, from_keyword
 from gpudoctor.analysis.source.entry_points import in_a_training
 from gpudoctor.analysis.source.pretrained_models import TRAINERS, trainers
-from gpudoctor.analysis.source.target_versions import Meant, argument_fields, meant_version
+from gpudoctor.analysis.source.target_versions import Meant, argument_fields, is_dated, meant_version
 from gpudoctor.analysis.source.training_arguments import in_a_test, read_by, training_arguments
 from gpudoctor.lang import say
 from gpudoctor.model import (
@@ -64,9 +64,9 @@ class DeprecatedKey(Check):
         a call, and a warning in a file. Without an installed version, a key removed within version 4 of
         transformers is a warning. A key removed in 5, or only deprecated, is a note. If the project's own files
         exclude the installed version, gpudoctor compares with the newest release that they admit. It then
-        reports no error. In a script that trains nothing, a removed argument of `from_pretrained` is a note,
-        and a deprecated one is silent. From a job's log: the messages that name it, in the exception or line
-        that came first.
+        reports no error. In a project that uses an older torch, a removed key is a note. In a script that
+        trains nothing, a removed argument of `from_pretrained` is a note, and a deprecated one is silent. From
+        a job's log: the messages that name it, in the exception or line that came first.
     False alarms:
         An environment that pins an old version and was not examined; a key of your own with an old name.
     Remedies:
@@ -135,14 +135,17 @@ class DeprecatedKey(Check):
         for setup in training_arguments(patient):
             if setup.kind is not ConfigKind.AXOLOTL:
                 meant = meant_version(patient, "transformers", setup.path)
-                yield from self._arguments(setup, meant, _fields(patient, setup))
+                dated = is_dated(patient, setup.path)
+                yield from self._arguments(setup, meant, _fields(patient, setup), dated)
         for file in configs.files:
             if read_by(file.kind, source):
                 yield from self._file(file, declared_names(source))
         yield from self._loading(patient, source)
         yield from self._trainers(patient, source)
 
-    def _arguments(self, setup: Setup, meant: Meant, fields: frozenset[str] | None) -> Iterator[Finding]:
+    def _arguments(
+        self, setup: Setup, meant: Meant, fields: frozenset[str] | None, dated: bool
+    ) -> Iterator[Finding]:
         if setup.call is not None and in_a_test(setup.call):
             return
         for row in rows("training-arguments"):
@@ -153,8 +156,10 @@ class DeprecatedKey(Check):
                 gone = row.key not in fields
                 if not gone and not reached(meant.version, row.since):
                     continue
-                called = gone and setup.call is not None
-                severity = Severity.ERROR if called else Severity.WARNING if gone else Severity.NOTE
+                called = gone and setup.call is not None and not dated
+                severity = Severity.ERROR if called else Severity.NOTE
+                if gone and setup.call is None and not dated:
+                    severity = Severity.WARNING
                 yield self._found(
                     row,
                     (item,),
@@ -231,7 +236,9 @@ class DeprecatedKey(Check):
                 items = _passed(script, loads, row.key)
                 if not items:
                     continue
-                for found in self._judged(row, items, meant_version(patient, "transformers", script.path)):
+                dated = is_dated(patient, script.path)
+                meant = meant_version(patient, "transformers", script.path)
+                for found in self._judged(row, items, meant, dated):
                     # A model that is loaded to generate or to be converted is trained by nobody: what breaks is
                     # worth knowing, what only warns is not.
                     if in_a_training(source, script):
@@ -252,9 +259,10 @@ class DeprecatedKey(Check):
             for row in rows("trainer"):
                 items = _passed(script, own.get(script.path, []), row.key)
                 if items:
-                    yield from self._judged(row, items, meant_version(patient, "transformers", script.path))
+                    meant = meant_version(patient, "transformers", script.path)
+                    yield from self._judged(row, items, meant, is_dated(patient, script.path))
 
-    def _judged(self, row: Renamed, items: tuple[Written, ...], meant: Meant) -> Iterator[Finding]:
+    def _judged(self, row: Renamed, items: tuple[Written, ...], meant: Meant, dated: bool) -> Iterator[Finding]:
         version = meant.version
         if meant.asked is not None:
             if reached(version, row.gone):
@@ -271,9 +279,9 @@ class DeprecatedKey(Check):
                 False,
             )
         elif reached(version, row.gone):
-            yield self._found(
-                row, items, Severity.ERROR, say("transformers {version}", version=version), True, True, True
-            )
+            severity = Severity.NOTE if dated else Severity.ERROR
+            release = say("transformers {version}", version=version)
+            yield self._found(row, items, severity, release, True, not dated, True)
         elif reached(version, row.since):
             yield self._found(
                 row, items, Severity.NOTE, say("transformers {version}", version=version), False, False, True

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from enum import Enum
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.source.control_flow import enclosing, never_runs
+from gpudoctor.analysis.source.control_flow import enclosing, holds, never_runs
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.syntax_places import line_at
 from gpudoctor.analysis.source.target_versions import has_run
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity
-from gpudoctor.model.signs.source import Call, Guard, GuardKind, Known, Misfit, Script, Source
+from gpudoctor.model.signs.source import Call, Misfit, Script, Source
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import joined
 
@@ -100,7 +100,7 @@ class _Reach:
     def of(self, call: Call) -> Runs:
         """Whether a call runs: its own conditions hold, and its function is called."""
         runs = self._function(call.function)
-        return Runs.SOMETIMES if runs is Runs.ALWAYS and not all(map(_holds, call.guards)) else runs
+        return Runs.SOMETIMES if runs is Runs.ALWAYS and not all(map(holds, call.guards)) else runs
 
     def _function(self, function: str) -> Runs:
         if function not in self._known:
@@ -135,13 +135,6 @@ def _wrong(misfit: Misfit) -> str:
 def _listed(names: tuple[str, ...]) -> str:
     shown = names[:3]
     return joined(shown)
-
-
-def _holds(guard: Guard) -> bool:
-    """Whether a condition holds at some time of the run, as far as the source tells."""
-    if guard.kind is GuardKind.SWITCH:
-        return isinstance(guard.value, Known) and bool(guard.value.value)
-    return guard.mostly or guard.kind in (GuardKind.RANK, GuardKind.PERIOD, GuardKind.ONCE)
 
 
 def _certain(source: Source, script: Script, call: Call) -> bool:

@@ -9,11 +9,11 @@ from functools import cache
 from importlib.resources import files
 from itertools import chain
 
-from gpudoctor.analysis.source.control_flow import enclosing, function_of, never_runs
+from gpudoctor.analysis.source.control_flow import enclosing, function_of, holds, never_runs
 from gpudoctor.analysis.source.live_code import may_run
 from gpudoctor.analysis.source.syntax import is_attribute, nodes
 from gpudoctor.analysis.source.syntax_places import lines_at, resolved_calls
-from gpudoctor.analysis.source.target_versions import Meant, meant_version, told_version
+from gpudoctor.analysis.source.target_versions import Meant, is_dated, meant_version, told_version
 from gpudoctor.analysis.source.trainer_periods import HF_CONFIGS
 from gpudoctor.lang import say
 from gpudoctor.model import (
@@ -49,6 +49,8 @@ class _Use:
     """Without the places that nothing uses, if there are others."""
     runs: bool = True
     """Whether any of it may run, as far as names tell."""
+    chosen: bool = False
+    """Whether all of it stands behind conditions that the source does not decide."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +100,8 @@ class DeprecatedApi(Check):
         Names are resolved through imports and aliases, and compared with the installed torch. Removed there is
         an error. Deprecated or without effect there is a note. A later removal is silent. If the project's own
         files exclude the installed torch, gpudoctor compares with the newest release that they admit. It then
-        reports no error. Code that nothing uses is a note: a function that is never named, a class that is only
+        reports no error. Behind a condition that the source does not decide, an error is a warning. Code that
+        nothing uses is a note: a function that is never named, a class that is only
         registered. A README that names an older release makes an error a note. So does an import that
         only an older release has, for what that release has too. What other packages removed is a note in a
         project that uses an older torch. A project that carries a package itself (`src/transformers`,
@@ -153,12 +156,14 @@ class DeprecatedApi(Check):
         if told is not None and told.outgrown is not None and told.outgrown.name == use.what:
             told = None  # the import that tells the version fails by itself
         there = removed is not None and _has(told, removed)
-        if removed is not None and package not in ("torch", "transformers") and _is_dated(patient, path):
+        if removed is not None and package not in ("torch", "transformers") and is_dated(patient, path):
             there = True
         fails = gone and meant.installed and not there
         unsure = not there and (gone or (removed is not None and version is None))
         if not use.runs:
             fails = unsure = False
+        if fails and use.chosen:
+            fails, unsure = False, True
         severity = Severity.ERROR if fails else Severity.WARNING if unsure else Severity.NOTE
         if "ignored" in use.entry:
             state = say(
@@ -248,9 +253,11 @@ def _uses(source: Source, script: Script) -> Iterator[_Use]:
         spans = found.setdefault(what, (entry, []))[1]
         if span not in spans:
             spans.append(span)
+    calls = {call.span: call for call in script.calls} if found else {}
     for what, (entry, spans) in found.items():
         run = tuple(span for span in spans if may_run(source, span))
-        yield _Use(entry=entry, what=what, spans=run or tuple(spans), runs=bool(run))
+        chosen = all(span in calls and not all(map(holds, calls[span].guards)) for span in spans)
+        yield _Use(entry=entry, what=what, spans=run or tuple(spans), runs=bool(run), chosen=chosen)
 
 
 def _calls(source: Source, script: Script) -> Iterator[tuple[str, Entry, SourceSpan]]:
@@ -415,12 +422,6 @@ def _decorators(script: Script) -> Iterator[tuple[str, Entry, SourceSpan]]:
                 name = script.imports.get(first, first) + (f".{rest}" if rest else "")
                 if name in names:
                     yield f"{name}()", names[name], script.span(decorator)
-
-
-def _is_dated(patient: Patient, path: str) -> bool:
-    """Whether the project lives with another torch than the installed one: its other packages are as old."""
-    meant = meant_version(patient, "torch", path)
-    return meant.asked is not None or told_version(patient, "torch", path) is not None
 
 
 def _has(told: Meant | None, removed: str) -> bool:

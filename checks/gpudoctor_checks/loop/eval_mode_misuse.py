@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gpudoctor.analysis.observation import confirmed, suspicions
-from gpudoctor.analysis.run.curves import numerics
+from gpudoctor.analysis.run.curves import newest
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import Run, judged, spots
 from gpudoctor.analysis.source.autograd_flow import feeds_backward
@@ -19,12 +19,14 @@ from gpudoctor.analysis.source.syntax_places import line_at, place
 from gpudoctor.analysis.source.train_eval_mode import (
     builds_no_graph,
     forwards,
+    frozen,
     in_eval_mode,
     loaded_in_eval_mode,
     made_by_loading,
     mode_layers,
     model_of,
     named_layers,
+    off_inside,
     only_inputs_are_trained,
     speaks_of_eval,
     verb,
@@ -43,6 +45,7 @@ from gpudoctor.model import (
     Severity,
     Threshold,
     TrackRecord,
+    Trait,
 )
 from gpudoctor.model.signs.recording import Record
 from gpudoctor.model.signs.source import Event, Known, Loop, LoopRole, Script, Source
@@ -111,7 +114,8 @@ class EvalModeMisuse(Check):
     False alarms:
         Lightning and Trainer switch both themselves and are not reported. Loops that need gradients of the
         input are not findings, nor is another model's eval (a teacher, an average). A module without parameters
-        builds no graph, and neither did volatile inputs of torch 0.3. Loaded transformers are in eval mode, as
+        builds no graph, and neither did volatile inputs of torch 0.3. Nor does a network that is frozen, or
+        switches gradients off itself. Loaded transformers are in eval mode, as
         is a model after a training that ends with eval(). If only inputs are optimised, eval mode is intended.
         Models without dropout and batch norm behave the same in both modes. A missing eval() is then not a
         finding, and staying in eval mode is a note. An instance norm counts only if it keeps running
@@ -126,6 +130,7 @@ class EvalModeMisuse(Check):
 
     code = Code("LOOP002")
     name = "eval-mode-misuse"
+    traits = frozenset({Trait.IN_EVALUATION})
     track_record = TrackRecord(right=36, wrong=20)
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
@@ -168,7 +173,7 @@ class EvalModeMisuse(Check):
             yield from suspected
             return
         seen: set[str] = set()
-        for reading in numerics(run.lead.process, "mode"):
+        for reading in newest(run.lead.process, "mode"):
             how, steps = _HOW.get(str(reading.get("kind_of")), ""), int(reading.get("steps") or 0)
             if how and how not in seen and steps >= self.limit("forwards"):
                 seen.add(how)
@@ -196,22 +201,29 @@ class EvalModeMisuse(Check):
         where = place_of(reading)
         spans = spots(patient, where)
         model, steps = str(reading.get("model") or "the model"), int(reading.get("steps") or 0)
+        seen = max(steps, int(reading.get("of") or 0))  # more may have followed the reading
         affected = [str(name) for name in reading.get("affected") or ()]
         words = {
             "training": say(
-                "{model} was in eval mode in {steps} training steps: {effects}.",
+                "{model} was in eval mode in {steps} of {seen} training steps that were examined: {effects}.",
                 model=model,
                 steps=steps,
+                seen=seen,
                 effects=_effects(affected, _IN_EVAL),
             ),
             "mode": say(
-                "{model} was in training mode in {steps} forward passes of an evaluation: {effects}.",
+                "{model} was in training mode in {steps} of {seen} forward passes of an evaluation that were "
+                "examined: {effects}.",
                 model=model,
                 steps=steps,
+                seen=seen,
                 effects=_effects(affected, _IN_TRAINING),
             ),
             "graph": say(
-                "{steps} forward passes of an evaluation built a graph that nothing used.", steps=steps
+                "{steps} of {seen} forward passes of an evaluation that were examined built a graph that "
+                "nothing used.",
+                steps=steps,
+                seen=seen,
             ),
         }
         return confirmed(
@@ -271,7 +283,7 @@ class EvalModeMisuse(Check):
         graph = not any(event.no_grad for event in runs) and not without_gradient(
             source, script, node, loop.function
         )
-        if graph and (_volatile(source, loop) or all(_without_parameters(source, event) for event in runs)):
+        if graph and (_volatile(source, loop) or all(_without_graph(source, event, loop) for event in runs)):
             graph = False
         later = _redefined(script, node)
         mode = bool(layers) and not loaded_in_eval_mode(source)
@@ -387,6 +399,14 @@ def _needs_gradients(loop: Loop) -> bool:
 
 def _without_parameters(source: Source, run: Event) -> bool:
     return run.call is not None and builds_no_graph(source, run.call)
+
+
+def _without_graph(source: Source, run: Event, loop: Loop) -> bool:
+    """Whether a forward builds no graph: nothing in it needs gradients, or it switches them off itself."""
+    if run.call is None:
+        return False
+    model = model_of(run.call)
+    return builds_no_graph(source, run.call) or frozen(source, model) or off_inside(source, run, loop)
 
 
 def _volatile(source: Source, loop: Loop) -> bool:

@@ -31,6 +31,7 @@ from gpudoctor.model import (
     SourceSpan,
     Threshold,
     TrackRecord,
+    Trait,
     Whose,
 )
 from gpudoctor.model.signs.source import Event, GuardKind, Known, Loop, LoopRole, Script, Source
@@ -74,6 +75,9 @@ class EvaluationTooOftenDetail(Detail):
 
 _OF_DATA = re.compile(r"len\(|\.size|\.shape|batch|loader|data|test|val|episode|step|iter", re.IGNORECASE)
 """In a `range`, what makes it a pass over a data set."""
+_OF_A_SET = re.compile(r"len\(|\.size|\.shape|batch|loader|data|test|val", re.IGNORECASE)
+"""The same in a function whose name does not speak of an evaluation: a sampler goes by steps too."""
+_EVALUATES = re.compile(r"eval|valid|test|(^|_)val(_|$)|episode|rollout", re.IGNORECASE)
 
 
 class EvaluationTooOften(Check):
@@ -93,7 +97,7 @@ class EvaluationTooOften(Check):
         A validation set of one or two batches. An evaluation once an epoch, or in a loop whose pass is an
         epoch, is not reported. Neither is one behind a switch that is off, or at most 20 in a run of known
         length. A policy that acts in an environment is not an evaluation: reinforcement learning makes its data
-        that way.
+        that way. Neither is a network's own loop, or a sampler that goes by steps.
     Remedies:
         Evaluate every 500 steps or once an epoch, over a part of the set in between.
     References:
@@ -103,6 +107,7 @@ class EvaluationTooOften(Check):
 
     code = Code("OBS004")
     name = "evaluation-too-often"
+    traits = frozenset({Trait.IN_EVALUATION})
     track_record = TrackRecord(right=0, wrong=4)
     costs_time = True
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
@@ -269,8 +274,11 @@ def _evaluations(loop: Loop) -> Iterator[_Evaluation]:
         period = _period(event)
         if period is None or not own.confident or _trains(event) or _in_while(event, own):
             continue
+        if own.function.rpartition(".")[2] == "forward":
+            continue  # a network's own loop over parts of its input
         elsewhere = (own.span.path, own.function) != (loop.span.path, loop.function)
-        if elsewhere and own.iterates.startswith("range(") and not _OF_DATA.search(own.iterates):
+        told = _OF_DATA if _EVALUATES.search(own.function) else _OF_A_SET
+        if elsewhere and own.iterates.startswith("range(") and not told.search(own.iterates):
             continue  # draws of a sampler, tries of an adversary: the step needs what the function returns
         span = event.via[0] if event.via else own.span
         found = best.get(id(own))

@@ -195,6 +195,13 @@ def rarely(guard: Guard) -> bool:
     return not (guard.kind is GuardKind.SWITCH and isinstance(guard.value, Known) and bool(guard.value.value))
 
 
+def holds(guard: Guard) -> bool:
+    """Whether a condition holds at some time of the run, as far as the source tells."""
+    if guard.kind is GuardKind.SWITCH:
+        return isinstance(guard.value, Known) and bool(guard.value.value)
+    return guard.mostly or guard.kind in (GuardKind.RANK, GuardKind.PERIOD, GuardKind.ONCE)
+
+
 def steady(event: Event) -> bool:
     """Whether an event belongs to the ordinary course of training: no evaluation, no failure, no off switch."""
     return not event.evaluation and not any(

@@ -132,6 +132,12 @@ def predates(patient: Patient, script: Script, release: str) -> bool:
     return bool(_OLD_LOSS.search(script.text))
 
 
+def is_dated(patient: Patient, path: str) -> bool:
+    """Whether the project lives with another torch than the installed one: its other packages are as old."""
+    meant = meant_version(patient, "torch", path)
+    return meant.asked is not None or told_version(patient, "torch", path) is not None
+
+
 def a_line_admits(patient: Patient, name: str, path: str, version: str) -> bool:
     """Whether any line of the project that bounds a package, a README's too, admits a release."""
     told = optional(lambda: patient.project_versions.told(path, name))

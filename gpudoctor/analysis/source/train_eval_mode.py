@@ -9,7 +9,7 @@ from gpudoctor.analysis.source.control_flow import callers, enclosing, scope_of
 from gpudoctor.analysis.source.live_code import may_run
 from gpudoctor.analysis.source.optimizers import assignments_to, optimizers
 from gpudoctor.analysis.source.scopes import Key, Scope, Scopes
-from gpudoctor.analysis.source.syntax import FunctionNode, is_name, keyword_value, nodes
+from gpudoctor.analysis.source.syntax import FunctionNode, is_attribute, is_name, keyword_value, nodes
 from gpudoctor.model.signs.source import Call, Event, GuardKind, Known, Loop, Script, Source
 
 _LAYERS = re.compile(
@@ -191,6 +191,68 @@ def only_inputs_are_trained(source: Source) -> bool:
         and all(isinstance(part, ast.Name | ast.Attribute) for part in item.elts)
         for item in given
     )
+
+
+def frozen(source: Source, model: str) -> bool:
+    """Whether a part of an object is one whose parameters the program sets to need no gradients, for good."""
+    parts = set(model.split(".")[1:])
+    return any(parts & _frozen(script) for script in source.scripts) and not any(
+        parts & _unfrozen(script) for script in source.scripts
+    )
+
+
+@once
+def _frozen(script: Script) -> frozenset[str]:
+    """The last names of what has `for p in it.parameters(): p.requires_grad = False`."""
+    return _switched(script, switch=False)
+
+
+@once
+def _unfrozen(script: Script) -> frozenset[str]:
+    return _switched(script, switch=True)
+
+
+def _switched(script: Script, *, switch: bool) -> frozenset[str]:
+    found = set()
+    for call in script.calls:
+        if call.method == "requires_grad_":
+            value = call.argument("requires_grad", 0)
+            if (value is None and switch) or (isinstance(value, Known) and value.value is switch):
+                found.add(call.receiver.removesuffix(".parameters()").rpartition(".")[2])
+    for item in nodes(script, ast.Assign):
+        constant = isinstance(item.value, ast.Constant) and item.value.value is switch
+        loop = next((above for above in enclosing(script, item) if isinstance(above, ast.For)), None)
+        if (
+            constant
+            and loop is not None
+            and any(is_attribute(target, "requires_grad") for target in item.targets)
+        ):
+            found.add(ast.unparse(loop.iter).partition(".parameters()")[0].rpartition(".")[2])
+    return frozenset(found)
+
+
+def off_inside(source: Source, run: Event, loop: Loop) -> bool:
+    """Whether a network switches gradients off itself, in all that its forward runs when it does not train."""
+    homes = {script.path: script for script in source.scripts}
+    inner = [
+        event
+        for event in loop.events
+        if event.via == (*run.via, run.span)
+        and event.call is not None
+        and is_forward(event.call)
+        and not _in_training_arm(homes[event.span.path], event.call.node)
+    ]
+    return bool(inner) and all(event.no_grad for event in inner)
+
+
+def _in_training_arm(script: Script, node: ast.AST) -> bool:
+    """Whether a node stands below `if self.training:`."""
+    inside = node
+    for outer in enclosing(script, node):
+        if isinstance(outer, ast.If) and ast.unparse(outer.test) == "self.training" and inside in outer.body:
+            return True
+        inside = outer
+    return False
 
 
 def builds_no_graph(source: Source, call: Call) -> bool:

@@ -4,10 +4,10 @@ Whether a line is worth it depends on the line alone, not on the lines around it
 """
 
 import re
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import count, repeat
+from itertools import count
 from typing import Any, NamedTuple
 
 from gpudoctor.model.log_message import Bearing
@@ -53,6 +53,8 @@ _HEAD = 32
 """Bytes at the beginning of a line that hold what `_RANK` finds."""
 _NUMBERED = re.compile(rb"\W{0,4}[a-z_]{0,20}\W")
 """How a line begins, its digits apart, in which `_RANK` may find something."""
+_VARIES = object()
+"""Stands for what differs between lines."""
 _ONE_OF = 97
 """Of so many lines one is looked up first. A prime: the lines of a loop come in turn."""
 _FEW_AGAIN = 10
@@ -93,7 +95,7 @@ class _Sign:
 _NAMED, _DOTTED, _OF_JOB = _Sign("exception"), _Sign("dotted exception"), _Sign("job")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Worth:
     """A line that is worth reading."""
 
@@ -129,8 +131,8 @@ class LineFilter:
         """Lines without digits that are worth reading, whatever their digits are."""
         self._keys: dict[Hashable, int] = {}
         """By rank, type of exception, and the wordings whose cue is there."""
-        self._worths: dict[tuple[int, ...], dict[Hashable, Worth]] = {}
-        """By the cues that some lines have, and by the same in the order in which it was found."""
+        self._worths: dict[tuple[Hashable, ...], dict[Hashable, Worth]] = {}
+        """By what all of some lines have, and by what each has beside it, as `_worth_of` takes both."""
         self._room_for_keys = _MOST_KEYS
         self._count = count()
 
@@ -255,36 +257,68 @@ class LineFilter:
             return
         places = sorted(hits)
         lines = [text.lines[place] for place in places]
-        joined = b"\n".join(lines).lower()
-        present = [(item.cue.decode("latin-1"), item.of) for item in wordings if item.cue in joined]
-        smalls = joined.decode("latin-1").split("\n") if present else []
-        columns = [[number if cue in small else None for small in smalls] for cue, number in present]
-        match = _RANK.match
+        names = [hits[place] for place in places]
         heads = [line[:_HEAD] for line in lines]
+        match = _RANK.match
         ranks = {head: _rank(match(head)) for head in set(heads)}
-        orders = zip(
-            [ranks[head] for head in heads],
-            [place in changeable for place in places] if changeable else repeat(False),
-            [hits[place] for place in places],
-            *columns,
-            strict=False,
-        )
-        known = self._worths.setdefault(tuple(number for _, number in present), {})
-        found = []
-        for order in orders:
-            worth = known.get(order)
-            if worth is None:
-                worth = known[order] = self._worth_of(order)
-                self._room_for_keys -= 1
-            found.append(worth)
+        joined = b"\n".join(lines).lower()
+        present = [item for item in wordings if item.cue in joined]
+        sure = _held_by_all(present, ranks, set(names))
+        smalls = joined.decode("latin-1").split("\n") if len(sure) < len(present) else []
+        columns = [
+            _column([ranks[head] for head in heads] if len(set(ranks.values())) > 1 else [*ranks.values()]),
+            _column([place in changeable for place in places] if changeable else [False]),
+            _column(names),
+        ]
+        for item in present:
+            cue = item.cue.decode("latin-1")
+            columns.append(
+                _column([item.of] if item in sure else [item.of if cue in small else None for small in smalls])
+            )
+        found = self._found(columns, len(places))
         worths.update(zip([fresh[place] for place in places], found, strict=True))
         self._remember([text.bares[place] for place in places], found, wordings)
+
+    def _found(self, columns: list[list[Any]], count: int) -> list[Worth]:
+        """The worth of so many lines; a column has a value for each of them, or one for all."""
+        varying = [column for column in columns if len(column) > 1]
+        fixed = tuple(column[0] if len(column) == 1 else _VARIES for column in columns)
+        known = self._worths.setdefault(fixed, {})
+        orders = varying[0] if len(varying) == 1 else list(zip(*varying, strict=True)) if varying else [()]
+        for order in set(orders).difference(known):
+            values = iter((order,) if len(varying) == 1 else order)
+            known[order] = self._worth_of(tuple(next(values) if item is _VARIES else item for item in fixed))
+            self._room_for_keys -= 1
+        found = list(map(known.__getitem__, orders))
+        return found if varying else found * count
 
     def _worth_of(self, order: tuple[Any, ...]) -> Worth:
         rank, by_digits, hits, *numbers = order
         key = (rank, frozenset((*hits, *(number for number in numbers if number is not None))))
         traceback = _BEGINNING in hits
         return Worth(self._keys.setdefault(key, next(self._count)), by_digits, traceback)
+
+
+def _column(values: list[Any]) -> list[Any]:
+    """One value for each line, or the one that all have."""
+    return values if len(set(values)) > 1 else values[:1]
+
+
+def _held_by_all(
+    wordings: list[Cued[Any]], heads: Iterable[bytes], names: Iterable[tuple[str, ...]]
+) -> set[Cued[Any]]:
+    """Wordings whose cue all lines hold, as far as their heads or what they name shows it."""
+    small_heads = [head.lower() for head in heads]
+    small_names = [
+        # What is named by a number is a wording, and its number is not in the line.
+        [name.encode("latin-1").lower() for name in each if not name.isdigit()] for each in names
+    ]  # fmt: skip
+    return {
+        item
+        for item in wordings
+        if all(item.cue in head for head in small_heads)
+        or all(any(item.cue in name for name in each) for each in small_names)
+    }
 
 
 @lru_cache(maxsize=4)

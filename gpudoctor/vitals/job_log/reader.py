@@ -3,7 +3,7 @@
 import io
 import re
 from bisect import bisect_left
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -38,8 +38,11 @@ from gpudoctor.vitals.job_log.tracebacks import GOES_ON, Raised, Tracebacks, fra
 from gpudoctor.vitals.job_log.words import bare
 
 _OTHER_RANK = re.compile(rb"(?<=[^\s:])(?=\[(?:default|rank)\d{1,6}\]:)")
-_BEHIND_BAR = re.compile(rb"(?<=(?:it/s|s/it)\])(?=[^\s\]])|(?<=\])(?=[^\s\]]{1,200}: line \d{1,6}: +\d)")
-"""Between a bar and what the shell or another process wrote behind it."""
+_BEHIND_BAR = re.compile(
+    rb"(?<=(?:it/s|s/it)\])(?=[^\s\]])|(?<=\])(?=[^\s\]]{1,200}: line \d{1,6}: +\d)|"
+    rb"(?<= {12})(?=(?:WARNING|ERROR|CRITICAL|Traceback)\b)"
+)
+"""Between a bar and what another process wrote behind it; and lines that a terminal padded and joined."""
 """Where another rank began to write within a line, behind a progress bar."""
 _MOST_DULL, _LONGEST_DULL = 20_000, 2_000
 _UNKNOWN = LogMessage(kind=PLAIN, cue="", pattern="", text="")
@@ -68,6 +71,8 @@ _BACK = 80
 """Lines before a failure among which its step is searched."""
 _LOOK_EVERY = 2_000
 """Lines after which the step is searched where nothing else makes gpudoctor look."""
+_AT_ONCE = 64
+"""Lines worth reading that are judged together if none of them says anything new."""
 _OFTEN = 500
 """Lines that gave alike events, after which only the last one of `_LOOK_EVERY` lines is read whole."""
 _BEFORE_UNHEEDED = (
@@ -375,7 +380,18 @@ class _FileReader:
         at, end = 0, len(pieces)
         reads_all = self._reads_all
         outcomes, repeats, dull, left_out = self._outcomes, self._repeats, self._dull, self._left_out
-        for index in sorted([*chosen, *looks]):
+        places = sorted(looks.union(chosen))
+        worths = list(map(chosen.get, places))
+        place, tries_at = 0, 0
+        while place < len(places):
+            index, worth = places[place], worths[place]
+            if not reads_all and place >= tries_at and index >= at and index not in looks:
+                behind = self._leave_out(places, worths, place, bares)
+                tries_at = behind + _AT_ONCE
+                if behind > place:
+                    place, at = behind, places[behind - 1] + 1
+                    continue
+            place += 1
             if index < at:
                 continue
             if reads_all:
@@ -386,7 +402,6 @@ class _FileReader:
                 self._catch_up(self._taken + index)
                 self._before(self._taken + index)
                 reads_all = self._reads_all
-            worth = chosen.get(index)
             if worth is None:
                 continue
             line, length = bares[index], 1
@@ -417,6 +432,36 @@ class _FileReader:
         oldest = min(self._left_out.values(), default=self._taken)
         kept = slice(max(0, oldest - _BACK - self._past_from), self._taken - self._past_from)
         self._recent = (self._past[0][kept], self._past[1][kept])
+
+    def _leave_out(
+        self, places: Sequence[int], worths: Sequence[Worth | None], begin: int, bares: Sequence[bytes]
+    ) -> int:
+        """Leave out lines worth reading that would say nothing new, from one on; gives the number of the next.
+
+        They are judged so many together, up to the next line at which a step is searched.
+        """
+        outcomes, dull, repeats = self._outcomes, self._dull, self._repeats
+        look = places[begin] + 1 + (-self._taken - places[begin] - 1) % _LOOK_EVERY
+        stop = bisect_left(places, look, begin)
+        while (end := begin + _AT_ONCE) <= stop:
+            some, indexes = worths[begin:end], places[begin:end]
+            times = Counter(some)
+            for worth in times:
+                if worth is None or worth.traceback:
+                    return begin
+                outcome = outcomes.get(worth.key)
+                if outcome is None or not outcome.settled:
+                    return begin
+            if dull or repeats:
+                lines = [bares[index] for index in indexes]
+                if not (dull.isdisjoint(lines) and repeats.keys().isdisjoint(lines)):
+                    return begin
+            for worth, index in dict(zip(some, indexes, strict=True)).items():
+                assert worth is not None
+                outcomes[worth.key].left_out += times[worth]
+                self._left_out[worth.key] = self._taken + index
+            begin = end
+        return begin
 
     def _traceback_at(
         self, index: int, bares: list[bytes], chosen: Mapping[int, Worth]
@@ -604,6 +649,8 @@ class _FileReader:
             self._drafts.goes_on(self._said_by)
         if of_low_level(text) or (text[:1] == "{" and _LOW_LEVEL_OF_JSON.search(text)):
             self._drafts.logged(number)
+            if says_done(text):
+                self._drafts.succeeded(number)
         if self._said and self._said in text:
             loose = loose_exception(take_apart(text).text)
             if loose is None or loose.quoted:

@@ -1,7 +1,10 @@
 """Which cues a text may hold, by its words: a log has millions of lines and few thousand different words."""
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from operator import methodcaller
 from typing import Generic, TypeVar
 
 _VARYING = b"0123456789.+-"
@@ -13,7 +16,16 @@ _AT_ONCE = 250
 """Lines that are split at once."""
 _FEW = 400
 """Bytes of new words up to which all parts of each are looked up."""
+_SAMPLE = 48
+"""Lines among which phrases are sought that come again in many others."""
+_LEAST_SAVED = 1.5
+"""Words of a phrase for each line of all, the first one apart, below which it is split like the rest."""
+_MOST_PHRASES = 8
 _HEX_LETTERS = b"abcdef"
+_FEW_RESTS = 2
+"""Without these letters words are looked up if fewer than one of so many is left."""
+_FEW_PARTS = 60
+"""Parts of words up to which each is looked for by itself."""
 _HEX = _HEX_LETTERS + b",:;()[]{}"
 """Letters and signs of hashes and addresses, which are new in every line."""
 
@@ -26,11 +38,45 @@ def bare(raw: bytes) -> bytes:
 
 
 def words_of(lines: list[bytes]) -> set[bytes]:
-    """The words of lines. Of some lines at a time: so many small objects at once cost more than they are."""
-    found: set[bytes] = set()
+    """The words of lines. Of some lines at a time: so many small objects at once cost more than they are.
+
+    A phrase of many lines is taken out of them first, and split once.
+    """
+    phrases = _phrases(lines)
+    found = set(b"".join(phrases).split())
     for at in range(0, len(lines), _AT_ONCE):
-        found.update(b"\n".join(lines[at : at + _AT_ONCE]).split())
+        text = b"\n".join((b"", *lines[at : at + _AT_ONCE], b""))
+        for phrase in phrases:
+            text = text.replace(phrase, b"\n")
+        found.update(text.split())
     return found
+
+
+def _phrases(lines: list[bytes]) -> list[bytes]:
+    """Words that follow one another in many lines, with the blanks before, between and behind them."""
+    if len(lines) <= _AT_ONCE:
+        return []
+    sample = [line.split(b" ") for line in lines[:: -(-len(lines) // _SAMPLE)]]
+    lines_with = Counter(word for words in sample for word in set(words))
+    usual = {word for word, times in lines_with.items() if times * (_MOST_PHRASES // 2) >= len(sample)}
+    found: Counter[bytes] = Counter()
+    for words in sample:
+        run: list[bytes] = []
+        begin = b"\n"
+        for word in words:
+            if word in usual:
+                run.append(word)
+            else:
+                found[_phrase(begin, run, b" ")] += 1
+                run, begin = [], b" "
+        found[_phrase(begin, run, b"\n")] += 1
+    saved = {phrase: times * (len(phrase.split()) - 1) for phrase, times in found.items()}
+    often = [phrase for phrase, words in saved.items() if words >= _LEAST_SAVED * len(sample)]
+    return sorted(often, key=len, reverse=True)[:_MOST_PHRASES]
+
+
+def _phrase(begin: bytes, words: list[bytes], end: bytes) -> bytes:
+    return b"%b%b%b" % (begin, b" ".join(words), end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +129,9 @@ class CueWords(Generic[T]):
         self._cold: set[bytes] = set()
         self._rests = [(part, rest, _triples(rest)) for part in self._within for rest in [_without_hex(part)]]
         """The shortest anchors, what hexadecimal letters leave of them, and its triples of letters."""
+        self._triples = [(part, _triples(part)) for part in self._within]
+        self._any_part: re.Pattern[bytes] | None = None
+        """Finds the shortest anchors; it is compiled once a log has many words that are not alike."""
         self._by_rest: dict[bytes, tuple[bytes, ...]] = {}
         """By what hexadecimal letters leave of a word: the shortest anchors that it may hold."""
 
@@ -132,6 +181,8 @@ class CueWords(Generic[T]):
         Names of files with a hash are new in every line. Without hexadecimal letters they are alike.
         """
         rests = list(map(_without_hex, words))
+        if len(set(rests)) * _FEW_RESTS > len(words):
+            return self._parts_of_different(words)
         by_rest = self._by_rest
         if len(by_rest) > _MOST_WORDS:
             by_rest.clear()
@@ -154,6 +205,35 @@ class CueWords(Generic[T]):
             if len(rest) > _LONGEST_WORD:
                 del by_rest[rest]
         return pairs
+
+    def _parts_of_different(self, words: list[bytes]) -> list[tuple[bytes, bytes]]:
+        """The same of words that no hash makes different."""
+        text = b"\n".join((b"", *words, b""))
+        triples = _triples(text)
+        parts = [part for part, needed in self._triples if needed <= triples]
+        if len(parts) <= _FEW_PARTS:
+            return [(part, word) for part in parts for word in _lines_with(text, part)]
+        if self._any_part is None:
+            self._any_part = re.compile(_one_of(self._within))
+        matches = self._any_part.finditer(text)
+        with_part = {text[text.rfind(b"\n", 0, at) + 1 : text.find(b"\n", at)] for at in map(_begin, matches)}
+        return [(part, word) for word in with_part for part in self._parts(word)]
+
+
+_begin = methodcaller("start")
+
+
+def _one_of(parts: Iterable[bytes], shared: int = 2) -> bytes:
+    """A pattern of all parts, none of which holds another; parts that begin alike share so many letters."""
+    by_letter: dict[bytes, list[bytes]] = {}
+    for part in sorted(parts):
+        by_letter.setdefault(part[:1], []).append(part)
+    return b"|".join(
+        b"%b(?:%b)" % (re.escape(letter), _one_of([part[1:] for part in some], shared - 1))
+        if shared and len(some) > 1
+        else b"|".join(map(re.escape, some))
+        for letter, some in by_letter.items()
+    )
 
 
 def _without_hex(word: bytes) -> bytes:

@@ -53,6 +53,8 @@ _NEEDED = re.compile(
 _UPWARDS = re.compile(
     r"\b(at least|minim\w+|newer|higher|later|greater|above|upwards?|latest|more recent)\b|이상|以上", re.I
 )
+_SET_UP = re.compile(r"(set_?up|install|init|env|environment|create_env|requirements)([-_]\w+)?\.sh")
+"""Scripts that make the environment of a project."""
 _DENIED = re.compile(r"\b(not|cannot|no longer)\b|n't\b", re.IGNORECASE)
 
 
@@ -68,6 +70,8 @@ def formats(path: str) -> Reader | None:
         return dockerfile
     if is_manual(path):
         return manual
+    if _SET_UP.fullmatch(name):
+        return shell
     if name.endswith(".ipynb"):
         return notebook
     return _BY_NAME.get(name)
@@ -168,6 +172,12 @@ def dockerfile(text: str) -> Iterator[RequiredPackage]:
 
 def manual(text: str) -> Iterator[RequiredPackage]:
     """The one release of a package that a README's install commands name; two of them are a choice."""
+    yield from shell(text)
+    yield from _sentences(text)
+
+
+def shell(text: str) -> Iterator[RequiredPackage]:
+    """The one release of a package that the install commands of a script name; two of them are a choice."""
     found: dict[str, list[RequiredPackage]] = {}
     for number, line in _joined(text, comments=True):
         typed = _TYPED.match(line.lstrip())
@@ -180,7 +190,6 @@ def manual(text: str) -> Iterator[RequiredPackage]:
     for items in found.values():
         if items[0].wanted.startswith("==") and len({item.wanted for item in items}) == 1:
             yield items[0]
-    yield from _sentences(text)
 
 
 def notebook(text: str) -> Iterator[RequiredPackage]:

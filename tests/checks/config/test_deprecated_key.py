@@ -2,10 +2,12 @@ import pytest
 from jobs import job_files, job_patient, launch_line, patient_of
 from log_cases import found_in_log
 from mending import gone, mended
+from scripts import script_patient
 
 from gpudoctor.model import Applicability, Severity, Unavailable
 from gpudoctor.model.signs.packages import ArgumentFields
 from gpudoctor.testing import examine, make_packages, make_patient, prescribe
+from gpudoctor.vitals.project import read_project_versions
 from gpudoctor_checks.config.deprecated_key import DeprecatedKey
 from gpudoctor_rules.config.deprecated_key import DeprecatedKeyRule
 from gpudoctor_rules.config.log_advice import ADVICE
@@ -200,3 +202,19 @@ def test_a_call_with_a_value_that_loop005_knows_is_left_to_it() -> None:
 def test_an_option_that_the_script_itself_refuses_is_not_blamed_on_a_library(text, advised, tmp_path) -> None:
     [finding] = found_in_log("CFG009", tmp_path, text)
     assert [remedy.id for remedy in prescribe(ADVICE, finding, make_patient())] == [advised]
+
+
+@pytest.mark.parametrize(("pinned", "severity"), [("torch==1.8.1", NOTE), ("torch==2.13.0", ERROR)])
+def test_in_a_project_of_an_older_torch_transformers_is_older_too(tmp_path, pinned, severity) -> None:
+    (tmp_path / "setup.sh").write_text(f"pip install '{pinned}'\n")
+    (tmp_path / "train.py").write_text(
+        "from transformers import Trainer, TrainingArguments\n"
+        "arguments = TrainingArguments('out', evaluation_strategy='steps')\n"
+        "Trainer(None, arguments, tokenizer=None or 3).train()\n"
+    )
+    signs = installed("5.24.0", "output_dir", "eval_strategy")
+    signs["packages"] = make_packages(transformers="5.24.0", torch="2.13.0")
+    patient = script_patient(
+        tmp_path / "train.py", project_versions=read_project_versions([str(tmp_path / "train.py")]), **signs
+    )
+    assert {item.severity for item in examine(DeprecatedKey, patient)} == {severity}

@@ -395,3 +395,29 @@ def test_what_the_trainer_of_lightning_no_longer_takes(given, loader, pinned, se
         tmp_path / "train.py", project_versions=read_project_versions([str(tmp_path / "train.py")])
     )
     assert [item.severity for item in examine(DeprecatedApi, patient)] == severities
+
+
+CHOSEN = """
+    import argparse, torch, yaml
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--plateau", action="store_true", default=True)
+    args = parser.parse_args()
+    config = yaml.safe_load(open("train.yaml"))
+    model = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    {head}
+        scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, verbose=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("head", "severity"),
+    [
+        ('if config["scheduler"] == "plateau":', Severity.WARNING),
+        ("if args.plateau:", Severity.ERROR),
+        ("if True:", Severity.ERROR),
+    ],
+)
+def test_what_a_config_chooses_is_no_error(head, severity):
+    [finding] = examine(DeprecatedApi, script_patient(CHOSEN.format(head=head), torch=build("2.13.0")))
+    assert finding.severity is severity

@@ -965,3 +965,50 @@ HANDED = """
 )
 def test_a_model_that_nobody_in_sight_hands_in_has_unknown_layers(held, start, found):
     assert len(examine(EvalModeMisuse, script_patient(HANDED.format(held=held, start=start)))) == found
+
+
+FROZEN = """
+    import torch
+    class Masker(torch.nn.Module):
+        def __init__(self, first):
+            super().__init__()
+            self.first = first
+            self.head = torch.nn.Linear(8, 8)
+            for parameter in self.first.parameters():
+                parameter.requires_grad = {needed}
+        def forward(self, x):
+            if self.training:
+                return self.head(x)
+            {switch}
+                return self.first(x)
+    model = Masker(torch.nn.Linear(8, 8)).cuda()
+    optimizer = torch.optim.Adam(model.head.parameters())
+    loader = torch.utils.data.DataLoader(torch.randn(1000, 8))
+    for x in loader:
+        optimizer.zero_grad()
+        model(x.cuda()).mean().backward()
+        optimizer.step()
+    model.eval()
+    def test():
+        return [{run}(x.cuda()) for x in ()]
+    def evaluate():
+        kept = []
+        for x in loader:
+            kept.append({run}(x.cuda()))
+        return kept
+    evaluate()
+"""
+
+
+@pytest.mark.parametrize(
+    ("needed", "switch", "run", "found"),
+    [
+        ("False", "if True:", "model.first", 0),
+        ("True", "if True:", "model.first", 1),
+        ("True", "with torch.no_grad():", "model", 0),
+        ("True", "if True:", "model", 1),
+    ],
+)
+def test_a_network_that_needs_no_gradients_builds_no_graph(needed, switch, run, found):
+    text = FROZEN.format(needed=needed, switch=switch, run=run)
+    assert len(examine(EvalModeMisuse, script_patient(text))) == found

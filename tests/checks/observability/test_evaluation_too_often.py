@@ -195,3 +195,50 @@ SEARCHED = """
 @pytest.mark.parametrize(("rest", "found"), [("trial in range(tries)", 0), ("y in tests", 1)])
 def test_a_search_for_hard_samples_is_a_part_of_the_step(rest, found):
     assert len(examine(EvaluationTooOften, script_patient(SEARCHED.replace("REST", rest)))) == found
+
+
+INSIDE = """
+    import torch
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed = torch.nn.Linear(8, 8)
+            self.head = torch.nn.Linear(8, 1)
+        def forward(self, x, samples):
+            total = 0
+            with torch.no_grad():
+                for sample in samples:
+                    total = total + self.embed(sample)
+            return self.head(x + total)
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    data = torch.utils.data.DataLoader(torch.randn(100_000, 8))
+    tests = torch.utils.data.DataLoader(torch.randn(1000, 8))
+    n_steps = int(input())
+
+    @torch.no_grad()
+    def {name}(x):
+        model.eval()
+        for {draws}:
+            x = model(x, [x])
+        model.train()
+        return x
+
+    for x in data:
+        optimizer.zero_grad()
+        model({given}, [x]).mean().backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "draws", "given", "found"),
+    [
+        ("sample", "step in range(n_steps)", "sample(x)", 0),  # what is drawn is the step's input
+        ("sample", "y in tests", "x", 0),  # the network's own loop
+        ("evaluate", "y in tests", "x * evaluate(x).mean()", 1),
+    ],
+)
+def test_a_sampler_and_a_loop_in_the_forward_are_parts_of_the_step(name, draws, given, found):
+    text = INSIDE.format(name=name, draws=draws, given=given)
+    assert len(examine(EvaluationTooOften, script_patient(text))) == found
