@@ -45,6 +45,12 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
         source="multiprocessing/spawn.py: the parent ended while the child began",
     ),
     _row(
+        "wrapped",
+        "bashexitfailure",
+        r"BashExitFailure: bash_app \S+ failed with unix exit code [1-9]",
+        source="parsl/app/errors.py: its command failed, and says why elsewhere",
+    ),
+    _row(
         "launcher",
         "see root cause above",
         r"Engine core initialization failed\. See root cause above",

@@ -247,13 +247,22 @@ def _of_a_file(event: LogEvent) -> bool:
 def _only_noise(events: Sequence[LogEvent], log: JobLog) -> bool:
     """Whether what is left is what a job prints while it ends well."""
     if any(item.fatal for item in events):
-        return log.finished and all(not item.exception and item.bearing is not Bearing.CAUSE for item in events)
+        return log.finished and all(
+            (not item.exception or (_of_nccl(item) and _last_death(log) < 0))
+            and item.bearing is not Bearing.CAUSE
+            for item in events
+        )
     if (
         len({item.rank for item in events if item.exception and item.kind == PEER}) > _LONELY
         and not log.finished
     ):
         return False
     return all(item.kind in OF_A_GOOD_END for item in events) or log.finished
+
+
+def _of_nccl(event: LogEvent) -> bool:
+    """Whether it is a result of NCCL that a watchdog prints, a thread in C++: nothing was raised in Python."""
+    return event.exception.startswith("nccl")
 
 
 def _best(candidates: Sequence[LogEvent]) -> LogEvent | None:

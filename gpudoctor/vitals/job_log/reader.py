@@ -38,8 +38,11 @@ from gpudoctor.vitals.job_log.tracebacks import GOES_ON, Raised, Tracebacks, fra
 from gpudoctor.vitals.job_log.words import bare
 
 _OTHER_RANK = re.compile(rb"(?<=[^\s:])(?=\[(?:default|rank)\d{1,6}\]:)")
-_BEHIND_BAR = re.compile(rb"(?<=(?:it/s|s/it)\])(?=[^\s\]])|(?<=\])(?=[^\s\]]{1,200}: line \d{1,6}: +\d)")
-"""Between a bar and what the shell or another process wrote behind it."""
+_BEHIND_BAR = re.compile(
+    rb"(?<=(?:it/s|s/it)\])(?=[^\s\]])|(?<=\])(?=[^\s\]]{1,200}: line \d{1,6}: +\d)|"
+    rb"(?<= {12})(?=(?:WARNING|ERROR|CRITICAL|Traceback)\b)"
+)
+"""Between a bar and what another process wrote behind it; and lines that a terminal padded and joined."""
 """Where another rank began to write within a line, behind a progress bar."""
 _MOST_DULL, _LONGEST_DULL = 20_000, 2_000
 _UNKNOWN = LogMessage(kind=PLAIN, cue="", pattern="", text="")
@@ -646,6 +649,8 @@ class _FileReader:
             self._drafts.goes_on(self._said_by)
         if of_low_level(text) or (text[:1] == "{" and _LOW_LEVEL_OF_JSON.search(text)):
             self._drafts.logged(number)
+            if says_done(text):
+                self._drafts.succeeded(number)
         if self._said and self._said in text:
             loose = loose_exception(take_apart(text).text)
             if loose is None or loose.quoted:
