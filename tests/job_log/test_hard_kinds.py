@@ -200,5 +200,3 @@ def test_a_gpu_that_is_gone_explains_the_error_of_the_program_that_came_before(t
     assert named(tmp_path, TRAINED + error + gone) == "GPU004"
     fault = "[  +0.001] NVRM: Xid (PCI:0000:3d:00): 31, pid=31, name=python3, Ch 00000008, MMU Fault\n"
     assert named(tmp_path, TRAINED + error + fault) == "FAIL003"
-    missing = raised("FileNotFoundError: [Errno 2] No such file or directory: '/data/a'")
-    assert named(tmp_path, TRAINED + missing + gone) == "FAIL016"
