@@ -313,6 +313,8 @@ def _together(run: RunSummary, shares: Sequence[tuple[Ranked, float]]) -> float:
     for item, share in shares:
         code, traits = item.finding.code, item.finding.traits
         topic = code if Trait.UNEXPLAINED in traits else code.rstrip("0123456789")
+        if Trait.IN_EVALUATION in traits:
+            topic = Trait.IN_EVALUATION.value
         inside = topic in _COMPUTING or topic in _INSIDE or Trait.INSIDE_PASSES in traits
         # A price near one leaves a remainder of rounding; the passes in the bar are what truly remains.
         price = share if inside or not lost else min(share, lost)

@@ -59,6 +59,8 @@ class Trait(Enum):
     """It adds up the time that no other finding explains."""
     INSIDE_PASSES = "inside passes"
     """Its time may be part of the forward and backward passes."""
+    IN_EVALUATION = "in evaluation"
+    """Its time is part of that of the evaluations."""
     FIRST_BAD_STEP = "first bad step"
     """Its detail is a `BadStepDetail`: `verify` replays that step."""
     DEVICE_MEMORY_GROWS = "device memory grows"

@@ -42,6 +42,8 @@ _OFF, _EXACT = 0.1, 0.01
 """The logarithm of a sum of probabilities from which on they are none (half precision loses less), and how near
 to one the sum of probabilities is that were meant as such.
 """
+_ROUNDING = 1e-4
+"""Part of the largest number that single precision loses in a sum."""
 _SHARE = 0.0005
 """Share of the time for these readings."""
 BURST = 64
@@ -83,6 +85,8 @@ class Losses:
         self._wide: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
         self._labels: dict[int, int] = {}
         """Batches of one label each, by label; -1: the rest."""
+        self._news = False
+        """Whether batches of a further label have come since what is known was told."""
         self._matched = self._single = self._elements = self._classes = 0
         self._strange = 0
         """Losses whose labels are not those of the batch."""
@@ -161,7 +165,8 @@ class Losses:
                 self._normal(node)
         if len(scored) == 1:
             self._score(scored[0])
-        if len(self._wide) > known or (self._looks >= _TOLD and not self._looks & (self._looks - 1)):
+        often = self._looks >= _TOLD and (not self._looks & (self._looks - 1) or self._news)
+        if len(self._wide) > known or often:
             self.tell()
 
     # -- shapes
@@ -178,9 +183,28 @@ class Losses:
         if not _spread(given) or other is None or other.dim() < 2:
             return
         own, shape = tuple(map(int, given._saved_self_sym_sizes)), tuple(other.shape)
-        still, moves = other.stride()[:2] if len(own) == len(shape) else other.stride()[1::-1]
-        if still == 0 != moves and _crosses(own, shape, given.next_functions[0]):
+        column = len(own) == len(shape)
+        still, moves = other.stride()[:2] if column else other.stride()[1::-1]
+        if not moves or not _crosses(own, shape, given.next_functions[0]):
+            return
+        if not still:
             self._found(own, shape)
+        else:
+            self._summed(other, own, shape, 1 if column else 0)
+
+    def _summed(self, other: Any, own: tuple[int, ...], shape: tuple[int, ...], along: int) -> None:
+        """Targets of N times N numbers that are a row plus a column: the program crossed them before."""
+        if other.dtype not in (self._torch.float32, self._torch.float64):
+            return
+        part = other[:_ROWS, :_ROWS].flatten(2)[..., :_PLACES] if len(shape) > 2 else other[:_ROWS, :_ROWS]
+        differ = (part - part.narrow(along, 0, 1)).abs().max()
+        vector = self._torch.stack((_left(part), differ, part.abs().max()))
+
+        def note(values: list[float]) -> None:
+            if values[0] <= _ROUNDING * values[2] < values[1]:
+                self._found(own, shape)
+
+        self._hand(vector, note)
 
     def _two_made(self, sides: list[Any]) -> None:
         """Targets that have a graph, too (values of a network that nobody detached): a column meets a row."""
@@ -224,11 +248,10 @@ class Losses:
             return
         # Each sample against each: what a row has more than the first one, it has in every column.
         part = kept[:_ROWS, :_ROWS].flatten(2)[..., :_PLACES] if len(shape) > 2 else kept[:_ROWS, :_ROWS]
-        left = ((part - part[:1]) - (part[:, :1] - part[:1, :1])).abs().max()
-        vector = self._torch.stack((left, part.abs().max()))
+        vector = self._torch.stack((_left(part), part.abs().max()))
 
         def note(values: list[float]) -> None:
-            if values[0] <= 1e-4 * values[1]:
+            if values[0] <= _ROUNDING * values[1]:
                 self._found(own, shape)
 
         self._hand(vector, note)
@@ -314,7 +337,8 @@ class Losses:
             key = low if low == high else -1
             self._single += low == high
             if key in self._labels or len(self._labels) < _KNOWN:
-                self._labels[key] = self._labels.get(key, 0) + 1
+                self._labels[key] = batches = self._labels.get(key, 0) + 1
+                self._news = self._news or (low == high and batches in (1, _TOLD))
         elif fresh and (name not in _BINARY or name in self._by):  # a GAN's own, beside the classes
             self._strange += 1
 
@@ -337,7 +361,7 @@ class Losses:
 
     def tell(self) -> None:
         """Write what is known by now."""
-        step = self._steps.index
+        step, self._news = self._steps.index, False
         if self._wide:
             shapes = [[*map(list, shapes), often] for shapes, often in self._wide.items()]
             self._tell("broadcast", {"step": step, "losses": self._looks, "shapes": shapes})
@@ -360,6 +384,11 @@ def _shape(node: Any, place: int = 0) -> tuple[int, ...] | None:
     """Shape of what a node made; None where this torch does not tell."""
     made = getattr(node, "_input_metadata", None)
     return tuple(map(int, made[place].shape)) if made else None
+
+
+def _left(part: Any) -> Any:
+    """The most that is left of a matrix after a row and a column are taken from it."""
+    return ((part - part[:1]) - (part[:, :1] - part[:1, :1])).abs().max()
 
 
 def _spread(node: Any) -> bool:

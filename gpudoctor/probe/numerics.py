@@ -191,6 +191,7 @@ class Numerics:
     def backward_ended(self) -> None:
         """A backward pass is over."""
         self.clearing.backward_ended()
+        self.idle.backward_ended()
         if self._steps.index < 2:
             self._find_place()
 

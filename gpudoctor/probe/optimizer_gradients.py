@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from .call_sites import Place
 from .models import class_name, parameters
+from .parameters import sample
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -138,10 +139,10 @@ class Clearing:
                 probe.record("numeric", {**fields, "found": watched.found, "path": path, "line": line})
 
 
-# Optimizers whose steps find no gradient (it was cleared, or cut off by `detach()`), while another one learns.
+# Optimizers whose steps find no gradient: it was cleared, or cut off by `detach()`.
 #
-# Such a step does nothing and says nothing. Only a program with another optimizer that finds gradients is told
-# of: where all find none, they are kept elsewhere (sharded optimizers, engines).
+# Such a step does nothing and says nothing. Where all find none, they may be kept elsewhere (sharded ones,
+# engines). Then only one is told of that had gradients after each backward pass and whose weights stay.
 
 _MANY = 512
 """Parameters of an optimizer that are asked; one with a gradient among the first ends the search."""
@@ -156,7 +157,7 @@ _MOST = 16
 class _Followed:
     """The steps of one optimizer."""
 
-    __slots__ = ("empty", "optimizer", "steps", "told")
+    __slots__ = ("began", "empty", "given", "lost", "optimizer", "parameter", "steps", "told")
 
     def __init__(self, optimizer: Any) -> None:
         self.optimizer = weakref.ref(optimizer)
@@ -164,6 +165,14 @@ class _Followed:
         """Steps that were looked at."""
         self.empty = 0
         """Those without any gradient."""
+        self.given = False
+        """Whether a backward pass has left a gradient since its last step."""
+        self.lost = 0
+        """Steps that found none, although a backward pass had left one."""
+        self.parameter: Any = None
+        """The first one that had a gradient that no step found."""
+        self.began: Any = None
+        """Some of its elements then."""
         self.told = 0
         """Steps that the recording says to be without; 0 where it says nothing."""
 
@@ -194,23 +203,62 @@ class Idle:
             return
         known.steps += 1
         known.empty += not given
+        known.lost += known.given and not given
+        known.given = False
         if given and known.told:  # it was told too soon
             known.told = 0
             self._record(optimizer, 0)
         elif not known.found and known.steps in _TOLD:
             self.tell()
 
+    def backward_ended(self) -> None:
+        """A backward pass has ended: whether it left gradients to those that have found none so far."""
+        for known in self._seen.values():
+            done = known.found or known.given or known.steps > max(_TOLD)
+            optimizer = None if done else known.optimizer()
+            parameter = self._with_gradient(optimizer) if optimizer is not None else None
+            if parameter is not None:
+                known.given = True
+                if known.began is None:
+                    known.parameter, known.began = weakref.ref(parameter), sample(parameter)
+
+    def _with_gradient(self, optimizer: Any) -> Any:
+        plain = self._probe.numerics.parameters.plain
+        for group in optimizer.param_groups:
+            for parameter in group["params"][:_MANY]:
+                if plain(parameter) and parameter.grad is not None:
+                    return parameter
+        return None
+
     def tell(self) -> None:
-        """Write down the optimizers that never found a gradient, where another one has."""
-        if not any(known.found for known in self._seen.values()):
-            return
+        """Write down the optimizers that never found a gradient, where another one has or it was cleared."""
+        others = any(known.found for known in self._seen.values())
         for known in self._seen.values():
             optimizer = known.optimizer()
-            if optimizer is not None and not known.found and known.steps >= FEW and known.steps > known.told:
+            if optimizer is None or known.found or known.steps < FEW or known.steps <= known.told:
+                continue
+            if others:
                 known.told = known.steps
-                self._record(optimizer, known.steps)
+                self._record(optimizer, known.steps, known.lost)
+            elif known.lost >= known.steps - 1 and known.began is not None:  # the first pass was not seen
+                self._ask(known)
 
-    def _record(self, optimizer: Any, steps: int) -> None:
+    def _ask(self, known: _Followed) -> None:
+        """Write down the only optimizer, if its parameters are what they were: no engine applies gradients."""
+        parameter, steps = known.parameter(), known.steps
+        now = sample(parameter) if parameter is not None else None
+        if now is None or now.shape != known.began.shape or now.device != known.began.device:
+            return
+
+        def note(values: list[float]) -> None:
+            optimizer = known.optimizer()
+            if values[0] == 0.0 and optimizer is not None and not known.found:
+                known.told = steps
+                self._record(optimizer, steps, known.lost)
+
+        self._probe.numerics.read_all((now - known.began).abs().max().float().reshape(1), note)
+
+    def _record(self, optimizer: Any, steps: int, lost: int = 0) -> None:
         """So many steps without a gradient; 0: it has found one after all."""
         held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"][:_MANY]}
         models = self._probe.models
@@ -221,7 +269,7 @@ class Idle:
         ]
         path, line, function = models.made.get(id(optimizer), (None, None, None))
         fields = {
-            "kind": "idle", "step": self._probe.steps.index, "steps": steps,
+            "kind": "idle", "step": self._probe.steps.index, "steps": steps, "cleared": lost,
             "model": class_name(found[0][0]) if found else "",
             "called": any(model.grad_calls for _, model in found),
             "path": path, "line": line, "function": function,

@@ -219,3 +219,16 @@ def test_a_gain_that_is_known_is_told(form):
     report = examine(make_patient(recording=recording, host=make_host(), kind=PatientKind.RECORDING), REQUEST)
     shown = render_text(report, width=100, colour=False) if form == "text" else render(report, form)
     assert FACTOR.search(shown) and "gives back is unknown" not in shown
+
+
+def test_an_evaluation_and_the_graphs_in_it_are_counted_once():
+    graphs = record("numeric", 3.0, kind="mode", kind_of="grad-evaluation", step=99, steps=200, of=200, model="Net",
+                    affected=[], path="/job/train.py", line=30)  # fmt: skip
+    rows = make_steps(200, forward=0.004, backward=0.004, evaluation=0.004, other=0.001)
+    seen = lines(("evaluation", "/job/train.py", 30, "validate", 400))
+    recording = make_recording(make_process(rows, records=[graphs, seen]))
+    report = examine(make_patient(recording=recording, kind=PatientKind.RECORDING), REQUEST)
+    assert {"OBS004", "LOOP002"} <= {str(item.finding.code) for item in report.findings}
+    told = re.search(r"([\d.]+)x faster", report.summary.promise)
+    share = report.run.phases["evaluation"]
+    assert told is not None and float(told[1]) <= 1.01 / (1 - share)

@@ -46,6 +46,9 @@ WIDE = {
     "F.mse_loss(out, y, reduction='none').mean()": [12, 1],
     "(y.abs() * F.smooth_l1_loss(out, y, reduction='none')).sum()": [12, 1],
     "(y.abs() * (out - y) ** 2).mean()": [12, 1],
+    # a target that was crossed before: rewards (N) and values (N, 1)
+    "F.mse_loss(out, y + 0.9 * model(rows).detach())": [12, 1],
+    "F.smooth_l1_loss(out.squeeze(1), y[:, None] + 0.9 * model(rows)[:, 0].detach())": [12],
 }
 IMAGES = """
 from torch import nn
@@ -88,6 +91,8 @@ NOT_WIDE = [
     "((out - table) ** 2).mean()",
     "(out - y.mean()).abs().mean()",
     "((out[:, 0].unsqueeze(1) - y) ** 2).mean()",
+    "F.mse_loss(out, (y.unsqueeze(1) - y) * table)",
+    "F.mse_loss(out, y.unsqueeze(1).expand(12, 12).clone())",
     "(out - out.T).abs().mean()",
     "F.mse_loss(out, y, reduction='none').min(1).values.mean()",
     "(out - y).abs().min(1).values.mean()",
@@ -187,6 +192,17 @@ def test_labels_that_come_class_by_class(tmp_path):
     assert order == "sequential"
     assert (last["losses"], last["found"], last["elements"], last["classes"]) == (30, 30, 480, 5)
     assert last["labels"] == [[label, 6] for label in range(5)]
+
+
+def test_a_label_that_came_before_the_job_was_killed_is_told(tmp_path):
+    """The second class begins behind batch 20, and the next time to tell is batch 32."""
+    text = LABELS.format(
+        data="labels = (torch.arange(480) >= 320).long()",
+        loader="batch_size=16",
+        loss="F.cross_entropy(out, y)",
+    )
+    run = run_script(tmp_path, text + "import os, time\ntime.sleep(2)\nos.kill(os.getpid(), 9)\n", code=None)
+    assert told(run, "labels")[-1]["labels"][:2] == [[0, 20], [1, 4]]
 
 
 def test_labels_that_come_mixed(tmp_path):

@@ -197,7 +197,7 @@ def test_gradients_that_are_never_cleared(tmp_path, clear, after, found):
     run = train(tmp_path, clear=clear, after=after)
     uncleared = numeric(run.rank, "uncleared")
     if found:
-        (record,) = uncleared
+        record = uncleared[-1]
         assert record["found"] == record["steps"] == 39
         assert record["line"] == run.line("step")
     else:
@@ -449,6 +449,34 @@ def test_an_optimizer_whose_part_joins_late_is_taken_back(tmp_path):
     update = "(-critic(fake if step > 24 else fake.detach())).mean().backward(); first.step()"
     run = run_script(tmp_path, TWO.format(update=update))
     assert [item["steps"] for item in numeric(run.rank, "idle")] == [20, 0]
+
+
+CLEARED = """
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for x, y in DataLoader(data(400), batch_size=8):
+        {before}
+        F.cross_entropy(model(x), y).backward()
+        {after}
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ("", "model.zero_grad()", [20, 50]),
+        ("optimizer.zero_grad()", "", []),
+        # an engine applies the gradients itself
+        ("", "torch._foreach_add_([p.data for p in model.parameters()], [p.grad for p in model.parameters()], "
+             "alpha=-0.01); model.zero_grad()", []),
+    ],
+)  # fmt: skip
+def test_gradients_of_the_only_optimizer_that_are_cleared_before_its_step(tmp_path, before, after, told):
+    run = run_script(tmp_path, CLEARED.format(before=before, after=after))
+    found = numeric(run.rank, "idle")
+    assert [item["steps"] for item in found] == told
+    assert all(item["cleared"] >= item["steps"] - 1 for item in found)
 
 
 def test_a_single_optimizer_without_gradients_keeps_them_elsewhere(tmp_path):

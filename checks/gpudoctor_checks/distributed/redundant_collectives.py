@@ -11,7 +11,7 @@ from gpudoctor.analysis.run.cost_attribution import price
 from gpudoctor.analysis.run.line_ownership import LineOwner, by_parallelism
 from gpudoctor.analysis.run.steady_run import judged
 from gpudoctor.analysis.source.autograd_flow import GraphFlow
-from gpudoctor.analysis.source.call_frequency import step_period
+from gpudoctor.analysis.source.call_frequency import brief, step_period
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.parallelism import wraps_ddp
 from gpudoctor.analysis.source.scopes import Key, Scope
@@ -109,6 +109,13 @@ class RedundantCollectives(Check):
             source="convention: collectives every few steps are known to cost 5 % and more",
             meaning="Collectives less often than once in this many steps are not findings.",
         ),
+        Threshold(
+            name="measurement_steps",
+            default=20,
+            unit="{step}",
+            source="convention: benchmarks and demonstrations of an interface make 5 to 20 steps",
+            meaning="A loop known to end within this many steps is a measurement, not a training.",
+        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
@@ -171,6 +178,8 @@ class RedundantCollectives(Check):
         seen: set[tuple[str, int]] = set()
         for program in training_programs(patient.source):
             for script, loop in program.loops:
+                if brief(script, loop, self.limit("measurement_steps")):
+                    continue
                 found = [
                     item
                     for item in self._collectives(program, loop)

@@ -92,6 +92,17 @@ class DiskTooSmall(Check):
             source="https://github.com/hiyouga/LlamaFactory/issues/1223",
         ),
         LogMessage(
+            kind="no-space",
+            cue=(
+                "low on resource: ephemeral-storage",
+                "had condition: [diskpressure]",
+            ),
+            pattern=r"node was low on resource: ephemeral-storage|node had condition: \[DiskPressure\]",
+            text="The disk of the node was nearly full, and Kubernetes ended or refused the pod.",
+            everywhere=True,
+            source="Kubernetes pkg/kubelet/eviction/helpers.go, eviction_manager.go",
+        ),
+        LogMessage(
             kind="quota",
             cue=(
                 "disk quota exceeded",

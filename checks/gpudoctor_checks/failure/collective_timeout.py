@@ -190,8 +190,10 @@ class CollectiveTimeout(Check):
                 "timeout waiting",
                 "operation timed out",
                 "timeout caused pair closure",
+                "socket timeout",
             ),
-            pattern=r"Timed out waiting (?P<limit>\d+) ?ms for (?P<way>recv|send) operation|[Ww]ait timeout "
+            pattern=r"^[\w.]*Error: Socket Timeout|"
+            r"Timed out waiting (?P<limit>\d+) ?ms for (?P<way>recv|send) operation|[Ww]ait timeout "
             r"after (?P<limit_too>\d+)ms|Timeout waiting for key|Application timeout caused pair "
             "closure",
             text="A collective of gloo or a wait on the store timed out. At least one rank did not take "

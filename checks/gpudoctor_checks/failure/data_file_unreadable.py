@@ -63,14 +63,28 @@ class DataFileUnreadable(LogCheck):
             source="python, bash, slurmstepd",
         ),
         LogMessage(
+            kind="program",
+            cue=(
+                "executable file not found in $path",
+                "no such file or directory",
+                ": permission denied",
+            ),
+            pattern=r"(?:unable to start container process|starting container process caused)[^\n]{0,100}?"
+            r"exec: \\?\"(?P<program>[^\"\\]{1,200})\\?\": (?:executable file not found in \$PATH|"
+            r"stat \S+ no such file or directory|permission denied)",
+            text="The program that the job starts cannot be opened: {program}.",
+            everywhere=True,
+            source="runc: libcontainer/standard_init_linux.go",
+        ),
+        LogMessage(
             kind="job-script",
             cue="syntax error",
-            pattern=r"^\S+: (?:line )?(?P<line>\d+): syntax error(?:: unexpected end of file|:? near "
-            r"unexpected\b)|^\S+: \d+: Syntax error: ",
+            pattern=r"^\S+: (?:line )?(?P<line>\d+): syntax error(?:: unexpected\b|:? near unexpected\b)|"
+            r"^\S+: \d+: Syntax error: |^(?:/bin/)?sh: syntax error: unexpected\b",
             text="The shell stopped at a syntax error in the job script[, line {line}].",
             everywhere=True,
             closing=True,
-            source="bash, dash",
+            source="bash, dash, busybox",
         ),
         LogMessage(
             kind="any-program",

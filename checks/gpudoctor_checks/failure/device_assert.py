@@ -149,6 +149,15 @@ class DeviceAssert(Check):
             "its tensor.",
             source="https://github.com/Dao-AILab/flash-attention/issues/483",
         ),
+        LogMessage(
+            kind="illegal-access",
+            cue="cuda_error_",
+            pattern=r"\bCUDA_ERROR_(?:ILLEGAL_ADDRESS|MISALIGNED_ADDRESS|ILLEGAL_INSTRUCTION|LAUNCH_FAILED)\b",
+            text="A kernel accessed memory that is not its own: a fault of a kernel or an index beyond "
+            "its tensor.",
+            everywhere=True,
+            source="cuda.h: names that XLA, Triton and other users of the driver print",
+        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ from gpudoctor.analysis.run.deaths import EXIT, Death, DeathMessage, death, firs
 from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.lang import say
 from gpudoctor.model import (
+    Bearing,
     Check,
     Code,
     Confidence,
@@ -71,7 +72,19 @@ class Uncaught(Check):
     name = "exception"
     reads = frozenset({Reads.RECORDING, Reads.LOG})
     severity = Severity.ERROR
-    log_messages = (LogMessage(kind=PLAIN, cue="", pattern=r"^", text="The program raised {said}."),)
+    log_messages = (
+        LogMessage(kind=PLAIN, cue="", pattern=r"^", text="The program raised {said}."),
+        LogMessage(
+            kind="child-gone",
+            cue="eoferror",
+            pattern=r"^EOFError\b[\s\S]*\nin (?:\S+ )*multiprocessing/connection\.py$",
+            text="A child process ended, and this process lost its connection to it. This log does not say why "
+            "the child ended.",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+            source="multiprocessing/connection.py",
+        ),
+    )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         recording = patient.recorded_run

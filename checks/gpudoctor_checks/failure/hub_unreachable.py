@@ -1,7 +1,7 @@
 """FAIL015 hub-unreachable."""
 
 from gpudoctor.analysis.job_log.log_check import LogCheck
-from gpudoctor.model import Code, LogMessage
+from gpudoctor.model import Code, Confidence, LogMessage
 
 
 class HubUnreachable(LogCheck):
@@ -129,6 +129,36 @@ class HubUnreachable(LogCheck):
             r"IncompleteRead|ChunkedEncodingError|requests\.exceptions\.ConnectionError)",
             text="A download or a service could not be reached from this node.",
             general=True,
+        ),
+        LogMessage(
+            kind="offline",
+            cue=(
+                "could not resolve host",
+                "unable to resolve host",
+                "failed to connect to",
+            ),
+            pattern=r"(?:(?:^|[\s\d])curl: \(\d\) |^fatal: unable to access .{1,300}: )"
+            r"(?:Could not resolve host|Failed to connect to)|^wget: unable to resolve host",
+            text="A download or a service could not be reached from this node.",
+            everywhere=True,
+            last=True,
+            source="curl, wget, git: nothing of the script ran after it",
+        ),
+        LogMessage(
+            kind="image-pull",
+            cue=(
+                "errimagepull",
+                "imagepullbackoff",
+                "errimageneverpull",
+                "invalidimagename",
+            ),
+            pattern=r"(?:[Rr]eason[\"']?[:=] *[\"']?|\b\d+/\d+ {1,20})(?:ErrImagePull|ImagePullBackOff|"
+            r"ErrImageNeverPull|InvalidImageName)\b",
+            text="Kubernetes could not pull the image of the pod: its name is wrong, or the registry refuses "
+            "it.",
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            source="Kubernetes pkg/kubelet/images/types.go: the state of a container that waits",
         ),
         LogMessage(
             kind="tracker",

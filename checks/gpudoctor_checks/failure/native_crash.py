@@ -64,6 +64,20 @@ class NativeCrash(Check):
             everywhere=True,
         ),
         LogMessage(
+            kind="segfault",
+            cue=(
+                "]: segfault at ",
+                "] general protection",
+            ),
+            pattern=r"\b(?P<program>python[\d.]*|pt_[\w-]{1,20}|ray::[\w.:]{1,20}|torchrun|deepspeed|accelerate)"
+            r"\[(?P<pid>\d+)\](?:: segfault at (?:[^\[\]\n]{0,120} in (?P<library>[\w.+-]+)\[)?|"
+            r" general protection)",
+            text="Process {pid} ({program}) crashed with a segmentation fault[ in {library}].",
+            bearing=Bearing.SYMPTOM,
+            everywhere=True,
+            source="Linux arch/x86/mm/fault.c, traps.c: of programs that train",
+        ),
+        LogMessage(
             kind="heap",
             cue=(
                 "double free",

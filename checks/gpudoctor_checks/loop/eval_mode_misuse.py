@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gpudoctor.analysis.observation import confirmed, suspicions
-from gpudoctor.analysis.run.curves import numerics
+from gpudoctor.analysis.run.curves import newest
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import Run, judged, spots
 from gpudoctor.analysis.source.autograd_flow import feeds_backward
@@ -45,6 +45,7 @@ from gpudoctor.model import (
     Severity,
     Threshold,
     TrackRecord,
+    Trait,
 )
 from gpudoctor.model.signs.recording import Record
 from gpudoctor.model.signs.source import Event, Known, Loop, LoopRole, Script, Source
@@ -129,6 +130,7 @@ class EvalModeMisuse(Check):
 
     code = Code("LOOP002")
     name = "eval-mode-misuse"
+    traits = frozenset({Trait.IN_EVALUATION})
     track_record = TrackRecord(right=36, wrong=20)
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
@@ -171,7 +173,7 @@ class EvalModeMisuse(Check):
             yield from suspected
             return
         seen: set[str] = set()
-        for reading in numerics(run.lead.process, "mode"):
+        for reading in newest(run.lead.process, "mode"):
             how, steps = _HOW.get(str(reading.get("kind_of")), ""), int(reading.get("steps") or 0)
             if how and how not in seen and steps >= self.limit("forwards"):
                 seen.add(how)
@@ -199,22 +201,29 @@ class EvalModeMisuse(Check):
         where = place_of(reading)
         spans = spots(patient, where)
         model, steps = str(reading.get("model") or "the model"), int(reading.get("steps") or 0)
+        seen = max(steps, int(reading.get("of") or 0))  # more may have followed the reading
         affected = [str(name) for name in reading.get("affected") or ()]
         words = {
             "training": say(
-                "{model} was in eval mode in {steps} training steps: {effects}.",
+                "{model} was in eval mode in {steps} of {seen} training steps that were examined: {effects}.",
                 model=model,
                 steps=steps,
+                seen=seen,
                 effects=_effects(affected, _IN_EVAL),
             ),
             "mode": say(
-                "{model} was in training mode in {steps} forward passes of an evaluation: {effects}.",
+                "{model} was in training mode in {steps} of {seen} forward passes of an evaluation that were "
+                "examined: {effects}.",
                 model=model,
                 steps=steps,
+                seen=seen,
                 effects=_effects(affected, _IN_TRAINING),
             ),
             "graph": say(
-                "{steps} forward passes of an evaluation built a graph that nothing used.", steps=steps
+                "{steps} of {seen} forward passes of an evaluation that were examined built a graph that "
+                "nothing used.",
+                steps=steps,
+                seen=seen,
             ),
         }
         return confirmed(

@@ -1,11 +1,13 @@
 """NUM003 exploding-gradients."""
 
 from collections.abc import Iterator
+from itertools import dropwhile
 from statistics import median
 
-from gpudoctor.analysis.run.curves import Curve, explosion, loss_curve, moving, norm_curve
+from gpudoctor.analysis.run.curves import Curve, explosion, loss_curve, moving, norm_curve, usual_of
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.risky_operations import loss_lines
+from gpudoctor.analysis.run.rollouts import gathers
 from gpudoctor.analysis.run.steady_run import Run, demanded, spot
 from gpudoctor.analysis.run.untrained_models import unheld
 from gpudoctor.lang import say
@@ -27,11 +29,14 @@ class ExplodingGradients(Check):
         NaN.
     How it knows:
         From a recording: the norms of all gradients that the probe read. It compares medians, so a single
-        spike, which every training has, is not a finding. The loss must not have improved meanwhile.
+        spike, which every training has, is not a finding. Nor are large gradients at the start alone. The loss
+        must not have improved meanwhile. Of several optimizers, whose norms differ in size, the upper quartile
+        of the first half counts.
     False alarms:
         Losses that are scaled up on purpose, and weights that start at zero, have growing norms while the loss
         falls. They are not reported. Nor are gradients of a model that is not in the optimizer: they are never
-        cleared and add up (NUM008).
+        cleared and add up (NUM008). In reinforcement learning they follow the returns: there only norms above
+        a million count.
     Remedies:
         Clip the gradients, lower the rate or add a warm-up, and check the initialisation.
     References:
@@ -93,7 +98,8 @@ class ExplodingGradients(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = demanded(patient)
         process = run.lead.process
-        grown = explosion(norm_curve(process))
+        several = len(process.of("optimizer")) > 1
+        grown = explosion(norm_curve(process), several)
         if grown is None:
             raise Unavailable(say("the recording has fewer than eight gradient norms"))
         if unheld(process):
@@ -102,21 +108,21 @@ class ExplodingGradients(Check):
         better = _better(process)
         if not better or self._steep(process):
             yield from self._huge(patient, run, norm_curve(process))
-        if better:
+        if better or gathers(patient):  # in reinforcement learning the norms follow the returns
             return
         if ratio < self.limit("growth_warned"):
-            yield from self._from_the_start(patient, run, norm_curve(process))
+            yield from self._from_the_start(patient, run, norm_curve(process), several)
             return
         far = ratio >= self.limit("growth_error") or late > self.limit("norm_error")
         made = process.last("optimizer")
         where = place_of(made) if made is not None else None
         yield self.finding(
             say(
-                "The norm of the gradients has grown {ratio} times. It ends at {late}, and its "
-                "median over the first half of the run was {median}.",
+                "The norm of the gradients has grown {ratio} times. In the first half of the run it was "
+                "{usual}, at the end it is {late}.",
                 ratio=figure(ratio),
                 late=figure(late),
-                median=figure(late / ratio),
+                usual=figure(late / ratio),
             ),
             evidence=(
                 *([spot(patient, where)] if where is not None else []),
@@ -129,16 +135,18 @@ class ExplodingGradients(Check):
             cost=Cost(breaks="the updates are too large, and NaN is likely to follow" if far else None),
         )
 
-    def _from_the_start(self, patient: Patient, run: Run, curve: Curve) -> Iterator[Finding]:
+    def _from_the_start(self, patient: Patient, run: Run, curve: Curve, several: bool) -> Iterator[Finding]:
         """Norms that do not grow, and jump again and again."""
         values = moving(curve)
-        usual = median(values) if values else 0.0
+        usual = usual_of(values, several) if values else 0.0
         if not values or usual > self.limit("norm_error"):
             return
-        jumps = [value for value in values if value > self.limit("growth_error") * usual]
+        # A training begins with large gradients: what falls from there for good has not jumped.
+        high = self.limit("growth_error") * usual
+        jumps = [value for value in dropwhile(lambda value: value > usual, values) if value > high]
         if len(jumps) >= max(self.limit("jumps"), self.limit("jump_share") * len(curve)):
             message = say(
-                "The norm of the gradients jumps above {limit:g} times its median of "
+                "The norm of the gradients jumps above {limit:g} times its usual size of "
                 "{usual}. That is so in {jumps} of {readings} readings (up to "
                 "{highest}). The loss has not fallen.",
                 limit=self.limit("growth_error"),

@@ -126,7 +126,8 @@ class LearningRateOutOfBand(Check):
         - An adapter rate (over 3e-4) on the full fine-tuning of a language model.
         - A full fine-tuning rate (below 1e-5) on LoRA.
 
-        In a run also a rate that fell below 1e-7 and stayed there for a tenth of the steps.
+        In a run also a rate that fell below 1e-7 and stayed there for a tenth of the steps. Or one that went
+        below zero.
     Why it hurts:
         Adam moves each weight by about the rate in each step. At 0.01 and more, it overwrites the learned
         weights within a few hundred steps. Below 1e-7 the rounding of float32 swallows the step. LoRA's
@@ -237,10 +238,11 @@ class LearningRateOutOfBand(Check):
         process = run.lead.process
         used = max((value for value in process.steps.column("lr") if isfinite(value)), default=None)
         made = process.of("optimizer")
-        if used is None or len(made) != 1:
+        names = {str(item.get("name") or "") for item in made}
+        if used is None or len(names) != 1:
             yield from suspected
             return
-        where, name = place_of(made[0]), str(made[0].get("name") or "")
+        where, name = place_of(made[-1]), names.pop()
         place = spot(patient, where) if where is not None else SourceSpan(path=run.recording.path, line=1)
         rate = Rate(
             key="lr",
@@ -252,8 +254,11 @@ class LearningRateOutOfBand(Check):
             preference=_compares(optional(lambda: patient.source)),
             used=run.lead.steps >= LEAST_STEPS,
         )
-        found = self.judge(rate)
+        found = self.judge(rate) if len(made) == 1 else None  # of several the column has one
         spans = [*([place] if where is not None else []), *_schedules(patient)]
+        if (up := _below_zero(run)) is not None:
+            yield self._climbs(run, suspected, name, up, spans)
+            return
         if found is None and (spent := _spent(run, self._low(rate))) is not None:
             share = spent.steps / max(1, spent.all)
             if share >= self.limit("spent_share") and spent.steps >= self.limit("spent_steps"):
@@ -317,6 +322,32 @@ class LearningRateOutOfBand(Check):
             ),
             severity=Severity.WARNING,
             cost=Cost(breaks=say("the model learns nothing since step {since}", since=spent.since)),
+            detail=LearningRateOutOfBandDetail(cure="spent", method=""),
+        )
+
+    def _climbs(
+        self, run: Run, suspected: list[Finding], name: str, up: "_Spent", spans: list[SourceSpan]
+    ) -> Finding:
+        """The finding for a schedule that goes on below zero."""
+        return confirmed(
+            self,
+            suspected,
+            say(
+                "The learning rate of {optimizer} is negative in {steps} of {all} steps, from step {since} on. "
+                "It reaches {rate:.2g}: such steps make the loss larger.",
+                optimizer=name,
+                steps=up.steps,
+                all=up.all,
+                since=up.since,
+                rate=up.rate,
+            ),
+            evidence=(
+                *spans,
+                run.measured("learning_rate", up.rate),
+                run.measured("steps_below", up.steps, "{steps}"),
+            ),
+            severity=Severity.ERROR,
+            cost=Cost(breaks=say("the model unlearns since step {since}", since=up.since)),
             detail=LearningRateOutOfBandDetail(cure="spent", method=""),
         )
 
@@ -389,16 +420,32 @@ class LearningRateOutOfBand(Check):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Spent:
-    """The end of a run that was made with too low a rate."""
+    """The steps of a run that were made with too low a rate."""
 
     rate: float
-    """The last one."""
+    """The last one, or the least below zero."""
     since: int
     """The first step with too low a rate after which none was high enough."""
     steps: int
     """Steps since then."""
     all: int
     """Steps of the whole run."""
+
+
+def _below_zero(run: Run) -> _Spent | None:
+    """The steps with a negative rate; None without any."""
+    process = run.lead.process
+    rates, indices = process.steps.column("lr"), process.steps.column("index")
+    weights = counts(process)
+    rows = [row for row, rate in enumerate(rates) if isfinite(rate) and rate < 0]
+    if not rows:
+        return None
+    return _Spent(
+        rate=min(rates[row] for row in rows),
+        since=int(indices[rows[0]]),
+        steps=int(sum(weights[row] for row in rows)),
+        all=int(sum(weights)),
+    )
 
 
 def _spent(run: Run, low: float) -> _Spent | None:

@@ -29,7 +29,7 @@ class WeightsFrozenDetail(Detail):
     """What the rule reads."""
 
     how: str | None = None
-    """`order`, `copy`, `step`, `frozen`, `forgotten`, `swapped` or `idle`; None for `other`."""
+    """`order`, `copy`, `step`, `frozen`, `forgotten`, `swapped`, `cleared` or `idle`; None for `other`."""
     text: str | None = None
     """What is to be written, or the parts that are meant."""
     optimizer: str | None = None
@@ -51,8 +51,8 @@ class WeightsFrozen(Check):
         - Two optimizers over the same model while a second one in the loop has none.
         - One over a model that the loop does not use.
 
-        In a recording: weights that no step changes, and a second model that gets gradients but is in no
-        optimizer.
+        In a recording: weights that no step changes, and gradients that are cleared before the step. Also a
+        second model that gets gradients but is in no optimizer.
     Why it hurts:
         `step()` updates tensors that the model no longer uses. The loss is computed and gradients flow, but the
         weights never change. Hours of training give the initial model, or train all but the new layer.
@@ -90,6 +90,13 @@ class WeightsFrozen(Check):
             unit="1",
             source="NUM005's share for an error",
             meaning="This share of unchanged trainable elements or more is an error, below it a note.",
+        ),
+        Threshold(
+            name="cleared_share",
+            default=0.9,
+            unit="1",
+            source="convention: a clearing at a wrong place happens in each step",
+            meaning="If at least this share of steps lost their gradients, that is the cause.",
         ),
     )
 
@@ -183,11 +190,18 @@ class WeightsFrozen(Check):
         name, steps, where = str(item.get("model") or ""), int(item.get("steps") or 0), place_of(item)
         spans = spots(patient, where)
         whose = say(" of {name}", name=name) if name else ""
-        meant = not item.get("called")  # a part that only runs without gradients: fixed, perhaps on purpose
-        return confirmed(
-            self,
-            (),
+        cleared = int(item.get("cleared") or 0) >= self.limit("cleared_share") * steps
+        sure = cleared or bool(item.get("called"))  # else a part that runs without gradients: fixed on purpose?
+        what = (
             say(
+                "The backward pass gives the parameters{whose} gradients. Something clears them before each "
+                "optimizer step: that was so in {steps} steps{at}. The steps change nothing.",
+                whose=whose,
+                steps=steps,
+                at=at(spans),
+            )
+            if cleared
+            else say(
                 "No parameter{whose} had a gradient in any of the {steps} steps of its optimizer that were "
                 "examined{at}. The steps change nothing. The loss was computed from detached tensors, "
                 "or the gradients were cleared "
@@ -195,16 +209,23 @@ class WeightsFrozen(Check):
                 whose=whose,
                 steps=steps,
                 at=at(spans),
-            ),
+            )
+        )
+        return confirmed(
+            self,
+            (),
+            what,
             evidence=(
                 *spans,
                 run.measured("steps_without_gradients", steps, "{steps}"),
             ),
-            severity=Severity.WARNING if meant else Severity.ERROR,
+            severity=Severity.ERROR if sure else Severity.WARNING,
             cost=Cost(
-                breaks=None if meant else say("{name} does not learn", name=name or say("a part of the model"))
+                breaks=say("{name} does not learn", name=name or say("a part of the model")) if sure else None
             ),
-            detail=WeightsFrozenDetail(how="idle", text=name or say("the parameters of this optimizer")),
+            detail=WeightsFrozenDetail(
+                how="cleared" if cleared else "idle", text=name or say("the parameters of this optimizer")
+            ),
         )
 
     def _empty(self, patient: Patient, run: Run, model: Record, suspected: Sequence[Finding]) -> Finding:

@@ -31,6 +31,7 @@ from gpudoctor.model import (
     SourceSpan,
     Threshold,
     TrackRecord,
+    Trait,
     Whose,
 )
 from gpudoctor.model.signs.source import Event, GuardKind, Known, Loop, LoopRole, Script, Source
@@ -106,6 +107,7 @@ class EvaluationTooOften(Check):
 
     code = Code("OBS004")
     name = "evaluation-too-often"
+    traits = frozenset({Trait.IN_EVALUATION})
     track_record = TrackRecord(right=0, wrong=4)
     costs_time = True
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})

@@ -14,6 +14,7 @@ from gpudoctor.analysis.run.job_facts import (
     on_gpu,
 )
 from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu, spots
+from gpudoctor.analysis.source.call_frequency import brief
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.loaders import LoaderRole, loaders
@@ -150,6 +151,13 @@ class MixedPrecisionOff(Check):
             meaning="A library's image classifier with batches of at most this many is a note.",
         ),
         Threshold(
+            name="measurement_steps",
+            default=20,
+            unit="{step}",
+            source="convention: benchmarks and demonstrations of an interface make 5 to 20 steps",
+            meaning="A loop known to end within this many steps is a measurement, not a training.",
+        ),
+        Threshold(
             name="capability",
             default=7.0,
             unit="1",
@@ -223,6 +231,8 @@ class MixedPrecisionOff(Check):
         if loaded and stored is None:
             severity = Severity.NOTE
         loops = list(program.loops)
+        if all(brief(script, loop, self.limit("measurement_steps")) for script, loop in loops):
+            return
         evidence: list[Evidence] = [told.span] if told.span is not None else []
         evidence += [file.setting(entry) for file, entry in full]
         evidence.append(loops[0][1].span)

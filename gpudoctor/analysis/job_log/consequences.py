@@ -45,6 +45,12 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
         source="multiprocessing/spawn.py: the parent ended while the child began",
     ),
     _row(
+        "wrapped",
+        "bashexitfailure",
+        r"BashExitFailure: bash_app \S+ failed with unix exit code [1-9]",
+        source="parsl/app/errors.py: its command failed, and says why elsewhere",
+    ),
+    _row(
         "launcher",
         "see root cause above",
         r"Engine core initialization failed\. See root cause above",
@@ -240,6 +246,19 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
         "trackers",
         "wandb",
         r"wandb: (?:ERROR )?.*(?:BrokenPipe|Problem at|ConnectionReset|ServiceStartTimeout)",
+    ),
+    _row(
+        "trackers",
+        "handleabandonederror",
+        r"^wandb\.sdk\.mailbox\.\S*HandleAbandonedError"
+        r"[\s\S]*\nin (?:\S+ )*\S*wandb/sdk/lib/asyncio_manager\.py",
+        source="wandb/sdk/mailbox: its service is gone, which ends nothing by itself",
+    ),
+    _row(
+        UNHEEDED,
+        "cannot schedule new futures",
+        r"cannot schedule new futures after (?:interpreter )?shutdown",
+        source="concurrent/futures: a task that comes while the program ends",
     ),
     _row("make", "make", r"^make(?:\[\d+\])?: \*\*\*"),
 )

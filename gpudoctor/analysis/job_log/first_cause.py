@@ -37,6 +37,8 @@ BEFORE_THE_PROGRAM = frozenset({"command-line", "unrecognized", "program"})
 """Kinds of failures of a process that began no work: it does not know an option, or cannot open the program."""
 _NOT_THERE = frozenset({"missing", "not-found"})
 """Kinds of failures of a program that misses a file."""
+_GONE, _OF_A_KERNEL = "off-the-bus", "illegal-access"
+"""Kinds of a GPU that fell off the bus, and of the errors that programs on it get, and may print before."""
 _WHILE_IMPORTING = frozenset(
     {"ModuleNotFoundError", "ImportError", "SyntaxError", "IndentationError", "TabError"}
 )
@@ -247,13 +249,22 @@ def _of_a_file(event: LogEvent) -> bool:
 def _only_noise(events: Sequence[LogEvent], log: JobLog) -> bool:
     """Whether what is left is what a job prints while it ends well."""
     if any(item.fatal for item in events):
-        return log.finished and all(not item.exception and item.bearing is not Bearing.CAUSE for item in events)
+        return log.finished and all(
+            (not item.exception or (_of_nccl(item) and _last_death(log) < 0))
+            and item.bearing is not Bearing.CAUSE
+            for item in events
+        )
     if (
         len({item.rank for item in events if item.exception and item.kind == PEER}) > _LONELY
         and not log.finished
     ):
         return False
     return all(item.kind in OF_A_GOOD_END for item in events) or log.finished
+
+
+def _of_nccl(event: LogEvent) -> bool:
+    """Whether it is a result of NCCL that a watchdog prints, a thread in C++: nothing was raised in Python."""
+    return event.exception.startswith("nccl")
 
 
 def _best(candidates: Sequence[LogEvent]) -> LogEvent | None:
@@ -264,6 +275,9 @@ def _best(candidates: Sequence[LogEvent]) -> LogEvent | None:
         return _first(symptoms)
     first = _first(causes)
     assert first is not None
+    gone = _first([item for item in causes if item.kind == _GONE and _together(first, item)])
+    if gone is not None and first.kind == _OF_A_KERNEL:
+        return gone
     if first.kind == PLAIN:  # an exception of no known kind: another rank may name the cause at the same moment
         named = [
             item for item in causes if item.kind != PLAIN and item.rank != first.rank and _together(first, item)

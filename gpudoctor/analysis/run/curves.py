@@ -2,6 +2,7 @@
 
 import math
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -53,6 +54,13 @@ def numerics(process: Process, kind: str) -> tuple[Record, ...]:
     return tuple(item for item in process.of("numeric") if item.get("kind") == kind)
 
 
+def newest(process: Process, kind: str) -> tuple[Record, ...]:
+    """Readings of one kind that were written down last, together: the earlier ones were for a sudden end."""
+    found = numerics(process, kind)
+    last = max((int(item.get("step") or 0) for item in found), default=0)
+    return tuple(item for item in found if int(item.get("step") or 0) == last)
+
+
 def names(record: Record, most: int = 3) -> str:
     """The parameters that a reading names, the first few of them."""
     found = [str(name) for name in record.get("parameters") or ()]
@@ -91,19 +99,26 @@ def _curve(process: Process, column: str) -> Curve:
     return Curve(steps=tuple(i for i, _ in known), values=tuple(value for _, value in known))
 
 
-def explosion(curve: Curve) -> tuple[float, float] | None:
+def explosion(curve: Curve, several: bool = False) -> tuple[float, float] | None:
     """How far the norms have grown: the late median over the median of the first half, and the late median.
 
-    None for fewer than eight readings. One spike moves neither, and readings of zero do not count.
+    None for fewer than eight readings. One spike moves neither, and readings of zero do not count. Norms of
+    several optimizers are of several sizes, and a median may be of the smaller ones: of the first half their
+    upper quartile counts.
     """
     values = moving(curve)
     if len(curve) < 8:
         return None
     if len(values) < 8:
         return 1.0, median(values) if values else 0.0
-    usual = median(values[: max(4, len(values) // 2)])
+    usual = usual_of(values[: max(4, len(values) // 2)], several)
     late = median(values[-max(3, len(values) // 8) :])
     return late / usual, late
+
+
+def usual_of(values: Sequence[float], several: bool) -> float:
+    """The size of most norms; of several optimizers that of the larger ones."""
+    return float(sorted(values)[len(values) * 3 // 4] if several else median(values))
 
 
 def moving(curve: Curve) -> tuple[float, ...]:

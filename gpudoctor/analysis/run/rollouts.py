@@ -154,7 +154,7 @@ def _found(source: Source) -> Mapping[str, _Places]:
         ]
         found[script.path] = _Places(
             stepping=(*own, *(extent(whole) for whole in stepped)),
-            around=tuple(around for whole in stepped for around in _around(script, whole)),
+            around=tuple(around for whole in stepped for around in _around(source, script, whole)),
         )
     for _ in range(_DEPTH):
         if not _follow(source, found):
@@ -174,12 +174,12 @@ def _follow(source: Source, found: dict[str, _Places]) -> bool:
             calls.setdefault(call.method, []).append(inside)
     more = False
     for script in source.scripts:
-        places = found[script.path]
+        places, updates = found[script.path], _updates(source)[script.path]
         helpers = tuple(
             (node.lineno, node.end_lineno or node.lineno)
             for node in nodes(script, ast.FunctionDef)
             if all(calls.get(node.name, [False])) and not _inside(places.around, node.lineno)
-            and not any(node.lineno <= line <= (node.end_lineno or node.lineno) for line in _updates(script))
+            and not any(node.lineno <= line <= (node.end_lineno or node.lineno) for line in updates)
         )  # fmt: skip
         found[script.path] = replace(places, around=(*places.around, *helpers))
         more = more or bool(helpers)
@@ -214,14 +214,14 @@ def _judged(call: Call) -> bool:
     return bool(_JUDGES.search(call.function.rpartition(".")[2]))
 
 
-def _around(script: Script, whole: ast.stmt) -> Iterator[tuple[int, int]]:
+def _around(source: Source, script: Script, whole: ast.stmt) -> Iterator[tuple[int, int]]:
     """The widest loop or function around a statement in which nothing is learnt."""
     found: tuple[int, int] | None = None
     for above in enclosing(script, whole):
         if not isinstance(above, ast.For | ast.While | FunctionNode):
             continue
         reach = (above.lineno, above.end_lineno or above.lineno)
-        if any(reach[0] <= line <= reach[1] for line in _updates(script)):
+        if any(reach[0] <= line <= reach[1] for line in _updates(source)[script.path]):
             break
         found = reach
         if isinstance(above, FUNCTIONS):
@@ -231,6 +231,40 @@ def _around(script: Script, whole: ast.stmt) -> Iterator[tuple[int, int]]:
 
 
 @once
-def _updates(script: Script) -> tuple[int, ...]:
-    """Lines with a backward pass."""
+def _updates(source: Source) -> Mapping[str, tuple[int, ...]]:
+    """Path of each script to its lines that learn: a backward pass, or a call of a function that runs one."""
+    own = {
+        script.path: tuple(
+            node.lineno for node in nodes(script, ast.Call) if is_attribute(node.func, *_UPDATES)
+        )
+        for script in source.scripts
+    }
+    learners: dict[str, list[ast.FunctionDef]] = {}
+    for script in source.scripts:
+        for node in nodes(script, ast.FunctionDef):
+            if any(node.lineno <= line <= (node.end_lineno or node.lineno) for line in own[script.path]):
+                learners.setdefault(node.name, []).append(node)
+    return {
+        script.path: (
+            *own[script.path],
+            *(
+                call.span.line
+                for call in script.calls
+                if any(_fits(call, function) for function in learners.get(call.method, ()))
+            ),
+        )
+        for script in source.scripts
+    }
+
+
+def _backward(script: Script) -> tuple[int, ...]:
     return tuple(node.lineno for node in nodes(script, ast.Call) if is_attribute(node.func, *_UPDATES))
+
+
+def _fits(call: Call, function: ast.FunctionDef) -> bool:
+    """Whether a call gives a function what it takes: `model.train()` is none of `train(self, batch)`."""
+    bound = bool(function.args.args) and function.args.args[0].arg in ("self", "cls")
+    takes = len(function.args.args) + len(function.args.kwonlyargs) - bound
+    needs = len(function.args.args) - len(function.args.defaults) - bound
+    given = len(call.node.args) + len(call.node.keywords)
+    return bool(call.receiver) >= bound and needs <= given <= takes

@@ -301,7 +301,7 @@ def hot_lines(patient: Patient, run: Run, *phases: str) -> list[SourceSpan]:
 
 def period(steps: float) -> str:
     """Steps between two events, in words: `once in 20 steps`, `once in 2.5 steps`, `in every step`."""
-    if steps <= 1:
+    if steps < 1.05:  # two digits would say `once in 1 steps`
         return say("in every step")
     return (
         say("once in {steps:.0f} steps", steps=steps)

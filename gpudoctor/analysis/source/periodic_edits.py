@@ -51,6 +51,25 @@ def thinned(
     return ()
 
 
+def thinned_everywhere(source: Source, path: str, line: int, column: int, period: int) -> tuple[Edit, ...]:
+    """Edits that make what stands at a place run every `period` passes, whichever call leads to it.
+
+    Nothing if one of these calls cannot wait: an edit of the others would leave it.
+    """
+    found: dict[Edit, None] = {}
+    ways: set[object] = set()
+    for script, loop, event in events_at(source, path, line, column):
+        often = step_period(event)
+        if event.span.column != column or event.via in ways or often is None or often >= period:
+            continue
+        ways.add(event.via)
+        edits = less_often(script, loop, event, period)
+        if not edits:
+            return ()
+        found |= dict.fromkeys(edits)
+    return tuple(found)
+
+
 def less_often(
     script: Script, loop: Loop, event: Event, period: int, *, block: bool = False, last: bool = False
 ) -> tuple[Edit, ...]:

@@ -1,5 +1,6 @@
 """What launchers, schedulers and loggers put before a line: rank, node, time. The rest is the text."""
 
+import json
 import re
 from dataclasses import dataclass
 
@@ -10,9 +11,18 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _CLOCK = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
 _DAY = r"\d{4}[-/]\d\d[-/]\d\d"
 _ZONE = r"(?:Z|UTC| ?[+-]\d\d:?\d\d)?"
+_OF_A_JOB = (
+    r"(?:python[\d.]*|torchrun|accelerate|deepspeed|[\w.-]{1,60}\.(?:sh|py)|bash|sh|srun|mpirun|docker|"
+    r"podman)"
+)
+"""Programs that print the lines of a job: journald and syslog put their names before these."""
 _FORMS = tuple(
     re.compile(form)
     for form in (
+        # A cluster puts this before every line; the blanks behind it are of the line: kubectl, CRI, GitHub.
+        rf"(?P<stamp>{_DAY}T{_CLOCK}(?:Z|[+-]\d\d:\d\d)) (?:(?:stdout|stderr) [FP] )?",
+        rf"(?:(?P<stamp>[A-Z][a-z]{{2}} [ \d]\d {_CLOCK}) )?(?P<node>[\w.-]{{1,80}}) {_OF_A_JOB}"
+        r"\[\d{1,8}\]: ",
         rf"\[?(?P<stamp>{_DAY}[T ]{_CLOCK}{_ZONE})\]?[\s,:-]*",
         rf"\[?[EWIF](?P<stamp>\d{{3,4}} {_CLOCK})\s+(?:\d+ )?(?=[\w./]+:\d+\])",
         rf"\[?(?P<stamp>(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) \w{{3}} [ \d]\d {_CLOCK} \d{{4}})\]?\s*",
@@ -20,12 +30,14 @@ _FORMS = tuple(
         rf"\[[DIWEC] (?P<stamp>(?:(?:{_DAY}|\d{{6}}) )?{_CLOCK})(?: [A-Z]\w{{2,40}})?\]\s?",  # Jupyter, Optuna
         rf"(?:DEBUG|INFO|WARNING|ERROR) (?P<stamp>\d\d-\d\d {_CLOCK}) \[[\w./-]{{1,80}}:\d{{1,6}}\] ?",  # vLLM
         r"\[rank[ _]?(?P<rank>\d{1,6})\]\s?:?\s?",
-        r"\[(?:default|trainer|worker|local_rank|local-rank)_?(?P<rank>\d{1,6})\]\s?:\s?",
+        r"\[(?:default|trainer|train|worker|main|proc|process|local_rank|local-rank)_?"
+        r"(?P<rank>\d{1,6})\]\s?:\s?",
         r"[Rr]ank #(?P<rank>\d{1,6}):\s?",
         r"[\w./-]{1,200}\.py:\d{1,6}\] (?=Traceback| {2}|During handling|The above exception|"
         r"[\w.]*(?:Error|Exception)\b)",  # absl, one prefix a line of a traceback
         r"\[\d{1,6},(?P<rank>\d{1,6})\]<std\w+>:?\s?",
-        r"\((?:(?P<actor>\w[\w.:<>-]{0,80})\s+)?(?:\(\w+\)\s+)?pid=(?P<pid>\d+)(?:,\s*ip=(?P<node>[\w.:-]+))?\)\s?",
+        r"\((?:(?P<actor>\w[\w.:<>-]{0,80}),?\s+)?(?:\(\w+\)\s+)?(?:rank=(?P<rank>\d{1,6}),\s*)?"
+        r"pid=(?P<pid>\d+)(?:,\s*ip=(?P<node>[\w.:-]+))?\)\s?",
         r"\[(?P<rank>\d{1,6})\]:\s?",
         r" {0,4}(?P<number>\d{1,5}):[ \t]",
         r"\[pod/(?P<node>[\w.-]+)(?:/[\w.-]+)?\]\s",
@@ -33,7 +45,7 @@ _FORMS = tuple(
         r"(?P<node>\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}):\s",
         r"(?!(?:step|epoch|iter|loss|layer|cuda|gpu|rank|process|worker\s)\w*)"
         r"(?![\w.]+(?:Error|Exception|Timeout|Warning):)"  # sqlite3.OperationalError: an exception, and no node
-        r"(?P<node>[a-z][a-z.-]*\d[\w.-]{0,60}):\s(?=\S)",
+        r"(?P<node>[a-z][a-z.-]*\d[\w.-]{0,60}):\s(?=\S| {2}|\t)",
         r"\[\d{1,7}\]\s(?=\[|Traceback|[EWIF]\d)",
     )
 )
@@ -74,10 +86,25 @@ def plain(line: str) -> str:
     return _CONTROL.sub("", line)
 
 
+def _unwrapped(line: str) -> tuple[str, str]:
+    """The line and its time in a record of Docker's json-file driver; another line as it is."""
+    if not line.startswith('{"log":"'):
+        return line, ""
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return line, ""
+    if not isinstance(record, dict) or not isinstance(record.get("log"), str):
+        return line, ""
+    stamp = record.get("time")
+    return plain(record["log"].rstrip("\r\n")), stamp if isinstance(stamp, str) else ""
+
+
 def take_apart(line: str) -> PrefixedLine:
     """Prefixes and text. The line is one of `plain`."""
     rank: int | None = None
-    node = stamp = actor = ""
+    node = actor = ""
+    line, stamp = _unwrapped(line)
     number: int | None = None
     rest = line
     for _ in range(6):

@@ -20,7 +20,7 @@ _DONE = re.compile(
     r"(?i)training (?:is )?(?:complete|finished|done|ended)|train(?:ing)? completed|finished training|"
     r"train_runtime|`?Trainer\.fit`? stopped|training (?:has )?(?:successfully )?(?:completed|finished)|"
     r"(?:end|done|completed) (?:of )?training|"
-    r"done training|job (?:completed|finished) successfully|All done"
+    r"done training|job (?:completed|finished) successfully|All done|训练(?:已)?(?:结束|完成|完毕)"
 )
 
 
@@ -65,8 +65,9 @@ DONE_CUES = (
     b"ended",
     b"successfully",
     b"end of ",
+    "训练".encode(),
 )
-DONE_ALSO = (b"train", b"job ", b"all done")
+DONE_ALSO = (b"train", b"job ", b"all done", "训练".encode())
 """Of which such a line holds one, too."""
 WORLD_CUES = (b"world", b"nranks ", b", member: ")
 """What lines hold that say how many ranks there are."""

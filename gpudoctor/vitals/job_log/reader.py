@@ -37,8 +37,11 @@ from gpudoctor.vitals.job_log.stack_dumps import StackDumps, with_ranks
 from gpudoctor.vitals.job_log.tracebacks import GOES_ON, Raised, Tracebacks, frame_of, loose_exception
 
 _OTHER_RANK = re.compile(rb"(?<=[^\s:])(?=\[(?:default|rank)\d{1,6}\]:)")
-_BEHIND_BAR = re.compile(rb"(?<=(?:it/s|s/it)\])(?=[^\s\]])|(?<=\])(?=[^\s\]]{1,200}: line \d{1,6}: +\d)")
-"""Between a bar and what the shell or another process wrote behind it."""
+_BEHIND_BAR = re.compile(
+    rb"(?<=(?:it/s|s/it)\])(?=[^\s\]])|(?<=\])(?=[^\s\]]{1,200}: line \d{1,6}: +\d)|"
+    rb"(?<= {12})(?=(?:WARNING|ERROR|CRITICAL|Traceback)\b)"
+)
+"""Between a bar and what another process wrote behind it; and lines that a terminal padded and joined."""
 """Where another rank began to write within a line, behind a progress bar."""
 _MOST_DULL, _LONGEST_DULL = 20_000, 2_000
 _UNKNOWN = LogMessage(kind=PLAIN, cue="", pattern="", text="")
@@ -162,7 +165,7 @@ def read_job_log(
                     reader.take(block)
         except OSError as error:
             damage = str(error.strerror or error)
-        found = reader.finish()
+        found = sorted(reader.finish(), key=lambda item: item.line)  # a traceback is complete some lines later
         if damage:
             read = say("; gpudoctor read {lines} lines of it", lines=reader.lines) if reader.lines else ""
             problems.append(
@@ -669,14 +672,20 @@ class _FileReader:
             self._drafts.goes_on(self._said_by)
         if of_low_level(text) or (text[:1] == "{" and _LOW_LEVEL_OF_JSON.search(text)):
             self._drafts.logged(number)
+            if says_done(text):
+                self._drafts.succeeded(number)
         if self._said and self._said in text:
             loose = loose_exception(take_apart(text).text)
             if loose is None or loose.quoted:
                 self._drafts.restated(self._said_by)
 
     def _text(self, text: str, number: int, *, known: bool) -> None:
-        line = self._line(text)
-        if "\\n" in text and _HEADER in text and text.lstrip()[:1] == "{":
+        line = take_apart(text)
+        if line.rank is None and self._rank is not None:
+            line = replace(line, rank=self._rank)
+        if line.rank is not None:
+            self._own_ranks.add(line.rank)
+        if "\\n" in text and _HEADER in text and text.lstrip()[:1] == "{" and line.text[:1] == "{":
             self._escaped(line, number, text)
             return
         if self._stacks.take(line, number):
@@ -719,15 +728,6 @@ class _FileReader:
         if (known or self._tracebacks.waiting) and not self._tracebacks.took:
             self._message(line, number, text)
 
-    def _line(self, text: str) -> PrefixedLine:
-        """A line, its prefixes taken off; its rank is noted."""
-        line = take_apart(text)
-        if line.rank is None and self._rank is not None:
-            line = replace(line, rank=self._rank)
-        if line.rank is not None:
-            self._own_ranks.add(line.rank)
-        return line
-
     # Events
 
     def _message(self, line: PrefixedLine, number: int, whole: str) -> None:
@@ -740,7 +740,7 @@ class _FileReader:
             if match is not None and not match.plain and match.known.message.bearing is Bearing.CAUSE:
                 self._add(match, text, number, line)
                 return
-        loose = None if self._tracebacks.waiting else loose_exception(text)
+        loose = None if self._tracebacks.waits_for(line) else loose_exception(text)
         if loose is not None:
             harmless = self._table.in_line(text)
             if harmless is None or harmless.known.message.bearing is not Bearing.HARMLESS:

@@ -46,6 +46,8 @@ _LOOSE = re.compile(
     rf"(?:^|[\s\]>:]|\))(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*{_KNOWN}(?:\(\w{{1,80}}\))?): (?P<message>\S.*)$",
     re.DOTALL,
 )
+_OF_GO = re.compile(r"^.{0,60}\b\w+\.go:\d{1,5}\]? ")
+"""What a service written in Go puts before its words, as the kubelet: its errors are not the job's."""
 _ALONE = re.compile(r"^[A-Z]\w{0,80}(?:Error|Exception):$")
 _NOT_WORDS = re.compile(
     r"\[[^\][]{0,80}\]|\([^()]{0,80}\)|(?:(?<!\S)|(?<=[\])]))[^\s:./_=\])]*[:./_=]\S+|\b[A-Z]+\b|"
@@ -78,6 +80,10 @@ GOES_ON = re.compile(
     r"left out|unavailable)\b"
 )
 """Words of a program that goes on without what failed."""
+_TAKES_ANOTHER = re.compile(
+    r"[,;.] (?:so |thus |now )?(?:using|defaulting to|reverting to|switching to) [\w .'\"-]{1,60}$"
+)
+"""The end of a line in which a program says what it takes in the place of what failed."""
 _NOT_OF_MESSAGE = re.compile(r"wandb: |slurmstepd\b|srun: |\S{1,300}:\d{1,7}: \w*Warning: ")
 """What a tracker and the end of the interpreter print behind an exception."""
 _GROUP = re.compile(r"^(?: {2,}[+|] )?Exception Group Traceback \(most recent call last\)")
@@ -184,6 +190,10 @@ class Tracebacks:
     def waiting(self) -> bool:
         """Whether a traceback is open: every line may belong to it."""
         return bool(self._open)
+
+    def waits_for(self, line: PrefixedLine) -> bool:
+        """Whether a traceback is open that a line may belong to: one of its own rank, or of nobody known."""
+        return line.source in self._open or (bool(self._open) and not line.source)
 
     def announced(self, line: PrefixedLine, number: int) -> None:
         """Note what stands above a traceback that is to come."""
@@ -386,7 +396,7 @@ class Tracebacks:
             and not (text[:1] not in " \t" and GOES_ON.search(text))
             and len(current.text) < _MOST_TEXT
             and opened.message_lines <= _MOST_MESSAGE_LINES
-            and not line.stamp
+            and not (line.stamp and not current.stamp)  # a cluster may put the time before every line
             and without_level(text) == text
             and (_raised(text) is None or text.startswith("nccl") or current.text.endswith("raised:"))
             and step_of(text) is None
@@ -432,12 +442,14 @@ def loose_exception(text: str) -> Loose | None:
     if found is not None:
         if found["type"].endswith("Warning") or not (found["message"] or "." in found["type"]):
             return Loose(text.rstrip(": "), "") if _ALONE.match(text) else None  # its message comes next
-        return Loose(found["type"], (found["message"] or "").strip())
+        message = (found["message"] or "").strip()
+        return Loose(found["type"], message, _TAKES_ANOTHER.search(message) is not None)
     found = _LOOSE.search(text)
-    if found is None or "Warning" in found["type"]:
+    if found is None or "Warning" in found["type"] or _OF_GO.match(text):
         return None
     before = _NOT_WORDS.sub(" ", text[: found.start("type")])
-    return Loose(found["type"], found["message"].strip(), _WORD.search(before) is not None, before)
+    quoted = _WORD.search(before) is not None or _TAKES_ANOTHER.search(found["message"].strip()) is not None
+    return Loose(found["type"], found["message"].strip(), quoted, before)
 
 
 def frame_of(text: str) -> LogFrame | None:

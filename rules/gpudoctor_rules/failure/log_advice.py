@@ -10,6 +10,13 @@ ADVICE = (
         when=in_log("exception"),
     ),
     advise(
+        "FAIL001-child",
+        "Find out why the child process ended",
+        "read what other processes printed before this traceback",
+        "dmesg -T | grep -i -E 'killed process|oom|segfault'   # on the node, at that time",
+        when=in_log("child-gone"),
+    ),
+    advise(
         "FAIL002-more-memory",
         "Ask for more host memory, or use less",
         "Slurm: --mem or --mem-per-gpu; Kubernetes: resources.limits.memory",
@@ -21,7 +28,21 @@ ADVICE = (
         "Ask for more time, and save a checkpoint before the limit",
         "sbatch --time=...; --signal=B:USR1@300, and save on that signal",
         "resume from the last checkpoint",
-        when=in_log("time-limit", "preemption", "node-failure", "cancelled", "interrupted"),
+        when=in_log("time-limit"),
+    ),
+    advise(
+        "FAIL002-resume",
+        "Save checkpoints often, and resume from the last one",
+        "sbatch --requeue --signal=B:USR1@300, and save on that signal",
+        "resume from the last checkpoint",
+        when=in_log("preemption", "cancelled", "interrupted"),
+    ),
+    advise(
+        "FAIL002-node",
+        "Resume on other nodes, and report the one that failed",
+        "sbatch --exclude=NODE ...; kubectl cordon NODE",
+        "resume from the last checkpoint",
+        when=in_log("node-failure"),
     ),
     advise(
         "FAIL002-probe",
@@ -296,6 +317,13 @@ ADVICE = (
         "Check the name, or the path, of the model",
         "a local path must exist on the compute node: ls PATH",
         when=in_log("404"),
+    ),
+    advise(
+        "FAIL015-image",
+        "Check the name of the image and the secret of its registry",
+        "kubectl describe pod NAME   # the events name the registry's answer",
+        "docker pull IMAGE   # from a machine with the same rights; imagePullSecrets in the pod's spec",
+        when=in_log("image-pull"),
     ),
     advise(
         "FAIL015-offline",

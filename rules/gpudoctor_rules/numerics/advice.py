@@ -194,6 +194,14 @@ ADVICE = (
         references=(_BUILT,),
     ),
     advise(
+        "NUM008-cleared",
+        "Call zero_grad() after the optimizer's step, or before the backward pass",
+        "optimizer.zero_grad(); loss.backward(); optimizer.step()",
+        when=where(WeightsFrozenDetail, lambda frozen: frozen.how == "cleared"),
+        effort=Effort.ONE_LINE,
+        references=(_BUILT,),
+    ),
+    advise(
         "NUM008-idle",
         "let gradients reach {text} before its step",
         "remove detach() and no_grad() between its output and its loss",

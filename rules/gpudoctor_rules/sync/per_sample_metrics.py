@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.source.periodic_edits import thinned
+from gpudoctor.analysis.source.periodic_edits import thinned_everywhere
 from gpudoctor.analysis.source.trainer_periods import period_for
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.lang import say
@@ -41,4 +41,4 @@ def _edits(finding: Finding, patient: Patient, every: int) -> tuple[Edit, ...]:
     others = {part.line for part in finding.evidence if isinstance(part, SourceSpan)}
     if span is None or (len(others) != 1 and not finding.detail_of(PerSampleMetricsDetail).per_sample):
         return ()
-    return thinned(scripts_given(patient), span.path, span.line, span.column, every)
+    return thinned_everywhere(scripts_given(patient), span.path, span.line, span.column, every)

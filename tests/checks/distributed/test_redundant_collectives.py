@@ -102,3 +102,22 @@ def test_healthy_what_the_model_keeps_or_a_step_depends_on(change):
 )
 def test_sick_values_that_nothing_of_the_model_takes(change):
     assert len(notes(**change)) == 1
+
+
+SHORT = """
+    import torch
+    import torch.distributed as dist
+    dist.init_process_group("nccl")
+    model = torch.nn.Linear(8, 8).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range({steps}):
+        optimizer.zero_grad()
+        model(torch.randn(4, 8).cuda()).mean().backward()
+        optimizer.step()
+        dist.barrier()
+"""
+
+
+@pytest.mark.parametrize(("steps", "found"), [(10, 0), (1000, 1)])
+def test_a_demonstration_of_a_few_steps_has_nothing_to_gain(steps, found):
+    assert len(examine(RedundantCollectives, script_patient(SHORT.format(steps=steps)))) == found

@@ -100,10 +100,13 @@ def test_the_rule_names_the_rate(name: str, rate: str) -> None:
     assert remedy.title.endswith(rate)
 
 
-def of_run(rate, n=400, name="SGD"):
+def of_run(rate, n=400, name="SGD", optimizers=1):
     """The findings on a run whose step i was made with `rate(i)`."""
-    made = record("optimizer", name=name, groups=1, lr=rate(0), path="/job/train.py", line=8)
-    process = make_process(make_steps(n, lr=rate), records=[made])
+    made = [
+        record("optimizer", name=name, groups=1, lr=rate(0), path="/job/train.py", line=8 + number)
+        for number in range(optimizers)
+    ]
+    process = make_process(make_steps(n, lr=rate), records=made)
     return examine(LearningRateOutOfBand, make_patient(recording=make_recording(process)))
 
 
@@ -118,6 +121,21 @@ def test_sick_a_schedule_of_epochs_that_is_stepped_per_batch(known):
     assert finding.cost.breaks  # before whatever costs time
     [remedy] = prescribe((LearningRateOutOfBandRule, *ADVICE), finding, make_patient())
     assert "as long as the training" in remedy.title
+
+
+@pytest.mark.parametrize("optimizers", [1, 3])
+def test_sick_a_schedule_that_goes_on_below_zero(optimizers):
+    [finding] = of_run(lambda i: 2e-4 * (1 - i / 100), n=140, name="Adam", optimizers=optimizers)
+    assert finding.severity is Severity.ERROR and finding.cost.breaks
+    assert "negative in 39 of 140 steps, from step 101 on. It reaches -7.8e-05" in finding.message
+    [remedy] = prescribe((LearningRateOutOfBandRule, *ADVICE), finding, make_patient())
+    assert "as long as the training" in remedy.title
+
+
+def test_several_optimizers_of_one_class():
+    [finding] = of_run(lambda i: 0.1 * 0.5 ** (i // 10), optimizers=2)
+    assert finding.detail.cure == "spent"
+    assert of_run(lambda i: 0.5 if i % 2 else 1e-9, name="Adam", optimizers=2) == []
 
 
 HEALTHY_SCHEDULES = {

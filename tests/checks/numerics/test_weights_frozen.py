@@ -206,9 +206,9 @@ def test_an_optimizer_that_was_given_another_models_parameters(tmp_path, second,
     assert [item.get("model") for item in found[-1:]] == ["Noise"] * said
 
 
-def idle(steps, called):
+def idle(steps, called, cleared=0):
     seen = record("numeric", 3.0, kind="idle", step=50, steps=steps, model="Maker", called=called,
-                  path="/job/train.py", line=11)  # fmt: skip
+                  cleared=cleared, path="/job/train.py", line=11)  # fmt: skip
     patient = make_patient(recording=make_recording(make_process(make_steps(100), records=[seen])))
     return [
         (item, prescribe((WeightsFrozenRule, *ADVICE), item, patient))
@@ -222,6 +222,14 @@ def test_sick_steps_that_find_no_gradient():
     assert "in any of the 50 steps" in finding.message and "Maker" in remedy.title
     [(finding, _)] = idle(50, False)
     assert finding.severity is Severity.WARNING and finding.cost.breaks is None
+
+
+def test_sick_gradients_that_are_cleared_before_the_step():
+    [(finding, [remedy])] = idle(50, True, cleared=49)
+    assert finding.severity is Severity.ERROR and "Something clears them before each" in finding.message
+    assert "zero_grad()" in remedy.title
+    [(finding, _)] = idle(50, True, cleared=20)
+    assert "No parameter" in finding.message
 
 
 def test_healthy_gradients_that_came_after_all():

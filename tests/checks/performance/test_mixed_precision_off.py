@@ -420,3 +420,17 @@ for x, y in torch.utils.data.DataLoader(torch.load("data.pt"), batch_size=64):
 def test_a_network_that_may_be_another_is_a_note(made, severity):
     [finding] = examine(MixedPrecisionOff, script_patient(CHOSEN.format(made=made)))
     assert finding.severity is severity
+
+
+@pytest.mark.parametrize(("steps", "found"), [(10, 0), (1000, 1)])
+def test_a_demonstration_of_a_few_steps_has_nothing_to_gain(steps, found):
+    text = f"""
+    import torch, torchvision
+    model = torchvision.models.resnet50().cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range({steps}):
+        optimizer.zero_grad()
+        model(torch.randn(8, 3, 224, 224).cuda()).mean().backward()
+        optimizer.step()
+    """
+    assert len(examine(MixedPrecisionOff, script_patient(text))) == found

@@ -153,6 +153,36 @@ for episode in range(400):
 """
 
 
+AGENT = """
+class Agent:
+    def act(self, state):
+        return G(state).argmax()  # act
+
+    def train(self, state, size):
+        with torch.no_grad():
+            target = D(state)
+        loss = (D(state) - target).mean()
+        first.zero_grad()
+        loss.backward()
+        first.step()
+
+agent, env = Agent(), make()
+state = env.reset()
+for step in range(1000):
+    action = agent.act(state)
+    state, reward, over, _ = env.step(action)  # stepped
+    agent.train({given})  # learn
+"""
+
+
+@pytest.mark.parametrize(("given", "found"), [("state, 64", False), ("", True)])
+def test_a_loop_that_learns_through_a_call_is_no_acting(given, found):
+    """`train()` without what the method takes is the mode of a module."""
+    seen = (("other", "stepped", 2), ("forward", "learn", 60), ("forward", "", 40))
+    patient, _ = patient_of(AGENT.format(given=given), *seen, other=0.0001, forward=0.02)
+    assert bool(findings(patient)) is found
+
+
 def test_what_only_acting_calls_is_acting():
     seen = (("other", "act", 60), ("other", "encode", 10), ("other", "stepped", 5))
     patient, _ = patient_of(EPISODES, *seen, other=0.01)
