@@ -15,6 +15,7 @@ from .evaluation import Evaluation
 from .faults import Faults
 from .guard import Guard
 from .identity import Identity
+from .known_by_now import KnownByNow
 from .memory import Memory
 from .models import Models
 from .numerics import Numerics
@@ -55,6 +56,7 @@ class Probe:
         self.device_clock = DeviceClock(self)
         self.pace = Pace(self)
         self.memory = Memory(self)
+        self.known = KnownByNow(self)
         self.compiling = Compiling(self)
         self.sampler = Sampler(self)
         self.deaths = Deaths(self)
@@ -136,6 +138,7 @@ class Probe:
         self.numerics.renew()
         self.pace.renew()
         self.memory.renew()
+        self.known.renew()
         self.table.take(everything=True)
         self.sites.renew()
         self.sampler.renew()
@@ -166,6 +169,16 @@ class Probe:
         for site in self.sites.grown(everything):
             self.record("site", site.fields())
 
+    def tell_all(self) -> None:
+        """Write down what is known by now."""
+        self.guard.reading("numerics", self.numerics.end)()
+        self.guard.reading("modes", self.models.tell_modes, subclasses=True)()
+        self.guard.reading("ddp", self.models.tell_ddp, subclasses=True)()
+        self.guard.reading("memory", self.memory.end)()
+        self.guard.safely("compile", self.compiling.look)()
+        if self.windows is not None:
+            self.guard.safely("windows", self.windows.end)()
+
     def end(self) -> None:
         """The interpreter ends in order."""
         self.sampler.stop()
@@ -179,13 +192,7 @@ class Probe:
         self.guard.safely("ends", self.deaths.tell_exit)()
         self.clock.take()
         self.faults.close()
-        self.guard.reading("numerics", self.numerics.end)()
-        self.guard.reading("modes", self.models.tell_modes, subclasses=True)()
-        self.guard.reading("ddp", self.models.tell_ddp, subclasses=True)()
-        self.guard.reading("memory", self.memory.end)()
-        self.guard.safely("compile", self.compiling.look)()
-        if self.windows is not None:
-            self.guard.safely("windows", self.windows.end)()
+        self.tell_all()
         self.pace.end()
         self.steps.finish()
         self.flush(everything=True)

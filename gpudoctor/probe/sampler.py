@@ -65,6 +65,7 @@ class Sampler:
         self._write = probe.guard.safely("writer", self._write_all)
         self._flush = probe.guard.safely("writer", probe.flush)
         self._compiles = probe.guard.safely("compile", probe.compiling.look)
+        self._ending = probe.guard.safely("ending", probe.known.look)
         self._latest = probe.guard.safely("exception", self._death)
         self.renew()
 
@@ -138,6 +139,7 @@ class Sampler:
             if perf_counter() - self._read >= MEMORY:
                 self._read = perf_counter()
                 self._probe.steps.rss = self._probe.memory.rss = rss()
+                self._ending()
             if perf_counter() - self._written >= WRITE:
                 self._written = self._flushed = perf_counter()
                 self._write()

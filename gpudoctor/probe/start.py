@@ -57,6 +57,7 @@ def begin(waiting: Any) -> Probe:
     probe.steps.after.append(probe.guard.reading("memory", probe.memory.ended))
     if probe.windows is not None:
         probe.steps.after.append(probe.guard.safely("windows", probe.windows.ended))
+    probe.steps.after.append(probe.guard.safely("known", probe.known.ended))
     probe.facts = Facts(probe)
     probe.steps.after.append(probe.guard.reading("facts", probe.facts.stepped, subclasses=True))
     atexit.register(end)
@@ -111,6 +112,7 @@ class Facts:
         if index >= 32:
             self._probe.models.tell_modes()
             self._probe.models.tell_ddp()
+            self._probe.numerics.clearing.tell(self._probe)
 
     def tell_torch(self) -> None:
         """Write what is known of torch, if it is more than was told before."""

@@ -5,16 +5,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gpudoctor.analysis.run.deaths import library
-from gpudoctor.analysis.run.run_numbers import made_steps
 from gpudoctor.errors import DoctorError
-from gpudoctor.model import Unavailable
 from gpudoctor.model.external_files import load_json, read_text
 from gpudoctor.model.read_limits import SMALL_JSON
-from gpudoctor.model.signs.recording import Process
-from gpudoctor.vitals.recording import read_recording
+
+if TYPE_CHECKING:
+    from gpudoctor.model.signs.recording import Process
 
 # What the parent sees of a run while it lasts: the ranks' live files, and the file `stop`.
 
@@ -127,6 +125,10 @@ class HangWatch:
 
 def standings(folder: Path) -> list[RankStanding]:
     """Where the ranks stand by their last heartbeats; the fewest first, for they are the odd ones."""
+    # All that reads recordings: a run that never hangs, or a program that records itself, does without.
+    from gpudoctor.model import Unavailable
+    from gpudoctor.vitals.recording import read_recording
+
     with suppress(DoctorError, Unavailable, OSError):
         groups: dict[tuple[int, str, str], list[int]] = {}
         for process in read_recording(str(folder)).ranks:
@@ -139,7 +141,10 @@ def standings(folder: Path) -> list[RankStanding]:
     return []
 
 
-def _stands(process: Process) -> tuple[int, str, str]:
+def _stands(process: "Process") -> tuple[int, str, str]:
+    from gpudoctor.analysis.run.deaths import library
+    from gpudoctor.analysis.run.run_numbers import made_steps
+
     beat, done = process.last("heartbeat"), made_steps(process)
     if beat is None or int(beat.get("step") or 0) < done:
         return done, "", ""  # it has moved since

@@ -1,9 +1,11 @@
 """Ends a command within a stated time: SIGINT as by Ctrl-C, then SIGTERM, then SIGKILL to all of it."""
 
+import contextlib
 import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from gpudoctor.lang import say
 from gpudoctor.recorder.ending import alive, kill, marked, send
@@ -13,6 +15,11 @@ GRACE = 30.0
 """Seconds after SIGINT at which a command that still runs gets SIGTERM (`--grace`)."""
 LAST = 5.0
 """Seconds after SIGTERM at which it gets SIGKILL, and seconds after SIGKILL that we wait for its processes."""
+
+ENDING = "ending"
+"""A file in the recording's folder: the probes write down what they know by now."""
+_TELLING = 2.0
+"""Seconds for the probes to write down what they know, where SIGTERM is the first signal that has an effect."""
 
 Tell = Callable[[str], None]
 
@@ -29,6 +36,8 @@ class Stopper:
         self._over_at: float | None = None
         """When to wait no longer, even where a process is left."""
         self._insisted = False
+        self._why = say("it still runs")
+        """Why it gets SIGTERM."""
         self._known: dict[int, int] = {}
         """Processes of the command by id, with when they started."""
         self.sent: list[tuple[str, float]] = []
@@ -44,6 +53,7 @@ class Stopper:
         if self.ours:
             return
         self._expect(self._grace)
+        self._warn()
         if not hasattr(signal, "SIGKILL"):
             os.kill(self._root, signal.SIGTERM)  # Windows: there is no other way to one process
             return
@@ -66,7 +76,13 @@ class Stopper:
         for pid in self._everyone():  # one that is stopped could not act on it
             send(pid, signal.SIGCONT)
         if not takes(self._root, signal.SIGINT):  # started in the background: Ctrl-C never reaches it
-            self._insist(say("it ignores SIGINT"))
+            self._why = say("it ignores SIGINT")
+            self._insist_at = time.monotonic() + min(_TELLING, self._grace)
+
+    def _warn(self) -> None:
+        """The probes write down what they know: SIGTERM and SIGKILL leave them no time for it."""
+        with contextlib.suppress(OSError):  # a full disk: then there is nothing to be written either
+            Path(self._folder, ENDING).touch()
 
     def expect(self, seconds: float) -> None:
         """The command was asked by somebody else: it gets SIGTERM after so many seconds, 0 for at once."""
@@ -86,7 +102,7 @@ class Stopper:
         now = time.monotonic()
         self._remember(whole_tree(self._root) if not self._reaped else ())
         if not self._insisted and now >= self._insist_at:
-            self._insist(say("it still runs"))
+            self._insist()
         if now >= self._kill_at:
             self._over_at = now + LAST
             killed = kill(self._everyone)
@@ -118,7 +134,7 @@ class Stopper:
         self._insist_at, self._kill_at = now + seconds, now + seconds + LAST
         self._remember(whole_tree(self._root))
 
-    def _insist(self, why: str) -> None:
+    def _insist(self) -> None:
         self._insisted = True
         found = list(self._everyone())
         if found:
@@ -126,7 +142,7 @@ class Stopper:
                 say(
                     "gpudoctor: sent SIGTERM to the command ({processes}): {why}.",
                     processes=_processes(len(found)),
-                    why=why,
+                    why=self._why,
                 )
             )
             self._note("SIGTERM")

@@ -83,6 +83,7 @@ def test_the_end_comes_within_the_stated_time(tmp_path):
         # 0.8 s, 0.5 s of grace, 0.6 s after SIGTERM, and time for a loaded machine
         assert ending["seconds"] < 0.8 + 0.5 + 0.6 + 3.0, name
         sent = [one for one, _ in ending["signals"]]
+        assert (folder / "ending").exists(), name
         assert sent[0] == "SIGINT" and sent[-1] == "SIGKILL", name
         assert all(f"{one}" in err for one in sent), name
         if name != "leaves a daemon":

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gpudoctor.analysis.observation import confirmed, suspicions
-from gpudoctor.analysis.run.curves import numerics
+from gpudoctor.analysis.run.curves import newest
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import Run, judged, spots
 from gpudoctor.analysis.source.autograd_flow import feeds_backward
@@ -174,7 +174,7 @@ class EvalModeMisuse(Check):
             yield from suspected
             return
         seen: set[str] = set()
-        for reading in numerics(run.lead.process, "mode"):
+        for reading in newest(run.lead.process, "mode"):
             how, steps = _HOW.get(str(reading.get("kind_of")), ""), int(reading.get("steps") or 0)
             if how and how not in seen and steps >= self.limit("forwards"):
                 seen.add(how)

@@ -54,6 +54,13 @@ def numerics(process: Process, kind: str) -> tuple[Record, ...]:
     return tuple(item for item in process.of("numeric") if item.get("kind") == kind)
 
 
+def newest(process: Process, kind: str) -> tuple[Record, ...]:
+    """Readings of one kind that were written down last, together: the earlier ones were for a sudden end."""
+    found = numerics(process, kind)
+    last = max((int(item.get("step") or 0) for item in found), default=0)
+    return tuple(item for item in found if int(item.get("step") or 0) == last)
+
+
 def names(record: Record, most: int = 3) -> str:
     """The parameters that a reading names, the first few of them."""
     found = [str(name) for name in record.get("parameters") or ()]

@@ -4,7 +4,7 @@ import ast
 import re
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.curves import numerics
+from gpudoctor.analysis.run.curves import newest, numerics
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.recorded_statements import calls_on, statement_at
 from gpudoctor.analysis.run.steady_run import script_at, source_of
@@ -125,7 +125,7 @@ def unheld(process: Process) -> set[str]:
 def _bystanders(process: Process, least: float) -> list[Record]:
     return [
         item
-        for item in numerics(process, "mode")
+        for item in newest(process, "mode")
         if item.get("kind_of") == "teacher-grad" and int(item.get("steps") or 0) >= least
     ]
 

@@ -7,11 +7,11 @@ call.
 
 import ast
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.control_flow import FUNCTIONS, enclosing
-from gpudoctor.analysis.source.syntax import FunctionNode, children, is_main_guard, is_name, nodes
+from gpudoctor.analysis.source.syntax import FunctionNode, is_main_guard, is_name, nodes
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Script, Source
 
@@ -63,7 +63,7 @@ def _running(source: Source) -> frozenset[Definition] | None:
             return frozenset(found)
         for item in new:
             found.add(item)
-            names = _names(homes[item][0], _inside(item))
+            names = _named_by(homes[item][0])[item]
             if names is None:
                 return None
             named |= names
@@ -102,56 +102,59 @@ def _starts(script: Script) -> bool:
 @once
 def _own_level(script: Script) -> frozenset[str] | None:
     """What a module names as it is imported; decorators may call what they decorate, a registry does not."""
-    definitions = _definitions(script)
     decorated = {
         item.name
-        for item, home in definitions.items()
+        for item, home in _definitions(script).items()
         if home is None
         and item.decorator_list
         and not any(_REGISTERS.search(ast.unparse(part)) for part in item.decorator_list)
     }
-    body = [item for item in script.tree.body if item not in definitions and not _lists_names(item)]
-    decorators = [part for item in definitions for part in item.decorator_list]
-    names = _names(script, [*body, *decorators])
+    names = _named_by(script)[None]
     return names | decorated if names is not None else None
 
 
+@once
+def _named_by(script: Script) -> Mapping[Definition | None, frozenset[str] | None]:
+    """The names, attributes and words of each definition, and of the module's own level (None).
+
+    They are the names at home, where an import renames. None where a definition may name anything. A class has
+    what stands outside of its methods.
+    """
+    owners: dict[int, Definition | None] = {}
+    for item in _definitions(script):  # methods come behind their class
+        owners |= dict.fromkeys(range(item.lineno, (item.end_lineno or item.lineno) + 1), item)
+    for statement in script.tree.body:
+        if _lists_names(statement):
+            owners |= dict.fromkeys(range(statement.lineno, (statement.end_lineno or 0) + 1), _NOBODY)
+    found: dict[Definition | None, set[str]] = {item: set() for item in (None, _NOBODY, *_definitions(script))}
+    for name in nodes(script, ast.Name):
+        if isinstance(name.ctx, ast.Load):
+            home = script.imports.get(name.id, "").rpartition(".")[2]
+            found[owners.get(name.lineno)] |= {name.id, home}
+    for attribute in nodes(script, ast.Attribute):
+        found[owners.get(attribute.lineno)].add(attribute.attr)
+    for constant in nodes(script, ast.Constant):
+        if isinstance(constant.value, str):
+            found[owners.get(constant.lineno)].add(constant.value.rpartition(".")[2])
+    anything = {owners.get(call.lineno) for call in nodes(script, ast.Call) if _names_anything(script, call)}
+    return {item: None if item in anything else frozenset(names) for item, names in found.items()}
+
+
+_NOBODY = ast.ClassDef(name="", bases=[], keywords=[], body=[], decorator_list=[])
+"""Holds what a module offers in `__all__`, used or not."""
+
+
 def _lists_names(item: ast.stmt) -> bool:
-    """`__all__ = [...]`: what a module offers, used or not."""
+    """`__all__ = [...]`."""
     return isinstance(item, ast.Assign) and any(is_name(target, "__all__") for target in item.targets)
-
-
-def _inside(item: ast.AST) -> list[ast.AST]:
-    """What runs with a definition: a function's body, a class's bases and body without its methods."""
-    parts = children(item)
-    if isinstance(item, ast.ClassDef):
-        return [part for part in parts if not isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)]
-    return parts
-
-
-def _names(script: Script, parts: Iterable[ast.AST]) -> frozenset[str] | None:
-    """Names, attributes and words that code holds, by their names at home; None where it may name anything."""
-    found: set[str] = set()
-    waiting = list(parts)
-    while waiting:
-        node = waiting.pop()
-        waiting += children(node)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            found |= {node.id, script.imports.get(node.id, "").rpartition(".")[2]}
-        elif isinstance(node, ast.Attribute):
-            found.add(node.attr)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            found.add(node.value.rpartition(".")[2])
-        elif isinstance(node, ast.Call) and _names_anything(script, node):
-            return None
-    return frozenset(found)
 
 
 def _names_anything(script: Script, node: ast.Call) -> bool:
     """`globals()[name]`, `getattr(models, args.model)`: any function may be meant."""
-    if ast.unparse(node.func).rpartition(".")[2] in _CHOOSES:
+    called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    if called in _CHOOSES:
         return True
-    first = node.args[0] if is_name(node.func, "getattr") and len(node.args) > 1 else None
+    first = node.args[0] if called == "getattr" and len(node.args) > 1 else None
     return (
         isinstance(first, ast.Name)
         and first.id in script.imports
