@@ -155,3 +155,48 @@ def test_a_wait_on_the_store(tmp_path):
     assert root.code == "FAIL004" and root.bearing.value == "symptom"
     cause = raised("FileNotFoundError: [Errno 2] No such file or directory: '/data/a'")
     assert named(tmp_path, raised("RuntimeError: Socket Timeout") + cause) == "FAIL016"
+
+
+def test_what_only_follows_from_the_end_of_a_program(tmp_path):
+    late = raised("RuntimeError: cannot schedule new futures after interpreter shutdown")
+    assert named(tmp_path, TRAINED + late) is None
+    assert named(tmp_path, TRAINED + raised("KeyError: 'mask'") + late) == "FAIL001"
+    words = "wandb.sdk.mailbox.mailbox_handle.HandleAbandonedError\n"
+    frame = '  File "/usr/lib/python3.11/site-packages/wandb/sdk/lib/asyncio_manager.py", line 219, in fn\n    await done\n'
+    abandoned = HEAD + FRAME + frame + words
+    assert named(tmp_path, TRAINED + raised(words.strip())) is not None
+    assert named(tmp_path, TRAINED + abandoned) is None
+    assert named(tmp_path, TRAINED + raised("KeyError: 'mask'") + abandoned) == "FAIL001"
+
+
+def test_an_exception_without_a_traceback_beside_the_open_tracebacks_of_other_ranks(tmp_path):
+    lost = "torch.distributed.DistBackendError: NCCL error: remote process exited or there was a network error"
+    peers = "".join(f"[rank{rank}]: {line}\n" for rank in range(3) for line in raised(lost).splitlines())
+    own = "[rank3]: ImportError: cannot import name 'x' from 'y'\n"
+    assert named(tmp_path, TRAINED + peers) == "FAIL018"
+    assert named(tmp_path, TRAINED + peers + own) == "ENV005"
+    assert root_of(tmp_path, TRAINED + peers + own).rank == 3
+    text = raised("KeyError: 'mask'").strip() + "\nValueError: the second line of its message\n"
+    assert named(tmp_path, TRAINED + text) == "FAIL001"
+
+
+def test_a_symptom_before_the_timeouts_of_the_other_ranks(tmp_path):
+    died = "[rank3]: RuntimeError: DataLoader worker (pid 4711) is killed by signal: Killed.\n"
+    timeouts = "".join(
+        f"[rank{rank}]:[E321 02:17:08.408271257 ProcessGroupNCCL.cpp:607] [Rank {rank}] Watchdog caught collective operation "
+        f"timeout: WorkNCCL(SeqNum=9, OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600060 milliseconds before timing out.\n"
+        for rank in range(3)
+    )
+    assert named(tmp_path, TRAINED + died + timeouts) == "DATA010"
+    assert root_of(tmp_path, TRAINED + died + timeouts).rank == 3
+    assert named(tmp_path, TRAINED + timeouts + died) == "FAIL004"
+    assert named(tmp_path, TRAINED + timeouts) == "FAIL004"
+
+
+def test_a_gpu_that_is_gone_explains_the_error_of_the_program_that_came_before(tmp_path):
+    error = raised("RuntimeError: CUDA error: unspecified launch failure")
+    gone = "[  +0.001] NVRM: Xid (PCI:0000:3d:00): 79, pid=31, name=python3, GPU has fallen off the bus.\n"
+    assert named(tmp_path, TRAINED + error) == "FAIL003"
+    assert named(tmp_path, TRAINED + error + gone) == "GPU004"
+    fault = "[  +0.001] NVRM: Xid (PCI:0000:3d:00): 31, pid=31, name=python3, Ch 00000008, MMU Fault\n"
+    assert named(tmp_path, TRAINED + error + fault) == "FAIL003"

@@ -1,5 +1,7 @@
 """What Kubernetes, journald, CI and launchers put before every line: the failure behind it is the same."""
 
+import json
+
 import pytest
 from log_causes import named, raised, root_of, steps
 from log_samples import SAMPLES
@@ -19,6 +21,7 @@ PREFIXES = {
     "a role of torchrun": lambda _: "[train3]:",
     "SkyPilot": lambda _: "(worker1, rank=3, pid=4711, ip=10.0.0.7) ",
     "pdsh": lambda _: "worker-3: ",
+    "Docker": lambda _: "",
 }
 KINDS = [
     ("ENV005", "no-module"),
@@ -31,6 +34,12 @@ KINDS = [
 
 
 def behind(prefix, text):
+    if prefix == "Docker":
+        records = [
+            {"log": line + "\n", "stream": "stderr", "time": "2025-03-01T10:00:00.1Z"}
+            for line in text.splitlines()
+        ]
+        return "".join(json.dumps(each, separators=(",", ":")) + "\n" for each in records)
     return "".join(f"{PREFIXES[prefix](at)}{line}\n" for at, line in enumerate(text.splitlines()))
 
 

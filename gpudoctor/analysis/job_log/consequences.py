@@ -247,6 +247,19 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
         "wandb",
         r"wandb: (?:ERROR )?.*(?:BrokenPipe|Problem at|ConnectionReset|ServiceStartTimeout)",
     ),
+    _row(
+        "trackers",
+        "handleabandonederror",
+        r"^wandb\.sdk\.mailbox\.\S*HandleAbandonedError"
+        r"[\s\S]*\nin (?:\S+ )*\S*wandb/sdk/lib/asyncio_manager\.py",
+        source="wandb/sdk/mailbox: its service is gone, which ends nothing by itself",
+    ),
+    _row(
+        UNHEEDED,
+        "cannot schedule new futures",
+        r"cannot schedule new futures after (?:interpreter )?shutdown",
+        source="concurrent/futures: a task that comes while the program ends",
+    ),
     _row("make", "make", r"^make(?:\[\d+\])?: \*\*\*"),
 )
 

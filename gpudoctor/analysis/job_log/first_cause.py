@@ -37,6 +37,8 @@ BEFORE_THE_PROGRAM = frozenset({"command-line", "unrecognized", "program"})
 """Kinds of failures of a process that began no work: it does not know an option, or cannot open the program."""
 _NOT_THERE = frozenset({"missing", "not-found"})
 """Kinds of failures of a program that misses a file."""
+_GONE, _OF_A_KERNEL = "off-the-bus", "illegal-access"
+"""Kinds of a GPU that fell off the bus, and of the errors that programs on it get, and may print before."""
 _WHILE_IMPORTING = frozenset(
     {"ModuleNotFoundError", "ImportError", "SyntaxError", "IndentationError", "TabError"}
 )
@@ -273,6 +275,9 @@ def _best(candidates: Sequence[LogEvent]) -> LogEvent | None:
         return _first(symptoms)
     first = _first(causes)
     assert first is not None
+    gone = _first([item for item in causes if item.kind == _GONE and _together(first, item)])
+    if gone is not None and first.kind == _OF_A_KERNEL:
+        return gone
     if first.kind == PLAIN:  # an exception of no known kind: another rank may name the cause at the same moment
         named = [
             item for item in causes if item.kind != PLAIN and item.rank != first.rank and _together(first, item)

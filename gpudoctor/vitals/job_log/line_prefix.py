@@ -1,5 +1,6 @@
 """What launchers, schedulers and loggers put before a line: rank, node, time. The rest is the text."""
 
+import json
 import re
 from dataclasses import dataclass
 
@@ -83,10 +84,25 @@ def plain(line: str) -> str:
     return _CONTROL.sub("", line)
 
 
+def _unwrapped(line: str) -> tuple[str, str]:
+    """The line and its time in a record of Docker's json-file driver; another line as it is."""
+    if not line.startswith('{"log":"'):
+        return line, ""
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return line, ""
+    if not isinstance(record, dict) or not isinstance(record.get("log"), str):
+        return line, ""
+    stamp = record.get("time")
+    return plain(record["log"].rstrip("\r\n")), stamp if isinstance(stamp, str) else ""
+
+
 def take_apart(line: str) -> PrefixedLine:
     """Prefixes and text. The line is one of `plain`."""
     rank: int | None = None
-    node = stamp = actor = ""
+    node = actor = ""
+    line, stamp = _unwrapped(line)
     number: int | None = None
     rest = line
     for _ in range(6):

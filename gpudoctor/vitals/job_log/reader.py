@@ -165,7 +165,7 @@ def read_job_log(
                     reader.take(block)
         except OSError as error:
             damage = str(error.strerror or error)
-        found = reader.finish()
+        found = sorted(reader.finish(), key=lambda item: item.line)  # a traceback is complete some lines later
         if damage:
             read = say("; gpudoctor read {lines} lines of it", lines=reader.lines) if reader.lines else ""
             problems.append(
@@ -662,7 +662,7 @@ class _FileReader:
             line = replace(line, rank=self._rank)
         if line.rank is not None:
             self._own_ranks.add(line.rank)
-        if "\\n" in text and _HEADER in text and text.lstrip()[:1] == "{":
+        if "\\n" in text and _HEADER in text and text.lstrip()[:1] == "{" and line.text[:1] == "{":
             self._escaped(line, number, text)
             return
         if self._stacks.take(line, number):
@@ -717,7 +717,7 @@ class _FileReader:
             if match is not None and not match.plain and match.known.message.bearing is Bearing.CAUSE:
                 self._add(match, text, number, line)
                 return
-        loose = None if self._tracebacks.waiting else loose_exception(text)
+        loose = None if self._tracebacks.waits_for(line) else loose_exception(text)
         if loose is not None:
             harmless = self._table.in_line(text)
             if harmless is None or harmless.known.message.bearing is not Bearing.HARMLESS:

@@ -189,6 +189,10 @@ class Tracebacks:
         """Whether a traceback is open: every line may belong to it."""
         return bool(self._open)
 
+    def waits_for(self, line: PrefixedLine) -> bool:
+        """Whether a traceback is open that a line may belong to: one of its own rank, or of nobody known."""
+        return line.source in self._open or (bool(self._open) and not line.source)
+
     def announced(self, line: PrefixedLine, number: int) -> None:
         """Note what stands above a traceback that is to come."""
         if _UNHEEDED.search(line.text):
