@@ -7,7 +7,7 @@ from log_samples import SAMPLES
 
 from gpudoctor.analysis.job_log.first_cause import LogRole, first_cause
 from gpudoctor.engine.registry import load_registry
-from gpudoctor.vitals.job_log import line_filter, reader, words
+from gpudoctor.vitals.job_log import line_filter, line_prefix, reader, tracebacks, words
 from gpudoctor.vitals.job_log.line_filter import LineFilter
 from gpudoctor.vitals.job_log.matching import Messages
 from gpudoctor.vitals.job_log.words import bare
@@ -62,6 +62,43 @@ def test_lines_that_are_left_out_together_say_the_same_as_one_by_one(tmp_path, m
     together = read(tmp_path, "".join(lines))
     monkeypatch.setattr(reader, "_AT_ONCE", 10**9)
     assert read(tmp_path, "".join(lines)) == together
+
+
+def counted(monkeypatch):
+    taken = []
+    whole = reader._FileReader._piece
+    monkeypatch.setattr(
+        reader._FileReader, "_piece", lambda self, *args, **more: (taken.append(1), whole(self, *args, **more))
+    )
+    return taken
+
+
+def test_tracebacks_of_several_depths_that_begin_alike_are_not_all_read_whole(tmp_path, monkeypatch):
+    frame = '  File "/home/ann/loader.py", line {}, in fetch\n    return decode({})\n'
+    deep = [
+        "Traceback (most recent call last):\n"
+        + "".join(frame.format(depth, depth) for depth in range(1 + number % 4))
+        + f"ValueError: clip {number} has no frames\nstep {number}: loss 0.5\n"
+        for number in range(6_000)
+    ]
+    taken = counted(monkeypatch)
+    log = read(tmp_path, "".join(deep) + END.format("IndexError: list index out of range"))
+    assert len(taken) < 20_000
+    assert sum(item.count for item in log.events if item.exception == "ValueError") == 6_000
+
+
+def test_what_is_looked_for_first_hides_nothing():
+    for text in (
+        "Exception ignored in: <function x>", "Exception in thread Thread-3:", "Error in atexit._run_exitfuncs:",
+        "ERROR in app: Exception on /predict [POST]", "ERROR:    Exception in ASGI application",
+        "Task tasks.add[1-2] raised unexpected: ValueError('x')", "future: <Task finished name='Task-1'>",
+        "--- Logging error ---",
+    ):  # fmt: skip
+        assert tracebacks._UNHEEDED.search(text) and tracebacks._is_unheeded(text)
+    for text in SAMPLES.values():
+        for line in text.splitlines():
+            forms = [form for form in line_prefix._FORMS if form.match(line)]
+            assert bool(line_prefix._ANY_FORM.match(line)) == bool(forms)
 
 
 def test_another_failure_among_alike_lines_does_not_make_all_of_them_read(tmp_path, monkeypatch):

@@ -299,7 +299,9 @@ def _how_printed(event: LogEvent) -> tuple[bool, ...]:
 
 def _less_handled(one: LogEvent, other: LogEvent) -> LogEvent:
     """The first event, with what shows of both that the program had caught it."""
-    quoted, warned, logged, goes_on = map(min, _how_printed(one), _how_printed(other))
+    quoted, warned, logged, goes_on = how = tuple(map(min, _how_printed(one), _how_printed(other)))
+    if how == _how_printed(one):
+        return one
     return replace(one, quoted=quoted, warned=warned, logged=logged, goes_on=goes_on)
 
 

@@ -1,6 +1,7 @@
 """Makes an event of a wording that was found, whoever kept the text: a job, the kernel, a scheduler."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from gpudoctor.model.log_message import Bearing, LogMessage
 from gpudoctor.model.redaction import mask_text
@@ -23,8 +24,12 @@ def event_of(
     rank: int | None = None,
     node: str = "",
     longest: int = _LONGEST,
+    **more: Any,
 ) -> LogEvent:
-    """The event, its texts masked and cut; its order among others is for the caller to give."""
+    """The event, its texts masked and cut; its order among others is for the caller to give.
+
+    `more` are fields that a wording does not give.
+    """
     return LogEvent(
         order=0,
         path=path,
@@ -40,12 +45,11 @@ def event_of(
         stamp=stamp,
         seconds=seconds_of(stamp) if stamp else None,
         waits=message.waits,
-        lasting=message.lasting,
         closing=message.closing,
-        last=message.last,
         explains=message.explains,
         by_exit_code=bool(message.exits),
         last_line=line,
+        **{"lasting": message.lasting, "last": message.last, **more},
     )
 
 

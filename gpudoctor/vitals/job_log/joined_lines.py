@@ -3,7 +3,7 @@
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import accumulate, repeat
 from operator import add
 from typing import Any
@@ -26,7 +26,6 @@ class JoinedLines:
         self.lines, self.bares = lines, bares
         self.data = b"\n".join(lines)
         self.small = self.data.lower()
-        self.small_bare = b"\n".join(bares).lower()
         # The words are far fewer than the lines: what they do not hold is not looked for in the lines.
         self.words = b"\n".join(words_of(bares))
         self.small_words = self.words.lower()
@@ -40,6 +39,11 @@ class JoinedLines:
     def holds(self, item: Cued[Any]) -> bool:
         """Whether a line holds a cue."""
         return self.may_hold(item) and (item.is_word or item.cue in self.small)
+
+    @cached_property
+    def small_bare(self) -> bytes:
+        """Small letters without digits."""
+        return b"\n".join(self.bares).lower()
 
     @property
     def small_text(self) -> list[str]:

@@ -18,7 +18,6 @@ from gpudoctor.vitals.job_log.line_prefix import plain
 from gpudoctor.vitals.job_log.matching import Match, Messages, messages_table
 from gpudoctor.vitals.job_log.moments import Moment, moment, same_death
 from gpudoctor.vitals.job_log.opening import blocks, open_log, text_of
-from gpudoctor.vitals.job_log.words import bare
 from gpudoctor.vitals.kernel_lines import KernelLine, parse
 
 _CHOSEN = re.compile(r"oom-kill:constraint=.{0,400}?task_memcg=([^,]+),task=([^,]*),pid=(\d+)")
@@ -155,7 +154,7 @@ def _matches(path: str, table: Messages) -> Iterator[tuple[int, KernelLine, Matc
         with open_log(path) as stream:
             for block in blocks(stream):
                 pieces, numbers = block.pieces()
-                for index in sorted(lines.chosen(pieces, bare(b"\n".join(pieces)).split(b"\n"))[0]):
+                for index in sorted(lines.chosen(pieces, block.bares(pieces))[0]):
                     line = parse(plain(text_of(pieces[index][:_LONGEST_LINE])))
                     match = table.in_line(line.text) if line is not None else None
                     if line and match and match.known.message.bearing in (Bearing.CAUSE, Bearing.SYMPTOM):

@@ -187,7 +187,7 @@ class LineFilter:
         hits: dict[int, tuple[str, ...]] = {}
         wordings: list[Cued[Any]] = []
         about_job = False
-        small_bare, bares = text.small_bare, text.bares
+        bares = text.bares
         names: list[bytes] = []
         dotted: list[bytes] = []
         varying: set[bytes] = set()
@@ -236,8 +236,9 @@ class LineFilter:
                 if any(word in small for word in dotted):
                     hits[place] = (*hits.get(place, ()), *found_names)
         changeable: set[int] = set()
-        if varying := {part for part in varying if part in small_bare}:
-            keys = small_bare.decode("latin-1").split("\n")
+        varying = {part for part in varying if b" " in part or part in text.small_words}
+        if varying := {part for part in varying if part in text.small_bare}:
+            keys = text.small_bare.decode("latin-1").split("\n")
             for part in varying:
                 sought = part.decode("latin-1")
                 changeable.update([place for place, key in enumerate(keys) if sought in key])
@@ -256,12 +257,13 @@ class LineFilter:
         if not hits:
             return
         places = sorted(hits)
-        lines = [text.lines[place] for place in places]
+        whole = len(places) == len(text.lines)
+        lines = text.lines if whole else [text.lines[place] for place in places]
         names = [hits[place] for place in places]
         heads = [line[:_HEAD] for line in lines]
         match = _RANK.match
         ranks = {head: _rank(match(head)) for head in set(heads)}
-        joined = b"\n".join(lines).lower()
+        joined = text.small if whole else b"\n".join(lines).lower()
         present = [item for item in wordings if item.cue in joined]
         sure = _held_by_all(present, ranks, set(names))
         smalls = joined.decode("latin-1").split("\n") if len(sure) < len(present) else []

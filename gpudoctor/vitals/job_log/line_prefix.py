@@ -49,6 +49,8 @@ _FORMS = tuple(
         r"\[\d{1,7}\]\s(?=\[|Traceback|[EWIF]\d)",
     )
 )
+_ANY_FORM = re.compile("|".join(f"(?:{re.sub(r'[(][?]P<[a-z]+>', '(?:', form.pattern)})" for form in _FORMS))
+"""Whether one of them matches: most lines have none."""
 _HEAD = re.compile(r" {0,4}[\[({\dA-Za-z]")
 _INSIDE = re.compile(r"\[[^\][]{0,80}\b[Rr]ank:?\s?(\d{1,6})\]")
 _LEVEL = re.compile(
@@ -106,7 +108,7 @@ def take_apart(line: str) -> PrefixedLine:
     number: int | None = None
     rest = line
     for _ in range(6):
-        if not _HEAD.match(rest):
+        if not (_HEAD.match(rest) and _ANY_FORM.match(rest)):
             break
         for form in _FORMS:
             found = form.match(rest)

@@ -46,11 +46,10 @@ def moment(stamp: str) -> Moment | None:
         try:
             name = parts.get("name")
             month = int(parts["month"]) if name is None else 1 + _MONTHS.index(name)
-            clock = datetime.strptime(parts["clock"], "%H:%M:%S")
-            day = datetime(int(parts.get("year") or 2000), month, int(parts["day"]))
+            hour, minute, second = map(int, parts["clock"].split(":"))
+            whole = datetime(int(parts.get("year") or 2000), month, int(parts["day"]), hour, minute, second)
         except ValueError:
             return None
-        whole = day.replace(hour=clock.hour, minute=clock.minute, second=clock.second)
         local = (whole - _ORIGIN).total_seconds() + float(f"0.{parts['fraction'] or 0}")
         return Moment(local, bool(parts.get("year")), _zone(parts.get("zone")))
     return None

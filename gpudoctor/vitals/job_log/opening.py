@@ -15,6 +15,7 @@ from typing import IO, Any, Protocol
 from gpudoctor.lang import say
 from gpudoctor.model.external_files import Damaged, RefusedFile, open_file
 from gpudoctor.model.read_limits import LOG_UNPACKED_RATIO, LOG_UNPACKED_START
+from gpudoctor.vitals.job_log.words import bare
 
 STANDARD_INPUT = "-"
 BLOCK = 1 << 20
@@ -88,6 +89,12 @@ class Block:
         if _may_be_longer(data, LONGEST):
             pieces = [_shortened(piece) for piece in pieces]
         return pieces, numbers
+
+    def bares(self, pieces: list[bytes]) -> list[bytes]:
+        """Its pieces as `bare` leaves them."""
+        if _may_be_longer(self.data, LONGEST):
+            return bare(b"\n".join(pieces)).split(b"\n")
+        return bare(self.data.replace(b"\r", b"\n").removesuffix(b"\n")).split(b"\n")
 
 
 def _may_be_longer(data: bytes, most: int) -> bool:

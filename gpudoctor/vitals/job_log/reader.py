@@ -35,7 +35,6 @@ from gpudoctor.vitals.job_log.progress import (
 )
 from gpudoctor.vitals.job_log.stack_dumps import StackDumps, with_ranks
 from gpudoctor.vitals.job_log.tracebacks import GOES_ON, Raised, Tracebacks, frame_of, loose_exception
-from gpudoctor.vitals.job_log.words import bare
 
 _OTHER_RANK = re.compile(rb"(?<=[^\s:])(?=\[(?:default|rank)\d{1,6}\]:)")
 _BEHIND_BAR = re.compile(
@@ -98,7 +97,8 @@ _OF_LAST_WORDS = 8
 """Last lines of a file in which a program that ends itself says why, in the words of an exception."""
 _NEAR_FAILURE = 4
 """Lines behind an exception among which the program says so."""
-_MOST_BODIES = 1_000
+_MOST_BODIES, _MOST_ALIKE = 1_000, 8
+"""Tracebacks that others are compared with: of all, and of those that begin with the same frame."""
 _MOST_FRAMES = 200
 """Lines of a traceback that is compared with earlier ones."""
 _OF_A_PROGRAM = re.compile(
@@ -270,6 +270,17 @@ class _Outcome:
         self.mixed, self.settled = True, False
 
 
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """A traceback up to its last frame, digits apart."""
+
+    lines: list[bytes]
+    key: tuple[bytes, ...]
+    """The same, to be a part of a key."""
+    indented: bytes
+    """How another line of it would begin."""
+
+
 class _FileReader:
     """The place in one file."""
 
@@ -333,10 +344,11 @@ class _FileReader:
         """Up to which piece a step was searched."""
         self._left_out: dict[Hashable, int] = {}
         """The last piece of each key that was left out, by its number in the file."""
-        self._held: tuple[list[bytes], list[int]] = ([], [])
-        """Pieces of a traceback whose end is still to come."""
-        self._bodies: dict[bytes, tuple[bytes, ...]] = {}
-        """Tracebacks up to their last frame, by their first one: the last of each."""
+        self._held: tuple[list[bytes], list[int], list[bytes]] = ([], [], [])
+        """Pieces of a traceback whose end is still to come, their lines, and what `bare` leaves of them."""
+        self._bodies: dict[bytes, list[_Body]] = {}
+        """Tracebacks up to their last frame, by their first one: the last ones of each."""
+        self._bodies_kept = 0
         self._taken = 0
         """Pieces so far."""
         self._tail: deque[tuple[list[bytes], list[int]]] = deque()
@@ -357,7 +369,9 @@ class _FileReader:
             self.lines = numbers[-1]
             self._bytes += block.size
             self._keep_tail(pieces, numbers)
-            self._take(self._held[0] + pieces, self._held[1] + numbers, last=False)
+            held_pieces, held_numbers, held_bares = self._held
+            bares = block.bares(pieces)
+            self._take(held_pieces + pieces, held_numbers + numbers, held_bares + bares, last=False)
 
     def _keep_tail(self, pieces: list[bytes], numbers: list[int]) -> None:
         last = pieces[-self._most_tail :]
@@ -369,8 +383,7 @@ class _FileReader:
             self._tail.popleft()
             behind -= len(self._tail[0][0])
 
-    def _take(self, pieces: list[bytes], numbers: list[int], *, last: bool) -> None:
-        bares = bare(b"\n".join(pieces)).split(b"\n")
+    def _take(self, pieces: list[bytes], numbers: list[int], bares: list[bytes], *, last: bool) -> None:
         chosen, fresh, about_job = self._filter.chosen(pieces, bares)
         if about_job and (self._job.world is None or not self._job.finished):
             self._look_for_job(b"\n".join([pieces[index] for index in fresh]))
@@ -427,7 +440,7 @@ class _FileReader:
             reads_all = self._reads_all
             at += 1
         self._read_on(self._taken + at, self._taken + end)
-        self._held = (pieces[end:], numbers[end:])
+        self._held = (pieces[end:], numbers[end:], bares[end:])
         self._taken += end
         oldest = min(self._left_out.values(), default=self._taken)
         kept = slice(max(0, oldest - _BACK - self._past_from), self._taken - self._past_from)
@@ -470,24 +483,37 @@ class _FileReader:
 
         The key is None for one that is not compared: it has no frames, or another process wrote between them.
         """
-        indented = bares[index].partition(TRACEBACK)[0] + b"  "
         first = bares[index + 1] if index + 1 < len(bares) else b""
-        body = self._bodies.get(first, ())
-        end = index + len(body)
-        if not body or end >= len(bares) or bares[end].startswith(indented) or tuple(bares[index:end]) != body:
-            end = index + 1
-            while end < len(bares) and end - index < _MOST_FRAMES and bares[end].startswith(indented):
-                end += 1
-            if end == len(bares):
-                return end - index + 1, None
-            if end == index + 1 or end not in chosen:
-                return 1, None
-            body = tuple(bares[index:end])
-            if len(self._bodies) < _MOST_BODIES:
-                self._bodies[first] = body
-        elif end not in chosen:
+        for body in self._bodies.get(first, ()):
+            end = index + len(body.lines)
+            if end < len(bares) and bares[index:end] == body.lines and not bares[end].startswith(body.indented):
+                if end not in chosen:
+                    return 1, None
+                return end - index + 1, (body.key, chosen[index].key, chosen[end].key)
+        indented = bares[index].partition(TRACEBACK)[0] + b"  "
+        end = index + 1
+        while end < len(bares) and end - index < _MOST_FRAMES and bares[end].startswith(indented):
+            end += 1
+        if end == len(bares):
+            return end - index + 1, None
+        if end == index + 1 or end not in chosen:
             return 1, None
-        return end - index + 1, (body, chosen[index].key, chosen[end].key)
+        body = _Body(bares[index:end], tuple(bares[index:end]), indented)
+        self._keep_body(first, body)
+        return end - index + 1, (body.key, chosen[index].key, chosen[end].key)
+
+    def _keep_body(self, first: bytes, body: _Body) -> None:
+        """Keep a traceback to compare others with: the last ones of those that begin with a frame."""
+        alike = self._bodies.get(first)
+        if alike is None and len(self._bodies) < _MOST_BODIES:
+            alike = self._bodies[first] = []
+        if alike is None:
+            return
+        if len(alike) >= _MOST_ALIKE or self._bodies_kept >= _MOST_BODIES:
+            self._bodies_kept -= bool(alike)
+            del alike[-1:]
+        self._bodies_kept += 1
+        alike.insert(0, body)
 
     def _past_piece(self, index: int) -> tuple[bytes, int]:
         """A piece and its line, by its number in the file."""
@@ -601,10 +627,7 @@ class _FileReader:
 
     def _piece(self, raw: bytes, number: int, *, known: bool) -> None:
         """One piece; `known` says that it is worth reading by itself."""
-        parts = _OTHER_RANK.split(raw) if b"rank" in raw or b"[default" in raw else [raw]
-        if known and b"]" in raw:
-            parts = [part for piece in parts for part in _BEHIND_BAR.split(piece)]
-        for part in parts:
+        for part in _parts(raw, known=known):
             text, changes = plain(text_of(part)), self._changes
             self._text(text, number, known=known)
             if self._changes == changes and not self._tracebacks.took:
@@ -780,13 +803,9 @@ class _FileReader:
             rank=raised.rank,
             node=raised.node,
             longest=_LONGEST_EXCEPTION,
-        )
-        frame = raised.frame or next((item.frame for item in reversed(chain) if item.frame), None)
-        # It has ended its process, unless an actor printed it.
-        event = replace(
-            event,
             exception=raised.type,
-            frame=frame,
+            frame=raised.frame or next((item.frame for item in reversed(chain) if item.frame), None),
+            # It has ended its process, unless an actor printed it.
             lasting=False,
             last=False,
             actor=raised.actor,
@@ -943,6 +962,14 @@ class _FileReader:
             ends_in_progress=0 < self.lines <= self._last_progress_line + 2
             and self._done_line <= self._last_progress_line,
         )
+
+
+def _parts(raw: bytes, *, known: bool) -> list[bytes]:
+    """What several processes wrote into one line; `known` says that it is worth reading by itself."""
+    parts = _OTHER_RANK.split(raw) if b"rank" in raw or b"[default" in raw else [raw]
+    if known and b"]" in raw:
+        parts = [part for piece in parts for part in _BEHIND_BAR.split(piece)]
+    return parts
 
 
 def _lines_with(

@@ -65,6 +65,8 @@ _UNHEEDED = re.compile(
     r"^future: <Task finished |^--- Logging error ---"
 )
 """What stands before a traceback that ended nothing: a destructor, a thread, a request, a task, logging."""
+_OF_UNHEEDED = ("xception i", "xception on", "atexit", "unexpected", "<Task", "Logging")
+"""Such a line has one of these: they are found much faster."""
 _OF_THREAD = "Exception in thread"
 _AT_EXIT = ("Exception ignored in", "Error in atexit")
 _LOST = ("future: ", "--- Logging error")
@@ -195,7 +197,7 @@ class Tracebacks:
 
     def announced(self, line: PrefixedLine, number: int) -> None:
         """Note what stands above a traceback that is to come."""
-        if _UNHEEDED.search(line.text):
+        if _is_unheeded(line.text):
             self._note(line.source, line.text, number)
 
     def _note(self, key: str, text: str, number: int) -> None:
@@ -222,7 +224,7 @@ class Tracebacks:
                 done = _closed(self._open.pop(key))
                 return [*([done] if done else ()), *self._take(line, number)]
             text = text[margin.end() :] if margin else text
-        if _UNHEEDED.search(text):
+        if _is_unheeded(text):
             self._note(key, text, number)
         if _HEADER.search(text):
             return self._begin(line, number, text)
@@ -404,6 +406,10 @@ class Tracebacks:
             return []
         del self._open[key]
         return [_closed(opened)]
+
+
+def _is_unheeded(text: str) -> bool:
+    return any(part in text for part in _OF_UNHEEDED) and _UNHEEDED.search(text) is not None
 
 
 def _next_of_group(opened: _Open) -> None:
