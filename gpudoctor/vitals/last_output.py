@@ -25,7 +25,9 @@ def read_last_output(
     *,
     early: bool = True,
 ) -> JobLog:
-    """The log of a command that failed without a rank, or of the ranks that never reported. Raises `Unavailable` if there is none.
+    """The log of a command that failed without a rank, or of the ranks that never reported.
+
+    Raises `Unavailable` if there is none.
 
     `written` are the files that it printed to, each with its first byte that counts. `early` adds what the
     recording has of processes that died before they imported torch.
