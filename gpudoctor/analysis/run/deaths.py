@@ -116,7 +116,7 @@ def death(recording: Recording) -> DeathMessage | None:
 def died_before_torch(recording: Recording) -> Mapping[str, bytes]:
     """Tracebacks of ranks that died before they imported torch, by path, while others reported.
 
-    Empty where a rank that reported tells of a failure of its own, and not only of one that it lost or waits for.
+    Empty where a rank that reported tells of a failure of its own, not only of one that it lost or waits for.
     """
     reported = {process.rank for process in recording.ranks}
     found = {
