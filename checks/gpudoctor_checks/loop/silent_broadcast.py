@@ -86,7 +86,7 @@ class SilentBroadcast(Check):
                     where = place_of(record)
                     places = loss_lines(patient) + ([where] if where is not None else [])
                     spans = list(dict.fromkeys(spot(patient, place) for place in places))
-                    own, shape, *crossed = shapes[0][0], shapes[0][1], *shapes[0][3:]
+                    own, shape, _, *crossed = shapes[0]
                     yield self._found(recording, own, shape, losses, spans, bool(crossed))
                     return
 
