@@ -74,7 +74,9 @@ def pronounce_log(patient: Patient, ranked: Sequence[Ranked]) -> str:
         return say("{title}: nothing could be read.", title=patient.title)
     cause = first_cause(log)
     read = _read(log)
-    source = _NO_RANK.get(patient.kind, "")
+    recording = optional(lambda: patient.recording)
+    reported = recording is not None and recording.ranks
+    source = "" if reported else _NO_RANK.get(patient.kind, "")
     if cause is None:
         errors = [item for item in ranked if item.finding.severity is Severity.ERROR]
         if errors:

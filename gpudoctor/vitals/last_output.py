@@ -1,10 +1,14 @@
-"""What a command printed that died before a rank reported: it is a log only if it names a failure."""
+"""What a command printed that died before a rank reported: it is a log only if it names a failure.
+
+So are the tracebacks of ranks that died before they imported torch, while others waited for them.
+"""
 
 import os
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from gpudoctor.analysis.job_log.first_cause import first_cause
+from gpudoctor.analysis.run.deaths import died_before_torch
 from gpudoctor.lang import say
 from gpudoctor.model.log_message import LogMessage
 from gpudoctor.model.signs.job_log import JobLog, NoFailureLogged
@@ -21,15 +25,19 @@ def read_last_output(
     *,
     early: bool = True,
 ) -> JobLog:
-    """The log of a command that failed without a rank. Raises `Unavailable` if there is none.
+    """The log of a command that failed without a rank, or of the ranks that never reported.
+
+    Raises `Unavailable` if there is none.
 
     `written` are the files that it printed to, each with its first byte that counts. `early` adds what the
     recording has of processes that died before they imported torch.
     """
     end = recording.end
-    if recording.ranks or (end is not None and not end.failed):
+    lost = died_before_torch(recording)
+    if (recording.ranks and not lost) or (end is not None and not end.failed):
         raise Unavailable("no log was named")  # how it ended is in the recording
-    contents = recording.early_deaths if early else {}
+    contents = lost or (recording.early_deaths if early else {})
+    written = {} if lost else written
     if not written and not contents:
         raise Unavailable("the command's output went to no file")
     code = end.exit_code if end is not None else None

@@ -5,7 +5,7 @@ import zipfile
 from dataclasses import replace
 
 import pytest
-from recordings import make_process, make_recording, make_steps, write_recording
+from recordings import make_process, make_recording, make_steps, record, write_recording
 
 from gpudoctor.cli import main
 from gpudoctor.model.signs.recording import RunEnd
@@ -80,6 +80,29 @@ def test_how_a_run_with_ranks_ended_is_known_from_these(tmp_path, capsys):
     folder = folder_of(tmp_path / "rec", process, early_x_7_12=traceback(MISSING))
     _, report, codes = reported(capsys, folder)
     assert "ENV005" not in codes and report.get("log") is None
+
+
+WAITS = record("exception", 9.0, exception="DistStoreError", message="Timed out after 61 seconds waiting for clients.",
+               frames=[], user=None, step=40)  # fmt: skip
+OWN = record("exception", 9.0, exception="KeyError", message="'labels'", frames=[], user=None, step=40)
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "found"),
+    [
+        ("early_1_7_12", [], ["ENV005"]),
+        ("early_1_7_12", [WAITS], ["ENV005"]),
+        ("early_1_7_12", [OWN], ["FAIL001"]),  # what a rank that reported says of itself came first
+        ("early_0_7_12", [], ["FAIL001"]),  # a child of the rank that reported, which went on
+    ],
+)
+def test_a_rank_that_died_before_torch_while_another_one_waited_for_it(tmp_path, capsys, name, said, found):
+    process = make_process(make_steps(40), records=said, world=2, clean=False)
+    folder = folder_of(tmp_path / "rec", process, **{name: traceback(MISSING, "[rank1]: ")})
+    _, report, codes = reported(capsys, folder)
+    assert codes == found
+    assert ("Rank 1 failed first" in report["summary"]["verdict"]) == (found == ["ENV005"])
+    assert "No rank reported" not in report["summary"]["verdict"]
 
 
 def test_one_that_cannot_be_read_is_named(tmp_path, capsys):

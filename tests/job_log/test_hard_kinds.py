@@ -200,3 +200,14 @@ def test_a_gpu_that_is_gone_explains_the_error_of_the_program_that_came_before(t
     assert named(tmp_path, TRAINED + error + gone) == "GPU004"
     fault = "[  +0.001] NVRM: Xid (PCI:0000:3d:00): 31, pid=31, name=python3, Ch 00000008, MMU Fault\n"
     assert named(tmp_path, TRAINED + error + fault) == "FAIL003"
+
+
+@pytest.mark.parametrize("name", ["val_loss", "val loss", "Validation loss", "eval_loss", "test/loss"])
+def test_a_loss_of_a_validation_that_is_not_finite(name, tmp_path):
+    well = "".join(f"Epoch {n}/9 train loss 0.{9 - n} lr 0.01\n  {name}: nan\n" for n in range(1, 9))
+    assert named(tmp_path, well) is None
+    assert (
+        named(tmp_path, well.replace("loss 0.1", "loss nan").replace("loss 0.2", "loss nan")) is None
+    )  # twice only
+    lost = "".join(f"Epoch {n}/9 train loss nan lr 0.01\n  {name}: nan\n" for n in range(1, 9))
+    assert named(tmp_path, lost) == "NUM002"

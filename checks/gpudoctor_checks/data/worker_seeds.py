@@ -1,6 +1,7 @@
 """What a loader's `worker_init_fn` seeds its workers with, and where their items then draw."""
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -33,6 +34,11 @@ NO_DRAWS = frozenset(
 _TORCH_DRAWS = frozenset(
     {"rand", "randn", "randint", "randperm", "normal", "bernoulli", "multinomial", "rand_like", "randn_like"}
 )
+_RANDOM_TRANSFORM = re.compile(
+    r"torchvision\.transforms\.(?:v2\.)?"
+    r"(?:Random\w+|ColorJitter|AutoAugment|RandAugment|TrivialAugmentWide|AugMix|ElasticTransform)$"
+)
+"""Transforms of a library that draw from torch's generator."""
 _KEEPS = frozenset({"int", "abs", "builtins.int", "builtins.abs"})
 _DEPTH = 4
 
@@ -242,8 +248,7 @@ def _plain(function: Function, seed: ast.expr, own: set[str], written: set[str],
 def _item_calls(source: Source, loader: Loader) -> Iterator[tuple[Script, Call]]:
     """Calls that a worker makes for an item or a batch: the set's methods, its transforms, what they call."""
     todo: list[tuple[Script, ast.AST]] = []
-    made = construction(loader.script, loader.dataset) if loader.dataset is not None else None
-    if made is not None:
+    for made in _sets(loader):
         own = built(source, loader.script, made).own
         todo += [(script, item) for node in own for script in source.scripts for item in _methods(script, node)]
         for argument in (*made.node.args, *(item.value for item in made.node.keywords)):
@@ -263,6 +268,22 @@ def _item_calls(source: Source, loader: Loader) -> Iterator[tuple[Script, Call]]
                 yield script, call
                 found = _functions(source).get(call.method, ())
                 todo += [(home, function) for home, function, _ in found[:1] if len(found) == 1]
+
+
+def _sets(loader: Loader) -> list[Call]:
+    """The calls that make a loader's data set; several where branches of one function choose."""
+    if loader.dataset is None:
+        return []
+    made = construction(loader.script, loader.dataset)
+    if made is not None or not isinstance(loader.dataset, ast.Name):
+        return [made] if made is not None else []
+    home = _home(loader.script, loader.call.node)
+    values = [
+        item.value
+        for item in nodes(loader.script, ast.Assign)
+        if _home(loader.script, item) is home and any(is_name(it, loader.dataset.id) for it in item.targets)
+    ]
+    return [call for call in loader.script.calls if any(call.node is value for value in values)]
 
 
 def _methods(script: Script, owner: ast.ClassDef) -> Iterator[ast.AST]:
@@ -288,6 +309,7 @@ def _given_transforms(
                 yield from _given_transforms(source, script, made.node, depth - 1)
         elif isinstance(node, ast.Call):
             name = getattr(node.func, "id", getattr(node.func, "attr", ""))
+            yield script, node  # a transform of a library
             for home in source.scripts:
                 for owner in nodes(home, ast.ClassDef):
                     if owner.name == name:
@@ -297,6 +319,8 @@ def _given_transforms(
 def _draws(call: Call, prefix: str) -> bool:
     """Whether a call draws from the process's generator of a library."""
     if prefix == _TORCH:
+        if _RANDOM_TRANSFORM.match(call.name):
+            return True
         plain = call.name.removeprefix(prefix) in _TORCH_DRAWS
         return plain and call.name.startswith(prefix) and "generator" not in call.keywords
     return call.name.startswith(prefix) and call.method not in NO_DRAWS

@@ -2,7 +2,7 @@
 
 import ast
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpudoctor.analysis.live.rank_positions import LEAST_LOOKS, WAITS, phase_share
 from gpudoctor.analysis.live.stack_shares import seen_live, watched, where
@@ -33,6 +33,7 @@ from gpudoctor.model import (
     Whose,
 )
 from gpudoctor.model.signs.process import ProcessWindow
+from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.signs.source import Event, GuardKind, Loop, Script, Source
 
 _OBJECTS = frozenset({"all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list"})
@@ -125,7 +126,9 @@ class RedundantCollectives(Check):
         run = judged(patient)
         suspected = suspicions(lambda: self._suspected(patient), run)
         if run is None or len(run.states) < 2:
-            yield from suspected
+            alone = run is not None and _alone(run.lead.process)
+            # One rank waits for nobody; but the program may be started on more.
+            yield from (replace(item, severity=Severity.NOTE) for item in suspected) if alone else suspected
             return
         seen = price(
             patient, run, phases=("collective",), owners=(LineOwner.COMMUNICATION,),
@@ -247,6 +250,12 @@ class RedundantCollectives(Check):
                 if _feeds(event, flow, needed):
                     continue
             yield _Collective(span=event.span, name=event.call.method, kind=kind, period=period)
+
+
+def _alone(process: Process) -> bool:
+    """Whether a process is the only one of its job."""
+    start = process.first("start")
+    return start is not None and int(start.get("world") or 1) < 2
 
 
 def _kind(event: Event, ddp: bool) -> str | None:

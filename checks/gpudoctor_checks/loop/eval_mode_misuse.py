@@ -14,7 +14,7 @@ from gpudoctor.analysis.source.control_flow import bound, callers, enclosing, fu
 from gpudoctor.analysis.source.entry_points import instantiated, training_programs
 from gpudoctor.analysis.source.inherited_mode import LeftInEvalMode, left_during_training, left_in_eval_mode
 from gpudoctor.analysis.source.optimizers import assignments_to
-from gpudoctor.analysis.source.syntax import FunctionNode, is_attribute, names_in, nodes
+from gpudoctor.analysis.source.syntax import FunctionNode, is_attribute, is_name, names_in, nodes, walk
 from gpudoctor.analysis.source.syntax_places import line_at, place
 from gpudoctor.analysis.source.train_eval_mode import (
     builds_no_graph,
@@ -57,6 +57,7 @@ _DATA = re.compile(r"loader|(^|\W|_)(dl|data|batches|dataset|data_?iter|split)(\
 _SLICES = re.compile(
     r"t?range\(0, [\w.]*(data|source|corpus|tokens|valid|test|val)\w*(\.size\(|\.shape\[)", re.IGNORECASE
 )
+_RANGE = re.compile(r"t?range\(0, ([a-z]\w*)\b(?![.(])", re.IGNORECASE)
 _TESTS = re.compile(r"(^|_)(evaluate|evaluation|eval|validate|validation|valid|test)(_|$)", re.IGNORECASE)
 _GRADIENTS = frozenset({"backward", "grad", "requires_grad_", "jacobian", "vjp", "retain_grad"})
 
@@ -266,7 +267,7 @@ class EvalModeMisuse(Check):
     def _evaluation(
         self, source: Source, script: Script, loop: Loop, said: set[ast.AST], *, layers: str
     ) -> Iterator[Finding]:
-        if loop.role is not LoopRole.EVALUATION or not loop.confident or not _over_data(loop):
+        if loop.role is not LoopRole.EVALUATION or not loop.confident or not _over_data(loop, script):
             return
         runs = [
             event for event in forwards(loop) if event.span.path == script.path and not _told_of(event, loop)
@@ -373,12 +374,30 @@ class EvalModeMisuse(Check):
         )
 
 
-def _over_data(loop: Loop) -> bool:
+def _over_data(loop: Loop, script: Script | None = None) -> bool:
     """Whether the loop goes through a data set, and is no generation or chunk of a step."""
     if loop.iterable_type == "torch.utils.data.DataLoader" or _DATA.search(loop.iterates):
         return True
     # A data set that is one long tensor goes by in slices: `range(0, corpus.size(0) - 1, length)`.
-    return bool(_SLICES.match(loop.iterates) and _TESTS.search(loop.function.rpartition(".")[2]))
+    if not _TESTS.search(loop.function.rpartition(".")[2]):
+        return False
+    over = loop.iterates.removeprefix("enumerate(")
+    return any(_SLICES.match(text) for text in (over, _with_length(over, loop, script)))
+
+
+def _with_length(over: str, loop: Loop, script: Script | None) -> str:
+    """What a loop goes over, with the length that its function has a name for: `range(0, length, step)`."""
+    found = _RANGE.match(over)
+    node = loop_node(script, loop) if found is not None and script is not None else None
+    function = function_of(script, node) if script is not None and node is not None else None
+    if found is None or function is None:
+        return over
+    values = [
+        item.value
+        for item in walk(function)
+        if isinstance(item, ast.Assign) and any(is_name(target, found[1]) for target in item.targets)
+    ]
+    return over.replace(found[1], ast.unparse(values[0]), 1) if len(values) == 1 else over
 
 
 def _engine_hook(script: Script, loop: Loop) -> bool:

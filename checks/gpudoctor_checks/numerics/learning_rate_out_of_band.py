@@ -279,7 +279,10 @@ class LearningRateOutOfBand(Check):
                 "{optimizer} trained with a rate of {rate:g}; {verdict}.",
                 optimizer=name,
                 rate=used,
-                verdict=found.verdict,
+                # the sentence has named the optimizer
+                verdict=say("the usual maximum is {limit:g}", limit=self.limit("adam_high"))
+                if found.cure == "adam"
+                else found.verdict,
             ),
             evidence=(
                 *(spans if not used else spans[:1]),

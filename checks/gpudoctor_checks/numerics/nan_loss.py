@@ -31,6 +31,11 @@ from gpudoctor.model.signs.recording import Process, Record, Recording
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor_checks.numerics.early_divergence import grew, readings_before
 
+_OF_TRAINING = r"(?<![a-z])" + "".join(
+    rf"(?<!{word}[ _/.-])" for word in ("val", "valid", "validation", "eval", "test", "dev")
+)
+"""What stands before a loss: one of a validation may be NaN, as of an empty set, while the training is well."""
+
 
 class NanLoss(Check):
     """The loss became NaN or infinite.
@@ -76,8 +81,8 @@ class NanLoss(Check):
                 "l : nan",
                 "l =nan",
             ),
-            pattern=r"""(?i)(?<![a-z])(?:train_?|total_?)?loss['\"]?\s*[:=]\s*['\"]?(?:tensor\()?-?(?:nan|"""
-            r"""inf)\b|(?<![a-z])loss[ \t]+(?:nan|inf)\b|\bgrad_?norm['\"]?\s*[:=]\s*['\"]?nan\b|"""
+            pattern=rf"""(?i){_OF_TRAINING}(?:train_?|total_?)?loss['\"]?\s*[:=]\s*['\"]?(?:tensor\()?-?(?:nan|"""
+            rf"""inf)\b|{_OF_TRAINING}loss[ \t]+(?:nan|inf)\b|\bgrad_?norm['\"]?\s*[:=]\s*['\"]?nan\b|"""
             r"""(?<![A-Za-z])(?-i:(?:avg_|train_|total_)?L)\s?[:=]\s?nan\b""",
             text="The logged loss or gradient norm is not finite, and the training goes on with it.",
             everywhere=True,

@@ -85,6 +85,9 @@ _EXITCODES = re.compile(
     r"rank\s{0,8}:\s{0,8}(\d{1,9}).{0,2000}?exitcode\s{0,8}:\s{0,8}(-?\d{1,9})|exitcode:?\s{0,8}(-\d{1,9})",
     re.DOTALL,
 )
+_EARLY = re.compile(r"early-(\d{1,9})-\d{1,9}-\d{1,9}\.txt$")
+_OF_STORE = ("DistStoreError", "DistNetworkError")
+"""Exceptions of a rank that waits for the others at the rendezvous."""
 _KERNEL = ((Death.KILLED, r"oom-kill|Out of memory|Killed process|Memory cgroup out of memory"),
            (Death.NATIVE, r"segfault|general protection|trap (invalid|divide)"))  # fmt: skip
 
@@ -95,7 +98,7 @@ def death(recording: Recording) -> DeathMessage | None:
     end = recording.end
     if end is None:
         return _first_exception(recording)  # the recorder was killed too
-    if not end.failed:
+    if not end.failed or died_before_torch(recording):
         return None
     told = _first_exception(recording) or _signal(recording)
     if told is not None:
@@ -107,6 +110,25 @@ def death(recording: Recording) -> DeathMessage | None:
     process = next((item for item in recording.ranks if item.rank == rank), lost[0] if lost else None)
     others = {item.rank for item in recording.ranks if item.of("exception", "signal")}
     return _told(which, process, None, name or "", "", tuple(sorted(others)))
+
+
+@once
+def died_before_torch(recording: Recording) -> Mapping[str, bytes]:
+    """Tracebacks of ranks that died before they imported torch, by path, while others reported.
+
+    Empty where a rank that reported tells of a failure of its own, not only of one that it lost or waits for.
+    """
+    reported = {process.rank for process in recording.ranks}
+    found = {
+        path: data
+        for path, data in recording.early_deaths.items()
+        if reported and (name := _EARLY.search(path)) and int(name[1]) not in reported
+    }
+    told = _first_exception(recording) if found else None
+    if told is None or told.record is None:
+        return found
+    waited = told.death is Death.COLLECTIVE or told.kind in _OF_STORE or _echoes(told.record)
+    return found if waited else {}
 
 
 def silent(recording: Recording) -> tuple[Process, ...]:

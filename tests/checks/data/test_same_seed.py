@@ -336,3 +336,51 @@ def test_healthy_starts_that_leave_the_draws_apart(start, random):
 def test_sick_torch_seeded_alike():
     [finding] = started("lambda worker: torch.manual_seed(3)", random="int(torch.randint(8, (1,)))")
     assert "with 3: all draw the same random numbers" in finding.message
+
+
+TRANSFORMED = """
+    import random
+    import torch
+    from torch.utils.data import DataLoader
+    from torchvision import datasets, transforms
+
+    def start(worker):
+        {seed}
+
+    class TwoCrops:
+        def __init__(self, change):
+            self.change = change
+        def __call__(self, image):
+            return [self.change(image), self.change(image)]
+
+    def loader_of(name):
+        change = transforms.Compose([{transform}, transforms.ToTensor()])
+        if name == "cifar":
+            images = datasets.CIFAR10("data", transform=TwoCrops(change))
+        else:
+            images = datasets.ImageFolder(name, transform=TwoCrops(change))
+        return DataLoader(images, batch_size=8, num_workers=4, shuffle=True, worker_init_fn=start)
+
+    model = torch.nn.Linear(4, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in loader_of("photos"):
+        loss = torch.nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    ("seed", "transform", "found"),
+    [
+        ("torch.manual_seed(42)", "transforms.RandomResizedCrop(16)", 1),
+        ("torch.manual_seed(42)", "transforms.v2.ColorJitter(0.4)", 1),
+        ("torch.manual_seed(42 + worker)", "transforms.RandomResizedCrop(16)", 0),
+        ("torch.manual_seed(42)", "transforms.CenterCrop(16)", 0),
+        ("random.seed(42)", "transforms.RandomResizedCrop(16)", 0),  # they draw from torch
+    ],
+)
+def test_transforms_of_a_library_draw_from_torch(seed, transform, found):
+    text = TRANSFORMED.format(seed=seed, transform=transform)
+    assert len(examine(SameSeed, script_patient(text))) == found

@@ -1,5 +1,6 @@
 import pytest
 from mending import gone, mended
+from recordings import make_process, make_recording, make_steps
 from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 
 from gpudoctor.model import Severity
@@ -121,3 +122,11 @@ SHORT = """
 @pytest.mark.parametrize(("steps", "found"), [(10, 0), (1000, 1)])
 def test_a_demonstration_of_a_few_steps_has_nothing_to_gain(steps, found):
     assert len(examine(RedundantCollectives, script_patient(SHORT.format(steps=steps)))) == found
+
+
+@pytest.mark.parametrize(("world", "severity"), [(1, Severity.NOTE), (2, Severity.WARNING)])
+def test_a_barrier_of_a_single_process_is_a_note(world, severity):
+    """Of the two ranks of the other job one was recorded."""
+    recording = make_recording(make_process(make_steps(200), world=world))
+    [finding] = examine(RedundantCollectives, script_patient(SHORT.format(steps=1000), recording=recording))
+    assert finding.severity is severity

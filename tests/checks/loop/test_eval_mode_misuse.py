@@ -176,7 +176,8 @@ SLICED = """
     train_tokens, val_tokens = torch.randn(9000, 4, 8), torch.randn(900, 4, 8)
     def {name}(source):
         net.eval()
-        total = 0.0
+        total, many = 0.0, 8
+        many_rows = source.size(0)
         for at in {over}:
             out, _ = net(source[at : at + 35])
             total += out.mean().item()
@@ -199,6 +200,8 @@ SLICED = """
         ("range(0, source.size(0) - 1, 35)", "evaluate", "evaluate(val_tokens)", ["graph"]),
         ("range(0, source.shape[0], 35)", "test_epoch", "test_epoch(val_tokens)", ["graph"]),
         ("range(0, source.size(0), 35)", "evaluate", "with torch.no_grad(): evaluate(val_tokens)", []),
+        ("enumerate(range(0, many_rows - 1, 35))", "evaluate", "evaluate(val_tokens)", ["graph"]),
+        ("range(0, many, 35)", "evaluate", "evaluate(val_tokens)", []),
         ("range(0, 100, 35)", "evaluate", "evaluate(val_tokens)", []),
         ("range(0, source.size(0), 35)", "forward_slices", "forward_slices(val_tokens)", []),
     ],

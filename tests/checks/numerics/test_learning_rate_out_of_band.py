@@ -132,6 +132,11 @@ def test_sick_a_schedule_that_goes_on_below_zero(optimizers):
     assert "as long as the training" in remedy.title
 
 
+def test_the_words_of_a_rate_that_was_too_high_in_a_run():
+    [finding] = of_run(lambda i: 1.0, name="Adam")
+    assert finding.message == "Adam trained with a rate of 1; the usual maximum is 0.01."
+
+
 def test_several_optimizers_of_one_class():
     [finding] = of_run(lambda i: 0.1 * 0.5 ** (i // 10), optimizers=2)
     assert finding.detail.cure == "spent"
