@@ -8,6 +8,7 @@ from log_samples import SAMPLES
 from gpudoctor.analysis.job_log.first_cause import LogRole, first_cause
 from gpudoctor.engine.registry import load_registry
 from gpudoctor.vitals.job_log import drafts, line_filter, line_prefix, reader, tracebacks, words
+from gpudoctor.vitals.job_log.joined_lines import JoinedLines
 from gpudoctor.vitals.job_log.line_filter import LineFilter
 from gpudoctor.vitals.job_log.matching import Messages
 from gpudoctor.vitals.job_log.words import bare
@@ -282,3 +283,18 @@ def test_an_exception_of_another_rank_ends_where_nothing_of_it_comes(tmp_path):
     rows = [f"[rank{number % 40}]: ValueError: clip {number % 40} has no frames\n" for number in range(200)]
     log = read(tmp_path, "".join(rows) + "[rank7]: step 7 of the loop\n" * 30)
     assert sum(item.count for item in log.events) == 200
+
+
+@pytest.mark.parametrize(
+    "part", [b"error ", b"error", b" error", b"code:  of", b"rror in a", b" ", b"x y", b"exit code "]
+)
+def test_a_text_that_lines_hold_is_not_missed_in_their_words(part):
+    chance = random.Random(part)
+    for _ in range(300):
+        some = chance.choices(
+            [b"error", b"valueerror:", b"code:", b"of", b"", b"in", b"a", b"x", b"y", b"\ty", b"exit"], k=5
+        )
+        lines = [b" ".join(some), b"x"]
+        text = JoinedLines(lines, lines)
+        assert text.may_hold_bare(part) or part not in text.small_bare
+    assert not JoinedLines([b"valueerror: a"], [b"valueerror: a"]).may_hold_bare(b"error ")

@@ -36,6 +36,16 @@ class JoinedLines:
         """Whether the words of the lines hold those of a cue."""
         return all(part in self.small_words for part in item.parts)
 
+    def may_hold_bare(self, part: bytes) -> bool:
+        """Whether the lines may hold a text without digits, by their words: its blanks stand between words."""
+        first, *others = part.split(b" ")
+        if not others:
+            return first in self.small_words
+        words = b"\n%b\n" % self.small_words
+        *between, last = others
+        sought = [first + b"\n", *(b"\n%b\n" % word for word in between if word), b"\n" + last]
+        return all(each in words for each in sought)
+
     def holds(self, item: Cued[Any]) -> bool:
         """Whether a line holds a cue."""
         return self.may_hold(item) and (item.is_word or item.cue in self.small)

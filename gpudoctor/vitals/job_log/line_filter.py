@@ -236,7 +236,7 @@ class LineFilter:
                 if any(word in small for word in dotted):
                     hits[place] = (*hits.get(place, ()), *found_names)
         changeable: set[int] = set()
-        varying = {part for part in varying if b" " in part or part in text.small_words}
+        varying = {part for part in varying if text.may_hold_bare(part)}
         if varying := {part for part in varying if part in text.small_bare}:
             keys = text.small_bare.decode("latin-1").split("\n")
             for part in varying:
