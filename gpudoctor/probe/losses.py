@@ -82,7 +82,8 @@ class Losses:
         self._looks = 0
         self._fresh: list[tuple[int, ...]] = []
         """Number, least, greatest and sum of each row of labels in the batch that was drawn last."""
-        self._wide: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
+        self._wide: dict[tuple[tuple[int, ...], tuple[int, ...], bool], int] = {}
+        """How often by the shapes, and whether the target had both dimensions before."""
         self._labels: dict[int, int] = {}
         """Batches of one label each, by label; -1: the rest."""
         self._news = False
@@ -202,7 +203,7 @@ class Losses:
 
         def note(values: list[float]) -> None:
             if values[0] <= _ROUNDING * values[2] < values[1]:
-                self._found(own, shape)
+                self._found(own, shape, True)
 
         self._hand(vector, note)
 
@@ -218,9 +219,10 @@ class Losses:
         ):
             self._found(owns[0], shape)
 
-    def _found(self, own: tuple[int, ...], shape: tuple[int, ...]) -> None:
-        if len(self._wide) < 16 or (own, shape) in self._wide:
-            self._wide[own, shape] = self._wide.get((own, shape), 0) + 1
+    def _found(self, own: tuple[int, ...], shape: tuple[int, ...], crossed: bool = False) -> None:
+        key = (own, shape, crossed)
+        if len(self._wide) < 16 or key in self._wide:
+            self._wide[key] = self._wide.get(key, 0) + 1
 
     def _distance(self, node: Any, name: str) -> None:
         """A mean or sum over a difference that is larger than the output in it."""
@@ -363,7 +365,10 @@ class Losses:
         """Write what is known by now."""
         step, self._news = self._steps.index, False
         if self._wide:
-            shapes = [[*map(list, shapes), often] for shapes, often in self._wide.items()]
+            shapes = [
+                [list(own), list(shape), often, *([True] if crossed else [])]
+                for (own, shape, crossed), often in self._wide.items()
+            ]
             self._tell("broadcast", {"step": step, "losses": self._looks, "shapes": shapes})
         if self._matched > _STRANGE * self._strange:
             fields = {

@@ -46,10 +46,12 @@ WIDE = {
     "F.mse_loss(out, y, reduction='none').mean()": [12, 1],
     "(y.abs() * F.smooth_l1_loss(out, y, reduction='none')).sum()": [12, 1],
     "(y.abs() * (out - y) ** 2).mean()": [12, 1],
-    # a target that was crossed before: rewards (N) and values (N, 1)
+}
+CROSSED = {
     "F.mse_loss(out, y + 0.9 * model(rows).detach())": [12, 1],
     "F.smooth_l1_loss(out.squeeze(1), y[:, None] + 0.9 * model(rows)[:, 0].detach())": [12],
 }
+"""Targets that were crossed before: rewards (N) and values (N, 1)."""
 IMAGES = """
 from torch import nn
 import torch.nn.functional as F
@@ -113,6 +115,12 @@ def told(run, kind):
 def test_outputs_that_meet_all_targets(tmp_path, loss):
     last = told(run_script(tmp_path, COLUMN.format(loss)), "broadcast")[-1]
     assert (last["losses"], last["shapes"]) == (6, [[WIDE[loss], [12, 12], 6]])
+
+
+@pytest.mark.parametrize("loss", CROSSED)
+def test_outputs_that_meet_targets_of_all_pairs(tmp_path, loss):
+    last = told(run_script(tmp_path, COLUMN.format(loss)), "broadcast")[-1]
+    assert (last["losses"], last["shapes"]) == (6, [[CROSSED[loss], [12, 12], 6, True]])
 
 
 @pytest.mark.parametrize("loss", WIDE_IMAGES)

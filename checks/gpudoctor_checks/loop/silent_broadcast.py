@@ -33,6 +33,8 @@ class SilentBroadcastDetail(Detail):
     """`output` or `target`: the one with a dimension of size 1."""
     flat: str
     """The other one."""
+    crossed: bool = False
+    """Whether the target is a sum of a row and a column that were meant to be alike."""
 
 
 class SilentBroadcast(Check):
@@ -84,17 +86,26 @@ class SilentBroadcast(Check):
                     where = place_of(record)
                     places = loss_lines(patient) + ([where] if where is not None else [])
                     spans = list(dict.fromkeys(spot(patient, place) for place in places))
-                    yield self._found(recording, shapes[0][0], shapes[0][1], losses, spans)
+                    own, shape, _, *crossed = shapes[0]
+                    yield self._found(recording, own, shape, losses, spans, bool(crossed))
                     return
 
     def _found(
-        self, recording: Recording, own: list[int], shape: list[int], losses: int, spans: list[SourceSpan]
+        self,
+        recording: Recording,
+        own: list[int],
+        shape: list[int],
+        losses: int,
+        spans: list[SourceSpan],
+        crossed: bool,
     ) -> Finding:
         many, *rest = map(str, shape[1:])
         column = len(own) == len(shape)
         outputs, targets = f"({', '.join([many, '1', *rest])})", f"({', '.join([many, *rest])})"
         if not column:
             outputs, targets = targets, outputs
+        if crossed:
+            targets = f"({', '.join(map(str, shape))})"
         return self.finding(
             say(
                 "The outputs have the shape {outputs} and the targets {targets}. The loss compares "
@@ -110,7 +121,7 @@ class SilentBroadcast(Check):
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks=say("the model learns the mean of the targets, the same for every sample")),
             subject=f"{spans[0].path}:{spans[0].line}" if spans else "loss",
-            detail=SilentBroadcastDetail("output", "target")
+            detail=SilentBroadcastDetail("output", "target", crossed)
             if column
-            else SilentBroadcastDetail("target", "output"),
+            else SilentBroadcastDetail("target", "output", crossed),
         )

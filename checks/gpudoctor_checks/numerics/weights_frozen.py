@@ -19,6 +19,7 @@ from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Pati
 from gpudoctor.model.signs.recording import Process, Record
 from gpudoctor.text import joined, percent
 from gpudoctor_checks.numerics.optimizer_params import MisboundOptimizer, misheld
+from gpudoctor_checks.numerics.plain_weights import plain_weights
 
 _ALL = 0.95
 """Share of unmoved elements that nobody leaves alone on purpose."""
@@ -29,7 +30,7 @@ class WeightsFrozenDetail(Detail):
     """What the rule reads."""
 
     how: str | None = None
-    """`order`, `copy`, `step`, `frozen`, `forgotten`, `swapped`, `cleared` or `idle`; None for `other`."""
+    """One of `order`, `copy`, `step`, `frozen`, `forgotten`, `swapped`, `cleared`, `plain`, `idle`, `other`."""
     text: str | None = None
     """What is to be written, or the parts that are meant."""
     optimizer: str | None = None
@@ -50,6 +51,7 @@ class WeightsFrozen(Check):
           `state_dict()`, or only frozen parameters.
         - Two optimizers over the same model while a second one in the loop has none.
         - One over a model that the loop does not use.
+        - A tensor of a module that is filled with random numbers like a weight, and is not a `Parameter`.
 
         In a recording: weights that no step changes, and gradients that are cleared before the step. Also a
         second model that gets gradients but is in no optimizer.
@@ -107,6 +109,7 @@ class WeightsFrozen(Check):
             return
         run = judged(patient, self.limit("steps"))
         suspected = suspicions(lambda: self._from_source(patient), run)
+        yield from suspicions(lambda: self._plain(patient), run)  # no run refutes that
         if run is None:
             yield from suspected
             return
@@ -307,6 +310,33 @@ class WeightsFrozen(Check):
                 if case.bound.call.node not in said:
                     said.add(case.bound.call.node)
                     yield self._found(case)
+
+    def _plain(self, patient: Patient) -> Iterator[Finding]:
+        """Tensors of a module that look like its weights and are none of its parameters."""
+        said: set[ast.AST] = set()
+        for program in training_programs(patient.source):
+            for case in plain_weights(program):
+                if case.made in said:
+                    continue
+                said.add(case.made)
+                made, filled = case.script.span(case.made), case.script.span(case.filled)
+                yield self.finding(
+                    say(
+                        "{name} of {owner} is filled like a weight{at}, but is a plain tensor. Neither an "
+                        "optimizer nor a checkpoint gets it.",
+                        name=case.name,
+                        owner=case.owner,
+                        at=at([filled]),
+                    ),
+                    evidence=(made, filled),
+                    confidence=Confidence.SUSPECTED,
+                    severity=Severity.WARNING,
+                    cost=Cost(breaks=say("{name} does not learn", name=case.name)),
+                    subject=f"{made.path}:{made.line}",
+                    detail=WeightsFrozenDetail(
+                        how="plain", text=f"{case.name} = torch.nn.Parameter({ast.unparse(case.made)})"
+                    ),
+                )
 
     def _found(self, case: MisboundOptimizer) -> Finding:
         script, whole = case.bound.script, statement_of(case.bound)

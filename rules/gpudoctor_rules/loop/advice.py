@@ -3,6 +3,7 @@
 from gpudoctor.lang import template
 from gpudoctor.model import Effort, advise, where
 from gpudoctor_checks.loop.sigterm_unhandled import SigtermUnhandledDetail
+from gpudoctor_checks.loop.silent_broadcast import SilentBroadcastDetail
 
 _SLURM = "https://slurm.schedmd.com/sbatch.html#OPT_signal"
 
@@ -26,6 +27,16 @@ ADVICE = (
         "use {wide}.squeeze(1) in the loss, or {flat}.unsqueeze(1)",
         "give the loss {wide}.squeeze(1) in place of {wide}: both then have the shape of {flat}",
         "write assert {wide}.squeeze(1).shape == {flat}.shape before the loss, so that it stays so",
+        when=where(SilentBroadcastDetail, lambda loss: not loss.crossed),
+        effort=Effort.ONE_LINE,
+        references=("https://docs.pytorch.org/docs/stable/notes/broadcasting.html",),
+    ),
+    advise(
+        "LOOP012-crossed",
+        "Give the parts of the target one shape before they are added",
+        "Store the rewards as (N, 1), or squeeze the values to (N).",
+        "Write assert output.shape == target.shape before the loss, so that it stays so.",
+        when=where(SilentBroadcastDetail, lambda loss: loss.crossed),
         effort=Effort.ONE_LINE,
         references=("https://docs.pytorch.org/docs/stable/notes/broadcasting.html",),
     ),

@@ -194,6 +194,14 @@ ADVICE = (
         references=(_BUILT,),
     ),
     advise(
+        "NUM008-plain",
+        "Make it a parameter: {text}",
+        "If it stays as it is on purpose, register it: self.register_buffer(name, tensor).",
+        when=where(WeightsFrozenDetail, lambda frozen: frozen.how == "plain"),
+        effort=Effort.ONE_LINE,
+        references=("https://docs.pytorch.org/docs/stable/generated/torch.nn.parameter.Parameter.html",),
+    ),
+    advise(
         "NUM008-cleared",
         "Call zero_grad() after the optimizer's step, or before the backward pass",
         "optimizer.zero_grad(); loss.backward(); optimizer.step()",

@@ -40,6 +40,12 @@ def test_sick_a_column_of_targets():
     assert remedy.title.startswith("use target.squeeze(1)")
 
 
+def test_sick_a_target_that_was_crossed_before():
+    [(finding, [remedy])] = look([[24, 1], [24, 24], 20, True])
+    assert "(24, 1) and the targets (24, 24)" in finding.message and "576 pairs" in finding.message
+    assert "one shape before they are added" in remedy.title
+
+
 def test_sick_images_against_masks_without_channels():
     [(finding, _)] = look([[8, 1, 64, 32], [8, 8, 64, 32], 20])
     assert "(8, 1, 64, 32) and the targets (8, 64, 32)" in finding.message and "64 pairs" in finding.message

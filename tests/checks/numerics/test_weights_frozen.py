@@ -276,3 +276,50 @@ REBOUND = """
 @pytest.mark.parametrize(("second", "found"), [("optimizer", 0), ("other", 1)])
 def test_an_optimizer_of_the_same_name_takes_the_place_of_the_first(second, found):
     assert len(examine(WeightsFrozen, script_patient(REBOUND.replace("SECOND", second)))) == found
+
+
+PLAIN = """
+    import torch
+    from torch import nn
+    from torch.nn.parameter import Parameter
+
+    class Mix(nn.Module):
+        def __init__(self, size):
+            super().__init__()
+            self.weight = {made}
+            self.bias = Parameter(torch.zeros(size))
+            {filled}
+
+        def forward(self, x):
+            return x @ self.{used} + self.bias
+
+    model = Mix(8)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(1000):
+        optimizer.zero_grad()
+        model(torch.randn(4, 8)).mean().backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "filled", "used", "found"),
+    [
+        ("torch.FloatTensor(size, size)", "self.weight.data.uniform_(-1, 1)", "weight", 1),
+        ("torch.empty(size, size)", "nn.init.xavier_normal_(self.weight)", "weight", 1),
+        ("Parameter(torch.empty(size, size))", "nn.init.xavier_normal_(self.weight)", "weight", 0),
+        ("torch.empty(size, size, requires_grad=True)", "nn.init.xavier_normal_(self.weight)", "weight", 0),
+        ("torch.ones(size, size)", "nn.init.zeros_(self.weight)", "weight", 0),
+        ("torch.randn(size, size)", "pass", "weight", 0),
+        ("torch.empty(size, size)", "self.weight.normal_(); self.weight = Parameter(self.weight)", "weight", 0),
+        ("torch.empty(size, size)", "nn.init.normal_(self.weight)", "bias", 0),
+    ],
+)
+def test_a_plain_tensor_that_is_filled_like_a_weight(made, filled, used, found):
+    patient = script_patient(PLAIN.format(made=made, filled=filled, used=used))
+    findings = examine(WeightsFrozen, patient)
+    assert len(findings) == found
+    for finding in findings:
+        [remedy] = prescribe((WeightsFrozenRule, *ADVICE), finding, patient)
+        assert finding.severity is Severity.WARNING and "plain tensor" in finding.message
+        assert f"self.weight = torch.nn.Parameter({made})" in remedy.title
