@@ -65,7 +65,8 @@ def section(data: dict[str, Any]) -> str:
             files=data["files"]["scored"], found=sum(found.values()),
             errors=_of("error", found, totals), warnings=_of("warning", found, totals),
             notes=sum(totals["note", verdict] for verdict in VERDICTS),
-            before=_before(data), differ=sum(item["verdict"] != item["first_verdict"] for item in data["judged"]),
+            before=_before(data),
+            differ=sum(item["verdict"] != item["first_verdict"] for item in data["judged"]),
         ),
         "| | judged | right | wrong | debatable |", "|---|--:|--:|--:|--:|",
     ]  # fmt: skip
