@@ -31,6 +31,7 @@ import json
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -46,6 +47,11 @@ PACKAGES = ("torch", "torchvision", "transformers", "peft", "accelerate", "numpy
 def name_of(case: dict[str, Any]) -> str:
     """What a case is called in the results."""
     return f"{case['project']}: {case.get('fault') or 'as it is'}"
+
+
+def _interruptible() -> None:
+    """A shell's background job ignores Ctrl-C, and the program would end without its last records."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def examine(case: dict[str, Any], base: Path, python: str, seconds: float, keep: Path | None) -> dict[str, Any]:
@@ -66,7 +72,7 @@ def examine(case: dict[str, Any], base: Path, python: str, seconds: float, keep:
         began = time.monotonic()
         done = subprocess.run(
             words, cwd=place, env={**os.environ, **case.get("environment", {})}, capture_output=True, text=True,
-            errors="replace", check=False,
+            errors="replace", check=False, preexec_fn=_interruptible,
         )  # fmt: skip
         took = round(time.monotonic() - began, 1)
         if keep is not None:
