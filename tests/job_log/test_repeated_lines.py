@@ -7,7 +7,7 @@ from log_samples import SAMPLES
 
 from gpudoctor.analysis.job_log.first_cause import LogRole, first_cause
 from gpudoctor.engine.registry import load_registry
-from gpudoctor.vitals.job_log import line_filter, line_prefix, reader, tracebacks, words
+from gpudoctor.vitals.job_log import drafts, line_filter, line_prefix, reader, tracebacks, words
 from gpudoctor.vitals.job_log.line_filter import LineFilter
 from gpudoctor.vitals.job_log.matching import Messages
 from gpudoctor.vitals.job_log.words import bare
@@ -261,3 +261,24 @@ def test_no_sample_lacks_what_its_pattern_requires():
                     word = bare(line.encode())
                     assert sign.required.may_match_words(word, word.lower())
     assert tried > 50
+
+
+def test_room_is_made_for_new_events_by_the_oldest_that_the_training_survived(tmp_path, monkeypatch):
+    monkeypatch.setattr(drafts, "_MOST_EVENTS", 30)
+    lines = [
+        f"step {number}: loss 0.{number}\nV{'abcdefghij'[number % 10] * (number // 10)}Error: no frames\n"
+        for number in range(1, 90)
+    ]
+    log = read(tmp_path, "".join(lines) + END.format("IndexError: list index out of range"))
+    assert len(log.events) == 30
+    assert [item.line for item in log.events] == sorted(item.line for item in log.events)
+    assert log.events[-1].exception == "IndexError"
+    assert log.events[0].line > 100  # the first ones went
+    monkeypatch.undo()
+    assert len(read(tmp_path, "".join(lines)).events) > 60
+
+
+def test_an_exception_of_another_rank_ends_where_nothing_of_it_comes(tmp_path):
+    rows = [f"[rank{number % 40}]: ValueError: clip {number % 40} has no frames\n" for number in range(200)]
+    log = read(tmp_path, "".join(rows) + "[rank7]: step 7 of the loop\n" * 30)
+    assert sum(item.count for item in log.events) == 200

@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
 from itertools import islice
 
 from gpudoctor.analysis.job_log.first_cause import WENT_ON
@@ -41,6 +42,8 @@ class _Draft:
     count: int
     last_line: int
     """How often it came, and where last: these change too often for a new event each time."""
+    key: Hashable
+    """By which another event is the same."""
     step: float | None = None
     """The step or epoch printed last before it."""
     seen: set[float] = field(default_factory=set)
@@ -88,6 +91,8 @@ class Drafts:
         self._texts: dict[Hashable, int] = {}
         """Different texts by kind, type and rank."""
         self._followed: dict[Hashable, int] = {}
+        self._handled: list[int] = []
+        """A heap of the events after which the training went on; some may be gone."""
         self._runs = 1
         self._run_begins = 1
         """The line at which the present run begins, as far as it is known."""
@@ -135,7 +140,7 @@ class Drafts:
             return -1, False, False
         number = self._same[key] = self._next
         self._next += 1
-        self._drafts[number] = _Draft(event, event.count, event.last_line, step, ordinary=ordinary)
+        self._drafts[number] = _Draft(event, event.count, event.last_line, key, step, ordinary=ordinary)
         return number, True, self._follows(event, alike)
 
     def _follows(self, event: LogEvent, alike: Hashable) -> bool:
@@ -148,12 +153,14 @@ class Drafts:
 
     def _make_room(self) -> bool:
         """Forget the oldest event after which the training went on; whether there was one."""
-        old = next((number for number, draft in self._drafts.items() if draft.handled), None)
-        if old is None:
-            return False
-        del self._drafts[old]
-        self._same = {key: number for key, number in self._same.items() if number != old}
-        return True
+        while self._handled:
+            old = heappop(self._handled)
+            draft = self._drafts.pop(old, None)
+            if draft is not None:
+                if self._same.get(draft.key) == old:
+                    del self._same[draft.key]
+                return True
+        return False
 
     def repeat(self, number: int, line: int) -> bool:
         """Count an event that came again on a line; whether it is still open."""
@@ -211,7 +218,7 @@ class Drafts:
 
     def progress(self, step: float, rank: int | None, line: int) -> None:
         """A step was printed."""
-        for draft in islice(reversed(self._drafts.values()), _LAST):
+        for number, draft in islice(reversed(self._drafts.items()), _LAST):
             known = draft.event.rank
             if (
                 draft.last_line < line
@@ -219,7 +226,10 @@ class Drafts:
                 and (rank is None or known is None or rank == known)
                 and len(draft.seen) < _MOST_SEEN
             ):
+                was = draft.handled
                 draft.seen.add(step)
+                if draft.handled and not was:
+                    heappush(self._handled, number)
 
     def served(self, line: int) -> None:
         """A server answered a request."""

@@ -181,6 +181,8 @@ class Tracebacks:
         self._lost: set[str] = set()
         self._threads: set[str] = set()
         self._at_exit: set[str] = set()
+        self._first_open = 0
+        """No exception that is open stands in a line before this one."""
         self.logged = ""
         """Of the header that comes next: the level of the logger that prints it, `warning` or `error`."""
         self.took = False
@@ -208,7 +210,11 @@ class Tracebacks:
 
     def take(self, line: PrefixedLine, number: int) -> list[list[Raised]]:
         """Chains that this line completes; each has its first exception first."""
-        return [*self._stale(line.source, number), *self._take(line, number)]
+        done = [*self._stale(line.source, number), *self._take(line, number)]
+        opened = self._open.get(line.source)
+        if opened is not None and opened.current is not None:
+            self._first_open = min(self._first_open, opened.current.line)
+        return done
 
     def _take(self, line: PrefixedLine, number: int) -> list[list[Raised]]:
         text = line.text.rstrip()
@@ -243,12 +249,17 @@ class Tracebacks:
 
     def _stale(self, key: str, number: int) -> list[list[Raised]]:
         """Exceptions of other processes whose message has ended: nothing of theirs came for some lines."""
+        if number - self._first_open <= _SILENT:
+            return []
         old = [
             other
             for other, opened in self._open.items()
             if other != key and opened.current is not None and number - opened.current.line > _SILENT
         ]
-        return [_closed(self._open.pop(other)) for other in old]
+        done = [_closed(self._open.pop(other)) for other in old]
+        lines = [opened.current.line for opened in self._open.values() if opened.current is not None]
+        self._first_open = min(lines, default=number)
+        return done
 
     def take_loose(
         self,
@@ -261,6 +272,7 @@ class Tracebacks:
     ) -> None:
         """An exception whose traceback is not there: the lines of its message may follow."""
         near = number - self._unheeded.get(line.source, -10) <= _BETWEEN_UNHEEDED
+        self._first_open = min(self._first_open, number)
         self._open[line.source] = _Open(
             unheeded=False,
             current=Raised(
