@@ -25,8 +25,8 @@ none had been named here before. {mend} others were for improving the checks, an
 
 {files} scripts and notebooks were examined once, each by itself ({found} findings). Two more are no valid
 Python. One judge opened the code and decided on {errors}, {warnings} and {notes} notes, chosen by a hash. The
-judge, a language model, did not know the checks. Another one had improved them on the {mend} others, and had judged
-before. That one called {before} wrong. The verdicts differ in {differ} cases, mostly right or debatable:
+judge, a language model, did not know the checks. Another one had improved them on the {mend} others, and judged
+first. That one called {before} wrong. The verdicts differ in {differ} cases, mostly right or debatable:
 """
 _FOOT = """
 [`eyes-on-eighth.json`](../benchmarks/data/eyes-on-eighth.json) has every judgement with its reason. It also
