@@ -24,9 +24,9 @@ training code, such as `train_ddp.py`, `train_sft.py` or `ds_config.json`. They 
 none had been named here before. {mend} others were for improving the checks, and the rest was left out.
 
 {files} scripts and notebooks were examined once, each by itself ({found} findings). Two more are no valid
-Python. One judge opened the code and decided on {errors}, {warnings} and {notes} notes, chosen by a hash.
-**The judge knew the checks.** The judge had improved them on the {mend} others the same day. A stranger may be
-stricter:
+Python. One judge opened the code and decided on {errors}, {warnings} and {notes} notes, chosen by a hash. The
+judge, a language model, did not know the checks. Another one had improved them on the {mend} others, and judged
+first. That one called {before} wrong. The verdicts differ in {differ} cases, mostly right or debatable:
 """
 _FOOT = """
 [`eyes-on-eighth.json`](../benchmarks/data/eyes-on-eighth.json) has every judgement with its reason. It also
@@ -65,6 +65,8 @@ def section(data: dict[str, Any]) -> str:
             files=data["files"]["scored"], found=sum(found.values()),
             errors=_of("error", found, totals), warnings=_of("warning", found, totals),
             notes=sum(totals["note", verdict] for verdict in VERDICTS),
+            before=_before(data),
+            differ=sum(item["verdict"] != item["first_verdict"] for item in data["judged"]),
         ),
         "| | judged | right | wrong | debatable |", "|---|--:|--:|--:|--:|",
     ]  # fmt: skip
@@ -113,6 +115,12 @@ def reading(data: dict[str, Any]) -> str:
         lines.append(f"| {number} | {codes} |")
     lines.append(_READ_FOOT)
     return "\n".join(lines)
+
+
+def _before(data: dict[str, Any]) -> str:
+    """What the first judge called wrong: `3 errors and 6 warnings`."""
+    wrong = Counter(item["severity"] for item in data["judged"] if item["first_verdict"] == "wrong")
+    return f"{wrong['error']} errors and {wrong['warning']} warnings"
 
 
 def _of(severity: str, found: dict[tuple[str, str], int], totals: Counter[tuple[str, str]]) -> str:

@@ -122,7 +122,7 @@ class SamplerMisuse(Check):
 
     code = Code("DATA008")
     name = "sampler-misuse"
-    track_record = TrackRecord(right=5, wrong=0)
+    track_record = TrackRecord(right=4, wrong=0)
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (
