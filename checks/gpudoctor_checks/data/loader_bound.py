@@ -16,7 +16,7 @@ from gpudoctor.analysis.live.stack_shares import (
 )
 from gpudoctor.analysis.observation import Observation, suspicions
 from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
-from gpudoctor.analysis.run.cpu_contention import cpu_use
+from gpudoctor.analysis.run.cpu_contention import cpu_use, crowd
 from gpudoctor.analysis.run.data_waits import (
     LoaderFacts,
     WorkerActivity,
@@ -255,7 +255,7 @@ class LoaderBound(Check):
                 share=percent(share),
                 each=duration(each),
                 step_seconds=duration(run.lead.step_seconds),
-                how=_how(loader, busy),
+                how=_how(loader, busy, crowded=crowd(run.recording) is not None),
                 whose=whose or at(spans[1:]),
             ),
             name="data_wait_share",
@@ -362,8 +362,8 @@ def _hand_over(busy: WorkerActivity | None, wait: float) -> str:
     return CHEAP if quicker else DEAR
 
 
-def _how(loader: LoaderFacts | None, busy: WorkerActivity | None) -> str:
-    """Who prepares the batches, as a clause."""
+def _how(loader: LoaderFacts | None, busy: WorkerActivity | None, *, crowded: bool) -> str:
+    """Who prepares the batches, as a clause. `crowded`: other processes kept the CPUs busy."""
     if loader is None:
         return ""
     if loader.workers == 0:
@@ -379,6 +379,13 @@ def _how(loader: LoaderFacts | None, busy: WorkerActivity | None) -> str:
     if busy.busy < 0.5:
         who = say("worker is busy") if one else say("{workers} workers are busy", workers=loader.workers)
         whose = say("its") if one else say("their")
+        if crowded:  # who waits for a CPU hands over late, too
+            return say(
+                "; its {who} {busy} of {whose} time, and other processes kept all CPUs busy",
+                who=who,
+                busy=percent(busy.busy),
+                whose=whose,
+            )
         return say(
             "; its {who} {busy} of {whose} time: the time goes to transferring batches",
             who=who,

@@ -4,7 +4,7 @@ import textwrap
 from dataclasses import replace
 
 import pytest
-from recordings import lines, make_process, make_recording, make_steps, make_worker, record, site
+from recordings import lines, make_machine, make_process, make_recording, make_steps, make_worker, record, site
 from scripts import script_patient
 
 from gpudoctor.engine.registry import load_registry
@@ -322,8 +322,6 @@ def test_waiting_for_data():
                          [(7.5, 0.1, False, False), (3.0, 4.6, False, False), (3.0, 0.2, False, True),
                           (7.5, 0.1, True, True)])  # fmt: skip
 def test_a_training_that_keeps_the_cpus_busy_is_promised_nothing_by_workers(used, others, cuda, known):
-    from recordings import make_machine
-
     loader = record("loader", 1.1, id=0, dataset="Items", workers=0, batch_size=8, role="training",
                     path="/job/train.py", line=13, batches=100)  # fmt: skip
     device = {"device_forward": 0.01} if cuda else {}
@@ -378,6 +376,11 @@ def test_where_the_hand_over_is_what_takes_the_time(busy, title):
     process = make_process(make_steps(200, data_wait=0.02), records=[loader])
     [finding] = findings("DATA001", None, process, workers=(make_worker(99, records=[items]),))
     assert "the time goes to transferring batches" in finding.message
+    busy_machine = make_machine(30, cpu=8.0, tree_cpu=2.0)
+    [crowded] = findings(
+        "DATA001", None, process, workers=(make_worker(99, records=[items]),), machine=busy_machine, started=""
+    )
+    assert "other processes kept all CPUs busy" in crowded.message and "transferring" not in crowded.message
     assert remedies("DATA001", finding)[0] == title
     assert not any("num_workers=4" in one for one in remedies("DATA001", finding))
 
@@ -822,8 +825,6 @@ def test_collectives_of_ones_own():
 
 
 def test_clocks_that_were_held_down():
-    from recordings import make_machine
-
     hot = make_machine(30, gpu0_reasons=lambda i: 0x40 if i % 3 else 0x0, gpu0_util=0.9)
     [finding] = findings("GPU002", None, make_process(), machine=hot, started="")
     assert "67 % of the time" in finding.message
