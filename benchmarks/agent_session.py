@@ -50,7 +50,7 @@ async def session(folder, budget, seconds, changes, tell):
             answer = json.loads("".join(part.text for part in done.content))
             tell(tool, arguments, notes, answer, time.monotonic() - began)
             answers.setdefault(tool, []).append(answer)
-            if "error" in answer:
+            if "error" in answer and tool != "verify":
                 raise SystemExit(f"{tool}: {answer['error']}")
             return answer
 
@@ -76,6 +76,8 @@ async def session(folder, budget, seconds, changes, tell):
                 tried.add(left[0])  # change one thing
                 one = {**wanted, "remedies": left[:1], "budget_seconds": budget}
                 found = await call("verify", **one)
+                if "error" in found:  # the finding did not come again: the next remedy
+                    continue
                 if (edit := following(found, "apply")) is not None:
                     return edit
                 wanted = following(found, "verify")
