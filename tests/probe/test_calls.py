@@ -237,7 +237,7 @@ def test_batches_of_ones_own_making_are_data_wait(tmp_path, loop, waits):
         f"""
 def prepare():
     total = 0
-    for i in range(200_000):
+    for i in range(600_000):
         total += i
     return torch.randn(8, 8), torch.randint(0, 3, (8,))
 def get_batch():

@@ -115,7 +115,10 @@ def test_trackers_write_into_the_scratch_place_and_pushes_are_refused(tmp_path: 
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     overrides = json.dumps({"offline.scratch": str(place)})
-    run = run_script(folder, PROGRAM, prefix="", GPUDOCTOR_OVERRIDES=overrides, PYTHONPATH=str(folder))
+    # An interpreter of its own: the process that forks may have the real packages already.
+    run = run_script(
+        folder, PROGRAM, prefix="", start=True, GPUDOCTOR_OVERRIDES=overrides, PYTHONPATH=str(folder)
+    )
     assert run.result.stdout.splitlines() == [
         f"wandb p offline {place}", "wandb q disabled None", f"swanlab p offline {place} None {{'extra': 1}}",
         f"aim None {place}/aim e", f"comet p w {place} key", "client None", "experiment experiment 7 None",
