@@ -1,11 +1,12 @@
 """Trackers and hubs in a trial: nothing is sent. Stand-ins with the interfaces of the real ones; no network."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 from packages import need
-from probed import run_script
+from probed import PROBE, run_script
 
 need("torch")
 
@@ -116,9 +117,8 @@ def test_trackers_write_into_the_scratch_place_and_pushes_are_refused(tmp_path: 
         path.write_text(text)
     overrides = json.dumps({"offline.scratch": str(place)})
     # An interpreter of its own: the process that forks may have the real packages already.
-    run = run_script(
-        folder, PROGRAM, prefix="", start=True, GPUDOCTOR_OVERRIDES=overrides, PYTHONPATH=str(folder)
-    )
+    path = os.pathsep.join((str(PROBE / "site"), str(folder)))
+    run = run_script(folder, PROGRAM, prefix="", start=True, GPUDOCTOR_OVERRIDES=overrides, PYTHONPATH=path)
     assert run.result.stdout.splitlines() == [
         f"wandb p offline {place}", "wandb q disabled None", f"swanlab p offline {place} None {{'extra': 1}}",
         f"aim None {place}/aim e", f"comet p w {place} key", "client None", "experiment experiment 7 None",
