@@ -217,8 +217,6 @@ class Agent:
                 )
             ) from None
         except asyncio.TimeoutError:
-            answer = None
-        if answer is None:
             writer.close()
             raise IncompleteError(
                 say(
@@ -228,6 +226,17 @@ class Agent:
                     host=host,
                     port=port,
                     answer_seconds=ANSWER_SECONDS,
+                )
+            ) from None
+        if answer is None:
+            writer.close()
+            raise IncompleteError(
+                say(
+                    "{host}:{port} closed the connection before it answered; see whether rank 0 has ended "
+                    "already, start all ranks together, or give every rank another --port "
+                    "if a program has this one",
+                    host=host,
+                    port=port,
                 )
             )
         if answer["type"] == "refused":

@@ -27,6 +27,8 @@ ENDED_WITH = 5
 
 def main() -> int:
     asked = json.loads(sys.argv[1])
+    while asked.get("after") and not os.path.exists(asked["after"]):
+        time.sleep(0.02)
     os.environ["PYTHONPATH"] = str(Path(__file__).parent)
     if asked.get("group"):  # a control group of the kernel, made by the test
         Path(asked["group"], "cgroup.procs").write_text(str(os.getpid()), encoding="utf-8")
@@ -85,6 +87,8 @@ def main() -> int:
         return agent.take_part(place, budget, wishes, report, "preflight_worker")
     except DoctorError as error:
         print(f"gpudoctor: {error}", file=sys.stderr)
+        if asked.get("failed"):
+            Path(asked["failed"]).touch()
         return error.exit_code
 
 

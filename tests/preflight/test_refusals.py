@@ -21,7 +21,8 @@ SHORT = {"limits": {"arrive": 4.0}}
     ],
 )
 def test_a_rank_that_does_not_fit_is_refused_with_a_sentence(own, seen, said):
-    ended = examine({0: {}, 1: own}, {"world": 2, **SHORT}, within=60)
+    limits = SHORT if "token" in own else {"limits": {"arrive": 20.0}}  # a stranger makes up for no rank
+    ended = examine({0: {}, 1: own}, {"world": 2, **limits}, within=60)
     assert ended.codes == {0: ENDED_WITH, 1: 3}
     assert said in ended.errors[1] and "rank 0 refused rank 1" in ended.errors[1]
     refused = [loss for loss in ended.found["losses"] if loss["kind"] == "refused"]
@@ -29,10 +30,29 @@ def test_a_rank_that_does_not_fit_is_refused_with_a_sentence(own, seen, said):
 
 
 @pytest.mark.slow
-def test_a_rank_that_comes_twice_is_refused():
-    ended = examine({0: {}, 1: {}, 2: {"rank": 1}}, {"world": 2, "limits": {"arrive": 15.0}}, within=60)
-    assert sorted(code for code in ended.codes.values()) == [3, ENDED_WITH, ENDED_WITH]
+def test_a_rank_that_comes_twice_is_refused(tmp_path):
+    twin = {"rank": 1, "failed": str(tmp_path / "failed")}
+    last = {"rank": 2, "after": twin["failed"]}  # the examination of so few ranks takes less than a late start
+    common = {"world": 3, "limits": {"arrive": 40.0}}
+    ended = examine({0: {}, 1: twin, 2: twin, 3: last}, common, within=60)
+    assert sorted(code for code in ended.codes.values()) == [3, ENDED_WITH, ENDED_WITH, ENDED_WITH]
     assert any("give each rank a number of its own" in text for text in ended.errors.values())
+
+
+def test_a_rank_that_comes_when_the_others_have_ended_says_what_it_met():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def close():
+            stream, _ = server.accept()
+            stream.recv(1000)
+            stream.close()
+
+        thread = threading.Thread(target=close)
+        thread.start()
+        ended = examine({1: {}}, {"world": 2, "port": server.getsockname()[1]}, within=60)
+        thread.join()
+    assert ended.codes == {1: 3}
+    assert "closed the connection before it answered; see whether rank 0 has ended" in ended.errors[1]
 
 
 def test_a_stranger_at_the_port_is_not_a_rank():
