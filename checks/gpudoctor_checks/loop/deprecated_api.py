@@ -210,7 +210,7 @@ class DeprecatedApi(Check):
             )
             if fails
             else None,
-            subject=f"{path}:{min(span.line for span in use.spans)}",
+            subject=f"{path}:{min(span.line for span in use.spans)} {use.what}",
             detail=DeprecatedApiDetail(
                 what=use.what,
                 replacement=entry("replacement"),

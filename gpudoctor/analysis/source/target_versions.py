@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gpudoctor.analysis.source.control_flow import FUNCTIONS, enclosing
+from gpudoctor.analysis.source.demanded_versions import demanded_versions
 from gpudoctor.analysis.source.entry_points import training_programs
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.lang import say
@@ -172,7 +173,9 @@ def argument_fields(patient: Patient, path: str, package: str) -> Mapping[str, f
 
 
 def _asked(patient: Patient, name: str, path: str) -> tuple[Asked, ...]:
-    return optional(lambda: patient.project_versions.of(path, name)) or ()
+    demanded = optional(lambda: demanded_versions(patient.source, path)) or ()
+    listed = optional(lambda: patient.project_versions.of(path, name)) or ()
+    return (*(item for item in demanded if item.name == name), *listed)
 
 
 def has_run(patient: Patient) -> bool:
