@@ -9,8 +9,7 @@ from functools import cache
 from importlib.resources import files
 from itertools import chain
 
-from gpudoctor.analysis.source.control_flow import enclosing, function_of, holds, never_runs
-from gpudoctor.analysis.source.live_code import may_run
+from gpudoctor.analysis.source.control_flow import enclosing, function_of, holds, may_run, never_runs
 from gpudoctor.analysis.source.syntax import is_attribute, nodes
 from gpudoctor.analysis.source.syntax_places import lines_at, resolved_calls
 from gpudoctor.analysis.source.target_versions import Meant, is_dated, meant_version, told_version

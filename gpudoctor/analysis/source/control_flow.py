@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.syntax import LoopNode, nodes, parents, walk
+from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Call, Event, Guard, GuardKind, Known, Loop, LoopRole, Script, Source
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -35,6 +36,12 @@ def statement(script: Script, node: ast.AST) -> ast.stmt | None:
     if isinstance(node, ast.stmt):
         return node
     return next((item for item in enclosing(script, node) if isinstance(item, ast.stmt)), None)
+
+
+def may_run(source: Source, span: SourceSpan) -> bool:
+    """Whether something names the functions and classes around a line, as far as was read."""
+    script = next((item for item in source.scripts if item.path == span.path), None)
+    return script is None or not any(first <= span.line <= last for first, last in script.unused)
 
 
 def taken_back(script: Script, call: Call) -> bool:
