@@ -65,8 +65,10 @@ class DeprecatedKey(Check):
         transformers is a warning. A key removed in 5, or only deprecated, is a note. If the project's own files
         exclude the installed version, gpudoctor compares with the newest release that they admit. It then
         reports no error. In a project that uses an older torch, a removed key is a note. It is also a note if
-        the project pins a package that the installed transformers needs newer. In a script that trains nothing, a removed argument of `from_pretrained` is a note, and a deprecated one
-        is silent. From a job's log: the messages that name it, in the exception or line that came first.
+        the project pins a package that the installed transformers needs newer. So is a key in a section of a
+        config, which a program reads as it likes. In a script that trains nothing, a removed argument of
+        `from_pretrained` is a note, and a deprecated one is silent. From a job's log: the messages that name
+        it, in the exception or line that came first.
     False alarms:
         An environment that pins an old version and was not examined; a key of your own with an old name.
     Remedies:
@@ -158,8 +160,8 @@ class DeprecatedKey(Check):
                     continue
                 called = gone and setup.call is not None and not dated
                 severity = Severity.ERROR if called else Severity.NOTE
-                if gone and setup.call is None and not dated:
-                    severity = Severity.WARNING
+                if gone and setup.call is None and setup.kind is not ConfigKind.SECTIONS and not dated:
+                    severity = Severity.WARNING  # a program of its own may read its sections as it likes
                 yield self._found(
                     row,
                     (item,),

@@ -254,3 +254,18 @@ def test_a_pin_of_what_the_installed_transformers_needs_newer_dates_the_project(
     )
     [finding] = examine(DeprecatedKey, patient)
     assert finding.severity is severity
+
+
+SECTION = "model:\n  name: bart\ntraining:\n  num_train_epochs: 3\n  per_device_train_batch_size: 8\n  warmup_ratio: 0.1\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "severity"),
+    [
+        (SECTION, NOTE),  # a program of its own reads it
+        (SECTION.partition("training:\n")[2].replace("  ", ""), WARNING),
+    ],
+)
+def test_a_section_is_read_by_a_program_as_it_likes(text: str, severity: Severity) -> None:
+    found = examine(DeprecatedKey, patient_of({"train.yaml": text}, **installed("5.24.0", "warmup_steps")))
+    assert {item.severity for item in found} == {severity}

@@ -462,3 +462,35 @@ def test_two_removed_arguments_of_one_call_are_two_findings():
     given = "gpus=1, resume_from_checkpoint='last.ckpt'"
     found = examine(DeprecatedApi, script_patient(MODULE.format(given=given, loader="train_dataloaders")))
     assert len({item.subject for item in found}) == 2
+
+
+OPTIONAL = """
+    import argparse
+    import numpy as np
+    class Policy:
+        def __init__(self):
+            self.levels = np.linspace(8, 4, 10).astype(np.int)
+    class Policies:
+        def __init__(self):
+            self.every = [Policy(), Policy()]
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--augment", action="store_true")
+    args = parser.parse_args()
+    {made}
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "severities"),
+    [
+        ("if args.augment:\n        chosen = Policies()", []),
+        ("chosen = Policies()", [Severity.ERROR]),
+        ("if args.augment:\n        chosen = Policies()\n    table = {'all': Policies}", [Severity.ERROR]),
+        ("if not args.augment:\n        chosen = Policies()", [Severity.ERROR]),
+    ],
+)
+def test_what_a_default_keeps_from_being_made_is_no_use(made, severities):
+    found = examine(
+        DeprecatedApi, script_patient(OPTIONAL.format(made=made), packages=make_packages(numpy="2.4.6"))
+    )
+    assert [item.severity for item in found] == severities
