@@ -189,6 +189,7 @@ class _Builder:
             entry=module.entry,
             ignored=ignored,
             ignore_reasons=reasons,
+            unused=module.unused,
         )
 
     def loop(self, record: LoopRecord) -> Loop:

@@ -220,6 +220,8 @@ class Module:
     """Whether it imports torch or something built on it."""
     cut: list[tuple[int, int]] = field(default_factory=list)
     """First and last lines of what no entry point reaches: cut out of the tree."""
+    unused: tuple[tuple[int, int], ...] = ()
+    """First and last lines of functions and classes that nothing mentions: a registry may still list them."""
     kinds: dict[type[ast.AST], list[ast.AST]] | None = None
     """The tree's nodes by their exact type; None after a cut, until somebody asks again."""
 
