@@ -52,7 +52,7 @@ class SilentBroadcast(Check):
     How it knows:
         From a recording: the graph behind the loss shows the shape of the outputs before and after they were
         broadcast. The targets do not appear in the graph of a difference. There its values show that each row
-        is the first one, moved. If nobody detached the targets, the graph shows both shapes.
+        is the first one, moved. If the targets are not detached, the graph shows both shapes.
     False alarms:
         Outputs that the program itself makes a column (`unsqueeze`, `[:, None]`, `view`) are not findings.
         Neither are differences of outputs with outputs, a matrix of targets, and losses without reduction
