@@ -9,13 +9,14 @@
     python benchmarks/autopsy.py --set sixth --texts ...   the sixth set: many ranks, kernel logs, pods too
     python benchmarks/autopsy.py --set seventh --texts ... the seventh set: three deaths of a repository at most
     python benchmarks/autopsy.py --set eighth ...          the eighth set: hard kinds, half of it sealed
+    python benchmarks/autopsy.py --set ninth ...           the ninth set: Kubernetes and other hard kinds
 
 `benchmarks/data/autopsy-corpus.jsonl` holds the facts: the address of each log, what killed the job and who
 settled it, and its skeleton (the lines that libraries print, without numbers, names and paths). The texts
 are other people's and are not here: FOLDER holds them as ID.log. Without --texts the skeletons are read.
 An entry of the first set is in the sealed third if the SHA-256 of its address is divisible by three; one of the
-second, fourth or eighth set is in the sealed half if the SHA-256 of its repository is even. The third, the
-fifth, the sixth and the seventh set have no parts: each was collected after the messages were written, from
+second, fourth, eighth or ninth set is in the sealed half if the SHA-256 of its repository is even. The third,
+the fifth, the sixth and the seventh set have no parts: each was collected after the messages were written, from
 what the sets before it do not have, and all of it was scored once (`--sealed`). `also` lists codes that
 say the same.
 `group` marks logs of many ranks, of Kubernetes and of the kernel.
@@ -43,6 +44,7 @@ from gpudoctor.vitals.build_log_patient import signs_of, sort_left_behind
 ROOT = Path(__file__).parents[1]
 CORPUS = ROOT / "benchmarks" / "data" / "autopsy-corpus.jsonl"
 SCORES = {
+    "ninth": ROOT / "benchmarks" / "data" / "autopsy-score-ninth.json",
     "eighth": ROOT / "benchmarks" / "data" / "autopsy-score-eighth.json",
     "seventh": ROOT / "benchmarks" / "data" / "autopsy-score-seventh.json",
     "sixth": ROOT / "benchmarks" / "data" / "autopsy-score-sixth.json",
@@ -77,6 +79,7 @@ BEFORE = ROOT / "benchmarks" / "data" / "autopsy-score-fourth-before.json"
 GROUPS = {"many": "jobs of many ranks", "k8s": "Kubernetes", "kernel": "logs of the kernel"}
 """Kinds of logs that the sixth set and those after it count apart, if they have at least ten of them."""
 TITLES = {
+    "ninth": "the sealed half of the ninth set, unseen: Kubernetes and other hard kinds",
     "eighth": "the sealed half of the eighth set, unseen: logs of hard kinds",
     "seventh": "the seventh set, unseen: whole log files of repositories that are new here",
     "sixth": "the sixth set, unseen: whole log files of repositories that are new here",
@@ -90,7 +93,7 @@ TITLES = {
 
 def sealed(entry: dict[str, Any]) -> bool:
     """Whether an entry belongs to the part that was not looked at."""
-    if entry.get("set") in ("second", "fourth", "eighth"):
+    if entry.get("set") in ("second", "fourth", "eighth", "ninth"):
         repository = "/".join(entry["url"].split("/")[3:5])
         return int(hashlib.sha256(repository.encode()).hexdigest(), 16) % 2 == 0
     return int(hashlib.sha256(entry["url"].encode()).hexdigest(), 16) % 3 == 0
