@@ -35,9 +35,10 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from gpudoctor.analysis.job_log.findings import confidence_of, wording_of
 from gpudoctor.analysis.job_log.first_cause import first_cause
 from gpudoctor.engine.registry import load_registry
-from gpudoctor.model import Confidence
+from gpudoctor.model import Confidence, LogMessage
 from gpudoctor.model.unavailable import Unread
 from gpudoctor.vitals.build_log_patient import signs_of, sort_left_behind
 
@@ -110,7 +111,9 @@ def verdicts(entries: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]
     """What gpudoctor says of each text, read as the command reads it, beside what is settled."""
     registry = load_registry()
     messages = tuple(registry.log_messages())
-    confidence = {(code, item.kind): item.confidence for code, item in messages}
+    of_code: dict[str, list[LogMessage]] = {}
+    for code, item in messages:
+        of_code.setdefault(code, []).append(item)
     rows = []
     for entry in entries:
         path = folder / f"{entry['id']}.log"
@@ -122,8 +125,10 @@ def verdicts(entries: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]
         except Unread:
             cause = None
         said = "none" if cause is None else "FAIL018" if cause.root is None else cause.root.code
-        sure = bool(
-            cause and cause.root and confidence.get((cause.root.code, cause.root.kind)) is Confidence.CONFIRMED
+        root = cause.root if cause is not None else None
+        sure = (
+            root is not None
+            and confidence_of(wording_of(of_code[root.code], root.kind, root), root) is Confidence.CONFIRMED
         )
         rows.append(
             {

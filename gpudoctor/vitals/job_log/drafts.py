@@ -1,5 +1,6 @@
 """The events of a file while its lines are read: what came again, what the training went on after."""
 
+import re
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
@@ -100,6 +101,8 @@ class Drafts:
         """The line at which another run seems to begin, until it shows something of its own."""
         self._in_doubt: set[int] = set()
         """The events of the run before that one."""
+        self._undone: dict[str, re.Pattern[str]] = {}
+        """What may undo an event, as it stands in the wordings and compiled."""
 
     def __bool__(self) -> bool:
         return bool(self._drafts)
@@ -138,10 +141,19 @@ class Drafts:
                 del self._drafts[old]
         if len(self._drafts) >= _MOST_EVENTS and not self._make_room():
             return -1, False, False
+        if event.undone and event.undone not in self._undone:
+            self._undone[event.undone] = re.compile(event.undone)
         number = self._same[key] = self._next
         self._next += 1
         self._drafts[number] = _Draft(event, event.count, event.last_line, key, step, ordinary=ordinary)
         return number, True, self._follows(event, alike)
+
+    def undone_by(self, text: str, line: int) -> None:
+        """A line behind a failure that may show that it was overcome."""
+        said = {words for words, pattern in self._undone.items() if pattern.search(text)}
+        for draft in self._drafts.values() if said else ():
+            if draft.event.undone in said and draft.last_line < line:
+                draft.succeeded = True
 
     def _follows(self, event: LogEvent, alike: Hashable) -> bool:
         """Whether every line behind an event is to be read."""

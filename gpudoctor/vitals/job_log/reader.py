@@ -668,6 +668,7 @@ class _FileReader:
         """Whether a line shows that the process of a failure lives: a server answers, a handler speaks."""
         if ("HTTP/" in text or "App]" in text) and _SERVED.search(text):
             self._drafts.served(number)
+        self._drafts.undone_by(text, number)
         if 0 < number - self._raised_line <= _NEAR_FAILURE and GOES_ON.search(text):
             self._drafts.goes_on(self._said_by)
         if of_low_level(text) or (text[:1] == "{" and _LOW_LEVEL_OF_JSON.search(text)):

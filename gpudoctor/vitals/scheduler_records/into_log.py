@@ -11,6 +11,7 @@ from gpudoctor.model.log_message import LogMessage
 from gpudoctor.model.read_limits import SMALL_JSON
 from gpudoctor.model.signs.job_log import JobLog, LogEvent, LogFile
 from gpudoctor.model.unavailable import Unread
+from gpudoctor.vitals.job_log import read_job_log
 from gpudoctor.vitals.job_log.events import event_of
 from gpudoctor.vitals.log_lines import text_of
 from gpudoctor.vitals.scheduler_records import kubernetes, slurm
@@ -45,7 +46,8 @@ def with_scheduler_records(
     """The log with the deaths that these files tell of. Raises `Unread` if nothing could be read."""
     if not paths:
         return log
-    known = {message.kind: (code, message) for code, message in reversed(list(messages))}
+    messages = tuple(messages)
+    known = {message.kind: (code, message) for code, message in reversed(messages)}
     files, problems = list(log.files), list(log.problems)
     records: list[tuple[str, SchedulerRecord]] = []
     for path in paths:
@@ -59,7 +61,7 @@ def with_scheduler_records(
                 say("{path}: cannot be read as a record of a scheduler: {error}", path=path, error=error)
             )
         else:
-            files.append(LogFile(path=path, lines=data.count(b"\n") + 1, bytes=len(data)))
+            files.append(LogFile(path=path, lines=len(data.splitlines()), bytes=len(data)))
     if not files:
         raise Unread(concatenated("; ", problems))
     records = _of_this_job(records, [item.path for item in log.files])
@@ -67,6 +69,8 @@ def with_scheduler_records(
     events = {record: _event(path, record, *known[record.kind], log) for path, record in deaths}
     before = [event for record, event in events.items() if record.kind in BEFORE_ALL]
     behind = [event for record, event in events.items() if record.kind not in BEFORE_ALL]
+    if not (deaths or any(item.fatal for item in log.events)):
+        behind = _never_started([item.path for item in files if item.path in paths], messages)
     together = (*before, *log.events, *behind)
     return replace(
         log,
@@ -75,6 +79,12 @@ def with_scheduler_records(
         finished=log.finished or (not deaths and any(record.healthy for _, record in records)),
         problems=tuple(problems),
     )
+
+
+def _never_started(paths: Sequence[str], messages: tuple[tuple[str, LogMessage], ...]) -> list[LogEvent]:
+    """What the tables of Kubernetes say of a pod that did not begin: no record of an end tells of it."""
+    found = read_job_log(paths, messages) if paths else None
+    return [item for item in found.events if item.fatal] if found is not None else []
 
 
 def _records(text: str) -> Iterator[SchedulerRecord]:

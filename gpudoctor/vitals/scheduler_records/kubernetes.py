@@ -237,7 +237,7 @@ def _kind(reason: str, message: str) -> str:
         small = message.lower()
         if "low on resource: memory" in small or "memory limit" in small:
             return "oom-kubernetes"
-        return "no-space" if "storage" in small or "disk" in small else "preemption"
+        return "no-space" if "storage" in small or "disk" in small else "evicted"
     said = next((kind for words, kind in _MESSAGES if words in message), "")
     return _REASONS.get(reason, said)
 
