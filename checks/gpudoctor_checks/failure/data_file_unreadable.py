@@ -82,14 +82,14 @@ class DataFileUnreadable(LogCheck):
                 "failedmount",
                 "failedattachvolume",
                 "failedmapvolume",
-                "unable to attach or mount volumes",
-                "unable to mount volumes for pod",
+                "mount volumes",
                 "mountvolume.",
                 "attachvolume.",
+                "mapvolume.",
             ),
             pattern=r"\bWarning\s{1,20}Failed(?:Mount|AttachVolume|MapVolume)\b(?:.*?(?:unmounted volumes=\[|"
             r"for volume \"|unattached/unmounted volumes=\[)(?P<volume>[^\]\"]{1,200}))?|"
-            r"^(?:Unable to (?:attach or )?mount volumes\b|"
+            r"^(?:Unable to (?:attach or )?mount volumes(?: for pod|:)|"
             r"(?:Mount|Attach|Map)Volume\.\w{1,20} failed for volume \"(?P<other>[^\"]{1,200}))",
             text="Kubernetes could not mount a volume of the pod[: {volume}][: {other}].",
             confidence=Confidence.PROBABLE,

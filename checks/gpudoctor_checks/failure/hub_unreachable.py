@@ -188,7 +188,7 @@ class HubUnreachable(LogCheck):
             cue=(
                 "manifest unknown",
                 "pull access denied",
-                "error response from daemon: manifest for",
+                "error response from daemon: manifest ",
                 "error reading manifest",
                 "while making image from oci registry",
                 "unable to handle docker://",

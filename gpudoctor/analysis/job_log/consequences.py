@@ -58,8 +58,8 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
     ),
     _row(
         "launcher",
-        ("exception in a background process", "exception in a child process", "exception in a worker process"),
-        r"failed due to an? (?:exception|error) in a (?:background|child|worker) process",
+        "due to an exception in a ",
+        r"failed due to an exception in a (?:background|child|worker) process",
         source="vllm/v1/executor/multiproc_executor.py: the process says why itself",
     ),
     _row("launcher", "childfailederror", r"ChildFailedError", source="torch/distributed/elastic"),

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from itertools import islice
 
+from gpudoctor.analysis.job_log.consequences import OF_A_DEATH
 from gpudoctor.analysis.job_log.first_cause import WENT_ON
 from gpudoctor.model.log_message import Bearing
 from gpudoctor.model.signs.job_log import LogEvent
@@ -268,6 +269,19 @@ class Drafts:
         """The launcher said that the program ended well."""
         for draft in self._drafts.values():
             draft.succeeded = draft.succeeded or draft.last_line < line
+
+    def done(self, line: int, *, surely: bool) -> None:
+        """The log says that the training is done; `surely` if a job script would not say so.
+
+        Behind an exception that is no certain sign: the script goes on after the program has died.
+        """
+        deaths = [item.last_line for item in self._drafts.values() if item.event.kind in OF_A_DEATH]
+        for draft in self._drafts.values():
+            if draft.last_line < line and draft.event.exception and max(deaths, default=0) < draft.event.line:
+                if surely or draft.seen:
+                    draft.succeeded = True
+                else:
+                    draft.event = replace(draft.event, doubtful=True)
 
     def _count_habits(self) -> None:
         """Count what the training went on after time and again, and then another failure came, among these."""

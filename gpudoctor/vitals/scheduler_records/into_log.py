@@ -35,7 +35,7 @@ def is_scheduler_record(data: bytes) -> bool:
     text = text_of(data)
     if text.lstrip()[:1] == "{":
         return '"apiVersion"' in text and _JSON_KIND.search(text) is not None
-    lines = [line for line in text.splitlines() if line.strip()]
+    lines = _lines_of(text)
     forms = (slurm.is_sacct, slurm.is_scontrol, kubernetes.is_events, kubernetes.is_description)
     return any(form(lines) for form in forms)
 
@@ -50,10 +50,12 @@ def with_scheduler_records(
     known = {message.kind: (code, message) for code, message in reversed(messages)}
     files, problems = list(log.files), list(log.problems)
     records: list[tuple[str, SchedulerRecord]] = []
+    tables: list[str] = []
     for path in paths:
         try:
             data = read_file(path, SMALL_JSON)
             records += [(path, record) for record in _records(text_of(data))]
+            tables += [path] if kubernetes.is_table(_lines_of(text_of(data))) else []
         except OSError as error:
             problems.append(say("{path}: cannot be read: {reason}", path=path, reason=error.strerror or error))
         except ValueError as error:
@@ -70,7 +72,7 @@ def with_scheduler_records(
     before = [event for record, event in events.items() if record.kind in BEFORE_ALL]
     behind = [event for record, event in events.items() if record.kind not in BEFORE_ALL]
     if not (deaths or any(item.fatal for item in log.events)):
-        behind = _never_started([item.path for item in files if item.path in paths], messages)
+        behind = _never_started(tables, messages)
     together = (*before, *log.events, *behind)
     return replace(
         log,
@@ -79,6 +81,10 @@ def with_scheduler_records(
         finished=log.finished or (not deaths and any(record.healthy for _, record in records)),
         problems=tuple(problems),
     )
+
+
+def _lines_of(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.strip()]
 
 
 def _never_started(paths: Sequence[str], messages: tuple[tuple[str, LogMessage], ...]) -> list[LogEvent]:

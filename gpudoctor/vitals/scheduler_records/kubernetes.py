@@ -46,6 +46,11 @@ def is_description(lines: list[str]) -> bool:
     return names[:2] == ["Name", "Namespace"]
 
 
+def is_table(lines: list[str]) -> bool:
+    """Whether a text is one of these two."""
+    return is_events(lines) or is_description(lines)
+
+
 def of_events(lines: list[tuple[int, str]]) -> Iterator[SchedulerRecord]:
     """The rows of `kubectl get events`."""
     header = lines[0][1]
