@@ -64,9 +64,11 @@ class DeprecatedKey(Check):
         a call, and a warning in a file. Without an installed version, a key removed within version 4 of
         transformers is a warning. A key removed in 5, or only deprecated, is a note. If the project's own files
         exclude the installed version, gpudoctor compares with the newest release that they admit. It then
-        reports no error. In a project that uses an older torch, a removed key is a note. In a script that
-        trains nothing, a removed argument of `from_pretrained` is a note, and a deprecated one is silent. From
-        a job's log: the messages that name it, in the exception or line that came first.
+        reports no error. In a project that uses an older torch, a removed key is a note. It is also a note if
+        the project pins a package that the installed transformers needs newer. So is a key in a section of a
+        config, which a program reads as it likes. In a script that trains nothing, a removed argument of
+        `from_pretrained` is a note, and a deprecated one is silent. From a job's log: the messages that name
+        it, in the exception or line that came first.
     False alarms:
         An environment that pins an old version and was not examined; a key of your own with an old name.
     Remedies:
@@ -135,7 +137,7 @@ class DeprecatedKey(Check):
         for setup in training_arguments(patient):
             if setup.kind is not ConfigKind.AXOLOTL:
                 meant = meant_version(patient, "transformers", setup.path)
-                dated = is_dated(patient, setup.path)
+                dated = is_dated(patient, setup.path, "transformers")
                 yield from self._arguments(setup, meant, _fields(patient, setup), dated)
         for file in configs.files:
             if read_by(file.kind, source):
@@ -158,8 +160,8 @@ class DeprecatedKey(Check):
                     continue
                 called = gone and setup.call is not None and not dated
                 severity = Severity.ERROR if called else Severity.NOTE
-                if gone and setup.call is None and not dated:
-                    severity = Severity.WARNING
+                if gone and setup.call is None and setup.kind is not ConfigKind.SECTIONS and not dated:
+                    severity = Severity.WARNING  # a program of its own may read its sections as it likes
                 yield self._found(
                     row,
                     (item,),
@@ -236,7 +238,7 @@ class DeprecatedKey(Check):
                 items = _passed(script, loads, row.key)
                 if not items:
                     continue
-                dated = is_dated(patient, script.path)
+                dated = is_dated(patient, script.path, "transformers")
                 meant = meant_version(patient, "transformers", script.path)
                 for found in self._judged(row, items, meant, dated):
                     # A model that is loaded to generate or to be converted is trained by nobody: what breaks is
@@ -260,7 +262,7 @@ class DeprecatedKey(Check):
                 items = _passed(script, own.get(script.path, []), row.key)
                 if items:
                     meant = meant_version(patient, "transformers", script.path)
-                    yield from self._judged(row, items, meant, is_dated(patient, script.path))
+                    yield from self._judged(row, items, meant, is_dated(patient, script.path, "transformers"))
 
     def _judged(self, row: Renamed, items: tuple[Written, ...], meant: Meant, dated: bool) -> Iterator[Finding]:
         version = meant.version

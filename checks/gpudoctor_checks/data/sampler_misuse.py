@@ -10,7 +10,7 @@ from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.line_ownership import by_parallelism
 from gpudoctor.analysis.run.recorded_statements import statement_at
 from gpudoctor.analysis.run.steady_run import Run, judged, script_at, sites_of, source_of, spots
-from gpudoctor.analysis.source.control_flow import enclosing, switched_off
+from gpudoctor.analysis.source.control_flow import enclosing, holds, switched_off
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
 from gpudoctor.analysis.source.syntax import FunctionNode, is_name, keyword_value, nodes, walk, without_comments
@@ -200,16 +200,24 @@ class SamplerMisuse(Check):
         if not (isinstance(shuffle, Known) and shuffle.value is True and shuffle.origin == "literal"):
             return None
         values = _values(loader, sampler) if sampler is not None else []
+        values = [value for value in values if not (isinstance(value, ast.Constant) and value.value is None)]
         if len(values) != 1 or not isinstance(values[0], ast.Call) or loader.call.guards:
             return None
         if ast.unparse(values[0].func).rpartition(".")[2] not in _TORCH_SAMPLERS:
             return None
+        made = next((call for call in loader.script.calls if call.node is values[0]), None)
+        open_ = [guard for guard in made.guards if not holds(guard)] if made is not None else []
+        severity = Severity.WARNING if open_ else Severity.ERROR
         return self.finding(
-            say("{loader} has a sampler and shuffle=True: DataLoader raises ValueError.", loader=loader.label),
-            evidence=(loader.call.span,),
+            say(
+                "{loader} has a sampler and shuffle=True{condition}: DataLoader raises ValueError.",
+                loader=loader.label,
+                condition=say(" (if `{left}`)", left=open_[-1].text) if open_ else "",
+            ),
+            evidence=(loader.call.span, *([made.span] if made is not None and open_ else [])),
             confidence=Confidence.SUSPECTED,
-            severity=Severity.ERROR,
-            cost=Cost(breaks=say("DataLoader refuses sampler and shuffle together")),
+            severity=Severity.NOTE if any(guard.never for guard in open_) else severity,
+            cost=None if open_ else Cost(breaks=say("DataLoader refuses sampler and shuffle together")),
             subject=f"{loader.script.path}:{loader.call.span.line}",
             detail=SamplerMisuseDetail(kind="twice"),
         )
@@ -337,10 +345,22 @@ def _values(loader: Loader, node: ast.expr) -> list[ast.expr]:
     scope = next((item for item in enclosing(loader.script, loader.call.node)
                   if isinstance(item, FunctionNode)), loader.script.tree)  # fmt: skip
     return [
-        item.value
+        value
         for item in walk(scope)
-        if isinstance(item, ast.Assign) and any(_text(target) == node.id for target in item.targets)
+        if isinstance(item, ast.Assign)
+        for target in item.targets
+        for value in _bound_to(target, item.value, node.id)
     ]
+
+
+def _bound_to(target: ast.expr, value: ast.expr, name: str) -> Iterator[ast.expr]:
+    """What an assignment binds to a name, in a tuple too; the whole value where its parts cannot be told."""
+    if isinstance(target, ast.Tuple | ast.List):
+        parts = value.elts if isinstance(value, ast.Tuple | ast.List) else []
+        for place, part in enumerate(target.elts):
+            yield from _bound_to(part, parts[place] if len(parts) == len(target.elts) else value, name)
+    elif _text(target) == name:
+        yield value
 
 
 def _splits(program: Program, script: Script, loader: Loader) -> bool:

@@ -10,7 +10,7 @@ from gpudoctor.analysis.source.built_classes import built
 from gpudoctor.analysis.source.control_flow import Function, enclosing
 from gpudoctor.analysis.source.loaders import Loader
 from gpudoctor.analysis.source.origins import construction
-from gpudoctor.analysis.source.syntax import is_name, keyword_value, nodes, walk
+from gpudoctor.analysis.source.syntax import assigned_values, is_name, keyword_value, nodes, walk
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Call, Script, Source
 
@@ -95,11 +95,7 @@ def _started(
         return found
     if found is not None:
         return _with_worker(script, found, fixed, bound)
-    values = [
-        item.value
-        for item in nodes(script, ast.Assign)
-        if any(is_name(target, node.id) for target in item.targets)
-    ]
+    values = assigned_values(nodes(script, ast.Assign), node.id)
     plain = len(values) == 1 and not isinstance(values[0], ast.Name)
     return _started(source, script, values[0], fixed, bound) if plain else None
 
@@ -233,11 +229,7 @@ def _plain(function: Function, seed: ast.expr, own: set[str], written: set[str],
         if isinstance(node, ast.Attribute) and ast.unparse(node) in written:
             return False
         if is_name(node, *own):
-            values = [
-                item.value
-                for item in walk(function)
-                if isinstance(item, ast.Assign) and any(is_name(target, node.id) for target in item.targets)
-            ]
+            values = assigned_values(walk(function), node.id)
             stores = sum(is_name(item, node.id) and isinstance(item.ctx, ast.Store) for item in walk(function))
             once_bound = len(values) == stores == 1 and depth > 0 and node.id not in _parameters(function)
             if not once_bound or not _plain(function, values[0], own, written, depth - 1):
@@ -278,11 +270,8 @@ def _sets(loader: Loader) -> list[Call]:
     if made is not None or not isinstance(loader.dataset, ast.Name):
         return [made] if made is not None else []
     home = _home(loader.script, loader.call.node)
-    values = [
-        item.value
-        for item in nodes(loader.script, ast.Assign)
-        if _home(loader.script, item) is home and any(is_name(it, loader.dataset.id) for it in item.targets)
-    ]
+    beside = (item for item in nodes(loader.script, ast.Assign) if _home(loader.script, item) is home)
+    values = assigned_values(beside, loader.dataset.id)
     return [call for call in loader.script.calls if any(call.node is value for value in values)]
 
 

@@ -14,7 +14,7 @@ from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, instantiated, training_programs
 from gpudoctor.analysis.source.environment_assignments import assignments
 from gpudoctor.analysis.source.parallelism import SHARDED
-from gpudoctor.analysis.source.syntax import is_name, keyword_value, nodes
+from gpudoctor.analysis.source.syntax import assigned_values, keyword_value, nodes
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.lang import say
 from gpudoctor.model import (
@@ -264,11 +264,7 @@ def _option(program: Program, script: Script, node: ast.expr) -> str | None:
     The options may be another script's: `Engine(args)` sets what the script that makes it was given.
     """
     if isinstance(node, ast.Name):
-        given = [
-            item.value
-            for item in nodes(script, ast.Assign)
-            if any(is_name(target, node.id) for target in item.targets)
-        ]
+        given = assigned_values(nodes(script, ast.Assign), node.id)
         node = given[0] if len(given) == 1 else node
     if isinstance(node, ast.Call) and ast.unparse(node.func) == "str" and len(node.args) == 1:
         node = node.args[0]

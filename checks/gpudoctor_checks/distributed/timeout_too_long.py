@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.source.declared_settings import as_number
 from gpudoctor.analysis.source.environment_assignments import assigned
-from gpudoctor.analysis.source.syntax import is_name, nodes
+from gpudoctor.analysis.source.syntax import assigned_values, nodes
 from gpudoctor.analysis.source.training_arguments import argument_calls, option_words
 from gpudoctor.lang import say
 from gpudoctor.model import (
@@ -226,10 +226,7 @@ def _timedeltas(script: Script) -> Iterator[_Written]:
 def _seconds(script: Script, node: ast.expr) -> float | None:
     """The seconds of a `timedelta(...)`, written here or given one name; None where only a run can tell."""
     if isinstance(node, ast.Name):
-        values = [
-            item.value for item in nodes(script, ast.Assign)
-            if any(is_name(target, node.id) for target in item.targets)
-        ]  # fmt: skip
+        values = assigned_values(nodes(script, ast.Assign), node.id)
         return _seconds(script, values[0]) if len(values) == 1 and isinstance(values[0], ast.Call) else None
     if ast.unparse(node) in {"timedelta.max", "datetime.timedelta.max"}:
         return math.inf

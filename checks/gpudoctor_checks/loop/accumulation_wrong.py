@@ -165,7 +165,7 @@ class AccumulationWrong(Check):
             if not any(guard.never for guard in call.guards):
                 return
             waiting.append(call)
-        if any(_hands_on_steps(script) for script in program.scripts):
+        if any(_hands_on_steps(script) or _sets_the_rate(script) for script in program.scripts):
             return
         names = {script.path: bound_to(script, call.node).rpartition(".")[2] for script, call in makers}
         if not all(names.values()) or _given_away(program, frozenset(names.values())):
@@ -386,6 +386,14 @@ def _hands_on_steps(script: Script) -> bool:
     """Whether a method `step` is handed on without a call: a hook, a callback."""
     called = {call.func for call in nodes(script, ast.Call)}
     return any(node.attr == "step" and node not in called for node in nodes(script, ast.Attribute))
+
+
+def _sets_the_rate(script: Script) -> bool:
+    """Whether the script writes learning rates itself: `group["lr"] = rate`."""
+    return any(
+        isinstance(node.ctx, ast.Store) and isinstance(node.slice, ast.Constant) and node.slice.value == "lr"
+        for node in nodes(script, ast.Subscript)
+    )
 
 
 def _given_away(program: Program, names: frozenset[str]) -> bool:

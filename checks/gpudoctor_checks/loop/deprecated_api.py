@@ -9,8 +9,14 @@ from functools import cache
 from importlib.resources import files
 from itertools import chain
 
-from gpudoctor.analysis.source.control_flow import enclosing, function_of, holds, never_runs
-from gpudoctor.analysis.source.live_code import may_run
+from gpudoctor.analysis.source.control_flow import (
+    enclosing,
+    function_of,
+    holds,
+    may_run,
+    never_reached,
+    never_runs,
+)
 from gpudoctor.analysis.source.syntax import is_attribute, nodes
 from gpudoctor.analysis.source.syntax_places import lines_at, resolved_calls
 from gpudoctor.analysis.source.target_versions import Meant, is_dated, meant_version, told_version
@@ -210,7 +216,7 @@ class DeprecatedApi(Check):
             )
             if fails
             else None,
-            subject=f"{path}:{min(span.line for span in use.spans)}",
+            subject=f"{path}:{min(span.line for span in use.spans)} {use.what}",
             detail=DeprecatedApiDetail(
                 what=use.what,
                 replacement=entry("replacement"),
@@ -299,11 +305,13 @@ def _attributes(source: Source, script: Script) -> Iterator[tuple[str, Entry, So
 
 
 def _is_guarded(source: Source, script: Script, node: ast.AST) -> bool:
-    """Whether a node stands in a try or under a test of versions, or in a call that never runs."""
+    """Whether a node stands in a try or under a test of versions, or in a call or function that never runs."""
     calls = resolved_calls(script)
     above = (calls[item] for item in enclosing(script, node) if isinstance(item, ast.Call) and item in calls)
     call = next(above, None)
-    return _tests_version(script, node) or (call is not None and (_knows(call) or never_runs(source, call)))
+    if _tests_version(script, node) or never_reached(source, script, node):
+        return True
+    return call is not None and (_knows(call) or never_runs(source, call))
 
 
 def _methods(source: Source, script: Script) -> Iterator[tuple[str, Entry, SourceSpan]]:

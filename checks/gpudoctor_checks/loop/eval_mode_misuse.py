@@ -14,7 +14,14 @@ from gpudoctor.analysis.source.control_flow import bound, callers, enclosing, fu
 from gpudoctor.analysis.source.entry_points import instantiated, training_programs
 from gpudoctor.analysis.source.inherited_mode import LeftInEvalMode, left_during_training, left_in_eval_mode
 from gpudoctor.analysis.source.optimizers import assignments_to
-from gpudoctor.analysis.source.syntax import FunctionNode, is_attribute, is_name, names_in, nodes, walk
+from gpudoctor.analysis.source.syntax import (
+    FunctionNode,
+    assigned_values,
+    is_attribute,
+    names_in,
+    nodes,
+    walk,
+)
 from gpudoctor.analysis.source.syntax_places import line_at, place
 from gpudoctor.analysis.source.train_eval_mode import (
     builds_no_graph,
@@ -392,11 +399,7 @@ def _with_length(over: str, loop: Loop, script: Script | None) -> str:
     function = function_of(script, node) if script is not None and node is not None else None
     if found is None or function is None:
         return over
-    values = [
-        item.value
-        for item in walk(function)
-        if isinstance(item, ast.Assign) and any(is_name(target, found[1]) for target in item.targets)
-    ]
+    values = assigned_values(walk(function), found[1])
     return over.replace(found[1], ast.unparse(values[0]), 1) if len(values) == 1 else over
 
 

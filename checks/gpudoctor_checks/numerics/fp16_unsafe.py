@@ -12,7 +12,7 @@ from gpudoctor.analysis.source.control_flow import bound_to, steady, switched_of
 from gpudoctor.analysis.source.declared_settings import Setup, from_keyword
 from gpudoctor.analysis.source.pretrained_models import family, trained_models
 from gpudoctor.analysis.source.step_order import StepOrder
-from gpudoctor.analysis.source.syntax import is_method_call, is_name, nodes
+from gpudoctor.analysis.source.syntax import assigned_values, is_method_call, nodes
 from gpudoctor.analysis.source.syntax_places import line_at
 from gpudoctor.analysis.source.training_arguments import argument_calls, deepspeed_configs, training_arguments
 from gpudoctor.lang import say
@@ -451,12 +451,8 @@ def _is_half(script: Script, call: Call) -> bool:
 def _word(script: Script, text: str) -> str:
     """The dtype that an expression names, through one assignment."""
     if "." not in text and text.isidentifier():
-        bound = [
-            ast.unparse(node.value)
-            for node in nodes(script, ast.Assign)
-            if any(is_name(target, text) for target in node.targets)
-        ]
-        text = bound[0] if len(bound) == 1 else ""
+        bound = assigned_values(nodes(script, ast.Assign), text)
+        text = ast.unparse(bound[0]) if len(bound) == 1 else ""
     return text.rpartition(".")[2] if text.replace(".", "_").isidentifier() else ""
 
 

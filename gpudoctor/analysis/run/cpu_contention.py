@@ -18,7 +18,9 @@ _FULL = 0.9
 _MUCH = 0.15
 """Share of all CPUs that others take; less is what any machine does beside."""
 _LEAST = 5
-"""Samples, one a second."""
+"""Samples, one a second, by which others are blamed."""
+_FEW = 2
+"""Samples that say how busy the CPUs are: each is the mean of a second."""
 _PART = 0.25
 """Share of the samples with a crowd from which on it bears on the run's times."""
 _AROUND = 2
@@ -63,7 +65,7 @@ def cpu_use(recording: Recording) -> CpuUse | None:
     """What the job used of the CPUs of its only machine; None where too little was sampled."""
     cpus = recording.machine_facts.get("cpus")
     rows = _samples(recording)
-    if not isinstance(cpus, int | float) or cpus <= 0 or len(recording.nodes) > 1 or len(rows) < _LEAST:
+    if not isinstance(cpus, int | float) or cpus <= 0 or len(recording.nodes) > 1 or len(rows) < _FEW:
         return None
     own = recording.machine_facts.get("machine_cpus", cpus) != cpus  # others may have been on other CPUs
     others = 0.0 if own else median(max(0.0, busy - mine) for _, busy, mine in rows)

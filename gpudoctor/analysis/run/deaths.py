@@ -13,7 +13,7 @@ from enum import Enum
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.line_costs import LinePlace
 from gpudoctor.lang import say
-from gpudoctor.model.signs.recording import Process, Record, Recording
+from gpudoctor.model.signs.recording import EARLY_DEATH_FILE, Process, Record, Recording
 
 
 class Death(Enum):
@@ -85,7 +85,6 @@ _EXITCODES = re.compile(
     r"rank\s{0,8}:\s{0,8}(\d{1,9}).{0,2000}?exitcode\s{0,8}:\s{0,8}(-?\d{1,9})|exitcode:?\s{0,8}(-\d{1,9})",
     re.DOTALL,
 )
-_EARLY = re.compile(r"early-(\d{1,9})-\d{1,9}-\d{1,9}\.txt$")
 _OF_STORE = ("DistStoreError", "DistNetworkError")
 """Exceptions of a rank that waits for the others at the rendezvous."""
 _KERNEL = ((Death.KILLED, r"oom-kill|Out of memory|Killed process|Memory cgroup out of memory"),
@@ -122,7 +121,8 @@ def died_before_torch(recording: Recording) -> Mapping[str, bytes]:
     found = {
         path: data
         for path, data in recording.early_deaths.items()
-        if reported and (name := _EARLY.search(path)) and int(name[1]) not in reported
+        if reported and (name := EARLY_DEATH_FILE.search(path))
+        if name[1] != "x" and int(name[1]) not in reported
     }
     told = _first_exception(recording) if found else None
     if told is None or told.record is None:

@@ -233,12 +233,7 @@ def _around(source: Source, script: Script, whole: ast.stmt) -> Iterator[tuple[i
 @once
 def _updates(source: Source) -> Mapping[str, tuple[int, ...]]:
     """Path of each script to its lines that learn: a backward pass, or a call of a function that runs one."""
-    own = {
-        script.path: tuple(
-            node.lineno for node in nodes(script, ast.Call) if is_attribute(node.func, *_UPDATES)
-        )
-        for script in source.scripts
-    }
+    own = {script.path: _backward(script) for script in source.scripts}
     learners: dict[str, list[ast.FunctionDef]] = {}
     for script in source.scripts:
         for node in nodes(script, ast.FunctionDef):
@@ -258,6 +253,7 @@ def _updates(source: Source) -> Mapping[str, tuple[int, ...]]:
 
 
 def _backward(script: Script) -> tuple[int, ...]:
+    """Lines with a backward pass."""
     return tuple(node.lineno for node in nodes(script, ast.Call) if is_attribute(node.func, *_UPDATES))
 
 

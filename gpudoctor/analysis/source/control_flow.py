@@ -1,11 +1,13 @@
 """Questions of place that checks ask of a program: what encloses a call, what a block runs, what reaches it."""
 
 import ast
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.source.syntax import LoopNode, nodes, parents, walk
+from gpudoctor.analysis.source.syntax import LoopNode, last_name, nodes, parents, walk
+from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Call, Event, Guard, GuardKind, Known, Loop, LoopRole, Script, Source
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -35,6 +37,12 @@ def statement(script: Script, node: ast.AST) -> ast.stmt | None:
     if isinstance(node, ast.stmt):
         return node
     return next((item for item in enclosing(script, node) if isinstance(item, ast.stmt)), None)
+
+
+def may_run(source: Source, span: SourceSpan) -> bool:
+    """Whether something names the functions and classes around a line, as far as was read."""
+    script = next((item for item in source.scripts if item.path == span.path), None)
+    return script is None or not any(first <= span.line <= last for first, last in script.unused)
 
 
 def taken_back(script: Script, call: Call) -> bool:
@@ -170,12 +178,33 @@ def _behind_switches(source: Source, function: str, depth: int) -> bool:
 
 @once
 def callers(source: Source, function: str) -> list[tuple[Script, Call]]:
-    """The calls of a function of the program from its other functions, as far as names tell."""
+    """The calls of a function of the program from its other functions, as far as names tell.
+
+    Those of a constructor are the calls of its class; none where the class is also named without a call.
+    """
+    owner, _, last = function.rpartition(".")
+    if last == "__init__":
+        return [] if _handed_on(source, owner.rpartition(".")[2]) else callers(source, owner)
     return [
         (script, other)
         for script, other in (_calls_by_method(source).get(function.rpartition(".")[2], ()) if function else ())
         if other.function != function and calls_function(other, function)
     ]
+
+
+def _handed_on(source: Source, name: str) -> bool:
+    """Whether a class is named as a value, a base or in a text, so that calls by another name may make it."""
+    return any(_named_as_value(script)[name] for script in source.scripts if name in script.text)
+
+
+@once
+def _named_as_value(script: Script) -> Counter[str]:
+    """How often each name is loaded, or written as a text, without being called."""
+    called = {call.func for call in nodes(script, ast.Call)}
+    loads = (node for node in nodes(script, ast.Name, ast.Attribute) if isinstance(node.ctx, ast.Load))
+    found = Counter(last_name(node) for node in loads if node not in called)
+    found.update(node.value for node in nodes(script, ast.Constant) if isinstance(node.value, str))
+    return found
 
 
 def never_runs(source: Source, call: Call, depth: int = 4) -> bool:
@@ -186,6 +215,16 @@ def never_runs(source: Source, call: Call, depth: int = 4) -> bool:
         return False
     sites = callers(source, call.function)
     return bool(sites) and all(never_runs(source, other, depth - 1) for _, other in sites)
+
+
+def never_reached(source: Source, script: Script, node: ast.AST) -> bool:
+    """Whether defaults keep the function around a node from running, at all its calls."""
+    around = [item for item in enclosing(script, node) if isinstance(item, (*FUNCTIONS, ast.ClassDef))]
+    if not around or not isinstance(around[0], ast.FunctionDef | ast.AsyncFunctionDef):
+        return False
+    function = ".".join(getattr(item, "name", "") for item in reversed(around))
+    sites = callers(source, function)
+    return bool(sites) and all(never_runs(source, other) for _, other in sites)
 
 
 def rarely(guard: Guard) -> bool:
@@ -226,8 +265,10 @@ _NUMBERING = frozenset({"range", "trange", "enumerate", "count"})
 
 @once
 def _left_at(script: Script) -> Mapping[ast.AST, list[int | None]]:
-    """For each loop the passes at which an if inside it breaks out."""
-    found: dict[ast.AST, list[int | None]] = {}
+    """For each loop the passes at which an if inside it breaks out, or its own last statement does."""
+    found: dict[ast.AST, list[int | None]] = {
+        loop: [1] for loop in nodes(script, ast.For, ast.AsyncFor, ast.While) if _leaves(loop)
+    }
     for part in nodes(script, ast.If):
         if any(isinstance(item, ast.Break) for item in part.body):
             end = _reached(part.test, _numbers(script))
@@ -236,6 +277,12 @@ def _left_at(script: Script) -> Mapping[ast.AST, list[int | None]]:
                 for above in around:
                     found.setdefault(above, []).append(end)
     return found
+
+
+def _leaves(loop: LoopNode) -> bool:
+    """Whether the first pass ends with a break, and nothing before it goes on to the next."""
+    goes_on = any(isinstance(part, ast.Continue) for statement in loop.body for part in walk(statement))
+    return isinstance(loop.body[-1], ast.Break) and not goes_on
 
 
 def _counts_passes(test: ast.expr, around: Sequence[ast.AST]) -> bool:

@@ -5,8 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.source.control_flow import callers, enclosing, scope_of
-from gpudoctor.analysis.source.live_code import may_run
+from gpudoctor.analysis.source.control_flow import callers, enclosing, may_run, scope_of
 from gpudoctor.analysis.source.optimizers import assignments_to, optimizers
 from gpudoctor.analysis.source.scopes import Key, Scope, Scopes
 from gpudoctor.analysis.source.syntax import FunctionNode, is_attribute, is_name, keyword_value, nodes

@@ -4,6 +4,7 @@ The reader (`gpudoctor.vitals.recording`) fills it from a folder that `gpudoctor
 (docs/recording.md), or from an imported trace. What was not recorded is absent: an empty column, None, NaN.
 """
 
+import re
 from array import array
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,8 @@ from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
 from gpudoctor.probe.wire.steps import DEVICE as DEVICE
 from gpudoctor.probe.wire.steps import PHASES as PHASES
 
+EARLY_DEATH_FILE = re.compile(r"early-(x|[0-9]{1,9})-([0-9]{1,9})-([0-9]{1,9})\.txt$")
+"""Name of the file about a process that ended before torch was imported: rank or `x`, its parent, itself."""
 _BY_TYPE = "records by type"
 
 

@@ -297,6 +297,8 @@ class Script:
     """1-based line to the codes silenced there by `# gpudoctor: ignore[...]`; `*` for a bare ignore."""
     ignore_reasons: Mapping[int, str]
     """The reasons given there."""
+    unused: tuple[tuple[int, int], ...] = ()
+    """First and last lines of functions and classes that nothing names, as far as was read."""
     memory: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
     """Answers about it that were worked out before: `gpudoctor.analysis.memo`."""
 

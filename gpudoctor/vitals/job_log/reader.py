@@ -38,12 +38,12 @@ from gpudoctor.vitals.job_log.stack_dumps import StackDumps, with_ranks
 from gpudoctor.vitals.job_log.tracebacks import GOES_ON, Raised, Tracebacks, frame_of, loose_exception
 
 _OTHER_RANK = re.compile(rb"(?<=[^\s:])(?=\[(?:default|rank)\d{1,6}\]:)")
+"""Where another rank began to write within a line, behind a progress bar."""
 _BEHIND_BAR = re.compile(
     rb"(?<=(?:it/s|s/it)\])(?=[^\s\]])|(?<=\])(?=[^\s\]]{1,200}: line \d{1,6}: +\d)|"
     rb"(?<= {12})(?=(?:WARNING|ERROR|CRITICAL|Traceback)\b)"
 )
 """Between a bar and what another process wrote behind it; and lines that a terminal padded and joined."""
-"""Where another rank began to write within a line, behind a progress bar."""
 _MOST_DULL, _LONGEST_DULL = 20_000, 2_000
 _UNKNOWN = LogMessage(kind=PLAIN, cue="", pattern="", text="")
 """What an exception is where no check answers for those that no wording knows."""
@@ -968,7 +968,8 @@ class _FileReader:
             path=self._path,
             lines=self.lines,
             bytes=self._bytes,
-            ends_in_progress=0 < self.lines <= self._last_progress_line + 2
+            ends_in_progress=self._last_progress_line > 0
+            and self.lines <= self._last_progress_line + 2
             and self._done_line <= self._last_progress_line,
         )
 

@@ -10,7 +10,7 @@ from gpudoctor.lang import say
 from gpudoctor.model.external_files import RefusedFile, load_json
 from gpudoctor.model.read_limits import EARLY_DEATH, FAULT, GDR, GPUS
 from gpudoctor.model.read_limits import MANIFEST as MANIFEST_LIMIT
-from gpudoctor.model.signs.recording import Process, Record, RunEnd, Table
+from gpudoctor.model.signs.recording import EARLY_DEATH_FILE, Process, Record, RunEnd, Table
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import count
 from gpudoctor.vitals.recording.archive import END, MACHINE, MANIFEST, Archive
@@ -51,8 +51,6 @@ _RANK = re.compile(r"rank-(x|[0-9]{1,9})-([0-9]{1,9})\.gdr")
 _WORKER = re.compile(r"worker-(x|[0-9]{1,9})-([0-9]{1,9})-([0-9]{1,9})\.gdr")
 
 
-_EARLY = re.compile(r"early-(?:x|[0-9]{1,9})-([0-9]{1,9})-([0-9]{1,9})\.txt")
-"""Parent and process."""
 _MOST_EARLY = 64 << 20
 """Bytes of all of them together; one has 2 KB."""
 
@@ -141,7 +139,7 @@ def _outermost(names: Sequence[str]) -> list[str]:
 
     That of a child is left out where its parent died likewise: the parent met the child's death and went on.
     """
-    found = {match[2]: (match[1], name) for name in names if (match := _EARLY.fullmatch(name))}
+    found = {match[3]: (match[2], name) for name in names if (match := EARLY_DEATH_FILE.fullmatch(name))}
     return [name for parent, name in found.values() if parent not in found]
 
 

@@ -2,16 +2,20 @@
 
 Code that nothing mentions is not an ailment of the job: it is cut out of the tree before checks see it. Where a
 name may be made at run time (`globals()`, `getattr(module, name)`), everything counts as reached.
+
+What only a registry lists (`@register("resnet")`), or what a program without a training loop does not mention,
+stays in the tree: somebody may ask for it. `Module.unused` names such lines for checks that need to be surer.
 """
 
 import ast
+import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from gpudoctor.analysis.source.syntax import called_name, is_main_guard, root_name, walk
 from gpudoctor.vitals.source.inheritance import FUNCTIONS, Bases, Inheritance, methods_above
-from gpudoctor.vitals.source.symbols import Module
+from gpudoctor.vitals.source.values import Module
 
 _DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
 _PLAIN_DECORATORS = frozenset(
@@ -23,6 +27,8 @@ _PLAIN_DECORATORS = frozenset(
     }
 )  # fmt: skip
 """Decorators that leave it to the program who calls what they decorate; others may register it somewhere."""
+_REGISTERS = re.compile(r"regist", re.IGNORECASE)
+"""Decorators that list what they decorate and call none of it."""
 _NAMESPACES = frozenset({"globals", "locals", "vars", "Fire"})
 """Ways to find a function by its name in the module that asks, and nowhere else."""
 _DYNAMIC = frozenset(
@@ -49,9 +55,11 @@ class _Unit:
     supers: set[str] = field(default_factory=set)
     """Of a method: methods that it calls of the classes above its own; `ANY` where that is not told."""
     always: bool = False
-    """Whether something unseen may call it: registered, or a method that a library calls."""
+    """Whether Python or a library may call it: a method."""
     registered: bool = False
     """Whether a decorator may hand it to somebody."""
+    listed: bool = False
+    """Whether a decorator only lists it."""
     full: str = ""
     """Its name with the module's path before it, as `_Code.mentions` writes it."""
 
@@ -111,6 +119,7 @@ def cut_unreached(modules: Sequence[Module], trains: Sequence[tuple[Module, int]
     for code in codes.values():
         if code.open:
             code.names |= _all_names(code)
+    _note_unused(list(codes.values()))
     if asks or any(code.methods for code in codes.values()):
         for code in codes.values():
             for unit in code.units:
@@ -131,6 +140,28 @@ def cut_unreached(modules: Sequence[Module], trains: Sequence[tuple[Module, int]
         for unit in code.units:
             if id(unit) not in reached and (unit.owner is None or id(unit.owner) in reached):
                 _remove(code.module, unit)
+
+
+def _note_unused(codes: list[_Code]) -> None:
+    """Note the lines of each module that nothing mentions, and which nobody else can be seen to use."""
+    offered = [unit for code in codes if code.module.entry and not _starts(code.module) for unit in code.units]
+    reached = _closure(codes, offered, listed=False)
+    for code in codes:
+        code.module.unused = tuple(
+            (unit.node.lineno, unit.node.end_lineno or unit.node.lineno)
+            for unit in code.units
+            if id(unit) not in reached
+        )
+
+
+def _starts(module: Module) -> bool:
+    """Whether a file does something when it is run, and is not a module for others."""
+    return any(
+        (isinstance(item, ast.If) and is_main_guard(item.test))
+        or isinstance(item, ast.For | ast.While | ast.With)
+        or (isinstance(item, ast.Expr) and isinstance(item.value, ast.Call))
+        for item in module.tree.body
+    )
 
 
 def _cut_switched_off(modules: Sequence[Module], loops: Sequence[tuple[Module, int]]) -> None:
@@ -256,8 +287,8 @@ def _runs_training(codes: list[_Code], loops: list[tuple[Module, int]]) -> bool:
     return False
 
 
-def _closure(codes: list[_Code], roots: list[_Unit]) -> set[int]:
-    """Units that the modules' own code reaches, and these roots."""
+def _closure(codes: list[_Code], roots: list[_Unit], *, listed: bool = True) -> set[int]:
+    """Units that the modules' own code reaches, and these roots; without `listed`, a registry uses nothing."""
     if not codes:
         return set()
     aliases: dict[str, set[str]] = {}
@@ -282,9 +313,10 @@ def _closure(codes: list[_Code], roots: list[_Unit]) -> set[int]:
         used |= set().union(*(aliases[name] for name in used if name in aliases))
         extended |= set().union(*(aliases[name] for name in extended if name in aliases))
         for unit in units:
-            if isinstance(unit.node, ast.ClassDef) and (unit.registered or _among(unit, used)):
+            handed = unit.registered and (listed or not unit.listed)
+            if isinstance(unit.node, ast.ClassDef) and (handed or _among(unit, used)):
                 grown |= (unit.owner is None or id(unit.owner) in reached) and inheritance.use(unit.node)
-            if id(unit) in reached or not _runs(unit, used, extended, reached, inheritance):
+            if id(unit) in reached or not _runs(unit, handed, used, extended, reached, inheritance):
                 continue
             grown = True
             reached.add(id(unit))
@@ -299,16 +331,23 @@ def _among(unit: _Unit, names: set[str]) -> bool:
     return unit.node.name in names or unit.full in names
 
 
-def _runs(unit: _Unit, used: set[str], extended: set[str], reached: set[int], inheritance: Inheritance) -> bool:
-    """Whether a unit is reached by what is known so far."""
+def _runs(
+    unit: _Unit,
+    handed: bool,
+    used: set[str],
+    extended: set[str],
+    reached: set[int],
+    inheritance: Inheritance,
+) -> bool:
+    """Whether a unit is reached by what is known so far; `handed`, by a decorator."""
     if unit.owner is not None and id(unit.owner) not in reached:
         return False
     if isinstance(unit.node, ast.ClassDef):
-        return unit.always or _among(unit, used) or _among(unit, extended)
-    if not unit.always and not _among(unit, used):
+        return unit.always or handed or _among(unit, used) or _among(unit, extended)
+    if not unit.always and not handed and not _among(unit, used):
         return False
     owner = unit.owner.node if unit.owner is not None else None
-    if not isinstance(owner, ast.ClassDef) or unit.registered:
+    if not isinstance(owner, ast.ClassDef) or handed:
         return True
     return unit.node not in owner.body or inheritance.runs(owner, unit.node.name)
 
@@ -373,9 +412,8 @@ def _unit(
     names: set[str],
 ) -> None:
     unit = _Unit(node=node, body=body, owner=owner, full=_of_module(code.module, node.name))
-    unit.always = unit.registered = any(
-        called_name(item) not in _PLAIN_DECORATORS for item in node.decorator_list
-    )
+    unit.registered = any(called_name(item) not in _PLAIN_DECORATORS for item in node.decorator_list)
+    unit.listed = any(_REGISTERS.search(ast.unparse(item)) for item in node.decorator_list)
     code.units.append(unit)
     if isinstance(node, ast.ClassDef):
         for base in node.bases:

@@ -27,6 +27,10 @@ _MOST = 16
 """The optimisation summary's cap: beyond it workers contend for memory bandwidth and start slowly."""
 _FALLBACK = 4
 """Where the machine that will train is not known."""
+PERSISTENT_ORDER = say(
+    "From the second epoch on a shuffle has another order: persistent workers draw one random number less. "
+    "Trials make up for it."
+)
 
 
 class LoaderBoundRule(Rule):
@@ -95,18 +99,12 @@ class LoaderBoundRule(Rule):
                     rest=rest,
                 )
             ]
+        steps.append(PERSISTENT_ORDER)
         steps.append(
             say('Guard the script\'s entry with `if __name__ == "__main__":` where workers are spawned.')
         )
-        if _full(detail):
-            steps.append(
-                say(
-                    "The run keeps {used:.2g} of {reached:.2g} CPUs busy, so workers may give nothing. "
-                    "Prove the gain first.",
-                    used=detail.cpus_used,
-                    reached=detail.cpus_reached,
-                )
-            )
+        if doubt := _doubt(finding):
+            steps.append(doubt)
         iterable = bool(detail.iterable)
         if iterable:
             steps.append(
@@ -122,7 +120,7 @@ class LoaderBoundRule(Rule):
             applicability=Applicability.UNSAFE if iterable else Applicability.SAFE,
             effort=Effort.SMALL_EDIT if iterable else Effort.ONE_LINE,
             effect=gain,
-            bounded=not _full(detail),
+            bounded=not _doubt(finding),
             sets=(("DataLoader.num_workers", str(workers)),),
             uses=frozenset({Resource.CPU, Resource.HOST_MEMORY, Resource.SHARED_MEMORY}),
             edits=edits,
@@ -131,11 +129,21 @@ class LoaderBoundRule(Rule):
         )
 
 
-def _full(detail: LoaderBoundDetail) -> bool:
-    """Whether a training without a GPU leaves few CPUs idle for workers."""
-    if detail.cuda or detail.cpus_used is None or detail.cpus_reached is None:
-        return False
-    return detail.cpus_used >= _BUSY * detail.cpus_reached
+def _doubt(finding: Finding) -> str:
+    """Why workers may find no idle CPU beside a training without a GPU, if its wait was measured; else ""."""
+    detail = finding.detail_of(LoaderBoundDetail)
+    if detail.cuda or finding.cost.step_share is None:
+        return ""
+    if detail.cpus_used is None or detail.cpus_reached is None:
+        return say("How many CPUs are idle was not seen, so workers may give nothing. Prove the gain first.")
+    if detail.cpus_used < _BUSY * detail.cpus_reached:
+        return ""
+    return say(
+        "The run keeps {used:.2g} of {reached:.2g} CPUs busy, so workers may give nothing. "
+        "Prove the gain first.",
+        used=detail.cpus_used,
+        reached=detail.cpus_reached,
+    )
 
 
 def _whole_batches(finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG001
@@ -308,11 +316,12 @@ def _gain(finding: Finding, patient: Patient, workers: int) -> Effect | None:
 
     With a share S of the time for items, n workers leave max(1 - S, S/n) of a step; without a GPU the training
     needs the CPUs too, and P of them leave no less than 1/P. None where nothing was measured, and where the run
-    keeps the CPUs busy: how much of that is work, and how much threads that spin while they wait, nobody knows.
+    keeps the CPUs busy, or nobody saw how busy: how much of that is work, and how much threads that spin while
+    they wait, nobody knows.
     """
     detail = finding.detail_of(LoaderBoundDetail)
     share = finding.cost.step_share
-    if share is None or not 0 < share < 1 or detail.workers != 0 or _full(detail):
+    if share is None or not 0 < share < 1 or detail.workers != 0 or _doubt(finding):
         return None
     left = max(1 - share, share / max(1, workers))
     try:

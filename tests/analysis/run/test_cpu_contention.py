@@ -5,7 +5,7 @@ from datetime import datetime, timezone
 import pytest
 from recordings import make_machine, make_process, make_recording, make_steps
 
-from gpudoctor.analysis.run.cpu_contention import crowd, fairness
+from gpudoctor.analysis.run.cpu_contention import cpu_use, crowd, fairness
 from gpudoctor.engine.examination import Request, examine
 from gpudoctor.engine.registry import Registry, load_registry
 from gpudoctor.engine.selection import Selection
@@ -43,6 +43,16 @@ def test_none_that_matter(cpu, tree, facts):
     recording = beside(cpu, tree, **facts)
     assert crowd(recording) is None
     assert fairness(recording, recording.ranks[0], [1.0, 2.0]) == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(("seconds", "known"), [(30, True), (5, True), (2, False)])
+def test_two_samples_in_steady_state_say_how_busy_the_cpus_are(seconds, known):
+    machine = make_machine(seconds, cpu=2.2, tree_cpu=1.7)
+    process = make_process(make_steps(2500))
+    found = cpu_use(make_recording(process, started=BEGUN, machine=machine, machine_facts=FACTS))
+    assert (found is not None) is known
+    if found is not None:
+        assert found.job == pytest.approx(1.7) and found.reach == pytest.approx(3.5)
 
 
 def test_others_that_come_late_bear_on_the_late_steps_alone():

@@ -218,3 +218,54 @@ def test_in_a_project_of_an_older_torch_transformers_is_older_too(tmp_path, pinn
         tmp_path / "train.py", project_versions=read_project_versions([str(tmp_path / "train.py")]), **signs
     )
     assert {item.severity for item in examine(DeprecatedKey, patient)} == {severity}
+
+
+NEEDS = {
+    "transformers": (
+        "tokenizers<0.24,>=0.23",
+        'accelerate>=1.1.0; extra == "torch"',
+        'jax>=0.4; extra == "flax"',
+    )
+}
+
+
+@pytest.mark.parametrize(
+    ("pinned", "severity"),
+    [
+        ("accelerate==0.18.0", NOTE),
+        ("accelerate<1", NOTE),
+        ("tokenizers==0.13.3", NOTE),
+        ("accelerate>=0.18", ERROR),
+        ("accelerate==1.2.0", ERROR),
+        ("jax==0.3.0", ERROR),  # of an extra that a training with torch does without
+        ("numpy==1.23", ERROR),
+    ],
+)
+def test_a_pin_of_what_the_installed_transformers_needs_newer_dates_the_project(
+    tmp_path, pinned, severity
+) -> None:
+    (tmp_path / "requirements.txt").write_text(f"transformers\n{pinned}\n")
+    (tmp_path / "train.py").write_text(CALL["train.py"])
+    signs = installed("5.0.0", "eval_strategy") | {
+        "packages": make_packages(transformers="5.0.0", requires=NEEDS)
+    }
+    patient = script_patient(
+        tmp_path / "train.py", project_versions=read_project_versions([str(tmp_path / "train.py")]), **signs
+    )
+    [finding] = examine(DeprecatedKey, patient)
+    assert finding.severity is severity
+
+
+SECTION = "model:\n  name: bart\ntraining:\n  num_train_epochs: 3\n  per_device_train_batch_size: 8\n  warmup_ratio: 0.1\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "severity"),
+    [
+        (SECTION, NOTE),  # a program of its own reads it
+        (SECTION.partition("training:\n")[2].replace("  ", ""), WARNING),
+    ],
+)
+def test_a_section_is_read_by_a_program_as_it_likes(text: str, severity: Severity) -> None:
+    found = examine(DeprecatedKey, patient_of({"train.yaml": text}, **installed("5.24.0", "warmup_steps")))
+    assert {item.severity for item in found} == {severity}

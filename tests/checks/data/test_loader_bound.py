@@ -259,9 +259,27 @@ def test_no_workers_where_no_cpu_is_left_for_one():
 def test_the_gain_is_bounded_by_the_cpus(cpus, cuda, most):
     patient = script_patient(FOLDER / "sick_plain_loop.py", host=make_host(cpus_affinity=cpus))
     [finding] = examine(LoaderBound, patient)
-    detail = replace(finding.detail, cuda=cuda, workers=0)
+    detail = replace(finding.detail, cuda=cuda, workers=0, cpus_used=0.5, cpus_reached=float(cpus))
     measured = replace(finding, cost=Cost(step_share=0.7), detail=detail)
     assert prescribe(LoaderBoundRule, measured, patient)[0].effect.high == pytest.approx(most)
+
+
+@pytest.mark.parametrize(
+    ("used", "reached", "words"),
+    [
+        (1.9, 2.0, "The run keeps 1.9 of 2 CPUs busy, so workers may give nothing."),
+        (None, None, "How many CPUs are idle was not seen, so workers may give nothing."),
+    ],
+)
+def test_without_a_gpu_and_an_idle_cpu_that_was_seen_nobody_knows_the_gain(used, reached, words):
+    patient = script_patient(FOLDER / "sick_plain_loop.py", host=make_host(cpus_affinity=2))
+    [finding] = examine(LoaderBound, patient)
+    assert not any("may give nothing" in step for step in prescribe(LoaderBoundRule, finding, patient)[0].steps)
+    detail = replace(finding.detail, cuda=False, workers=0, cpus_used=used, cpus_reached=reached)
+    measured = replace(finding, cost=Cost(step_share=0.7), detail=detail)
+    remedy = prescribe(LoaderBoundRule, measured, patient)[0]
+    assert remedy.effect is None and not remedy.bounded
+    assert any(words in step for step in remedy.steps)
 
 
 @pytest.mark.parametrize(("given", "findings"), [("**words", 0), ("root='x'", 1)])

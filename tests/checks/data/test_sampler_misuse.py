@@ -306,3 +306,38 @@ def test_sick_neither_arm_splits_the_data():
     text = text.replace("sampler = DistributedSampler(data)", "pass")
     found = examine(SamplerMisuse, script_patient(text))
     assert found and all(item.detail.kind == "unsplit" for item in found)
+
+
+CHOSEN = """
+    import argparse, torch
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--distributed", action="store_true")
+    args = parser.parse_args()
+    dataset = torch.utils.data.TensorDataset(torch.randn(1000, 8))
+    {before}
+    {head}
+        sampler, other = torch.utils.data.DistributedSampler(dataset), None
+    loader = torch.utils.data.DataLoader(dataset, shuffle=True, sampler=sampler)
+    model = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, in loader:
+        optimizer.zero_grad()
+        model(x).mean().backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "head", "severities"),
+    [
+        ("pass", "if True:", [Severity.ERROR]),
+        ("sampler, other = None, None", "if args.distributed:", [Severity.NOTE]),
+        ("sampler = None", "if open('mode').read() == 'many':", [Severity.WARNING]),
+        ("sampler, other = mine, None", "if args.distributed:", []),
+    ],
+)
+def test_a_sampler_that_only_an_option_makes_is_no_error(before, head, severities):
+    text = CHOSEN.format(before=before, head=head)
+    found = [item for item in examine(SamplerMisuse, script_patient(text)) if item.detail.kind == "twice"]
+    assert [item.severity for item in found] == severities
+    assert all(("(if `" in item.message) == (item.severity is not Severity.ERROR) for item in found)

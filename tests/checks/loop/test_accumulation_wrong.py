@@ -243,3 +243,15 @@ def test_one_value_of_a_schedule_by_epochs_weighs_more_than_one_by_batches(name,
         item for item in examine(AccumulationWrong, script_patient(text)) if item.detail.how == "early"
     ]
     assert finding.severity is severity
+
+
+@pytest.mark.parametrize(
+    ("by_hand", "found"),
+    [
+        ("for group in optimizer.param_groups: group['lr'] = 0.1 / (epoch + 1)", 0),
+        ("optimizer.param_groups[0]['lr'] *= 0.9", 0),
+        ("rate = optimizer.param_groups[0]['lr']", 1),
+    ],
+)
+def test_a_rate_that_the_program_sets_itself_moves_without_the_scheduler(by_hand, found):
+    assert len(scheduled(inside="if when == 'batch': plan.step()", after=by_hand)) == found

@@ -421,3 +421,76 @@ CHOSEN = """
 def test_what_a_config_chooses_is_no_error(head, severity):
     [finding] = examine(DeprecatedApi, script_patient(CHOSEN.format(head=head), torch=build("2.13.0")))
     assert finding.severity is severity
+
+
+DEMANDED = """
+    import torch
+    from packaging import version
+    {head}
+    model = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, verbose=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("head", "severities"),
+    [
+        ('assert torch.__version__[0] == "1"', []),
+        ('assert torch.__version__.split(".")[0] == "1"', []),
+        ('assert int(torch.__version__.split(".")[0]) < 2', []),
+        ("assert int(torch.__version__[0]) <= 1", []),
+        ('assert torch.__version__.startswith("1.")', []),
+        ('assert torch.__version__ == "1.7.1", "another torch"', []),
+        ('assert version.parse(torch.__version__) < version.parse("2.7")', [Severity.NOTE]),
+        ('assert "2.7" > torch.__version__', [Severity.NOTE]),
+        ('if torch.__version__ >= "2":\n        raise RuntimeError("torch 1 only")', []),
+        ('if not torch.__version__[:2] == "1.":\n        raise RuntimeError("torch 1 only")', []),
+        ('assert torch.__version__[0] == "2"', [Severity.ERROR]),
+        ('assert torch.__version__ >= "1.4"', [Severity.ERROR]),
+        ('assert torch.__version__[0] != "0"', [Severity.ERROR]),
+        ('if torch.__version__ >= "2":\n        print("torch 2")', [Severity.ERROR]),
+        ('def old():\n        assert torch.__version__[0] == "1"', [Severity.ERROR]),
+    ],
+)
+def test_the_version_that_a_program_demands_settles_what_it_meets(head, severities):
+    found = examine(DeprecatedApi, script_patient(DEMANDED.format(head=head), torch=build("2.13.0")))
+    assert [item.severity for item in found] == severities
+
+
+def test_two_removed_arguments_of_one_call_are_two_findings():
+    given = "gpus=1, resume_from_checkpoint='last.ckpt'"
+    found = examine(DeprecatedApi, script_patient(MODULE.format(given=given, loader="train_dataloaders")))
+    assert len({item.subject for item in found}) == 2
+
+
+OPTIONAL = """
+    import argparse
+    import numpy as np
+    class Policy:
+        def __init__(self):
+            self.levels = np.linspace(8, 4, 10).astype(np.int)
+    class Policies:
+        def __init__(self):
+            self.every = [Policy(), Policy()]
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--augment", action="store_true")
+    args = parser.parse_args()
+    {made}
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "severities"),
+    [
+        ("if args.augment:\n        chosen = Policies()", []),
+        ("chosen = Policies()", [Severity.ERROR]),
+        ("if args.augment:\n        chosen = Policies()\n    table = {'all': Policies}", [Severity.ERROR]),
+        ("if not args.augment:\n        chosen = Policies()", [Severity.ERROR]),
+    ],
+)
+def test_what_a_default_keeps_from_being_made_is_no_use(made, severities):
+    found = examine(
+        DeprecatedApi, script_patient(OPTIONAL.format(made=made), packages=make_packages(numpy="2.4.6"))
+    )
+    assert [item.severity for item in found] == severities

@@ -414,6 +414,7 @@ def test_what_the_recording_knows_goes_before_the_suspicions_facts():
     assert (finding.detail.workers, finding.detail.cuda) == (0, False)
     [rule] = REGISTRY.rules["DATA001"]
     patient = make_patient(recording=make_recording(process, machine_facts={"cpus": 2}))
+    finding = replace(finding, detail=replace(finding.detail, cpus_used=0.6, cpus_reached=2.0))
     [remedy] = [item for item in prescribe(rule, finding, patient) if item.id == "DATA001-workers"]
     assert remedy.effect.high <= 2.0  # two CPUs share the items and the training
     assert "pin_memory" not in remedy.title

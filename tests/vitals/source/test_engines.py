@@ -160,3 +160,16 @@ def test_a_lightning_module_that_a_program_only_evaluates_has_no_training() -> N
     only = read_main(text + "trainer.validate(Lit(), DataLoader(x))\n")
     assert all(loop.role is not LoopRole.TRAINING for loop in only.loops)
     assert training(read_main(text + "trainer.fit(Lit(), DataLoader(x))\ntrainer.test(Lit(), DataLoader(x))\n"))
+
+
+def test_a_lightning_module_that_the_program_only_defines_is_not_fitted() -> None:
+    other = LIGHTNING.split("class Lit", 1)[1].replace("loss.item()", "loss.cpu()")
+    fit = "trainer = L.Trainer()\ntrainer.fit({made}, DataLoader(x))\n"
+    text = LIGHTNING.replace("{module}", "lightning") + "\nclass Other" + other
+    one = training(read_main(text + fit.format(made="Lit()")))
+    assert event(one, "torch.Tensor.item")
+    assert not [item for item in one.events if item.call is not None and item.call.method == "cpu"]
+    both = training(read_main(text + fit.format(made="Lit() if small else Other()")))
+    assert event(both, "torch.Tensor.item") and event(both, "torch.Tensor.cpu")
+    by_text = training(read_main(text + fit.format(made="make('Lit', 'Other')")))
+    assert event(by_text, "torch.Tensor.item") and event(by_text, "torch.Tensor.cpu")
