@@ -267,15 +267,6 @@ def test_development_folders_are_not_imported():
 
 
 CIRCLES = {
-    "a value names the class that it is an instance of, and a class holds values": {
-        f"gpudoctor.vitals.source.{name}" for name in ("joins", "qualified_names", "scope", "symbols", "values")
-    },
-    "one interpreter: an expression holds calls, a call runs a body, a body holds expressions": {
-        f"gpudoctor.vitals.source.{name}" for name in (
-            "annotations", "attributes", "calls", "class_model", "configuration", "effects", "expressions", "imports",
-            "methods", "program", "resolving", "statements",
-        )
-    },
     "one probe: its parts name the Probe that holds them, for their types": {
         f"gpudoctor.probe.{path.stem}" for path in (ROOT / "gpudoctor/probe").glob("*.py")
     },

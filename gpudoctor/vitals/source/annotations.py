@@ -1,19 +1,15 @@
 """Types from annotations."""
 
 import ast
-from typing import TYPE_CHECKING
 
 from gpudoctor.analysis.source.syntax import called_name
+from gpudoctor.vitals.source.program import SourceInterpreter
 from gpudoctor.vitals.source.scope import ScopeState
-from gpudoctor.vitals.source.symbols import ClassSymbol
-from gpudoctor.vitals.source.values import NOTHING, NUMBER, TENSOR, TEXT, AbstractValue, tensor
-
-if TYPE_CHECKING:
-    from gpudoctor.vitals.source.program import SourceInterpreter
+from gpudoctor.vitals.source.values import NOTHING, NUMBER, TENSOR, TEXT, AbstractValue, ClassSymbol, tensor
 
 
 def read_annotation(
-    program: "SourceInterpreter", frame: ScopeState, node: ast.expr, depth: int
+    program: SourceInterpreter, frame: ScopeState, node: ast.expr, depth: int = 0
 ) -> AbstractValue:
     """An instance of the class that an annotation names; NOTHING when it says nothing."""
     if depth > 8:

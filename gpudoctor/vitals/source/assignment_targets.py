@@ -5,9 +5,16 @@ import ast
 from gpudoctor.vitals.source import conditions
 from gpudoctor.vitals.source.joins import join
 from gpudoctor.vitals.source.scope import ScopeState
-from gpudoctor.vitals.source.symbols import ClassSymbol, Module
 from gpudoctor.vitals.source.tensor_values import element
-from gpudoctor.vitals.source.values import MISSING, NOTHING, AbstractValue, Condition, Meanings
+from gpudoctor.vitals.source.values import (
+    MISSING,
+    NOTHING,
+    AbstractValue,
+    ClassSymbol,
+    Condition,
+    Meanings,
+    Module,
+)
 
 
 def assign(program: object, frame: ScopeState, target: ast.expr, thing: AbstractValue) -> None:
@@ -60,8 +67,8 @@ def read(frame: ScopeState, node: ast.expr) -> AbstractValue | None:
             return base.attrs[node.attr]
         if base.klass is not None:
             return base.klass.attribute(node.attr)
-        if isinstance(base.definition, Module) and base.definition.frame is not None:
-            return base.definition.frame.names.get(node.attr)
+        if isinstance(base.definition, Module) and base.definition.names is not None:
+            return base.definition.names.get(node.attr)
         if isinstance(base.definition, ClassSymbol):
             return base.definition.member(node.attr)
     return None
@@ -78,8 +85,8 @@ def _attribute(program: object, frame: ScopeState, target: ast.Attribute, thing:
         _into(base.definition.members, target.attr, thing, _switch(frame))
         return
     if isinstance(base.definition, Module):
-        if base.definition.frame is not None:
-            _into(base.definition.frame.names, target.attr, thing, _switch(frame))
+        if base.definition.names is not None:
+            _into(base.definition.names, target.attr, thing, _switch(frame))
         return
     if base.attrs is not None:
         attrs = dict(base.attrs)

@@ -1,9 +1,7 @@
 """What an attribute of a thing is."""
 
-from typing import TYPE_CHECKING
-
+from gpudoctor.vitals.source.program import SourceInterpreter
 from gpudoctor.vitals.source.qualified_names import canonical, kind_of
-from gpudoctor.vitals.source.symbols import ClassSymbol, Function, Module
 from gpudoctor.vitals.source.values import (
     BATCH,
     DEVICE,
@@ -13,18 +11,18 @@ from gpudoctor.vitals.source.values import (
     NUMBER,
     TENSOR,
     AbstractValue,
+    ClassSymbol,
+    Function,
+    Module,
     tensor,
 )
-
-if TYPE_CHECKING:
-    from gpudoctor.vitals.source.program import SourceInterpreter
 
 _PLAIN = frozenset(
     ("shape", "dtype", "ndim", "is_cuda", "requires_grad", "grad_fn", "is_leaf", "names", "layout")
 )
 
 
-def attribute(program: "SourceInterpreter", base: AbstractValue, name: str) -> AbstractValue:
+def attribute(program: SourceInterpreter, base: AbstractValue, name: str) -> AbstractValue:
     """`base.name`; NOTHING when it cannot be told."""
     if base.ref is not None:
         return AbstractValue(ref=canonical(f"{base.ref}.{name}"))
@@ -43,7 +41,7 @@ def attribute(program: "SourceInterpreter", base: AbstractValue, name: str) -> A
     return AbstractValue(option=True) if base.option else NOTHING
 
 
-def _of_definition(program: "SourceInterpreter", base: AbstractValue, name: str) -> AbstractValue:
+def _of_definition(program: SourceInterpreter, base: AbstractValue, name: str) -> AbstractValue:
     definition = base.definition
     if isinstance(definition, Module):
         return program.member_of(definition, name)
@@ -56,7 +54,7 @@ def _of_definition(program: "SourceInterpreter", base: AbstractValue, name: str)
 
 
 def _of_instance(
-    program: "SourceInterpreter", base: AbstractValue, klass: ClassSymbol, name: str
+    program: SourceInterpreter, base: AbstractValue, klass: ClassSymbol, name: str
 ) -> AbstractValue | None:
     found = klass.attribute(name)
     if found is not None:

@@ -2,41 +2,38 @@
 
 import ast
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from gpudoctor.model.signs.source import Call, Misfit, Value
 from gpudoctor.vitals.source import class_model, conditions, configuration, effects, library, tensor_values
 from gpudoctor.vitals.source.methods import of_method
+from gpudoctor.vitals.source.program import SourceInterpreter
 from gpudoctor.vitals.source.qualified_names import kind_of
 from gpudoctor.vitals.source.resolving import Resolved, resolve
 from gpudoctor.vitals.source.scope import ScopeState
-from gpudoctor.vitals.source.symbols import EVAL, ClassSymbol, Function
 from gpudoctor.vitals.source.values import (
+    EVAL,
     LOADER,
     MODULE,
     NOTHING,
     TENSOR,
     AbstractValue,
+    ClassSymbol,
+    Function,
     tensor,
     value_of,
     without_graph,
 )
 
-if TYPE_CHECKING:
-    from gpudoctor.vitals.source.program import SourceInterpreter
 
-
-def call(program: "SourceInterpreter", frame: ScopeState, node: ast.Call) -> AbstractValue:
+def call(program: SourceInterpreter, frame: ScopeState, node: ast.Call) -> AbstractValue:
     """Evaluate a call: receiver, arguments, then the call itself is recorded."""
-    from gpudoctor.vitals.source.expressions import evaluate
-
     found = resolve(program, frame, node)
     positional: list[AbstractValue] = []
     values: list[Value] = []
     open_ended = False
     segment = frame.module.segment
     for arg in node.args:
-        thing = evaluate(program, frame, arg)
+        thing = program.evaluate(frame, arg)
         if isinstance(arg, ast.Starred):
             inner = program.peek(frame, arg.value)
             if inner.items is None:
@@ -49,11 +46,11 @@ def call(program: "SourceInterpreter", frame: ScopeState, node: ast.Call) -> Abs
         values.append(value_of(thing, segment(arg)))
     if open_ended:
         for arg in node.args[len(values) + 1 :]:
-            evaluate(program, frame, arg)
+            program.evaluate(frame, arg)
     keywords: dict[str, AbstractValue] = {}
     named: dict[str, Value] = {}
     for keyword in node.keywords:
-        thing = evaluate(program, frame, keyword.value)
+        thing = program.evaluate(frame, keyword.value)
         if keyword.arg is not None:
             keywords[keyword.arg] = thing
             named[keyword.arg] = value_of(thing, segment(keyword.value))
@@ -105,7 +102,7 @@ def _closure(
 
 
 def _result(
-    program: "SourceInterpreter",
+    program: SourceInterpreter,
     frame: ScopeState,
     node: ast.Call,
     found: Resolved,
@@ -134,7 +131,7 @@ def _result(
         return _output(frame, found.base, args, keywords, returned)
     if found.callee is not None:
         return returned
-    program.run_targets(frame, found.name, args, keywords)
+    configuration.run_targets(program, frame, found.name, args, keywords)
     if found.base is not NOTHING and not found.called:
         return of_method(program, frame, node, found, args, keywords)
     return library.call_result(found.name, args, keywords, node, frame.no_grad > 0)

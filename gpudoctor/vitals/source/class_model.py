@@ -2,16 +2,20 @@
 
 import ast
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from gpudoctor.vitals.source import conditions, configuration
+from gpudoctor.vitals.source.program import SourceInterpreter
 from gpudoctor.vitals.source.qualified_names import kind_of
 from gpudoctor.vitals.source.scope import ScopeState
-from gpudoctor.vitals.source.symbols import ClassSymbol, Function, FunctionNode
-from gpudoctor.vitals.source.values import BATCH, DATASET, MODULE, AbstractValue
-
-if TYPE_CHECKING:
-    from gpudoctor.vitals.source.program import SourceInterpreter
+from gpudoctor.vitals.source.values import (
+    BATCH,
+    DATASET,
+    MODULE,
+    AbstractValue,
+    ClassSymbol,
+    Function,
+    FunctionNode,
+)
 
 _CONTEXTS = ("contextlib.contextmanager", "contextlib.asynccontextmanager")
 _DATA = (
@@ -34,20 +38,19 @@ _DATA_BASES = (
 )
 
 
-def define(program: "SourceInterpreter", frame: ScopeState, node: FunctionNode) -> Function:
+def define(program: SourceInterpreter, frame: ScopeState, node: FunctionNode) -> Function:
     """A function from its definition."""
-    from gpudoctor.vitals.source.expressions import evaluate
-
     short = "<lambda>" if isinstance(node, ast.Lambda) else node.name
     name = f"{frame.name}.{short}" if frame.name else short
-    function = Function(node=node, module=frame.module, name=name, outer=frame, klass=frame.klass)
+    function = Function(node=node, module=frame.module, name=name, klass=frame.klass)
+    program.defined_in(function, frame)
     args = node.args
     plain = args.posonlyargs + args.args
     for arg, default in zip(plain[len(plain) - len(args.defaults) :], args.defaults, strict=True):
-        function.defaults[arg.arg] = evaluate(program, frame, default)
+        function.defaults[arg.arg] = program.evaluate(frame, default)
     for arg, kw_default in zip(args.kwonlyargs, args.kw_defaults, strict=True):
         if kw_default is not None:
-            function.defaults[arg.arg] = evaluate(program, frame, kw_default)
+            function.defaults[arg.arg] = program.evaluate(frame, kw_default)
     if not isinstance(node, ast.Lambda):
         for decorator in node.decorator_list:
             _decorate(program, frame, function, decorator)
@@ -55,11 +58,9 @@ def define(program: "SourceInterpreter", frame: ScopeState, node: FunctionNode) 
     return function
 
 
-def _decorate(program: "SourceInterpreter", frame: ScopeState, function: Function, decorator: ast.expr) -> None:
-    from gpudoctor.vitals.source.expressions import evaluate
-
+def _decorate(program: SourceInterpreter, frame: ScopeState, function: Function, decorator: ast.expr) -> None:
     quiet, frame.quiet = frame.quiet, frame.quiet + 1
-    thing = evaluate(program, frame, decorator)
+    thing = program.evaluate(frame, decorator)
     frame.quiet = quiet
     name = conditions.dotted(decorator.func if isinstance(decorator, ast.Call) else decorator)
     if isinstance(decorator, ast.Call):
@@ -79,17 +80,15 @@ def _decorate(program: "SourceInterpreter", frame: ScopeState, function: Functio
         configuration.decorate(program, frame, function, decorator, ref)
 
 
-def define_class(program: "SourceInterpreter", frame: ScopeState, node: ast.ClassDef) -> ClassSymbol:
+def define_class(program: SourceInterpreter, frame: ScopeState, node: ast.ClassDef) -> ClassSymbol:
     """A class from its definition, without its body."""
-    from gpudoctor.vitals.source.expressions import evaluate
-
     name = f"{frame.name}.{node.name}" if frame.name else node.name
-    bases = tuple(evaluate(program, frame, base) for base in node.bases)
+    bases = tuple(program.evaluate(frame, base) for base in node.bases)
     for keyword in node.keywords:
-        evaluate(program, frame, keyword.value)
+        program.evaluate(frame, keyword.value)
     klass = ClassSymbol(node=node, module=frame.module, name=name, bases=bases)
     for decorator in node.decorator_list:
-        evaluate(program, frame, decorator)
+        program.evaluate(frame, decorator)
         target = decorator.func if isinstance(decorator, ast.Call) else decorator
         ref = program.peek(frame, target).ref or conditions.dotted(target)
         klass.data = klass.data or ref in _DATA or ref.endswith(".dataclass")
@@ -101,7 +100,7 @@ def define_class(program: "SourceInterpreter", frame: ScopeState, node: ast.Clas
     return klass
 
 
-def finish_class(program: "SourceInterpreter", inner: ScopeState, klass: ClassSymbol) -> None:
+def finish_class(program: SourceInterpreter, inner: ScopeState, klass: ClassSymbol) -> None:
     """Take the fields of a dataclass from its body."""
     if not klass.data:
         return
@@ -120,7 +119,7 @@ def finish_class(program: "SourceInterpreter", inner: ScopeState, klass: ClassSy
 
 
 def construct(
-    program: "SourceInterpreter",
+    program: SourceInterpreter,
     klass: ClassSymbol,
     args: list[AbstractValue],
     keywords: dict[str, AbstractValue],

@@ -3,18 +3,14 @@
 
 import ast
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from gpudoctor.lang import say
 from gpudoctor.vitals.source import conversions
 from gpudoctor.vitals.source.commandline import Option, given, read_option, word_value
 from gpudoctor.vitals.source.conditions import dotted
+from gpudoctor.vitals.source.program import SourceInterpreter
 from gpudoctor.vitals.source.scope import ScopeState
-from gpudoctor.vitals.source.symbols import ClassSymbol, Function
-from gpudoctor.vitals.source.values import MISSING, NOTHING, AbstractValue, value_of
-
-if TYPE_CHECKING:
-    from gpudoctor.vitals.source.program import SourceInterpreter
+from gpudoctor.vitals.source.values import MISSING, NOTHING, AbstractValue, ClassSymbol, Function, value_of
 
 _PARSER = "argparse.ArgumentParser"
 _PARSERS = frozenset(
@@ -64,7 +60,7 @@ _ABSL = {
 
 
 def call_result(
-    program: "SourceInterpreter",
+    program: SourceInterpreter,
     frame: ScopeState,
     node: ast.Call,
     name: str,
@@ -132,7 +128,7 @@ def _parser(name: str, args: list[AbstractValue], keywords: dict[str, AbstractVa
 
 
 def _on_parser(
-    program: "SourceInterpreter",
+    program: SourceInterpreter,
     frame: ScopeState,
     node: ast.Call,
     base: AbstractValue,
@@ -218,7 +214,7 @@ def _field(frame: ScopeState, name: str, default: AbstractValue) -> AbstractValu
     return AbstractValue(value=value, origin="command line", option=True)  # type: ignore[arg-type]
 
 
-def field_default(program: "SourceInterpreter", frame: ScopeState, node: ast.expr) -> AbstractValue:
+def field_default(program: SourceInterpreter, frame: ScopeState, node: ast.expr) -> AbstractValue:
     """The default of a dataclass field: a plain value, or `field(default=...)`, `Field(4)`."""
     if isinstance(node, ast.Call) and dotted(node.func).rpartition(".")[2] in (
         "field",
@@ -246,7 +242,7 @@ def field_default(program: "SourceInterpreter", frame: ScopeState, node: ast.exp
 
 
 def decorate(
-    program: "SourceInterpreter", frame: ScopeState, function: Function, decorator: ast.expr, ref: str
+    program: SourceInterpreter, frame: ScopeState, function: Function, decorator: ast.expr, ref: str
 ) -> None:
     """Options that a decorator gives a function's parameters: click, typer, hydra."""
     last = ref.rpartition(".")[2]
@@ -270,7 +266,7 @@ def decorate(
             function.options[args_[0].arg] = made.replace(option=True)
 
 
-def _typer(program: "SourceInterpreter", frame: ScopeState, function: Function) -> None:
+def _typer(program: SourceInterpreter, frame: ScopeState, function: Function) -> None:
     spec = function.node.args
     plain = spec.posonlyargs + spec.args
     pairs = list(zip(plain[len(plain) - len(spec.defaults) :], spec.defaults, strict=True))
@@ -303,18 +299,34 @@ def _typer(program: "SourceInterpreter", frame: ScopeState, function: Function) 
         frame.module.arguments[arg.arg] = value_of(function.options[arg.arg], arg.arg)
 
 
-def run_targets(program: "SourceInterpreter", frame: ScopeState, name: str, args: list[AbstractValue]) -> None:
-    """Functions that a call makes commands: `fire.Fire(main)`, `typer.run(main)`, absl's `app.run(main)`."""
-    if (
-        name in ("fire.Fire", "typer.run", "fire.Fire.Fire", "defopt.run", "jsonargparse.CLI", "clize.run")
-        and args
-    ):
-        function = args[0].definition
-        if isinstance(function, Function):
-            _typer(program, frame, function)
-            program.invoke(function, [], {})
-    elif name == "absl.app.run" and args and isinstance(args[0].definition, Function):
-        program.invoke(args[0].definition, [], {}, True)
+def run_targets(
+    program: SourceInterpreter,
+    frame: ScopeState,
+    name: str,
+    args: list[AbstractValue],
+    keywords: dict[str, AbstractValue],
+) -> None:
+    """Functions that a library call runs: in other processes (`mp.spawn(worker, args=(...))`), or as commands.
+
+    Commands are those of `fire.Fire(main)`, `typer.run(main)` and absl's `app.run(main)`.
+    """
+    first = args[0] if args else NOTHING
+    if name.endswith(("multiprocessing.spawn", ".Process", "xla_multiprocessing.spawn", ".start_processes")):
+        target = keywords.get("target") or keywords.get("fn") or first
+        given = keywords.get("args") or (args[1] if len(args) > 1 else NOTHING)
+        if isinstance(target.definition, Function):
+            rank = [] if name.endswith(".Process") else [AbstractValue(type="rank", option=True)]
+            program.invoke(target.definition, [*rank, *(given.items or ())], {}, given.items is None)
+    elif not isinstance(first.definition, Function):
+        return
+    elif name.endswith(("notebook_launcher", "debug_launcher")):
+        given = keywords.get("args") or (args[1] if len(args) > 1 else NOTHING)
+        program.invoke(first.definition, list(given.items or ()), {}, given.items is None)
+    elif name in ("fire.Fire", "typer.run", "fire.Fire.Fire", "defopt.run", "jsonargparse.CLI", "clize.run"):
+        _typer(program, frame, first.definition)
+        program.invoke(first.definition, [], {})
+    elif name == "absl.app.run":
+        program.invoke(first.definition, [], {}, True)
 
 
 def _override(frame: ScopeState) -> None:

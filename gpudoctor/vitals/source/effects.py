@@ -6,18 +6,21 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.model.signs.source import Call
 from gpudoctor.vitals.source.qualified_names import kind_of
-from gpudoctor.vitals.source.symbols import (
+from gpudoctor.vitals.source.values import (
     BACKWARD,
     COLLECT,
     EVAL,
     FORWARD,
     GUESS,
     MANUAL,
+    MODULE,
+    OPTIMIZER,
+    SCHEDULER,
     STEP,
     TRAIN,
     WEAK,
+    AbstractValue,
 )
-from gpudoctor.vitals.source.values import MODULE, OPTIMIZER, SCHEDULER, AbstractValue
 
 if TYPE_CHECKING:
     from gpudoctor.vitals.source.resolving import Resolved

@@ -8,7 +8,7 @@ from gpudoctor.analysis.source.syntax import walk
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.vitals.source.events import Step, Walker
 from gpudoctor.vitals.source.qualified_names import kind_of
-from gpudoctor.vitals.source.symbols import ClassSymbol, Function, Module
+from gpudoctor.vitals.source.values import ClassSymbol, Function, Module
 
 _STEP_HOOKS = (
     "on_train_batch_start",

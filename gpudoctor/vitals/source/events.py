@@ -7,8 +7,15 @@ from typing import overload
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Event, Guard, GuardKind, Loop, LoopRole, Unknown
 from gpudoctor.vitals.source.loop_roles import Roles
-from gpudoctor.vitals.source.symbols import Function, FunctionRecord, Item, LoopRecord, Mark
-from gpudoctor.vitals.source.values import AbstractValue, BindingHistory
+from gpudoctor.vitals.source.values import (
+    AbstractValue,
+    BindingHistory,
+    Function,
+    FunctionRecord,
+    Item,
+    LoopRecord,
+    Mark,
+)
 
 MOST = 8000
 """Most events of one loop; a pass that does more is cut."""

@@ -15,7 +15,6 @@ from gpudoctor.vitals.source.operators import LARGEST, arithmetic
 from gpudoctor.vitals.source.program import SourceInterpreter
 from gpudoctor.vitals.source.qualified_names import guess
 from gpudoctor.vitals.source.scope import ScopeState
-from gpudoctor.vitals.source.symbols import LoopRecord
 from gpudoctor.vitals.source.tensor_values import device_text, element
 from gpudoctor.vitals.source.values import (
     BATCH,
@@ -24,6 +23,7 @@ from gpudoctor.vitals.source.values import (
     NUMBER,
     TENSOR,
     AbstractValue,
+    LoopRecord,
     Meanings,
     same_value,
     tensor,

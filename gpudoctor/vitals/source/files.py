@@ -15,7 +15,7 @@ from gpudoctor.lang import SpokenError, say
 from gpudoctor.model.external_files import read_file
 from gpudoctor.model.read_limits import SCRIPT_CODE, SCRIPT_DEPTH, SCRIPT_NODES, ReadLimit
 from gpudoctor.vitals.source.notebook import NotANotebook, read_notebook
-from gpudoctor.vitals.source.symbols import Module
+from gpudoctor.vitals.source.values import Module
 
 _SKIPPED = frozenset(
     (

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 
 from gpudoctor.analysis.source.syntax import is_attribute, is_method_call, is_name
-from gpudoctor.vitals.source.symbols import Module
+from gpudoctor.vitals.source.values import Module
 
 _MODULES = 300
 """Most modules that imports are followed to in one program."""

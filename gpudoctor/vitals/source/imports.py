@@ -1,19 +1,15 @@
 """Binding what import statements import: the program's own modules, or names of libraries."""
 
 import ast
-from typing import TYPE_CHECKING
 
 from gpudoctor.vitals.source.importing import relative_name
+from gpudoctor.vitals.source.program import SourceInterpreter
 from gpudoctor.vitals.source.qualified_names import canonical
 from gpudoctor.vitals.source.scope import ScopeState
-from gpudoctor.vitals.source.symbols import Module
-from gpudoctor.vitals.source.values import NOTHING, AbstractValue
-
-if TYPE_CHECKING:
-    from gpudoctor.vitals.source.program import SourceInterpreter
+from gpudoctor.vitals.source.values import NOTHING, AbstractValue, Module
 
 
-def bring(program: "SourceInterpreter", frame: ScopeState, node: ast.Import | ast.ImportFrom) -> None:
+def bring(program: SourceInterpreter, frame: ScopeState, node: ast.Import | ast.ImportFrom) -> None:
     """Bind what an import statement imports."""
     if isinstance(node, ast.Import):
         for alias in node.names:
@@ -27,13 +23,13 @@ def bring(program: "SourceInterpreter", frame: ScopeState, node: ast.Import | as
         _bring_member(program, frame, node, alias, base or node.module or "", module)
 
 
-def _link(program: "SourceInterpreter", by: Module, module: Module) -> None:
+def _link(program: SourceInterpreter, by: Module, module: Module) -> None:
     program.run_module(module)
     if module is not by and module not in by.links:
         by.links.append(module)
 
 
-def _bring_module(program: "SourceInterpreter", frame: ScopeState, alias: ast.alias) -> None:
+def _bring_module(program: SourceInterpreter, frame: ScopeState, alias: ast.alias) -> None:
     module = program.importer.load(alias.name, frame.module)
     name = alias.asname or alias.name.partition(".")[0]
     frame.module.imports[name] = alias.name if alias.asname else name
@@ -53,7 +49,7 @@ def _bring_module(program: "SourceInterpreter", frame: ScopeState, alias: ast.al
 
 
 def _bring_member(
-    program: "SourceInterpreter",
+    program: SourceInterpreter,
     frame: ScopeState,
     node: ast.ImportFrom,
     alias: ast.alias,
@@ -61,8 +57,8 @@ def _bring_member(
     module: Module | None,
 ) -> None:
     if alias.name == "*":
-        if module is not None and module.frame is not None:
-            for name, thing in module.frame.names.items():
+        if module is not None and module.names is not None:
+            for name, thing in module.names.items():
                 if not name.startswith("_"):
                     frame.bind(name, thing)
         else:
@@ -71,8 +67,8 @@ def _bring_member(
     name = alias.asname or alias.name
     dotted = f"{base}.{alias.name}" if base else alias.name
     frame.module.imports[name] = dotted
-    if module is not None and module.frame is not None and alias.name in module.frame.names:
-        thing = module.frame.names[alias.name]
+    if module is not None and module.names is not None and alias.name in module.names:
+        thing = module.names[alias.name]
         if thing.known and thing.origin == "literal":
             thing = thing.replace(origin="constant")
         frame.bind(name, thing)

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Sequence
 
 from gpudoctor.analysis.source.syntax import called_name, walk
-from gpudoctor.vitals.source.symbols import Module
+from gpudoctor.vitals.source.values import Module
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _LAYER_BASES = ("torch.nn.", "torch.utils.data.", "torch.autograd.", "abc.", "enum.", "typing.")

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from gpudoctor.analysis.source.syntax import walk
 from gpudoctor.model.signs.source import LoopRole
 from gpudoctor.vitals.source.qualified_names import kind_of
-from gpudoctor.vitals.source.symbols import (
+from gpudoctor.vitals.source.values import (
     BACKWARD,
     COLLECT,
     EVAL,
     FORWARD,
     GUESS,
+    LOADER,
     MANUAL,
     STEP,
     WEAK,
@@ -25,7 +26,6 @@ from gpudoctor.vitals.source.symbols import (
     FunctionRecord,
     LoopRecord,
 )
-from gpudoctor.vitals.source.values import LOADER
 
 _LOADER_TEXT = re.compile(r"loader|data_?iter|batches|dataset|minibatch|data_source", re.I)
 _EVALUATION_NAME = re.compile(

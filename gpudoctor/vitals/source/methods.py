@@ -1,12 +1,12 @@
 """What methods of typed objects give: tensors, modules, lists, dicts."""
 
 import ast
-from typing import TYPE_CHECKING
 
 from gpudoctor.analysis.source.syntax import last_name
 from gpudoctor.vitals.source import library, tensor_values
 from gpudoctor.vitals.source.assignment_targets import rebind
 from gpudoctor.vitals.source.joins import join
+from gpudoctor.vitals.source.program import SourceInterpreter
 from gpudoctor.vitals.source.qualified_names import kind_of
 from gpudoctor.vitals.source.resolving import MOVES, SAME, Resolved
 from gpudoctor.vitals.source.scope import ScopeState
@@ -23,12 +23,9 @@ from gpudoctor.vitals.source.values import (
     tensor,
 )
 
-if TYPE_CHECKING:
-    from gpudoctor.vitals.source.program import SourceInterpreter
-
 
 def of_method(
-    program: "SourceInterpreter",
+    program: SourceInterpreter,
     frame: ScopeState,
     node: ast.Call,
     found: Resolved,
@@ -88,7 +85,7 @@ def _named_devices(node: ast.Call, args: list[AbstractValue]) -> list[AbstractVa
 
 
 def _container(
-    program: "SourceInterpreter",
+    program: SourceInterpreter,
     frame: ScopeState,
     func: ast.Attribute,
     base: AbstractValue,
@@ -120,7 +117,7 @@ def _container(
 
 
 def _dict_method(
-    program: "SourceInterpreter",
+    program: SourceInterpreter,
     frame: ScopeState,
     func: ast.Attribute,
     base: AbstractValue,

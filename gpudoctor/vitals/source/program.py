@@ -2,29 +2,41 @@
 
 import ast
 import builtins
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from gpudoctor.lang import say
 from gpudoctor.model.signs.source import NO_CALLER
-from gpudoctor.vitals.source import configuration
-from gpudoctor.vitals.source.annotations import read_annotation
 from gpudoctor.vitals.source.importing import Importer
 from gpudoctor.vitals.source.joins import join
 from gpudoctor.vitals.source.qualified_names import guess
 from gpudoctor.vitals.source.scope import ScopeState
-from gpudoctor.vitals.source.symbols import Function, Module
-from gpudoctor.vitals.source.values import BATCH, NOTHING, AbstractValue, same
+from gpudoctor.vitals.source.values import BATCH, NOTHING, AbstractValue, Function, Module, same
 
 _RUNS = 4
 _CALL_DEPTH = 40
 _TORCH = ("torch", "lightning", "pytorch_lightning", "accelerate", "transformers", "deepspeed", "monai", "timm")
 
 
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What Python's syntax means. The modules of its parts import this one, and call each other through it."""
+
+    execute: Callable[["SourceInterpreter", ScopeState, Sequence[ast.stmt]], object]
+    """Interprets statements in order."""
+    evaluate: Callable[["SourceInterpreter", ScopeState, ast.expr], AbstractValue]
+    """Gives what an expression gives; records its calls and tests in order of evaluation."""
+    annotation: Callable[["SourceInterpreter", ScopeState, ast.expr], AbstractValue]
+    """Gives an instance of the class that an annotation names."""
+
+
 class SourceInterpreter:
     """Every module read, and the interpretation of their code."""
 
-    def __init__(self, importer: Importer) -> None:
+    def __init__(self, importer: Importer, meaning: Meaning) -> None:
         self.importer = importer
+        self._meaning = meaning
+        self._outer: dict[Function, ScopeState] = {}
         self.depth = 0
         self.deepest = 220
         self.calling = 0
@@ -39,16 +51,14 @@ class SourceInterpreter:
             return
         module.started = True
         frame = ScopeState(module, None, None, "")
-        module.frame = frame
+        module.names, module.record = frame.names, frame.record
         module.torch = _imports_torch(module.tree)
         self._guarded(frame, module.tree.body)
 
     def _guarded(self, frame: ScopeState, body: Sequence[ast.stmt]) -> None:
-        from gpudoctor.vitals.source.statements import execute
-
         depth, self.depth = self.depth, 0
         try:
-            execute(self, frame, body)
+            self._meaning.execute(self, frame, body)
         except RecursionError:
             # Nested deeper than the interpreter's own stack: what was seen until here stands.
             frame.trails.clear()
@@ -76,7 +86,7 @@ class SourceInterpreter:
 
     def member_of(self, module: Module, name: str) -> AbstractValue:
         """A name of one of the program's own modules, a submodule included."""
-        found = module.frame.names.get(name) if module.frame is not None else None
+        found = module.names.get(name) if module.names is not None else None
         if found is not None:
             return found
         inner = self.importer.load(f"{module.name}.{name}", module)
@@ -157,15 +167,13 @@ class SourceInterpreter:
     def _annotated(self, function: Function, arg: ast.arg, thing: AbstractValue) -> AbstractValue:
         if arg.annotation is None or thing.type or thing.klass or thing.definition or thing.items is not None:
             return thing
-        found = self.annotation(function.outer, arg.annotation)
+        found = self.annotation(self._outer[function], arg.annotation)
         if not (found.type or found.klass) or found.type in ("number", "str"):
             return thing
         return found.replace(option=thing.option) if thing.value in (None, NOTHING.value) else thing
 
     def _run(self, function: Function) -> None:
-        from gpudoctor.vitals.source.expressions import evaluate
-
-        frame = ScopeState(function.module, function, function.outer, function.name)
+        frame = ScopeState(function.module, function, self._outer[function], function.name)
         frame.no_grad = 1 if function.no_grad else 0
         function.runs += 1
         function.running = True
@@ -177,7 +185,7 @@ class SourceInterpreter:
         depth, self.depth = self.depth, 0
         try:
             if isinstance(function.node, ast.Lambda):
-                frame.give(evaluate(self, frame, function.node.body))
+                frame.give(self.evaluate(frame, function.node.body))
             else:
                 self._guarded(frame, function.node.body)
         except RecursionError:
@@ -189,36 +197,20 @@ class SourceInterpreter:
         function.returned = _outcome(frame)
         function.record = frame.record
 
-    def run_targets(
-        self, frame: ScopeState, name: str, args: list[AbstractValue], keywords: dict[str, AbstractValue]
-    ) -> None:
-        """Functions that a library call starts in other processes: `mp.spawn(worker, args=(...))`."""
-        if name.endswith(
-            ("multiprocessing.spawn", ".Process", "xla_multiprocessing.spawn", ".start_processes")
-        ):
-            target = keywords.get("target") or keywords.get("fn") or (args[0] if args else NOTHING)
-            given = keywords.get("args") or (args[1] if len(args) > 1 else NOTHING)
-            if isinstance(target.definition, Function):
-                first = [] if name.endswith(".Process") else [AbstractValue(type="rank", option=True)]
-                self.invoke(target.definition, [*first, *(given.items or ())], {}, given.items is None)
-        elif name.endswith(("notebook_launcher", "debug_launcher")):
-            target, given = (
-                args[0] if args else NOTHING,
-                keywords.get("args") or (args[1] if len(args) > 1 else NOTHING),
-            )
-            if isinstance(target.definition, Function):
-                self.invoke(target.definition, list(given.items or ()), {}, given.items is None)
-        else:
-            configuration.run_targets(self, frame, name, args)
-
     # Small questions
+
+    def defined_in(self, function: Function, frame: ScopeState) -> None:
+        """Remember the scope that defines a function."""
+        self._outer[function] = frame
+
+    def evaluate(self, frame: ScopeState, node: ast.expr) -> AbstractValue:
+        """What an expression gives; its calls and tests are recorded in order of evaluation."""
+        return self._meaning.evaluate(self, frame, node)
 
     def peek(self, frame: ScopeState, node: ast.expr) -> AbstractValue:
         """What an expression gives, without recording anything."""
-        from gpudoctor.vitals.source.expressions import evaluate
-
         frame.quiet += 1
-        thing = evaluate(self, frame, node)
+        thing = self.evaluate(frame, node)
         frame.quiet -= 1
         return thing
 
@@ -260,7 +252,7 @@ class SourceInterpreter:
         """An instance of the class that an annotation names."""
         cached = self._annotations.get(id(node))
         if cached is None:
-            cached = self._annotations[id(node)] = read_annotation(self, frame, node, 0)
+            cached = self._annotations[id(node)] = self._meaning.annotation(self, frame, node)
         return cached
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from gpudoctor.analysis.source.syntax import called_name, is_main_guard, root_name, walk
 from gpudoctor.vitals.source.inheritance import FUNCTIONS, Bases, Inheritance, methods_above
-from gpudoctor.vitals.source.symbols import Module
+from gpudoctor.vitals.source.values import Module
 
 _DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
 _PLAIN_DECORATORS = frozenset(

@@ -10,25 +10,30 @@ from gpudoctor.analysis.source.syntax import walk
 from gpudoctor.lang import say
 from gpudoctor.model.read_limits import SCRIPT, SOURCE_NODES, ReadLimit
 from gpudoctor.model.signs.source import ClassInfo, Event, Known, Loop, LoopRole, Script, Source, Unknown, Value
+from gpudoctor.vitals.source.annotations import read_annotation
 from gpudoctor.vitals.source.engines import EngineLoop, engine_loops
 from gpudoctor.vitals.source.events import Events, Step, Walker, Words
+from gpudoctor.vitals.source.expressions import evaluate
 from gpudoctor.vitals.source.files import UnreadSource, load, scripts_below, silences
 from gpudoctor.vitals.source.importing import Importer
 from gpudoctor.vitals.source.loop_roles import Roles
-from gpudoctor.vitals.source.program import SourceInterpreter
+from gpudoctor.vitals.source.program import Meaning, SourceInterpreter
 from gpudoctor.vitals.source.qualified_names import kind_of
 from gpudoctor.vitals.source.reachability import cut_branches, cut_unreached, in_cut
-from gpudoctor.vitals.source.symbols import (
+from gpudoctor.vitals.source.statements import execute
+from gpudoctor.vitals.source.values import (
     BACKWARD,
+    DEVICE,
     MANUAL,
+    MODULE,
     STEP,
+    AbstractValue,
     ClassSymbol,
     Function,
     FunctionRecord,
     LoopRecord,
     Module,
 )
-from gpudoctor.vitals.source.values import DEVICE, MODULE, AbstractValue
 
 
 def read_source(
@@ -48,6 +53,9 @@ def read_source(
     for path in paths:
         reader.target(Path(path))
     return reader.finish()
+
+
+_PYTHON = Meaning(execute=execute, evaluate=evaluate, annotation=read_annotation)
 
 
 class _Reader:
@@ -125,7 +133,7 @@ class _Reader:
         return module
 
     def finish(self) -> Source:
-        program = SourceInterpreter(self.importer)
+        program = SourceInterpreter(self.importer, _PYTHON)
         for module in self.entries:
             program.run_module(module)
         modules = list(self.importer.modules.values())
@@ -146,8 +154,8 @@ class _Builder:
 
     def scripts(self, modules: Sequence[Module]) -> Iterator[Script]:
         for module in modules:
-            if module.frame is not None:
-                self.roles.of_scope(module.frame.record)
+            if module.record is not None:
+                self.roles.of_scope(module.record)
             for function in module.functions:
                 self.roles.of_function(function)
         engines = engine_loops(modules)
@@ -158,7 +166,7 @@ class _Builder:
 
     def _script(self, module: Module, engines: Sequence[EngineLoop]) -> Script:
         ignored, reasons = silences(module)
-        records = list(module.frame.record.loops) if module.frame is not None else []
+        records = list(module.record.loops) if module.record is not None else []
         for function in module.functions:
             if function.record is not None:
                 records += function.record.loops
@@ -268,7 +276,7 @@ class _Builder:
     def _types(self, module: Module) -> tuple[dict[str, str], dict[str, str]]:
         types: dict[str, str] = {}
         devices: dict[str, str] = {}
-        scopes = [("", module.frame.record.past)] if module.frame is not None else []
+        scopes = [("", module.record.past)] if module.record is not None else []
         scopes += [(f.name + ".", f.record.past) for f in module.functions if f.record is not None]
         for prefix, past in scopes:
             for name, entries in past.names.items():
@@ -341,8 +349,8 @@ def _demote(modules: Sequence[Module], engines: Sequence[EngineLoop]) -> None:
 
 
 def _records(module: Module) -> Iterator[FunctionRecord]:
-    if module.frame is not None:
-        yield module.frame.record
+    if module.record is not None:
+        yield module.record
     yield from (function.record for function in module.functions if function.record is not None)
 
 
@@ -376,7 +384,7 @@ def _updates(module: Module) -> bool:
 def _training(modules: Sequence[Module], engines: Sequence[EngineLoop]) -> Iterator[tuple[Module, int]]:
     """The places of training loops."""
     for module in modules:
-        records = list(module.frame.record.loops) if module.frame is not None else []
+        records = list(module.record.loops) if module.record is not None else []
         for function in module.functions:
             records += function.record.loops if function.record is not None else []
         for record in records:

@@ -2,17 +2,21 @@
 
 import ast
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from gpudoctor.vitals.source.attributes import attribute
+from gpudoctor.vitals.source.program import SourceInterpreter
 from gpudoctor.vitals.source.qualified_names import TENSOR_METHODS, canonical, guess, kind_of, method_name
 from gpudoctor.vitals.source.scope import ScopeState
-from gpudoctor.vitals.source.symbols import ClassSymbol, Function, Module
-from gpudoctor.vitals.source.values import BATCH, MODULE, NOTHING, TENSOR, AbstractValue
-
-if TYPE_CHECKING:
-    from gpudoctor.vitals.source.program import SourceInterpreter
-
+from gpudoctor.vitals.source.values import (
+    BATCH,
+    MODULE,
+    NOTHING,
+    TENSOR,
+    AbstractValue,
+    ClassSymbol,
+    Function,
+    Module,
+)
 
 MOVES = frozenset(("to", "cuda", "cpu"))
 
@@ -60,10 +64,8 @@ class Resolved:
     """Whether the callee gets a context first (`forward` of an autograd function, by `apply`)."""
 
 
-def resolve(program: "SourceInterpreter", frame: ScopeState, node: ast.Call) -> Resolved:
+def resolve(program: SourceInterpreter, frame: ScopeState, node: ast.Call) -> Resolved:
     """What a call calls; the receiver is evaluated on the way."""
-    from gpudoctor.vitals.source.expressions import evaluate
-
     func = node.func
     if isinstance(func, ast.Attribute):
         if (
@@ -71,11 +73,11 @@ def resolve(program: "SourceInterpreter", frame: ScopeState, node: ast.Call) -> 
             and isinstance(func.value.func, ast.Name)
             and func.value.func.id == "super"
         ):
-            evaluate(program, frame, func.value)
+            program.evaluate(frame, func.value)
             return _super(frame, func.attr)
-        base = evaluate(program, frame, func.value)
+        base = program.evaluate(frame, func.value)
         return _method(program, frame, base, func.attr)
-    thing = evaluate(program, frame, func)
+    thing = program.evaluate(frame, func)
     label = func.id if isinstance(func, ast.Name) else f"?.{type(func).__name__.lower()}"
     if isinstance(func, ast.Name) and frame.look(label) is not None and label in program.builtins:
         label = f"{frame.module.name}.{label}"
@@ -101,7 +103,7 @@ def _super(frame: ScopeState, method: str) -> Resolved:
     return Resolved(method_name(klass.kind, method) if klass.kind else f"?.{method}", base=base)
 
 
-def _method(program: "SourceInterpreter", frame: ScopeState, base: AbstractValue, method: str) -> Resolved:
+def _method(program: SourceInterpreter, frame: ScopeState, base: AbstractValue, method: str) -> Resolved:
     if base.ref is not None:
         return Resolved(canonical(f"{base.ref}.{method}"))
     definition = base.definition

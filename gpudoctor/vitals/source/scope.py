@@ -5,16 +5,17 @@ from collections.abc import Iterable
 
 from gpudoctor.model.signs.source import Call
 from gpudoctor.vitals.source.joins import join
-from gpudoctor.vitals.source.symbols import (
+from gpudoctor.vitals.source.values import (
+    AbstractValue,
     ClassSymbol,
     Function,
     FunctionRecord,
     Item,
     LoopRecord,
     Mark,
+    Meanings,
     Module,
 )
-from gpudoctor.vitals.source.values import AbstractValue, Meanings
 
 
 class ScopeState:

@@ -13,9 +13,19 @@ from gpudoctor.vitals.source.expressions import evaluate
 from gpudoctor.vitals.source.library import FAILED
 from gpudoctor.vitals.source.program import SourceInterpreter
 from gpudoctor.vitals.source.scope import ScopeState, stores
-from gpudoctor.vitals.source.symbols import MANUAL, Function, LoopRecord, Mark
 from gpudoctor.vitals.source.tensor_values import element
-from gpudoctor.vitals.source.values import MISSING, NOTHING, AbstractValue, Condition, Meanings, value_of
+from gpudoctor.vitals.source.values import (
+    MANUAL,
+    MISSING,
+    NOTHING,
+    AbstractValue,
+    Condition,
+    Function,
+    LoopRecord,
+    Mark,
+    Meanings,
+    value_of,
+)
 
 Handler = Callable[[SourceInterpreter, ScopeState, Any], bool]
 
