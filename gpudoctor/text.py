@@ -113,6 +113,12 @@ def joined(parts: Sequence[str]) -> str:
     return say("{items} and {last}", items=first, last=last) if first and last else first or last
 
 
+def joined_clauses(parts: Sequence[str]) -> str:
+    """Whole clauses in one: as `joined` in English, with another word between them in other languages."""
+    first, last = row(", ", parts[:-1]) if len(parts) > 2 else parts[0] if parts[1:] else "", parts[-1]
+    return say("{clauses} and {clause}", clauses=first, clause=last) if first and last else first or last
+
+
 def chained(parts: Iterable[str]) -> str:
     """Words or clauses in one, with "and" between each two: `a and b and c`; "" for none."""
     return reduce(lambda items, last: say("{items} and {last}", items=items, last=last), [*parts] or [""])
@@ -167,7 +173,9 @@ def short(value: float) -> str:
 
 
 def figure(value: float) -> str:
-    """A number of any size in three digits, with an exponent only if it is small: `1,240`, `0.25`, `1e-09`."""
+    """A number of any size in three digits, with an exponent where it needs one: `1,240`, `0.25`, `1e-09`."""
+    if abs(value) >= 1e7:
+        return f"{value:.3g}"
     return short(value) if abs(value) >= 0.1 or not value else f"{value:.2g}"
 
 

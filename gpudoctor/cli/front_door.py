@@ -166,7 +166,7 @@ def _of_folder(folder: Path) -> tuple[str, tuple[str, ...]]:
         try:
             sort_left_behind([str(folder)])
         except UsageError:
-            raise UsageError(say("{error}; nor has it a log or a recording", error=error)) from None
+            raise UsageError(say("{error}; no log and no recording either", error=error)) from None
         return say("a folder of logs"), (AUTOPSY,)
     if item is not None and item.kind is TargetKind.LEFT:
         return say("a folder of records of NCCL Inspector"), (AUTOPSY, CHECK)

@@ -210,7 +210,8 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         near = _near_flag(parser, words[0], left)
         raise UsageError(
             say(
-                "unknown arguments: {left}{near}; see: gpudoctor {words} --help",
+                "unknown {arguments}: {left}{near}; see: gpudoctor {words} --help",
+                arguments=say("argument") if len(left) == 1 else say("arguments"),
                 left=" ".join(left),
                 near=near,
                 words=words[0],

@@ -35,6 +35,7 @@ Nothing is removed without --yes or your answer. A recording that is being writt
 exit codes: 0; 2 wrong usage; 3 a recording could not be removed.""")
 MANY, MUCH = 50, 2 << 30
 """Recordings, or bytes of them, from which `gpudoctor run` says that they pile up."""
+_KEPT = 10
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -157,7 +158,7 @@ def _listed(recordings: "list[KeptRecording]", width: int, colour: bool, *, tota
     for row, item in zip(rows, recordings, strict=True):
         aligned = [padded(cell, wide) for cell, wide in zip(row[:4], widths, strict=True)]
         canvas.clipped("  ".join([*aligned, row[4]]))
-        canvas.clipped(" ".join(item.outcome.split()), indent=4)
+        canvas.clipped(" ".join(rendered(item.outcome).split()), indent=4)
     if total:
         canvas.blank()
         canvas.literal(
@@ -169,7 +170,8 @@ def _listed(recordings: "list[KeptRecording]", width: int, colour: bool, *, tota
             )
         )
         canvas.literal(tr("report on one: gpudoctor report {name}", name=recordings[0].name))
-        canvas.literal(tr("remove all but the 10 newest: gpudoctor recordings --keep 10"))
+        if len(rows) > _KEPT:
+            canvas.literal(tr("remove all but the 10 newest: gpudoctor recordings --keep 10"))
     return canvas.text()
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from gpudoctor.lang import tr, word
+from gpudoctor.lang import tr
 
 _SUFFIXES = (".log", ".out", ".err")
 _FOLDERS = (".", "logs")
@@ -142,15 +142,11 @@ def _recording() -> Iterator[tuple[str, tuple[str, ...]]]:
     when = ago(time.time() - newest.started)
     if newest.running:
         return
-    how = word("died") if newest.died else tr("was recorded")
+    command, outcome = short_command(newest.command), newest.outcome
     yield (
-        tr(
-            "{short_command} {how} {when}: {outcome}",
-            short_command=short_command(newest.command),
-            how=how,
-            when=when,
-            outcome=newest.outcome,
-        ),
+        tr("{command} died {when}: {outcome}", command=command, when=when, outcome=outcome)
+        if newest.died
+        else tr("{command} was recorded {when}: {outcome}", command=command, when=when, outcome=outcome),
         ("gpudoctor report",),
     )
 
@@ -170,9 +166,16 @@ def _scripts() -> Iterator[tuple[str, tuple[str, ...]]]:
     if rated:
         _, _, name = max(rated)
         quoted = shlex.quote(name)
-        more = tr(" ({rated} more here)", rated=len(rated) - 1) if len(rated) > 1 else ""
+        others = len(rated) - 1
+        said = (
+            tr("{name} trains a model", name=name)
+            if not others
+            else tr("{name} trains a model, as does 1 other script here", name=name)
+            if others == 1
+            else tr("{name} trains a model, as do {others} other scripts here", name=name, others=others)
+        )
         yield (
-            tr("{name} trains a model{more}", name=name, more=more),
+            said,
             (f"gpudoctor check {quoted}", f"gpudoctor run -- python {quoted}"),
         )
     if jobs:

@@ -147,6 +147,19 @@ def nothing_read(patient: Patient) -> bool:
     )
 
 
+def why_unread(patient: Patient) -> str:
+    """Why the first of the named files was not read, where none was: a sentence; "" where one was."""
+    job = optional(lambda: patient.job)
+    source, configs = optional(patient.signs.source.take), optional(patient.signs.configs.take)
+    read = (source is not None and source.scripts) or (configs is not None and configs.files)
+    sentences = [sentence for sign in (source, configs) if sign is not None for _, sentence in sign.unread]
+    named = job is not None and job.script_path is not None
+    if patient.kind is not PatientKind.SCRIPT or read or named or not sentences:
+        return ""
+    more = len(sentences) - 1
+    return sentences[0] + (say(" ({files} more)", files=count(more, "file")) if more else "")
+
+
 def _unread(case: Examined) -> str:
     return say("a part of it could not be examined") if case.incomplete else ""
 

@@ -18,7 +18,7 @@ from gpudoctor.model import Report
 from gpudoctor.model.comparison import Change, Comparison, Ratio, Row
 from gpudoctor.model.run import RunSummary
 from gpudoctor.model.signs.recording import Process, Recording
-from gpudoctor.text import capitalised, count, cut, duration, joined
+from gpudoctor.text import capitalised, count, cut, duration, joined, joined_clauses
 from gpudoctor.text import count as counted
 
 # Whether two recordings are of one job: what differs between them beside their speed.
@@ -371,7 +371,7 @@ def _verdict(case: ComparedRuns, measure: str, runs: tuple[RunSummary, RunSummar
             say(" But {missing}.", missing=joined(missing[1:])) if missing[1:] else ""
         )
     if missing:
-        return say("{takes}, but {missing}.", takes=capitalised(takes), missing=joined(missing))
+        return say("{takes}, but {missing}.", takes=capitalised(takes), missing=joined_clauses(missing))
     if case.change is Change.SLOWER:
         span = say("{low:.2f} to {high:.2f}", low=ratio.low, high=ratio.high)
         return say(

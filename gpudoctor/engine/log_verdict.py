@@ -109,6 +109,10 @@ def pronounce_log(patient: Patient, ranked: Sequence[Ranked]) -> str:
         where = say("line {line:,} of {path}", line=cause.root.line, path=cause.root.path)
         return say("The job died at {where}; its check was not selected.{source}", where=where, source=source)
     who = _who(cause, rank)
+    if source and who == "The job":
+        # the file is one of the recording's own; its last words say more than its name
+        text = cause.root.text.strip().split("\n")[0][:200].removesuffix(".")
+        return say("{title} failed: {text}.{source}", title=patient.title, text=text, source=source)
     where = say("line {line:,} of {path}", line=cause.root.line, path=cause.root.path)
     failed = say("failed") if who == "The job" else say("failed first")
     if rank is not None and rank.sign in _INFERRED and rank.rank is not None:
@@ -155,4 +159,4 @@ def _end(log: JobLog) -> str:
     if any(item.ends_in_progress for item in log.files):
         step = say(" after step {last_step:,}", last_step=log.last_step) if log.last_step is not None else ""
         return say("; it ends in the middle of the training{step}, without a reason", step=step)
-    return ""
+    return say("; it shows no training step") if log.last_step is None else ""

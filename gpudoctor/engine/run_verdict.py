@@ -24,7 +24,7 @@ from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Crashed, Outcome, Ranked, Severity, Trait
 from gpudoctor.model.run import RunSummary
 from gpudoctor.model.signs.recording import Recording, RunEnd
-from gpudoctor.text import capitalised, count, cut, joined, percent
+from gpudoctor.text import capitalised, count, cut, joined, joined_clauses, percent
 
 _ALWAYS = 0.9
 """Share of a run from which on others that crowd its CPUs need no share of time beside."""
@@ -353,7 +353,7 @@ def _lead(run: RunSummary) -> str:
     }
     if name == "data_wait":
         return say("{words} {share} of each step. ", words=words[name], share=percent(share))
-    said = words.get(name, say("{name} takes", name=name.replace("_", " ").capitalize()))
+    said = words.get(name, say("{name} takes", name=capitalised(term(name.replace("_", " ")))))
     return say("{said} {share} of each step. ", said=said, share=percent(share))
 
 
@@ -386,7 +386,7 @@ def _well(case: Ran) -> str:
     )
     missing = RUN_HEALTHY.lacks(case)
     if any(isinstance(item, Crashed) for item in case.outcomes):
-        return say("Nothing wrong was found, but {missing}.", missing=joined(missing))
+        return say("Nothing wrong was found, but {missing}.", missing=joined_clauses(missing))
     if case.run.steady_steps < FEWEST_STEPS:
         return _few(case, said)
     noted = _noted(case.ranked)
@@ -396,13 +396,13 @@ def _well(case: Ran) -> str:
         gain = unknown or say("{bound:.2f}x is the largest possible speedup", bound=case.bound)
         if noted:
             return say(
-                "No fault was found; {said} of each step is not computation ({gain}): see note {noted}.",
+                "No fault was found. Not computation: {said} of each step ({gain}); see note {noted}.",
                 said=said,
                 gain=gain,
                 noted=noted[0],
             )
         return say(
-            "No finding explains it: {said} of each step is not computation ({gain}).", said=said, gain=gain
+            "No finding explains what is not computation: {said} of each step ({gain}).", said=said, gain=gain
         )
     margin = unknown or say("the possible speedup is at most {bound:.2f}x", bound=max(case.bound, 1.01))
     more = (
@@ -411,7 +411,7 @@ def _well(case: Ran) -> str:
         else ""
     )
     begin = (
-        say("Nothing wrong was found, but {missing}: ", missing=joined(missing))
+        say("Nothing wrong was found, but {missing}: ", missing=joined_clauses(missing))
         if missing
         else say("In good health: ")
     )
@@ -436,8 +436,8 @@ def _few(case: Ran, said: str) -> str:
     note += say(" The possible speedup is unknown: {why}.", why=why) if why else ""
     if case.bound > UNEXPLAINED:
         return say(
-            "{said} of {steps} is not computation: {more} for a verdict on its speed.{note}",
-            said=capitalised(said),
+            "Not computation: {said} of {steps}; {more} for a verdict on its speed.{note}",
+            said=said,
             steps=steps,
             more=more,
             note=note,

@@ -15,7 +15,7 @@ from gpudoctor.model.signs.kernel_log import KernelLog
 from gpudoctor.model.signs.memory_snapshot import DeviceMemory, MemorySnapshot
 from gpudoctor.model.signs.nccl_inspector import InspectorRecords
 from gpudoctor.model.unavailable import optional
-from gpudoctor.text import count, joined, size
+from gpudoctor.text import count, joined, joined_clauses, size
 
 
 def pronounce_saved(patient: Patient, ranked: Sequence[Ranked], outcomes: Sequence[Outcome]) -> str:
@@ -152,7 +152,7 @@ def _of_gpus(title: str, survey: GpuSurvey, case: Examined) -> str:
             "{title}: nothing wrong was found ({checks} passed), but {missing}{noted}.",
             title=title,
             checks=count(passed, "check"),
-            missing=joined(missing),
+            missing=joined_clauses(missing),
             noted=noted,
         )
     gpus = count(len(survey.gpus), "GPU")

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from gpudoctor.engine.claims import Examined, health, nothing_read
+from gpudoctor.engine.claims import Examined, health, nothing_read, why_unread
 from gpudoctor.lang import say
 from gpudoctor.model import (
     Outcome,
@@ -18,7 +18,7 @@ from gpudoctor.model import (
 from gpudoctor.model.run import RunSummary
 from gpudoctor.model.signs.job_log import NoFailureLogged
 from gpudoctor.model.unavailable import Unavailable, optional
-from gpudoctor.text import count, joined
+from gpudoctor.text import count, joined_clauses
 
 
 def pronounce(
@@ -149,6 +149,13 @@ def _well(case: Examined) -> str:
         return say(
             "{who}: nothing could be examined ({checks} skipped).", who=who, checks=count(skipped, "check")
         )
+    if why := why_unread(case.patient):
+        return say(
+            "{why}. gpudoctor examined only this machine: {checks} passed{noted}.",
+            why=why,
+            checks=count(passed, "check"),
+            noted=noted,
+        )
     if nothing_read(case.patient):
         return say(
             "{who}: gpudoctor examined nothing of it; of this machine, {checks} passed{noted}.",
@@ -160,6 +167,6 @@ def _well(case: Examined) -> str:
         "{who}: nothing wrong was found{passing}, but {missing}{noted}.",
         who=who,
         passing=passing,
-        missing=joined(missing),
+        missing=joined_clauses(missing),
         noted=noted,
     )

@@ -9,7 +9,7 @@ from gpudoctor.lang import say, term
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Ranked, Severity
 from gpudoctor.model.signs.process import ProcessWindow
-from gpudoctor.text import capitalised, duration, joined, percent
+from gpudoctor.text import capitalised, duration, joined_clauses, percent
 
 _LOST = 0.05
 _STILL = 15.0
@@ -129,7 +129,7 @@ def _margins(window: ProcessWindow) -> str:
         said = say("No finding explains it")
     else:
         missing = WATCH_WELL.lacks(window)
-        said = WATCH_WELL.says + (say(", but {missing}", missing=joined(missing)) if missing else "")
+        said = WATCH_WELL.says + (say(", but {missing}", missing=joined_clauses(missing)) if missing else "")
     return say("{said}: {parts}; {gain}.", said=said, parts=concatenated(", ", parts), gain=gain)
 
 

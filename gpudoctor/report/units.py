@@ -162,7 +162,9 @@ def remedy_gain(remedy: Remedy) -> list[str]:
     )
     if not math.isnan(proof.ratio):
         measured = {"ratio": proof.ratio, "interval": interval(proof.low, proof.high)}
-        if proof.verdict == "no clear difference":
+        if proof.loss == "moved":
+            parts.append(tr("trial: the loss moved, {ratio:.2f}x measured ({interval})", **measured))
+        elif proof.verdict == "no clear difference":
             parts.append(tr("trial: no clear difference, {ratio:.2f}x measured ({interval})", **measured))
         elif proof.verdict == "slower":
             parts.append(tr("trial: slower, {ratio:.2f}x measured ({interval})", **measured))

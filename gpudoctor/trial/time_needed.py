@@ -48,10 +48,14 @@ def too_short(command: Sequence[str], budget: float, window_steps: int | None) -
             window_seconds=duration(WINDOW_SECONDS),
         )
     enough = first + (needed - first) * LOOKS[1] / LEAST_PAIRS
-    return (
-        f"--budget {duration(budget)} is too short for one comparison: {known}, the first run and "
-        f"{LEAST_PAIRS} pairs need {duration(float(math.ceil(needed)))}; "
-        f"use --budget {budget_flag(enough)}"
+    return say(
+        "--budget {budget} is too short for one comparison: {known}, the first run and {pairs} pairs need "
+        "{needed}; use --budget {enough}",
+        budget=duration(budget),
+        known=known,
+        pairs=LEAST_PAIRS,
+        needed=duration(float(math.ceil(needed))),
+        enough=budget_flag(enough),
     )
 
 

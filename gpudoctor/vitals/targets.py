@@ -198,7 +198,9 @@ def near_name(path: Path) -> str:
         names = os.listdir(path.parent)
     except OSError:
         return ""
-    found = get_close_matches(path.name, names, n=1, cutoff=0.6)
+    alike = get_close_matches(path.name, names, n=5, cutoff=0.6)
+    # a suffix in common is no likeness: `nothere.py` is not `secret.py`
+    found = [name for name in alike if get_close_matches(path.stem, [os.path.splitext(name)[0]], cutoff=0.6)]
     return say("; did you mean {parent}?", parent=path.parent / found[0]) if found else ""
 
 

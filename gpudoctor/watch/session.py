@@ -5,7 +5,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
+from gpudoctor.engine.claims import FEWEST_SAMPLES
 from gpudoctor.engine.examination import Request, examine
+from gpudoctor.engine.watch_verdict import pronounce_live
 from gpudoctor.lang import say
 from gpudoctor.model import Patient, PatientKind, Report, Sign
 from gpudoctor.model.flames import FlameProfile
@@ -13,6 +15,7 @@ from gpudoctor.model.signs.gpu import GpuSurvey
 from gpudoctor.model.signs.process import ProcessWindow, Rank
 from gpudoctor.model.watch import Tick
 from gpudoctor.vitals.build_patient import PatientRequest, admit
+from gpudoctor.vitals.job.launch import find_launch
 from gpudoctor.vitals.process.watcher import WINDOW, Watcher
 from gpudoctor.vitals.targets import Targets
 from gpudoctor.watch.job_output import JobOutput
@@ -41,7 +44,8 @@ class WatchSession:
         self._output = JobOutput(of_output) if of_output is not None else None
         self._base: Patient | None = None
         self._report: Report | None = None
-        self._examined, self._due = -1.0, 0.0
+        self._due = 0.0
+        self._samples = 0
         self._number = 0
         self.paused = False
 
@@ -53,8 +57,13 @@ class WatchSession:
         window = self._watcher.tick()
         if self._output is not None:
             self._output.find(rank.pid for rank in window.ranks if rank.alive)
-        if self._report is None or judge or last or window.t >= self._due or window.ended:
+        enough = self._samples < FEWEST_SAMPLES <= window.samples
+        if self._report is None or judge or last or enough or window.t >= self._due or window.ended:
             self._report = self._examine(window, last=last)
+        elif self._samples < window.samples < FEWEST_SAMPLES:
+            # the next examination may be a minute away; the first sentence counts the samples
+            verdict = pronounce_live(window, self._report.findings)
+            self._report = replace(self._report, summary=replace(self._report.summary, verdict=verdict))
         tick = Tick(window=window, report=self._report, number=self._number)
         self._number += 1
         return tick
@@ -78,6 +87,7 @@ class WatchSession:
         report = examine(patient, self._request, _unseen(window))
         if self._output is not None:
             report = self._output.add_to(report, window, patient.title, at_once=last)
+        self._samples = window.samples
         cost = time.process_time() - began
         self._due = window.t + max(EXAMINE_EVERY, cost / _SHARE)
         return replace(report, run=summarise(window))
@@ -117,12 +127,10 @@ def title(window: ProcessWindow) -> str:
 
 def program(rank: Rank) -> str:
     """The script or module that a process runs, for headings."""
-    words = list(rank.command[1:])
-    while words and words[0].startswith("-") and words[0] != "-m":
-        words.pop(0)
-    if len(words) > 1 and words[0] == "-m":
-        return words[1]
-    return os.path.basename(words[0] if words else rank.command[0] if rank.command else "process")
+    found = find_launch(rank.command)
+    if found is not None and (name := found.module or found.script or found.shell_script):
+        return name if found.module else os.path.basename(name)
+    return os.path.basename(rank.command[0]) if rank.command else "process"
 
 
 def absolute(rank: Rank) -> tuple[str, ...]:

@@ -50,6 +50,7 @@ def test_the_list_has_the_newest_first_with_command_steps_size_and_outcome(state
     assert lines[1] == "    Slow."
     assert "2 days ago" in lines[2] and "60 steps" in lines[2] and lines[2].endswith("python old.py")
     assert lines[5].startswith("2 recordings, ") and str(state) in lines[5]
+    assert "--keep 10" not in " ".join(lines)  # nothing would be removed
 
 
 def test_the_list_for_programs(state, capsys):

@@ -1,6 +1,7 @@
 """What each sentence that calls something well requires: every need of every claim is missed once."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from recordings import make_machine, make_process, make_recording, make_steps, record
@@ -29,6 +30,7 @@ from gpudoctor.model.signs.preflight import (
 )
 from gpudoctor.model.signs.process import Gap
 from gpudoctor.model.signs.recording import Recording, RunEnd
+from gpudoctor.model.signs.source import Source
 from gpudoctor.testing import make_gpu, make_patient, make_survey
 from gpudoctor.trial.trial_verdict import verdict_words
 from gpudoctor.vitals.build_recorded_patient import admit_recording
@@ -370,7 +372,7 @@ def test_what_lacks_one_is_not(claim, need):
         (lambda: run(steps=15), "Nothing wrong was found in 12 steady steps; for a verdict"),
         (
             lambda: run(steps=15, table=make_steps(15, **SLOW)),
-            " of 12 steady steps is not computation: let the run",
+            " of 12 steady steps; let the run make more for a verdict",
         ),
     ],
 )
@@ -382,3 +384,15 @@ def test_a_file_that_nobody_reads_is_not_examined():
     patient = make_patient(gpus=[], kind=PatientKind.SCRIPT)
     said = verdict(patient, Well, problems=("job.out: check does not read logs",))
     assert said == "a patient: gpudoctor examined nothing of it; of this machine, 1 check passed."
+
+
+def test_a_script_that_python_cannot_parse_is_said_first_and_not_called_well():
+    unread = (("bad.py", "bad.py: line 2: syntax error: invalid syntax"), ("b.py", "b.py: it is a binary file"))
+    source = Sign.of("the source", Source(scripts=(), unread=unread))
+    patient = make_patient(gpus=[], kind=PatientKind.SCRIPT)
+    patient.signs = replace(patient.signs, source=source)
+    said = verdict(patient, Well, problems=("bad.py: line 2: syntax error: invalid syntax",))
+    assert said == (
+        "bad.py: line 2: syntax error: invalid syntax (1 file more). gpudoctor examined only this machine: "
+        "1 check passed."
+    )

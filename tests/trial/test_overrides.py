@@ -21,6 +21,7 @@ for epoch in range({epochs}):
 
 
 def overridden(tmp_path: Path, text: str, overrides: dict, **options):
+    tmp_path.mkdir(exist_ok=True)
     run = run_script(tmp_path, text, GPUDOCTOR_OVERRIDES=json.dumps(overrides), **options)
     told = run.rank
     reached = {record["name"] for record in told.of("override") if record["reached"]}
@@ -60,6 +61,30 @@ print(json.dumps({
         "benchmark": True, "threads": 2, "checkpoint": 3,
     }  # fmt: skip
     assert reached == set(overrides)
+
+
+SHUFFLED = """
+torch.manual_seed(3)
+loader = DataLoader(TensorDataset(torch.arange(24)), 8, shuffle=True{own})
+print([[batch[0].tolist() for batch in loader] for epoch in range(3)], torch.rand(1).item())
+model, loader = net(), DataLoader(data(), 8)
+"""
+
+
+def test_workers_that_a_trial_keeps_alive_leave_every_epoch_in_its_order(tmp_path):
+    text = SHUFFLED.format(own="") + LOOP.format(epochs=1, after="pass")
+    overrides = {"DataLoader.num_workers": "1", "DataLoader.persistent_workers": "True"}
+    without, _, _ = overridden(tmp_path / "a", text, {"optimizer.foreach": "True"})
+    kept, _, reached = overridden(tmp_path / "b", text, overrides)
+    assert kept.result.stdout == without.result.stdout and reached == set(overrides)
+
+
+def test_workers_that_the_program_keeps_alive_itself_draw_as_torch_does(tmp_path):
+    own = ", num_workers=1, persistent_workers=True"
+    text = SHUFFLED.format(own=own) + LOOP.format(epochs=1, after="pass")
+    without, _, _ = overridden(tmp_path / "a", text, {"optimizer.foreach": "True"})
+    more, _, _ = overridden(tmp_path / "b", text, {"DataLoader.prefetch_factor": "3"})
+    assert more.result.stdout == without.result.stdout
 
 
 def test_profilers_are_there_and_record_nothing(tmp_path):

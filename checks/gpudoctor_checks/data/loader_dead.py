@@ -29,7 +29,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.signs.process import ProcessWindow, Rank
 from gpudoctor.model.signs.recording import Recording
-from gpudoctor.text import count, duration
+from gpudoctor.text import capitalised, count, duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ class LoaderDead(Check):
                 yield self.finding(
                     say(
                         "{rank} has been waiting for one batch for {waited}{idle_workers}.",
-                        rank=rank.title.capitalize(),
+                        rank=capitalised(rank.title),
                         waited=duration(waited),
                         idle_workers=_idle_workers(rank),
                     ),

@@ -32,7 +32,7 @@ from gpudoctor.model import (
 from gpudoctor.model.signs.nccl_inspector import InspectorRecords
 from gpudoctor.model.signs.process import ProcessWindow, Rank
 from gpudoctor.model.unavailable import Unavailable, optional
-from gpudoctor.text import count, duration, percent, size
+from gpudoctor.text import capitalised, count, duration, percent, size
 
 _MOST_LATE = 3
 """Late ranks of one job that are named."""
@@ -204,7 +204,7 @@ class StragglingRank(Check):
             self,
             say(
                 "{rank} makes the others wait, {lost} of their time{cause}.",
-                rank=late.title.capitalize(),
+                rank=capitalised(late.title),
                 lost=percent(lost),
                 cause=cause if named else "",
             ),

@@ -136,8 +136,9 @@ def _message(
         return _silence(recording, told)
     when = say(" at step {step}", step=told.step) if told.step else ""
     where = say(" ({path}:{line})", path=spans[0].path, line=spans[0].line) if spans else ""
-    first = told.message.strip().split(chr(10))[0][:200]
-    who = _who(recording, told).capitalize()
+    # its own full stop would follow another one
+    first = told.message.strip().split(chr(10))[0][:200].removesuffix(".")
+    who = capitalised(_who(recording, told))
     why = (
         say(" {cause}{last_loss}.", cause=cause.words, last_loss=_last_loss(told, cause))
         if cause is not None
@@ -157,7 +158,7 @@ def _message(
             said=said,
             why=why,
             echoes=_echoes(told),
-        ).replace("..", ".")
+        )
     return say(
         "{who} died{when} of {kind}{where}: {first}.{why}{echoes}",
         who=who,
@@ -167,7 +168,7 @@ def _message(
         first=first,
         why=why,
         echoes=_echoes(told),
-    ).replace("..", ".")
+    )
 
 
 def _last_loss(told: DeathMessage, cause: CauseClass) -> str:
@@ -205,7 +206,7 @@ def _silence(recording: Recording, told: DeathMessage) -> str:
         else say("os._exit or a library that ends the process")
     )
     was = say("disappeared at once") if many else say("ended at once with exit code {code}", code=code)
-    who = _who(recording, told).capitalize()
+    who = capitalised(_who(recording, told))
     return say(
         "{who} {was}{step}, with no recorded exception or signal: {how}.{echoes}",
         who=who,

@@ -115,7 +115,7 @@ _CAUSES = (
     CauseClass(
         word="module", pattern=r"^(ModuleNotFoundError|ImportError)",
         words=say("A module cannot be imported in this environment"),
-        cure=say("install it into the environment that runs the job (which python is in recording.json)"),
+        cure=say("install its package with the interpreter that runs the job: python -m pip install PACKAGE"),
     ),
     CauseClass(
         word="disk", pattern=r"No space left on device|Disk quota exceeded",

@@ -24,7 +24,7 @@ from gpudoctor.model import (
     exit_code_cues,
 )
 from gpudoctor.model.signs.recording import Recording
-from gpudoctor.text import size
+from gpudoctor.text import capitalised, size
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,7 +377,7 @@ class Killed(Check):
             if many and told.process is not None
             else say("the training")
         )
-        subject = who.capitalize()
+        subject = capitalised(who)
         if memory:
             words = say("The kernel killed {who}{when} for memory ({name})", who=who, when=when, name=name)
             words += (

@@ -19,6 +19,7 @@ from gpudoctor.model import (
     Severity,
     exit_code_cues,
 )
+from gpudoctor.text import capitalised
 
 
 class NativeCrash(Check):
@@ -169,7 +170,7 @@ class NativeCrash(Check):
         yield self.finding(
             say(
                 "{who} crashed outside of Python{when} with {kind}{where}.",
-                who=who.capitalize(),
+                who=capitalised(who),
                 when=when,
                 kind=told.kind or say("a fault"),
                 where=where,

@@ -150,7 +150,7 @@ class Fragmented(Check):
             yield self.finding(
                 say(
                     "{rank}: {reserved} is reserved for {used} at the peak of a step.",
-                    rank=rank.title.capitalize(),
+                    rank=capitalised(rank.title),
                     reserved=size(reserved),
                     used=size(used),
                 ),

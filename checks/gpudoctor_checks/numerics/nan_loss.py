@@ -209,12 +209,11 @@ class NanLoss(Check):
         who = say(" on rank {process_rank}", process_rank=process.rank) if len(recording.ranks) > 1 else ""
         return self.finding(
             say(
-                "The loss of step {step}{who} is {named}{separator}{before}.",
+                "The loss of step {step}{who} is {named}{before}.",
                 step=step_of(loss),
                 who=who,
                 named=_named(loss),
-                separator="; " if before else "",
-                before=before,
+                before=say("; {before}", before=before) if before else "",
             ),
             evidence=(*spans, measured("first_bad_step", step_of(loss), "{step}", recording)),
             confidence=Confidence.CONFIRMED,
@@ -227,4 +226,4 @@ class NanLoss(Check):
 def _named(loss: Record) -> str:
     """The value of a loss that is not finite, as a word."""
     value = str(loss.get("value") or "nan").lower()
-    return "NaN" if value == "nan" else "infinite" if value == "inf" else say("minus infinity")
+    return "NaN" if value == "nan" else say("infinite") if value == "inf" else say("minus infinity")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from .patching import at_first_forward, inner, plain, truth, wrap
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 # `DataLoader.num_workers`, `.pin_memory`, `.persistent_workers`, `.prefetch_factor`, `.batch_size`.
 
 _LOADER_SETTINGS: dict[str, Any] = {}
+_KEPT: Any = weakref.WeakSet()
+"""Loaders whose workers live on because a trial says so."""
 _NEED_WORKERS = ("persistent_workers", "prefetch_factor", "multiprocessing_context", "timeout")
 
 
@@ -27,6 +30,21 @@ def apply_loader(trial: Trial, detail: str, value: Any) -> None:
     if first:
         dataloader: Any = sys.modules["torch.utils.data.dataloader"]
         wrap(dataloader.DataLoader, "__init__", lambda original: _making_loader(trial, original))
+        wrap(dataloader.DataLoader, "__iter__", lambda original: _drawing_as_before(trial.torch, original))
+
+
+def _drawing_as_before(torch: Any, original: Any) -> Any:
+    """`iter` of a loader that draws the number which torch leaves out where workers live on.
+
+    Without it a shuffle has another order from the second epoch on, and the loss moves for no other reason.
+    """
+
+    def __iter__(self: Any) -> Any:
+        if self in _KEPT and getattr(self, "_iterator", None) is not None:
+            torch.empty((), dtype=torch.int64).random_(generator=self.generator)
+        return original(self)
+
+    return __iter__
 
 
 def _making_loader(trial: Trial, original: Any) -> Any:
@@ -34,7 +52,10 @@ def _making_loader(trial: Trial, original: Any) -> Any:
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         given = {**dict(zip(names, args)), **kwargs}
-        original(self, **changed_loader(trial, given))
+        settings = changed_loader(trial, given)
+        original(self, **settings)
+        if settings.get("persistent_workers") and not given.get("persistent_workers"):
+            _KEPT.add(self)
 
     return __init__
 

@@ -192,6 +192,8 @@ def _cells(row: TrialRow) -> tuple[str, ...]:
     if proof is None:
         return row.name, step, "", "", said + _speed(row)
     loss = tr("loss {loss}", loss=term(proof.loss)) if proof.loss else tr("no loss seen") if proof.pairs else ""
+    if row.conclusion is Conclusion.MOVED:
+        loss = ""  # the last column says it
     ratio = (
         ""
         if math.isnan(proof.ratio)

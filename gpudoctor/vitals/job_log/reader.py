@@ -959,7 +959,8 @@ class _FileReader:
             path=self._path,
             lines=self.lines,
             bytes=self._bytes,
-            ends_in_progress=0 < self.lines <= self._last_progress_line + 2
+            ends_in_progress=self._last_progress_line > 0
+            and self.lines <= self._last_progress_line + 2
             and self._done_line <= self._last_progress_line,
         )
 

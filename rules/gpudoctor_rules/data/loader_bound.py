@@ -27,6 +27,10 @@ _MOST = 16
 """The optimisation summary's cap: beyond it workers contend for memory bandwidth and start slowly."""
 _FALLBACK = 4
 """Where the machine that will train is not known."""
+PERSISTENT_ORDER = say(
+    "From the second epoch on a shuffle has another order: persistent workers draw one random number less. "
+    "Trials make up for it."
+)
 
 
 class LoaderBoundRule(Rule):
@@ -95,6 +99,7 @@ class LoaderBoundRule(Rule):
                     rest=rest,
                 )
             ]
+        steps.append(PERSISTENT_ORDER)
         steps.append(
             say('Guard the script\'s entry with `if __name__ == "__main__":` where workers are spawned.')
         )

@@ -18,6 +18,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.job_devices import cpus_per_rank
 from gpudoctor_checks.data.workers_misfit import WorkersMisfitDetail
+from gpudoctor_rules.data.loader_bound import PERSISTENT_ORDER
 
 _MOST = 16
 """The optimisation summary's cap on workers of one loader."""
@@ -136,7 +137,10 @@ class WorkersMisfitRule(Rule):
         return Remedy(
             id="DATA003-persistent",
             title="persistent_workers=True",
-            steps=("Pass persistent_workers=True: workers and their queue outlive the epoch.",),
+            steps=(
+                "Pass persistent_workers=True: workers and their queue outlive the epoch.",
+                PERSISTENT_ORDER,
+            ),
             applicability=Applicability.SAFE,
             effort=Effort.ONE_LINE,
             sets=(("DataLoader.persistent_workers", "True"),),

@@ -1,9 +1,11 @@
 """Answers FAIL001: by the class of cause."""
 
+import shlex
 from collections.abc import Iterator
 
 from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
+from gpudoctor.model.unavailable import optional
 from gpudoctor_checks.failure.exception import ExceptionDetail
 
 
@@ -12,7 +14,7 @@ class UncaughtRule(Rule):
 
     answers = Code("FAIL001")
 
-    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
         detail = finding.detail_of(ExceptionDetail)
         if detail.silent:
             return
@@ -27,11 +29,23 @@ class UncaughtRule(Rule):
             title=title or say("look at {place}", place=where),
             steps=(
                 title or say("{place}: print the shapes, types and devices of what goes in", place=where),
-                say("python -m pdb -c continue ...   # stops where it dies ({place})", place=where),
+                say(
+                    "python -m pdb -c continue {script}   # stops where it dies ({place})",
+                    script=_script(patient),
+                    place=where,
+                ),
             ),
             applicability=Applicability.DISPLAY_ONLY,
             effort=Effort.SMALL_EDIT,
         )
+
+
+def _script(patient: Patient) -> str:
+    """The script and its arguments, where the command is `python SCRIPT ...`; else the word for it."""
+    recording = optional(lambda: patient.recorded_run)
+    command = recording.command if recording else ()
+    plain = len(command) > 1 and command[0].rpartition("/")[2].startswith("python")
+    return shlex.join(command[1:]) if plain and not command[1].startswith("-") else "SCRIPT"
 
 
 def _exit(where: str, known: bool) -> Remedy:

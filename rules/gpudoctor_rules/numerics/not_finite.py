@@ -1,9 +1,11 @@
 """What helps against values that are not finite, wherever they were first seen."""
 
+import shlex
 from collections.abc import Iterator
 
 from gpudoctor.lang import say
 from gpudoctor.model import Applicability, BadStepDetail, Code, Effort, Finding, Patient, Remedy
+from gpudoctor.model.unavailable import optional
 from gpudoctor_rules.numerics.edges import edge_edit
 from gpudoctor_rules.numerics.rates import rate_edit
 
@@ -24,7 +26,7 @@ def remedies(code: Code, finding: Finding, patient: Patient) -> Iterator[Remedy]
     else:
         yield from _others(code, bad)
     if bad.replay is None:
-        yield _replay(code, bad.step)
+        yield _replay(code, bad.step, patient)
 
 
 def _where(bad: BadStepDetail) -> str:
@@ -207,12 +209,16 @@ def _data(code: Code, bad: BadStepDetail) -> Remedy:
     )  # fmt: skip
 
 
-def _replay(code: Code, step: int) -> Remedy:
+def _replay(code: Code, step: int, patient: Patient) -> Remedy:
+    recording = optional(lambda: patient.recorded_run)
     return Remedy(
         id=f"{code}-replay",
         title=say("replay step {step} to see the operation: gpudoctor verify", step=step),
         steps=(
-            "gpudoctor verify -- COMMAND      # runs up to that step again and looks at every operation of it",
+            say(
+                "gpudoctor verify -- {command}   # runs up to that step again, looks at each of its operations",
+                command=shlex.join(recording.command) if recording and recording.command else "COMMAND",
+            ),
             "with torch.autograd.detect_anomaly():   # by hand: its error names the forward operation",
         ),
         applicability=Applicability.DISPLAY_ONLY,

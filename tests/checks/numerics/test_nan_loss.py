@@ -53,7 +53,7 @@ def first_steps(*losses, norm=1.0, name="SGD"):
     ("rank", "words"),
     [
         (first_steps(4854.0, norm=1.4e6), "moved the weights by 14,000"),
-        (first_steps(2.3, 40.0, 9e9), "the loss had grown 3,91"),
+        (first_steps(2.3, 40.0, 9e9), "the loss had grown 3.91e+09 times"),
     ],
 )
 def test_sick_a_training_that_runs_away_at_once(rank, words):
