@@ -32,6 +32,8 @@ _ONCE_WORDS = re.compile(
 )
 _BEFORE = re.compile(r"_{0,2}(last|prev|previous|old|seen|current|cur)_")
 """Names of a counter as it was when something happened last."""
+_FILLS = re.compile(r"buffer|memory|replay|storage|experience", re.IGNORECASE)
+"""Names of what fills up with the run, until a batch can be drawn from it."""
 _FEW = 100
 """An upper bound of a counter under which a condition counts as holding on a few passes."""
 
@@ -279,12 +281,29 @@ def _ordered(
         return (RANK_ZERO,) if below else None
     if isinstance(first, ast.BinOp) and isinstance(first.op, ast.Mod):
         return periodic(first, left, text) if below else None
+    if (filled := _filled(node)) is not None:
+        few = Condition(kind=GuardKind.ONCE)
+        return (few,) if isinstance(op, ast.Lt | ast.LtE) is (filled is node.left) else (few.opposite(),)
     if not _is_counter(first) or left.option:
         return None
     if not isinstance(bound.value, int | float) or bound.value > _FEW:
         return None
     few = Condition(kind=GuardKind.ONCE, subject=subject(first))
     return (few,) if below else (few.opposite(),)
+
+
+def _filled(node: ast.Compare) -> ast.expr | None:
+    """The side that is the size of what fills up: `len(memory)`, `self.replay_buffer.size()`."""
+    for side in (node.left, node.comparators[0]):
+        held: ast.expr | None = None
+        if isinstance(side, ast.Call) and called_name(side) == "len" and len(side.args) == 1:
+            held = side.args[0]
+        elif called_name(side) in ("size", "__len__") and (not isinstance(side, ast.Call) or not side.args):
+            inner = side.func if isinstance(side, ast.Call) else side
+            held = inner.value if isinstance(inner, ast.Attribute) else None
+        if held is not None and _FILLS.search(called_name(held)):
+            return side
+    return None
 
 
 def known_comparison(op: ast.cmpop, left: AbstractValue, right: AbstractValue) -> Any:
