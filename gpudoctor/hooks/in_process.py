@@ -295,7 +295,7 @@ def _in_a_notebook() -> bool:
 
 
 def _beside_bars(line: str) -> None:
-    """Write a line to standard error; one that a progress bar of tqdm holds is cleared first and drawn again."""
+    """Write a line to standard error; a progress bar of tqdm that is there is cleared first and drawn again."""
     bars = getattr(sys.modules.get("tqdm"), "tqdm", None)
     if bars is not None and getattr(bars, "_instances", None):
         bars.write(line, file=sys.stderr)
