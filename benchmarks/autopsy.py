@@ -9,13 +9,14 @@
     python benchmarks/autopsy.py --set sixth --texts ...   the sixth set: many ranks, kernel logs, pods too
     python benchmarks/autopsy.py --set seventh --texts ... the seventh set: three deaths of a repository at most
     python benchmarks/autopsy.py --set eighth ...          the eighth set: hard kinds, half of it sealed
+    python benchmarks/autopsy.py --set ninth ...           the ninth set: Kubernetes and other hard kinds
 
 `benchmarks/data/autopsy-corpus.jsonl` holds the facts: the address of each log, what killed the job and who
 settled it, and its skeleton (the lines that libraries print, without numbers, names and paths). The texts
 are other people's and are not here: FOLDER holds them as ID.log. Without --texts the skeletons are read.
 An entry of the first set is in the sealed third if the SHA-256 of its address is divisible by three; one of the
-second, fourth or eighth set is in the sealed half if the SHA-256 of its repository is even. The third, the
-fifth, the sixth and the seventh set have no parts: each was collected after the messages were written, from
+second, fourth, eighth or ninth set is in the sealed half if the SHA-256 of its repository is even. The third,
+the fifth, the sixth and the seventh set have no parts: each was collected after the messages were written, from
 what the sets before it do not have, and all of it was scored once (`--sealed`). `also` lists codes that
 say the same.
 `group` marks logs of many ranks, of Kubernetes and of the kernel.
@@ -34,15 +35,17 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from gpudoctor.analysis.job_log.findings import confidence_of, wording_of
 from gpudoctor.analysis.job_log.first_cause import first_cause
 from gpudoctor.engine.registry import load_registry
-from gpudoctor.model import Confidence
+from gpudoctor.model import Confidence, LogMessage
 from gpudoctor.model.unavailable import Unread
 from gpudoctor.vitals.build_log_patient import signs_of, sort_left_behind
 
 ROOT = Path(__file__).parents[1]
 CORPUS = ROOT / "benchmarks" / "data" / "autopsy-corpus.jsonl"
 SCORES = {
+    "ninth": ROOT / "benchmarks" / "data" / "autopsy-score-ninth.json",
     "eighth": ROOT / "benchmarks" / "data" / "autopsy-score-eighth.json",
     "seventh": ROOT / "benchmarks" / "data" / "autopsy-score-seventh.json",
     "sixth": ROOT / "benchmarks" / "data" / "autopsy-score-sixth.json",
@@ -77,6 +80,7 @@ BEFORE = ROOT / "benchmarks" / "data" / "autopsy-score-fourth-before.json"
 GROUPS = {"many": "jobs of many ranks", "k8s": "Kubernetes", "kernel": "logs of the kernel"}
 """Kinds of logs that the sixth set and those after it count apart, if they have at least ten of them."""
 TITLES = {
+    "ninth": "the sealed half of the ninth set, unseen: Kubernetes and other hard kinds",
     "eighth": "the sealed half of the eighth set, unseen: logs of hard kinds",
     "seventh": "the seventh set, unseen: whole log files of repositories that are new here",
     "sixth": "the sixth set, unseen: whole log files of repositories that are new here",
@@ -90,7 +94,7 @@ TITLES = {
 
 def sealed(entry: dict[str, Any]) -> bool:
     """Whether an entry belongs to the part that was not looked at."""
-    if entry.get("set") in ("second", "fourth", "eighth"):
+    if entry.get("set") in ("second", "fourth", "eighth", "ninth"):
         repository = "/".join(entry["url"].split("/")[3:5])
         return int(hashlib.sha256(repository.encode()).hexdigest(), 16) % 2 == 0
     return int(hashlib.sha256(entry["url"].encode()).hexdigest(), 16) % 3 == 0
@@ -107,7 +111,9 @@ def verdicts(entries: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]
     """What gpudoctor says of each text, read as the command reads it, beside what is settled."""
     registry = load_registry()
     messages = tuple(registry.log_messages())
-    confidence = {(code, item.kind): item.confidence for code, item in messages}
+    of_code: dict[str, list[LogMessage]] = {}
+    for code, item in messages:
+        of_code.setdefault(code, []).append(item)
     rows = []
     for entry in entries:
         path = folder / f"{entry['id']}.log"
@@ -119,8 +125,10 @@ def verdicts(entries: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]
         except Unread:
             cause = None
         said = "none" if cause is None else "FAIL018" if cause.root is None else cause.root.code
-        sure = bool(
-            cause and cause.root and confidence.get((cause.root.code, cause.root.kind)) is Confidence.CONFIRMED
+        root = cause.root if cause is not None else None
+        sure = (
+            root is not None
+            and confidence_of(wording_of(of_code[root.code], root.kind, root), root) is Confidence.CONFIRMED
         )
         rows.append(
             {

@@ -56,6 +56,8 @@ class LogMessage:
     """Whether it counts only if almost nothing follows it: after a line of the shell, the script may go on."""
     last: bool = False
     """Whether it counts, outside of an exception, only as the last line of its file."""
+    undone: str = ""
+    """A regular expression for a later line which shows that it was overcome: what a service tries again."""
     explains: str = ""
     """Of a HINT: a regular expression for the failure that it explains."""
     exits: tuple[int, ...] = ()

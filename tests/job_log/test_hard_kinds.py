@@ -1,7 +1,11 @@
 """What the eighth set of logs showed: pods, kernels, joined lines, watchdogs of a job that ends, certain words."""
 
 import pytest
-from log_causes import FRAME, HEAD, named, raised, root_of, steps
+from log_causes import FRAME, HEAD, MESSAGES, named, raised, root_of, steps
+
+from gpudoctor.analysis.job_log.first_cause import first_cause
+from gpudoctor.cli import main
+from gpudoctor.vitals.build_log_patient import signs_of, sort_left_behind
 
 TRAINED = steps(1, 30)
 GO = "E0604 15:51:53.763503   15104 kuberuntime_manager.go:749] "
@@ -211,3 +215,81 @@ def test_a_loss_of_a_validation_that_is_not_finite(name, tmp_path):
     )  # twice only
     lost = "".join(f"Epoch {n}/9 train loss nan lr 0.01\n  {name}: nan\n" for n in range(1, 9))
     assert named(tmp_path, lost) == "NUM002"
+
+
+def test_a_training_that_is_done_behind_a_traceback(tmp_path):
+    failed = raised("KeyError: 'mask'")
+    done = "Training finished\n"
+    assert named(tmp_path, TRAINED + failed + steps(31, 32) + done) is None  # the program went on
+    assert named(tmp_path, TRAINED + failed + "{'train_runtime': 12.5, 'train_loss': 0.3}\n") is None
+    assert named(tmp_path, TRAINED + done + failed) == "FAIL001"
+    root = root_of(tmp_path, TRAINED + failed + done)
+    assert root.code == "FAIL001" and root.doubtful  # the job script may have said so
+    assert not root_of(tmp_path, TRAINED + failed).doubtful
+    summary = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
+    assert not root_of(tmp_path, TRAINED + failed + summary + done).doubtful
+
+
+def test_a_parent_whose_process_in_the_background_failed(tmp_path):
+    parent = "Exception: initialization failed due to an exception in a background process. See stack trace."
+    worker = "(Worker pid=7) ERROR 07-01 09:41:21 [x.py:8] "
+    child = "".join(worker + line + "\n" for line in raised("KeyError: 'mask'").splitlines())
+    behind = "".join(f"INFO 07-01 09:41:22 [x.py:9] the worker {n} is ended\n" for n in "abcdefgh")
+    root = root_of(tmp_path, child + behind + raised(parent))
+    assert root.exception == "KeyError"
+    assert named(tmp_path, raised(parent)) == "FAIL018"
+    assert named(tmp_path, raised("RuntimeError: a background process is slow")) == "FAIL001"
+
+
+def test_a_watchdog_whose_line_was_wrapped(tmp_path):
+    line = "[E ProcessGroupNCCL.cpp:523] Watchdog caught collective operation timeout:\nWorkNCCL(OpType=ALLREDUCE) ran\n"
+    assert named(tmp_path, line) == "FAIL004"
+    assert named(tmp_path, "Watchdog caught collective operation timeout: none so far\n" + TRAINED) is None
+
+
+def test_a_library_of_windows_that_the_program_reports(tmp_path):
+    line = 'Error running job: [WinError 126] not found. Error loading "D:\\venv\\torch\\lib\\c10.dll" or one of its dependencies.\n'
+    root = root_of(tmp_path, line)
+    assert root.kind == "missing-library" and dict(root.values)["library"] == "c10.dll"
+    assert named(tmp_path, line + TRAINED) is None
+
+
+XID = "NVRM: Xid (PCI:0000:0a:00): {}, pid=9, name=python3\n"
+
+
+def test_an_xid_in_the_record_of_a_machine(tmp_path):
+    head = "____________________________________________\n\nStart of NVIDIA bug report log file.  Please include it.\n"
+    assert root_of(tmp_path, head + "\n*** /var/log/messages\n" + XID.format(79)).doubtful
+    assert not root_of(tmp_path, XID.format(79)).doubtful
+
+
+def test_an_xid_of_another_day(tmp_path):
+    path = tmp_path / "dmesg.txt"
+    day = "[Mon Nov {:2d} 10:00:0{} 2025] {}"
+    old, new = day.format(3, 1, XID.format(79)), day.format(24, 1, XID.format(62))
+    later = day.format(27, 5, "docker0: port 1 entered forwarding state\n")
+    near = day.format(3, 9, "docker0: port 1 entered forwarding state\n")
+
+    def root(text):
+        path.write_text(text, encoding="utf-8")
+        return first_cause(signs_of(sort_left_behind([str(path)]), MESSAGES)["job_log"].take()).root
+
+    assert dict(root(old + new).values)["xid"] == "62" and not root(old + new).doubtful
+    assert root(old + later).doubtful and not root(old + near).doubtful
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("OSError: [Errno 28] No space left on device", "The disk is full"),
+        (
+            "fit-0  ml  Evicted  node7  Pod The node had condition: [DiskPressure]. ",
+            "Kubernetes ended or refused the pod",
+        ),
+    ],
+)
+def test_two_wordings_of_one_kind_have_their_own_sentences(line, words, tmp_path, capsys):
+    path = tmp_path / "job.out"
+    path.write_text(TRAINED + (raised(line) if "Error" in line else line + "\n"), encoding="utf-8")
+    main(["autopsy", str(path)])
+    assert words in " ".join(capsys.readouterr().out.split())

@@ -1,7 +1,7 @@
 """CFG010 settings-rejected."""
 
 from gpudoctor.analysis.job_log.log_check import LogCheck
-from gpudoctor.model import Code, LogMessage
+from gpudoctor.model import Bearing, Code, Confidence, LogMessage
 
 
 class SettingsRejected(LogCheck):
@@ -147,6 +147,35 @@ class SettingsRejected(LogCheck):
             everywhere=True,
             closing=True,
             source="argparse, click, absl, Hydra, Fire",
+        ),
+        LogMessage(
+            kind="scheduler",
+            cue=(
+                "batch job submission failed: ",
+                "unable to allocate resources: ",
+                "unable to create step for job ",
+            ),
+            pattern=r"(?:sbatch|srun|salloc): error: (?:Batch job submission failed|Unable to (?:allocate "
+            r"resources|create step for job \d+)): (?!.*(?:busy|[Ss]ocket timed out|temporarily|"
+            r"slurm controller|already complet))(?P<why>.{1,200}?)\s*$",
+            text="Slurm refused the job: {why}.",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            closing=True,
+            source="Slurm src/sbatch/sbatch.c, src/srun",
+        ),
+        LogMessage(
+            kind="unschedulable",
+            cue=("failedscheduling", "unschedulable"),
+            pattern=r"\bWarning\s{1,20}(?:FailedScheduling|Unschedulable)\b(?:.*?"
+            r"(?P<why>\d{1,6}/\d{1,6} (?:nodes are available|tasks in gang unschedulable): "
+            r".{1,300}?)(?:\. preemption:.*|\.)?\s*$)?",
+            text="Kubernetes found no node for the pod[: {why}].",
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            undone=r"\bNormal\s.{0,60}\b(?:Scheduled|Pulling|Pulled|Created|Started)\s|Successfully assigned",
+            source="Kubernetes pkg/scheduler; Volcano",
         ),
         LogMessage(
             kind="tokenizer",

@@ -89,6 +89,16 @@ class DriverTooOld(Check):
             everywhere=True,
         ),
         LogMessage(
+            kind="image-requirement",
+            cue="requirement error: unsatisfied condition",
+            pattern=r"nvidia-container-cli(?:\.real)?: requirement error: unsatisfied condition: "
+            r"(?P<condition>[^,\\\s\"]{1,60})",
+            text="The container did not start: its image needs a newer driver ({condition}).",
+            everywhere=True,
+            closing=True,
+            source="libnvidia-container",
+        ),
+        LogMessage(
             kind="compatibility",
             cue=(
                 "forward compatibility was attempted",

@@ -122,6 +122,37 @@ class DriverUnreachable(Check):
             source="https://github.com/NVIDIA/nvidia-container-toolkit/issues/48",
         ),
         LogMessage(
+            kind="container-runtime",
+            cue=(
+                "nvidia-container-cli: ",
+                "nvidia-container-cli.real: ",
+                "could not select device driver",
+            ),
+            pattern=r"nvidia-container-cli(?:\.real)?: (?P<step>initialization|detection|mount|ldcache|"
+            r"container) error: (?P<why>[^\\\n\"]{1,200}?)(?:: unknown)?\s*(?:\\|\"|$)|"
+            r"could not select device driver \\?\"\w{0,20}\\?\" with capabilities: \[\[gpu",
+            text="The container did not start, because the NVIDIA container runtime could not give it the "
+            "GPUs[: {step} error, {why}].",
+            everywhere=True,
+            closing=True,
+            source="libnvidia-container; moby daemon/devices.go",
+        ),
+        LogMessage(
+            kind="device-plugin",
+            cue=(
+                "unexpectedadmissionerror",
+                "allocate failed due to ",
+            ),
+            pattern=r"Allocate failed due to (?!.*GPU is lost)(?P<refusal>.{1,300}?)"
+            r"(?:,? which is unexpected.*)?\s*$|"
+            r"\bReason: +UnexpectedAdmissionError\b|\b\d+/\d+ {1,20}UnexpectedAdmissionError\b",
+            text="Kubernetes rejected the pod, because the device plugin of its node gave it no device[: "
+            "{refusal}].",
+            everywhere=True,
+            undone=r"\bNormal\s.{0,60}\bStarted\s",
+            source="Kubernetes pkg/kubelet/cm/devicemanager",
+        ),
+        LogMessage(
             kind="no-device",
             cue=(
                 "no cuda gpus are available",

@@ -114,6 +114,16 @@ class VisibleDevicesWrong(Check):
             text="The program asked for a GPU number that this process does not see.",
         ),
         LogMessage(
+            kind="unknown-device",
+            cue=("nvidia-container-cli: device error", "nvidia-container-cli.real: device error"),
+            pattern=r"nvidia-container-cli(?:\.real)?: device error: "
+            r"(?P<device>[^:\\\n\"]{1,100}): unknown device",
+            text="The container asks for the GPU {device}, which this machine does not have.",
+            everywhere=True,
+            closing=True,
+            source="libnvidia-container",
+        ),
+        LogMessage(
             kind="duplicate",
             cue="duplicate gpu detected",
             pattern=r"Duplicate GPU detected ?: rank (?P<one>\d+) and rank (?P<other>\d+) both on CUDA device "

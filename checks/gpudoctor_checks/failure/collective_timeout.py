@@ -162,10 +162,10 @@ class CollectiveTimeout(Check):
                 "watchdog caught collective operation timeout",
                 "caught collective operation timeout",
             ),
-            pattern="[Cc]aught collective operation timeout: (?:WorkNCCL|"
-            r"Work\w+)\((?:SeqNum=(?P<sequence>\d+), "
-            r")?OpType=(?P<operation>\w+)(?:.{0,160}?Timeout\(ms\)=(?P<limit>\d+))?",
-            text="A collective ({operation}) timed out. At least one rank did not take part in time.",
+            pattern=r"[Cc]aught collective operation timeout:(?: (?:WorkNCCL|Work\w+)\("
+            r"(?:SeqNum=(?P<sequence>\d+), )?OpType=(?P<operation>\w+)"
+            r"(?:.{0,160}?Timeout\(ms\)=(?P<limit>\d+))?|\s*$)",
+            text="A collective[ ({operation})] timed out. At least one rank did not take part in time.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,
             everywhere=True,

@@ -1,7 +1,7 @@
 """FAIL016 data-file-unreadable."""
 
 from gpudoctor.analysis.job_log.log_check import LogCheck
-from gpudoctor.model import Code, LogMessage
+from gpudoctor.model import Code, Confidence, LogMessage
 
 
 class DataFileUnreadable(LogCheck):
@@ -75,6 +75,48 @@ class DataFileUnreadable(LogCheck):
             text="The program that the job starts cannot be opened: {program}.",
             everywhere=True,
             source="runc: libcontainer/standard_init_linux.go",
+        ),
+        LogMessage(
+            kind="volume",
+            cue=(
+                "failedmount",
+                "failedattachvolume",
+                "failedmapvolume",
+                "mount volumes",
+                "mountvolume.",
+                "attachvolume.",
+                "mapvolume.",
+            ),
+            pattern=r"\bWarning\s{1,20}Failed(?:Mount|AttachVolume|MapVolume)\b(?:.*?(?:unmounted volumes=\[|"
+            r"for volume \"|unattached/unmounted volumes=\[)(?P<volume>[^\]\"]{1,200}))?|"
+            r"^(?:Unable to (?:attach or )?mount volumes(?: for pod|:)|"
+            r"(?:Mount|Attach|Map)Volume\.\w{1,20} failed for volume \"(?P<other>[^\"]{1,200}))",
+            text="Kubernetes could not mount a volume of the pod[: {volume}][: {other}].",
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            undone=r"\bNormal\s.{0,60}\b(?:Pulling|Pulled|Created|Started)\s|"
+            r"Volume\.\w{1,20} succeeded for volume|[Ss]tarted container\b",
+            source="Kubernetes pkg/kubelet/kubelet.go, pkg/controller/volume: events, which come again",
+        ),
+        LogMessage(
+            kind="pod-config",
+            cue=(
+                "createcontainerconfigerror",
+                'error: secret "',
+                'error: configmap "',
+                "error: couldn't find key",
+                'error: secret "',
+                'error: configmap "',
+            ),
+            pattern=r"\bWarning\s.{0,200}Error: (?P<what>(?:secret|configmap) \"[^\"]{1,200}\" not found|"
+            r"couldn't find key \S{1,200} in \w{1,20} \S{1,200})|"
+            r"(?:[Rr]eason[\"']?[:=] *[\"']?|\b\d+/\d+ {1,20})CreateContainerConfigError\b",
+            text="Kubernetes could not start the container[: {what}]: its pod names a secret or a ConfigMap "
+            "that is not there.",
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            undone=r"\bNormal\s.{0,60}\bStarted\s|[Ss]tarted container\b",
+            source="Kubernetes pkg/kubelet/kuberuntime",
         ),
         LogMessage(
             kind="job-script",

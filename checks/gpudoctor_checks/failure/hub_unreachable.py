@@ -161,6 +161,51 @@ class HubUnreachable(LogCheck):
             source="Kubernetes pkg/kubelet/images/types.go: the state of a container that waits",
         ),
         LogMessage(
+            kind="image-pull",
+            cue=(
+                "failed to pull image",
+                "back-off pulling image",
+                "failing to pull image",
+                "image can't be pulled",
+                "error: errimage",
+                "error: imagepullbackoff",
+                "error: invalidimagename",
+            ),
+            pattern=r"(?:\bWarning\s.{0,200}|^)Failed to pull image \"?(?P<image>[^\s\"]{1,200})|"
+            r"\b(?:Normal|Warning)\s.{0,200}Back-off pulling image \"?(?P<again>[^\s\"]{1,200})|"
+            r"\bWarning\s.{0,200}Error: (?:ErrImagePull|ImagePullBackOff|ErrImageNeverPull|InvalidImageName)|"
+            r"is waiting to start: (?:trying and failing to pull image|image can't be pulled)",
+            text="Kubernetes could not pull the image[ {image}][ {again}] of the pod: its name is wrong, or "
+            "the registry refuses it.",
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            undone=r"Successfully pulled image|already present on machine|"
+            r"\bNormal\s.{0,60}\b(?:Pulled|Created|Started)\s",
+            source="Kubernetes pkg/kubelet/images/image_manager.go: events, which come again until it is there",
+        ),
+        LogMessage(
+            kind="image-refused",
+            cue=(
+                "manifest unknown",
+                "pull access denied",
+                "error response from daemon: manifest ",
+                "error reading manifest",
+                "while making image from oci registry",
+                "unable to handle docker://",
+                "failed to get checksum for docker://",
+            ),
+            pattern=r"^(?:docker: |ERROR: )?Error response from daemon: (?:manifest (?:for )?"
+            r"(?P<image>\S{1,200}) not found|pull access denied for (?P<denied>[^\s,]{1,200})|"
+            r".{0,200}manifest unknown)|"
+            r"^FATAL: +(?:.{0,200}(?:manifest unknown|[Ee]rror reading manifest)|While making image from oci "
+            r"registry|Unable to handle docker://|.{0,80}failed to get checksum for docker://)",
+            text="The image[ {image}][ {denied}] of the container could not be pulled: its name is wrong, or "
+            "the registry refuses it.",
+            everywhere=True,
+            closing=True,
+            source="docker, Singularity, Apptainer",
+        ),
+        LogMessage(
             kind="tracker",
             cue=(
                 "wandb.errors",

@@ -193,17 +193,25 @@ class Killed(Check):
                 "preemption",
                 "reclaimed",
                 "preempting",
-                "evicted",
                 "instance ",
             ),
             pattern=r"DUE TO PREEMPTION|\b(?:[Jj]ob|[Nn]ode|[Ww]orker|[Ii]nstance)\b.{0,40}was preempted|"
-            r"\bPREEMPTED\b|(?:[Rr]eason|[Ss]tatus)[\"']?[:=] *[\"']?(?:Evicted|Preempted|Preempting)\b|"
-            r"(?:Warning|Normal) {1,20}(?:Evicted|Preempted|Preempting)\b|\b\d+/\d+ {1,20}Evicted\b|"
+            r"\bPREEMPTED\b|(?:[Rr]eason|[Ss]tatus)[\"']?[:=] *[\"']?(?:Preempted|Preempting)\b|"
+            r"(?:Warning|Normal) {1,20}(?:Preempted|Preempting)\b|"
             r"Preempted (?:in order to admit critical pod|by (?:a )?pod )|instance .{0,40}(?:reclaimed|"
             "interrupted)",
             text="The scheduler preempted the job.",
             everywhere=True,
             source="Slurm, Kubernetes",
+        ),
+        LogMessage(
+            kind="evicted",
+            cue="evicted",
+            pattern=r"(?:[Rr]eason|[Ss]tatus)[\"']?[:=] *[\"']?Evicted\b|\b\d+/\d+ {1,20}Evicted\b|"
+            r"(?:Warning|Normal)\s{1,20}Evicted\b(?:.*?low on resource: (?P<resource>[\w-]{1,40}))?",
+            text="Kubernetes evicted the pod[: its node ran low on {resource}].",
+            everywhere=True,
+            source="Kubernetes pkg/kubelet/eviction",
         ),
         LogMessage(
             kind="node-failure",
@@ -225,6 +233,19 @@ class Killed(Check):
             text="A node of the job failed.",
             everywhere=True,
             source="Slurm, Flux, Kubernetes, Ray",
+        ),
+        LogMessage(
+            kind="launch",
+            cue=(
+                "task launch for ",
+                "application launch failed",
+            ),
+            pattern=r"(?:srun|salloc|mpirun|prun): error: (?:Task launch for (?:StepId=)?\S{1,40} "
+            r"failed on node (?P<where>\S{1,100}): (?P<why>.{1,200}?)|"
+            r"Application launch failed: (?P<reason>.{1,200}?))\s*$",
+            text="Slurm could not start the job[ on node {where}][: {why}][: {reason}].",
+            everywhere=True,
+            source="Slurm src/api/step_launch.c",
         ),
         LogMessage(
             kind="probe",

@@ -56,6 +56,12 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
         r"Engine core initialization failed\. See root cause above",
         source="vllm/v1/engine/utils.py",
     ),
+    _row(
+        "launcher",
+        "due to an exception in a ",
+        r"failed due to an exception in a (?:background|child|worker) process",
+        source="vllm/v1/executor/multiproc_executor.py: the process says why itself",
+    ),
     _row("launcher", "childfailederror", r"ChildFailedError", source="torch/distributed/elastic"),
     _row(
         "launcher",

@@ -1,6 +1,7 @@
 """The finding of a check whose ailment is the first cause of a death, from the log alone."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 
 from gpudoctor.analysis.job_log.beside import guilty_line, settings_of
 from gpudoctor.analysis.job_log.disagreement import disagreement
@@ -36,7 +37,7 @@ def log_findings(check: Check, patient: Patient) -> Iterator[Finding]:
         return
     root = cause.root
     kind = check.log_kind(root.kind, dict(root.values))
-    message = next(item for item in check.log_messages if item.kind == kind)
+    message = wording_of(check.log_messages, kind, root)
     line = guilty_line(patient, root)
     rank = failing_rank(log)
     words = say(" {words}", words=rank.words) if rank is not None and rank.words else ""
@@ -46,7 +47,7 @@ def log_findings(check: Check, patient: Patient) -> Iterator[Finding]:
             "", (_who(root, cause, rank), _what(message, root), words, disagreement(cause), followers(cause))
         ),
         evidence=tuple(dict.fromkeys((*evidence, *settings_of(patient, check.log_knobs)))),
-        confidence=_confidence(message, root),
+        confidence=confidence_of(message, root),
         severity=Severity.ERROR,
         cost=Cost(breaks=say("the run died")),
         subject=root.exception or message.kind,
@@ -54,7 +55,14 @@ def log_findings(check: Check, patient: Patient) -> Iterator[Finding]:
     )
 
 
-def _confidence(message: LogMessage, root: LogEvent) -> Confidence:
+def wording_of(messages: Iterable[LogMessage], kind: str, root: LogEvent) -> LogMessage:
+    """The wording of a kind that the event's text has; the first one if only the whole exception shows it."""
+    of_kind = [item for item in messages if item.kind == kind]
+    fitting = (item for item in of_kind if len(of_kind) > 1 and re.search(item.pattern, root.text))
+    return next(fitting, of_kind[0])
+
+
+def confidence_of(message: LogMessage, root: LogEvent) -> Confidence:
     """The message's own; probable at most where the program may have gone on after it."""
     if root.doubtful and message.confidence is Confidence.CONFIRMED:
         return Confidence.PROBABLE

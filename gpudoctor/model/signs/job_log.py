@@ -130,6 +130,8 @@ class LogEvent:
     """Whether the launcher said behind it that the program ended well."""
     followed: int = 0
     """Ordinary lines that were read behind it: neither errors nor parts of a traceback."""
+    undone: str = ""
+    """A regular expression for a later line which shows that it was overcome."""
     explains: str = ""
     """Of a hint: a regular expression for the failure that it explains."""
     by_exit_code: bool = False

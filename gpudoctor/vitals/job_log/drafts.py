@@ -1,10 +1,12 @@
 """The events of a file while its lines are read: what came again, what the training went on after."""
 
+import re
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from itertools import islice
 
+from gpudoctor.analysis.job_log.consequences import OF_A_DEATH
 from gpudoctor.analysis.job_log.first_cause import WENT_ON
 from gpudoctor.model.log_message import Bearing
 from gpudoctor.model.signs.job_log import LogEvent
@@ -100,6 +102,8 @@ class Drafts:
         """The line at which another run seems to begin, until it shows something of its own."""
         self._in_doubt: set[int] = set()
         """The events of the run before that one."""
+        self._undone: dict[str, re.Pattern[str]] = {}
+        """What may undo an event, as it stands in the wordings and compiled."""
 
     def __bool__(self) -> bool:
         return bool(self._drafts)
@@ -138,10 +142,19 @@ class Drafts:
                 del self._drafts[old]
         if len(self._drafts) >= _MOST_EVENTS and not self._make_room():
             return -1, False, False
+        if event.undone and event.undone not in self._undone:
+            self._undone[event.undone] = re.compile(event.undone)
         number = self._same[key] = self._next
         self._next += 1
         self._drafts[number] = _Draft(event, event.count, event.last_line, key, step, ordinary=ordinary)
         return number, True, self._follows(event, alike)
+
+    def undone_by(self, text: str, line: int) -> None:
+        """A line behind a failure that may show that it was overcome."""
+        said = {words for words, pattern in self._undone.items() if pattern.search(text)}
+        for draft in self._drafts.values() if said else ():
+            if draft.event.undone in said and draft.last_line < line:
+                draft.succeeded = True
 
     def _follows(self, event: LogEvent, alike: Hashable) -> bool:
         """Whether every line behind an event is to be read."""
@@ -256,6 +269,19 @@ class Drafts:
         """The launcher said that the program ended well."""
         for draft in self._drafts.values():
             draft.succeeded = draft.succeeded or draft.last_line < line
+
+    def done(self, line: int, *, surely: bool) -> None:
+        """The log says that the training is done; `surely` if a job script would not say so.
+
+        Behind an exception that is no certain sign: the script goes on after the program has died.
+        """
+        deaths = [item.last_line for item in self._drafts.values() if item.event.kind in OF_A_DEATH]
+        for draft in self._drafts.values():
+            if draft.last_line < line and draft.event.exception and max(deaths, default=0) < draft.event.line:
+                if surely or draft.seen:
+                    draft.succeeded = True
+                else:
+                    draft.event = replace(draft.event, doubtful=True)
 
     def _count_habits(self) -> None:
         """Count what the training went on after time and again, and then another failure came, among these."""

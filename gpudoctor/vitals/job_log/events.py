@@ -47,6 +47,7 @@ def event_of(
         waits=message.waits,
         closing=message.closing,
         explains=message.explains,
+        undone=message.undone,
         by_exit_code=bool(message.exits),
         last_line=line,
         **{"lasting": message.lasting, "last": message.last, **more},

@@ -36,6 +36,8 @@ _BY_KERNEL = "oom-kernel"
 _MOST = 2_000
 """Messages of one kernel log that are kept, the last ones."""
 _LONGEST_LINE = 4096
+_DAY = 86_400.0
+"""Seconds: what a kernel log without a job tells of a day before its end may be of another job."""
 
 
 def with_kernel_logs(log: JobLog, paths: Sequence[str], messages: Iterable[tuple[str, LogMessage]]) -> JobLog:
@@ -43,7 +45,8 @@ def with_kernel_logs(log: JobLog, paths: Sequence[str], messages: Iterable[tuple
     if not paths:
         return log
     table = messages_table(tuple(messages))
-    kernel = [event for path in paths for event in _events(path, table)]
+    alone = all(item.path in paths for item in log.files)
+    kernel = [event for path in paths for event in _events(path, table, alone=alone)]
     claimed = {(event.path, event.line) for event in kernel}
     claimed |= {(event.path, event.last_line) for event in kernel}
     killing = {event.path for event in kernel if event.kind == _BY_KERNEL}
@@ -99,13 +102,18 @@ class _Death:
         return any(same_death(at, each) for each in self._moments)
 
 
-def _events(path: str, table: Messages) -> list[LogEvent]:
-    """The messages of a kernel log that a wording knows, a kill by the kernel once; the last ones."""
+def _events(path: str, table: Messages, *, alone: bool) -> list[LogEvent]:
+    """The messages of a kernel log that a wording knows, a kill by the kernel once; the last ones.
+
+    `alone` says that no job's log is beside it.
+    """
     found: list[LogEvent] = []
+    times: list[float | None] = []
+    end: list[KernelLine] = []
     chosen: dict[str, int] = {}
     killed: set[str] = set()
     announced: tuple[int, int] | None = None
-    for number, line, match in _matches(path, table):
+    for number, line, match in _matches(path, table, end):
         values = {name: value for name, value in match.values if name != "task_pid"}
         if kill := _CHOSEN.search(line.text):
             values = {"cgroup": kill[1], "task": kill[2], "pid": kill[3]}
@@ -137,9 +145,32 @@ def _events(path: str, table: Messages) -> list[LogEvent]:
                 stamp=line.stamp,
             )
         )
+        times.append(_seconds(line))
         if len(found) > 2 * _MOST:
-            found, chosen, announced = found[-_MOST:], {}, None
-    return found[-_MOST:]
+            found, times, chosen, announced = found[-_MOST:], times[-_MOST:], {}, None
+    found, times = found[-_MOST:], times[-_MOST:]
+    return _of_days(found, times, _seconds(end[-1])) if alone and end else found
+
+
+def _of_days(events: list[LogEvent], times: list[float | None], end: float | None) -> list[LogEvent]:
+    """The events of a log of days: those of the last day with one count, unless the log goes on for a day."""
+    last = max(
+        (at for event, at in zip(events, times, strict=True) if event.fatal and at is not None), default=0
+    )
+    return [
+        replace(
+            event,
+            earlier=event.earlier or (at is not None and at < last - _DAY),
+            doubtful=event.doubtful or (at is not None and end is not None and at < end - _DAY),
+        )
+        for event, at in zip(events, times, strict=True)
+    ]
+
+
+def _seconds(line: KernelLine) -> float | None:
+    """When a line was printed, to compare with others of its file."""
+    at = moment(line.stamp)
+    return at.local if at is not None else line.uptime
 
 
 def _victim(text: str, pid: str, program: str) -> dict[str, str]:
@@ -147,8 +178,11 @@ def _victim(text: str, pid: str, program: str) -> dict[str, str]:
     return {"pid": pid, "program": program, **({"memory": size(resident)} if resident else {})}
 
 
-def _matches(path: str, table: Messages) -> Iterator[tuple[int, KernelLine, Match]]:
-    """Lines of the kernel with a cause or a symptom, their numbers given. What cannot be read ends it."""
+def _matches(path: str, table: Messages, end: list[KernelLine]) -> Iterator[tuple[int, KernelLine, Match]]:
+    """Lines of the kernel with a cause or a symptom, their numbers given. What cannot be read ends it.
+
+    Into `end` goes the last line of the kernel.
+    """
     lines = LineFilter(table)
     try:
         with open_log(path) as stream:
@@ -159,5 +193,7 @@ def _matches(path: str, table: Messages) -> Iterator[tuple[int, KernelLine, Matc
                     match = table.in_line(line.text) if line is not None else None
                     if line and match and match.known.message.bearing in (Bearing.CAUSE, Bearing.SYMPTOM):
                         yield numbers[index], line, match
+                last = (parse(plain(text_of(piece[:_LONGEST_LINE]))) for piece in reversed(pieces[-_NEXT:]))
+                end.extend(item for item in (next(filter(None, last), None),) if item is not None)
     except OSError:
         return  # who reads the logs says so

@@ -24,6 +24,9 @@ _DONE = re.compile(
 )
 
 
+_DONE_BY_LIBRARY = re.compile(r"train_runtime|`?Trainer\.fit`? stopped")
+
+
 def step_of(line: str) -> float | None:
     """The step or epoch that a line of progress names; None for every other line."""
     bar = _BAR.search(line)
@@ -52,6 +55,11 @@ def whole_step(line: str) -> int | None:
 def says_done(line: str) -> bool:
     """Whether the program says that its training is complete."""
     return _DONE.search(line) is not None
+
+
+def surely_done(line: str) -> bool:
+    """Whether these are words of the program itself: a job script may echo the others behind a failure."""
+    return _DONE_BY_LIBRARY.search(line) is not None
 
 
 CUES = (b"it/s", b"s/it", b"step", b"iter", b"epoch", b"loss")

@@ -31,6 +31,7 @@ from gpudoctor.vitals.job_log.progress import (
     has_result,
     says_done,
     step_of,
+    surely_done,
     whole_step,
 )
 from gpudoctor.vitals.job_log.stack_dumps import StackDumps, with_ranks
@@ -56,6 +57,8 @@ _SAME_BEGINNING = 4
 """Different ones of these that must come again behind a failure."""
 _OPENING, _SHORTEST_OPENING = 3, 2
 """First lines of a file that, if they come again in a row, show that a job was appended."""
+_OF_A_MACHINE = "Start of NVIDIA bug report log file"
+"""How the record of a whole machine begins, which may be of weeks: nothing in it is surely of one job."""
 _OF_KERNEL = re.compile(r"\[ *\d{1,10}\.\d{6}\][ \t]| kernel: ")
 """A line of the kernel: each of its kills is printed in the same words, and is no new run of the program."""
 _MOMENT = re.compile(r"\d{6}|\d\d:\d\d:\d\d")
@@ -356,6 +359,7 @@ class _FileReader:
         self._most_tail = OWN_TAIL if self._rank is not None else TAIL
         self._ended = False
         """Whether the file has no more pieces."""
+        self._of_a_machine = False
         self.lines = 0
 
     # Blocks and pieces
@@ -668,6 +672,7 @@ class _FileReader:
         """Whether a line shows that the process of a failure lives: a server answers, a handler speaks."""
         if ("HTTP/" in text or "App]" in text) and _SERVED.search(text):
             self._drafts.served(number)
+        self._drafts.undone_by(text, number)
         if 0 < number - self._raised_line <= _NEAR_FAILURE and GOES_ON.search(text):
             self._drafts.goes_on(self._said_by)
         if of_low_level(text) or (text[:1] == "{" and _LOW_LEVEL_OF_JSON.search(text)):
@@ -691,6 +696,7 @@ class _FileReader:
         if self._stacks.take(line, number):
             self._changes += 1
             return  # the dumps of the ranks are alike: they are no second beginning
+        self._of_a_machine = self._of_a_machine or (number <= _BEGINNING and _OF_A_MACHINE in text)
         alike = skeleton(line.text).strip() if number <= _BEGINNING or self._follow > 0 else ""
         if alike and _OF_KERNEL.search(text[:_LONGEST_HEAD]):
             alike = ""
@@ -856,6 +862,8 @@ class _FileReader:
         step, whole = self._mark or (None, None)
         if whole is not None:
             event = replace(event, step=whole)
+        if self._of_a_machine:
+            event = replace(event, doubtful=True)
         number, new, follow = self._drafts.add(event, step, self._ordinary)
         self._again = None if new or event.exception else number
         if follow:
@@ -915,6 +923,7 @@ class _FileReader:
             if any(cue in small for cue in DONE_CUES) and says_done(text_of(raw)):
                 self._drafts.alive(number)
                 self._done_line = number
+                self._drafts.done(number, surely=surely_done(text_of(raw)))
             if b"http/" in small or b"app]" in small:
                 if _SERVED.search(plain(text_of(raw))):
                     self._drafts.served(number)

@@ -11,6 +11,7 @@ from gpudoctor.model.log_message import LogMessage
 from gpudoctor.model.read_limits import SMALL_JSON
 from gpudoctor.model.signs.job_log import JobLog, LogEvent, LogFile
 from gpudoctor.model.unavailable import Unread
+from gpudoctor.vitals.job_log import read_job_log
 from gpudoctor.vitals.job_log.events import event_of
 from gpudoctor.vitals.log_lines import text_of
 from gpudoctor.vitals.scheduler_records import kubernetes, slurm
@@ -34,7 +35,7 @@ def is_scheduler_record(data: bytes) -> bool:
     text = text_of(data)
     if text.lstrip()[:1] == "{":
         return '"apiVersion"' in text and _JSON_KIND.search(text) is not None
-    lines = [line for line in text.splitlines() if line.strip()]
+    lines = _lines_of(text)
     forms = (slurm.is_sacct, slurm.is_scontrol, kubernetes.is_events, kubernetes.is_description)
     return any(form(lines) for form in forms)
 
@@ -45,13 +46,16 @@ def with_scheduler_records(
     """The log with the deaths that these files tell of. Raises `Unread` if nothing could be read."""
     if not paths:
         return log
-    known = {message.kind: (code, message) for code, message in reversed(list(messages))}
+    messages = tuple(messages)
+    known = {message.kind: (code, message) for code, message in reversed(messages)}
     files, problems = list(log.files), list(log.problems)
     records: list[tuple[str, SchedulerRecord]] = []
+    tables: list[str] = []
     for path in paths:
         try:
             data = read_file(path, SMALL_JSON)
             records += [(path, record) for record in _records(text_of(data))]
+            tables += [path] if kubernetes.is_table(_lines_of(text_of(data))) else []
         except OSError as error:
             problems.append(say("{path}: cannot be read: {reason}", path=path, reason=error.strerror or error))
         except ValueError as error:
@@ -59,7 +63,7 @@ def with_scheduler_records(
                 say("{path}: cannot be read as a record of a scheduler: {error}", path=path, error=error)
             )
         else:
-            files.append(LogFile(path=path, lines=data.count(b"\n") + 1, bytes=len(data)))
+            files.append(LogFile(path=path, lines=len(data.splitlines()), bytes=len(data)))
     if not files:
         raise Unread(concatenated("; ", problems))
     records = _of_this_job(records, [item.path for item in log.files])
@@ -67,6 +71,8 @@ def with_scheduler_records(
     events = {record: _event(path, record, *known[record.kind], log) for path, record in deaths}
     before = [event for record, event in events.items() if record.kind in BEFORE_ALL]
     behind = [event for record, event in events.items() if record.kind not in BEFORE_ALL]
+    if not (deaths or any(item.fatal for item in log.events)):
+        behind = _never_started(tables, messages)
     together = (*before, *log.events, *behind)
     return replace(
         log,
@@ -75,6 +81,16 @@ def with_scheduler_records(
         finished=log.finished or (not deaths and any(record.healthy for _, record in records)),
         problems=tuple(problems),
     )
+
+
+def _lines_of(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.strip()]
+
+
+def _never_started(paths: Sequence[str], messages: tuple[tuple[str, LogMessage], ...]) -> list[LogEvent]:
+    """What the tables of Kubernetes say of a pod that did not begin: no record of an end tells of it."""
+    found = read_job_log(paths, messages) if paths else None
+    return [item for item in found.events if item.fatal] if found is not None else []
 
 
 def _records(text: str) -> Iterator[SchedulerRecord]:

@@ -46,6 +46,11 @@ def is_description(lines: list[str]) -> bool:
     return names[:2] == ["Name", "Namespace"]
 
 
+def is_table(lines: list[str]) -> bool:
+    """Whether a text is one of these two."""
+    return is_events(lines) or is_description(lines)
+
+
 def of_events(lines: list[tuple[int, str]]) -> Iterator[SchedulerRecord]:
     """The rows of `kubectl get events`."""
     header = lines[0][1]
@@ -237,7 +242,7 @@ def _kind(reason: str, message: str) -> str:
         small = message.lower()
         if "low on resource: memory" in small or "memory limit" in small:
             return "oom-kubernetes"
-        return "no-space" if "storage" in small or "disk" in small else "preemption"
+        return "no-space" if "storage" in small or "disk" in small else "evicted"
     said = next((kind for words, kind in _MESSAGES if words in message), "")
     return _REASONS.get(reason, said)
 

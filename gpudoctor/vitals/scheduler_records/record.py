@@ -31,6 +31,7 @@ ORDER = (
     "no-space",
     "node-failure",
     "preemption",
+    "evicted",
     "probe",
     "time-limit",
     "cancelled",
@@ -38,5 +39,5 @@ ORDER = (
     "sigterm",
 )
 """Kinds, the most telling first: of a job that ran out of memory, the steps are merely cancelled."""
-BEFORE_ALL = frozenset(ORDER[:6])
+BEFORE_ALL = frozenset(ORDER[:7])
 """What strikes a job that is well: what its log says is later. A limit of time may end what stood still."""

@@ -26,6 +26,21 @@ ADVICE = (
         when=in_log("container-lost"),
     ),
     advise(
+        "ENV001-runtime",
+        "Install the NVIDIA container toolkit on the node, and check its driver",
+        "nvidia-smi   # on the node itself: it must list the GPUs",
+        "sudo nvidia-ctk runtime configure --runtime=docker; sudo systemctl restart docker",
+        when=in_log("container-runtime"),
+    ),
+    advise(
+        "ENV001-plugin",
+        "Check the device plugin and the GPUs of the node",
+        "kubectl describe node NODE   # Allocatable and Allocated: nvidia.com/gpu",
+        "kubectl logs -n kube-system DEVICE_PLUGIN_POD; nvidia-smi on the node",
+        "delete the pod: Kubernetes does not try again with one that it rejected",
+        when=in_log("device-plugin"),
+    ),
+    advise(
         "ENV001-visible",
         "Check that this process sees a GPU",
         'nvidia-smi; echo "$CUDA_VISIBLE_DEVICES"; python -c \'import torch; '
@@ -47,6 +62,12 @@ ADVICE = (
         "nvidia-smi   # CUDA Version: the newest that this driver supports",
         "pip install torch --index-url https://download.pytorch.org/whl/cu118",
         when=in_log("too-old", "insufficient", "ptx", "warned"),
+    ),
+    advise(
+        "ENV003-image",
+        "Update the driver of the node, or use an image for an older CUDA",
+        "nvidia-smi   # CUDA Version: the newest that this driver supports",
+        when=in_log("image-requirement"),
     ),
     advise(
         "ENV003-compatibility",
@@ -155,7 +176,14 @@ ADVICE = (
         "Use device numbers that this process sees",
         "echo \"$CUDA_VISIBLE_DEVICES\"; device = int(os.environ['LOCAL_RANK'])",
         "--nproc_per_node must not exceed the number of visible GPUs",
-        when=in_log(),
+        when=in_log("ordinal", "duplicate", "requested"),
+    ),
+    advise(
+        "ENV013-container",
+        "Name GPUs that the node has",
+        "nvidia-smi -L   # on the node: the numbers and UUIDs",
+        "docker run --gpus all ...; NVIDIA_VISIBLE_DEVICES in the container's environment",
+        when=in_log("unknown-device"),
     ),
     advise(
         "ENV015-bitsandbytes",

@@ -38,6 +38,20 @@ ADVICE = (
         when=in_log("preemption", "cancelled", "interrupted"),
     ),
     advise(
+        "FAIL002-evicted",
+        "Request what the pod uses, and resume from the last checkpoint",
+        "kubectl describe pod NAME   # the message names what the node lacked",
+        "resources.requests of memory and ephemeral-storage; a node evicts first what exceeds its requests",
+        when=in_log("evicted"),
+    ),
+    advise(
+        "FAIL002-launch",
+        "Leave that node out, and report it",
+        "sbatch --exclude=NODE ...; scontrol show node NODE   # its reason",
+        "an expired credential points at clocks that differ: timedatectl on both nodes",
+        when=in_log("launch"),
+    ),
+    advise(
         "FAIL002-node",
         "Resume on other nodes, and report the one that failed",
         "sbatch --exclude=NODE ...; kubectl cordon NODE",
@@ -326,6 +340,12 @@ ADVICE = (
         when=in_log("image-pull"),
     ),
     advise(
+        "FAIL015-container",
+        "Check the name of the image and the login of its registry",
+        "docker login REGISTRY; docker pull IMAGE   # Singularity: singularity remote login docker://REGISTRY",
+        when=in_log("image-refused"),
+    ),
+    advise(
         "FAIL015-offline",
         "Download before the job, and run offline",
         "huggingface-cli download NAME   # on a node with network; then HF_HUB_OFFLINE=1",
@@ -337,6 +357,19 @@ ADVICE = (
         "Check the path on the node that runs the job",
         "ls -l PATH   # on the compute node: mounts and working folder may differ there",
         when=in_log("missing", "permission", "empty", "program", "any-program"),
+    ),
+    advise(
+        "FAIL016-volume",
+        "Check that the volume exists, and that its node can mount it",
+        "kubectl describe pvc NAME; kubectl get pv   # Bound, and of the access mode that the pod needs",
+        "kubectl describe pod NAME   # the events name the reason",
+        when=in_log("volume"),
+    ),
+    advise(
+        "FAIL016-config",
+        "Create the secret or the ConfigMap in the namespace of the pod",
+        "kubectl get secret,configmap -n NAMESPACE",
+        when=in_log("pod-config"),
     ),
     advise(
         "FAIL016-script",
