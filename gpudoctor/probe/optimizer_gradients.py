@@ -182,6 +182,11 @@ class _Followed:
         return self.steps > self.empty
 
 
+def _held(optimizer: Any) -> set[int]:
+    """Ids of the parameters that an optimizer has."""
+    return {id(parameter) for group in optimizer.param_groups for parameter in group["params"][:_MANY]}
+
+
 class Idle:
     """Counts the steps of each optimizer, and those without any gradient."""
 
@@ -260,7 +265,8 @@ class Idle:
 
     def _record(self, optimizer: Any, steps: int, lost: int = 0) -> None:
         """So many steps without a gradient; 0: it has found one after all."""
-        held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"][:_MANY]}
+        held = _held(optimizer)
+        others = [known.optimizer() for known in self._seen.values() if known.found]
         models = self._probe.models
         found = [
             (module, model)
@@ -272,6 +278,7 @@ class Idle:
             "kind": "idle", "step": self._probe.steps.index, "steps": steps, "cleared": lost,
             "model": class_name(found[0][0]) if found else "",
             "called": any(model.grad_calls for _, model in found),
+            "shared": any(other is not None and held & _held(other) for other in others),
             "path": path, "line": line, "function": function,
         }  # fmt: skip
         self._probe.record("numeric", fields)

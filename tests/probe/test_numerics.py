@@ -443,6 +443,15 @@ def test_one_of_two_optimizers_that_finds_no_gradient(tmp_path, update, told):
     if told:
         assert [item["steps"] for item in found] == [20, 30]
         assert (found[0]["model"], found[0]["called"], found[0]["line"]) == ("Linear", True, run.line("here"))
+        assert found[0]["shared"] is False
+
+
+def test_an_optimizer_that_was_given_the_parameters_of_another(tmp_path):
+    wrong = TWO.replace("Adam(maker", "Adam(critic").format(
+        update="maker(fake).mean().backward(); first.step()"
+    )
+    found = numeric(run_script(tmp_path, wrong).rank, "idle")
+    assert found and all(item["shared"] for item in found)
 
 
 def test_an_optimizer_whose_part_joins_late_is_taken_back(tmp_path):

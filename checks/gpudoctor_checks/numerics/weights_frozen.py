@@ -16,6 +16,7 @@ from gpudoctor.analysis.source.optimizers import statement_of
 from gpudoctor.analysis.source.syntax_places import extent
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.recording import Process, Record
 from gpudoctor.text import joined, percent
 from gpudoctor_checks.numerics.optimizer_params import MisboundOptimizer, misheld
@@ -30,7 +31,8 @@ class WeightsFrozenDetail(Detail):
     """What the rule reads."""
 
     how: str | None = None
-    """One of `order`, `copy`, `step`, `frozen`, `forgotten`, `swapped`, `cleared`, `plain`, `idle`, `other`."""
+    """One of `order`, `copy`, `step`, `frozen`, `forgotten`, `swapped`, `cleared`, `plain`, `idle`, `shared`,
+    `other`."""
     text: str | None = None
     """What is to be written, or the parts that are meant."""
     optimizer: str | None = None
@@ -193,6 +195,8 @@ class WeightsFrozen(Check):
         name, steps, where = str(item.get("model") or ""), int(item.get("steps") or 0), place_of(item)
         spans = spots(patient, where)
         whose = say(" of {name}", name=name) if name else ""
+        if item.get("shared"):
+            return self._shared(run, name, steps, spans)
         cleared = int(item.get("cleared") or 0) >= self.limit("cleared_share") * steps
         sure = cleared or bool(item.get("called"))  # else a part that runs without gradients: fixed on purpose?
         what = (
@@ -229,6 +233,24 @@ class WeightsFrozen(Check):
             detail=WeightsFrozenDetail(
                 how="cleared" if cleared else "idle", text=name or say("the parameters of this optimizer")
             ),
+        )
+
+    def _shared(self, run: Run, name: str, steps: int, spans: Sequence[SourceSpan]) -> Finding:
+        """Its parameters are another optimizer's, too: what it was made for has no optimizer."""
+        return confirmed(
+            self,
+            (),
+            say(
+                "This optimizer found no gradient in {steps} steps, and changes nothing{at}. Another "
+                "optimizer has the same parameters{whose} and trains them.",
+                steps=steps,
+                at=at(spans),
+                whose=say(" of {name}", name=name) if name else "",
+            ),
+            evidence=(*spans, run.measured("steps_without_gradients", steps, "{steps}")),
+            severity=Severity.ERROR,
+            cost=Cost(breaks=say("the steps of an optimizer change nothing")),
+            detail=WeightsFrozenDetail(how="shared", text=name or say("the parameters of this optimizer")),
         )
 
     def _empty(self, patient: Patient, run: Run, model: Record, suspected: Sequence[Finding]) -> Finding:

@@ -210,6 +210,14 @@ ADVICE = (
         references=(_BUILT,),
     ),
     advise(
+        "NUM008-shared",
+        "give this optimizer the parameters of the model that it is meant to train",
+        "its parameters are those of {text}, which another optimizer trains",
+        when=where(WeightsFrozenDetail, lambda frozen: frozen.how == "shared"),
+        effort=Effort.ONE_LINE,
+        references=(_BUILT,),
+    ),
+    advise(
         "NUM008-idle",
         "let gradients reach {text} before its step",
         "remove detach() and no_grad() between its output and its loss",

@@ -206,8 +206,8 @@ def test_an_optimizer_that_was_given_another_models_parameters(tmp_path, second,
     assert [item.get("model") for item in found[-1:]] == ["Noise"] * said
 
 
-def idle(steps, called, cleared=0):
-    seen = record("numeric", 3.0, kind="idle", step=50, steps=steps, model="Maker", called=called,
+def idle(steps, called, cleared=0, **more):
+    seen = record("numeric", 3.0, kind="idle", step=50, steps=steps, model="Maker", called=called, **more,
                   cleared=cleared, path="/job/train.py", line=11)  # fmt: skip
     patient = make_patient(recording=make_recording(make_process(make_steps(100), records=[seen])))
     return [
@@ -230,6 +230,12 @@ def test_sick_gradients_that_are_cleared_before_the_step():
     assert "zero_grad()" in remedy.title
     [(finding, _)] = idle(50, True, cleared=20)
     assert "No parameter" in finding.message
+
+
+def test_sick_an_optimizer_with_the_parameters_of_another():
+    [(finding, [remedy])] = idle(50, True, cleared=49, shared=True)
+    assert "Another optimizer has the same parameters of Maker and trains them" in finding.message
+    assert "does not learn" not in finding.cost.breaks and "meant to train" in remedy.title
 
 
 def test_healthy_gradients_that_came_after_all():
