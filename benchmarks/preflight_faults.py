@@ -31,6 +31,7 @@ from preflight_agent import ENDED_WITH  # noqa: E402
 from preflight_ranks import Ended, examine  # noqa: E402
 
 from gpudoctor.analysis.preflight.named_nodes import judgement  # noqa: E402
+from gpudoctor.engine.preflight_verdict import pronounce_preflight  # noqa: E402
 from gpudoctor.engine.registry import load_registry  # noqa: E402
 from gpudoctor.model import Finding, Patient, Severity, Unavailable  # noqa: E402
 from gpudoctor.testing import examine as findings_of  # noqa: E402
@@ -72,6 +73,8 @@ class Fault:
     """Of the finding that the table shows, where it is not the gravest one."""
     quota: tuple[int, float] | None = None
     """A node, and the CPUs' worth of time that its control group grants."""
+    well: bool = False
+    """Whether nothing is at fault: a control."""
 
 
 def patient_of(ended: Ended) -> Patient:
@@ -158,7 +161,7 @@ def cases(full: str) -> list[Fault]:
     """Every fault of the table; `full` is a small disk."""
     short = {"limits": {"arrive": 5.0}}
     found = [
-        Fault("none", lambda ended: not accusations(ended) and not ended.found["losses"]),
+        Fault("none", lambda ended: not accusations(ended) and not ended.found["losses"], well=True),
         Fault(
             "slow unit",
             lambda ended: [u["node"] for u in ended.found["units"] if u["figures"][0]["value"] < 7e10] == [5],
@@ -202,6 +205,7 @@ def cases(full: str) -> list[Fault]:
             lambda ended: {item["aspect"] for item in accusations(ended)} <= {"latency"},
             network=lambda net: net.impair(5),
             megabits=10,
+            well=True,
         ),
         Fault(
             "lossy link, sending: 3 %",
@@ -220,8 +224,8 @@ def cases(full: str) -> list[Fault]:
         Fault(
             "blocked between two nodes",
             lambda ended: (
-                not [item for item in accusations(ended) if item["nodes"] != [4, 6]]
-                and all(set(test["nodes"]) >= {4, 6} for test in ended.found["tests"] if test["failure"])
+                {tuple(item["nodes"]) for item in accusations(ended)} == {(4, 6)}
+                or any(set(test["nodes"]) == {4, 6} for test in ended.found["tests"] if test["failure"])
             ),
             network=lambda net: block_both(net, 4, 6),
         ),
@@ -362,6 +366,8 @@ def run(fault: Fault) -> dict:
     away = set(fault.faults) if any("rank" in word for word in fault.faults.values()) else set()
     return out | {
         "shown": bool(fault.seen(ended)),
+        "well": fault.well,
+        "verdict": named(str(pronounce_preflight(patient_of(ended), ())), fault),
         "examination_seconds": round(sum(stage["seconds"] for stage in ended.found["stages"]), 1),
         "reporter": ended.reporter,
         "one_exit_code": {

@@ -15,6 +15,8 @@ RULES = {
     "two rounds": "two rounds, twice the median (as DLRover does)",
     "second pass": "a second pass, 80 % of nominal (as Google's CHS does)",
 }
+_LONGEST = 200
+"""Characters of a cell, which ends with a whole sentence."""
 
 
 def search_table(found: dict[str, Any]) -> list[str]:
@@ -46,8 +48,10 @@ def faults_table(found: dict[str, Any]) -> list[str]:
             lines.append(f"| {row['fault']} | not tried | {row['skipped']} | |")
             continue
         named = "yes" if row["shown"] else "**no**"
-        if row["fault"] == "none":
-            named = "nothing, rightly" if row["shown"] else "**a false finding**"
+        if row.get("well", row["fault"] == "none") and not row.get("findings"):
+            named = "nothing, rightly"
+        elif row["fault"] == "none":
+            named = "**a false finding**"
         lines.append(f"| {row['fault']} | {named} | {_seen(row)} | {row['seconds']:.0f} |")
     left = sum(row["left_running"] for row in found["faults"])
     tried = [row for row in found["faults"] if "skipped" not in row]
@@ -78,9 +82,11 @@ def scale_table(found: dict[str, Any]) -> list[str]:
 
 
 def _seen(row: dict[str, Any]) -> str:
-    """What the report says of it, the gravest finding alone; else what the refused rank printed."""
+    """What the report says: the gravest finding alone, else what the refused rank printed, else the verdict."""
     said = [f"{item['code']}: {item['message']}" for item in row.get("findings", ())] or row.get("said", ())
-    return said[0].replace("|", "/").replace("\n", " ")[:200] if said else ""
+    said = said or [row.get("verdict", "")]
+    text = said[0].replace("|", "/").replace("\n", " ")
+    return text if len(text) <= _LONGEST else text[:_LONGEST].rpartition(". ")[0] + "."
 
 
 def main() -> None:

@@ -53,11 +53,15 @@ def add_format_flags(
     *,
     json: bool = True,
 ) -> None:
-    """`--format` with its short form and `--json`; `--output` where `output` says what it does."""
+    """`--format` with its short form, `--json` and `--nagios`; `--output` where `output` says what it does."""
     parser.add_argument("-f", "--format", choices=formats, default="text", help="output format (default: text)")
     if json:
         parser.add_argument(
             "--json", dest="format", action="store_const", const="json", help="the same as --format json"
+        )
+    if "nagios" in formats:
+        parser.add_argument(
+            "--nagios", dest="format", action="store_const", const="nagios", help="the same as --format nagios"
         )
     if output:
         parser.add_argument("-o", "--output", metavar="FILE", help=output)

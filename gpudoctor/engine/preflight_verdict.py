@@ -6,7 +6,7 @@ from gpudoctor.analysis.preflight.named_nodes import NodesDetail, judgement
 from gpudoctor.lang import say, term
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Patient, Ranked, Severity
-from gpudoctor.model.signs.preflight import LossKind, Preflight, Stage, StageRun
+from gpudoctor.model.signs.preflight import LossKind, Preflight, Stage
 from gpudoctor.text import count, joined
 
 _FEW = 4
@@ -32,7 +32,9 @@ def pronounce_preflight(patient: Patient, ranked: Sequence[Ranked], missing: Seq
     found = patient.preflight
     bad = [item for item in ranked if item.finding.severity is not Severity.NOTE]
     said = _bad(found, ranked, bad) if bad else _good(found, len(ranked), missing)
-    return concatenated(" ", (part for part in (said, _gaps(found), _links(found), *_open(patient)) if part))
+    return concatenated(
+        " ", (part for part in (said, _gaps(found, named=bool(bad)), _links(found), *_open(patient)) if part)
+    )
 
 
 def _open(patient: Patient) -> tuple[str, ...]:
@@ -101,15 +103,19 @@ def _good(found: Preflight, notes: int, missing: Sequence[str]) -> str:
     return say("{nodes} with {units} passed{links}{noted}.", nodes=nodes, units=units, links=links, noted=noted)
 
 
-def _gaps(found: Preflight) -> str:
-    cut: list[StageRun] = [item for item in found.stages if not item.ended]
+def _gaps(found: Preflight, *, named: bool) -> str:
+    """What was not tested, a sentence each; `named` says that findings name the lost ranks already."""
+    never = any(loss.kind is LossKind.NEVER_CAME for loss in found.losses)
+    # ranks that never came are what the first stage waited for
+    cut = [item.stage for item in found.stages if not item.ended and not (never and item.stage is Stage.ARRIVE)]
     parts = [
         *(text.rstrip(".") for text in found.untested),
-        *(say("the end of {stage}", stage=term(item.stage.value)) for item in cut),
+        *(say("the rest of the stage {stage}", stage=term(stage.value)) for stage in cut),
     ]
     lost = sum(loss.kind is not LossKind.REFUSED for loss in found.losses)
-    if not parts:
-        return ""
-    more = say(" and {parts} more", parts=len(parts) - 2) if len(parts) > 2 else ""
-    late = say(" {ranks} did not take part to the end.", ranks=count(lost, "rank")) if lost else ""
-    return say("Not tested: {parts}{more}.{late}", parts=concatenated("; ", parts[:2]), more=more, late=late)
+    said = [say("Not tested: {part}.", part=part) for part in parts[:_SENTENCES]]
+    if len(parts) > _SENTENCES:
+        said.append(say("Not tested either: {parts}.", parts=count(len(parts) - _SENTENCES, "more part")))
+    if lost and not named:
+        said.append(say("{ranks} did not take part to the end.", ranks=count(lost, "rank")))
+    return concatenated(" ", said)

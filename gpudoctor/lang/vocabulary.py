@@ -284,6 +284,7 @@ MEASURED = (
     template("device to host"),
     template("peer bandwidth"),
     template("one way bandwidth"),
+    template("bandwidth"),
     template("latency"),
     template("retransmitted"),
     template("write bandwidth"),

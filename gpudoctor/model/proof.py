@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from enum import Enum
 
+from gpudoctor.lang import say
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.finding import Detail
 
@@ -189,6 +190,10 @@ class BadStepDetail(Detail):
     def place(self) -> SourceSpan | None:
         """The user's line that the replay named."""
         return self.replay.place if self.replay is not None else None
+
+
+TIME_RAN_OUT = say("the time ran out; give more with --budget")
+"""Why a change that could be tried was not."""
 
 
 class Conclusion(Enum):

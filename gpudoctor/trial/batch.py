@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gpudoctor.lang import say
-from gpudoctor.model.proof import Conclusion, TrialRow
+from gpudoctor.model.proof import TIME_RAN_OUT, Conclusion, TrialRow
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.trial.session import TrialSession
 from gpudoctor.trial.trial_runner import BASELINE, Arm
@@ -147,7 +147,7 @@ def _row(item: Try) -> TrialRow:
         name=f"batch={item.batch}",
         title=f"batch {item.batch}",
         conclusion=_conclusion(item),
-        reason=say("the time ran out; give more with --budget") if item.cut else item.problem,
+        reason=TIME_RAN_OUT if item.cut else item.problem,
         step_seconds=window.seconds if window else None,
         samples_per_second=item.rate or None,
         memory=window.memory if window else None,

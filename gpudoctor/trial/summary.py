@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from statistics import median
 
 from gpudoctor.lang import say
-from gpudoctor.model.proof import Conclusion, TrialPair, TrialRow, TrialSummary
+from gpudoctor.model.proof import TIME_RAN_OUT, Conclusion, TrialPair, TrialRow, TrialSummary
 from gpudoctor.trial.candidates import Untried, plan_of
 from gpudoctor.trial.decision import LOOKS, SMALLEST_EFFECT
 from gpudoctor.trial.paired_runs import Tried
@@ -69,7 +69,7 @@ def reason_of(tried: Tried, conclusion: Conclusion) -> str:
         return tried.cure.words
     if conclusion is Conclusion.UNCLEAR and _cut_short(tried):
         return say("the time ran out after {pairs} pairs", pairs=len(tried.pairs))
-    return say("the time ran out") if conclusion is Conclusion.NOT_TRIED else ""
+    return TIME_RAN_OUT if conclusion is Conclusion.NOT_TRIED else ""
 
 
 def _cut_short(tried: Tried) -> bool:

@@ -9,7 +9,7 @@ from gpudoctor.engine.examination import Request, examine
 from gpudoctor.engine.registry import load_registry
 from gpudoctor.engine.selection import make_selection
 from gpudoctor.model import PatientKind
-from gpudoctor.model.signs.preflight import Quantity, Stage, StageRun
+from gpudoctor.model.signs.preflight import LossKind, Quantity, Stage, StageRun
 from gpudoctor.report import FORMATS, render
 from gpudoctor.report.preflight_words import figure_rows, pair_speeds
 from gpudoctor.report.textfile import render_textfile
@@ -50,7 +50,15 @@ def test_a_stage_that_was_cut_is_not_called_passed():
     cut = preflight(
         4, tests=every_pair(4), stages=(StageRun(stage=Stage.GROUP, seconds=20, limit=20, ended=False),)
     )
-    assert "Not tested: the end of group." in report(cut).summary.verdict
+    assert "Not tested: the rest of the stage group." in report(cut).summary.verdict
+
+
+def test_a_rank_that_never_came_is_said_once():
+    lost = loss(1, kind=LossKind.NEVER_CAME, stage=Stage.ARRIVE)
+    arrive = StageRun(stage=Stage.ARRIVE, seconds=10, limit=10, ended=False)
+    said = report(preflight(1, losses=(lost,), stages=(arrive,), untested=("A", "B", "C"))).summary.verdict
+    assert said.endswith("Not tested: A. Not tested: B. Not tested either: 1 more part.")
+    assert "stage arrive" not in said and "did not take part" not in said
 
 
 def test_a_lost_rank_leaves_its_node_out():

@@ -19,7 +19,7 @@ from gpudoctor.analysis.source.control_flow import (
 )
 from gpudoctor.analysis.source.syntax import is_attribute, nodes
 from gpudoctor.analysis.source.syntax_places import lines_at, resolved_calls
-from gpudoctor.analysis.source.target_versions import Meant, is_dated, meant_version, told_version
+from gpudoctor.analysis.source.target_versions import Meant, asks_for, is_dated, meant_version, told_version
 from gpudoctor.analysis.source.trainer_periods import HF_CONFIGS
 from gpudoctor.lang import say
 from gpudoctor.model import (
@@ -104,11 +104,12 @@ class DeprecatedApi(Check):
         on every step, and fails after some later upgrade.
     How it knows:
         Names are resolved through imports and aliases, and compared with the installed torch. Removed there is
-        an error. Deprecated or without effect there is a note. A later removal is silent. If the project's own
-        files exclude the installed torch, gpudoctor compares with the newest release that they admit. It then
-        reports no error. Behind a condition that the source does not decide, an error is a warning. Code that
-        nothing uses is a note: a function that is never named, a class that is only
-        registered. A README that names an older release makes an error a note. So does an import that
+        an error. Deprecated or without effect there is a note. A later removal is silent. If the package is not
+        installed, a removal is a note. It is a warning if the project asks for it without a bound. If
+        the project's own files exclude the installed torch, gpudoctor compares with the newest release that they
+        admit. It then reports no error. Behind a condition that the source does not decide,
+        an error is a warning. Code that nothing uses is a note: a function that is never named, a class that is
+        only registered. A README that names an older release makes an error a note. So does an import that
         only an older release has, for what that release has too. What other packages removed is a note in a
         project that uses an older torch. A project that carries a package itself (`src/transformers`,
         `third_party/peft`) settles its version.
@@ -165,7 +166,9 @@ class DeprecatedApi(Check):
         if removed is not None and package not in ("torch", "transformers") and is_dated(patient, path):
             there = True
         fails = gone and meant.installed and not there
-        unsure = not there and (gone or (removed is not None and version is None))
+        # Without a version, a project that installs the package without a bound gets the newest one.
+        newest = version is None and asks_for(patient, package, path)
+        unsure = not there and (gone or (removed is not None and newest))
         if not use.runs:
             fails = unsure = False
         if fails and use.chosen:

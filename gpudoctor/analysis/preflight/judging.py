@@ -9,9 +9,10 @@ from gpudoctor.analysis.preflight.group_tests import GroupTests
 from gpudoctor.analysis.preflight.node_evidence import NOISY, NodeEvidence
 from gpudoctor.analysis.preflight.pair_speeds import FEW, PairTest, judged_figure
 from gpudoctor.analysis.preflight.search_plan import PLANS, Plan
-from gpudoctor.lang import say
+from gpudoctor.lang import say, term
 from gpudoctor.model.finding import Confidence
 from gpudoctor.model.signs.preflight import LinkTest, PreflightNode, Quantity
+from gpudoctor.text import percent
 
 SMALL = 4
 """Up to so many nodes an accusation is not confirmed: its witnesses are too few."""
@@ -51,19 +52,19 @@ class _Judge(NodeEvidence):
     def judgement(self) -> Judgement:
         undecided = [
             say(
-                "The {aspect} is too noisy: {chance:.0%} of the tests of good nodes are slow.",
-                aspect=aspect.value,
-                chance=self.chance[aspect],
+                "The {aspect} is too noisy: {chance} of the tests of good nodes are slow.",
+                aspect=term(aspect.value),
+                chance=percent(self.chance[aspect]),
             )
             for aspect in self.aspects[1:]
             if len(self.pairs) >= FEW and self.chance[aspect] > NOISY
         ]
         undecided += [
             say(
-                "The {aspect} varies by {spread:.0%} from test to test: a node at half the speed of the "
+                "The {aspect} varies by {spread} from test to test: a node at half the speed of the "
                 "others would not show.",
-                aspect=aspect.value,
-                spread=math.expm1(deviation),
+                aspect=term(aspect.value),
+                spread=percent(math.expm1(deviation)),
             )
             for aspect, deviation in self.blurred.items()
         ]
@@ -147,12 +148,12 @@ class _Judge(NodeEvidence):
                 share = self.measured(pairs, aspect)[2] or 1.0
                 undecided.append(
                     say(
-                        "{names} reached {share:.0%} of the speed of its peers ({aspect}): too "
+                        "{names} reached {share} of the speed of its peers ({aspect}): too "
                         "little below them "
                         "to accuse it.",
                         names=self.names[node],
-                        share=share,
-                        aspect=aspect.value,
+                        share=percent(share),
+                        aspect=term(aspect.value),
                     )
                 )
         found: list[Accusation] = []

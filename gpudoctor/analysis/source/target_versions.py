@@ -183,6 +183,11 @@ def older_admitted(patient: Patient, name: str, path: str, version: str) -> Aske
     return next((item for item in _asked(patient, name, path) if item.older(version)), None)
 
 
+def asks_for(patient: Patient, name: str, path: str) -> bool:
+    """Whether a file of the project installs a package."""
+    return not has_run(patient) and bool(_asked(patient, name, path))
+
+
 def installed_version(patient: Patient, name: str) -> str | None:
     """The installed version of a package; None when it is not installed or no environment was examined."""
     built = optional(lambda: patient.torch.version) if name == "torch" else None

@@ -6,7 +6,16 @@ from rich.cells import cell_len
 
 from gpudoctor.lang import say, term, tr, word
 from gpudoctor.lang.wrapping import padded
-from gpudoctor.model.proof import Conclusion, LeakSearch, LeakTry, Proof, Replay, TrialRow, TrialSummary
+from gpudoctor.model.proof import (
+    TIME_RAN_OUT,
+    Conclusion,
+    LeakSearch,
+    LeakTry,
+    Proof,
+    Replay,
+    TrialRow,
+    TrialSummary,
+)
 from gpudoctor.report.printable import one_line
 from gpudoctor.report.run_words import rate_text
 from gpudoctor.text import count, duration, interval, size
@@ -229,7 +238,8 @@ def _memory(proof: Proof) -> str:
 
 
 def _dull(row: TrialRow) -> bool:
-    return row.conclusion is Conclusion.NOT_TRIED
+    """Whether nobody would try it here; what only lacked time is worth a line."""
+    return row.conclusion is Conclusion.NOT_TRIED and row.reason != TIME_RAN_OUT
 
 
 def _proven(trial: TrialSummary) -> int:

@@ -41,7 +41,7 @@ def test_sick_aliases_and_imported_names_are_resolved():
 
 @pytest.mark.parametrize(
     ("version", "severity"),
-    [("2.13.0+cpu", Severity.ERROR), ("2.6.0", Severity.NOTE), (None, Severity.WARNING)],
+    [("2.13.0+cpu", Severity.ERROR), ("2.6.0", Severity.NOTE), (None, Severity.NOTE)],
 )
 def test_sick_removed_argument_depends_on_the_installed_torch(version, severity):
     what = "verbose= of torch.optim.lr_scheduler.ReduceLROnPlateau"
@@ -287,7 +287,7 @@ average = torch.zeros(3)
     [
         ("x = np.zeros(3).astype(np.float)", {"numpy": "1.26.4"}, [Severity.ERROR]),
         ("x = np.zeros(3).astype(np.float)", {"numpy": "1.22.0"}, [Severity.NOTE]),
-        ("x = np.zeros(3).astype(np.float)", {}, [Severity.WARNING]),
+        ("x = np.zeros(3).astype(np.float)", {}, [Severity.NOTE]),
         ("x = np.zeros(3).astype(np.float64)", {"numpy": "2.4.0"}, []),
         ("x = np.zeros(3).astype(np.bool)", {"numpy": "1.26.4"}, [Severity.ERROR]),
         ("x = np.zeros(3).astype(np.bool)", {"numpy": "2.4.0"}, []),
@@ -494,3 +494,16 @@ def test_what_a_default_keeps_from_being_made_is_no_use(made, severities):
         DeprecatedApi, script_patient(OPTIONAL.format(made=made), packages=make_packages(numpy="2.4.6"))
     )
     assert [item.severity for item in found] == severities
+
+
+@pytest.mark.parametrize(
+    ("required", "severities"),
+    [("numpy", [Severity.WARNING]), ("numpy>=1.20", [Severity.WARNING]), ("scipy", [Severity.NOTE])],
+)
+def test_who_asks_for_a_package_without_a_bound_gets_the_newest(tmp_path, required, severities):
+    (tmp_path / "requirements.txt").write_text(required + "\n")
+    (tmp_path / "train.py").write_text("import numpy as np\nx = np.zeros(3).astype(np.float)\n")
+    patient = script_patient(
+        tmp_path / "train.py", project_versions=read_project_versions([str(tmp_path / "train.py")])
+    )
+    assert [item.severity for item in examine(DeprecatedApi, patient)] == severities
