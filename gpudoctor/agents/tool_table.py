@@ -331,11 +331,11 @@ sources. Use it before you change something for a code that you do not know.""",
         name="list",
         title="List the checks",
         description="""\
-Lists the checks with code, name, topic and title; `search` keeps those that contain every word. Use it to
-find the code for a symptom. Next: explain.""",
+Lists the checks with code, name, topic and title. `search` finds those of a topic, or those whose manual page
+is about the words, best first. Use it to find the code for a symptom or an error message. Next: explain.""",
         properties={
             "search": _text(
-                'Words that the code, name, topic or title contains: "loader", "nan loss".', default=""
+                'A topic, words of a symptom, or an error message: "data", "nan loss", "oom".', default=""
             ),
             "start": _whole("First item of the page.", 1, 100_000, default=1),
             "max_chars": _MOST,

@@ -273,13 +273,11 @@ class Toolbox:
         return plain_answer(found, {"answer": label}, label, given["max_chars"])
 
     async def _list(self, given: dict[str, Any], label: str, note: Note) -> Document:
-        end = await self._child(["list", "--format=json"], label, given, note, self._target({}))
-        wanted = given["search"].lower().split()
-        found = [
-            {key: item.get(key) for key in _LISTED}
-            for item in _json_of(end.out, end)["checks"]
-            if all(word in " ".join(str(item.get(key)) for key in _LISTED).lower() for word in wanted)
-        ]
+        words = [word for text in given["search"].split() if (word := text.lstrip("-"))]
+        end = await self._child(["list", *words, "--format=json"], label, given, note, self._target({}))
+        # a search without a result is an answer, too
+        checks = [] if words and end.code == UsageError.exit_code else _json_of(end.out, end)["checks"]
+        found = [{key: item.get(key) for key in _LISTED} for item in checks]
         self._keep(label, given, {"checks": found}, end.out)
         answer = page(found, given["start"], given["max_chars"], label, "checks")
         first = next(iter(found), None)

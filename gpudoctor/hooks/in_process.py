@@ -224,7 +224,7 @@ class RunRecording:
     def _say(self, text: str) -> None:
         if text and not self._quiet and _first_here():
             with suppress(OSError, ValueError, AttributeError):
-                sys.stderr.write(f"gpudoctor: {text}\n")
+                _beside_bars(f"gpudoctor: {text}")
 
     def __getstate__(self) -> Mapping[str, Any]:
         """A copy in another process or in a checkpoint has not begun."""
@@ -292,3 +292,12 @@ def _in_a_notebook() -> bool:
     """Whether an IPython kernel runs us, which can show a page."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return shell is not None and hasattr(shell, "kernel")
+
+
+def _beside_bars(line: str) -> None:
+    """Write a line to standard error; a progress bar of tqdm that is there is cleared first and drawn again."""
+    bars = getattr(sys.modules.get("tqdm"), "tqdm", None)
+    if bars is not None and getattr(bars, "_instances", None):
+        bars.write(line, file=sys.stderr)
+    else:
+        sys.stderr.write(f"{line}\n")

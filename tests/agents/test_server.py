@@ -115,6 +115,13 @@ def test_the_answer_of_check_is_that_of_the_command(client, folder):
     assert found["exit_code"] == done.returncode
 
 
+def test_list_finds_the_check_of_a_symptom_as_the_command_does(client):
+    for words, code in (("oom", "MEM009"), ("loss is nan", "NUM002"), ("data", "DATA001")):
+        found = client.call("list", search=words).found
+        assert found["items"][0]["code"] == code and found["next"][0]["arguments"] == {"code": code}
+    assert client.call("list", search="zzzyq").found["of"] == 0
+
+
 def test_autopsy_names_the_cause(client):
     found = client.call("autopsy", files=["job.out"]).found
     assert found["findings"][0]["code"] == "MEM009"

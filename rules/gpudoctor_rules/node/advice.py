@@ -239,7 +239,7 @@ ADVICE = (
     ),
     advise(
         "NODE012-visible",
-        "mount the folder on the named nodes",
+        "make the folder visible on the named nodes",
         "findmnt -T {command}   # there and on a node that sees it",
         when=where(NodesDetail, lambda nodes: nodes.cause in ("invisible", "different")),
         effort=Effort.ADMINISTRATOR,
