@@ -16,7 +16,7 @@ them in CASES.json, a list of objects:
     true      codes that are true of the program beside the fault, as a person has judged: data that is slow
               in truth, a checkpoint at every step that its authors wrote
     wrong     codes of `expected` or `true` that were said with words that are not true of it
-    environment, seconds, commit   optional: variables, a limit of its own, the version that was fetched
+    environment, seconds, steps, commit   optional: variables, limits of its own, the version that was fetched
 
 Write `expected` before the first run, `true` and `wrong` after reading what was said. Counted are: the cause
 in the first place; there, with all else that was said true (strict); in any place; and the warnings and errors
@@ -66,7 +66,7 @@ def examine(case: dict[str, Any], base: Path, python: str, seconds: float, keep:
         words = [
             sys.executable, "-m", "gpudoctor", "run", "--quiet", "--seconds", str(case.get("seconds", seconds)),
             "--grace", "10", "--recording", str(Path(scratch) / "recording"), "--format", "json",
-            "--output", str(out), "--",
+            "--output", str(out), *(["--steps", str(case["steps"])] if "steps" in case else ()), "--",
         ]  # fmt: skip
         words += [python if word == "python" else word for word in case["command"]]
         began = time.monotonic()

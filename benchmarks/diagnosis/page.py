@@ -18,10 +18,12 @@ ROOT = Path(__file__).parents[2]
 DATA = ROOT / "benchmarks" / "data" / "diagnosis-score.json"
 PUBLIC = {
     "mended with": DATA.with_name("public-faults-mend.json"),
+    "mended with, later": DATA.with_name("public-faults-mend-2.json"),
     "scored once": DATA.with_name("public-faults-scored.json"),
     "scored once, a day later": DATA.with_name("public-faults-scored-2.json"),
     "scored once, later that day": DATA.with_name("public-faults-scored-3.json"),
     "scored once, four days later": DATA.with_name("public-faults-scored-4.json"),
+    "scored once, later on the fourth day": DATA.with_name("public-faults-scored-5.json"),
 }
 """Results of `benchmarks/public_faults.py --write`."""
 PAGE = ROOT / "docs" / "diagnosis.md"

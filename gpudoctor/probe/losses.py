@@ -8,7 +8,7 @@ torch that does not tell whether there are such hooks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -34,6 +34,9 @@ _DISTANCES = frozenset({"PowBackward0", "AbsBackward0", "MulBackward0"})
 _WHOLE = frozenset({"MeanBackward0", "SumBackward0"})
 _ON_PURPOSE = frozenset({"UnsqueezeBackward0", "AccumulateGrad", "ViewBackward0", "ReshapeAliasBackward0"})
 """What makes a column of a row, for pairs of all with all; a parameter that is fitted."""
+_VIEWS = frozenset({"SqueezeBackward0", "SqueezeBackward1", "SelectBackward0", "ViewBackward0", "TBackward0"})
+_EITHER = "either"
+"""Of a difference of two that have a graph: which one is the target is not known."""
 _SAMPLES = 8
 """Samples of a batch from which on it counts that all are the same."""
 _SUMMED, _PLACES = 1 << 16, 4
@@ -82,8 +85,8 @@ class Losses:
         self._looks = 0
         self._fresh: list[tuple[int, ...]] = []
         """Number, least, greatest and sum of each row of labels in the batch that was drawn last."""
-        self._wide: dict[tuple[tuple[int, ...], tuple[int, ...], bool], int] = {}
-        """How often by the shapes, and whether the target had both dimensions before."""
+        self._wide: dict[tuple[tuple[int, ...], tuple[int, ...], bool | str], int] = {}
+        """How often by the shapes, and what else is known: `_found`."""
         self._labels: dict[int, int] = {}
         """Batches of one label each, by label; -1: the rest."""
         self._news = False
@@ -212,15 +215,13 @@ class Losses:
         if not all(map(_spread, sides)):
             return
         owns = [tuple(map(int, side._saved_self_sym_sizes)) for side in sides]
-        short, long = sorted(owns, key=len)
-        shape = (*short[:1], *short)
-        if len(long) == len(short) + 1 and all(
-            _crosses(own, shape, side.next_functions[0]) for own, side in zip(owns, sides)
-        ):
+        if (shape := _meet(owns, [side.next_functions[0] for side in sides])) is not None:
             self._found(owns[0], shape)
 
-    def _found(self, own: tuple[int, ...], shape: tuple[int, ...], crossed: bool = False) -> None:
-        key = (own, shape, crossed)
+    def _found(self, own: tuple[int, ...], shape: tuple[int, ...], how: bool | str = False) -> None:
+        """Outputs of a shape met targets. `how`: True for a target that had both dimensions before, `_EITHER`
+        where nothing tells which of the two is the target."""
+        key = (own, shape, how)
         if len(self._wide) < 16 or key in self._wide:
             self._wide[key] = self._wide.get(key, 0) + 1
 
@@ -234,7 +235,14 @@ class Losses:
         shape = _shape(difference)
         sides = difference.next_functions
         made = [side for side in sides if side[0] is not None]
-        if shape is None or len(sides) != 2 or len(made) != 1:
+        if shape is None or len(sides) != 2 or not made:
+            return
+        if len(made) == 2:  # targets that have a graph, too
+            owns = [_shape(*side) for side in sides]
+            known = [own for own in owns if own is not None]
+            views = [_viewed(node) for node, _ in sides]
+            if len(known) == 2 and _meet(known, sides) == shape and views[0] is not views[1]:
+                self._found(max(known, key=len), shape, _EITHER)
             return
         side = made[0]
         own: tuple[int, ...] | None
@@ -366,8 +374,8 @@ class Losses:
         step, self._news = self._steps.index, False
         if self._wide:
             shapes = [
-                [list(own), list(shape), often, *([True] if crossed else [])]
-                for (own, shape, crossed), often in self._wide.items()
+                [list(own), list(shape), often, *([how] if how else [])]
+                for (own, shape, how), often in self._wide.items()
             ]
             self._tell("broadcast", {"step": step, "losses": self._looks, "shapes": shapes})
         if self._matched > _STRANGE * self._strange:
@@ -398,6 +406,21 @@ def _left(part: Any) -> Any:
 
 def _spread(node: Any) -> bool:
     return type(node).__name__ == "ExpandBackward0"
+
+
+def _viewed(node: Any) -> Any:
+    """What a view shows: a row and a column of the same outputs are compared on purpose."""
+    while type(node).__name__ in _VIEWS and node.next_functions[0][0] is not None:
+        node = node.next_functions[0][0]
+    return node
+
+
+def _meet(owns: list[tuple[int, ...]], sides: Sequence[tuple[Any, int]]) -> tuple[int, ...] | None:
+    """The shape of all pairs if a column meets a row, and neither was made for that."""
+    short, long = sorted(owns, key=len)
+    shape = (*short[:1], *short)
+    meets = len(long) == len(short) + 1 and all(_crosses(own, shape, side) for own, side in zip(owns, sides))
+    return shape if meets else None
 
 
 def _crosses(own: tuple[int, ...], shape: tuple[int, ...], side: tuple[Any, int]) -> bool:

@@ -52,6 +52,11 @@ CROSSED = {
     "F.smooth_l1_loss(out.squeeze(1), y[:, None] + 0.9 * model(rows)[:, 0].detach())": [12],
 }
 """Targets that were crossed before: rewards (N) and values (N, 1)."""
+EITHER = {
+    "((0.5 * y[:, None] + 0.9 * model(rows) - out.squeeze(1)) ** 2).mean()": [12, 1],
+    "(out.flatten() - 0.9 * model(rows)).abs().sum()": [12, 1],
+}
+"""Differences with targets that nobody detached."""
 IMAGES = """
 from torch import nn
 import torch.nn.functional as F
@@ -103,6 +108,10 @@ NOT_WIDE = [
     "F.mse_loss(out[:, 0], y + model(rows)[:, 0])",
     "F.mse_loss(out[:, 0].unsqueeze(1), model(rows)[:, 0])",
     "F.mse_loss(out.expand(12, 5), model(rows).expand(12, 5))",
+    "((out - out.squeeze(1)) ** 2).mean()",
+    "((out.flatten() - 0.9 * model(rows)[:, 0]) ** 2).mean()",
+    "((model(rows)[:, 0].unsqueeze(1) - out.squeeze(1)) ** 2).mean()",
+    "((out - model(rows).T) ** 2).mean()",
 ]
 
 
@@ -121,6 +130,12 @@ def test_outputs_that_meet_all_targets(tmp_path, loss):
 def test_outputs_that_meet_targets_of_all_pairs(tmp_path, loss):
     last = told(run_script(tmp_path, COLUMN.format(loss)), "broadcast")[-1]
     assert (last["losses"], last["shapes"]) == (6, [[CROSSED[loss], [12, 12], 6, True]])
+
+
+@pytest.mark.parametrize("loss", EITHER)
+def test_a_difference_of_two_that_are_computed(tmp_path, loss):
+    last = told(run_script(tmp_path, COLUMN.format(loss)), "broadcast")[-1]
+    assert (last["losses"], last["shapes"]) == (6, [[EITHER[loss], [12, 12], 6, "either"]])
 
 
 @pytest.mark.parametrize("loss", WIDE_IMAGES)

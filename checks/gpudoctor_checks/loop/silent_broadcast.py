@@ -35,6 +35,8 @@ class SilentBroadcastDetail(Detail):
     """The other one."""
     crossed: bool = False
     """Whether the target is a sum of a row and a column that were meant to be alike."""
+    either: bool = False
+    """Whether both have a graph, so that nothing tells which one is the target."""
 
 
 class SilentBroadcast(Check):
@@ -50,7 +52,7 @@ class SilentBroadcast(Check):
     How it knows:
         From a recording: the graph behind the loss shows the shape of the outputs before and after they were
         broadcast. The targets do not appear in the graph of a difference. There its values show that each row
-        is the first one, moved.
+        is the first one, moved. If the targets are not detached, the graph shows both shapes.
     False alarms:
         Outputs that the program itself makes a column (`unsqueeze`, `[:, None]`, `view`) are not findings.
         Neither are differences of outputs with outputs, a matrix of targets, and losses without reduction
@@ -86,8 +88,11 @@ class SilentBroadcast(Check):
                     where = place_of(record)
                     places = loss_lines(patient) + ([where] if where is not None else [])
                     spans = list(dict.fromkeys(spot(patient, place) for place in places))
-                    own, shape, _, *crossed = shapes[0]
-                    yield self._found(recording, own, shape, losses, spans, bool(crossed))
+                    own, shape, _, *how = shapes[0]
+                    if how == ["either"]:
+                        yield self._either(recording, shape, losses, spans)
+                    else:
+                        yield self._found(recording, own, shape, losses, spans, bool(how))
                     return
 
     def _found(
@@ -106,7 +111,7 @@ class SilentBroadcast(Check):
             outputs, targets = targets, outputs
         if crossed:
             targets = f"({', '.join(map(str, shape))})"
-        return self.finding(
+        return self._said(
             say(
                 "The outputs have the shape {outputs} and the targets {targets}. The loss compares "
                 "each of {many} "
@@ -117,11 +122,45 @@ class SilentBroadcast(Check):
                 shape=shape[0] * shape[1],
                 at=at(spans),
             ),
+            recording,
+            losses,
+            spans,
+            SilentBroadcastDetail("output", "target", crossed)
+            if column
+            else SilentBroadcastDetail("target", "output", crossed),
+        )
+
+    def _either(self, recording: Recording, shape: list[int], losses: int, spans: list[SourceSpan]) -> Finding:
+        many, *rest = map(str, shape[1:])
+        return self._said(
+            say(
+                "The loss subtracts values of the shapes {wide} and {flat}. It compares each of {many} with "
+                "each of the other {many}, {shape:,} pairs{at}.",
+                wide=f"({', '.join([many, '1', *rest])})",
+                flat=f"({', '.join([many, *rest])})",
+                many=many,
+                shape=shape[0] * shape[1],
+                at=at(spans),
+            ),
+            recording,
+            losses,
+            spans,
+            SilentBroadcastDetail("output", "target", either=True),
+        )
+
+    def _said(
+        self,
+        message: str,
+        recording: Recording,
+        losses: int,
+        spans: list[SourceSpan],
+        detail: SilentBroadcastDetail,
+    ) -> Finding:
+        return self.finding(
+            message,
             evidence=(*spans, measured("losses_of_all_pairs", losses, "{steps}", recording)),
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks=say("the model learns the mean of the targets, the same for every sample")),
             subject=f"{spans[0].path}:{spans[0].line}" if spans else "loss",
-            detail=SilentBroadcastDetail("output", "target", crossed)
-            if column
-            else SilentBroadcastDetail("target", "output", crossed),
+            detail=detail,
         )

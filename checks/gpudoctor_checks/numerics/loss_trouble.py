@@ -113,7 +113,7 @@ class LossTrouble(Check):
                 say(
                     "The loss diverges: it began at {early}, was {best} at best and ends at {late}.",
                     early=figure(curve.early),
-                    best=figure(curve.best),
+                    best=figure(min(curve.best, curve.early)),
                     late=figure(curve.late),
                 ),
             )

@@ -98,6 +98,8 @@ _ENOUGH, _ENOUGH_ALONE = 0.2, 0.05
 enough where the function is called for its effect alone."""
 THE_JOB = (LineOwner.COMPUTE, LineOwner.PLAYING)
 """Those whose time is the training's own work, though no hook knows it."""
+_MEASURED = frozenset({LineOwner.NOBODY, LineOwner.COMPUTE, LineOwner.ENGINE, LineOwner.COLLECTING})
+"""Owners whose part of `sync` hooks measured: told as lines, too, it would count twice."""
 _PARALLELISM = "parallelism."
 """What sites of collectives begin with that the parallelism itself makes (DeepSpeed, DDP, FSDP)."""
 
@@ -169,9 +171,7 @@ def _owned(patient: Patient, state: Steady) -> tuple[OwnedLine, ...]:
             if owner in _SHARED and (part := playing_part(patient, state.process, item)) > 0:
                 found.append(OwnedLine(place=item.place, owner=LineOwner.PLAYING, share=part * share))
                 share *= 1 - part
-            if share > 0 and (
-                phase == OTHER or owner not in (LineOwner.NOBODY, LineOwner.COMPUTE, LineOwner.ENGINE)
-            ):
+            if share > 0 and (phase == OTHER or owner not in _MEASURED):
                 found.append(OwnedLine(place=item.place, owner=owner, share=share))
     return tuple(sorted(_of_one_cure(patient, state, found), key=lambda item: -item.share))
 

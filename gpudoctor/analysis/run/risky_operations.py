@@ -15,6 +15,8 @@ _EDGES = frozenset(
      "reciprocal", "div", "divide", "exp", "true_divide", "renorm"}
 )  # fmt: skip
 """Operations whose value or derivative is not finite somewhere."""
+_OVERFLOWS = frozenset({"exp", "pow"})
+"""Those that only a far too large number takes there: they come after all others."""
 _NUMBERS = ("math.", "numpy.", "random.", "statistics.")
 _CUTS = frozenset(
     {"detach", "detach_", "argmax", "argmin", "no_grad", "inference_mode", "item", "numpy", "round", "sign",
@@ -25,11 +27,11 @@ _MOST = 3
 
 
 def risky_lines(patient: Patient) -> list[LinePlace]:
-    """Lines on the way to a loss that hold an operation with an edge: three at most."""
+    """Lines on the way to a loss that hold an operation with an edge, the likeliest first: three at most."""
     source = source_of(patient)
     if source is None:
         return []
-    found: dict[tuple[str, int], LinePlace] = {}
+    found: dict[tuple[str, int], bool] = {}
     for script, loop in source.training_loops:
         for event in loop.events:
             call = event.call
@@ -40,8 +42,10 @@ def risky_lines(patient: Patient) -> list[LinePlace]:
                 continue
             span = event.span
             if script.path == span.path or any(item.path == span.path for item in source.scripts):
-                found.setdefault((span.path, span.line), LinePlace(path=span.path, line=span.line))
-    return list(found.values())[:_MOST]
+                place, far = (span.path, span.line), call.method in _OVERFLOWS
+                found[place] = found.get(place, True) and far
+    likely = sorted(found, key=found.__getitem__)
+    return [LinePlace(path=path, line=line) for path, line in likely[:_MOST]]
 
 
 def _makes_nan(node: ast.AST) -> bool:

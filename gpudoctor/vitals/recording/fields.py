@@ -41,6 +41,11 @@ def flag(value: Any) -> bool:
     return value
 
 
+def how(value: Any) -> bool | str:
+    """True or false, or a word that says which kind of true."""
+    return value if isinstance(value, bool) else text(value)
+
+
 def whole(value: Any) -> int:
     """A count."""
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _FAR:
@@ -105,7 +110,7 @@ def every(judge: Judge) -> Judge:
 
 
 def row(*judges: Judge, least: int | None = None) -> Judge:
-    """A list of these, one after the other; what is beyond them stays."""
+    """A list of these, one after the other; what is beyond them is left out."""
     fewest = len(judges) if least is None else least
 
     def judged(value: Any) -> list[Any]:
@@ -183,7 +188,7 @@ _OF: Mapping[str, Mapping[str, Judge]] = {
         **dict.fromkeys(("norm", "first", "last", "mean", "ratio", "scale"), reading),
         **dict.fromkeys(("skipped", "found", "backwards", "of", "unheld", "losses", "shards"), whole),
         "made_by": every(row(text, whole)), "labels": every(row(number, whole)), "classes": whole,
-        "shapes": every(row(every(whole), every(whole), whole)), "since": step, "loss": text,
+        "shapes": every(row(every(whole), every(whole), whole, how, least=3)), "since": step, "loss": text,
         **dict.fromkeys(("parameters", "none", "weights", "affected"), _NAMES),
         **dict.fromkeys(("all", "reached", "training"), flag),
     },

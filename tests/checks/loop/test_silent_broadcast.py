@@ -46,6 +46,12 @@ def test_sick_a_target_that_was_crossed_before():
     assert "one shape before they are added" in remedy.title
 
 
+def test_sick_targets_that_nobody_detached():
+    [(finding, [remedy])] = look([[24, 1], [24, 24], 20, "either"])
+    assert "shapes (24, 1) and (24)" in finding.message and "576 pairs" in finding.message
+    assert remedy.title.startswith("Give outputs and targets one shape")
+
+
 def test_sick_images_against_masks_without_channels():
     [(finding, _)] = look([[8, 1, 64, 32], [8, 8, 64, 32], 20])
     assert "(8, 1, 64, 32) and the targets (8, 64, 32)" in finding.message and "64 pairs" in finding.message

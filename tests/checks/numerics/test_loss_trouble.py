@@ -30,6 +30,11 @@ def test_sick_a_loss_that_diverges():
     assert "rate" in remedies(finding)
 
 
+def test_a_loss_that_was_never_better_than_at_its_start():
+    [finding] = look(losses(lambda i: 8.0 if i < 10 else 12.0 * 1.02 ** (i - 10)))
+    assert "began at 8, was 8 at best" in finding.message
+
+
 def test_sick_a_loss_that_jumps():
     [finding] = look(losses(lambda i: 30.0 if i % 40 == 39 else 1.0))
     assert (finding.severity, finding.detail.kind) == (Severity.WARNING, "spiking") and finding.cost.breaks

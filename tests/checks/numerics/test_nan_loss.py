@@ -2,6 +2,7 @@ import math
 
 import pytest
 from recordings import make_process, make_recording, make_steps, record
+from scripts import script_patient
 
 from gpudoctor.model import Severity, Unavailable
 from gpudoctor.testing import examine, make_patient, prescribe
@@ -146,3 +147,24 @@ def test_nothing_is_said_of_a_history_that_was_not_read():
     steps = make_steps(300, loss=math.nan, grad_norm=math.nan)
     [finding] = look(make_process(steps, records=[bad(150)]))
     assert "grown" not in finding.message
+
+
+VARIATIONAL = """
+    import torch
+    model = torch.nn.Linear(8, 2)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for x in torch.utils.data.DataLoader(range(10)):
+        mean, spread = model(x).chunk(2, -1)
+        z = mean + torch.exp(0.5 * spread)
+        loss = (z - x).square().mean() - {term}.mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("term", "line"), [("torch.log(spread)", 8), ("spread", 7)])
+def test_an_operation_that_is_undefined_comes_before_one_that_overflows(term, line):
+    recording = make_recording(make_process(make_steps(60, loss=lambda i: math.nan), records=[bad(0)]))
+    [finding] = examine(NanLoss, script_patient(VARIATIONAL.format(term=term), recording=recording))
+    assert finding.span.line == line

@@ -922,6 +922,15 @@ def test_hot_lines_lead_to_those_who_call():
     assert [span.line for span in finding.evidence if isinstance(span, SourceSpan)] == [5, 8, 17]
 
 
+def test_collections_that_hooks_measured_count_once():
+    """The sampler sees the same calls on their lines."""
+    calls = site("sync", "gc.collect", 0.8, 200, line=41)
+    seen = lines(("sync", "/job/train.py", 41, "train", 40), ("forward", "/job/model.py", 8, "forward", 160))
+    rank = make_process(make_steps(200, sync=0.004, forward=0.016), records=[calls, seen])
+    [finding] = findings("SYNC002", None, rank)
+    assert finding.cost.step_share == pytest.approx(4 / 28, abs=0.01)
+
+
 def test_a_few_collections_are_no_period():
     calls = site("sync", "gc.collect", 0.8, 2, line=41)
     steps = make_steps(200, sync=lambda i: 0.4 if i in (80, 160) else 0.0)

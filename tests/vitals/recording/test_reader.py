@@ -74,6 +74,14 @@ def test_what_was_written_is_read(tmp_path):
     assert read_worker.of("items")[0].get("items") == 640
 
 
+def test_what_is_known_beside_shapes_is_read(tmp_path):
+    shapes = [[[8, 1], [8, 8], 5], [[8, 1], [8, 8], 4, True], [[8, 1], [8, 8], 3, "either"]]
+    seen = record("numeric", 3.0, kind="broadcast", step=20, losses=12, shapes=shapes)
+    folder = write_recording(make_recording(make_process(make_steps(8), records=[seen])), tmp_path / "run")
+    [read] = read_recording(str(folder)).ranks[0].of("numeric")
+    assert read.get("shapes") == shapes
+
+
 def test_a_file_cut_at_any_byte_keeps_what_came_before(tmp_path):
     process = make_process(make_steps(40))
     whole, whole_table = process_bytes(process, block=8), plain(process.steps)
