@@ -33,6 +33,8 @@ class Flag:
     takes_value: bool
     values: tuple[str, ...]
     """The values to offer; empty for a free one (files are offered then)."""
+    asked: str = ""
+    """What the script asks for when TAB is pressed, instead of values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,6 +180,8 @@ def _described(text: str) -> str:
 _ASKED: "dict[str, Callable[[], list[str]]]" = {"pids": _pids, "recordings": _recordings}
 _ASKING = {"watch": "pids", "report": "recordings", "compare": "recordings"}
 """Commands whose arguments change from day to day."""
+_ASKING_FLAGS = {("recordings", "--remove"): "recordings", ("check", "--pid"): "pids"}
+"""Flags whose values do."""
 
 
 def read_commands(
@@ -196,7 +200,7 @@ def read_commands(
                 CommandWords(
                     name=name,
                     help=helps.get(name, ""),
-                    flags=_flags(child, codes),
+                    flags=_flags(name, child, codes),
                     words=_safe(words),
                     asked=_ASKING.get(name, ""),
                 )
@@ -213,7 +217,7 @@ def _choices_of(parser: argparse.ArgumentParser) -> tuple[str, ...]:
     )
 
 
-def _flags(parser: argparse.ArgumentParser, codes: tuple[str, ...]) -> tuple[Flag, ...]:
+def _flags(command: str, parser: argparse.ArgumentParser, codes: tuple[str, ...]) -> tuple[Flag, ...]:
     flags: list[Flag] = []
     for action in parser._actions:
         if not action.option_strings or action.help == argparse.SUPPRESS:
@@ -227,6 +231,14 @@ def _flags(parser: argparse.ArgumentParser, codes: tuple[str, ...]) -> tuple[Fla
                 help=(action.help or "").replace("%%", "%"),
                 takes_value=action.nargs != 0,
                 values=_safe(values),
+                asked=next(
+                    (
+                        asked
+                        for name in action.option_strings
+                        if (asked := _ASKING_FLAGS.get((command, name), ""))
+                    ),
+                    "",
+                ),
             )
         )
     return tuple(flags)
@@ -276,7 +288,7 @@ def bash_script(commands: tuple[CommandWords, ...]) -> str:
         for flag in command.flags:
             if flag.takes_value:
                 pattern = " | ".join(f'"{command.name} {name}"' for name in flag.names)
-                lines.append(f"        {pattern}) {_bash_offer(flag.values)}; return ;;")
+                lines.append(f"        {pattern}) {_bash_offer(flag.values, flag.asked)}; return ;;")
     lines += ["    esac", '    case "$command" in']
     for command in commands:
         flags = " ".join(name for flag in command.flags for name in flag.names)
@@ -348,6 +360,7 @@ def _zsh_flag(flag: Flag, name: str) -> str:
     action = ""
     if flag.takes_value:
         action = f":value:({' '.join(flag.values)})" if flag.values else ":file:_files"
+        action = f":value:_gpudoctor_ask {flag.asked}" if flag.asked else action
     return f"'*{name}[{text}]{action}'"
 
 
@@ -375,6 +388,8 @@ def fish_script(commands: tuple[CommandWords, ...]) -> str:
             value = ""
             if flag.takes_value:
                 value = f" -x -a '{' '.join(flag.values)}'" if flag.values else " -r"
+                if flag.asked:
+                    value = f" -x -a '(gpudoctor completion --ask {flag.asked} 2>/dev/null)'"
             lines.append(f"{here} {names}{value} -d '{_quoted(flag.help)}'")
     return "\n".join(lines) + "\n"
 

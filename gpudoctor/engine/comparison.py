@@ -18,7 +18,7 @@ from gpudoctor.model import Report
 from gpudoctor.model.comparison import Change, Comparison, Ratio, Row
 from gpudoctor.model.run import RunSummary
 from gpudoctor.model.signs.recording import Process, Recording
-from gpudoctor.text import capitalised, count, cut, duration, joined, joined_clauses
+from gpudoctor.text import capitalised, count, cut, duration, joined
 from gpudoctor.text import count as counted
 
 # Whether two recordings are of one job: what differs between them beside their speed.
@@ -367,11 +367,11 @@ def _verdict(case: ComparedRuns, measure: str, runs: tuple[RunSummary, RunSummar
         "a {measure} takes {ratio:.3f}x the time ({span})", measure=measure, ratio=ratio.value, span=span
     )
     if case.change is Change.UNCLEAR:
-        return say("No clear difference: {takes}.", takes=takes) + (
-            say(" But {missing}.", missing=joined(missing[1:])) if missing[1:] else ""
-        )
+        but = [say("But {missing}.", missing=missing[1])] if missing[1:] else []
+        return concatenated(" ", (say("No clear difference: {takes}.", takes=takes), *but, *_also(missing[2:])))
     if missing:
-        return say("{takes}, but {missing}.", takes=capitalised(takes), missing=joined_clauses(missing))
+        first = say("{takes}, but {missing}.", takes=capitalised(takes), missing=missing[0])
+        return concatenated(" ", (first, *_also(missing[1:])))
     if case.change is Change.SLOWER:
         span = say("{low:.2f} to {high:.2f}", low=ratio.low, high=ratio.high)
         return say(
@@ -387,3 +387,8 @@ def _verdict(case: ComparedRuns, measure: str, runs: tuple[RunSummary, RunSummar
         measure=measure,
         span=span,
     )
+
+
+def _also(clauses: Sequence[str]) -> list[str]:
+    """A sentence each: a clause may have a list and an "and" of its own."""
+    return [say("Also, {clause}.", clause=clause) for clause in clauses]

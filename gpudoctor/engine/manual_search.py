@@ -56,6 +56,8 @@ _NAME, _TITLE, _FINDS, _TOPIC, _REST = 8.0, 4.0, 2.0, 2.0, 0.6
 """What a word counts, by where it is."""
 _MESSAGE, _GENERAL = 1000.0, 100.0
 """What a wording of a log message counts that matches the query; a general one covers what others name."""
+_CUED = 3.0
+"""What the beginning of such a wording counts: `CUDA out of memory` alone."""
 _LEAST = 0.25
 """Share of the best score below which a hit is noise."""
 _MOST = 12
@@ -109,8 +111,11 @@ def _said(check: type[Check], query: str) -> float:
         if message.kind == PLAIN:
             continue  # any exception at all
         cues = (message.cue,) if isinstance(message.cue, str) else message.cue
-        if any(cue in lowered for cue in cues) and re.search(message.pattern, query):
+        said = [cue for cue in cues if cue in lowered]
+        if said and re.search(message.pattern, query):
             best = max(best, _GENERAL if message.general else _MESSAGE)
+        elif any(" " in cue for cue in said):
+            best = max(best, _CUED)
     return best
 
 

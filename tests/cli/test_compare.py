@@ -184,6 +184,17 @@ def test_one_job_twice_has_nothing_to_remark():
     assert found.other_job == found.other_setting == ()
 
 
+def test_a_second_reason_has_a_sentence_of_its_own(monkeypatch):
+    clause = "1.9 of the 2 CPUs during the first run"
+    monkeypatch.setattr("gpudoctor.engine.comparison._crowds", lambda before, after: (clause,))
+    said = compared(job(), job(parameters=2000)).verdict
+    assert "But they are two jobs: the models differ (" in said
+    assert said.endswith(
+        "then Net of 2,000 parameters). Also, other processes used 1.9 of the 2 CPUs during the first run, and "
+        "no CPU was idle."
+    )
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [

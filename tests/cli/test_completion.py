@@ -83,6 +83,23 @@ def test_bash_offers_pids_with_their_command(script, offered, typed, shown):
     assert _complete(path, "gpudoctor", "watch", typed) == shown
 
 
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
+def test_bash_offers_names_of_recordings_to_remove(script):
+    path = script("bash")
+    path.write_text(
+        path.read_text() + "gpudoctor() { [ $3 = recordings ] && printf 'run-2\\nrun-1\\nx\\n'; }\n"
+    )
+    assert _complete(path, "gpudoctor", "recordings", "--remove", "run-") == ["run-2", "run-1"]
+
+
+def test_each_shell_asks_for_recordings_to_remove(shell, script):
+    lines = [
+        line for line in script(shell).read_text().splitlines() if "remove" in line and "recordings" in line
+    ]
+    asks = {"bash": "_gpudoctor_ask recordings", "zsh": "_gpudoctor_ask recordings"}
+    assert any(asks.get(shell, "completion --ask recordings") in line for line in lines)
+
+
 def test_a_shell_without_a_script_is_named(monkeypatch, capsys):
     monkeypatch.setenv("SHELL", "/bin/tcsh")
     assert main(["completion"]) == 2

@@ -28,6 +28,7 @@ REGISTRY = load_registry()
         ("OSError: [Errno 28] No space left on device", "disk-too-small", 1),
         ("RuntimeError: DataLoader worker is killed by signal: Bus error.", "shm-too-small", 1),
         ("Watchdog caught collective operation timeout", "collective-timeout", 1),
+        ("CUDA out of memory", "out-of-memory", 1),
     ],
 )
 def test_what_people_type_leads_to_the_check(query, name, place):

@@ -6,6 +6,7 @@ SAMPLES: dict[tuple[str, str], str] = {
     ("ENV001", "container-lost"): "Failed to initialize NVML: Unknown Error",
     ("ENV001", "no-device"): "RuntimeError: No CUDA GPUs are available",
     ("ENV001", "container-runtime"): "docker: Error response from daemon: nvidia-container-cli: initialization error: nvml error: driver not loaded: unknown",
+    ("ENV001", "admission"): "fit-0   0/1   UnexpectedAdmissionError   0   4s",
     ("ENV001", "device-plugin"): "Message: Pod was rejected: Allocate failed due to no healthy devices present, which is unexpected",
     ("ENV001", "unknown-cuda"): "RuntimeError: CUDA unknown error - this may be due to an incorrectly set up environment, e.g. changing env variable CUDA_VISIBLE_DEVICES after program start.",
     ("ENV001", "smi-failed"): "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\nTypeError: '>=' not supported between instances of 'NoneType' and 'int'",

@@ -98,12 +98,21 @@ def test_a_pod_that_no_node_can_take(tmp_path):
         "Message:   Pod was rejected: Allocate failed due to no healthy devices present, which is unexpected\n",
         "  Warning  UnexpectedAdmissionError  9s  kubelet  Allocate failed due to requested number of devices "
         "unavailable for nvidia.com/gpu. Requested: 1, Available: 0, which is unexpected\n",
-        "fit-0   0/1   UnexpectedAdmissionError   0   4s\n",
     ],
 )
 def test_a_pod_that_its_node_rejects_for_want_of_a_device(line, tmp_path):
     assert kind_of(tmp_path, line) == "device-plugin"
     assert kind_of(tmp_path, line + STARTED) is None
+
+
+def test_a_pod_that_its_node_rejects_without_a_reason(tmp_path):
+    line = "fit-0   0/1   UnexpectedAdmissionError   0   4s\n"
+    assert kind_of(tmp_path, line) == "admission"
+    described = (
+        "Reason:   UnexpectedAdmissionError\nMessage:  Pod Allocate failed due to rpc error: no candidate pod\n"
+    )
+    assert value(tmp_path, described, "refusal") == "rpc error: no candidate pod"
+    assert kind_of(tmp_path, "an UnexpectedAdmissionError is retried\n" + TRAINED) is None
 
 
 def test_a_device_plugin_whose_gpu_is_lost(tmp_path):
@@ -178,3 +187,25 @@ def test_an_eviction_is_no_preemption(tmp_path):
         kind_of(tmp_path, "slurmstepd: error: *** JOB 3 ON n7 CANCELLED AT 9 DUE TO PREEMPTION ***\n")
         == "preemption"
     )
+
+
+def test_ranks_that_do_not_know_an_option(tmp_path):
+    usage = "usage: fit.py [-h] --config CONFIG\n              [--local_rank LOCAL_RANK]\n              [--resume RESUME]\n"
+    main_of = '  File "/work/launch.py", line 9, in <module>\n    main()\n'
+    ranks = "".join(f"{usage}fit.py: error: unrecognized arguments: --local-rank={n}\n" for n in range(4))
+    launcher = (
+        "Traceback (most recent call last):\n" + main_of + "torch.distributed.elastic.ChildFailedError: \n"
+    )
+    text = "a note of the launcher\n  main()\n" + usage + ranks + launcher
+    assert kind_of(tmp_path, text) == "unrecognized"
+    assert kind_of(tmp_path, ranks + TRAINED) is None
+
+
+def test_remedies_of_an_engine_that_only_generates(tmp_path, capsys):
+    path = tmp_path / "job.out"
+    full = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.18 GiB"
+    engine = "ValueError: Free memory on device cuda:0 (54.34/79.18 GiB) on startup is less than desired GPU memory utilization (0.92)."
+    for line, training in ((engine, False), (full, True)):
+        path.write_text(raised(line), encoding="utf-8")
+        main(["autopsy", str(path)])
+        assert ("gradient checkpointing" in capsys.readouterr().out) is training

@@ -105,13 +105,13 @@ class DeprecatedApi(Check):
     How it knows:
         Names are resolved through imports and aliases, and compared with the installed torch. Removed there is
         an error. Deprecated or without effect there is a note. A later removal is silent. If the package is not
-        installed, a removal is a note. It is a warning if the project asks for it without a bound. If
-        the project's own files exclude the installed torch, gpudoctor compares with the newest release that they
-        admit. It then reports no error. Behind a condition that the source does not decide,
-        an error is a warning. Code that nothing uses is a note: a function that is never named, a class that is
-        only registered. A README that names an older release makes an error a note. So does an import that
-        only an older release has, for what that release has too. What other packages removed is a note in a
-        project that uses an older torch. A project that carries a package itself (`src/transformers`,
+        installed, a removal is a note. It is a warning if the project asks for it without a bound. If the
+        project's own files exclude the installed torch, gpudoctor compares with the newest release that they
+        admit. It then reports no error. Behind a condition that the source does not decide, an error is a
+        warning. Code that nothing uses is a note: a function that is never named, a class that is only
+        registered. A README that names an older release makes an error a note. So does an import that only an
+        older release has, for what that release has too. What other packages removed is a note in a project
+        that uses an older torch. A project that carries a package itself (`src/transformers`,
         `third_party/peft`) settles its version.
     False alarms:
         Code behind a version test that never runs with this torch.

@@ -10,7 +10,7 @@ from gpudoctor.analysis.run.curves import newest
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import Run, judged, spots
 from gpudoctor.analysis.source.autograd_flow import feeds_backward
-from gpudoctor.analysis.source.control_flow import callers, enclosing, function_of, loop_node
+from gpudoctor.analysis.source.control_flow import bound, callers, enclosing, function_of, loop_node
 from gpudoctor.analysis.source.entry_points import instantiated, training_programs
 from gpudoctor.analysis.source.inherited_mode import LeftInEvalMode, left_during_training, left_in_eval_mode
 from gpudoctor.analysis.source.optimizers import assignments_to
@@ -127,7 +127,7 @@ class EvalModeMisuse(Check):
         is a model after a training that ends with eval(). If only inputs are optimised, eval mode is intended.
         Models without dropout and batch norm behave the same in both modes. A missing eval() is then not a
         finding, and staying in eval mode is a note. An instance norm counts only if it keeps running
-        statistics, and is a note. A graph is a note until a run measures the evaluation: it costs a part of it.
+        statistics, and is a note. A graph in a loop that ends after a few batches is also a note.
     Remedies:
         Use `@torch.no_grad()` and `model.eval()` for the evaluation, and `model.train()` before training
         continues.
@@ -149,6 +149,13 @@ class EvalModeMisuse(Check):
             unit="{steps}",
             source="convention: correctness counts in events",
             meaning="Fewer forward passes in the wrong mode in a recording are not judged.",
+        ),
+        Threshold(
+            name="batches",
+            default=10,
+            unit="{batches}",
+            source="convention: a graph costs at most half of a forward pass, so ten cost five",
+            meaning="A graph is a note in an evaluation that the source limits to fewer batches.",
         ),
         Threshold(
             name="evaluation",
@@ -325,8 +332,7 @@ class EvalModeMisuse(Check):
                 ),
                 evidence=(run.span, loop.span) if how == "graph" else (loop.span, run.span),
                 confidence=Confidence.SUSPECTED,
-                # In training mode an instance norm normalises each image by itself, as most authors mean it.
-                severity=Severity.NOTE if how == "graph" or layers == "instance norm" else Severity.WARNING,
+                severity=Severity.NOTE if self._minor(how, layers, script, loop) else Severity.WARNING,
                 subject=f"{script.path}:{run.span.line if how == 'graph' else loop.span.line}",
                 detail=EvalModeMisuseDetail(
                     how=how,
@@ -335,6 +341,14 @@ class EvalModeMisuse(Check):
                     whole=_whole(script, loop),
                 ),
             )
+
+    def _minor(self, how: str, layers: str, script: Script, loop: Loop) -> bool:
+        """In training mode an instance norm normalises each image by itself, as most authors mean it; a graph
+        for a few batches takes no time."""
+        if how == "mode":
+            return layers == "instance norm"
+        passes = bound(script, loop)
+        return passes is not None and passes < self.limit("batches")
 
     def _training(self, source: Source, left: LeftInEvalMode, layers: str) -> Finding:
         call = left.forward.call

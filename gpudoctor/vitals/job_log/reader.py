@@ -61,6 +61,8 @@ _OF_A_MACHINE = "Start of NVIDIA bug report log file"
 """How the record of a whole machine begins, which may be of weeks: nothing in it is surely of one job."""
 _OF_KERNEL = re.compile(r"\[ *\d{1,10}\.\d{6}\][ \t]| kernel: ")
 """A line of the kernel: each of its kills is printed in the same words, and is no new run of the program."""
+_OF_USAGE = re.compile(r"usage: |\[?-{1,2}[a-zA-Z]")
+"""What argparse prints before an error: each rank prints it, and none of them begins anew."""
 _MOMENT = re.compile(r"\d{6}|\d\d:\d\d:\d\d")
 _FOLLOWED = 300
 """Lines behind a failure that are read for signs that the training went on."""
@@ -698,7 +700,7 @@ class _FileReader:
             return  # the dumps of the ranks are alike: they are no second beginning
         self._of_a_machine = self._of_a_machine or (number <= _BEGINNING and _OF_A_MACHINE in text)
         alike = skeleton(line.text).strip() if number <= _BEGINNING or self._follow > 0 else ""
-        if alike and _OF_KERNEL.search(text[:_LONGEST_HEAD]):
+        if alike and (_OF_KERNEL.search(text[:_LONGEST_HEAD]) or _OF_USAGE.match(alike)):
             alike = ""
         if number <= _BEGINNING and not self._drafts and not self._tracebacks.waiting:
             self._beginning.add(alike)

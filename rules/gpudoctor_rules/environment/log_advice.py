@@ -38,7 +38,7 @@ ADVICE = (
         "kubectl describe node NODE   # Allocatable and Allocated: nvidia.com/gpu",
         "kubectl logs -n kube-system DEVICE_PLUGIN_POD; nvidia-smi on the node",
         "delete the pod: Kubernetes does not try again with one that it rejected",
-        when=in_log("device-plugin"),
+        when=in_log("device-plugin", "admission"),
     ),
     advise(
         "ENV001-visible",

@@ -1,10 +1,16 @@
 """What is told of memory, without computation."""
 
-from gpudoctor.model import Applicability, Effort, LeakDetail, LeakKind, advise, where
+from gpudoctor.model import Applicability, Effort, Finding, LeakDetail, LeakKind, advise, in_log, where
 from gpudoctor_checks.memory.out_of_memory import OutOfMemoryDetail
 
 _SEGMENTS = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
 _SETS_SEGMENTS = (("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True"),)
+
+
+def _of_a_training(finding: Finding) -> bool:
+    """Whether it is not of an engine that only generates: that has neither gradients nor a micro batch."""
+    return not in_log("engine-start")(finding)
+
 
 ADVICE = (
     advise(
@@ -70,6 +76,7 @@ ADVICE = (
         "use half the micro batch and twice the accumulation",
         "the same effective batch: batch_size / 2, gradient_accumulation_steps * 2",
         "gpudoctor estimate ... --fit   # which changes fit, and what each gives back",
+        when=_of_a_training,
         applicability=Applicability.UNSAFE,
         effort=Effort.SETTING,
     ),
@@ -77,6 +84,7 @@ ADVICE = (
         "MEM009-checkpointing",
         "turn on gradient checkpointing",
         "model.gradient_checkpointing_enable()   # 20 to 30 % more time, a fraction of the activations",
+        when=_of_a_training,
         applicability=Applicability.SAFE,
         effort=Effort.ONE_LINE,
     ),

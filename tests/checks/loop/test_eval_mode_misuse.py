@@ -27,8 +27,7 @@ def test_sick_scripts(path):
     patient = script_patient(path)
     [finding] = examine(EvalModeMisuse, patient)
     assert (finding.detail.how, finding.span.text) == GUILTY[path.stem]
-    severity = Severity.NOTE if finding.detail.how == "graph" else Severity.WARNING
-    assert (finding.severity, finding.confidence) == (severity, Confidence.SUSPECTED)
+    assert (finding.severity, finding.confidence) == (Severity.WARNING, Confidence.SUSPECTED)
     [remedy] = prescribe(EvalModeMisuseRule, finding, patient)
     safe = finding.detail.how == "graph"  # the metric stays the same, only the graph goes
     assert (remedy.applicability is Applicability.SAFE) == safe
@@ -97,10 +96,21 @@ def test_gradients_alone_are_switched_off_without_asking():
     )
 
 
-def test_a_graph_that_nobody_measured_is_a_note():
+@pytest.mark.parametrize(
+    ("head", "severity"),
+    [
+        ("for x, y in loader:", Severity.WARNING),
+        ("for at, (x, y) in enumerate(loader):\n        if at >= 200: break", Severity.WARNING),
+        ("for at, (x, y) in enumerate(loader):\n        if at >= 5: break", Severity.NOTE),
+        ("for _, (x, y) in zip(range(4), loader):", Severity.NOTE),
+        ("for x, y in loader:\n        if x.size(0) < 3: continue", Severity.WARNING),
+    ],
+)
+def test_a_graph_for_a_few_batches_is_a_note(head, severity):
     path = next(path for path in sick_scripts("LOOP002") if path.stem == "sick_no_grad")
-    [finding] = examine(EvalModeMisuse, script_patient(path))
-    assert (finding.detail.how, finding.severity) == ("graph", Severity.NOTE)
+    text = path.read_text(encoding="utf-8").replace("for x, y in loader:", head)
+    [finding] = examine(EvalModeMisuse, script_patient(text))
+    assert (finding.detail.how, finding.severity) == ("graph", severity)
 
 
 EMBED = """
@@ -1006,3 +1016,34 @@ FROZEN = """
 def test_a_network_that_needs_no_gradients_builds_no_graph(needed, switch, run, found):
     text = FROZEN.format(needed=needed, switch=switch, run=run)
     assert len(examine(EvalModeMisuse, script_patient(text))) == found
+
+
+@pytest.mark.parametrize(
+    ("inside", "severity"),
+    [
+        ("out = model(x)\n        shown.append(out)\n        break", Severity.NOTE),
+        ("if x.size(0) < 3: continue\n        shown.append(model(x))\n        break", Severity.WARNING),
+        ("shown.append(model(x))", Severity.WARNING),
+    ],
+)
+def test_an_evaluation_of_the_first_batch_is_one_pass(inside, severity):
+    text = f"""
+import torch
+model = torch.nn.Sequential(torch.nn.Linear(8, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = torch.utils.data.DataLoader(torch.randn(1000, 8))
+shown = []
+def evaluate(model, loader):
+    model.eval()
+    for x in loader:
+        {inside}
+    model.train()
+for epoch in range(9):
+    for x in loader:
+        optimizer.zero_grad()
+        model(x).mean().backward()
+        optimizer.step()
+    evaluate(model, loader)
+"""
+    [finding] = examine(EvalModeMisuse, script_patient(text))
+    assert (finding.detail.how, finding.severity) == ("graph", severity)

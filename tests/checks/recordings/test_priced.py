@@ -574,7 +574,7 @@ for epoch in range(9):
 @pytest.mark.parametrize(("evaluation", "severity"), [(0.0005, Severity.NOTE), (0.003, Severity.WARNING)])
 def test_a_suspected_graph_is_priced_by_the_evaluation_that_was_seen(evaluation, severity):
     [unseen] = findings("LOOP002", JUDGED, make_process(make_steps(200)))
-    assert unseen.severity is Severity.NOTE and unseen.cost.step_share is None
+    assert unseen.severity is Severity.WARNING and unseen.cost.step_share is None
     [finding] = findings("LOOP002", JUDGED, make_process(make_steps(200, evaluation=evaluation)))
     assert finding.severity is severity and 0 < finding.cost.step_share < 0.12
     assert finding.confidence is Confidence.SUSPECTED
