@@ -25,6 +25,7 @@ from gpudoctor.analysis.source.step_order import (
     Kind,
     StepOp,
     StepOrder,
+    apart,
     passes,
     script_of,
 )
@@ -282,9 +283,9 @@ class AccumulationWrong(Check):
             if loss is None or call is None or not call.name.startswith("accelerate."):
                 continue
             found = LossFlow(one.source, one.loop).division(loss, back.event, ACCUMULATION)
-            if found is None:
-                continue
             script = script_of(one.source, back.event.span)
+            if found is None or (script is not None and apart(script, found.lineno, back.event.span.line)):
+                continue
             edit_at = extent(script, found) if script is not None else ""
             yield (
                 back.node,

@@ -244,6 +244,12 @@ def arms(script: Script, line: int) -> Iterator[tuple[tuple[str, int, int], str]
             yield (script.path, first, column), "else"
 
 
+def apart(script: Script, one: int, other: int) -> bool:
+    """Whether two lines stand in branches of one `if` that exclude each other."""
+    mine, theirs = dict(arms(script, one)), dict(arms(script, other))
+    return any(theirs.get(place, arm) != arm for place, arm in mine.items())
+
+
 def periodic(event: Event) -> Guard | None:
     """The guard that lets an event run every N passes only, N above 1 or untold."""
     for guard in event.guards:

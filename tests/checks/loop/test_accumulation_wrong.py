@@ -255,3 +255,42 @@ def test_one_value_of_a_schedule_by_epochs_weighs_more_than_one_by_batches(name,
 )
 def test_a_rate_that_the_program_sets_itself_moves_without_the_scheduler(by_hand, found):
     assert len(scheduled(inside="if when == 'batch': plan.step()", after=by_hand)) == found
+
+
+DIVIDED = """
+import argparse
+import torch
+from accelerate import Accelerator
+parser = argparse.ArgumentParser()
+parser.add_argument("--plain", action="store_true")
+parser.add_argument("--accumulation", type=int, default=4)
+args = parser.parse_args()
+accelerator = Accelerator(gradient_accumulation_steps=args.accumulation)
+model = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = torch.utils.data.DataLoader(torch.randn(1000, 8), batch_size=8)
+model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+for epoch in range(9):
+    for x in loader:
+        with accelerator.accumulate(model):
+            loss = model(x).square().mean()
+            if args.plain:
+                loss = loss / args.accumulation
+                {plain}
+            {other}
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    ("plain", "other", "found"),
+    [
+        ("loss.backward()", "else: accelerator.backward(loss)", 0),
+        ("print(loss.shape)", "accelerator.backward(loss)", 1),
+    ],
+)
+def test_a_division_in_the_branch_without_accelerate_divides_nothing_twice(plain, other, found):
+    text = DIVIDED.format(plain=plain, other=other)
+    how = [item.detail.how for item in examine(AccumulationWrong, script_patient(text))]
+    assert how.count("twice") == found
