@@ -8,7 +8,14 @@ from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.control_flow import callers, enclosing, may_run, scope_of
 from gpudoctor.analysis.source.optimizers import assignments_to, optimizers
 from gpudoctor.analysis.source.scopes import Key, Scope, Scopes
-from gpudoctor.analysis.source.syntax import FunctionNode, is_attribute, is_name, keyword_value, nodes
+from gpudoctor.analysis.source.syntax import (
+    FunctionNode,
+    called_name,
+    is_attribute,
+    is_name,
+    keyword_value,
+    nodes,
+)
 from gpudoctor.model.signs.source import Call, Event, GuardKind, Known, Loop, Script, Source
 
 _LAYERS = re.compile(
@@ -448,11 +455,29 @@ def speaks_of_eval(call: Call) -> bool:
 
 def in_eval_mode(source: Source, script: Script, function: str, depth: int = 4) -> bool:
     """Whether a function, or one that calls it, puts a model into eval mode, or speaks of doing so."""
-    if any(speaks_of_eval(call) for call in _by_function(script).get(function, ())):
+    contexts = _eval_contexts(source)
+    if any(speaks_of_eval(call) or call.method in contexts for call in _by_function(script).get(function, ())):
         return True
     return depth > 0 and any(
         in_eval_mode(source, other, call.function, depth - 1) for other, call in callers(source, function)
     )
+
+
+@once
+def _eval_contexts(source: Source) -> frozenset[str]:
+    """Names of the program's own context managers that put a model into eval mode."""
+    found = set()
+    for script in source.scripts:
+        managers = {
+            node.name
+            for node in nodes(script, ast.FunctionDef)
+            if any(called_name(item) == "contextmanager" for item in node.decorator_list)
+        }
+        for name, calls in _by_function(script).items():
+            owner, _, last = name.rpartition(".")
+            if (last in managers or last == "__enter__") and any(map(speaks_of_eval, calls)):
+                found.add(last if last in managers else owner.rpartition(".")[2])
+    return frozenset(found)
 
 
 def thinned(event: Event) -> bool:

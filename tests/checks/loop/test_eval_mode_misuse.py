@@ -1047,3 +1047,59 @@ for epoch in range(9):
 """
     [finding] = examine(EvalModeMisuse, script_patient(text))
     assert (finding.detail.how, finding.severity) == ("graph", severity)
+
+
+CONTEXTS = """
+import contextlib
+import torch
+from torch.utils.data import DataLoader
+model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Dropout(0.1), torch.nn.Linear(8, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = DataLoader(torch.randn(1000, 8))
+{manager}
+def evaluate(net, loader):
+    total = 0
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(torch.no_grad())
+        {entered}
+        for x in loader:
+            total += net(x).mean()
+    return total
+for epoch in range(9):
+    for x in loader:
+        optimizer.zero_grad()
+        model(x).mean().backward()
+        optimizer.step()
+    print(evaluate(model, loader))
+"""
+OWN = """
+@contextlib.contextmanager
+def still(net):
+    before = net.training
+    {body}
+    yield
+    net.train(before)
+"""
+OBJECT = """
+class Still:
+    def __init__(self, net):
+        self.net = net
+    def __enter__(self):
+        self.net.{body}()
+    def __exit__(self, *error):
+        self.net.train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("manager", "entered", "found"),
+    [
+        (OWN.format(body="net.eval()"), "stack.enter_context(still(net))", 0),
+        (OWN.format(body="net.eval()"), "pass", 1),
+        (OBJECT.format(body="eval"), "stack.enter_context(Still(net))", 0),
+        (OBJECT.format(body="half"), "stack.enter_context(Still(net))", 1),
+    ],
+)
+def test_a_context_manager_of_ones_own_may_switch_to_eval_mode(manager, entered, found):
+    text = CONTEXTS.format(manager=manager, entered=entered)
+    assert len(examine(EvalModeMisuse, script_patient(text))) == found
