@@ -22,6 +22,7 @@ from gpudoctor.model import (
     Patient,
     Reads,
     Severity,
+    TrackRecord,
 )
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Call, Script, Source
@@ -81,6 +82,7 @@ class DeprecatedKey(Check):
 
     code = Code("CFG009")
     name = "deprecated-key"
+    track_record = TrackRecord(right=1, wrong=0)
     reads = frozenset({Reads.CONFIG, Reads.SOURCE, Reads.ENVIRONMENT, Reads.LOG})
     severity = Severity.WARNING
     log_messages = (

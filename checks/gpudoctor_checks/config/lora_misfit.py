@@ -96,7 +96,7 @@ class LoraMisfit(Check):
 
     code = Code("CFG007")
     name = "lora-misfit"
-    track_record = TrackRecord(right=0, wrong=2)
+    track_record = TrackRecord(right=1, wrong=2)
     reads = frozenset({Reads.CONFIG, Reads.SOURCE})
     severity = Severity.WARNING
     thresholds = (

@@ -120,7 +120,7 @@ class AccumulationWrong(Check):
 
     code = Code("LOOP003")
     name = "accumulation-wrong"
-    track_record = TrackRecord(right=5, wrong=5)
+    track_record = TrackRecord(right=5, wrong=6)
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
 

@@ -125,7 +125,7 @@ class DeprecatedApi(Check):
 
     code = Code("LOOP005")
     name = "deprecated-api"
-    track_record = TrackRecord(right=1, wrong=1)
+    track_record = TrackRecord(right=2, wrong=1)
     reads = frozenset({Reads.SOURCE, Reads.ENVIRONMENT})
     severity = Severity.NOTE
 

@@ -139,7 +139,7 @@ class EvalModeMisuse(Check):
     code = Code("LOOP002")
     name = "eval-mode-misuse"
     traits = frozenset({Trait.IN_EVALUATION})
-    track_record = TrackRecord(right=34, wrong=20)
+    track_record = TrackRecord(right=36, wrong=25)
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (

@@ -104,7 +104,7 @@ class GraphRetained(Check):
     code = Code("MEM003")
     name = "graph-retained"
     traits = frozenset({Trait.DEVICE_MEMORY_GROWS, Trait.HOST_MEMORY_GROWS})
-    track_record = TrackRecord(right=3, wrong=7)
+    track_record = TrackRecord(right=5, wrong=9)
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (

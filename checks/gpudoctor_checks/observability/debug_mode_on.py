@@ -170,7 +170,7 @@ class DebugModeOn(Check):
     code = Code("OBS005")
     name = "debug-mode-on"
     traits = frozenset({Trait.INSIDE_PASSES})
-    track_record = TrackRecord(right=3, wrong=0)
+    track_record = TrackRecord(right=4, wrong=0)
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (

@@ -117,7 +117,7 @@ class MixedPrecisionOff(Check):
 
     code = Code("PERF001")
     name = "mixed-precision-off"
-    track_record = TrackRecord(right=43, wrong=8)
+    track_record = TrackRecord(right=50, wrong=8)
     costs_time = True
     reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING})
     severity = Severity.WARNING

@@ -76,7 +76,7 @@ class AllocatorFlushInLoop(Check):
 
     code = Code("SYNC002")
     name = "allocator-flush-in-loop"
-    track_record = TrackRecord(right=2, wrong=0)
+    track_record = TrackRecord(right=3, wrong=0)
     costs_time = True
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING

@@ -116,7 +116,7 @@ class HostSyncInLoop(Check):
 
     code = Code("SYNC001")
     name = "host-sync-in-loop"
-    track_record = TrackRecord(right=40, wrong=9)
+    track_record = TrackRecord(right=42, wrong=11)
     costs_time = True
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
