@@ -8,6 +8,7 @@ from gpudoctor.lang import say, term
 from gpudoctor.model import Patient, PatientKind, Ranked, Severity
 from gpudoctor.model.log_message import LogMoment, LogSummary
 from gpudoctor.model.signs.job_log import JobLog
+from gpudoctor.model.signs.recording import EARLY_DEATH_FILE
 from gpudoctor.model.unavailable import optional
 from gpudoctor.text import count
 
@@ -109,11 +110,18 @@ def pronounce_log(patient: Patient, ranked: Sequence[Ranked]) -> str:
         where = say("line {line:,} of {path}", line=cause.root.line, path=cause.root.path)
         return say("The job died at {where}; its check was not selected.{source}", where=where, source=source)
     who = _who(cause, rank)
-    if source and who == "The job":
-        # the file is one of the recording's own; its last words say more than its name
-        text = cause.root.text.strip().split("\n")[0][:200].removesuffix(".")
-        return say("{title} failed: {text}.{source}", title=patient.title, text=text, source=source)
     where = say("line {line:,} of {path}", line=cause.root.line, path=cause.root.path)
+    if source and who == "The job":
+        text = cause.root.text.strip().split("\n")[0][:200].removesuffix(".")
+        if EARLY_DEATH_FILE.search(cause.root.path):  # the recording's own: its words say more than its name
+            return say("{title} failed: {text}.{source}", title=patient.title, text=text, source=source)
+        return say(
+            "{title} failed: {text}, {where}.{source}",
+            title=patient.title,
+            text=text,
+            where=where,
+            source=source,
+        )
     failed = say("failed") if who == "The job" else say("failed first")
     if rank is not None and rank.sign in _INFERRED and rank.rank is not None:
         failed = say("probably failed first")

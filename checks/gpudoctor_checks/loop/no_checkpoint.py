@@ -31,13 +31,12 @@ from gpudoctor.text import capitalised, duration
 from gpudoctor_checks.loop.time_limits import limit_setting
 
 _SEVERITIES = {
-    # what says that the run is long: nothing is saved, only when training ends, only weights are
-    "limit": (Severity.ERROR, Severity.WARNING, Severity.NOTE),
-    "preemption": (Severity.WARNING, Severity.WARNING, Severity.WARNING),
-    "config": (Severity.WARNING, Severity.WARNING, Severity.NOTE),
-    "source": (Severity.NOTE, Severity.NOTE, None),
+    # what says that the run is long: nothing is saved while it trains, only weights are
+    "limit": (Severity.ERROR, Severity.WARNING),
+    "preemption": (Severity.WARNING, Severity.WARNING),
+    "config": (Severity.WARNING, Severity.NOTE),
+    "source": (Severity.NOTE, None),
 }
-_HOWS = (Saving.NOTHING, Saving.AT_THE_END, Saving.WEIGHTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +85,7 @@ class NoCheckpoint(Check):
     False alarms:
         Runs of undeclared length are not findings, except for their resume. Weights from another program, or
         loaded only as far as they match, are a start, not a resume. Trainer and Lightning save by themselves.
-        If code that gpudoctor could not read gets the model, an error becomes a warning. Nobody knows whether a
-        job reaches its time limit: only a job that never saves is an error under one.
+        If code that gpudoctor could not read gets the model, an error becomes a warning.
     Remedies:
         Save model, optimizer, scheduler, step and random state every few minutes; load them at the start.
     References:
@@ -216,7 +214,8 @@ class NoCheckpoint(Check):
         return None
 
     def _found(self, program: Program, saved: Saved, length: _Length) -> Iterator[Finding]:
-        severity = _SEVERITIES[length.origin][_HOWS.index(saved.how)]
+        weights = saved.how is Saving.WEIGHTS
+        severity = _SEVERITIES[length.origin][1 if weights else 0]
         if severity is None:
             return
         if severity is Severity.ERROR and saved.opaque:

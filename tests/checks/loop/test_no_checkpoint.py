@@ -28,8 +28,8 @@ data:
 """
 HOW = {
     "sick_nothing": ("nothing", Severity.ERROR),
-    "sick_at_the_end": ("at the end", Severity.WARNING),
-    "sick_weights_only": ("weights", Severity.NOTE),
+    "sick_at_the_end": ("at the end", Severity.ERROR),
+    "sick_weights_only": ("weights", Severity.WARNING),
     "sick_trainer_off": ("nothing", Severity.ERROR),
 }
 
