@@ -105,8 +105,6 @@ class DataFileUnreadable(LogCheck):
                 'error: secret "',
                 'error: configmap "',
                 "error: couldn't find key",
-                'error: secret "',
-                'error: configmap "',
             ),
             pattern=r"\bWarning\s.{0,200}Error: (?P<what>(?:secret|configmap) \"[^\"]{1,200}\" not found|"
             r"couldn't find key \S{1,200} in \w{1,20} \S{1,200})|"

@@ -104,9 +104,8 @@ class SilentBroadcast(Check):
         spans: list[SourceSpan],
         crossed: bool,
     ) -> Finding:
-        many, *rest = map(str, shape[1:])
+        many, outputs, targets = _shapes_that_met(shape)
         column = len(own) == len(shape)
-        outputs, targets = f"({', '.join([many, '1', *rest])})", f"({', '.join([many, *rest])})"
         if not column:
             outputs, targets = targets, outputs
         if crossed:
@@ -131,13 +130,13 @@ class SilentBroadcast(Check):
         )
 
     def _either(self, recording: Recording, shape: list[int], losses: int, spans: list[SourceSpan]) -> Finding:
-        many, *rest = map(str, shape[1:])
+        many, wide, flat = _shapes_that_met(shape)
         return self._said(
             say(
                 "The loss subtracts values of the shapes {wide} and {flat}. It compares each of {many} with "
                 "each of the other {many}, {shape:,} pairs{at}.",
-                wide=f"({', '.join([many, '1', *rest])})",
-                flat=f"({', '.join([many, *rest])})",
+                wide=wide,
+                flat=flat,
                 many=many,
                 shape=shape[0] * shape[1],
                 at=at(spans),
@@ -164,3 +163,9 @@ class SilentBroadcast(Check):
             subject=f"{spans[0].path}:{spans[0].line}" if spans else "loss",
             detail=detail,
         )
+
+
+def _shapes_that_met(shape: list[int]) -> tuple[str, str, str]:
+    """How many samples made this shape of all pairs, and the shapes in words: the column's and the row's."""
+    many, *rest = map(str, shape[1:])
+    return many, f"({', '.join([many, '1', *rest])})", f"({', '.join([many, *rest])})"

@@ -1,7 +1,7 @@
 """What the reader knows: of one name or expression its type, value, device, parts and meaning as a test; of the
 program its own modules, classes and functions, and what a function's body does.
 
-They stand together, for a value may be an instance of a class, and a class has values.
+One file has both, because a value may be an instance of a class, and a class has values.
 """
 
 import ast
