@@ -17,10 +17,11 @@ from gpudoctor.model.log_message import PLAIN, Bearing, LogMessage
 from gpudoctor.model.signs.job_log import JobLog, LogEvent, LogFile, LogFrame, RankStack
 from gpudoctor.model.unavailable import Unread
 from gpudoctor.vitals.job_log.drafts import Drafts
+from gpudoctor.vitals.job_log.envelopes import Envelopes, Record
 from gpudoctor.vitals.job_log.events import event_of
 from gpudoctor.vitals.job_log.last_words import OWN_TAIL, TAIL, Tail, exits, last_words
 from gpudoctor.vitals.job_log.line_filter import TRACEBACK, LineFilter, Worth
-from gpudoctor.vitals.job_log.line_prefix import PrefixedLine, of_error_level, of_low_level, plain, take_apart
+from gpudoctor.vitals.job_log.line_prefix import PrefixedLine, of_error_level, of_low_level, plain
 from gpudoctor.vitals.job_log.matching import Match, Messages, messages_table, skeleton
 from gpudoctor.vitals.job_log.opening import STANDARD_INPUT, Block, blocks, lines_before, open_log, text_of
 from gpudoctor.vitals.job_log.progress import (
@@ -93,7 +94,6 @@ _OF_PYTHON = ("FileNotFoundError", "PermissionError", "ImportError", "ModuleNotF
 Another one, of the GPU or of a full disk, may be the first line of what ended the job.
 """
 _HEADER = TRACEBACK.decode()
-_OF_JSON = re.compile(r'(?:[^"\\]|\\.)*')
 _LOW_LEVEL_OF_JSON = re.compile(r'(?i)"(?:level|levelname|log_level|severity)": ?"(?:warn|info|debug)')
 _LOGGED_LAST = re.compile(
     r"(?:^|[\[\s|-])(?:ERROR|CRITICAL|FATAL)\]?[\s:|-]+(.*)|^(Error (?:instantiating|in call to target) .*)"
@@ -102,6 +102,8 @@ _OF_LAST_WORDS = 8
 """Last lines of a file in which a program that ends itself says why, in the words of an exception."""
 _NEAR_FAILURE = 4
 """Lines behind an exception among which the program says so."""
+_AHEAD = 64
+"""Lines behind the header of a traceback among which its first frame is sought."""
 _MOST_BODIES, _MOST_ALIKE = 1_000, 8
 """Tracebacks that others are compared with: of all, and of those that begin with the same frame."""
 _MOST_FRAMES = 200
@@ -293,6 +295,7 @@ class _FileReader:
         self._path, self._table, self._job = path, table, job
         self._filter = LineFilter(table)
         self._tracebacks = Tracebacks()
+        self._envelopes = Envelopes()
         self._index = 0
         """The piece that is read, by its number in the file."""
         self._said, self._said_by = "", -1
@@ -543,7 +546,7 @@ class _FileReader:
         if index > self._past_from and TRACEBACK in raw and not self._reads_all:
             above, at = self._past_piece(index - 1)
             if any(words in above for words in _BEFORE_UNHEEDED):
-                self._tracebacks.announced(take_apart(plain(text_of(above))), at)
+                self._tracebacks.announced(self._envelopes.lines(plain(text_of(above)))[0][0], at)
         self._read_whole(raw, number, key, line)
 
     def _is_known(self, line: bytes, number: int) -> bool:
@@ -624,10 +627,10 @@ class _FileReader:
             piece, number = self._past_piece(at)
             small = piece.lower()
             if any(cue in small for cue in CUES):
-                text = plain(text_of(piece)).strip()
+                text, rank = self._told(piece)
                 step = step_of(text)
                 if step is not None:
-                    self._progress(text, step, take_apart(text).rank, number)
+                    self._progress(text, step, rank, number)
                     break
         self._looked_to = max(index, self._looked_to)
 
@@ -643,18 +646,19 @@ class _FileReader:
         if self._follow > 0:
             self._follow -= 1
 
-    def _escaped(self, line: PrefixedLine, number: int, text: str) -> None:
-        """A traceback within a line of JSON."""
-        rest = text.partition(_HEADER)[2]
-        body = _OF_JSON.match(rest)
-        assert body is not None
-        low = _LOW_LEVEL_OF_JSON.search(text) is not None
-        for each in (_HEADER, *body[0].replace('\\"', '"').split("\\n")):
-            if each:
-                self._tracebacks.logged = "warning" if low else "error"
-                for chain in self._tracebacks.take(replace(line, text=each), number):
-                    self._chain(chain)
-        for chain in self._tracebacks.end(line):
+    def _record(self, lines: Sequence[PrefixedLine], record: Record, number: int, text: str) -> None:
+        """The lines of one record, or of one line whose ends are escaped."""
+        low = record.low or _LOW_LEVEL_OF_JSON.search(text) is not None or of_low_level(text)
+        for line in lines:
+            if line.text:
+                if _HEADER in line.text:
+                    self._tracebacks.logged = "warning" if low else "error"
+                self._chains(line, number)
+        for chain in self._tracebacks.end(lines[0]):
+            self._chain(chain)
+
+    def _chains(self, line: PrefixedLine, number: int) -> None:
+        for chain in self._tracebacks.take(line, number):
             self._chain(chain)
 
     def _logged_above(self, text: str) -> str:
@@ -682,19 +686,27 @@ class _FileReader:
             if says_done(text):
                 self._drafts.succeeded(number)
         if self._said and self._said in text:
-            loose = loose_exception(take_apart(text).text)
+            loose = loose_exception(self._envelopes.lines(text)[0][0].text)
             if loose is None or loose.quoted:
                 self._drafts.restated(self._said_by)
 
     def _text(self, text: str, number: int, *, known: bool) -> None:
-        line = take_apart(text)
-        if line.rank is None and self._rank is not None:
-            line = replace(line, rank=self._rank)
-        if line.rank is not None:
-            self._own_ranks.add(line.rank)
-        if "\\n" in text and _HEADER in text and text.lstrip()[:1] == "{" and line.text[:1] == "{":
-            self._escaped(line, number, text)
+        if _HEADER in text and not text.startswith(_HEADER):
+            begin = self._index + 1 - self._past_from
+            following = (plain(text_of(raw)) for raw in self._past[0][begin : begin + _AHEAD])
+            self._envelopes.learn(text, following, group=self._tracebacks.of_group)
+        lines, record = self._envelopes.lines(text)
+        if self._rank is not None:
+            lines = [line if line.rank is not None else replace(line, rank=self._rank) for line in lines]
+        self._own_ranks.update(line.rank for line in lines if line.rank is not None)
+        if record is not None and len(lines) > 1 and any(_HEADER in line.text for line in lines):
+            self._record(lines, record, number, text)
             return
+        for line in lines:
+            self._line(line, text, number, known=known, record=record)
+
+    def _line(self, line: PrefixedLine, text: str, number: int, *, known: bool, record: Record | None) -> None:
+        """One line; `text` is with all that stands round it, and may be of a record."""
         if self._stacks.take(line, number):
             self._changes += 1
             return  # the dumps of the ranks are alike: they are no second beginning
@@ -725,12 +737,12 @@ class _FileReader:
         self._reported = line.text.startswith(_REPORTED) or (self._reported and not alike)
         if _HEADER in text:
             self._tracebacks.logged = self._logged_above(text)
-        for chain in self._tracebacks.take(line, number):
-            self._chain(chain)
+        self._chains(line, number)
         if self._follow > 0:
-            step = step_of(line.text)
+            told = record.whole or line.text if record is not None else line.text
+            step = step_of(told)
             if step is not None:
-                self._progress(line.text, step, line.rank, number)
+                self._progress(told, step, line.rank, number)
                 if not known:
                     return
         if (known or self._tracebacks.waiting) and not self._tracebacks.took:
@@ -917,11 +929,11 @@ class _FileReader:
         for raw, number in self._last_pieces(self._most_tail) if self._drafts else ():
             small = raw.lower()
             if any(cue in small for cue in CUES):
-                text = plain(text_of(raw)).strip()
+                text, rank = self._told(raw)
                 step = step_of(text)
                 if step is not None:
                     self._drafts.alive(number)
-                    self._drafts.progress(step, take_apart(text).rank, number)
+                    self._drafts.progress(step, rank, number)
             if any(cue in small for cue in DONE_CUES) and says_done(text_of(raw)):
                 self._drafts.alive(number)
                 self._done_line = number
@@ -944,8 +956,14 @@ class _FileReader:
                 continue
             match = self._table.in_exception(found[1] or found[2])
             if match is not None and not match.plain and match.known.message.bearing is Bearing.CAUSE:
-                self._add(match, text, number, take_apart(text))
+                self._add(match, text, number, self._envelopes.take_apart(text))
             return
+
+    def _told(self, raw: bytes) -> tuple[str, int | None]:
+        """What a piece says of progress, and of which rank."""
+        text = plain(text_of(raw)).strip()
+        lines, record = self._envelopes.lines(text)
+        return (record.whole or text) if record is not None else text, lines[0].rank
 
     @property
     def _last_words_line(self) -> int:
@@ -958,7 +976,7 @@ class _FileReader:
     def tail(self, before: int, most: int) -> Tail:
         """Its last lines, at most so many; `before`: lines of the file that were not read."""
         kept = self._last_pieces(min(max(most, OWN_TAIL // 2), self._most_tail))
-        return Tail(self._path, self._rank, [(raw, number + before) for raw, number in kept])
+        return Tail(self._path, self._rank, [(raw, number + before) for raw, number in kept], self._envelopes)
 
     def stacks(self) -> list[RankStack]:
         """Where its ranks stood; nothing where they trained on after the last dump."""

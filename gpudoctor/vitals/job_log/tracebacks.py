@@ -193,6 +193,11 @@ class Tracebacks:
         """Whether a traceback is open: every line may belong to it."""
         return bool(self._open)
 
+    @property
+    def of_group(self) -> bool:
+        """Whether one of an exception group is open."""
+        return any(opened.group for opened in self._open.values())
+
     def waits_for(self, line: PrefixedLine) -> bool:
         """Whether a traceback is open that a line may belong to: one of its own rank, or of nobody known."""
         return line.source in self._open or (bool(self._open) and not line.source)
@@ -387,7 +392,7 @@ class Tracebacks:
         current = opened.current
         assert current is not None
         opened.message_lines += 1
-        if _CHAIN.match(text) or _WITHIN.search(text):
+        if _CHAIN.match(text.lstrip(" ")) or _WITHIN.search(text):
             opened.chain.append(current)
             opened.current = None
             opened.frames = []
