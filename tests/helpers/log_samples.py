@@ -45,6 +45,7 @@ SAMPLES: dict[tuple[str, str], str] = {
     ("ENV008", "threads"): "RuntimeError: can't start new thread",
     ("ENV008", "memlock"): "misc/ibvwrap.cc:190 NCCL WARN Call to ibv_create_cq failed with error Cannot allocate memory errno 12",
     ("ENV009", "cpu-allocator"): "RuntimeError: [enforce fail at alloc_cpu.cpp:114] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate 51380224000 bytes. Error code 12",
+    ("ENV009", "paging-file"): "OSError: [WinError 1455] The paging file is too small for this operation to complete",
     ("ENV009", "cannot-allocate"): "numpy.core._exceptions._ArrayMemoryError: Unable to allocate 93.1 GiB for an array with shape (100000, 250000)",
     ("ENV009", "ray-oom"): "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.",
     ("ENV011", "no-space"): "OSError: [Errno 28] No space left on device",

@@ -14,7 +14,7 @@ def clock(number):
 
 PREFIXES = {
     "stern": lambda _: "fit-worker-0 pytorch ",
-    "another name": lambda _: "fit-job › ",
+    "another name": lambda _: "fit-job ~ ",
     "Airflow": lambda n: f"[2026-03-01, {clock(n)} UTC] {{subprocess.py:93}} INFO - ",
     "a logger": lambda n: f"2026-03-01 {clock(n)},123 - fit - ERROR - ",
     "a padded level": lambda n: f"2026-03-01 {clock(n)},123 {'INFO' if n < 30 else 'ERROR':8s} ",

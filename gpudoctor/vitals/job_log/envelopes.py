@@ -13,8 +13,9 @@ from typing import Any
 from gpudoctor.vitals.job_log.line_prefix import PrefixedLine, plain, take_apart
 
 HEADER = "Traceback (most recent call last)"
+_WHOLE = (HEADER, f"{HEADER}:")
 _TEXTS = (
-    "log", "message", "msg", "textPayload", "MESSAGE", "line", "event", "text", "body", "data", "Log", "Message",
+    "log", "message", "msg", "textPayload", "MESSAGE", "line", "event", "text", "body", "data", "Message",
 )  # fmt: skip
 """Keys under which records keep what the program printed."""
 _NESTED = (
@@ -40,6 +41,13 @@ _BEFORE_RECORD = re.compile(
     r'^[\w.:/-]{1,120}:? (?=\{"(?:log|message|MESSAGE|stream|container\w*|kubernetes)":)'
 )
 """The tag that fluentd prints before a record."""
+_JOINED = re.compile(r'Traceback \(most recent call last\):?\s*(?:<br ?/?>\s*)?File ".')
+_BREAK, _BEFORE_FRAME = re.compile(r"<br ?/?>"), re.compile(r'\s+(?=File "[^"]{1,500}", line \d)')
+_NAMED = re.compile(
+    r"(?:^|\s)(?=(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)(?:: |\s*$))", re.M
+)
+_IN = re.compile(r'^( +File "[^"]{1,500}", line \d{1,8}, in (?:<\w+>|\w+)) .*')
+"""What parts a traceback that was pasted as one line."""
 _LONGEST = 300
 """Characters of a prefix."""
 _MOST_SHAPES = 8
@@ -84,7 +92,19 @@ def record_of(text: str) -> Record | None:
             return None
     if _ESCAPED.search(text):
         return Record(_unescaped(text))
+    if _JOINED.search(text):
+        return Record(_parted(text))
     return None
+
+
+def _parted(text: str) -> tuple[str, ...]:
+    """The lines of a traceback that stands in one line."""
+    before, _, rest = text.partition(HEADER)
+    rest = _BREAK.sub("\n", rest.lstrip(": "))
+    at = max((found.start() for found in _NAMED.finditer(rest)), default=len(rest))
+    frames = _BEFORE_FRAME.sub("\n  ", rest[:at])
+    lines = [line for line in f"{frames}\n{rest[at:].lstrip()}".splitlines() if line.strip()]
+    return (f"{before}{HEADER}", *(_IN.sub(r"\1", line) for line in lines))
 
 
 def _of_json(value: Any, depth: int) -> Record | None:
@@ -201,7 +221,7 @@ class Envelopes:
         inner = line.text
         if inner[-1:] == "}" and inner[:1] != "{" and (found := _BEFORE_RECORD.match(inner)):
             inner = inner[found.end() :]
-        if inner.lstrip()[:1] not in ("{", '"') and not ("\\n" in inner and HEADER in inner):
+        if inner.lstrip()[:1] not in ("{", '"') and not (HEADER in inner and not inner.endswith(_WHOLE)):
             return [line], None
         record = record_of(inner)
         if record is None:

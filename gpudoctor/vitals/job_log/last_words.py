@@ -29,7 +29,7 @@ _NOT_WORDS = re.compile(
     r"^\s*(?:File \"|Traceback|Exception ignored|[\^~|]+\s*$|$)|^\s{2,}\S"
 )
 
-_ELASTIC_RANK = re.compile(r"^\s*rank\s+: (\d{1,6}) \(local_rank: \d+\)")
+ELASTIC_RANK = re.compile(r"^\s*rank\s+: (\d{1,6}) \(local_rank: \d+\)")
 _ELASTIC_CODE = re.compile(r"^\s*exitcode\s+: (-?\d{1,4}) \(pid: \d+\)")
 _ELASTIC_ROOT = "Root Cause (first observed failure)"
 _SRUN = re.compile(r"srun: error: [\w.-]+: tasks? ([\d,-]{1,400}): (.{1,60}?)\s*$")
@@ -128,7 +128,7 @@ def _exits(tail: Tail) -> Iterator[RankExit]:
             first = first or _ELASTIC_ROOT.encode() in raw
             continue
         text = tail.envelopes.lines(plain(text_of(raw[:4096])))[0][-1].text
-        if named := _ELASTIC_RANK.match(text) or _MPIRUN_NAME.match(text):
+        if named := ELASTIC_RANK.match(text) or _MPIRUN_NAME.match(text):
             rank = int(named[1])
         elif (ended := _ELASTIC_CODE.match(text)) and rank is not None:
             yield made(rank, int(ended[1]), "torchrun", number)

@@ -19,7 +19,7 @@ from gpudoctor.model.unavailable import Unread
 from gpudoctor.vitals.job_log.drafts import Drafts
 from gpudoctor.vitals.job_log.envelopes import Envelopes, Record
 from gpudoctor.vitals.job_log.events import event_of
-from gpudoctor.vitals.job_log.last_words import OWN_TAIL, TAIL, Tail, exits, last_words
+from gpudoctor.vitals.job_log.last_words import ELASTIC_RANK, OWN_TAIL, TAIL, Tail, exits, last_words
 from gpudoctor.vitals.job_log.line_filter import TRACEBACK, LineFilter, Worth
 from gpudoctor.vitals.job_log.line_prefix import PrefixedLine, of_error_level, of_low_level, plain
 from gpudoctor.vitals.job_log.matching import Match, Messages, messages_table, skeleton
@@ -36,7 +36,15 @@ from gpudoctor.vitals.job_log.progress import (
     whole_step,
 )
 from gpudoctor.vitals.job_log.stack_dumps import StackDumps, with_ranks
-from gpudoctor.vitals.job_log.tracebacks import GOES_ON, Raised, Tracebacks, frame_of, loose_exception
+from gpudoctor.vitals.job_log.tracebacks import (
+    GOES_ON,
+    Loose,
+    Raised,
+    Tracebacks,
+    failed_assertion,
+    frame_of,
+    loose_exception,
+)
 
 _OTHER_RANK = re.compile(rb"(?<=[^\s:])(?=\[(?:default|rank)\d{1,6}\]:)")
 """Where another rank began to write within a line, behind a progress bar."""
@@ -102,6 +110,8 @@ _OF_LAST_WORDS = 8
 """Last lines of a file in which a program that ends itself says why, in the words of an exception."""
 _NEAR_FAILURE = 4
 """Lines behind an exception among which the program says so."""
+_OF_SUMMARY, _OF_ERROR_FILE = re.compile(r"\s*traceback\s*: Traceback"), 6
+"""How the summary of torchrun begins a traceback, and the lines above it that belong to it."""
 _AHEAD = 64
 """Lines behind the header of a traceback among which its first frame is sought."""
 _MOST_BODIES, _MOST_ALIKE = 1_000, 8
@@ -661,6 +671,14 @@ class _FileReader:
         for chain in self._tracebacks.take(line, number):
             self._chain(chain)
 
+    def _rank_above(self) -> int | None:
+        """The rank that the summary of torchrun names above the traceback of an error file."""
+        at = self._index - self._past_from
+        for raw in reversed(self._past[0][max(0, at - _OF_ERROR_FILE) : at]):
+            if found := ELASTIC_RANK.match(self._envelopes.take_apart(plain(text_of(raw))).text):
+                return int(found[1])
+        return None
+
     def _logged_above(self, text: str) -> str:
         """How a logger printed the header of a traceback, or the line above it.
 
@@ -736,6 +754,8 @@ class _FileReader:
             self._restart(number, surely=True)
         self._reported = line.text.startswith(_REPORTED) or (self._reported and not alike)
         if _HEADER in text:
+            if line.rank is None and _OF_SUMMARY.match(line.text):
+                line = replace(line, rank=self._rank_above())
             self._tracebacks.logged = self._logged_above(text)
         self._chains(line, number)
         if self._follow > 0:
@@ -760,11 +780,16 @@ class _FileReader:
             if match is not None and not match.plain and match.known.message.bearing is Bearing.CAUSE:
                 self._add(match, text, number, line)
                 return
-        loose = None if self._tracebacks.waits_for(line) else loose_exception(text)
+        frame: LogFrame | None = None
+        loose: Loose | None
+        if failed := failed_assertion(text):
+            loose, frame = Loose(failed[0], ""), failed[1]
+        else:
+            loose = None if self._tracebacks.waits_for(line) else loose_exception(text)
         if loose is not None:
             harmless = self._table.in_line(text)
             if harmless is None or harmless.known.message.bearing is not Bearing.HARMLESS:
-                frame = self._uncompiled(loose.type, number)
+                frame = frame or self._uncompiled(loose.type, number)
                 self._tracebacks.take_loose(line, number, loose, frame, warned=of_low_level(whole))
             return
         match = self._table.in_line(text)

@@ -55,6 +55,7 @@ _NOT_WORDS = re.compile(
 )
 """What stands before an exception and says nothing: names of loggers, levels, places."""
 _WORD = re.compile(r"[A-Za-z]{3}")
+_PYTEST = re.compile(rf"^([\w./\\-]{{1,300}}\.py):(\d{{1,8}}): ({_NAME}{_KNOWN})$")
 _LIBRARY = re.compile(
     r"/(?:site|dist)-packages/|/lib(?:64)?/python\d|^<(?!ipython|string)|/bin/(?:torchrun|accelerate|deepspeed)$"
 )
@@ -90,6 +91,8 @@ _GROUP = re.compile(r"^(?: {2,}[+|] )?Exception Group Traceback \(most recent ca
 _MARGIN = re.compile(r"^ {2,}\|(?: |$)")
 _GROUP_RULE = re.compile(r"^ {2,}\+-[-+]*-")
 """What Python puts before the lines of an exception group, and between its exceptions."""
+_OF_CELL = re.compile(r"(?:Papermill|Cell)ExecutionError$")
+"""Whose message holds the traceback of a notebook's cell."""
 _INNERMOST = 12
 _OF_FRAME = 2
 """Blanks before `File` in a traceback that is not indented."""
@@ -166,6 +169,8 @@ class _Open:
     message_lines: int = 0
     boxed: bool = False
     pending_code: bool = False
+    rank: int | None = None
+    """The one that a launcher names above."""
     indent: int = 0
     """Blanks before the header: a traceback may be pasted or printed with an indentation."""
     group: bool = False
@@ -331,6 +336,7 @@ class Tracebacks:
             )
         opened.frames = []
         opened.noise = 0
+        opened.rank = line.rank
         opened.indent = len(text) - len(text.lstrip(" "))
         opened.boxed = text.lstrip()[:1] in "╭┌"
         if _GROUP.match(text):
@@ -372,7 +378,7 @@ class Tracebacks:
             text=f"{kind}: {message}" if message else kind,
             line=number,
             stamp=line.stamp,
-            rank=line.rank,
+            rank=line.rank if line.rank is not None else opened.rank,
             node=line.node,
             frame=_own(opened.frames),
             libraries=_libraries(opened.frames),
@@ -444,7 +450,7 @@ def _closed(opened: _Open) -> list[Raised]:
 
 def _linked(opened: _Open, header: str) -> bool:
     """Whether a header goes on with the chain that is open."""
-    return opened.current is None or bool(_WITHIN.search(header))
+    return opened.current is None or bool(_WITHIN.search(header) or _OF_CELL.search(opened.current.type))
 
 
 def _raised(text: str) -> tuple[str, str] | None:
@@ -467,6 +473,12 @@ def loose_exception(text: str) -> Loose | None:
     before = _NOT_WORDS.sub(" ", text[: found.start("type")])
     quoted = _WORD.search(before) is not None or _TAKES_ANOTHER.search(found["message"].strip()) is not None
     return Loose(found["type"], found["message"].strip(), quoted, before)
+
+
+def failed_assertion(text: str) -> tuple[str, LogFrame] | None:
+    """The exception and the place in a line of pytest that names both, and no message."""
+    found = _PYTEST.match(text)
+    return (found[3], LogFrame(path=found[1], line=int(found[2]), function="")) if found else None
 
 
 def frame_of(text: str) -> LogFrame | None:
