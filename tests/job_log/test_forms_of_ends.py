@@ -74,8 +74,6 @@ REFUSED = {
     "jsonargparse, validation": USAGE + "error: Validation failed: Key 'hiden' is not expected\n",
     "Hydra, a group": "In 'config': Could not find 'model/gptx'\n\nAvailable options in 'model':\n\tgpt\n",
     "Hydra, a module": "Primary config module 'conf' not found.\n",
-    "Hydra, an object": "Error executing job with overrides: []\nError in call to target 'src.gpt.GPT':\n"
-    'TypeError("GPT.__init__() got an unexpected keyword argument")\nfull_key: model\n',
 }
 
 
@@ -83,6 +81,15 @@ REFUSED = {
 def test_a_refused_command_line(name, tmp_path):
     assert named(tmp_path, REFUSED[name]) == "CFG010"
     assert named(tmp_path, REFUSED[name] + steps(1, 40)) is None
+
+
+def test_an_object_that_hydra_could_not_make(tmp_path):
+    head = "Error executing job with overrides: []\nError in call to target 'src.gpt.GPT':\n"
+    end = "full_key: model\n\nSet the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace.\n"
+    oom = "OutOfMemoryError('CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has 79.15 GiB in all.')\n"
+    assert named(tmp_path, steps(1, 20) + head + oom + end) == "MEM009"
+    assert named(tmp_path, steps(1, 20) + head + "FileNotFoundError(2, 'No such file')\n" + end) == "CFG010"
+    assert named(tmp_path, steps(1, 20) + "KeyError('a')\n" + steps(20, 40)) is None
 
 
 def test_messages_of_other_programs_are_no_refused_command_line(tmp_path):

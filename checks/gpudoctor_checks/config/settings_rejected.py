@@ -139,7 +139,6 @@ class SettingsRejected(LogCheck):
                 "no value for the required argument",
                 "error: one of the arguments",
                 "cannot find primary config",
-                "error: missing parameter",
                 ".py: error: ",
                 *(f"{name}: error: " for name in _LAUNCHERS),
                 *(f".py {word}: error: " for word in _SUBCOMMANDS),
@@ -150,6 +149,7 @@ class SettingsRejected(LogCheck):
                 "no such option",
                 "missing option",
                 "missing argument",
+                "missing parameter",
                 "invalid value for",
                 "unrecognized options:",
                 "error parsing --",
@@ -164,9 +164,6 @@ class SettingsRejected(LogCheck):
                 "error: expected ",
                 "could not find '",
                 "primary config ",
-                "error in call to target",
-                "error instantiating",
-                "error locating target",
             ),
             pattern="error: (?:argument .{0,80}: (?:invalid|expected|not allowed with|ignored explicit)|"
             "the following arguments "
@@ -177,8 +174,7 @@ class SettingsRejected(LogCheck):
             r"^ERROR: (?:The function received no value for the required argument|Could not consume arg|"
             r"Missing required flags:|Unexpected kwargs present:|Cannot find target in dict:)|"
             r"^Cannot find primary config '|^Primary config (?:module|directory) '[^']{1,300}' not found|"
-            r"^In '[^']{1,300}': Could not find '|^Error (?:in call to|locating) target '|"
-            r"^Error instantiating '|"
+            r"^In '[^']{1,300}': Could not find '|"
             r"^[│|] (?:Unrecognized options:|Error parsing --|Required options )|"
             r"^error: (?:Parser key |'?Configuration check failed ::|"
             r"Problem (?:with given class_path|in default config file)|Validation failed: |"
@@ -189,6 +185,18 @@ class SettingsRejected(LogCheck):
             everywhere=True,
             closing=True,
             source="argparse, click, typer, absl, Hydra, Fire, tyro, jsonargparse",
+        ),
+        LogMessage(
+            kind="object",
+            cue=("error in call to target '", "error locating target '"),
+            pattern=r"^Error (?:in call to|locating) target '(?P<target>[^']{1,200})'",
+            text="Hydra could not make {target}.",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            general=True,
+            closing=True,
+            source="hydra/_internal/instantiate/_instantiate2.py: the exception is printed in the next line",
         ),
         LogMessage(
             kind="scheduler",

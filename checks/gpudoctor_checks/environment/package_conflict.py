@@ -196,7 +196,7 @@ class PackageConflict(Check):
             pattern=r"^(?:\S+[:\uff1a] ?)?(?:\S{1,10} )?(?:\d+(?: \S)?[:\uff1a] ?)?"
             r"(?P<command>python[\d.]*|torchrun|accelerate|deepspeed|"
             r"mpirun|mpiexec|srun|horovodrun|ray|uv|poetry|singularity|apptainer|docker|llamafactory-cli|"
-            rf"composer|colossalai)[:\uff1a] ?(?:(?:command )?not found|{_NO_COMMAND})\s*$|"
+            rf"composer|colossalai)(?:: (?:command )?not found|[:\uff1a] ?(?:{_NO_COMMAND}))\s*$|"
             r"failed to run command .(?P<program>[\w./+-]{1,200}).: No such file",
             text="The shell of the job found no command [{command}][{program}]: its environment is not active.",
             bearing=Bearing.SYMPTOM,

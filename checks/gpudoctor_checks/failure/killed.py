@@ -32,8 +32,8 @@ _KILLED = (
     r"Ucciso|Morto"
 )
 _KILLED_CUES = (
-    "已杀死", "已终结", "已砍掉", "被砍掉", "強制終了", "죽었음", "getötet", "processus arr", " tué",
-    "terminado (killed)", "бито", "ucciso", " morto",
+    "已杀死", "已终结", "已砍掉", "被砍掉", "強制終了", "죽었음", "getötet", "processus arr", "tué",
+    "terminado (killed)", "бито", "ucciso", "morto",
 )  # fmt: skip
 """The word of the C library for SIGKILL in other languages."""
 

@@ -44,6 +44,7 @@ from gpudoctor.vitals.job_log.tracebacks import (
     failed_assertion,
     frame_of,
     loose_exception,
+    printed_exception,
 )
 
 _OTHER_RANK = re.compile(rb"(?<=[^\s:])(?=\[(?:default|rank)\d{1,6}\]:)")
@@ -112,6 +113,8 @@ _NEAR_FAILURE = 4
 """Lines behind an exception among which the program says so."""
 _OF_SUMMARY, _OF_ERROR_FILE = re.compile(r"\s*traceback\s*: Traceback"), 6
 """How the summary of torchrun begins a traceback, and the lines above it that belong to it."""
+_OF_HYDRA = ("Error in call to target '", "Error locating target '")
+"""What Hydra prints above an exception, as Python prints the object."""
 _AHEAD = 64
 """Lines behind the header of a traceback among which its first frame is sought."""
 _MOST_BODIES, _MOST_ALIKE = 1_000, 8
@@ -671,6 +674,11 @@ class _FileReader:
         for chain in self._tracebacks.take(line, number):
             self._chain(chain)
 
+    def _above(self) -> str:
+        """The line above."""
+        at = self._index - self._past_from
+        return self._envelopes.take_apart(plain(text_of(self._past[0][at - 1]))).text if at > 0 else ""
+
     def _rank_above(self) -> int | None:
         """The rank that the summary of torchrun names above the traceback of an error file."""
         at = self._index - self._past_from
@@ -765,6 +773,7 @@ class _FileReader:
                 self._progress(told, step, line.rank, number)
                 if not known:
                     return
+        known = known or (self._follow > 0 and printed_exception(line.text) is not None)
         if (known or self._tracebacks.waiting) and not self._tracebacks.took:
             self._message(line, number, text)
 
@@ -784,6 +793,8 @@ class _FileReader:
         loose: Loose | None
         if failed := failed_assertion(text):
             loose, frame = Loose(failed[0], ""), failed[1]
+        elif self._follow > 0 and (printed := printed_exception(text)) and self._above().startswith(_OF_HYDRA):
+            loose = printed
         else:
             loose = None if self._tracebacks.waits_for(line) else loose_exception(text)
         if loose is not None:

@@ -55,6 +55,7 @@ _NOT_WORDS = re.compile(
 )
 """What stands before an exception and says nothing: names of loggers, levels, places."""
 _WORD = re.compile(r"[A-Za-z]{3}")
+_PRINTED = re.compile(rf"^({_NAME}{_KNOWN})\((['\"])(.*)\2,?\)$")
 _PYTEST = re.compile(rf"^([\w./\\-]{{1,300}}\.py):(\d{{1,8}}): ({_NAME}{_KNOWN})$")
 _LIBRARY = re.compile(
     r"/(?:site|dist)-packages/|/lib(?:64)?/python\d|^<(?!ipython|string)|/bin/(?:torchrun|accelerate|deepspeed)$"
@@ -473,6 +474,12 @@ def loose_exception(text: str) -> Loose | None:
     before = _NOT_WORDS.sub(" ", text[: found.start("type")])
     quoted = _WORD.search(before) is not None or _TAKES_ANOTHER.search(found["message"].strip()) is not None
     return Loose(found["type"], found["message"].strip(), quoted, before)
+
+
+def printed_exception(text: str) -> Loose | None:
+    """An exception as Python prints the object: `KeyError('a')`."""
+    found = _PRINTED.match(text)
+    return Loose(found[1], found[3]) if found else None
 
 
 def failed_assertion(text: str) -> tuple[str, LogFrame] | None:
