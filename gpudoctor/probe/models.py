@@ -190,7 +190,7 @@ class Models:
         return model is not None and not module.training and model.eval_grads > 0 and not model.eval_calls
 
     def _was_training(self) -> None:
-        """The last call in eval mode was a training step's; what was called more often may have evaluated."""
+        """The last call in eval mode was a training step's; what was called more often may have at."""
         last = self._last
         if last is not None and len(self._open) > 1:
             self._take_back([key for key in self._open if last.holds(key)])
@@ -277,9 +277,7 @@ class Models:
             if optimizer is not None and not told:
                 self._optimizers[key] = (reference, True)
                 fields = optimizer_facts(optimizer, modules, self.optimizers())
-                self._probe.record(
-                    "optimizer", {**fields, **_line(self.made.get(id(optimizer), _NOWHERE))}
-                )
+                self._probe.record("optimizer", {**fields, **_line(self.made.get(id(optimizer), _NOWHERE))})
 
     def parallel_facts(self) -> dict[str, Any]:
         """What the `torch` record says of autocast and of DDP."""
@@ -306,7 +304,7 @@ class Models:
         trains = {id(module): self._probe.evaluation.trains(module) for module, _ in pairs}
         for module, model in pairs:
             place, eval_place = model.forward_line, self._eval_places.get(id(module), model.forward_line)
-            evaluated = place if model.evaluation_line is _NOWHERE else model.evaluation_line
+            at = place if model.evaluation_line is _NOWHERE else model.evaluation_line
             facts: dict[str, Any] = {
                 "model": class_name(unwrapped(module)),
                 "affected": _mode_dependent(module),
@@ -316,9 +314,9 @@ class Models:
                     steps, of = model.eval_calls - model.open, model.grad_calls - model.open
                     self._tell_mode("eval-training", steps, of, eval_place, facts)
                 if model.eval_trainings >= FEW:
-                    self._tell_mode("train-evaluation", model.eval_trainings, model.evaluations, evaluated, facts)
+                    self._tell_mode("train-evaluation", model.eval_trainings, model.evaluations, at, facts)
             if trains[id(module)] and model.eval_grads >= FEW:
-                self._tell_mode("grad-evaluation", model.eval_grads, model.evaluations, evaluated, facts)
+                self._tell_mode("grad-evaluation", model.eval_grads, model.evaluations, at, facts)
             learns = any(parameter.requires_grad for parameter in parameters(module).values())
             if any(trains.values()) and not trains[id(module)] and learns and model.grad_calls >= FEW:
                 reached = any(p.grad is not None for p in parameters(module).values())
