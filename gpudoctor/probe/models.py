@@ -190,7 +190,7 @@ class Models:
         return model is not None and not module.training and model.eval_grads > 0 and not model.eval_calls
 
     def _was_training(self) -> None:
-        """The last call in eval mode was a training step's; what was called more often may have at."""
+        """The last call in eval mode was a training step's; what was called more often may have evaluated."""
         last = self._last
         if last is not None and len(self._open) > 1:
             self._take_back([key for key in self._open if last.holds(key)])
