@@ -60,7 +60,10 @@ def test_healthy_lines_that_are_no_error_of_the_job(tmp_path, line):
 
 
 def test_healthy_the_cause_has_known_words(tmp_path):
-    text = STEPS + 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    go()\nZeroDivisionError: x\n'
+    text = (
+        STEPS
+        + 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    go()\nZeroDivisionError: x\n'
+    )
     assert not found_in_log("FAIL019", tmp_path, text + "ERROR trainer: the job ends\n")
 
 
