@@ -21,8 +21,8 @@ class UnknownErrorAtEnd(Check):
     """The log ends with an error that no check knows.
 
     What it finds:
-        A log that names no failure which gpudoctor knows. One of its last lines calls itself an error, or it
-        is the last one and has the words of an error.
+        A log that names no failure which gpudoctor knows. One of its last lines calls itself an error, or the
+        very last line has the words of an error.
     Why it hurts:
         It may be why the job ended. gpudoctor knows the messages of many libraries, and not those of all
         programs.
