@@ -66,7 +66,7 @@ _FRAME = re.compile(r' {0,4}[|+]? {1,3}File \\?".')
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class ShippedRecord:
     """What a record of several lines, or one of its lines, holds."""
 
     lines: tuple[str, ...]
@@ -77,7 +77,7 @@ class Record:
     """The innermost record: what a program says of its progress may stand in any of its fields."""
 
 
-def record_of(text: str) -> Record | None:
+def record_of(text: str) -> ShippedRecord | None:
     """The lines within a line that is a record of JSON, or has escaped line ends; None for another one."""
     if text[:1] == "{" and text.rstrip()[-1:] == "}":
         try:
@@ -87,13 +87,13 @@ def record_of(text: str) -> Record | None:
             pass
     elif text.lstrip()[:1] == '"' and (field := _FIELD.match(text)):
         try:
-            return Record(_lines(json.loads(field[1])))
+            return ShippedRecord(_lines(json.loads(field[1])))
         except ValueError:
             return None
     if _ESCAPED.search(text):
-        return Record(_unescaped(text))
+        return ShippedRecord(_unescaped(text))
     if _JOINED.search(text):
-        return Record(_parted(text))
+        return ShippedRecord(_parted(text))
     return None
 
 
@@ -107,7 +107,7 @@ def _parted(text: str) -> tuple[str, ...]:
     return (f"{before}{HEADER}", *(_IN.sub(r"\1", line) for line in lines))
 
 
-def _of_json(value: Any, depth: int) -> Record | None:
+def _of_json(value: Any, depth: int) -> ShippedRecord | None:
     if not isinstance(value, dict):
         return None
     stamp = next((value[key] for key in _TIMES if isinstance(value.get(key), str)), "")
@@ -125,7 +125,7 @@ def _of_json(value: Any, depth: int) -> Record | None:
     if not lines and depth < _DEEPEST:
         within = next(filter(None, (_of_json(item, depth + 1) for item in nested)), None)
         return within and replace(within, stamp=within.stamp or stamp, low=within.low or low)
-    return Record(lines, stamp, low) if lines else None
+    return ShippedRecord(lines, stamp, low) if lines else None
 
 
 def _tracebacks(value: Any, depth: int) -> str | None:
@@ -215,7 +215,7 @@ class Envelopes:
             quoted=prefix.endswith('"'),
         )
 
-    def lines(self, text: str) -> tuple[list[PrefixedLine], Record | None]:
+    def lines(self, text: str) -> tuple[list[PrefixedLine], ShippedRecord | None]:
         """The lines that a line of `plain` holds, prefixes and text, and the record if it is one."""
         line = self.take_apart(text)
         inner = line.text

@@ -18,7 +18,7 @@ from gpudoctor.model.redaction import mask_text
 from gpudoctor.model.signs.job_log import JobLog, LogEvent, LogFile, LogFrame, RankStack, UnknownError
 from gpudoctor.model.unavailable import Unread
 from gpudoctor.vitals.job_log.drafts import Drafts
-from gpudoctor.vitals.job_log.envelopes import Envelopes, Record
+from gpudoctor.vitals.job_log.envelopes import Envelopes, ShippedRecord
 from gpudoctor.vitals.job_log.events import event_of
 from gpudoctor.vitals.job_log.last_words import ELASTIC_RANK, OWN_TAIL, TAIL, Tail, exits, last_words
 from gpudoctor.vitals.job_log.line_filter import TRACEBACK, LineFilter, Worth
@@ -665,7 +665,7 @@ class _FileReader:
         if self._follow > 0:
             self._follow -= 1
 
-    def _record(self, lines: Sequence[PrefixedLine], record: Record, number: int, text: str) -> None:
+    def _record(self, lines: Sequence[PrefixedLine], record: ShippedRecord, number: int, text: str) -> None:
         """The lines of one record, or of one line whose ends are escaped."""
         low = record.low or _LOW_LEVEL_OF_JSON.search(text) is not None or of_low_level(text)
         for line in lines:
@@ -737,7 +737,9 @@ class _FileReader:
         for line in lines:
             self._line(line, text, number, known=known, record=record)
 
-    def _line(self, line: PrefixedLine, text: str, number: int, *, known: bool, record: Record | None) -> None:
+    def _line(
+        self, line: PrefixedLine, text: str, number: int, *, known: bool, record: ShippedRecord | None
+    ) -> None:
         """One line; `text` is with all that stands round it, and may be of a record."""
         if self._stacks.take(line, number):
             self._changes += 1

@@ -159,7 +159,7 @@ ADVICE = (
     ),
     advise(
         "ENV009-paging",
-        "Enlarge the paging file of Windows",
+        "Raise the size of the paging file of Windows",
         "System > Advanced > Performance > Virtual memory; then restart Windows",
         "num_workers=0 or fewer workers: each one loads the libraries of torch again",
         when=in_log("paging-file"),
