@@ -88,6 +88,9 @@ class SettingsRejected(LogCheck):
         LogMessage(
             kind="deepspeed",
             cue=(
+                "no sync context manager is incompatible",
+                "no slot '",
+                "hostfile ",
                 "deepspeedconfigerror",
                 "deepspeed config values that mismatch",
                 "zero stage",
@@ -96,13 +99,21 @@ class SettingsRejected(LogCheck):
                 "incompatible",
                 "not supported",
             ),
-            pattern="DeepSpeedConfigError|DeepSpeed config values that mismatch|(?:ZeRO|"
+            pattern=r"no.?sync context manager is incompatible|No slot '\d+' specified on host|"
+            "Hostfile (?:contains|is not formatted)|"
+            "DeepSpeedConfigError|DeepSpeed config values that mismatch|(?:ZeRO|"
             "DeepSpeed).{0,80}(?:is not compatible|not supported|incompatible)",
             text="DeepSpeed rejects the config: {said}.",
         ),
         LogMessage(
             kind="framework",
             cue=(
+                "set `--ntasks=",
+                "per node configured in slurm",
+                "early stopping conditioned on",
+                "could not find the monitored key",
+                "is less than total desired gpus",
+                "bundles for the placement group",
                 "misconfigurationexception",
                 "validationerror",
                 "missingmandatoryvalue",
@@ -114,7 +125,11 @@ class SettingsRejected(LogCheck):
                 "configtype",
                 "configcomposition",
             ),
-            pattern=r"MisconfigurationException|\bValidationError|Config(?:Attribute|Key|Type|"
+            pattern="You set `--ntasks=|tasks per node configured in SLURM .{0,60} does not match|"
+            "Early stopping conditioned on metric .{1,80} which is not available|could not "
+            r"find the monitored key|available GPUs \d+ is less than total desired GPUs|"
+            "cannot fit into any bundles for the placement group|"
+            r"MisconfigurationException|\bValidationError|Config(?:Attribute|Key|Type|"
             r"Composition)\w*(?:Error|Exception)|MissingMandatoryValue|MissingConfigException|"
             "Could not override|OverrideParseException",
             text="The framework rejects the settings: {said}.",
@@ -236,6 +251,7 @@ class SettingsRejected(LogCheck):
         LogMessage(
             kind="quantized",
             cue=(
+                "precision with cpu or disk offload",
                 "purely quantized models",
                 "fine-tuning on quantized",
                 "quantized model",
@@ -243,7 +259,8 @@ class SettingsRejected(LogCheck):
                 "loaded in 4",
                 "not supported for ",
             ),
-            pattern="fine-tuning on purely quantized models|loaded in (?:8|4)-?bit.{0,60}(?:device|train)|"
+            pattern="precision with CPU or disk offload|"
+            "fine-tuning on purely quantized models|loaded in (?:8|4)-?bit.{0,60}(?:device|train)|"
             "not supported for `?(?:4|8)-bit`?",
             text="The quantized model cannot be trained this way: {said}.",
         ),

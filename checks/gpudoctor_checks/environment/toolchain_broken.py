@@ -30,11 +30,13 @@ class ToolchainBroken(LogCheck):
         LogMessage(
             kind="cuda-home",
             cue=(
+                "nvcc'",
                 "cuda_home",
                 "missingcudaexception",
                 "nvcc was not found",
             ),
-            pattern="CUDA_HOME (?:environment variable is not set|does not exist)|MissingCUDAException|nvcc "
+            pattern=r"No such file or directory: '\S{0,200}nvcc'|"
+            "CUDA_HOME (?:environment variable is not set|does not exist)|MissingCUDAException|nvcc "
             "was not found",
             text="CUDA_HOME is not set, or no CUDA toolkit is installed. An extension cannot be compiled.",
         ),
@@ -68,6 +70,15 @@ class ToolchainBroken(LogCheck):
             r")?is required|command '\S*(?:gcc|g\+\+|cl\.exe)\S*' failed|No such file or directory: "
             r"'(?:g\+\+|gcc|c\+\+)'",
             text="The C++ compiler is missing, or does not fit this CUDA toolkit.",
+        ),
+        LogMessage(
+            kind="host-compiler",
+            cue=("command '['",),
+            pattern=r"Command '\['[^']{0,200}(?:gcc|g\+\+|clang\+*|/cc|cl\.exe)', .{0,3000}returned "
+            "non-zero exit status",
+            text="The C compiler that Triton or torch.compile started has failed: its own message "
+            "names the reason.",
+            source="triton/runtime/build.py",
         ),
         LogMessage(
             kind="op-build",

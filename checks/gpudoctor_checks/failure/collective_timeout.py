@@ -121,6 +121,14 @@ class CollectiveTimeout(Check):
             text="Ranks called different collectives, or the same with different shapes.",
         ),
         LogMessage(
+            kind="mismatch",
+            cue=("mismatched collective detected",),
+            pattern="NCCL WARN Mismatched collective detected",
+            text="Ranks called different collectives, or the same with different shapes.",
+            everywhere=True,
+            source="NCCL src/init.cc",
+        ),
+        LogMessage(
             kind="barrier",
             cue="monitoredbarrier",
             pattern=r"[Rr]anks? (?P<missing>[\d, ]+) failed to pass monitoredBarrier in (?P<limit>\d+) ms",
@@ -204,6 +212,16 @@ class CollectiveTimeout(Check):
             source="gloo: transport/tcp",
         ),
         LogMessage(
+            kind="gloo-timeout",
+            cue=("barrier timed out",),
+            pattern="DEADLINE_EXCEEDED: Barrier timed out",
+            text="Not all tasks of the JAX job came to a barrier in time.",
+            waits=True,
+            source="xla/tsl/distributed_runtime/coordination",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+        ),
+        LogMessage(
             kind="hccl",
             cue=(
                 "notify register times out",
@@ -235,6 +253,17 @@ class CollectiveTimeout(Check):
             everywhere=True,
             lasting=True,
             source="horovod/common/stall_inspector.cc",
+        ),
+        LogMessage(
+            kind="stalled",
+            cue=("termination timeout for",),
+            pattern=r"Termination timeout for `[^`]{1,200}` of (?P<limit>[\d.]+) seconds exceeded",
+            text="A collective of XLA was ended after {limit} s: not all of its participants came.",
+            everywhere=True,
+            waits=True,
+            source="xla/service/rendezvous.cc",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
         ),
     )
 

@@ -37,12 +37,14 @@ class CudaLibraryError(LogCheck):
         LogMessage(
             kind="cudnn",
             cue=(
+                "dnn library initialization failed",
                 "cudnn_status",
                 "cudnn error",
                 "unable to find an engine",
                 "cudnn failed to initialize",
             ),
-            pattern=r"(?P<status>CUDNN_STATUS_(?!ALLOC_FAILED|NOT_INITIALIZED)\w+)|unable to find an engine "
+            pattern="DNN library initialization failed|"
+            r"(?P<status>CUDNN_STATUS_(?!ALLOC_FAILED|NOT_INITIALIZED)\w+)|unable to find an engine "
             "to execute this computation|cuDNN failed to initialize",
             text="A cuDNN call failed[ ({status})]: usually memory is short, or the libraries do not fit "
             "each other.",
@@ -51,6 +53,10 @@ class CudaLibraryError(LogCheck):
         LogMessage(
             kind="other",
             cue=(
+                "hipblas_status",
+                "miopenstatus",
+                "hipfft_",
+                "rocblas_status",
                 "cusolver error",
                 "cufft error",
                 "cusparse_status",
@@ -59,18 +65,27 @@ class CudaLibraryError(LogCheck):
                 "cusolver_status",
                 "cufft_",
             ),
-            pattern=r"(?P<status>CUSOLVER_STATUS_\w+|CUFFT_\w+|CUSPARSE_STATUS_\w+|cusolver error|cuFFT error)",
+            pattern=r"(?P<rocm>HIPBLAS_STATUS_(?!ALLOC_FAILED)\w+|miopenStatus\w+|HIPFFT_\w+|"
+            r"rocblas_status_\w+)|"
+            r"(?P<status>CUSOLVER_STATUS_\w+|CUFFT_\w+|CUSPARSE_STATUS_\w+|cusolver error|cuFFT error)",
             text="A CUDA library call failed ({status}).",
             confidence=Confidence.PROBABLE,
         ),
         LogMessage(
             kind="cuda-error",
             cue=(
+                "hip error:",
+                "cuda error (",
+                "npu error, error code is",
                 "cuda error:",
                 "cuda failure",
                 "cuda driver error",
             ),
-            pattern="CUDA (?:driver )?error: (?P<error>(?!out of memory|device-side|no kernel image|an "
+            pattern="HIP error: (?P<hip>(?!out of memory|device-side|no kernel image|an illegal|"
+            r"invalid device|misaligned|unspecified launch)[a-z][^\n]{3,120})|CUDA error "
+            r"\([^)\n]{1,300}\): (?P<at>(?!out of memory|an illegal|misaligned|unspecified "
+            r"launch)[a-z][^\n]{3,120})|NPU error, error code is (?P<code>\d+)|"
+            "CUDA (?:driver )?error: (?P<error>(?!out of memory|device-side|no kernel image|an "
             r"illegal|invalid device|misaligned|unspecified launch)[a-z][^\n]{3,120})",
             text="A CUDA call failed: {error}.",
             confidence=Confidence.PROBABLE,

@@ -108,6 +108,21 @@ class NcclSetupFailed(LogCheck):
             source="https://github.com/NVIDIA/nccl/issues/425",
         ),
         LogMessage(
+            kind="cuda-error",
+            cue=(
+                "cuda failure",
+                "hip failure",
+            ),
+            pattern=r"NCCL WARN (?:Cuda|HIP|hip) failure (?:\d+ )?'(?P<error>(?!out of "
+            r"memory)[^'\n]{3,80})'",
+            text="NCCL met a CUDA error ({error}); it may be of an earlier operation.",
+            everywhere=True,
+            general=True,
+            source="NCCL src/include/checks.h",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+        ),
+        LogMessage(
             kind="internal-error",
             cue=(
                 "ncclinternalerror",
@@ -125,12 +140,15 @@ class NcclSetupFailed(LogCheck):
         LogMessage(
             kind="invalid-usage",
             cue=(
+                "nccl error 5",
+                "nccl error 4",
                 "ncclinvalidusage",
                 "ncclinvalidargument",
                 "invalid usage",
                 "nccl error in",
             ),
-            pattern="ncclInvalidUsage|ncclInvalidArgument|NCCL error in.{0,200}invalid (?:usage|argument)",
+            pattern="NCCL Error [45]: invalid (?:usage|argument)|"
+            "ncclInvalidUsage|ncclInvalidArgument|NCCL error in.{0,200}invalid (?:usage|argument)",
             text="NCCL refused a call as invalid: often two ranks use one GPU, or communicators are mixed.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,
@@ -147,5 +165,15 @@ class NcclSetupFailed(LogCheck):
             ),
             pattern="(?:doesn't|does not) have NCCL built[ -]in|NCCL (?:backend )?is not available|No NCCL",
             text="This torch was built without NCCL.",
+        ),
+        LogMessage(
+            kind="not-built",
+            cue=(
+                "built in",
+                "built-in",
+            ),
+            pattern="(?:doesn't|does not) have (?P<backend>MPI|UCC|XCCL|HCCL|GLOO|Gloo) built[ -]in",
+            text="This torch was built without {backend}.",
+            source="torch/distributed/distributed_c10d.py",
         ),
     )

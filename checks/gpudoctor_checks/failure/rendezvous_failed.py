@@ -61,12 +61,14 @@ class RendezvousFailed(LogCheck):
         LogMessage(
             kind="interface",
             cue=(
+                "unsupported gloo device",
                 "unable to find address for",
                 "no socket interface found",
                 "unable to find interface",
                 "bootstrap : no socket",
             ),
-            pattern=r"[Uu]nable to find address for:? ?(?P<interface>\S+)|no socket interface found|[Uu]nable "
+            pattern=r"makeDeviceFor\w+\(\): unsupported gloo device|"
+            r"[Uu]nable to find address for:? ?(?P<interface>\S+)|no socket interface found|[Uu]nable "
             "to find interface",
             text="The network interface[ {interface}] for the rendezvous does not exist on this node, or "
             "has no address.",
@@ -96,6 +98,8 @@ class RendezvousFailed(LogCheck):
         LogMessage(
             kind="unreachable",
             cue=(
+                "cannot assign requested address",
+                "failed to connect to all addresses",
                 "client socket has timed out",
                 "failed to connect to",
                 "no route to host",
@@ -106,7 +110,10 @@ class RendezvousFailed(LogCheck):
                 "connect refused",
                 "connect timed out",
             ),
-            pattern=r"client socket has timed out after (?P<seconds>\d+) ?(?:s|ms|seconds) while trying to "
+            pattern=r"\[Errno 99\] Cannot assign requested address|XlaRuntimeError: UNAVAILABLE: "
+            "failed to connect to all addresses|JaxRuntimeError: UNAVAILABLE: failed to "
+            "connect to all addresses|"
+            r"client socket has timed out after (?P<seconds>\d+) ?(?:s|ms|seconds) while trying to "
             r"connect to \(?(?P<address>[^)\n]{1,80})\)?|The client socket has failed to connect to "
             r"any network address of \(?(?P<host>[^)\n]{1,80})\)?|[Nn]o route to host|ECONNREFUSED|"
             r"\[Errno 111\] Connection refused|RuntimeError: (?:\[.{0,200}\] )?[Cc]onnect(?:ion)? "
@@ -114,6 +121,38 @@ class RendezvousFailed(LogCheck):
             text="A process could not reach the rendezvous[ at {address}][ at {host}]. The address is "
             "wrong, a firewall blocks it, or the first node is not running.",
             general=True,
+        ),
+        LogMessage(
+            kind="unreachable",
+            cue=(
+                "ray client connection timeout",
+                "could not find any running ray instance",
+                "the current node timed out during startup",
+            ),
+            pattern="ray client connection timeout|Could not find any running Ray instance|The "
+            r"current node timed out during startup\. This could happen because some of the "
+            "raylet",
+            text="The program could not reach Ray: {said}.",
+            source="ray/util/client/worker.py, ray/_private/services.py",
+        ),
+        LogMessage(
+            kind="unreachable",
+            cue=(
+                "host key verification failed",
+                "permission denied (publickey",
+                "ssh: connect to host",
+                "ssh exited with exit code 255",
+            ),
+            pattern=r"^(?:\S+: )?(?P<why>Host key verification failed)|^(?:\S+: "
+            r")?(?P<refused>Permission denied \(publickey)[^)]{0,60}\)|^(?:\S+: )?ssh: "
+            r"connect to host (?P<host>\S{1,100}) port \d+: (?:Connection (?:refused|timed "
+            r"out)|No route to host)|^(?:pdsh@\S+: )?(?P<node>\S{1,100}): ssh exited with "
+            "exit code 255",
+            text="The launcher could not reach a node[ ({host})][ ({node})] by ssh.",
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            closing=True,
+            source="OpenSSH ssh.c, sshconnect.c; pdsh",
         ),
         LogMessage(
             kind="mpi-unreachable",

@@ -268,6 +268,25 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
         r"cannot schedule new futures after (?:interpreter )?shutdown",
         source="concurrent/futures: a task that comes while the program ends",
     ),
+    _row(
+        ABORTED,
+        "jax distributed service detected fatal errors",
+        r"Terminating process because the JAX distributed service detected fatal errors",
+        source="xla/pjrt/distributed/client.h: another task died",
+    ),
+    _row(
+        "launcher",
+        ("enginedeaderror", "background loop has errored already"),
+        r"EngineDeadError: (?:EngineCore encountered an issue|Background loop has errored already)",
+        source="vllm/v1/engine/exceptions.py: its trace stands above",
+    ),
+    _row("actors", "localrayletdiederror", r"LocalRayletDiedError", source="ray/exceptions.py"),
+    _row(
+        "wrapped",
+        "checkpointexception ranks:",
+        r"CheckpointException ranks:",
+        source="torch/distributed/checkpoint/api.py: the exception of each rank stands in the message",
+    ),
     _row("make", "make", r"^make(?:\[\d+\])?: \*\*\*(?!.*(?:Killed|Error 137)$)"),
     _row(
         "wrapped",

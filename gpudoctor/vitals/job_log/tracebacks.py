@@ -92,8 +92,8 @@ _GROUP = re.compile(r"^(?: {2,}[+|] )?Exception Group Traceback \(most recent ca
 _MARGIN = re.compile(r"^ {2,}\|(?: |$)")
 _GROUP_RULE = re.compile(r"^ {2,}\+-[-+]*-")
 """What Python puts before the lines of an exception group, and between its exceptions."""
-_OF_CELL = re.compile(r"(?:Papermill|Cell)ExecutionError$")
-"""Whose message holds the traceback of a notebook's cell."""
+_OF_CELL = re.compile(r"(?:(?:Papermill|Cell)ExecutionError|CheckpointException)$")
+"""Whose message holds the traceback of a notebook's cell, or of a rank."""
 _INNERMOST = 12
 _OF_FRAME = 2
 """Blanks before `File` in a traceback that is not indented."""
@@ -106,6 +106,8 @@ _SILENT = 15
 """Lines of other processes after which a message counts as ended."""
 _MOST_OPEN = 4096
 _MOST_MESSAGE_LINES = 60
+_FEW_LINES = 4
+"""Lines of a message within which a blank one behind a colon does not end it."""
 
 
 @dataclass(slots=True)
@@ -406,7 +408,7 @@ class Tracebacks:
             opened.noise = 0
             return []
         if not text.strip():
-            opened.noise += 1
+            opened.noise += 0 if current.text.endswith(":") and opened.message_lines < _FEW_LINES else 1
             if opened.noise <= 2:
                 return []
         elif (wrapped := _OF_RAY.search(current.type)) and (inner := _raised(text)) and inner[0] == wrapped[1]:
