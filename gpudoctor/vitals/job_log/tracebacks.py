@@ -106,8 +106,6 @@ _SILENT = 15
 """Lines of other processes after which a message counts as ended."""
 _MOST_OPEN = 4096
 _MOST_MESSAGE_LINES = 60
-_FEW_LINES = 4
-"""Lines of a message within which a blank one behind a colon does not end it."""
 
 
 @dataclass(slots=True)
@@ -408,7 +406,7 @@ class Tracebacks:
             opened.noise = 0
             return []
         if not text.strip():
-            opened.noise += 0 if current.text.endswith(":") and opened.message_lines < _FEW_LINES else 1
+            opened.noise += 0 if current.text.endswith(":") and opened.message_lines == 1 else 1
             if opened.noise <= 2:
                 return []
         elif (wrapped := _OF_RAY.search(current.type)) and (inner := _raised(text)) and inner[0] == wrapped[1]:
