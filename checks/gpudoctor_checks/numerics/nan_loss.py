@@ -110,7 +110,9 @@ class NanLoss(Check):
                 "contain nan",
             ),
             pattern=r"(?i)loss became infinite or nan|loss (?:value )?(?:is|was|became|=|:)+ ?(?:\S{0,20} "
-            r")?\[?(?:nan|infinite|inf|not finite|non-finite)\b|nan loss|loss is (?:infinite or )?nan|"
+            r")?\[?(?:nan|infinite|inf|not finite|non-finite)\b|"
+            "(?<!lead to )(?<!result in )(?<!cause )(?<!avoid )(?<!prevent )nan loss|"
+            r"loss is (?:infinite or )?nan|"
             "NaN or Inf found in input|found nan in (?:local )?grad|non-finite loss|loss is not "
             "finite|nan (?:detected|encountered) in|contains? (?:nan|non-finite)",
             text="The program stopped because the loss or a tensor was not finite.",
