@@ -71,9 +71,17 @@ class LogMessage:
         return (self.cue,) if isinstance(self.cue, str) else self.cue
 
 
+_EXITED = ("exitcode", "exit code", "exit status", "exited with code")
+
+
 def exit_code_cues(code: int) -> tuple[str, ...]:
-    """The cues of `exit ?code:? ?CODE`, which is worded with and without colon and blanks."""
-    return tuple(f"{name}{after}{code}" for name in ("exitcode", "exit code") for after in (": ", ":", " ", ""))
+    """The cues of `exit_code_form`, which is worded with and without colon and blanks."""
+    return tuple(f"{name}{after}{code}" for name in _EXITED for after in (": ", ":", " ", ""))
+
+
+def exit_code_form(code: int) -> str:
+    """A pattern for a process that a shell, Python, Docker or a scheduler says to have ended with a code."""
+    return rf"(?:exit ?code|exit status|exited with code):? ?{code}\b"
 
 
 @dataclass(frozen=True, slots=True)

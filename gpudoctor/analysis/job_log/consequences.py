@@ -94,12 +94,14 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
     _row(
         "wrapped",
         "calledprocesserror",
-        r"CalledProcessError: Command .*(?:python|accelerate|torchrun|deepspeed|"
-        r"launch|bash)",
+        r"CalledProcessError: Command (?!.*(?:<Signals\.|exit status 13[245679]\b))"
+        r".*(?:python|accelerate|torchrun|deepspeed|launch|bash)",
         source="accelerate, deepspeed: the launcher's own",
     ),
     _row(
-        "wrapped", "returned non-zero", r"Command '\[.*(?:python|accelerate|torchrun).*returned non-zero exit"
+        "wrapped",
+        "returned non-zero",
+        r"Command '\[.*(?:python|accelerate|torchrun).*returned non-zero exit status (?!13[245679]\b)",
     ),
     _row("wrapped", "exits with return code", r"exits with return code = [1-9]", source="deepspeed/launcher"),
     _row("closing", "killing subprocess", r"Killing subprocess \d+", source="deepspeed/launcher/launch.py"),
@@ -266,7 +268,13 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
         r"cannot schedule new futures after (?:interpreter )?shutdown",
         source="concurrent/futures: a task that comes while the program ends",
     ),
-    _row("make", "make", r"^make(?:\[\d+\])?: \*\*\*"),
+    _row("make", "make", r"^make(?:\[\d+\])?: \*\*\*(?!.*(?:Killed|Error 137)$)"),
+    _row(
+        "wrapped",
+        ("papermillexecutionerror", "cellexecutionerror"),
+        r"\b(?:PapermillExecutionError|CellExecutionError)\b",
+        source="papermill, nbclient: the exception of the cell stands in the message",
+    ),
 )
 
 HARMLESS: tuple[LogMessage, ...] = (
