@@ -998,7 +998,7 @@ class _FileReader:
                 if _SERVED.search(plain(text_of(raw))):
                     self._drafts.served(number)
             elif any(cue in small for cue in _SUCCEEDED_CUES) and _SUCCEEDED.search(
-                take_apart(plain(text_of(raw))).text.strip()
+                self._envelopes.take_apart(plain(text_of(raw))).text.strip()
             ):
                 self._drafts.succeeded(number)
 
@@ -1038,8 +1038,9 @@ class _FileReader:
             default=0,
         )
         before = pieces[: bisect_left(pieces, death, key=lambda piece: piece[1])] if death else []
-        found = unknown_error(before, self._is_worded, at_death=True) or unknown_error(
-            pieces, self._is_worded, at_death=False
+        apart = self._envelopes.take_apart
+        found = unknown_error(before, apart, self._is_worded, at_death=True) or unknown_error(
+            pieces, apart, self._is_worded, at_death=False
         )
         if found is None:
             return None
