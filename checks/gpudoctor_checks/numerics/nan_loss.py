@@ -112,6 +112,10 @@ class NanLoss(Check):
                 "loss :",
                 "loss value",
                 "contain nan",
+                "contain a nan",
+                "contain an nan",
+                "contains an nan",
+                "contains a nan",
             ),
             pattern=r"(?i)found nan in local forward loss|Unexpected result (?:nan|-?inf)\b|"
             r"FloatingPointError: invalid value \(nan\) encountered|"
