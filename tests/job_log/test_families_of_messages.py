@@ -64,6 +64,9 @@ RAISED = {
     "torch._C._LinAlgError: linalg.svd: failed because the input matrix contained non-finite values.": "NUM002",
     "ValueError: No slot '2' specified on host 'localhost'": "CFG010",
     "RuntimeError: Early stopping conditioned on metric `val_loss` which is not available.": "CFG010",
+    "RuntimeError: connect() timed out. Original timeout was 1800000 ms.": "FAIL007",
+    "RuntimeError: [/src/gloo/transport/tcp/pair.cc:799] connect [127.0.1.1]:30857: Connection refused": "FAIL007",
+    "ImportError: Extension horovod.torch has not been built: mpi_lib.so not found": "ENV017",
     "RuntimeError: It looks like your module has parameters that were not used in producing the loss": "FAIL012",
 }
 PRINTED = {
@@ -96,6 +99,28 @@ PRINTED = {
     "ssh: connect to host node8 port 22: Connection refused": "FAIL007",
     "pdsh@node7: node8: ssh exited with exit code 255": "FAIL007",
     "node8: Host key verification failed.": "FAIL007",
+    "[E301 10:11:12.345678901 socket.cpp:957] [c10d] The client socket has timed out after 900s while trying to "
+    "connect to (node7, 29500).": "FAIL007",
+    "[E socket.cpp:957] [c10d] The client socket has failed to connect to any network address of (node7, 2950)": "FAIL007",
+    "[E socket.cpp:435] [c10d] The server socket has failed to listen on any local network address.": "FAIL007",
+    "ssh: Could not resolve hostname node8: Name or service not known": "FAIL007",
+    "ORTE was unable to reliably start one or more daemons.": "FAIL007",
+    "node7:42:43 [0] bootstrap.cc:195 NCCL WARN Bootstrap Root : mismatch in rank count from procs 4 : 2": "FAIL008",
+    "node7:42:43 [0] shm.h:28 NCCL WARN Call to shm_open failed : No such file or directory": "FAIL008",
+    "node7:42:43 [0] NCCL WARN NET/OFI Request 0x7f completed with error. RC: 113. Error: 4107 (No route)": "FAIL008",
+    "[17.1] [node7:42 :0] ib_mlx5_log.c:177 UCX  ERROR Transport retry count exceeded on mlx5_0:1/IB": "FAIL008",
+    "node7:42:43 [0] net.cc:493 NCCL WARN NET/Socket : peer x message truncated : receiving 10 bytes instead of 5": "FAIL004",
+    "[rank3]:[F301 10:11:12.345 ProcessGroupNCCL.cpp:1557] [PG ID 0 Rank 3] Terminating the process after attempting "
+    "to dump debug info, due to ProcessGroupNCCL watchdog hang.": "FAIL004",
+    "[rank3]:[E301 10:11:12.345 ProcessGroupNCCL.cpp:1709] [PG 0 Rank 3] Timeout at NCCL work: 5, last: 5.": "FAIL004",
+    "Received Signals.SIGTERM death signal, shutting down workers": "FAIL002",
+    "mpirun has detected an attempt to run as root.": "CFG010",
+    "There are not enough slots available in the system to satisfy the 8": "CFG010",
+    "mpirun was unable to find the specified executable file, and therefore": "FAIL016",
+    "2018-10-09 14:57:07.563115: E tensorflow/stream_executor/cuda/cuda_blas.cc:464] failed to create cublas handle: "
+    "CUBLAS_STATUS_NOT_INITIALIZED": "FAIL009",
+    "        size mismatch for h.lora_A.weight: copying a param with shape torch.Size([0]) from checkpoint, the shape in "
+    "current model is torch.Size([16, 2560]).": "FAIL014",
     "node7:42:43 [0] cudawrap.cc:36 NCCL WARN Cuda failure 3 'initialization error'": "FAIL008",
     "/opt/luajit: /opt/lua/torch/File.lua:351: read error: read 0 blocks instead of 1 at THDiskFile.c:356": "FAIL014",
     "/opt/luajit: cannot open <model.t7> in mode r  at THDiskFile.c:640": "FAIL016",
@@ -120,11 +145,41 @@ def test_what_only_follows(tmp_path):
     for line in (
         "F0301 10:11:12.345678 4242 client.h:77] Terminating process because the JAX distributed service detected "
         "fatal errors. Another task died.",
+        "UnexpectedStatusException: Error for Training job fit-2026: Failed. Reason: AlgorithmError: Exit Code: 1",
+        "MPI_ABORT was invoked on rank 3 in communicator MPI_COMM_WORLD",
+        "horovod.common.exceptions.HorovodInternalError: Horovod has been shut down. This was caused by an exception "
+        "on one of the ranks or an attempt to allreduce",
     ):
         assert named(tmp_path, steps(1, 20) + line + "\n") == "FAIL018"
         assert named(tmp_path, steps(1, 20) + raised("KeyError: 'mask'") + "\n" + line + "\n") == "FAIL001"
     engine = raised("vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See above")
     assert named(tmp_path, engine) == "FAIL018"
+
+
+WAITS = (
+    "Waiting in store based barrier to initialize process group for rank: 0, key: store_based_barrier_key:1 "
+    "(world_size=4, worker_count=3, timeout=0:30:00)\n"
+)
+
+
+def test_a_wait_at_the_store_counts_if_it_is_the_end(tmp_path):
+    root = root_of(tmp_path, "start\n" + WAITS * 4)
+    assert (root.code, root.kind) == ("FAIL007", "store-barrier")
+    assert named(tmp_path, "start\n" + WAITS * 4 + "all joined\n" * 12 + steps(1, 60)) is None
+
+
+def test_a_retried_connection_is_no_failure(tmp_path):
+    retried = "[W socket.cpp:663] [c10d] The client socket has failed to connect to [node7]:29500 (errno: 111 - refused).\n"
+    assert named(tmp_path, retried * 4 + steps(1, 20)) is None
+    assert named(tmp_path, retried * 4) is None
+
+
+def test_a_notebook_names_the_exception_above_its_frames(tmp_path):
+    head = "ResourceError                    Traceback (most recent call last)\n"
+    cell = "Cell In[3], line 5\n      4 \n----> 5 fit(model)\n"
+    root = root_of(tmp_path, "cell 3\n" + head + cell)
+    assert (root.code, root.exception, root.line) == ("FAIL001", "ResourceError", 2)
+    assert root_of(tmp_path, "cell 3\n" + head + cell + "\nResourceError: no row\n").line == 7
 
 
 def test_a_child_that_ended_is_a_symptom(tmp_path):

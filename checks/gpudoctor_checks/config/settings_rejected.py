@@ -136,6 +136,21 @@ class SettingsRejected(LogCheck):
             general=True,
         ),
         LogMessage(
+            kind="framework",
+            cue=(
+                "detected an attempt to run as root",
+                "not enough slots available in the system",
+                "allocated for this job are already filled",
+            ),
+            pattern="mpirun has detected an attempt to (?P<root>run as root)|There are (?P<slots>not "
+            "enough slots available) in the system|(?P<nodes>All nodes which are allocated "
+            "for this job are already filled)",
+            text="mpirun refuses to start the processes[: {root}][: {slots}][: {nodes}].",
+            everywhere=True,
+            closing=True,
+            source="Open MPI help-orterun.txt, help-orte-rmaps-base.txt",
+        ),
+        LogMessage(
             kind="command-line",
             cue=(
                 "error: argument",

@@ -83,6 +83,7 @@ class ToolchainBroken(LogCheck):
         LogMessage(
             kind="op-build",
             cue=(
+                "extension horovod",
                 "error building extension",
                 "unable to jit load",
                 "ds_opt_adam",
@@ -97,7 +98,8 @@ class ToolchainBroken(LogCheck):
                 "nvcc' failed",
                 "failed to build",
             ),
-            pattern=r"Error building extension '?(?P<extension>\w*)'?|[Uu]nable to JIT load the (?P<op>\w+) "
+            pattern=r"Extension horovod\.\w+ has not been built|"
+            r"Error building extension '?(?P<extension>\w*)'?|[Uu]nable to JIT load the (?P<op>\w+) "
             "op|has no attribute 'ds_opt_adam'|Error compiling objects for extension|ninja: build "
             "stopped|Ninja is required|'ninja', '-v'.{0,80}returned non-zero|nvcc fatal|[Ff]ailed "
             "(?:building wheel|to build)|[Cc]ould not build wheels|nvcc' failed",

@@ -58,6 +58,17 @@ class CheckpointMisfit(LogCheck):
             text="The checkpoint's tensors have other shapes than the model's[: {parameter}].",
         ),
         LogMessage(
+            kind="size-mismatch",
+            cue=("size mismatch for ",),
+            pattern=r"^\s*size mismatch for (?P<parameter>[\w.]{1,200}): copying a param with shape "
+            r"torch\.Size\(\[(?P<saved>[\d, ]*)\]\) from checkpoint, the shape in current "
+            r"model is torch\.Size\(\[(?P<model>[\d, ]*)\]\)",
+            text="The checkpoint's {parameter} has another shape than the model's.",
+            everywhere=True,
+            last=True,
+            source="torch/nn/modules/module.py: a line of the message alone",
+        ),
+        LogMessage(
             kind="keys",
             cue=(
                 "missing key in checkpoint state_dict",

@@ -129,6 +129,16 @@ class CollectiveTimeout(Check):
             source="NCCL src/init.cc",
         ),
         LogMessage(
+            kind="mismatch",
+            cue=("message truncated",),
+            pattern=r"NCCL WARN .{0,80}?[Mm]essage truncated ?: rec\w+ \d+ bytes instead of \d+",
+            text="A rank got a message of another size than it waited for. Usually ranks called "
+            "different collectives or have other NCCL settings.",
+            everywhere=True,
+            confidence=Confidence.PROBABLE,
+            source="NCCL src/transport/net_socket.cc, src/bootstrap.cc",
+        ),
+        LogMessage(
             kind="barrier",
             cue="monitoredbarrier",
             pattern=r"[Rr]anks? (?P<missing>[\d, ]+) failed to pass monitoredBarrier in (?P<limit>\d+) ms",
@@ -181,9 +191,30 @@ class CollectiveTimeout(Check):
             source="torch: ProcessGroupNCCL.cpp",
         ),
         LogMessage(
+            kind="watchdog",
+            cue=(
+                "timeout at nccl work",
+                "timeout at collective work",
+                "dump signal due to a collective timeout from this",
+            ),
+            pattern=r"Timeout at (?:NCCL|collective) work: \d+|dump signal due to a collective "
+            "timeout from this local rank",
+            text="A collective timed out. At least one rank did not take part in time.",
+            everywhere=True,
+            waits=True,
+            source="torch: ProcessGroupNCCL.cpp",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+        ),
+        LogMessage(
             kind="heartbeat",
-            cue="heartbeat monitor timed out",
-            pattern="[Hh]eartbeat monitor timed out",
+            cue=(
+                "due to processgroupnccl watchdog hang",
+                "watchdog got stuck for",
+                "heartbeat monitor timed out",
+            ),
+            pattern=r"due to ProcessGroupNCCL watchdog hang|watchdog got stuck for \d+ seconds|"
+            "[Hh]eartbeat monitor timed out",
             text="The watchdog of a rank was blocked: a CUDA or NCCL call did not return.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,

@@ -1,7 +1,7 @@
 """FAIL009 cuda-library-error."""
 
 from gpudoctor.analysis.job_log.log_check import LogCheck
-from gpudoctor.model import Code, Confidence, LogMessage
+from gpudoctor.model import Bearing, Code, Confidence, LogMessage
 
 
 class CudaLibraryError(LogCheck):
@@ -32,6 +32,19 @@ class CudaLibraryError(LogCheck):
             pattern="(?P<status>CUBLAS_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR|INVALID_VALUE|NOT_SUPPORTED|"
             "ARCH_MISMATCH|MAPPING_ERROR))",
             text="A cuBLAS call failed ({status}).",
+            confidence=Confidence.PROBABLE,
+        ),
+        LogMessage(
+            kind="cublas",
+            cue=(
+                "failed to create cublas handle",
+                "could not create cudnn handle",
+            ),
+            pattern=r"(?:failed to create cublas|[Cc]ould not create cudnn) handle: (?P<status>\w+)",
+            text="A CUDA library could not start ({status}): usually the GPU has no memory left for it.",
+            everywhere=True,
+            source="tensorflow/stream_executor/cuda: cuda_blas.cc, cuda_dnn.cc",
+            bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,
         ),
         LogMessage(

@@ -98,6 +98,19 @@ class DataFileUnreadable(LogCheck):
             source="runc: libcontainer/standard_init_linux.go",
         ),
         LogMessage(
+            kind="program",
+            cue=(
+                "was unable to find the specified",
+                "was unable to launch the specified",
+            ),
+            pattern="(?:mpirun|mpiexec|prterun) was unable to (?:find the specified executable|"
+            "launch the specified application)",
+            text="mpirun could not open the program that the job starts.",
+            everywhere=True,
+            closing=True,
+            source="Open MPI help-orterun.txt",
+        ),
+        LogMessage(
             kind="volume",
             cue=(
                 "failedmount",

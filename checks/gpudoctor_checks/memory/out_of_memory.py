@@ -144,6 +144,7 @@ class OutOfMemory(Check):
         LogMessage(
             kind="library-alloc",
             cue=(
+                "resource exhausted: out",
                 "hip error: out of memory",
                 "triton error [cuda]: out of memory",
                 "ur_result_error_out_of",
@@ -170,7 +171,8 @@ class OutOfMemory(Check):
                 "cuda error 2 at",
                 "bytes of device memory",
             ),
-            pattern=r"HIP error: out of memory|Triton Error \[CUDA\]: out of memory|"
+            pattern=r"[Rr]esource exhausted: Out\s*$|"
+            r"HIP error: out of memory|Triton Error \[CUDA\]: out of memory|"
             r"UR_RESULT_ERROR_OUT_OF_(?:RESOURCES|DEVICE_MEMORY)|initialization on GPU:\d+ "
             r"failed\. Status: out of memory|error=2 : out of memory|"
             "HIPBLAS_STATUS_ALLOC_FAILED|"

@@ -12,6 +12,7 @@ from gpudoctor.vitals.job_log.line_prefix import PrefixedLine, without_level
 from gpudoctor.vitals.job_log.progress import has_result, step_of
 
 _HEADER = re.compile(r"Traceback \(most recent call last\)")
+_HEADING = re.compile(r"(\w{1,80}(?:Error|Exception|Interrupt|Exit)) {2,}Traceback")
 _CHAIN = re.compile(
     r"^(?:During handling of the above exception, another exception occurred:|"
     r"The above exception was the direct cause of the following exception:)"
@@ -170,6 +171,8 @@ class _Open:
     message_lines: int = 0
     boxed: bool = False
     pending_code: bool = False
+    heading: tuple[str, int] | None = None
+    """The exception that a notebook names in the header of its traceback, and its line."""
     rank: int | None = None
     """The one that a launcher names above."""
     indent: int = 0
@@ -310,7 +313,7 @@ class Tracebacks:
 
     def finish(self) -> list[list[Raised]]:
         """Chains that the end of the file completes."""
-        rest = [_closed(opened) for opened in self._open.values()]
+        rest = [_closed(opened) or _cut(opened) for opened in self._open.values()]
         self._open.clear()
         return [chain for chain in rest if chain]
 
@@ -338,6 +341,8 @@ class Tracebacks:
         opened.frames = []
         opened.noise = 0
         opened.rank = line.rank
+        heading = _HEADING.match(text)
+        opened.heading = (heading[1], number) if heading else None
         opened.indent = len(text) - len(text.lstrip(" "))
         opened.boxed = text.lstrip()[:1] in "╭┌"
         if _GROUP.match(text):
@@ -447,6 +452,16 @@ def _closed(opened: _Open) -> list[Raised]:
     if opened.group:  # Python prints a group before the exceptions that it wraps
         chain = sorted(chain, key=lambda item: item.type.endswith("ExceptionGroup"))
     return chain
+
+
+def _cut(opened: _Open) -> list[Raised]:
+    """The exception that a notebook names above its frames, where the log ends before its message."""
+    if not (opened.heading and opened.lines):
+        return []
+    kind, line = opened.heading
+    return [
+        Raised(type=kind, text=kind, line=line, stamp="", rank=opened.rank, node="", frame=_own(opened.frames))
+    ]
 
 
 def _linked(opened: _Open, header: str) -> bool:
