@@ -25,6 +25,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.text import capitalised, size
+from gpudoctor_checks.failure.scheduler_messages import ENDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,7 @@ class Killed(Check):
         "dataloader_num_workers",
     )
     log_messages = (
+        *ENDED,
         LogMessage(
             kind="oom-kernel",
             cue=(
@@ -245,6 +247,7 @@ class Killed(Check):
             r"Application launch failed: (?P<reason>.{1,200}?))\s*$",
             text="Slurm could not start the job[ on node {where}][: {why}][: {reason}].",
             everywhere=True,
+            unstarted=True,
             source="Slurm src/api/step_launch.c",
         ),
         LogMessage(
