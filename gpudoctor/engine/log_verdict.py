@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 from gpudoctor.analysis.job_log.failing_rank import FailingRank, RankSign, failing_rank
 from gpudoctor.analysis.job_log.first_cause import FirstCause, LogRole, first_cause
+from gpudoctor.analysis.job_log.unexplained import unexplained_error
 from gpudoctor.lang import say, term
 from gpudoctor.model import Patient, PatientKind, Ranked, Severity
 from gpudoctor.model.log_message import LogMoment, LogSummary
-from gpudoctor.model.signs.job_log import JobLog
+from gpudoctor.model.signs.job_log import JobLog, UnknownError
 from gpudoctor.model.signs.recording import EARLY_DEATH_FILE
 from gpudoctor.model.unavailable import optional
 from gpudoctor.text import count
@@ -78,6 +79,9 @@ def pronounce_log(patient: Patient, ranked: Sequence[Ranked]) -> str:
     recording = optional(lambda: patient.recording)
     reported = recording is not None and recording.ranks
     source = "" if reported else _NO_RANK.get(patient.kind, "")
+    unknown = unexplained_error(patient)
+    if unknown is not None and (cause is None or not source):
+        return _unexplained(unknown[0], died=cause is not None)
     if cause is None:
         errors = [item for item in ranked if item.finding.severity is Severity.ERROR]
         if errors:
@@ -141,6 +145,13 @@ def pronounce_log(patient: Patient, ranked: Sequence[Ranked]) -> str:
         where=where,
         source=source,
     )
+
+
+def _unexplained(error: UnknownError, *, died: bool) -> str:
+    where = say("line {line:,} of {path}", line=error.line, path=error.path)
+    if died:
+        return say("The job died. No check knows the error before its end: {where}.", where=where)
+    return say("No check knows the error at the end of the log: {where}.", where=where)
 
 
 def _who(cause: FirstCause, rank: FailingRank | None) -> str:

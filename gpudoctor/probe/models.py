@@ -22,6 +22,9 @@ _SHARDED = "_fsdp_wrapped_module."
 """What FSDP puts into the names of parameters, and takes out where it lists them."""
 FEW = 3
 """Calls in a wrong mode before it is told."""
+_LOOKS = 16
+"""Open calls of a model whose place is looked up: a training in eval mode has one each step."""
+_NOWHERE: Place = (None, None, None)
 _WRAPPERS = {
     "DistributedDataParallel": "DDP",
     "FullyShardedDataParallel": "FSDP",
@@ -64,8 +67,8 @@ class Model:
     """An outermost module that was called."""
 
     __slots__ = (
-        "calls", "eval_calls", "eval_grads", "eval_trainings", "evaluations", "forward_line",
-        "grad_calls", "inside", "module", "open", "told",
+        "calls", "eval_calls", "eval_grads", "eval_trainings", "evaluation_line", "evaluations", "forward_line",
+        "grad_calls", "inside", "looks", "module", "open", "open_line", "told",
     )  # fmt: skip
 
     def __init__(self, module: Any) -> None:
@@ -83,7 +86,13 @@ class Model:
         """Those of them with gradients."""
         self.eval_trainings = 0
         """Those of them in training mode."""
-        self.forward_line: Place = (None, None, None)
+        self.forward_line: Place = _NOWHERE
+        self.evaluation_line: Place = _NOWHERE
+        """Where it was first called in an evaluation with gradients or in training mode."""
+        self.open_line: Place = _NOWHERE
+        """Where the first of the open calls was made."""
+        self.looks = 0
+        """How often the place of an open call was looked up."""
         self.told = False
         self.inside: set[int] | None = None
         """Ids of the modules in it, once they were asked for: a large tree takes long to walk."""
@@ -145,6 +154,8 @@ class Models:
             model.eval_grads += grad
             model.eval_trainings += module.training
             self._guessed = model if grad and not module.training else None
+            if (grad or module.training) and model.evaluation_line is _NOWHERE:
+                model.evaluation_line = where(self._probe.places.user_frame(sys._getframe(3)))
         elif grad:
             self._guessed = None
             if not model.grad_calls:
@@ -154,6 +165,9 @@ class Models:
                 model.eval_calls += 1
                 model.open += 1
                 self._open[id(module)] = self._last = model
+                if model.open == 1 and model.looks < _LOOKS:
+                    model.looks += 1
+                    model.open_line = where(self._probe.places.user_frame(sys._getframe(3)))
             elif self._open:
                 self._take_back([key for key in self._open if key == id(module) or model.holds(key)])
 
@@ -167,6 +181,8 @@ class Models:
             model.eval_grads -= 1
             model.grad_calls += 1
             model.eval_calls += 1
+            if not model.evaluations:
+                model.evaluation_line = _NOWHERE
 
     def evaluates(self, module: Any) -> bool:
         """Whether a module in eval mode with gradients was so far only called to evaluate."""
@@ -182,6 +198,7 @@ class Models:
             model.grad_calls -= model.open - 1
             model.eval_calls -= model.open - 1
             model.open = 0
+            model.open_line = _NOWHERE
         self._open.clear()
 
     def _take_back(self, keys: list[int]) -> None:
@@ -195,6 +212,9 @@ class Models:
             model.evaluations += model.open
             model.eval_grads += model.open
             model.open = 0
+            if model.evaluation_line is _NOWHERE:
+                model.evaluation_line = model.open_line
+            model.open_line = _NOWHERE
             self.version += 1
 
     def see_autocast(self) -> None:
@@ -257,9 +277,7 @@ class Models:
             if optimizer is not None and not told:
                 self._optimizers[key] = (reference, True)
                 fields = optimizer_facts(optimizer, modules, self.optimizers())
-                self._probe.record(
-                    "optimizer", {**fields, **_line(self.made.get(id(optimizer), (None, None, None)))}
-                )
+                self._probe.record("optimizer", {**fields, **_line(self.made.get(id(optimizer), _NOWHERE))})
 
     def parallel_facts(self) -> dict[str, Any]:
         """What the `torch` record says of autocast and of DDP."""
@@ -286,6 +304,7 @@ class Models:
         trains = {id(module): self._probe.evaluation.trains(module) for module, _ in pairs}
         for module, model in pairs:
             place, eval_place = model.forward_line, self._eval_places.get(id(module), model.forward_line)
+            at = place if model.evaluation_line is _NOWHERE else model.evaluation_line
             facts: dict[str, Any] = {
                 "model": class_name(unwrapped(module)),
                 "affected": _mode_dependent(module),
@@ -295,9 +314,9 @@ class Models:
                     steps, of = model.eval_calls - model.open, model.grad_calls - model.open
                     self._tell_mode("eval-training", steps, of, eval_place, facts)
                 if model.eval_trainings >= FEW:
-                    self._tell_mode("train-evaluation", model.eval_trainings, model.evaluations, place, facts)
+                    self._tell_mode("train-evaluation", model.eval_trainings, model.evaluations, at, facts)
             if trains[id(module)] and model.eval_grads >= FEW:
-                self._tell_mode("grad-evaluation", model.eval_grads, model.evaluations, place, facts)
+                self._tell_mode("grad-evaluation", model.eval_grads, model.evaluations, at, facts)
             learns = any(parameter.requires_grad for parameter in parameters(module).values())
             if any(trains.values()) and not trains[id(module)] and learns and model.grad_calls >= FEW:
                 reached = any(p.grad is not None for p in parameters(module).values())

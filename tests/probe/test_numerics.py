@@ -283,8 +283,11 @@ def test_steps_that_the_scaler_leaves_out_are_counted_whoever_does_it(tmp_path, 
             "model.eval()  # eval\n    with torch.no_grad():\n        [model(x) for x, y in validation]",
             {"eval-training"},
         ),
-        ("with torch.no_grad():\n        [model(x) for x, y in validation]", {"train-evaluation"}),
-        ("model.eval()\n    [model(x) for x, y in validation]\n    model.train()", {"grad-evaluation"}),
+        ("with torch.no_grad():\n        [model(x) for x, y in validation]  # call", {"train-evaluation"}),
+        (
+            "model.eval()\n    [model(x) for x, y in validation]  # call\n    model.train()",
+            {"grad-evaluation"},
+        ),
     ],
 )
 def test_modes_that_do_not_go_with_their_work(tmp_path, evaluate, kinds):
@@ -308,6 +311,8 @@ for epoch in range(4):
         assert modes[-1]["line"] == run.line("eval")
         assert modes[-1]["affected"] == ["Dropout"]
         assert (modes[-1]["steps"], modes[-1]["of"]) == (24, 32)
+    elif kinds:
+        assert modes[-1]["line"] == run.line("call")
     assert sum(run.rank.steps("evaluation")) > 0
 
 
@@ -319,7 +324,7 @@ class Scorer(nn.Module):
     def forward(self, x):
         return self.head(self.body(x))
     def predict(self, x):
-        return self.head(self.body(x)).argmax(1)
+        return self.head(self.body(x)).argmax(1)  # part
 model = Scorer()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 users = torch.randn(40, 1, 8)
@@ -331,7 +336,7 @@ for epoch in range(4):
         F.cross_entropy(model(x), y).backward()
         optimizer.step()
     model.eval()
-    [{call}(user) for user in users]
+    [{call}(user) for user in users]  # call
 """
 
 
@@ -341,6 +346,7 @@ def test_an_evaluation_that_keeps_its_graphs(tmp_path, call):
     run = run_script(tmp_path, SCORER.format(before="pass", call=call))
     modes = numeric(run.rank, "mode")
     assert {record["kind_of"] for record in modes} == {"grad-evaluation"}
+    assert modes[-1]["line"] == run.line("call" if call == "model" else "part")
     assert sum(run.rank.steps("evaluation")) > 0
 
 

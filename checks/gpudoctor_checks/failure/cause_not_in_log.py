@@ -4,15 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.job_log.evidence_needed import evidence_needed
-from gpudoctor.analysis.job_log.failing_rank import left_early
 from gpudoctor.analysis.job_log.findings import log_evidence
 from gpudoctor.analysis.job_log.first_cause import LogRole, first_cause
-from gpudoctor.analysis.job_log.flight_verdict import flight_verdict
-from gpudoctor.analysis.job_log.group_positions import STUCK_SECONDS
-from gpudoctor.analysis.run.deaths import death
+from gpudoctor.analysis.job_log.unexplained import decided_elsewhere, unexplained_error
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
-from gpudoctor.model.unavailable import optional
 from gpudoctor.text import count
 
 
@@ -34,7 +30,7 @@ class CauseNotInLog(Check):
         The loudest line is then taken for the cause, and the time goes into the wrong repair.
     How it knows:
         From a job's log: every error line is a consequence of another failure. No line names a cause or a
-        symptom.
+        symptom. FAIL019 reports an error before these that no check knows.
     False alarms:
         A job that ended well and printed such lines while it ended is not a death.
     Remedies:
@@ -55,15 +51,8 @@ class CauseNotInLog(Check):
         cause = first_cause(log)
         if cause is None or cause.root is not None:
             return
-        dumps = optional(lambda: patient.flight_records)
-        if dumps is not None and flight_verdict(dumps, STUCK_SECONDS, True) is not None:
-            return  # the flight recorder says it
-        recording = optional(lambda: patient.recorded_run)
-        told = death(recording) if recording is not None and recording.ranks else None
-        if told is not None and told.kind:
-            return  # a rank recorded its exception or signal
-        if left_early(log) is not None:
-            return  # FAIL004 names the rank
+        if decided_elsewhere(patient) or unexplained_error(patient) is not None:
+            return
         lines = sum(item.count for item in cause.of(LogRole.CASCADE))
         needed = evidence_needed(log, cause)
         yield self.finding(

@@ -186,6 +186,19 @@ class RankExit:
     """Whether the launcher says that it saw this end first."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownError:
+    """A line at the end of a file that says that it is an error, and that no check knows."""
+
+    path: str
+    line: int
+    """1-based."""
+    text: str
+    """With its level, without other prefixes, secrets masked."""
+    rank: int | None
+    stamp: str
+
+
 class NoFailureLogged(Unavailable):
     """A command failed, and its output was read and names no failure."""
 
@@ -210,6 +223,8 @@ class JobLog:
     """What each rank printed last, by rank; read only if something failed."""
     exits: tuple[RankExit, ...] = ()
     """How ranks ended by their launcher, in the order of its lines."""
+    unknown_errors: tuple[UnknownError, ...] = ()
+    """The first such line of each file that names no failure and does not say that all went well."""
     problems: tuple[str, ...] = ()
     """What could not be read, a sentence each."""
     memory: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)

@@ -14,7 +14,8 @@ from gpudoctor.analysis.job_log.consequences import PEER, UNHEEDED
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model.log_message import PLAIN, Bearing, LogMessage
-from gpudoctor.model.signs.job_log import JobLog, LogEvent, LogFile, LogFrame, RankStack
+from gpudoctor.model.redaction import mask_text
+from gpudoctor.model.signs.job_log import JobLog, LogEvent, LogFile, LogFrame, RankStack, UnknownError
 from gpudoctor.model.unavailable import Unread
 from gpudoctor.vitals.job_log.drafts import Drafts
 from gpudoctor.vitals.job_log.events import event_of
@@ -36,6 +37,7 @@ from gpudoctor.vitals.job_log.progress import (
 )
 from gpudoctor.vitals.job_log.stack_dumps import StackDumps, with_ranks
 from gpudoctor.vitals.job_log.tracebacks import GOES_ON, Raised, Tracebacks, frame_of, loose_exception
+from gpudoctor.vitals.job_log.unknown_errors import unknown_error
 
 _OTHER_RANK = re.compile(rb"(?<=[^\s:])(?=\[(?:default|rank)\d{1,6}\]:)")
 """Where another rank began to write within a line, behind a progress bar."""
@@ -158,6 +160,7 @@ def read_job_log(
     problems: list[str] = []
     stacks: list[RankStack] = []
     tails: list[Tail] = []
+    unknown: list[UnknownError] = []
     state = _Job()
     for path in paths:
         shown = say("standard input") if path == STANDARD_INPUT else path
@@ -190,6 +193,8 @@ def read_job_log(
                 for item in found
             ]
             stacks += reader.stacks()
+            if (at_end := reader.unknown_error(found)) is not None:
+                unknown.append(replace(at_end, line=at_end.line + before))
             tails.append(reader.tail(before, _MOST_TAIL // len(paths)))
     if not files:
         raise Unread(concatenated("; ", problems) or "no log was named")
@@ -206,6 +211,7 @@ def read_job_log(
         stacks=with_ranks(stacks),
         last_words=last_words(tails, state.world or (max(state.ranks) + 1 if state.ranks else None)),
         exits=exits(tails),
+        unknown_errors=() if state.finished else tuple(unknown),
         problems=tuple(problems),
     )
 
@@ -946,6 +952,36 @@ class _FileReader:
             if match is not None and not match.plain and match.known.message.bearing is Bearing.CAUSE:
                 self._add(match, text, number, take_apart(text))
             return
+
+    def unknown_error(self, events: Iterable[LogEvent]) -> UnknownError | None:
+        """The line that says why it ended where no wording does; None in a file that names a failure.
+
+        `events` are those of the file. Where they begin to show a death, the line is sought before it.
+        """
+        if self._drafts.failed:
+            return None
+        pieces = self._last_pieces(self._most_tail)
+        death = min(
+            (
+                item.line
+                for item in events
+                if item.bearing is Bearing.CONSEQUENCE and item.kind != UNHEEDED and not item.earlier
+            ),
+            default=0,
+        )
+        before = pieces[: bisect_left(pieces, death, key=lambda piece: piece[1])] if death else []
+        found = unknown_error(before, self._is_worded, at_death=True) or unknown_error(
+            pieces, self._is_worded, at_death=False
+        )
+        if found is None:
+            return None
+        line = take_apart(found[1])
+        rank = line.rank if line.rank is not None else self._rank
+        text = mask_text(line.text.strip()[:_LONGEST_EXCEPTION])
+        return UnknownError(path=self._path, line=found[0], text=text, rank=rank, stamp=line.stamp)
+
+    def _is_worded(self, text: str) -> bool:
+        return self._table.in_line(text) is not None
 
     @property
     def _last_words_line(self) -> int:

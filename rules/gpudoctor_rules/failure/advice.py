@@ -179,6 +179,13 @@ ADVICE = (
         effort=Effort.SETTING,
     ),
     advise(
+        "FAIL019-search",
+        "search for the words of this line in the program or library that printed it",
+        "grep -rn 'a part of the line without numbers and names' .",
+        "then read what the program does before it prints them",
+        effort=Effort.COMMAND,
+    ),
+    advise(
         "FAIL001-silent",
         "find who ended it: the kernel for memory, os._exit, a library",
         "dmesg -T | tail   # `Killed process` is the kernel, for memory: fewer workers, a smaller batch",

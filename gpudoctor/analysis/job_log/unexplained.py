@@ -1,0 +1,31 @@
+"""Whether a log that names no first cause has an error at its end that no check knows."""
+
+from gpudoctor.analysis.job_log.failing_rank import left_early
+from gpudoctor.analysis.job_log.first_cause import FirstCause, first_cause
+from gpudoctor.analysis.job_log.flight_verdict import flight_verdict
+from gpudoctor.analysis.job_log.group_positions import STUCK_SECONDS
+from gpudoctor.analysis.run.deaths import death
+from gpudoctor.model import Patient
+from gpudoctor.model.signs.job_log import UnknownError
+from gpudoctor.model.unavailable import optional
+
+
+def decided_elsewhere(patient: Patient) -> bool:
+    """Whether something beside the log's words names the cause: flight recorder, recording, rank that left."""
+    dumps = optional(lambda: patient.flight_records)
+    if dumps is not None and flight_verdict(dumps, STUCK_SECONDS, True) is not None:
+        return True
+    recording = optional(lambda: patient.recorded_run)
+    told = death(recording) if recording is not None and recording.ranks else None
+    if told is not None and told.kind:
+        return True  # a rank recorded its exception or signal
+    return left_early(patient.job_log) is not None  # FAIL004 names the rank
+
+
+def unexplained_error(patient: Patient) -> tuple[UnknownError, FirstCause | None] | None:
+    """The error, and the consequences behind it; None where a cause is named or no such error was printed."""
+    log = patient.job_log
+    cause = first_cause(log)
+    if not log.unknown_errors or (cause is not None and cause.root is not None) or decided_elsewhere(patient):
+        return None
+    return log.unknown_errors[0], cause

@@ -1,0 +1,75 @@
+"""An error at the end of a log that no wording knows: by its level or words."""
+
+import re
+from collections.abc import Callable, Sequence
+
+from gpudoctor.vitals.job_log.line_prefix import of_error_level, of_low_level, plain, take_apart
+from gpudoctor.vitals.job_log.opening import text_of
+from gpudoctor.vitals.job_log.progress import says_done, step_of
+from gpudoctor.vitals.job_log.tracebacks import GOES_ON, loose_exception
+
+_LOOKED_AT = 40
+"""Lines with words, before the end, among which such an error is sought."""
+_BEHIND = 3
+"""Other lines behind it: a program that prints more of them went on."""
+_APART = 4
+"""Other lines between two errors of one end: the first of them counts."""
+_LEVEL = re.compile(
+    r"\[NeMo [EC] |^[EF]\d{4} \d\d:|\"level(?:name)?\": ?\"(?:error|fatal|critical)\"", re.IGNORECASE
+)
+_LOW = re.compile(r"^[WID]\d{4} \d\d:|(?:^|\s)[WID] (?:tensorflow|external)/|\bwarn", re.IGNORECASE)
+"""Lower levels, as glog, TensorFlow and others write them."""
+_NAMED = re.compile(
+    r"(?:^|[\s:>\]])(?:fatal|panic|error)(?: error)?: \S|"
+    r"^(?:error|fatal|panic|abort(?:ed|ing)?)\b(?![ _]?rate)",
+    re.IGNORECASE,
+)
+"""A line that calls itself an error."""
+_SAID = re.compile(
+    r"\b(?:failed to|unable to|could not|couldn't|cannot|can't|not permitted|no such|refused|denied|giving up|"
+    r"unrecoverable|rejected|is not (?:an? )?(?:valid|supported|available|allowed|recognized))\b",
+    re.IGNORECASE,
+)
+"""Words of errors, which ordinary lines have, too: they count in the last line only."""
+_MEASURE = re.compile(
+    r"\b(?:errors?|fail(?:ed|ures?))\b[^:=]{0,30}[:=]\s*[\[(]?[-+]?(?:\d|nan\b|none\b|\])|"
+    r"\b(?:0|no|zero|without) (?:errors?|failures?)\b",
+    re.IGNORECASE,
+)
+"""An error that is measured or counted."""
+
+
+def unknown_error(
+    pieces: Sequence[tuple[bytes, int]], is_known: Callable[[str], bool], *, at_death: bool
+) -> tuple[int, str] | None:
+    """The first of the errors at the end of these pieces: its line, and the line with its prefixes.
+
+    `is_known` says whether a wording has a line. `at_death`: the pieces end where the job began to die.
+    """
+    found: tuple[int, str] | None = None
+    others, apart, looked_at = 0, _APART if at_death else _BEHIND, 0
+    for raw, number in reversed(pieces):
+        whole = plain(text_of(raw[:4096])).strip()
+        text = take_apart(whole).text.strip()
+        if not text:
+            continue
+        looked_at += 1
+        if looked_at > _LOOKED_AT or step_of(text) is not None or says_done(text):
+            break
+        if _says_error(whole, text, weak=found is None and others == 0) and not is_known(text):
+            found, others, apart = (number, whole), 0, _APART
+        else:
+            others += 1
+            if others > apart:
+                break
+    return found
+
+
+def _says_error(whole: str, text: str, *, weak: bool) -> bool:
+    if of_low_level(whole) or _LOW.search(whole[:80]) or _MEASURE.search(text) or GOES_ON.search(text):
+        return False
+    if loose_exception(text) is not None:
+        return False  # it is an event, or was judged to be none
+    if of_error_level(whole) or _LEVEL.search(whole[:300]) or _NAMED.search(text[:200]):
+        return True
+    return weak and _SAID.search(text) is not None

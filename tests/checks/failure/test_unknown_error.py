@@ -1,0 +1,74 @@
+import pytest
+from log_cases import STEPS, found_in_log, log_patient
+
+from gpudoctor.engine.log_verdict import pronounce_log
+
+LAUNCHER = "make: *** [train] Error 1\n"
+SICK = [
+    ("[2024-05-02 10:00:07] ERROR trainer: shard 7 of the index is not usable\n", 4),
+    ("frobnicator: error: shard 7 holds no rows\n", 4),
+    ("fatal: the frobnicator did not start\nsee the manual for its settings\n", 4),
+    ("The frobnicator could not be started with these settings\n", 4),
+    ('{"level": "error", "msg": "quota of frobnicators used up"}\n', 4),
+    ("E1121 10:00:07.1 77 frob.cc:12] index is gone\nE1121 10:00:08.2 77 frob.cc:13] leaving\n", 4),
+]
+
+
+@pytest.mark.parametrize(("end", "line"), SICK)
+def test_sick_a_log_that_ends_with_an_error_of_unknown_words(tmp_path, end, line):
+    [finding] = found_in_log("FAIL019", tmp_path, "loading\nstep 1 loss 2.1\nstep 2 loss 2.0\n" + end)
+    assert finding.confidence.value == "suspected" and finding.severity.value == "warning"
+    assert finding.evidence[0].line == line
+
+
+def test_sick_before_what_follows_from_it(tmp_path):
+    text = "loading\nfatal: the frobnicator did not start\n" + LAUNCHER
+    [finding] = found_in_log("FAIL019", tmp_path, text)
+    assert finding.severity.value == "error" and finding.evidence[0].line == 2
+    assert not found_in_log("FAIL018", tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "step 3 loss 1.9\n",
+        "saving the model\nuploading it\ncleaning up\ngoodbye\n",
+        "Training finished.\n",
+    ],
+)
+def test_healthy_what_follows_shows_that_it_went_on(tmp_path, end):
+    text = "step 1 loss 2.1\nstep 2 loss 2.0\nERROR trainer: one shard is not usable\n"
+    assert not found_in_log("FAIL019", tmp_path, text + end)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "mean absolute error: 0.031",
+        "errors: 0",
+        "WARNING the cache could not be written",
+        "W0000 00:00:17.2 12 gpu.cc:1] cannot open the cache",
+        "ERROR could not reach the tracker, retrying in 5 s",
+        "finished with 0 errors",
+        "Error rate 0.02",
+        "the error of the fit is small",
+        "could not find a cache; falling back to the slow path",
+    ],
+)
+def test_healthy_lines_that_are_no_error_of_the_job(tmp_path, line):
+    assert not found_in_log("FAIL019", tmp_path, f"step 1 loss 2.1\nstep 2 loss 2.0\n{line}\n")
+
+
+def test_healthy_the_cause_has_known_words(tmp_path):
+    text = (
+        STEPS
+        + 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    go()\nZeroDivisionError: x\n'
+    )
+    assert not found_in_log("FAIL019", tmp_path, text + "ERROR trainer: the job ends\n")
+
+
+def test_the_verdict_names_the_line(tmp_path):
+    said = pronounce_log(log_patient(tmp_path, "loading\nstep 1 loss 2.1\nERROR one shard is gone\n"), ())
+    assert "line 3 of" in said and "no failure" not in said
+    said = pronounce_log(log_patient(tmp_path, "loading\nfatal: one shard is gone\n" + LAUNCHER), ())
+    assert said.startswith("The job died.") and "line 2 of" in said
