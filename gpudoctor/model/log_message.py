@@ -60,6 +60,9 @@ class LogMessage:
     """A regular expression for a later line which shows that it was overcome: what a service tries again."""
     unstarted: bool = False
     """Whether the job, or its container, has not begun: it waits, or was refused."""
+    outside: bool = False
+    """Whether only what runs round the program prints it: behind the first line of an exception it is "
+        "another's."""
     explains: str = ""
     """Of a HINT: a regular expression for the failure that it explains."""
     exits: tuple[int, ...] = ()
@@ -73,9 +76,17 @@ class LogMessage:
         return (self.cue,) if isinstance(self.cue, str) else self.cue
 
 
+_EXITED = ("exitcode", "exit code", "exit status", "exited with code")
+
+
 def exit_code_cues(code: int) -> tuple[str, ...]:
-    """The cues of `exit ?code:? ?CODE`, which is worded with and without colon and blanks."""
-    return tuple(f"{name}{after}{code}" for name in ("exitcode", "exit code") for after in (": ", ":", " ", ""))
+    """The cues of `exit_code_form`, which is worded with and without colon and blanks."""
+    return tuple(f"{name}{after}{code}" for name in _EXITED for after in (": ", ":", " ", ""))
+
+
+def exit_code_form(code: int) -> str:
+    """A pattern for a process that a shell, Python, Docker or a scheduler says to have ended with a code."""
+    return rf"(?:exit ?code|exit status|exited with code):? ?{code}\b"
 
 
 @dataclass(frozen=True, slots=True)

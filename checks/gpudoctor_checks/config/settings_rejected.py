@@ -4,6 +4,10 @@ from gpudoctor.analysis.job_log.log_check import LogCheck
 from gpudoctor.model import Bearing, Code, Confidence, LogMessage
 from gpudoctor_checks.config.refused_messages import REFUSALS
 
+_LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "tune", "litgpt", "trl", "axolotl", "composer")
+"""Commands of which a line `NAME: error: ` says that their arguments are wrong."""
+_SUBCOMMANDS = ("fit", "train", "test", "validate", "predict", "eval", "run")
+
 
 class SettingsRejected(LogCheck):
     """A library rejected the settings.
@@ -137,18 +141,64 @@ class SettingsRejected(LogCheck):
                 "no value for the required argument",
                 "error: one of the arguments",
                 "cannot find primary config",
-                "error: missing parameter",
+                ".py: error: ",
+                *(f"{name}: error: " for name in _LAUNCHERS),
+                *(f".py {word}: error: " for word in _SUBCOMMANDS),
+                "could not consume arg",
+                "missing required flags:",
+                "unexpected kwargs present:",
+                "cannot find target in dict:",
+                "no such option",
+                "missing option",
+                "missing argument",
+                "missing parameter",
+                "invalid value for",
+                "unrecognized options:",
+                "error parsing --",
+                "required options",
+                "error: parser key",
+                "error: 'configuration check failed",
+                "configuration check failed ::",
+                "error: problem with given class_path",
+                "validation failed: ",
+                "error: problem in default config file",
+                "error: unable to load config",
+                "error: expected ",
+                "could not find '",
+                "primary config ",
             ),
             pattern="error: (?:argument .{0,80}: (?:invalid|expected|not allowed with|ignored explicit)|"
             "the following arguments "
             r"are required|ambiguous option: |one of the arguments .{0,200} is required)|"
-            r"^Error: (?:No such option|Missing (?:option|argument|parameter)|Invalid value for|Got unexpected "
-            r"extra argument)|FATAL Flags parsing error|^Could not override '|^Error merging override |"
-            r"^ERROR: The function received no value for the required argument|^Cannot find primary config '",
+            r"^(?:Error:|[│|]) (?:No such option|Missing (?:option|argument|parameter)|Invalid value for|"
+            r"Got unexpected extra argument)|FATAL Flags parsing error|^Could not override '|"
+            r"^Error merging override |"
+            r"^ERROR: (?:The function received no value for the required argument|Could not consume arg|"
+            r"Missing required flags:|Unexpected kwargs present:|Cannot find target in dict:)|"
+            r"^Cannot find primary config '|^Primary config (?:module|directory) '[^']{1,300}' not found|"
+            r"^In '[^']{1,300}': Could not find '|"
+            r"^[│|] (?:Unrecognized options:|Error parsing --|Required options )|"
+            r"^error: (?:Parser key |'?Configuration check failed ::|"
+            r"Problem (?:with given class_path|in default config file)|Validation failed: |"
+            r"Unable to load config |Expected )|"
+            rf"^(?:\S*/)?(?:[\w.-]+\.py(?: (?:{'|'.join(_SUBCOMMANDS)}))?|{'|'.join(_LAUNCHERS)}): error: "
+            r"(?!unrecognized arguments)",
             text="The command line is wrong: {said}.",
             everywhere=True,
             closing=True,
-            source="argparse, click, absl, Hydra, Fire",
+            source="argparse, click, typer, absl, Hydra, Fire, tyro, jsonargparse",
+        ),
+        LogMessage(
+            kind="object",
+            cue=("error in call to target '", "error locating target '"),
+            pattern=r"^Error (?:in call to|locating) target '(?P<target>[^']{1,200})'",
+            text="Hydra could not make {target}.",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            general=True,
+            closing=True,
+            source="hydra/_internal/instantiate/_instantiate2.py: the exception is printed in the next line",
         ),
         LogMessage(
             kind="scheduler",
@@ -165,6 +215,7 @@ class SettingsRejected(LogCheck):
             confidence=Confidence.PROBABLE,
             everywhere=True,
             unstarted=True,
+            outside=True,
             closing=True,
             source="Slurm src/sbatch/sbatch.c, src/srun",
         ),

@@ -96,6 +96,7 @@ class DriverTooOld(Check):
             text="The container did not start: its image needs a newer driver ({condition}).",
             everywhere=True,
             unstarted=True,
+            outside=True,
             closing=True,
             source="libnvidia-container",
         ),

@@ -74,6 +74,15 @@ class HostMemoryTight(Check):
             text="The host ran out of memory[: an allocation of {bytes} bytes failed].",
         ),
         LogMessage(
+            kind="paging-file",
+            cue=("winerror 1455", "paging file is too small", "页面文件太小"),
+            pattern=r"\[?WinError 1455\]?|[Tt]he paging file is too small for this operation|页面文件太小",
+            text="Windows could give no more memory: its paging file is too small.",
+            everywhere=True,
+            closing=True,
+            source="https://github.com/ultralytics/yolov3/issues/1643",
+        ),
+        LogMessage(
             kind="cannot-allocate",
             cue=(
                 "cannot allocate memory",
@@ -81,10 +90,8 @@ class HostMemoryTight(Check):
                 "std::bad_alloc",
                 "memoryerror",
                 "unable to allocate",
-                "winerror 1455",
             ),
-            pattern=r"\[WinError 1455\]|"
-            r"Cannot allocate memory|\[Errno 12\]|std::bad_alloc|"
+            pattern=r"Cannot allocate memory|\[Errno 12\]|std::bad_alloc|"
             r"^(?:\w+\.)*_?(?:Array)?MemoryError\b(?!: Error allocating \d+ bytes of device)|"
             r"Unable to allocate (?P<size>[\d.]+ \w+) for an array",
             text="The host ran out of memory[: {size} were asked for one array].",

@@ -87,7 +87,8 @@ class NativeLibraryBroken(LogCheck):
         LogMessage(
             kind="missing-library",
             cue="or one of its dependencies",
-            pattern=r"Error loading \\{0,2}\"?(?:[^\"\n]{0,300}[\\/])?(?P<library>[\w.+-]{1,80}\.dll)\\?\" "
+            pattern=r"^(?!.*WinError 1455)(?s:.*?)"
+            r"Error loading \\{0,2}\"?(?:[^\"\n]{0,300}[\\/])?(?P<library>[\w.+-]{1,80}\.dll)\\?\" "
             "or one of its dependencies",
             text="A native library is missing or cannot be loaded: {library}, or one that it needs.",
             everywhere=True,

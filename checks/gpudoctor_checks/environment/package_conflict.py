@@ -41,6 +41,18 @@ _NAMED = 4
 """Packages that the message names; the evidence lists all of them."""
 _NVIDIA = re.compile(r"nvidia-(.+)-cu(\d{2})")
 
+_NO_COMMAND = (
+    r"未找到命令|找不到命令|找不到指令|命令找不到|コマンドが見つかりません|명령어를 찾을 수 없음|"
+    r"(?:Kommando|Befehl) nicht gefunden|commande introuvable|(?:orden|comando) no encontrad[oa]|"
+    r"no se encontró la orden|comando não encontrado|comando non trovato|команда не найдена"
+)
+_NO_COMMAND_CUES = (
+    "未找到命令", "找不到命令", "找不到指令", "命令找不到", "コマンドが見つかりません", "명령어를",
+    "nicht gefunden",
+    "commande introuvable", "no encontrad", "la orden", "comando n", "команда не найдена",
+)  # fmt: skip
+"""What bash says of a missing command in other languages."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageConflictDetail(Detail):
@@ -179,10 +191,12 @@ class PackageConflict(Check):
                 "command not found",
                 "failed to run command",
                 ": not found",
+                *_NO_COMMAND_CUES,
             ),
-            pattern=r"^(?:\S+: )?(?:line )?(?:\d+: )?(?P<command>python[\d.]*|torchrun|accelerate|deepspeed|"
+            pattern=r"^(?:\S+[:\uff1a] ?)?(?:\S{1,10} )?(?:\d+(?: \S)?[:\uff1a] ?)?"
+            r"(?P<command>python[\d.]*|torchrun|accelerate|deepspeed|"
             r"mpirun|mpiexec|srun|horovodrun|ray|uv|poetry|singularity|apptainer|docker|llamafactory-cli|"
-            r"composer|colossalai): (?:command )?not found\s*$|"
+            rf"composer|colossalai)(?:: (?:command )?not found|[:\uff1a] ?(?:{_NO_COMMAND}))\s*$|"
             r"failed to run command .(?P<program>[\w./+-]{1,200}).: No such file",
             text="The shell of the job found no command [{command}][{program}]: its environment is not active.",
             bearing=Bearing.SYMPTOM,

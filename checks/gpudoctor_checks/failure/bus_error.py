@@ -20,6 +20,7 @@ from gpudoctor.model import (
     Severity,
     Threshold,
     exit_code_cues,
+    exit_code_form,
 )
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import size
@@ -67,9 +68,10 @@ class BusError(Check):
                 "sigbus",
                 "signal 7",
                 *exit_code_cues(-7),
+                *exit_code_cues(135),
             ),
             pattern=r"Fatal Python error: Bus error|^.{0,120}\bBus error(?:\s+\(core dumped\)|\s*$|: )|"
-            r"\bSIGBUS\b|exit ?code:? ?-7\b|[Ss]ignal 7\b",
+            rf"\bSIGBUS\b|{exit_code_form(-7)}|{exit_code_form(135)}|[Ss]ignal 7\b",
             text="A process died of a bus error: a shared memory or mapped file ended under it (often "
             "/dev/shm is full).",
             bearing=Bearing.SYMPTOM,

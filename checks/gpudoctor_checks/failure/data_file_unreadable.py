@@ -76,6 +76,7 @@ class DataFileUnreadable(LogCheck):
             r"stat \S+ no such file or directory|permission denied)",
             text="The program that the job starts cannot be opened: {program}.",
             everywhere=True,
+            outside=True,
             source="runc: libcontainer/standard_init_linux.go",
         ),
         LogMessage(
@@ -97,6 +98,7 @@ class DataFileUnreadable(LogCheck):
             confidence=Confidence.PROBABLE,
             everywhere=True,
             unstarted=True,
+            outside=True,
             undone=r"\bNormal\s.{0,60}\b(?:Pulling|Pulled|Created|Started)\s|"
             r"Volume\.\w{1,20} succeeded for volume|[Ss]tarted container\b",
             source="Kubernetes pkg/kubelet/kubelet.go, pkg/controller/volume: events, which come again",
@@ -117,6 +119,7 @@ class DataFileUnreadable(LogCheck):
             confidence=Confidence.PROBABLE,
             everywhere=True,
             unstarted=True,
+            outside=True,
             undone=r"\bNormal\s.{0,60}\bStarted\s|[Ss]tarted container\b",
             source="Kubernetes pkg/kubelet/kuberuntime",
         ),

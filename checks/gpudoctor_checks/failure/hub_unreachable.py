@@ -158,6 +158,7 @@ class HubUnreachable(LogCheck):
             confidence=Confidence.PROBABLE,
             everywhere=True,
             unstarted=True,
+            outside=True,
             undone=BEGAN,
             source="Kubernetes pkg/kubelet/images/types.go: the state of a container that waits",
         ),
@@ -187,6 +188,7 @@ class HubUnreachable(LogCheck):
             confidence=Confidence.PROBABLE,
             everywhere=True,
             unstarted=True,
+            outside=True,
             undone=r"Successfully pulled image|already present on machine|"
             r"\bNormal\s.{0,60}\b(?:Pulled|Created|Started)\s|[Ss]tarted container\b",
             source="Kubernetes pkg/kubelet/images/image_manager.go: events, which come again until it is there",
@@ -228,6 +230,7 @@ class HubUnreachable(LogCheck):
             "is wrong, or the registry refuses it.",
             everywhere=True,
             unstarted=True,
+            outside=True,
             closing=True,
             source="docker, podman, Singularity, Apptainer, enroot, pyxis",
         ),

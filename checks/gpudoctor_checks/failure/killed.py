@@ -22,10 +22,21 @@ from gpudoctor.model import (
     Severity,
     Threshold,
     exit_code_cues,
+    exit_code_form,
 )
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.text import capitalised, size
 from gpudoctor_checks.failure.scheduler_messages import ENDED
+
+_KILLED = (
+    r"已杀死|已终结|已砍掉|被砍掉|強制終了|죽었음|Getötet|Processus arrêté|Tué|Terminado \(killed\)|Убито|"
+    r"Ucciso|Morto"
+)
+_KILLED_CUES = (
+    "已杀死", "已终结", "已砍掉", "被砍掉", "強制終了", "죽었음", "getötet", "processus arr", "tué",
+    "terminado (killed)", "бито", "ucciso", "morto",
+)  # fmt: skip
+"""The word of the C library for SIGKILL in other languages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +168,12 @@ class Killed(Check):
                 "exceeded its memory limit",
                 "exceeded its local memory limit",
             ),
-            pattern=r"\bOOMKilled\b|node was low on resource: memory|TERM_MEMLIMIT|exceeded its (?:local "
+            pattern=r"\bOOMKilled\b(?!\"?: ?false)|node was low on resource: memory|TERM_MEMLIMIT|"
+            r"exceeded its (?:local "
             ")?memory limit",
             text="The scheduler ended the job because it exceeded its memory limit[ of {limit}].",
             everywhere=True,
+            outside=True,
             source="Kubernetes, LSF",
         ),
         LogMessage(
@@ -248,6 +261,7 @@ class Killed(Check):
             text="Slurm could not start the job[ on node {where}][: {why}][: {reason}].",
             everywhere=True,
             unstarted=True,
+            outside=True,
             source="Slurm src/api/step_launch.c",
         ),
         LogMessage(
@@ -322,15 +336,21 @@ class Killed(Check):
                 "signal 9",
                 "killed",
                 "terminated by signal 9",
+                *_KILLED_CUES,
+                "make: ***",
+                "]: ***",
                 *exit_code_cues(-9),
                 *exit_code_cues(137),
             ),
             pattern=r"exit ?code:? ?-9\b(?:\) local_rank: (?P<local_rank>\d+))?|"
-            r"return code = -9\b|\bSIGKILL\b(?! by OOM killer due to)|[Ss]ignal 9\b|exit ?code:? 137\b|(?:^|"
+            r"return code = -9\b|\bSIGKILL\b(?! by OOM killer due to)|[Ss]ignal 9\b|(?:^|"
             r"[:\s\]\d])Killed\s*(?:$|python|\()|task \d+: Killed|"
             # A shell: `run.sh: line 4: 4711 Killed   python train.py`; `[1]+  Killed`.
             r"^\S+: \S+ \d+: +\d+ Killed\b|"
-            r"^\[\d+\][+-]? +Killed\b|^zsh: killed\b|[Tt]erminated by signal 9\b",
+            r"^\[\d+\][+-]? +Killed\b|^zsh: killed\b|[Tt]erminated by signal 9\b|"
+            r"^make(?:\[\d+\])?: \*\*\* .{1,200} (?:Killed|Error 137)\s*$|"
+            rf"{exit_code_form(-9)}|{exit_code_form(137)}|"
+            rf"(?:^|[:\uff1a] {{1,6}}\d{{1,8}} +)(?:{_KILLED})(?=\s|$)",
             text="A process[ (local rank {local_rank})] was killed by SIGKILL[ (pid {pid})]. This log does not "
             "name the sender. Usually it is the kernel, because the host's memory ran out.",
             bearing=Bearing.SYMPTOM,
@@ -356,7 +376,7 @@ class Killed(Check):
             ),
             pattern=r"got signal: (?:15|SIGTERM)|[Rr]eceived (?:SIGTERM|signal 15|15 death signal)|"
             r"\*\*\* SIGTERM (?:\(@0x[0-9a-f]+\) )?received (?:by|at) |SIGTERM "
-            r"received|[Tt]ermination signal`? is detected|exit ?code:? ?-15\b|caught signal 15|"
+            rf"received|[Tt]ermination signal`? is detected|{exit_code_form(-15)}|caught signal 15|"
             r"return code = -15|^Terminated\s*$|^\S+: \S+ \d+: +\d+ Terminated\b|"
             r"^\[\d+\][+-]? +Terminated\b|task \d+: Terminated|killed by signal: Terminated",
             text="The job received SIGTERM from outside: a limit, a preemption or a person ended it.",

@@ -18,8 +18,21 @@ from gpudoctor.model import (
     Reads,
     Severity,
     exit_code_cues,
+    exit_code_form,
 )
 from gpudoctor.text import capitalised
+
+_SEGFAULT = (
+    r"段错误|段錯誤|程式記憶體區段錯誤|Speicherzugriffsfehler|Erreur de segmentation|Violación de segmento|"
+    r"Errore di segmentazione|Falha de segmentação|Ошибка сегментирования|세그멘테이션 (?:오류|결함)"
+)
+_SEGFAULT_CUES = (
+    "段错误", "段錯誤", "程式記憶體區段錯誤", "speicherzugriffsfehler", "erreur de segmentation", "de segmento",
+    "errore di segmentazione", "falha de segmenta", "шибка сегментирования", "세그멘테이션",
+)  # fmt: skip
+"""The word of the C library for a segmentation fault in other languages."""
+_CRASHED = r"(?:^|[:\uff1a] {1,6}\d{1,8} +)"
+"""What a shell prints before such a word."""
 
 
 class NativeCrash(Check):
@@ -50,6 +63,7 @@ class NativeCrash(Check):
             kind="segfault",
             cue=(
                 "segmentation fault",
+                *_SEGFAULT_CUES,
                 "sigsegv",
                 "signal 11",
                 "signal: 11",
@@ -59,7 +73,8 @@ class NativeCrash(Check):
             ),
             pattern=r"Segmentation fault|\bSIGSEGV\b(?! or (?:other|another) unexpected)|exit ?code:? "
             r"?-11\b(?:\) local_rank: (?P<local_rank>\d+))?|"
-            r"return code = -11\b|[Ss]ignal 11\b|(?:by|with|from|got|received) signal: 11\b|exit ?code:? 139\b",
+            r"return code = -11\b|[Ss]ignal 11\b|(?:by|with|from|got|received) signal: 11\b|"
+            f"{exit_code_form(-11)}|{exit_code_form(139)}|{_CRASHED}(?:{_SEGFAULT})",
             text="A process[ (local rank {local_rank})] crashed with a segmentation fault in native code.",
             bearing=Bearing.SYMPTOM,
             everywhere=True,
@@ -105,10 +120,11 @@ class NativeCrash(Check):
                 "fatal python error: illegal",
                 "sigill",
                 *exit_code_cues(-4),
+                *exit_code_cues(132),
             ),
             pattern=r"Illegal instruction +\(core dumped\)|task \d+: Illegal instruction|"
             r"Fatal Python error: Illegal instruction|\bSIGILL\b|"
-            r"exit ?code:? ?-4\b",
+            f"{exit_code_form(-4)}|{exit_code_form(132)}",
             text="A process met an instruction that this CPU does not have: a binary built for another CPU.",
             everywhere=True,
         ),
@@ -118,9 +134,10 @@ class NativeCrash(Check):
                 "floating point exception",
                 "sigfpe",
                 *exit_code_cues(-8),
+                *exit_code_cues(136),
             ),
             pattern=r"Floating point exception *\(core dumped\)|task \d+: Floating point exception|"
-            r"\bSIGFPE\b|exit ?code:? ?-8\b",
+            rf"\bSIGFPE\b|{exit_code_form(-8)}|{exit_code_form(136)}",
             text="A process was ended by an integer division by zero in native code.",
             bearing=Bearing.SYMPTOM,
             everywhere=True,
@@ -136,9 +153,11 @@ class NativeCrash(Check):
                 "internal assert failed",
                 "errors_are_fatal",
                 *exit_code_cues(-6),
+                *exit_code_cues(134),
             ),
             pattern=r"^Aborted(?: \(core dumped\)|!)?\s*$|\bAborted +\(core dumped\)|INTERNAL ASSERT FAILED|"
-            r"\bSIGABRT\b|exit ?code:? ?-6\b|[Ss]ignal 6\b|(?:by|with|from|got|received) signal: 6\b|"
+            rf"\bSIGABRT\b|{exit_code_form(-6)}|{exit_code_form(134)}|[Ss]ignal 6\b|"
+            r"(?:by|with|from|got|received) signal: 6\b|"
             r"return code = -6\b|"
             r"^\S+: \S+ \d+: +\d+ Aborted\b|task \d+: Aborted|Signal: Aborted|MPI_ERRORS_ARE_FATAL",
             text="A process aborted itself in native code.",

@@ -18,7 +18,13 @@ OF_A_DEATH = frozenset({ABORTED, "launcher", "wrapped", "scheduler", "actors", "
 
 
 def _row(
-    kind: str, cue: str | tuple[str, ...], pattern: str, *, source: str = "", undone: str = ""
+    kind: str,
+    cue: str | tuple[str, ...],
+    pattern: str,
+    *,
+    source: str = "",
+    undone: str = "",
+    outside: bool = False,
 ) -> LogMessage:
     return LogMessage(
         kind=kind,
@@ -28,6 +34,7 @@ def _row(
         bearing=Bearing.CONSEQUENCE,
         everywhere=True,
         undone=undone,
+        outside=outside,
         source=source,
     )
 
@@ -98,12 +105,14 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
     _row(
         "wrapped",
         "calledprocesserror",
-        r"CalledProcessError: Command .*(?:python|accelerate|torchrun|deepspeed|"
-        r"launch|bash)",
+        r"CalledProcessError: Command (?!.*(?:<Signals\.|exit status 13[245679]\b))"
+        r".*(?:python|accelerate|torchrun|deepspeed|launch|bash)",
         source="accelerate, deepspeed: the launcher's own",
     ),
     _row(
-        "wrapped", "returned non-zero", r"Command '\[.*(?:python|accelerate|torchrun).*returned non-zero exit"
+        "wrapped",
+        "returned non-zero",
+        r"Command '\[.*(?:python|accelerate|torchrun).*returned non-zero exit status (?!13[245679]\b)",
     ),
     _row("wrapped", "exits with return code", r"exits with return code = [1-9]", source="deepspeed/launcher"),
     _row("closing", "killing subprocess", r"Killing subprocess \d+", source="deepspeed/launcher/launch.py"),
@@ -235,6 +244,7 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
         )
         + r"|\b\d{1,3}/\d{1,3} {1,20}Init:Error\b",
         undone=r"\b\w{2,12}JobSucceeded\b|\b(\d{1,3})/\1 {1,20}Running\b",
+        outside=True,
         source="Kubernetes pkg/controller/job, pkg/kubelet/kuberuntime; Kubeflow: the container's own "
         "log says why",
     ),
@@ -262,6 +272,7 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
         r"^AlgorithmError: (?!.*exit code: 137)|"
         r"Submitted script failed with a non-zero exit code|Normal termination \(return value [1-9]|"
         r"The spark driver has stopped unexpectedly|Driver is unresponsive, likely due to GC",
+        outside=True,
         source="Kubeflow, JobSet, Ray, docker compose, AWS Batch, Vertex AI, SageMaker, Azure ML, "
         "HTCondor, Databricks",
     ),
@@ -333,7 +344,13 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
         r"cannot schedule new futures after (?:interpreter )?shutdown",
         source="concurrent/futures: a task that comes while the program ends",
     ),
-    _row("make", "make", r"^make(?:\[\d+\])?: \*\*\*"),
+    _row("make", "make", r"^make(?:\[\d+\])?: \*\*\*(?!.*(?:Killed|Error 137)$)"),
+    _row(
+        "wrapped",
+        ("papermillexecutionerror", "cellexecutionerror"),
+        r"\b(?:PapermillExecutionError|CellExecutionError)\b",
+        source="papermill, nbclient: the exception of the cell stands in the message",
+    ),
 )
 
 HARMLESS: tuple[LogMessage, ...] = (

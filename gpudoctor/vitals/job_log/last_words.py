@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from gpudoctor.model.redaction import mask_text
 from gpudoctor.model.signs.job_log import RankExit, RankWords
-from gpudoctor.vitals.job_log.line_prefix import plain, take_apart, without_level
+from gpudoctor.vitals.job_log.envelopes import Envelopes
+from gpudoctor.vitals.job_log.line_prefix import plain, without_level
 from gpudoctor.vitals.job_log.opening import text_of
 from gpudoctor.vitals.job_log.progress import step_of
 
@@ -28,7 +29,7 @@ _NOT_WORDS = re.compile(
     r"^\s*(?:File \"|Traceback|Exception ignored|[\^~|]+\s*$|$)|^\s{2,}\S"
 )
 
-_ELASTIC_RANK = re.compile(r"^\s*rank\s+: (\d{1,6}) \(local_rank: \d+\)")
+ELASTIC_RANK = re.compile(r"^\s*rank\s+: (\d{1,6}) \(local_rank: \d+\)")
 _ELASTIC_CODE = re.compile(r"^\s*exitcode\s+: (-?\d{1,4}) \(pid: \d+\)")
 _ELASTIC_ROOT = "Root Cause (first observed failure)"
 _SRUN = re.compile(r"srun: error: [\w.-]+: tasks? ([\d,-]{1,400}): (.{1,60}?)\s*$")
@@ -60,6 +61,7 @@ class Tail:
     """The one that its name says."""
     lines: Sequence[tuple[bytes, int]]
     """Each with its number."""
+    envelopes: Envelopes
 
 
 def last_words(tails: Iterable[Tail], world: int | None) -> tuple[RankWords, ...]:
@@ -68,7 +70,7 @@ def last_words(tails: Iterable[Tail], world: int | None) -> tuple[RankWords, ...
     raising: set[int] = set()
     for tail in tails:
         for raw, number in tail.lines:
-            line = take_apart(plain(text_of(raw[:4096])))
+            line = tail.envelopes.lines(plain(text_of(raw[:4096])))[0][-1]
             text = without_level(line.text).strip()
             rank = line.rank if line.rank is not None else tail.rank
             if rank is None:
@@ -125,8 +127,8 @@ def _exits(tail: Tail) -> Iterator[RankExit]:
         if b"ank" not in raw and b"xit" not in raw and b"task" not in raw and b"rocess" not in raw:
             first = first or _ELASTIC_ROOT.encode() in raw
             continue
-        text = take_apart(plain(text_of(raw[:4096]))).text
-        if named := _ELASTIC_RANK.match(text) or _MPIRUN_NAME.match(text):
+        text = tail.envelopes.lines(plain(text_of(raw[:4096])))[0][-1].text
+        if named := ELASTIC_RANK.match(text) or _MPIRUN_NAME.match(text):
             rank = int(named[1])
         elif (ended := _ELASTIC_CODE.match(text)) and rank is not None:
             yield made(rank, int(ended[1]), "torchrun", number)

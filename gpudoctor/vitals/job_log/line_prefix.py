@@ -1,6 +1,5 @@
 """What launchers, schedulers and loggers put before a line: rank, node, time. The rest is the text."""
 
-import json
 import re
 from dataclasses import dataclass
 
@@ -35,7 +34,7 @@ _FORMS = tuple(
         r"[Rr]ank #(?P<rank>\d{1,6}):\s?",
         r"[\w./-]{1,200}\.py:\d{1,6}\] (?=Traceback| {2}|During handling|The above exception|"
         r"[\w.]*(?:Error|Exception)\b)",  # absl, one prefix a line of a traceback
-        r"\[\d{1,6},(?P<rank>\d{1,6})\]<std\w+>:?\s?",
+        r"\[(?:[\w@.-]{1,80},)?(?:mpirank:)?(?P<rank>\d{1,6})(?:,[\w.-]{1,80})?\]<std\w+>:? ?",
         r"\((?:(?P<actor>\w[\w.:<>-]{0,80}),?\s+)?(?:\(\w+\)\s+)?(?:rank=(?P<rank>\d{1,6}),\s*)?"
         r"pid=(?P<pid>\d+)(?:,\s*ip=(?P<node>[\w.:-]+))?\)\s?",
         r"\[(?P<rank>\d{1,6})\]:\s?",
@@ -86,25 +85,10 @@ def plain(line: str) -> str:
     return _CONTROL.sub("", line)
 
 
-def _unwrapped(line: str) -> tuple[str, str]:
-    """The line and its time in a record of Docker's json-file driver; another line as it is."""
-    if not line.startswith('{"log":"'):
-        return line, ""
-    try:
-        record = json.loads(line)
-    except ValueError:
-        return line, ""
-    if not isinstance(record, dict) or not isinstance(record.get("log"), str):
-        return line, ""
-    stamp = record.get("time")
-    return plain(record["log"].rstrip("\r\n")), stamp if isinstance(stamp, str) else ""
-
-
 def take_apart(line: str) -> PrefixedLine:
     """Prefixes and text. The line is one of `plain`."""
     rank: int | None = None
-    node = actor = ""
-    line, stamp = _unwrapped(line)
+    node = actor = stamp = ""
     number: int | None = None
     rest = line
     for _ in range(6):

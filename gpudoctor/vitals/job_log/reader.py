@@ -18,10 +18,11 @@ from gpudoctor.model.redaction import mask_text
 from gpudoctor.model.signs.job_log import JobLog, LogEvent, LogFile, LogFrame, RankStack, UnknownError
 from gpudoctor.model.unavailable import Unread
 from gpudoctor.vitals.job_log.drafts import Drafts
+from gpudoctor.vitals.job_log.envelopes import Envelopes, ShippedRecord
 from gpudoctor.vitals.job_log.events import event_of
-from gpudoctor.vitals.job_log.last_words import OWN_TAIL, TAIL, Tail, exits, last_words
+from gpudoctor.vitals.job_log.last_words import ELASTIC_RANK, OWN_TAIL, TAIL, Tail, exits, last_words
 from gpudoctor.vitals.job_log.line_filter import TRACEBACK, LineFilter, Worth
-from gpudoctor.vitals.job_log.line_prefix import PrefixedLine, of_error_level, of_low_level, plain, take_apart
+from gpudoctor.vitals.job_log.line_prefix import PrefixedLine, of_error_level, of_low_level, plain
 from gpudoctor.vitals.job_log.matching import Match, Messages, messages_table, skeleton
 from gpudoctor.vitals.job_log.opening import STANDARD_INPUT, Block, blocks, lines_before, open_log, text_of
 from gpudoctor.vitals.job_log.progress import (
@@ -36,7 +37,16 @@ from gpudoctor.vitals.job_log.progress import (
     whole_step,
 )
 from gpudoctor.vitals.job_log.stack_dumps import StackDumps, with_ranks
-from gpudoctor.vitals.job_log.tracebacks import GOES_ON, Raised, Tracebacks, frame_of, loose_exception
+from gpudoctor.vitals.job_log.tracebacks import (
+    GOES_ON,
+    Loose,
+    Raised,
+    Tracebacks,
+    failed_assertion,
+    frame_of,
+    loose_exception,
+    printed_exception,
+)
 from gpudoctor.vitals.job_log.unknown_errors import unknown_error
 
 _OTHER_RANK = re.compile(rb"(?<=[^\s:])(?=\[(?:default|rank)\d{1,6}\]:)")
@@ -95,7 +105,6 @@ _OF_PYTHON = ("FileNotFoundError", "PermissionError", "ImportError", "ModuleNotF
 Another one, of the GPU or of a full disk, may be the first line of what ended the job.
 """
 _HEADER = TRACEBACK.decode()
-_OF_JSON = re.compile(r'(?:[^"\\]|\\.)*')
 _LOW_LEVEL_OF_JSON = re.compile(r'(?i)"(?:level|levelname|log_level|severity)": ?"(?:warn|info|debug)')
 _LOGGED_LAST = re.compile(
     r"(?:^|[\[\s|-])(?:ERROR|CRITICAL|FATAL)\]?[\s:|-]+(.*)|^(Error (?:instantiating|in call to target) .*)"
@@ -104,6 +113,12 @@ _OF_LAST_WORDS = 8
 """Last lines of a file in which a program that ends itself says why, in the words of an exception."""
 _NEAR_FAILURE = 4
 """Lines behind an exception among which the program says so."""
+_OF_SUMMARY, _OF_ERROR_FILE = re.compile(r"\s*traceback\s*: Traceback"), 6
+"""How the summary of torchrun begins a traceback, and the lines above it that belong to it."""
+_OF_HYDRA = ("Error in call to target '", "Error locating target '")
+"""What Hydra prints above an exception, as Python prints the object."""
+_AHEAD = 64
+"""Lines behind the header of a traceback among which its first frame is sought."""
 _MOST_BODIES, _MOST_ALIKE = 1_000, 8
 """Tracebacks that others are compared with: of all, and of those that begin with the same frame."""
 _MOST_FRAMES = 200
@@ -299,6 +314,7 @@ class _FileReader:
         self._path, self._table, self._job = path, table, job
         self._filter = LineFilter(table)
         self._tracebacks = Tracebacks()
+        self._envelopes = Envelopes()
         self._index = 0
         """The piece that is read, by its number in the file."""
         self._said, self._said_by = "", -1
@@ -549,7 +565,7 @@ class _FileReader:
         if index > self._past_from and TRACEBACK in raw and not self._reads_all:
             above, at = self._past_piece(index - 1)
             if any(words in above for words in _BEFORE_UNHEEDED):
-                self._tracebacks.announced(take_apart(plain(text_of(above))), at)
+                self._tracebacks.announced(self._envelopes.lines(plain(text_of(above)))[0][0], at)
         self._read_whole(raw, number, key, line)
 
     def _is_known(self, line: bytes, number: int) -> bool:
@@ -630,10 +646,10 @@ class _FileReader:
             piece, number = self._past_piece(at)
             small = piece.lower()
             if any(cue in small for cue in CUES):
-                text = plain(text_of(piece)).strip()
+                text, rank = self._told(piece)
                 step = step_of(text)
                 if step is not None:
-                    self._progress(text, step, take_apart(text).rank, number)
+                    self._progress(text, step, rank, number)
                     break
         self._looked_to = max(index, self._looked_to)
 
@@ -649,19 +665,33 @@ class _FileReader:
         if self._follow > 0:
             self._follow -= 1
 
-    def _escaped(self, line: PrefixedLine, number: int, text: str) -> None:
-        """A traceback within a line of JSON."""
-        rest = text.partition(_HEADER)[2]
-        body = _OF_JSON.match(rest)
-        assert body is not None
-        low = _LOW_LEVEL_OF_JSON.search(text) is not None
-        for each in (_HEADER, *body[0].replace('\\"', '"').split("\\n")):
-            if each:
-                self._tracebacks.logged = "warning" if low else "error"
-                for chain in self._tracebacks.take(replace(line, text=each), number):
-                    self._chain(chain)
-        for chain in self._tracebacks.end(line):
+    def _record(self, lines: Sequence[PrefixedLine], record: ShippedRecord, number: int, text: str) -> None:
+        """The lines of one record, or of one line whose ends are escaped."""
+        low = record.low or _LOW_LEVEL_OF_JSON.search(text) is not None or of_low_level(text)
+        for line in lines:
+            if line.text:
+                if _HEADER in line.text:
+                    self._tracebacks.logged = "warning" if low else "error"
+                self._chains(line, number)
+        for chain in self._tracebacks.end(lines[0]):
             self._chain(chain)
+
+    def _chains(self, line: PrefixedLine, number: int) -> None:
+        for chain in self._tracebacks.take(line, number):
+            self._chain(chain)
+
+    def _above(self) -> str:
+        """The line above."""
+        at = self._index - self._past_from
+        return self._envelopes.take_apart(plain(text_of(self._past[0][at - 1]))).text if at > 0 else ""
+
+    def _rank_above(self) -> int | None:
+        """The rank that the summary of torchrun names above the traceback of an error file."""
+        at = self._index - self._past_from
+        for raw in reversed(self._past[0][max(0, at - _OF_ERROR_FILE) : at]):
+            if found := ELASTIC_RANK.match(self._envelopes.take_apart(plain(text_of(raw))).text):
+                return int(found[1])
+        return None
 
     def _logged_above(self, text: str) -> str:
         """How a logger printed the header of a traceback, or the line above it.
@@ -688,19 +718,29 @@ class _FileReader:
             if says_done(text):
                 self._drafts.succeeded(number)
         if self._said and self._said in text:
-            loose = loose_exception(take_apart(text).text)
+            loose = loose_exception(self._envelopes.lines(text)[0][0].text)
             if loose is None or loose.quoted:
                 self._drafts.restated(self._said_by)
 
     def _text(self, text: str, number: int, *, known: bool) -> None:
-        line = take_apart(text)
-        if line.rank is None and self._rank is not None:
-            line = replace(line, rank=self._rank)
-        if line.rank is not None:
-            self._own_ranks.add(line.rank)
-        if "\\n" in text and _HEADER in text and text.lstrip()[:1] == "{" and line.text[:1] == "{":
-            self._escaped(line, number, text)
+        if _HEADER in text and not text.startswith(_HEADER):
+            begin = self._index + 1 - self._past_from
+            following = (plain(text_of(raw)) for raw in self._past[0][begin : begin + _AHEAD])
+            self._envelopes.learn(text, following, group=self._tracebacks.of_group)
+        lines, record = self._envelopes.lines(text)
+        if self._rank is not None:
+            lines = [line if line.rank is not None else replace(line, rank=self._rank) for line in lines]
+        self._own_ranks.update(line.rank for line in lines if line.rank is not None)
+        if record is not None and len(lines) > 1 and any(_HEADER in line.text for line in lines):
+            self._record(lines, record, number, text)
             return
+        for line in lines:
+            self._line(line, text, number, known=known, record=record)
+
+    def _line(
+        self, line: PrefixedLine, text: str, number: int, *, known: bool, record: ShippedRecord | None
+    ) -> None:
+        """One line; `text` is with all that stands round it, and may be of a record."""
         if self._stacks.take(line, number):
             self._changes += 1
             return  # the dumps of the ranks are alike: they are no second beginning
@@ -730,15 +770,18 @@ class _FileReader:
             self._restart(number, surely=True)
         self._reported = line.text.startswith(_REPORTED) or (self._reported and not alike)
         if _HEADER in text:
+            if line.rank is None and _OF_SUMMARY.match(line.text):
+                line = replace(line, rank=self._rank_above())
             self._tracebacks.logged = self._logged_above(text)
-        for chain in self._tracebacks.take(line, number):
-            self._chain(chain)
+        self._chains(line, number)
         if self._follow > 0:
-            step = step_of(line.text)
+            told = record.whole or line.text if record is not None else line.text
+            step = step_of(told)
             if step is not None:
-                self._progress(line.text, step, line.rank, number)
+                self._progress(told, step, line.rank, number)
                 if not known:
                     return
+        known = known or (self._follow > 0 and printed_exception(line.text) is not None)
         if (known or self._tracebacks.waiting) and not self._tracebacks.took:
             self._message(line, number, text)
 
@@ -754,11 +797,18 @@ class _FileReader:
             if match is not None and not match.plain and match.known.message.bearing is Bearing.CAUSE:
                 self._add(match, text, number, line)
                 return
-        loose = None if self._tracebacks.waits_for(line) else loose_exception(text)
+        frame: LogFrame | None = None
+        loose: Loose | None
+        if failed := failed_assertion(text):
+            loose, frame = Loose(failed[0], ""), failed[1]
+        elif self._follow > 0 and (printed := printed_exception(text)) and self._above().startswith(_OF_HYDRA):
+            loose = printed
+        else:
+            loose = None if self._tracebacks.waits_for(line) else loose_exception(text)
         if loose is not None:
             harmless = self._table.in_line(text)
             if harmless is None or harmless.known.message.bearing is not Bearing.HARMLESS:
-                frame = self._uncompiled(loose.type, number)
+                frame = frame or self._uncompiled(loose.type, number)
                 self._tracebacks.take_loose(line, number, loose, frame, warned=of_low_level(whole))
             return
         match = self._table.in_line(text)
@@ -923,11 +973,11 @@ class _FileReader:
         for raw, number in self._last_pieces(self._most_tail) if self._drafts else ():
             small = raw.lower()
             if any(cue in small for cue in CUES):
-                text = plain(text_of(raw)).strip()
+                text, rank = self._told(raw)
                 step = step_of(text)
                 if step is not None:
                     self._drafts.alive(number)
-                    self._drafts.progress(step, take_apart(text).rank, number)
+                    self._drafts.progress(step, rank, number)
             if any(cue in small for cue in DONE_CUES) and says_done(text_of(raw)):
                 self._drafts.alive(number)
                 self._done_line = number
@@ -950,8 +1000,14 @@ class _FileReader:
                 continue
             match = self._table.in_exception(found[1] or found[2])
             if match is not None and not match.plain and match.known.message.bearing is Bearing.CAUSE:
-                self._add(match, text, number, take_apart(text))
+                self._add(match, text, number, self._envelopes.take_apart(text))
             return
+
+    def _told(self, raw: bytes) -> tuple[str, int | None]:
+        """What a piece says of progress, and of which rank."""
+        text = plain(text_of(raw)).strip()
+        lines, record = self._envelopes.lines(text)
+        return (record.whole or text) if record is not None else text, lines[0].rank
 
     def unknown_error(self, events: Iterable[LogEvent]) -> UnknownError | None:
         """The line that says why it ended where no wording does; None in a file that names a failure.
@@ -975,7 +1031,7 @@ class _FileReader:
         )
         if found is None:
             return None
-        line = take_apart(found[1])
+        line = self._envelopes.lines(found[1])[0][-1]
         rank = line.rank if line.rank is not None else self._rank
         text = mask_text(line.text.strip()[:_LONGEST_EXCEPTION])
         return UnknownError(path=self._path, line=found[0], text=text, rank=rank, stamp=line.stamp)
@@ -994,7 +1050,7 @@ class _FileReader:
     def tail(self, before: int, most: int) -> Tail:
         """Its last lines, at most so many; `before`: lines of the file that were not read."""
         kept = self._last_pieces(min(max(most, OWN_TAIL // 2), self._most_tail))
-        return Tail(self._path, self._rank, [(raw, number + before) for raw, number in kept])
+        return Tail(self._path, self._rank, [(raw, number + before) for raw, number in kept], self._envelopes)
 
     def stacks(self) -> list[RankStack]:
         """Where its ranks stood; nothing where they trained on after the last dump."""

@@ -55,6 +55,8 @@ _NOT_WORDS = re.compile(
 )
 """What stands before an exception and says nothing: names of loggers, levels, places."""
 _WORD = re.compile(r"[A-Za-z]{3}")
+_PRINTED = re.compile(rf"^({_NAME}{_KNOWN})\((['\"])(.*)\2,?\)$")
+_PYTEST = re.compile(rf"^([\w./\\-]{{1,300}}\.py):(\d{{1,8}}): ({_NAME}{_KNOWN})$")
 _LIBRARY = re.compile(
     r"/(?:site|dist)-packages/|/lib(?:64)?/python\d|^<(?!ipython|string)|/bin/(?:torchrun|accelerate|deepspeed)$"
 )
@@ -84,12 +86,17 @@ _TAKES_ANOTHER = re.compile(
     r"[,;.] (?:so |thus |now )?(?:using|defaulting to|reverting to|switching to) [\w .'\"-]{1,60}$"
 )
 """The end of a line in which a program says what it takes in the place of what failed."""
-_NOT_OF_MESSAGE = re.compile(r"wandb: |slurmstepd\b|srun: |\S{1,300}:\d{1,7}: \w*Warning: ")
-"""What a tracker and the end of the interpreter print behind an exception."""
+_NOT_OF_MESSAGE = re.compile(
+    r"wandb: |slurmstepd\b|s(?:run|batch|alloc): |docker: |=>> PBS: |[\w.-]{1,80} exited with code \d|"
+    r" {0,4}(?:Normal|Warning) {1,12}[A-Z]\w{3,40} {2}|\S{1,300}:\d{1,7}: \w*Warning: "
+)
+"""What a tracker, the end of the interpreter and a scheduler print behind an exception."""
 _GROUP = re.compile(r"^(?: {2,}[+|] )?Exception Group Traceback \(most recent call last\)")
 _MARGIN = re.compile(r"^ {2,}\|(?: |$)")
 _GROUP_RULE = re.compile(r"^ {2,}\+-[-+]*-")
 """What Python puts before the lines of an exception group, and between its exceptions."""
+_OF_CELL = re.compile(r"(?:Papermill|Cell)ExecutionError$")
+"""Whose message holds the traceback of a notebook's cell."""
 _INNERMOST = 12
 _OF_FRAME = 2
 """Blanks before `File` in a traceback that is not indented."""
@@ -166,6 +173,8 @@ class _Open:
     message_lines: int = 0
     boxed: bool = False
     pending_code: bool = False
+    rank: int | None = None
+    """The one that a launcher names above."""
     indent: int = 0
     """Blanks before the header: a traceback may be pasted or printed with an indentation."""
     group: bool = False
@@ -192,6 +201,11 @@ class Tracebacks:
     def waiting(self) -> bool:
         """Whether a traceback is open: every line may belong to it."""
         return bool(self._open)
+
+    @property
+    def of_group(self) -> bool:
+        """Whether one of an exception group is open."""
+        return any(opened.group for opened in self._open.values())
 
     def waits_for(self, line: PrefixedLine) -> bool:
         """Whether a traceback is open that a line may belong to: one of its own rank, or of nobody known."""
@@ -326,6 +340,7 @@ class Tracebacks:
             )
         opened.frames = []
         opened.noise = 0
+        opened.rank = line.rank
         opened.indent = len(text) - len(text.lstrip(" "))
         opened.boxed = text.lstrip()[:1] in "╭┌"
         if _GROUP.match(text):
@@ -367,7 +382,7 @@ class Tracebacks:
             text=f"{kind}: {message}" if message else kind,
             line=number,
             stamp=line.stamp,
-            rank=line.rank,
+            rank=line.rank if line.rank is not None else opened.rank,
             node=line.node,
             frame=_own(opened.frames),
             libraries=_libraries(opened.frames),
@@ -387,7 +402,7 @@ class Tracebacks:
         current = opened.current
         assert current is not None
         opened.message_lines += 1
-        if _CHAIN.match(text) or _WITHIN.search(text):
+        if _CHAIN.match(text.lstrip(" ")) or _WITHIN.search(text):
             opened.chain.append(current)
             opened.current = None
             opened.frames = []
@@ -439,7 +454,7 @@ def _closed(opened: _Open) -> list[Raised]:
 
 def _linked(opened: _Open, header: str) -> bool:
     """Whether a header goes on with the chain that is open."""
-    return opened.current is None or bool(_WITHIN.search(header))
+    return opened.current is None or bool(_WITHIN.search(header) or _OF_CELL.search(opened.current.type))
 
 
 def _raised(text: str) -> tuple[str, str] | None:
@@ -462,6 +477,18 @@ def loose_exception(text: str) -> Loose | None:
     before = _NOT_WORDS.sub(" ", text[: found.start("type")])
     quoted = _WORD.search(before) is not None or _TAKES_ANOTHER.search(found["message"].strip()) is not None
     return Loose(found["type"], found["message"].strip(), quoted, before)
+
+
+def printed_exception(text: str) -> Loose | None:
+    """An exception as Python prints the object: `KeyError('a')`."""
+    found = _PRINTED.match(text)
+    return Loose(found[1], found[3]) if found else None
+
+
+def failed_assertion(text: str) -> tuple[str, LogFrame] | None:
+    """The exception and the place in a line of pytest that names both, and no message."""
+    found = _PYTEST.match(text)
+    return (found[3], LogFrame(path=found[1], line=int(found[2]), function="")) if found else None
 
 
 def frame_of(text: str) -> LogFrame | None:

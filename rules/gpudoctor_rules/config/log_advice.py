@@ -71,6 +71,13 @@ ADVICE = (
         when=in_log("capacity"),
     ),
     advise(
+        "CFG010-object",
+        "Read why the object could not be made",
+        "HYDRA_FULL_ERROR=1 COMMAND   # prints the whole traceback",
+        "compare the keys under _target_ with the arguments of the class",
+        when=in_log("object"),
+    ),
+    advise(
         "CFG010-pending",
         "Request what a node of the cluster has free",
         "kubectl describe node   # Allocatable, Allocated and Taints of each node",

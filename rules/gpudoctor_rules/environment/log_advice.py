@@ -158,6 +158,13 @@ ADVICE = (
         when=in_log("memlock"),
     ),
     advise(
+        "ENV009-paging",
+        "Raise the size of the paging file of Windows",
+        "System > Advanced > Performance > Virtual memory; then restart Windows",
+        "num_workers=0 or fewer workers: each one loads the libraries of torch again",
+        when=in_log("paging-file"),
+    ),
+    advise(
         "ENV009-less",
         "Use less host memory, or ask for more",
         "Slurm: --mem; Kubernetes: resources.limits.memory",

@@ -1,0 +1,140 @@
+"""What a shipper of logs puts round lines shows itself by a traceback, whoever the shipper is."""
+
+import json
+
+import pytest
+from log_causes import named, raised, root_of, steps
+
+MISSING_KEY = raised("KeyError: 'mask'")
+
+
+def clock(number):
+    return f"10:{number // 60 % 60:02}:{number % 60:02}"
+
+
+PREFIXES = {
+    "stern": lambda _: "fit-worker-0 pytorch ",
+    "another name": lambda _: "fit-job ~ ",
+    "Airflow": lambda n: f"[2026-03-01, {clock(n)} UTC] {{subprocess.py:93}} INFO - ",
+    "a logger": lambda n: f"2026-03-01 {clock(n)},123 - fit - ERROR - ",
+    "a padded level": lambda n: f"2026-03-01 {clock(n)},123 {'INFO' if n < 30 else 'ERROR':8s} ",
+    "Spark": lambda n: f"26/03/01 {clock(n)} INFO TorchDistributor: ",
+    "Metaflow": lambda n: f"2026-03-01 {clock(n)}.123 [17/fit/42 (pid 4242)] ",
+    "milliseconds": lambda n: f"{1772359871123 + n} node7 DEBUG ",
+    "a quotation": lambda _: "> ",
+    "a tab": lambda _: "\t",
+    "numbered lines": lambda n: f"{n + 1:6d}\t",
+    "grep": lambda n: f"{n + 1}: ",
+    "a user's mark": lambda _: "【训练】",
+}
+RANKED = {
+    "Determined": lambda n: f"[2026-03-01T{clock(n)}.123Z] 5c0ab1d2 [rank=3] || ",
+    "of one's own": lambda _: "(rank 3) ",
+    "mpiexec -prepend-rank": lambda _: "[3] ",
+    "SageMaker": lambda _: "[1,mpirank:3,algo-1]<stderr>:",
+    "Horovod": lambda n: f"Sun Mar  1 {clock(n)} 2026[3]<stderr>:",
+    "PRRTE": lambda _: "[prterun-node7-4242@1,3]<stderr>: ",
+}
+
+
+def behind(prefix, text):
+    return "".join(f"{prefix(at)}{line}\n" for at, line in enumerate(text.splitlines()))
+
+
+@pytest.mark.parametrize("name", [*PREFIXES, *RANKED])
+def test_a_prefix_that_no_form_knows(name, tmp_path):
+    prefix = (PREFIXES | RANKED)[name]
+    text = steps(1, 30) + MISSING_KEY
+    root = root_of(tmp_path, behind(prefix, text))
+    plain = root_of(tmp_path, text)
+    assert (root.code, root.line, root.frame, root.exception) == (
+        plain.code, plain.line, plain.frame, plain.exception,
+    )  # fmt: skip
+    assert root.rank == (3 if name in RANKED else None)
+    assert named(tmp_path, behind(prefix, text + steps(30, 40))) is None
+
+
+def test_processes_that_write_into_each_other(tmp_path):
+    one = [f"[worker 1] {line}\n" for line in MISSING_KEY.splitlines()]
+    other = raised("ValueError: no row").replace("line 12", "line 9")
+    other = [f"[worker 2] {line}\n" for line in other.splitlines()]
+    root = root_of(tmp_path, steps(1, 5) + "".join(map("".join, zip(one, other, strict=True))))
+    assert (root.exception, root.frame.line) == ("KeyError", 12)
+
+
+def test_a_header_behind_words_of_a_logger_is_no_prefix(tmp_path):
+    root = root_of(tmp_path, steps(1, 5) + "2026-03-01 10:00:00 ERROR the fit failed " + MISSING_KEY)
+    assert (root.exception, root.frame.line) == ("KeyError", 12)
+
+
+RECORDS = {
+    "Fluent Bit": lambda line: {"time": "2026-03-01T10:00:00Z", "stream": "stderr", "log": line},
+    "fluentd": lambda line: {"log": line, "stream": "stderr"},
+    "Elastic": lambda line: {
+        "@timestamp": "2026-03-01T10:00:00.1Z",
+        "message": line,
+        "host": {"name": "node7"},
+    },
+    "Google": lambda line: {"insertId": "a", "severity": "ERROR", "textPayload": line},
+    "Google, nested": lambda line: {"insertId": "a", "jsonPayload": {"message": line}, "severity": "ERROR"},
+    "journalctl": lambda line: {"PRIORITY": "3", "MESSAGE": line, "_PID": "77"},
+    "CloudWatch": lambda line: {"timestamp": 1772359871123, "message": line, "ingestionTime": 1772359872000},
+}
+ONE_STRING = {
+    "python-json-logger": lambda text: {"levelname": "ERROR", "message": "the fit failed", "exc_info": text},
+    "structlog": lambda text: {"event": "the fit failed", "level": "error", "exception": text},
+    "Elastic": lambda text: {"log": {"level": "error"}, "message": "failed", "error": {"stack_trace": text}},
+    "a list": lambda text: {"level": "error", "msg": "failed", "stack": text.splitlines()},
+}
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_a_line_in_each_record(name, tmp_path):
+    before = "2026-03-01 10:00:00.0 +0000 kube.fit: " if name == "fluentd" else ""
+
+    def shipped(text):
+        return "".join(f"{before}{json.dumps(RECORDS[name](line))}\n" for line in text.splitlines())
+
+    text = steps(1, 30) + MISSING_KEY
+    root, plain = root_of(tmp_path, shipped(text)), root_of(tmp_path, text)
+    assert (root.code, root.line, root.frame) == (plain.code, plain.line, plain.frame)
+    assert named(tmp_path, shipped(text + steps(30, 40))) is None
+
+
+@pytest.mark.parametrize("name", ONE_STRING)
+@pytest.mark.parametrize("shipper", ["", "containerd", "Docker"])
+def test_a_traceback_in_one_string(name, shipper, tmp_path):
+    def shipped(record):
+        line = json.dumps(record)
+        if shipper == "Docker":
+            return json.dumps({"log": line + "\n", "stream": "stderr", "time": "2026-03-01T10:00:00Z"}) + "\n"
+        return ("2026-03-01T10:00:00.123456789Z stderr F " if shipper else "") + line + "\n"
+
+    record = shipped(ONE_STRING[name](MISSING_KEY))
+    progress = [shipped({"event": "fit", "step": at, "loss": 0.25 + at}) for at in range(40)]
+    root = root_of(tmp_path, "".join(progress[:30]) + record)
+    assert (root.code, root.line, root.frame.line) == ("FAIL001", 31, 12)
+    assert named(tmp_path, "".join((*progress[:30], record, *progress[30:]))) is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'time=2026-03-01T10:00:00Z level=error msg="the fit failed" err="{escaped}"',
+        "ERROR:root:the fit failed: {bare}",
+        "{repr}",
+    ],
+)
+def test_escaped_line_ends(line, tmp_path):
+    text = MISSING_KEY.rstrip()
+    bare = text.replace("\n", "\\n")
+    escaped = text.replace('"', '\\"').replace("\n", "\\n")
+    line = line.replace("{escaped}", escaped).replace("{bare}", bare).replace("{repr}", repr(text))
+    root = root_of(tmp_path, steps(1, 30) + line + "\n")
+    assert (root.code, root.exception, root.frame.line) == ("FAIL001", "KeyError", 12)
+
+
+def test_a_record_of_a_warning_is_no_end(tmp_path):
+    record = json.dumps({"level": "warning", "event": "row left out", "exception": MISSING_KEY})
+    done = "".join(json.dumps({"event": f"wrote table {at}"}) + "\n" for at in range(5))
+    assert named(tmp_path, steps(1, 30) + record + "\n" + done) is None
