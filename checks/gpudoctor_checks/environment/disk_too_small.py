@@ -106,8 +106,7 @@ class DiskTooSmall(Check):
             r"node had condition: \[DiskPressure\]|"
             r"exceeded its local ephemeral storage limit|Pod ephemeral local storage usage exceeds|"
             r"Usage of EmptyDir volume \"(?P<volume>[^\"]{1,100})\" exceeds the limit",
-            text="The pod or its node had no room left on the disk[ (volume {volume})], and Kubernetes "
-            "ended or "
+            text="The pod or its node had no room left on the disk[ (volume {volume})]. Kubernetes ended or "
             "refused the pod.",
             everywhere=True,
             source="Kubernetes pkg/kubelet/eviction/helpers.go, eviction_manager.go",

@@ -155,9 +155,8 @@ class DriverUnreachable(Check):
             r"(?:unknown or invalid runtime name:|Unknown runtime specified) nvidia|"
             r"no runtime for \\{0,3}\"nvidia[\w-]{0,20}\\{0,3}\" is configured|"
             r"RuntimeHandler \\{0,3}\"nvidia[\w-]{0,20}\\{0,3}\" not supported",
-            text="The container did not start, because its runtime does not know the GPUs[: {devices}]: "
-            "the NVIDIA "
-            "container toolkit is not set up for it.",
+            text="The container did not start. Its runtime does not know the GPUs[: {devices}]: it lacks the "
+            "NVIDIA container toolkit.",
             everywhere=True,
             closing=True,
             unstarted=True,

@@ -107,8 +107,8 @@ CONTAINERS = (
         r"error: execve\(\): (?P<binary>\S+): Exec format error|"
         r"Failed to execute '(?P<job>[^']{1,200})'[^\n]{0,80}: (?:\(errno=\d+: ')?(?:No such file or directory|"
         r"Permission denied|Exec format error)",
-        text="The program that the job starts cannot be opened or is for another machine[: {program}][: {file}]"
-        "[: {name}][: {command}][: {binary}][: {job}][: the folder {folder}].",
+        text="The program of the job cannot be opened[: {program}][: {file}][: {name}][: {command}][: {binary}]"
+        "[: {job}][: the folder {folder}].",
         everywhere=True,
         outside=True,
         unstarted=True,
@@ -161,9 +161,8 @@ CONTAINERS = (
         + r"(?:: \\{0,3}\"(?P<what>.{1,200}?)\\{0,3}\"\"?(?: pod=|\s*$))?|"
         r"(?P<user>container has runAsNonRoot and image (?:will run as root|has non-numeric user))|"
         r"failed to prepare subPath for volumeMount \\{0,3}\"(?P<mount>[^\"\\]{1,100})",
-        text="Kubernetes could not start the container[: {what}][: {user}][: the subPath of {mount}]: "
-        "its pod asks "
-        "for what is not there or not allowed.",
+        text="Kubernetes could not start the container[: {what}][: {user}][: the subPath of {mount}]. What its "
+        "pod asks for is not there or not allowed.",
         confidence=Confidence.PROBABLE,
         everywhere=True,
         outside=True,
