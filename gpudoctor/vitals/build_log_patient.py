@@ -14,7 +14,9 @@ from gpudoctor.lang.message import concatenated
 from gpudoctor.model import LogMessage, Patient, PatientKind, Sign, Signs, Unavailable
 from gpudoctor.model.signs.job_log import JobLog
 from gpudoctor.model.unavailable import Unread
+from gpudoctor.text import count
 from gpudoctor.vitals.job_log.opening import STANDARD_INPUT
+from gpudoctor.vitals.jobs_of_logs import job_of, last_job
 from gpudoctor.vitals.left_behind_kinds import LeftKind, is_left_behind, kind_of
 from gpudoctor.vitals.targets import near_name
 
@@ -73,8 +75,11 @@ def sort_left_behind(names: Sequence[str]) -> LeftBehind:
         if kind is LeftKind.KERNEL_LOG:
             found[LeftKind.LOG].append(name)
     _take_siblings(found)
+    logs, others = last_job(found[LeftKind.LOG])
+    if others:
+        problems.append(_of_other_jobs(logs, others))
     return LeftBehind(
-        logs=tuple(found[LeftKind.LOG]),
+        logs=logs,
         kernel_logs=tuple(found[LeftKind.KERNEL_LOG]),
         snapshots=tuple(found[LeftKind.SNAPSHOT]),
         flight_dumps=tuple(found[LeftKind.FLIGHT]),
@@ -85,6 +90,18 @@ def sort_left_behind(names: Sequence[str]) -> LeftBehind:
         scripts=tuple(map(Path, found[LeftKind.SCRIPT])),
         configs=tuple(map(Path, found[LeftKind.CONFIG])),
         problems=tuple(problems),
+    )
+
+
+def _of_other_jobs(logs: Sequence[str], others: Sequence[str]) -> str:
+    jobs = len(set(map(job_of, others)))
+    return say(
+        "this is about job {job}, which wrote last; gpudoctor left out {files} of {jobs}; "
+        "to read one: gpudoctor autopsy {example}",
+        job=next(filter(None, map(job_of, logs))),
+        files=count(len(others), "file"),
+        jobs=count(jobs, "other job"),
+        example=others[-1],
     )
 
 

@@ -99,6 +99,15 @@ class LoaderDead(Check):
             source="torch/utils/data/dataloader.py",
         ),
         LogMessage(
+            kind="background-workers",
+            cue="background workers are no longer alive",
+            pattern="One or more background workers are no longer alive",
+            text="A background worker of the data pipeline ended; its own message says why, if it has one.",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+            source="batchgenerators: nondet_multi_threaded_augmenter.py",
+        ),
+        LogMessage(
             kind="worker-killed",
             cue="killed by signal",
             pattern=r"DataLoader worker \(pid\(?s?\)? ?(?P<pid>[\d, ]+)\)? is killed by signal: "

@@ -209,12 +209,18 @@ class Killed(Check):
                 "reclaimed",
                 "preempting",
                 "instance ",
+                "instance-action",
+                "spot interruption",
+                "interruption notice",
+                "termination notice",
             ),
             pattern=r"DUE TO PREEMPTION|\b(?:[Jj]ob|[Nn]ode|[Ww]orker|[Ii]nstance)\b.{0,40}was preempted|"
             r"\bPREEMPTED\b|(?:[Rr]eason|[Ss]tatus)[\"']?[:=] *[\"']?(?:Preempted|Preempting)\b|"
             r"(?:Warning|Normal) {1,20}(?:Preempted|Preempting)\b|"
             r"Preempted (?:in order to admit critical pod|by (?:a )?pod )|instance .{0,40}(?:reclaimed|"
-            "interrupted)",
+            r"interrupted)|instance-action\b.{0,60}\b(?:terminate|stop|hibernate)\b|"
+            "[Ss]pot (?:[Ii]nstance )?[Ii]nterruption (?:[Nn]otice|[Ww]arning)|"
+            "(?:[Pp]reemption|[Ss]pot|[Ii]nstance) (?:[Ii]nterruption|[Tt]ermination) [Nn]otice",
             text="The scheduler preempted the job.",
             everywhere=True,
             source="Slurm, Kubernetes",

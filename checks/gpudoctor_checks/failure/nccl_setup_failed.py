@@ -3,6 +3,9 @@
 from gpudoctor.analysis.job_log.log_check import LogCheck
 from gpudoctor.model import Bearing, Code, Confidence, LogMessage
 
+_UNANSWERED = r" from peer \S{1,80} with (?:status|error)(?:=|: ?| )1[23]\b"
+"""A peer that did not answer until the retries were used up: its process may have died before."""
+
 
 class NcclSetupFailed(LogCheck):
     """NCCL could not connect the GPUs.
@@ -31,14 +34,25 @@ class NcclSetupFailed(LogCheck):
     name = "nccl-setup-failed"
     log_messages = (
         LogMessage(
+            kind="ib-peer",
+            cue="got completion",
+            pattern=rf"NET/IB ?: Got completion{_UNANSWERED}",
+            text="NCCL's InfiniBand transfer to a peer was not answered: its process or the link is gone.",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            source="NCCL: net_ib.cc; ibv_wc_status 12 and 13: the retries are exceeded",
+        ),
+        LogMessage(
             kind="ib",
             cue=(
                 "net/ib",
                 "ibv_",
                 "got completion",
             ),
-            pattern="NCCL WARN .{0,60}(?:NET/IB ?:(?!SHARP).{0,200}(?:error|failed|timed out)|Call to "
-            r"ibv_\w+ failed.{0,120})|NET/IB ?: Got (?:async event|completion).{0,200}(?:error|status)",
+            pattern=rf"NCCL WARN .{{0,60}}(?:NET/IB ?:(?!SHARP| Got completion{_UNANSWERED}).{{0,200}}"
+            r"(?:error|failed|timed out)|Call to ibv_\w+ failed.{0,120})|"
+            rf"NET/IB ?: Got (?:async event|completion(?!{_UNANSWERED})).{{0,200}}(?:error|status)",
             text="NCCL's InfiniBand transport failed: {said}.",
             everywhere=True,
             source="NCCL: net_ib.cc",

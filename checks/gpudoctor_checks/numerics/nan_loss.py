@@ -100,6 +100,7 @@ class NanLoss(Check):
                 "nan detected",
                 "nan in loss",
                 "contains nan",
+                "contains a nan",
                 "nan encountered",
                 "loss is",
                 "loss was",
@@ -110,9 +111,11 @@ class NanLoss(Check):
                 "contain nan",
             ),
             pattern=r"(?i)loss became infinite or nan|loss (?:value )?(?:is|was|became|=|:)+ ?(?:\S{0,20} "
-            r")?\[?(?:nan|infinite|inf|not finite|non-finite)\b|nan loss|loss is (?:infinite or )?nan|"
+            r")?\[?(?:nan|infinite|inf|not finite|non-finite)\b|"
+            "(?<!lead to )(?<!result in )(?<!cause )(?<!avoid )(?<!prevent )nan loss|"
+            r"loss is (?:infinite or )?nan|"
             "NaN or Inf found in input|found nan in (?:local )?grad|non-finite loss|loss is not "
-            "finite|nan (?:detected|encountered) in|contains? (?:nan|non-finite)",
+            "finite|nan (?:detected|encountered) in|contains? (?:an? )?(?:nan|non-finite)",
             text="The program stopped because the loss or a tensor was not finite.",
             everywhere=True,
             general=True,

@@ -171,7 +171,9 @@ def _last_death(log: JobLog) -> int:
         (
             item.order
             for item in log.events
-            if item.bearing is Bearing.CONSEQUENCE and item.kind in OF_A_DEATH and not item.earlier
+            if item.bearing is Bearing.CONSEQUENCE
+            and item.kind in OF_A_DEATH
+            and not (item.earlier or item.succeeded)
         ),
         default=-1,
     )

@@ -278,7 +278,7 @@ class Drafts:
         deaths = [item.last_line for item in self._drafts.values() if item.event.kind in OF_A_DEATH]
         for draft in self._drafts.values():
             if draft.last_line < line and draft.event.exception and max(deaths, default=0) < draft.event.line:
-                if surely or draft.seen:
+                if surely or draft.seen or self._survived.get(_alike(draft.event), 0) > 0:
                     draft.succeeded = True
                 else:
                     draft.event = replace(draft.event, doubtful=True)

@@ -31,6 +31,7 @@ _FORMS = tuple(
         r"\[rank[ _]?(?P<rank>\d{1,6})\]\s?:?\s?",
         r"\[(?:default|trainer|train|worker|main|proc|process|local_rank|local-rank)_?"
         r"(?P<rank>\d{1,6})\]\s?:\s?",
+        r"\[task[ _](?P<rank>\d{1,6})\]\s?:?\s?",
         r"[Rr]ank #(?P<rank>\d{1,6}):\s?",
         r"[\w./-]{1,200}\.py:\d{1,6}\] (?=Traceback| {2}|During handling|The above exception|"
         r"[\w.]*(?:Error|Exception)\b)",  # absl, one prefix a line of a traceback

@@ -4,12 +4,12 @@ import re
 
 _BAR = re.compile(r"(\d{1,9})/(\d{1,9}|\?) \[\d+:\d\d")
 _STEP = re.compile(
-    r"""(?ix)(?<![a-z]) (?:global_?\s?)? (?:step|iter(?:ation)?|itr|batch|update)s? ['"]?
+    r"""(?ix)(?<![a-z]) (?:global_?\s?)? (?:step|iter(?:ation)?|itr|batch|update|tick)s? ['"]?
     \s{0,8} [:=\#\[(]{0,3} \s{0,8} (\d{1,10}) (?![\d.]{0,20}\s{0,4}(?:ms|s/|sec|it/s|gb|mb))""",
 )
 _EPOCH = re.compile(r"(?i)\bepoch['\"]?\s{0,8}[:=\[(]?\s{0,8}[\[(]?\s{0,8}(\d{1,6}(?:\.\d+)?)")
 _VALUE = re.compile(
-    r"(?i)loss|\blr\b|it/s|s/it|samples/s|tokens/s|grad_norm|acc|throughput|elapsed|tflops|\beta\b"
+    r"(?i)loss|\blr\b|it/s|s/it|samples/s|tokens/s|grad_norm|acc|sec/tick|throughput|elapsed|tflops|\beta\b"
 )
 _OTHER_WORK = re.compile(
     r"(?i)loading|download|\bmap\b|tokeniz|generating|resolving|fetching|filter|saving|examples/s|"
@@ -20,7 +20,9 @@ _DONE = re.compile(
     r"(?i)training (?:is )?(?:complete|finished|done|ended)|train(?:ing)? completed|finished training|"
     r"train_runtime|`?Trainer\.fit`? stopped|training (?:has )?(?:successfully )?(?:completed|finished)|"
     r"(?:end|done|completed) (?:of )?training|"
-    r"done training|job (?:completed|finished) successfully|All done|训练(?:已)?(?:结束|完成|完毕)"
+    r"done training|job (?:completed|finished) successfully|All done|\d+ epochs completed in|"
+    r"finished (?:all )?\d+ (?:steps|epochs|iterations|updates)|reached max_?steps|"
+    r"训练(?:已)?(?:结束|完成|完毕)"
 )
 
 
@@ -62,7 +64,7 @@ def surely_done(line: str) -> bool:
     return _DONE_BY_LIBRARY.search(line) is not None
 
 
-CUES = (b"it/s", b"s/it", b"step", b"iter", b"epoch", b"loss")
+CUES = (b"it/s", b"s/it", b"step", b"iter", b"epoch", b"loss", b"tick")
 """What such lines hold, in small letters."""
 DONE_CUES = (
     b"complete",
@@ -73,6 +75,7 @@ DONE_CUES = (
     b"ended",
     b"successfully",
     b"end of ",
+    b"max_steps",
     "训练".encode(),
 )
 DONE_ALSO = (b"train", b"job ", b"all done", "训练".encode())

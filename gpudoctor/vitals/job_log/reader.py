@@ -83,6 +83,8 @@ _MOST_TAIL = 100_000
 _LONGEST_KEPT = 4096
 _LONGEST_HEAD = 120
 """Characters at the beginning of a line in which a prefix is sought."""
+_ABOVE = 3
+"""Lines above a traceback, of which the last one with words introduces it."""
 _BACK = 80
 """Lines before a failure among which its step is searched."""
 _LOOK_EVERY = 2_000
@@ -141,6 +143,10 @@ _SUCCEEDED = re.compile(
 )
 _SUCCEEDED_CUES = (b"successfully finished", b"workerstate.succeeded", b"with exit code 0", b" passed")
 """How a launcher says that the program ended well."""
+_RESTARTED = re.compile(r"restart_count=[1-9]")
+"""How torchrun says that it has started all workers again."""
+_OF_WARNINGS = re.compile(r":\d{1,7}: \w*Warning: ")
+"""How Python prints a warning, which may quote the traceback of what was caught."""
 _SHORTEST_RESTATED, _LONGEST_RESTATED = 15, 120
 """Characters of an exception's message that are known again in another line."""
 
@@ -702,8 +708,12 @@ class _FileReader:
         if of_low_level(own):
             return "warning"
         above = ""
-        if self._index > self._past_from:
-            above = plain(text_of(self._past_piece(self._index - 1)[0][:_LONGEST_KEPT]))
+        for index in range(self._index - 1, max(self._past_from, self._index - _ABOVE) - 1, -1):
+            above = plain(text_of(self._past_piece(index)[0][:_LONGEST_KEPT]))
+            if above.strip():
+                break
+        if _OF_WARNINGS.search(above):
+            return "warning"
         return "error" if any(of_low_level(line) or of_error_level(line) for line in (own, above)) else ""
 
     def _look_behind_failure(self, text: str, number: int) -> None:
@@ -766,6 +776,8 @@ class _FileReader:
             )  # a counter of one's own goes on behind a failure
             if reopened or len(self._begun_again) >= _SAME_BEGINNING:
                 self._restart(number)
+        if "restart_count=" in text and _RESTARTED.search(text):
+            self._restart(number)
         if self._reported and alike:  # another job of LSF writes into the file of the one before
             self._restart(number, surely=True)
         self._reported = line.text.startswith(_REPORTED) or (self._reported and not alike)
@@ -986,7 +998,7 @@ class _FileReader:
                 if _SERVED.search(plain(text_of(raw))):
                     self._drafts.served(number)
             elif any(cue in small for cue in _SUCCEEDED_CUES) and _SUCCEEDED.search(
-                plain(text_of(raw)).strip()
+                self._envelopes.take_apart(plain(text_of(raw))).text.strip()
             ):
                 self._drafts.succeeded(number)
 
@@ -1026,8 +1038,9 @@ class _FileReader:
             default=0,
         )
         before = pieces[: bisect_left(pieces, death, key=lambda piece: piece[1])] if death else []
-        found = unknown_error(before, self._is_worded, at_death=True) or unknown_error(
-            pieces, self._is_worded, at_death=False
+        apart = self._envelopes.take_apart
+        found = unknown_error(before, apart, self._is_worded, at_death=True) or unknown_error(
+            pieces, apart, self._is_worded, at_death=False
         )
         if found is None:
             return None

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 
-from gpudoctor.vitals.job_log.line_prefix import of_error_level, of_low_level, plain, take_apart
+from gpudoctor.vitals.job_log.line_prefix import PrefixedLine, of_error_level, of_low_level, plain
 from gpudoctor.vitals.job_log.opening import text_of
 from gpudoctor.vitals.job_log.progress import says_done, step_of
 from gpudoctor.vitals.job_log.tracebacks import GOES_ON, loose_exception
@@ -40,7 +40,11 @@ _MEASURE = re.compile(
 
 
 def unknown_error(
-    pieces: Sequence[tuple[bytes, int]], is_known: Callable[[str], bool], *, at_death: bool
+    pieces: Sequence[tuple[bytes, int]],
+    take_apart: Callable[[str], PrefixedLine],
+    is_known: Callable[[str], bool],
+    *,
+    at_death: bool,
 ) -> tuple[int, str] | None:
     """The first of the errors at the end of these pieces: its line, and the line with its prefixes.
 

@@ -8,7 +8,7 @@ ADVICE = (
         "Run the loader in the main process to see its error",
         "num_workers=0 for one epoch; PYTHONFAULTHANDLER=1",
         "dmesg | grep -i -E 'killed process|oom'   # host memory is the usual reason",
-        when=in_log("worker-exited", "worker-killed", "pin-thread", "handed-over"),
+        when=in_log("background-workers", "worker-exited", "worker-killed", "pin-thread", "handed-over"),
     ),
     advise(
         "DATA010-timeout",

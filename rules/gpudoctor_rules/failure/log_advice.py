@@ -184,14 +184,21 @@ ADVICE = (
         "Let NCCL say which call failed",
         "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET torchrun ...   # and read the first NCCL WARN",
         when=in_log(
-            "system-error", "cuda-error", "internal-error", "invalid-usage", "last-error", "socket", "ib"
+            "system-error",
+            "cuda-error",
+            "internal-error",
+            "invalid-usage",
+            "last-error",
+            "socket",
+            "ib",
+            "ib-peer",
         ),
     ),
     advise(
         "FAIL008-network",
         "Choose the network that works",
         "NCCL_SOCKET_IFNAME=eth0; NCCL_IB_DISABLE=1 as a test: if it runs then, InfiniBand is at fault",
-        when=in_log("socket", "ib", "system-error", "p2p"),
+        when=in_log("socket", "ib", "ib-peer", "system-error", "p2p"),
     ),
     advise(
         "FAIL008-version",
