@@ -182,9 +182,8 @@ class HubUnreachable(LogCheck):
             r"Container image \\?\"(?P<local>[^\"\\]{1,200})\\?\" is not present with pull policy of Never|"
             r"^FailedPullingImage\b|"
             r"is waiting to start: (?:trying and failing to pull image|image can't be pulled)",
-            text="The image[ {image}][ {again}][ {odd}][ {local}] of the pod could not be pulled: its "
-            "name is wrong, or "
-            "the registry refuses it.",
+            text="The image[ {image}][ {again}][ {odd}][ {local}] of the pod could not be pulled. Its name is "
+            "wrong, or the registry refuses it.",
             confidence=Confidence.PROBABLE,
             everywhere=True,
             unstarted=True,
@@ -225,9 +224,8 @@ class HubUnreachable(LogCheck):
             r"\[ERROR\] URL (?P<url>\S{1,200}/(?:v2|proxy_auth|"
             r"token)\S{0,300}) returned error code: \d{3}|"
             r"^Error: initializing source docker://|^docker: .{0,60}invalid reference format",
-            text="The image[ {image}][ {denied}][ for {platform}][ ({url})] of the container could not "
-            "be pulled: its name "
-            "is wrong, or the registry refuses it.",
+            text="The image[ {image}][ {denied}][ for {platform}][ ({url})] of the container could not be pulled. "
+            "Its name is wrong, or the registry refuses it.",
             everywhere=True,
             unstarted=True,
             outside=True,
