@@ -224,7 +224,8 @@ class HubUnreachable(LogCheck):
             r"\[ERROR\] URL (?P<url>\S{1,200}/(?:v2|proxy_auth|"
             r"token)\S{0,300}) returned error code: \d{3}|"
             r"^Error: initializing source docker://|^docker: .{0,60}invalid reference format",
-            text="The image[ {image}][ {denied}][ for {platform}][ ({url})] of the container could not be pulled. "
+            text="The image[ {image}][ {denied}][ for {platform}][ ({url})] of the container could not be "
+            "pulled. "
             "Its name is wrong, or the registry refuses it.",
             everywhere=True,
             unstarted=True,
