@@ -212,10 +212,10 @@ class HubUnreachable(LogCheck):
                 "initializing source docker://",
                 "invalid reference format",
             ),
-            pattern=r"^(?:docker: |ERROR: )?Error response from daemon: (?:manifest (?:for )?"
+            pattern=r"\bError response from daemon: (?:manifest (?:for )?"
             r"(?P<image>\S{1,200}) not found|pull access denied for (?P<denied>[^\s,]{1,200})|"
             r".{0,200}manifest unknown)|"
-            r"^FATAL: +(?:.{0,200}(?:manifest unknown|[Ee]rror reading manifest)|While making image from oci "
+            r"\bFATAL: +(?:.{0,200}(?:manifest unknown|[Ee]rror reading manifest)|While making image from oci "
             r"registry|Unable to handle docker://|.{0,80}failed to get checksum for docker://)|"
             r"no matching manifest for (?P<platform>\S{1,60}) in the manifest list|"
             r"[Ee]rror(?: response from daemon)?: .{0,300}(?:requested access to the resource is denied|"
@@ -223,7 +223,7 @@ class HubUnreachable(LogCheck):
             r"(?:/v2/|/manifests/).{0,300}(?:: unauthorized|awaiting headers))|"
             r"\[ERROR\] URL (?P<url>\S{1,200}/(?:v2|proxy_auth|"
             r"token)\S{0,300}) returned error code: \d{3}|"
-            r"^Error: initializing source docker://|^docker: .{0,60}invalid reference format",
+            r"\bError: initializing source docker://|\bdocker: .{0,60}invalid reference format",
             text="The image[ {image}][ {denied}][ for {platform}][ ({url})] of the container could not be "
             "pulled. "
             "Its name is wrong, or the registry refuses it.",
