@@ -102,6 +102,8 @@ class LogEvent:
     """The innermost line of the user's."""
     waits: bool = False
     """Whether its rank waited for another one."""
+    unstarted: bool = False
+    """Whether the job, or its container, has not begun."""
     actor: bool = False
     """Whether an actor of Ray printed it: its driver raises it again, unless the actor handled it."""
     lasting: bool = False
