@@ -58,6 +58,11 @@ class LogMessage:
     """Whether it counts, outside of an exception, only as the last line of its file."""
     undone: str = ""
     """A regular expression for a later line which shows that it was overcome: what a service tries again."""
+    unstarted: bool = False
+    """Whether the job, or its container, has not begun: it waits, or was refused."""
+    outside: bool = False
+    """Whether only what runs round the program prints it: behind the first line of an exception it is "
+        "another's."""
     explains: str = ""
     """Of a HINT: a regular expression for the failure that it explains."""
     exits: tuple[int, ...] = ()

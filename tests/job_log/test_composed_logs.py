@@ -66,7 +66,36 @@ def test_tracebacks_in_what_a_model_wrote(tmp_path):
     text = "".join(f"preparing part {chr(97 + n)} of the data\n" for n in range(26))
     text += "".join(f"step {50 * n} loss 1.{9 - n}00\n{sample}" for n in range(9))
     assert named(tmp_path, text + "finished 450 steps\n") is None
-    assert named(tmp_path, text) == "FAIL003"
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        raised("PIL.UnidentifiedImageError: cannot identify image file 'a.jpg'"),
+        "validation: sample 17 raised ValueError: empty mask, skipped\n",
+    ],
+)
+def test_what_the_training_survived_before_is_no_end(tmp_path, failure):
+    text = "".join(steps(20 * k, 20 * k + 20) + failure for k in range(3))
+    assert named(tmp_path, text + steps(60, 62) + "saved the final weights\n") is None
+
+
+def test_a_first_failure_behind_which_two_ranks_print_their_last_steps(tmp_path):
+    plain = [f"step {n} loss 1.5\n" for n in range(22)]
+    text = "".join(plain[:20]) + raised("PIL.UnidentifiedImageError: cannot identify image file 'a.jpg'")
+    assert named(tmp_path, text + "".join(plain[20:])) == "FAIL016"
+
+
+def test_trials_that_fail_in_a_search_that_goes_on(tmp_path):
+    text = "".join(
+        f"[W 2024-01-01 10:0{n}:00,000] Trial {n} failed with parameters: {{'lr': 1.0}} because of the following "
+        f"error: RuntimeError('loss is nan').\n{raised('RuntimeError: loss is nan')}"
+        f"[W 2024-01-01 10:0{n}:30,000] Trial {n} failed with value None.\n"
+        f"[I 2024-01-01 10:0{n}:40,000] Trial {n + 9} finished with value: 0.3.\n"
+        for n in range(4)
+    )
+    text += "[I 2024-01-01 10:04:40,000] Trial 13 finished with value: 0.2.\n"
+    assert named(tmp_path, text + "Best trial: 13\n") is None
 
 
 def test_loss_that_may_become_nan_is_advice(tmp_path):

@@ -2,6 +2,7 @@
 
 from gpudoctor.analysis.job_log.log_check import LogCheck
 from gpudoctor.model import Bearing, Code, Confidence, LogMessage
+from gpudoctor_checks.config.refused_messages import REFUSALS
 
 _LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "tune", "litgpt", "trl", "axolotl", "composer")
 """Commands of which a line `NAME: error: ` says that their arguments are wrong."""
@@ -33,6 +34,7 @@ class SettingsRejected(LogCheck):
     code = Code("CFG010")
     name = "settings-rejected"
     log_messages = (
+        *REFUSALS,
         LogMessage(
             kind="exists",
             cue=("already exists",),
@@ -242,20 +244,10 @@ class SettingsRejected(LogCheck):
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,
             everywhere=True,
+            unstarted=True,
+            outside=True,
             closing=True,
             source="Slurm src/sbatch/sbatch.c, src/srun",
-        ),
-        LogMessage(
-            kind="unschedulable",
-            cue=("failedscheduling", "unschedulable"),
-            pattern=r"\bWarning\s{1,20}(?:FailedScheduling|Unschedulable)\b(?:.*?"
-            r"(?P<why>\d{1,6}/\d{1,6} (?:nodes are available|tasks in gang unschedulable): "
-            r".{1,300}?)(?:\. preemption:.*|\.)?\s*$)?",
-            text="Kubernetes found no node for the pod[: {why}].",
-            confidence=Confidence.PROBABLE,
-            everywhere=True,
-            undone=r"\bNormal\s.{0,60}\b(?:Scheduled|Pulling|Pulled|Created|Started)\s|Successfully assigned",
-            source="Kubernetes pkg/scheduler; Volcano",
         ),
         LogMessage(
             kind="tokenizer",

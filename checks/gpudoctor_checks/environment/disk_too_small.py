@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.analysis.job_log.scheduler_words import BEGAN
 from gpudoctor.analysis.workload import has_purpose, optional, runs_here
 from gpudoctor.lang import say
 from gpudoctor.model import (
@@ -98,12 +99,50 @@ class DiskTooSmall(Check):
             kind="no-space",
             cue=(
                 "low on resource: ephemeral-storage",
+                "low on resource: inodes",
                 "had condition: [diskpressure]",
+                "local ephemeral storage limit",
+                "usage of emptydir volume ",
+                "ephemeral local storage usage exceeds",
             ),
-            pattern=r"node was low on resource: ephemeral-storage|node had condition: \[DiskPressure\]",
-            text="The disk of the node was nearly full, and Kubernetes ended or refused the pod.",
+            pattern=r"node was low on resource: (?:ephemeral-storage|inodes)|"
+            r"node had condition: \[DiskPressure\]|"
+            r"exceeded its local ephemeral storage limit|Pod ephemeral local storage usage exceeds|"
+            r"Usage of EmptyDir volume \"(?P<volume>[^\"]{1,100})\" exceeds the limit",
+            text="The pod or its node had no room left on the disk[ (volume {volume})]. Kubernetes ended or "
+            "refused the pod.",
             everywhere=True,
             source="Kubernetes pkg/kubelet/eviction/helpers.go, eviction_manager.go",
+        ),
+        LogMessage(
+            kind="no-space",
+            cue=(
+                "no space left on device",
+                "diskfullerror",
+                "insufficient disk space",
+                "outofdiskerror",
+                "exceeded its allocated disk",
+                "thin pool has ",
+                "not enough space left in ",
+            ),
+            pattern=r"(?:OCI runtime|[Ff]ailed to (?:pull|extract|create|prepare|copy|register|unpack|start)|"
+            r"Error response from daemon|FATAL: +While|pyxis: |docker: |desc = |\[ERROR\] Not enough)[^\n]*?"
+            r"(?:[Nn]o space left on device|Not enough space left in (?P<where>\S{1,200}))|"
+            r"\bDiskFullError\b|Insufficient disk space|\bOutOfDiskError\b|exceeded its allocated disk|"
+            r"Thin Pool has \d{1,9} free data blocks",
+            text="The disk of the node is full[: {where}].",
+            everywhere=True,
+            closing=True,
+            undone=BEGAN,
+            source="containerd, docker, enroot, Apptainer; Azure ML; SageMaker; Ray; HTCondor",
+        ),
+        LogMessage(
+            kind="quota",
+            cue="disk quota exceeded",
+            pattern=r"slurmstepd: error: [^\n]{1,300}: [Dd]isk quota exceeded",
+            text="The disk quota is used up.",
+            everywhere=True,
+            source="Slurm src/slurmd/slurmstepd/io.c",
         ),
         LogMessage(
             kind="quota",

@@ -95,6 +95,8 @@ class DriverTooOld(Check):
             r"(?P<condition>[^,\\\s\"]{1,60})",
             text="The container did not start: its image needs a newer driver ({condition}).",
             everywhere=True,
+            unstarted=True,
+            outside=True,
             closing=True,
             source="libnvidia-container",
         ),

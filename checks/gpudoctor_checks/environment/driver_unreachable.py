@@ -136,8 +136,35 @@ class DriverUnreachable(Check):
             text="The container did not start, because the NVIDIA container runtime could not give it the "
             "GPUs[: {step} error, {why}].",
             everywhere=True,
+            unstarted=True,
+            outside=True,
             closing=True,
             source="libnvidia-container; moby daemon/devices.go",
+        ),
+        LogMessage(
+            kind="container-runtime",
+            cue=(
+                "cdi devices",
+                "cdi device injection failed",
+                "could not select device driver",
+                "runtime name: nvidia",
+                "runtime specified nvidia",
+                "no runtime for ",
+                "runtimehandler ",
+            ),
+            pattern=r"unresolvable CDI devices (?P<devices>\S{1,200})|CDI device injection failed|"
+            r"failed to inject CDI devices|could not select device driver \\?\"cdi\\?\"|"
+            r"(?:unknown or invalid runtime name:|Unknown runtime specified) nvidia|"
+            r"no runtime for \\{0,3}\"nvidia[\w-]{0,20}\\{0,3}\" is configured|"
+            r"RuntimeHandler \\{0,3}\"nvidia[\w-]{0,20}\\{0,3}\" not supported",
+            text="The container did not start. Its runtime does not know the GPUs[: {devices}]: it lacks the "
+            "NVIDIA container toolkit.",
+            everywhere=True,
+            closing=True,
+            unstarted=True,
+            outside=True,
+            source="NVIDIA/nvidia-container-toolkit internal/modifier/cdi.go; containerd; moby "
+            "daemon/runtime_unix.go",
         ),
         LogMessage(
             kind="device-plugin",
@@ -147,6 +174,8 @@ class DriverUnreachable(Check):
             text="Kubernetes rejected the pod, because the device plugin of its node gave it no device[: "
             "{refusal}].",
             everywhere=True,
+            unstarted=True,
+            outside=True,
             undone=r"\bNormal\s.{0,60}\bStarted\s",
             source="Kubernetes pkg/kubelet/cm/devicemanager",
         ),
@@ -158,6 +187,8 @@ class DriverUnreachable(Check):
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,
             everywhere=True,
+            unstarted=True,
+            outside=True,
             undone=r"\bNormal\s.{0,60}\bStarted\s",
             source="Kubernetes pkg/kubelet/lifecycle",
         ),

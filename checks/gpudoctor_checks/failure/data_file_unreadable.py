@@ -2,6 +2,7 @@
 
 from gpudoctor.analysis.job_log.log_check import LogCheck
 from gpudoctor.model import Code, Confidence, LogMessage
+from gpudoctor_checks.failure.container_messages import CONTAINERS
 
 
 class DataFileUnreadable(LogCheck):
@@ -25,6 +26,7 @@ class DataFileUnreadable(LogCheck):
     code = Code("FAIL016")
     name = "data-file-unreadable"
     log_messages = (
+        *CONTAINERS,
         LogMessage(
             kind="missing",
             cue=(
@@ -95,6 +97,7 @@ class DataFileUnreadable(LogCheck):
             r"stat \S+ no such file or directory|permission denied)",
             text="The program that the job starts cannot be opened: {program}.",
             everywhere=True,
+            outside=True,
             source="runc: libcontainer/standard_init_linux.go",
         ),
         LogMessage(
@@ -128,6 +131,8 @@ class DataFileUnreadable(LogCheck):
             text="Kubernetes could not mount a volume of the pod[: {volume}][: {other}].",
             confidence=Confidence.PROBABLE,
             everywhere=True,
+            unstarted=True,
+            outside=True,
             undone=r"\bNormal\s.{0,60}\b(?:Pulling|Pulled|Created|Started)\s|"
             r"Volume\.\w{1,20} succeeded for volume|[Ss]tarted container\b",
             source="Kubernetes pkg/kubelet/kubelet.go, pkg/controller/volume: events, which come again",
@@ -147,6 +152,8 @@ class DataFileUnreadable(LogCheck):
             "that is not there.",
             confidence=Confidence.PROBABLE,
             everywhere=True,
+            unstarted=True,
+            outside=True,
             undone=r"\bNormal\s.{0,60}\bStarted\s|[Ss]tarted container\b",
             source="Kubernetes pkg/kubelet/kuberuntime",
         ),

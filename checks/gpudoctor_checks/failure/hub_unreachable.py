@@ -1,7 +1,11 @@
 """FAIL015 hub-unreachable."""
 
 from gpudoctor.analysis.job_log.log_check import LogCheck
-from gpudoctor.model import Code, Confidence, LogMessage
+from gpudoctor.analysis.job_log.scheduler_words import BEGAN, cues, says
+from gpudoctor.model import Bearing, Code, Confidence, LogMessage
+
+_PULLED = ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError",
+           "RegistryUnavailable", "SignatureValidationFailed", "InspectFailed")  # fmt: skip
 
 
 class HubUnreachable(LogCheck):
@@ -173,18 +177,16 @@ class HubUnreachable(LogCheck):
         ),
         LogMessage(
             kind="image-pull",
-            cue=(
-                "errimagepull",
-                "imagepullbackoff",
-                "errimageneverpull",
-                "invalidimagename",
-            ),
-            pattern=r"(?:[Rr]eason[\"']?[:=] *[\"']?|\b\d+/\d+ {1,20})(?:ErrImagePull|ImagePullBackOff|"
-            r"ErrImageNeverPull|InvalidImageName)\b",
+            cue=cues(*_PULLED),
+            pattern=says(*_PULLED),
             text="Kubernetes could not pull the image of the pod: its name is wrong, or the registry refuses "
             "it.",
+            bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,
             everywhere=True,
+            unstarted=True,
+            outside=True,
+            undone=BEGAN,
             source="Kubernetes pkg/kubelet/images/types.go: the state of a container that waits",
         ),
         LogMessage(
@@ -194,20 +196,27 @@ class HubUnreachable(LogCheck):
                 "back-off pulling image",
                 "failing to pull image",
                 "image can't be pulled",
-                "error: errimage",
-                "error: imagepullbackoff",
-                "error: invalidimagename",
+                "couldn't parse image reference",
+                "is not present with pull policy of never",
+                "cannotpullcontainererror",
+                "cannotpullimagemanifesterror",
+                "failedpullingimage",
             ),
             pattern=r"(?:\bWarning\s.{0,200}|^)Failed to pull image \"?(?P<image>[^\s\"]{1,200})|"
             r"\b(?:Normal|Warning)\s.{0,200}Back-off pulling image \"?(?P<again>[^\s\"]{1,200})|"
-            r"\bWarning\s.{0,200}Error: (?:ErrImagePull|ImagePullBackOff|ErrImageNeverPull|InvalidImageName)|"
+            r"couldn't parse image reference \\?\"(?P<odd>[^\"\\]{1,200})|\bCannotPull(?:Container|"
+            r"ImageManifest)Error\b|"
+            r"Container image \\?\"(?P<local>[^\"\\]{1,200})\\?\" is not present with pull policy of Never|"
+            r"^FailedPullingImage\b|"
             r"is waiting to start: (?:trying and failing to pull image|image can't be pulled)",
-            text="Kubernetes could not pull the image[ {image}][ {again}] of the pod: its name is wrong, or "
-            "the registry refuses it.",
+            text="The image[ {image}][ {again}][ {odd}][ {local}] of the pod could not be pulled. Its name is "
+            "wrong, or the registry refuses it.",
             confidence=Confidence.PROBABLE,
             everywhere=True,
+            unstarted=True,
+            outside=True,
             undone=r"Successfully pulled image|already present on machine|"
-            r"\bNormal\s.{0,60}\b(?:Pulled|Created|Started)\s",
+            r"\bNormal\s.{0,60}\b(?:Pulled|Created|Started)\s|[Ss]tarted container\b",
             source="Kubernetes pkg/kubelet/images/image_manager.go: events, which come again until it is there",
         ),
         LogMessage(
@@ -220,17 +229,36 @@ class HubUnreachable(LogCheck):
                 "while making image from oci registry",
                 "unable to handle docker://",
                 "failed to get checksum for docker://",
+                "no matching manifest for ",
+                "requested access to the resource is denied",
+                "toomanyrequests: ",
+                ": unauthorized",
+                "awaiting headers",
+                "] url ",
+                "failed to import docker image",
+                "initializing source docker://",
+                "invalid reference format",
             ),
-            pattern=r"^(?:docker: |ERROR: )?Error response from daemon: (?:manifest (?:for )?"
+            pattern=r"\bError response from daemon: (?:manifest (?:for )?"
             r"(?P<image>\S{1,200}) not found|pull access denied for (?P<denied>[^\s,]{1,200})|"
             r".{0,200}manifest unknown)|"
-            r"^FATAL: +(?:.{0,200}(?:manifest unknown|[Ee]rror reading manifest)|While making image from oci "
-            r"registry|Unable to handle docker://|.{0,80}failed to get checksum for docker://)",
-            text="The image[ {image}][ {denied}] of the container could not be pulled: its name is wrong, or "
-            "the registry refuses it.",
+            r"\bFATAL: +(?:.{0,200}(?:manifest unknown|[Ee]rror reading manifest)|While making image from oci "
+            r"registry|Unable to handle docker://|.{0,80}failed to get checksum for docker://)|"
+            r"no matching manifest for (?P<platform>\S{1,60}) in the manifest list|"
+            r"[Ee]rror(?: response from daemon)?: .{0,300}(?:requested access to the resource is denied|"
+            r"toomanyrequests: |"
+            r"(?:/v2/|/manifests/).{0,300}(?:: unauthorized|awaiting headers))|"
+            r"\[ERROR\] URL (?P<url>\S{1,200}/(?:v2|proxy_auth|"
+            r"token)\S{0,300}) returned error code: \d{3}|"
+            r"\bError: initializing source docker://|\bdocker: .{0,60}invalid reference format",
+            text="The image[ {image}][ {denied}][ for {platform}][ ({url})] of the container could not be "
+            "pulled. "
+            "Its name is wrong, or the registry refuses it.",
             everywhere=True,
+            unstarted=True,
+            outside=True,
             closing=True,
-            source="docker, Singularity, Apptainer",
+            source="docker, podman, Singularity, Apptainer, enroot, pyxis",
         ),
         LogMessage(
             kind="tracker",

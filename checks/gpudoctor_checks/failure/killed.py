@@ -26,6 +26,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.text import capitalised, size
+from gpudoctor_checks.failure.scheduler_messages import ENDED
 
 _KILLED = (
     r"已杀死|已终结|已砍掉|被砍掉|強制終了|죽었음|Getötet|Processus arrêté|Tué|Terminado \(killed\)|Убито|"
@@ -83,6 +84,7 @@ class Killed(Check):
         "dataloader_num_workers",
     )
     log_messages = (
+        *ENDED,
         LogMessage(
             kind="oom-kernel",
             cue=(
@@ -166,10 +168,12 @@ class Killed(Check):
                 "exceeded its memory limit",
                 "exceeded its local memory limit",
             ),
-            pattern=r"\bOOMKilled\b|node was low on resource: memory|TERM_MEMLIMIT|exceeded its (?:local "
+            pattern=r"\bOOMKilled\b(?!\"?: ?false)|node was low on resource: memory|TERM_MEMLIMIT|"
+            r"exceeded its (?:local "
             ")?memory limit",
             text="The scheduler ended the job because it exceeded its memory limit[ of {limit}].",
             everywhere=True,
+            outside=True,
             source="Kubernetes, LSF",
         ),
         LogMessage(
@@ -262,6 +266,8 @@ class Killed(Check):
             r"Application launch failed: (?P<reason>.{1,200}?))\s*$",
             text="Slurm could not start the job[ on node {where}][: {why}][: {reason}].",
             everywhere=True,
+            unstarted=True,
+            outside=True,
             source="Slurm src/api/step_launch.c",
         ),
         LogMessage(

@@ -124,7 +124,7 @@ class NanLoss(Check):
             "(?<!lead to )(?<!result in )(?<!cause )(?<!avoid )(?<!prevent )nan loss|"
             r"loss is (?:infinite or )?nan|"
             "NaN or Inf found in input|found nan in (?:local )?grad|non-finite loss|loss is not "
-            "finite|nan (?:detected|encountered) in|contains? (?:an? )?(?:nan|non-finite)",
+            "finite|nan (?:detected|encountered) in|contains? (?:nan|non-finite)|contains a nan",
             text="The program stopped because the loss or a tensor was not finite.",
             everywhere=True,
             general=True,

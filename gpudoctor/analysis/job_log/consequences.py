@@ -1,5 +1,6 @@
 """Messages that follow from the failure of something else, and messages that frighten without a reason."""
 
+from gpudoctor.analysis.job_log.scheduler_words import says
 from gpudoctor.model.log_message import Bearing, LogMessage
 
 UNHEEDED = "exiting"
@@ -16,7 +17,15 @@ OF_A_DEATH = frozenset({ABORTED, "launcher", "wrapped", "scheduler", "actors", "
 """Kinds that show that some process of the job has failed."""
 
 
-def _row(kind: str, cue: str | tuple[str, ...], pattern: str, *, source: str = "") -> LogMessage:
+def _row(
+    kind: str,
+    cue: str | tuple[str, ...],
+    pattern: str,
+    *,
+    source: str = "",
+    undone: str = "",
+    outside: bool = False,
+) -> LogMessage:
     return LogMessage(
         kind=kind,
         cue=cue,
@@ -24,6 +33,8 @@ def _row(kind: str, cue: str | tuple[str, ...], pattern: str, *, source: str = "
         text="",
         bearing=Bearing.CONSEQUENCE,
         everywhere=True,
+        undone=undone,
+        outside=outside,
         source=source,
     )
 
@@ -205,7 +216,66 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
     ),
     _row(UNHEEDED, "terminate called", r"terminate called (?:after throwing|without an active|recursively)"),
     _row(UNHEEDED, "fatal python error: aborted", r"Fatal Python error: Aborted"),
-    _row("scheduler", "exited with exit code", r"srun: error: .*task.*Exited with exit code [1-9]"),
+    _row(
+        "scheduler", "exited with exit code", r"srun: error: .*task.*Exited with exit code (?!13[4579]\b)[1-9]"
+    ),
+    _row(
+        "scheduler",
+        (
+            "back-off",
+            "backofflimitexceeded",
+            "podfailurepolicy",
+            "crashloopbackoff",
+            "containerstatusunknown",
+            "jobfailed",
+            "init:error",
+            "reachedmaxrestarts",
+            "faileduetoreplicafailure",
+            "specified backoff limit",
+        ),
+        r"[Bb]ack-off (?:\S{1,10} )?restarting failed container|has reached (?:the )?specified backoff limit|"
+        + says(
+            "BackoffLimitExceeded",
+            "PodFailurePolicy(?!.*exit code 13[79])",
+            "CrashLoopBackOff",
+            "ContainerStatusUnknown",
+            "ReachedMaxRestarts",
+            r"\w{2,12}JobFailed",
+        )
+        + r"|\b\d{1,3}/\d{1,3} {1,20}Init:Error\b",
+        undone=r"\b\w{2,12}JobSucceeded\b|\b(\d{1,3})/\1 {1,20}Running\b",
+        outside=True,
+        source="Kubernetes pkg/controller/job, pkg/kubelet/kuberuntime; Kubeflow: the container's own "
+        "log says why",
+    ),
+    _row(
+        "scheduler",
+        (
+            "replica(s) failed",
+            "jobset failed due to",
+            "mpijob ",
+            "entrypoint command failed with exit code",
+            "exited with code ",
+            "essential container in task exited",
+            "non-zero status of ",
+            "executeuserscripterror",
+            "submitted script failed",
+            "normal termination (return value",
+            "algorithmerror",
+            "spark driver has stopped",
+            "driver is unresponsive",
+        ),
+        r"\w{2,12}Job \S{1,100} is failed because \d+ \w{1,20} replica\(s\) failed|jobset failed due to |"
+        r"MPIJob \S{1,100} has failed|entrypoint command failed with exit code [1-9]|"
+        r"^[\w.-]{1,80} exited with code (?!0\b|13[79]\b)\d|Essential container in task exited|"
+        r"exited with a non-zero status of (?!13[79]\b)\d|ExecuteUserScriptError|"
+        r"^AlgorithmError: (?!.*exit code: 137)|"
+        r"Submitted script failed with a non-zero exit code|Normal termination \(return value [1-9]|"
+        r"The spark driver has stopped unexpectedly|Driver is unresponsive, likely due to GC",
+        outside=True,
+        source="Kubeflow, JobSet, Ray, docker compose, AWS Batch, Vertex AI, SageMaker, Azure ML, "
+        "HTCondor, Databricks",
+    ),
     _row(
         "scheduler",
         (
@@ -242,6 +312,12 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
         "actors",
         ("actordiederror", "rayactorerror", "actorunavailableerror"),
         r"(?:Actor(?:Died|Unavailable)Error|RayActorError)",
+    ),
+    _row(
+        "actors",
+        ("workercrashederror", "localrayletdiederror"),
+        r"WorkerCrashedError|LocalRayletDiedError",
+        source="Ray: the log of the worker, or of the raylet, says why",
     ),
     _row("actors", "raytaskerror(", r"^(?:ray\.exceptions\.)?RayTaskError\("),
     _row(
@@ -329,6 +405,14 @@ HARMLESS: tuple[LogMessage, ...] = (
         r"avahi-daemon|dbus-daemon|dhclient|gdm[\w-]*|lightdm|gnome-[\w-]+|Xorg|haproxy|nginx|apache2)"
         r"(?:\([\w-]{1,40}\))?\[\d{1,8}\]: .*?(?i:sig(?:term|hup|int|kill)|signal|terminated)",
         source="systemd-journald and other services: the machine starts, stops, or rotates its logs",
+    ),
+    _calm(
+        SERVICE,
+        ("signal", "sigsegv", "sigabrt", "sigbus", "segmentation fault", "killed", "terminated"),
+        r"^(?:<\d{1,3}>)?\[ {0,8}\d{1,8}\.\d{1,9}(?:@\d{1,3})?\](?![^\n]*(?:Killed process|oom|"
+        r"segfault at|general "
+        r"protection|NVRM|python|torchrun))[^\n]*(?i:signal|sigsegv|sigabrt|sigbus|killed|terminated)",
+        source="a kernel's ring buffer into which init and services of a device write: none of them is the job",
     ),
     _calm("factory", "unable to register", r"Unable to register \w+ (?:factory|plugin)", source="TensorFlow"),
     _calm(

@@ -49,7 +49,7 @@ def log_findings(check: Check, patient: Patient) -> Iterator[Finding]:
         evidence=tuple(dict.fromkeys((*evidence, *settings_of(patient, check.log_knobs)))),
         confidence=confidence_of(message, root),
         severity=Severity.ERROR,
-        cost=Cost(breaks=say("the run died")),
+        cost=Cost(breaks=say("the job does not start") if root.unstarted else say("the run died")),
         subject=root.exception or message.kind,
         detail=LogDetail(kind=kind, values=root.values),
     )

@@ -144,6 +144,13 @@ def _others_ran_on(event: LogEvent, log: JobLog) -> bool:
 
 def _was_only_printed(event: LogEvent, log: JobLog) -> bool:
     """Whether the program caught an exception and printed it in a message of its own, and went on."""
+    if (
+        event.habitual
+        and (event.progress > 0 or event.quoted or event.warned)
+        and not _others_ran_on(event, log)
+        and _last_death(log) < 0
+    ):
+        return True
     logged = event.logged and not _others_ran_on(event, log)  # the lines behind it may be those ranks'
     if not (event.quoted or event.warned or logged or event.restated or event.goes_on):
         return False
@@ -155,7 +162,7 @@ def _was_only_printed(event: LogEvent, log: JobLog) -> bool:
         return True
     if event.progress > 0 and (event.quoted or event.warned or logged or event.goes_on):
         return True
-    if event.warned and event.followed > _OF_A_WARNING:
+    if event.warned and event.followed + event.logged_behind > _OF_A_WARNING:
         return True
     if (event.quoted or event.goes_on) and event.followed > _OF_A_QUOTE:
         return True

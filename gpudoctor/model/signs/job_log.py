@@ -102,6 +102,8 @@ class LogEvent:
     """The innermost line of the user's."""
     waits: bool = False
     """Whether its rank waited for another one."""
+    unstarted: bool = False
+    """Whether the job, or its container, has not begun."""
     actor: bool = False
     """Whether an actor of Ray printed it: its driver raises it again, unless the actor handled it."""
     lasting: bool = False
@@ -120,6 +122,8 @@ class LogEvent:
     """Whether a logger printed its traceback as an error: the program had caught it, and may end by itself."""
     goes_on: bool = False
     """Whether the program says that it goes on without what failed: skipping, falling back, retrying."""
+    habitual: bool = False
+    """Whether the training went on after others like it."""
     logged_behind: int = 0
     """Lines that a logger printed behind it as warnings or less."""
     restated: bool = False

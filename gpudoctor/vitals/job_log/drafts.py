@@ -306,9 +306,12 @@ class Drafts:
         near = lines - max(_NEAR_END, lines // 50)
         self._count_habits()
         times: dict[Hashable, int] = {}
+        habits = {alike for alike, survived in self._survived.items() if survived}
         for item in self._drafts.values():
             alike = _alike(item.event)
             times[alike] = times.get(alike, 0) + item.count
+            if item.handled:
+                habits.add(alike)
         for number, item in self._drafts.items():
             event = item.event
             count = times[_alike(event)] if event.lasting else item.count
@@ -324,6 +327,7 @@ class Drafts:
                 served=item.served,
                 logged_behind=item.logged_behind,
                 restated=item.restated,
+                habitual=_alike(event) in habits,
                 goes_on=event.goes_on or item.goes_on,
                 succeeded=item.succeeded,
             )

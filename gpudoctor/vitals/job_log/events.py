@@ -45,6 +45,7 @@ def event_of(
         stamp=stamp,
         seconds=seconds_of(stamp) if stamp else None,
         waits=message.waits,
+        unstarted=message.unstarted,
         closing=message.closing,
         explains=message.explains,
         undone=message.undone,

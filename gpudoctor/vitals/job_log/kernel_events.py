@@ -178,6 +178,13 @@ def _victim(text: str, pid: str, program: str) -> dict[str, str]:
     return {"pid": pid, "program": program, **({"memory": size(resident)} if resident else {})}
 
 
+def _of_kernel(match: Match) -> bool:
+    """Whether the kernel says it of a process: services write into its buffer, too, of which none is "
+    "the job."""
+    bearing = match.known.message.bearing
+    return bearing is Bearing.CAUSE or (bearing is Bearing.SYMPTOM and "pid" in dict(match.values))
+
+
 def _matches(path: str, table: Messages, end: list[KernelLine]) -> Iterator[tuple[int, KernelLine, Match]]:
     """Lines of the kernel with a cause or a symptom, their numbers given. What cannot be read ends it.
 
@@ -191,7 +198,7 @@ def _matches(path: str, table: Messages, end: list[KernelLine]) -> Iterator[tupl
                 for index in sorted(lines.chosen(pieces, block.bares(pieces))[0]):
                     line = parse(plain(text_of(pieces[index][:_LONGEST_LINE])))
                     match = table.in_line(line.text) if line is not None else None
-                    if line and match and match.known.message.bearing in (Bearing.CAUSE, Bearing.SYMPTOM):
+                    if line and match and _of_kernel(match):
                         yield numbers[index], line, match
                 last = (parse(plain(text_of(piece[:_LONGEST_LINE]))) for piece in reversed(pieces[-_NEXT:]))
                 end.extend(item for item in (next(filter(None, last), None),) if item is not None)

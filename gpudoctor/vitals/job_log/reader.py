@@ -22,7 +22,7 @@ from gpudoctor.vitals.job_log.envelopes import Envelopes, ShippedRecord
 from gpudoctor.vitals.job_log.events import event_of
 from gpudoctor.vitals.job_log.last_words import ELASTIC_RANK, OWN_TAIL, TAIL, Tail, exits, last_words
 from gpudoctor.vitals.job_log.line_filter import TRACEBACK, LineFilter, Worth
-from gpudoctor.vitals.job_log.line_prefix import PrefixedLine, of_error_level, of_low_level, plain
+from gpudoctor.vitals.job_log.line_prefix import OF_KERNEL, PrefixedLine, of_error_level, of_low_level, plain
 from gpudoctor.vitals.job_log.matching import Match, Messages, messages_table, skeleton
 from gpudoctor.vitals.job_log.opening import STANDARD_INPUT, Block, blocks, lines_before, open_log, text_of
 from gpudoctor.vitals.job_log.progress import (
@@ -71,8 +71,6 @@ _OPENING, _SHORTEST_OPENING = 3, 2
 """First lines of a file that, if they come again in a row, show that a job was appended."""
 _OF_A_MACHINE = "Start of NVIDIA bug report log file"
 """How the record of a whole machine begins, which may be of weeks: nothing in it is surely of one job."""
-_OF_KERNEL = re.compile(r"\[ *\d{1,10}\.\d{6}\][ \t]| kernel: ")
-"""A line of the kernel: each of its kills is printed in the same words, and is no new run of the program."""
 _OF_USAGE = re.compile(r"usage: |\[?-{1,2}[a-zA-Z]")
 """What argparse prints before an error: each rank prints it, and none of them begins anew."""
 _MOMENT = re.compile(r"\d{6}|\d\d:\d\d:\d\d")
@@ -756,7 +754,7 @@ class _FileReader:
             return  # the dumps of the ranks are alike: they are no second beginning
         self._of_a_machine = self._of_a_machine or (number <= _BEGINNING and _OF_A_MACHINE in text)
         alike = skeleton(line.text).strip() if number <= _BEGINNING or self._follow > 0 else ""
-        if alike and (_OF_KERNEL.search(text[:_LONGEST_HEAD]) or _OF_USAGE.match(alike)):
+        if alike and (OF_KERNEL.search(text[:_LONGEST_HEAD]) or _OF_USAGE.match(alike)):
             alike = ""
         if number <= _BEGINNING and not self._drafts and not self._tracebacks.waiting:
             self._beginning.add(alike)
@@ -825,7 +823,9 @@ class _FileReader:
             return
         match = self._table.in_line(text)
         if match is not None:
-            self._add(match, text, number, line)
+            message = match.known.message
+            warned = message.general and message.bearing is Bearing.CAUSE and of_low_level(whole)
+            self._add(match, text, number, line, warned=warned)
 
     def _uncompiled(self, exception: str, number: int) -> LogFrame | None:
         """The line of the program that does not compile: Python prints it without a traceback."""
@@ -838,7 +838,7 @@ class _FileReader:
                 return frame
         return None
 
-    def _add(self, match: Match, text: str, number: int, line: PrefixedLine) -> None:
+    def _add(self, match: Match, text: str, number: int, line: PrefixedLine, *, warned: bool = False) -> None:
         self._keep(
             event_of(
                 match.known.code,
@@ -850,6 +850,7 @@ class _FileReader:
                 stamp=line.stamp,
                 rank=line.rank,
                 node=line.node,
+                warned=warned,
             )
         )
 
@@ -888,7 +889,8 @@ class _FileReader:
             quoted=raised.quoted,
             warned=raised.warned,
             logged=raised.logged,
-            goes_on=GOES_ON.search(raised.before) is not None,
+            goes_on=GOES_ON.search(raised.before) is not None
+            or (raised.quoted and GOES_ON.search(raised.text.partition("\n")[0]) is not None),
         )
         first = raised.text.partition("\n")[0]
         if raised.unheeded:

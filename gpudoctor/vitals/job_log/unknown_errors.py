@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 
-from gpudoctor.vitals.job_log.line_prefix import PrefixedLine, of_error_level, of_low_level, plain
+from gpudoctor.vitals.job_log.line_prefix import OF_KERNEL, PrefixedLine, of_error_level, of_low_level, plain
 from gpudoctor.vitals.job_log.opening import text_of
 from gpudoctor.vitals.job_log.progress import says_done, step_of
 from gpudoctor.vitals.job_log.tracebacks import GOES_ON, loose_exception
@@ -70,6 +70,8 @@ def unknown_error(
 
 
 def _says_error(whole: str, text: str, *, weak: bool) -> bool:
+    if OF_KERNEL.search(whole[:120]):
+        return False  # the kernel prints errors of all kinds, few of them of the job
     if of_low_level(whole) or _LOW.search(whole[:80]) or _MEASURE.search(text) or GOES_ON.search(text):
         return False
     if loose_exception(text) is not None:

@@ -1,7 +1,7 @@
 """Makes events of a job's log of what its scheduler kept."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from gpudoctor.lang import say
@@ -50,12 +50,13 @@ def with_scheduler_records(
     known = {message.kind: (code, message) for code, message in reversed(messages)}
     files, problems = list(log.files), list(log.problems)
     records: list[tuple[str, SchedulerRecord]] = []
-    tables: list[str] = []
+    tables: dict[str, bool] = {}
     for path in paths:
         try:
             data = read_file(path, SMALL_JSON)
             records += [(path, record) for record in _records(text_of(data))]
-            tables += [path] if kubernetes.is_table(_lines_of(text_of(data))) else []
+            lines = _lines_of(text_of(data))
+            tables |= {path: kubernetes.runs(lines)} if kubernetes.is_table(lines) else {}
         except OSError as error:
             problems.append(say("{path}: cannot be read: {reason}", path=path, reason=error.strerror or error))
         except ValueError as error:
@@ -87,10 +88,15 @@ def _lines_of(text: str) -> list[str]:
     return [line for line in text.splitlines() if line.strip()]
 
 
-def _never_started(paths: Sequence[str], messages: tuple[tuple[str, LogMessage], ...]) -> list[LogEvent]:
-    """What the tables of Kubernetes say of a pod that did not begin: no record of an end tells of it."""
-    found = read_job_log(paths, messages) if paths else None
-    return [item for item in found.events if item.fatal] if found is not None else []
+def _never_started(tables: Mapping[str, bool], messages: tuple[tuple[str, LogMessage], ...]) -> list[LogEvent]:
+    """What the tables of Kubernetes say of a pod that did not begin: no record of an end tells of it.
+
+    With each comes whether its pod runs: then its node is ready again.
+    """
+    found = read_job_log(list(tables), messages) if tables else None
+    events = found.events if found is not None else ()
+    events = tuple(item for item in events if not (item.kind == "node-failure" and tables[item.path]))
+    return [item for item in events if item.fatal] or list(events)
 
 
 def _records(text: str) -> Iterator[SchedulerRecord]:

@@ -51,6 +51,12 @@ def is_table(lines: list[str]) -> bool:
     return is_events(lines) or is_description(lines)
 
 
+def runs(lines: list[str]) -> bool:
+    """Whether a description says that its pod runs, or has ended well."""
+    found = (_FIELD.match(line) for line in lines if line.startswith("Status:"))
+    return any(item is not None and item[3].strip() in _ALIVE for item in found)
+
+
 def of_events(lines: list[tuple[int, str]]) -> Iterator[SchedulerRecord]:
     """The rows of `kubectl get events`."""
     header = lines[0][1]
@@ -242,7 +248,8 @@ def _kind(reason: str, message: str) -> str:
         small = message.lower()
         if "low on resource: memory" in small or "memory limit" in small:
             return "oom-kubernetes"
-        return "no-space" if "storage" in small or "disk" in small else "evicted"
+        full = any(word in small for word in ("storage", "disk", "inodes", "emptydir"))
+        return "no-space" if full else "evicted"
     said = next((kind for words, kind in _MESSAGES if words in message), "")
     return _REASONS.get(reason, said)
 

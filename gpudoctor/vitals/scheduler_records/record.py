@@ -34,6 +34,8 @@ ORDER = (
     "evicted",
     "probe",
     "time-limit",
+    "held",
+    "launch",
     "cancelled",
     "sigkill",
     "sigterm",

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 
+from gpudoctor.analysis.job_log.scheduler_words import HELD
 from gpudoctor.text import size
 from gpudoctor.vitals.scheduler_records.record import SchedulerRecord
 
@@ -76,7 +77,7 @@ def of_scontrol(lines: list[tuple[int, str]]) -> Iterator[SchedulerRecord]:
             "state": pairs.get("jobstate", ""), "exitcode": pairs.get("exitcode", ""),
             "elapsed": pairs.get("runtime", ""), "timelimit": pairs.get("timelimit", ""),
             "end": pairs.get("endtime", ""), "nodelist": pairs.get("nodelist", ""),
-            "reqmem": pairs.get("minmemorynode", ""),
+            "reqmem": pairs.get("minmemorynode", ""), "reason": pairs.get("reason", ""),
         }  # fmt: skip
         yield _record(row, pairs.get("jobid", ""), number, " ".join(text.split()))
 
@@ -110,12 +111,18 @@ def _record(row: Mapping[str, str], name: str, line: int, text: str) -> Schedule
     kind = next((kind for beginning, kind in _STATES if state.startswith(beginning)), "")
     if not kind and state.startswith("FAILED"):
         kind = _of_exit(row.get("exitcode", ""))
+    reason = row.get("reason", "")
+    if not kind and state.startswith("PENDING") and reason in HELD:
+        kind = "held"
+    if state.startswith("FAILED") and reason == "JobLaunchFailure":
+        kind = "launch"
     asked = re.search(r"BY (\d+)", state)
     limit = row.get("timelimit", "") if kind == "time-limit" else _memory(row.get("reqmem", ""))
     values = {
         "limit": limit if limit.lower() not in ("unlimited", "partition_limit") else "",
         "used": _memory(row.get("maxrss", "")) if kind == "oom-slurm" else "",
         "elapsed": row.get("elapsed", ""),
+        "why": reason if kind in ("held", "launch") else "",
         "when": end if re.match(r"\d{4}-", end) else "",
         "who": f"user {asked[1]}" if asked else "",
     }

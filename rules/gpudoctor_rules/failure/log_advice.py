@@ -374,9 +374,24 @@ ADVICE = (
     ),
     advise(
         "FAIL016-config",
-        "Create the secret or the ConfigMap in the namespace of the pod",
+        "Create what the pod asks for in its namespace, or correct the pod",
         "kubectl get secret,configmap -n NAMESPACE",
+        "securityContext: runAsUser must fit the image's user",
         when=in_log("pod-config"),
+    ),
+    advise(
+        "FAIL016-sandbox",
+        "Ask the cluster's operator about the network and the runtime of the node",
+        "kubectl describe pod NAME   # the event names the plug-in that refused",
+        "kubectl get pods -n kube-system -o wide   # the network's pod of that node must run",
+        when=in_log("sandbox"),
+    ),
+    advise(
+        "FAIL016-container",
+        "Correct what the container's runtime names",
+        "kubectl describe pod NAME; journalctl -u kubelet -u containerd   # the whole message",
+        "docker run --rm IMAGE COMMAND   # the same image and command on a machine of yours",
+        when=in_log("container"),
     ),
     advise(
         "FAIL016-script",

@@ -1,0 +1,228 @@
+"""What schedulers, clouds and runtimes of containers say of a job that they end, or could not start."""
+
+from gpudoctor.analysis.job_log.scheduler_words import STARTED, cues, says
+from gpudoctor.model import Bearing, Confidence, LogMessage
+
+_BACK = r"\bNodeReady\b|status is now: NodeReady|Cancelling deletion of Pod|" + STARTED
+"""Of a later line: the node came back, or the pod runs elsewhere."""
+_AGAIN = r"\bJob executing on host\b|Job terminated of its own accord|Normal termination \(return value 0\)"
+"""HTCondor: the job runs again, or ended well."""
+
+ENDED = (
+    LogMessage(
+        kind="oom-kubernetes",
+        cue=(
+            "oom-killed",
+            "systemoom",
+            "had condition: [memorypressure]",
+            "container killed due to memory usage",
+            "ran out-of-memory",
+            "for exceeding memory limits",
+            "physical memory limit",
+            "physical' memory limit",
+            "virtual' memory limit",
+            "memory limit of ",
+            "cgroup memory limit",
+            "term_swap",
+            "or h_vmem limit",
+            "oomkilled",
+            "virtual memory limit",
+        ),
+        pattern=r"container init was OOM-killed|\(possibly OOM-killed\)|" + says("SystemOOM") + r"|"
+        r"node had condition: \[MemoryPressure\]|Container killed due to memory usage|"
+        r"ran out-of-memory and exited|"
+        r"Container killed by YARN for exceeding memory limits|beyond '?(?:physical|virtual)'? memory limits?|"
+        r"Job has gone over (?:cgroup )?memory limit of (?P<limit>\d+ megabytes)|TERM_SWAP\b|"
+        r"\"?OOMKilled\"?: ?true\b|\b\d{1,3}/\d{1,3} {1,20}Init:OOMKilled\b|exceeded virtual memory limit",
+        text="The job was ended because it exceeded its memory limit[ of {limit}].",
+        everywhere=True,
+        outside=True,
+        source="runc libcontainer/process_linux.go; kubelet; YARN; HTCondor; LSF; AWS Batch; Vertex AI; docker",
+    ),
+    LogMessage(
+        kind="time-limit",
+        cue=(
+            "deadlineexceeded",
+            "activedeadlineseconds",
+            "maxruntimeexceeded",
+            "exceeded maxruntimeinseconds",
+            "jobtimelimitreached",
+            "attempt duration exceeded timeout",
+            "term_cpulimit",
+            "term_deadline",
+            "term_window",
+            "exceeded allowed ",
+            "enforced h_rt",
+            "cput ",
+        ),
+        pattern=r"\b\d{1,3}/\d{1,3} {1,20}DeadlineExceeded\b|passed the activeDeadlineSeconds|"
+        r"\bMaxRuntimeExceeded\b|"
+        r"exceeded MaxRuntimeInSeconds|\bJobTimeLimitReached\b|Job attempt duration exceeded timeout|"
+        r"TERM_(?:CPULIMIT|DEADLINE|WINDOW)\b|The job exceeded allowed (?:job|"
+        r"execute) duration of (?P<limit>[\d:+]+)|"
+        r"qmaster enforced h_rt|PBS: job killed: cput \d+ exceeded limit",
+        text="The scheduler ended the job at its time limit[ of {limit}].",
+        everywhere=True,
+        outside=True,
+        source="Kubernetes, KubeRay, SageMaker, Azure ML, AWS Batch, LSF, HTCondor, Grid Engine, PBS",
+    ),
+    LogMessage(
+        kind="preemption",
+        cue=(
+            "term_preempt",
+            "evictedduetopreempted",
+            "preempted to accommodate",
+            "jobnodepreempted",
+            "spot interruption",
+            "because of preempt",
+            "job was evicted",
+            *cues("PreemptionByScheduler", "PreemptionByKubeScheduler", "Preempting"),
+        ),
+        pattern=r"TERM_PREEMPT\b|EvictedDueToPreempted|Preempted to accommodate a workload|"
+        r"\bJobNodePreempted\b|"
+        r"[Ss]pot interruption notice received|Pod is evicted, because of preempt|"
+        r"(?:^|\s)(?:004 \(.{1,60}\) .{1,30} )?Job was evicted\.|"
+        + says("PreemptionByScheduler", "PreemptionByKubeScheduler", "Preempting"),
+        text="The scheduler preempted the job.",
+        everywhere=True,
+        outside=True,
+        undone=_AGAIN,
+        source="LSF, Kueue, Volcano, Azure ML, EC2, HTCondor, Kubernetes",
+    ),
+    LogMessage(
+        kind="evicted",
+        cue=(
+            "evicteddueto",
+            "pod is evicted successfully",
+            *cues("TerminationByKubelet", "EvictionByEvictionAPI"),
+        ),
+        pattern=r"EvictedDueTo(?:PodsReadyTimeout|AdmissionCheck|ClusterQueueStopped|LocalQueueStopped)|"
+        r"pod is evicted successfully|" + says("TerminationByKubelet", "EvictionByEvictionAPI"),
+        text="Kubernetes evicted the pod.",
+        everywhere=True,
+        outside=True,
+        source="Kueue, Kubernetes pkg/kubelet/eviction",
+    ),
+    LogMessage(
+        kind="node-failure",
+        cue=(
+            *cues(
+                "NodeNotReady",
+                "TaintManagerEviction",
+                "DeletionByTaintManager",
+                "DeletionByPodGC",
+                "NodeShutdown",
+            ),
+            "host ec2 (instance ",
+            "compute.instances.hosterror",
+            "requested job terminate",
+            "job disconnected too long",
+            "job reconnection failed",
+            "unexpectedly terminated by compute engine",
+        ),
+        pattern=says(
+            "NodeNotReady", "TaintManagerEviction", "DeletionByTaintManager", "DeletionByPodGC", "NodeShutdown"
+        )
+        + r"|status is now: NodeNotReady|Host EC2 \(instance \S{1,40}\) terminated|"
+        r"compute\.instances\.hostError|"
+        r"PBS: job killed: node \d+ \((?P<where>\S{1,100})\) requested job terminate|Job disconnected too long|"
+        r"Job reconnection failed",
+        text="A node of the job failed[: {where}].",
+        bearing=Bearing.SYMPTOM,
+        confidence=Confidence.PROBABLE,
+        everywhere=True,
+        outside=True,
+        undone=_BACK + "|" + _AGAIN,
+        source="Kubernetes pkg/controller/nodelifecycle; AWS Batch; Compute Engine; PBS; HTCondor",
+    ),
+    LogMessage(
+        kind="launch",
+        cue=(
+            "launch failed: ",
+            "waiting for task launch",
+            "boot of the nodes",
+            "are still not ready",
+            "unable to confirm allocation",
+            "has expired",
+            "aborting, ",
+            "failed to invoke task plugins",
+            "io setup failed",
+            "exiting abnormally",
+            "unable to contact slurm controller",
+            "failed to invoke spank plugin stack",
+            "unable to write ",
+        ),
+        pattern=r"srun: error: task \d+ launch failed: (?P<why>.{0,199}[^\s.])|"
+        r"srun: error: timeout waiting for task launch, started (?P<started>\d+ of \d+)|"
+        r"s(?:run|alloc): error: (?:Something is wrong with the boot of the nodes|"
+        r"Nodes \S{1,200} are still not ready)|"
+        r"srun: error: (?:Unable to confirm allocation for job \d+: (?P<reason>.{1,160}?)|"
+        r"Slurm job \d+ has expired)\.?"
+        r"\s*$|srun: error: (?:\S{1,60}: ){0,2}[Aa]borting, (?:io error|step missing|can not test connection)|"
+        r"slurmstepd: error: (?:Failed to invoke (?:task plugins|spank plugin stack)|IO setup failed|"
+        r".{0,60}unable to "
+        r"write .{1,80} to cgroup)|job_manager: exiting abnormally: (?P<said_by>.{0,159}[^\s.])|"
+        r"\bs(?:batch|run|alloc): error: .{0,100}(?P<controller>Unable to contact slurm controller)",
+        text="Slurm could not start the job[: {why}][: {reason}][: {said_by}][: {controller}][: "
+        "{started} tasks started].",
+        bearing=Bearing.SYMPTOM,
+        confidence=Confidence.PROBABLE,
+        everywhere=True,
+        outside=True,
+        closing=True,
+        unstarted=True,
+        source="Slurm src/api/step_launch.c, src/srun/allocate.c, src/slurmd/slurmstepd",
+    ),
+    LogMessage(
+        kind="probe",
+        cue="startup probe, will be restarted",
+        pattern=r"[Cc]ontainer \"?(?P<container>[\w.-]+)\"? failed startup probe, will be restarted",
+        text="Kubernetes restarted the container {container} because its startup probe failed.",
+        everywhere=True,
+        outside=True,
+        source="Kubernetes pkg/kubelet/kuberuntime",
+    ),
+    LogMessage(
+        kind="cancelled",
+        cue=("has been revoked", "force terminated ", "via condor_rm", "term_", "pbs: job killed: "),
+        pattern=r"Job allocation \d+ has been revoked|srun: Force Terminated (?:job|StepId)|\bvia condor_rm\b"
+        r"(?: \(by user (?P<who>[^)\s]{1,60})\))?|\bTERM_(?:UNKNOWN|ZOMBIE|LOAD|OTHER|EXTERNAL_SIGNAL|"
+        r"FORCE_\w{1,10}|"
+        r"REQUEUE_\w{1,10}|BUCKET_KILL|CHKPNT|REMOVE_HUNG_JOB|ORPHAN_SYSTEM|MC_RECALL|KUBE|RMS|"
+        r"PROCESSLIMIT|THREADLIMIT)\b|PBS: job killed: (?!v?mem |walltime |cput )(?P<why>\S.{0,199}[^\s.])",
+        text="The job was cancelled[ by {who}][ ({why})]: by its user, an administrator or a limit.",
+        bearing=Bearing.SYMPTOM,
+        confidence=Confidence.PROBABLE,
+        everywhere=True,
+        outside=True,
+        general=True,
+        source="Slurm src/api/allocate_msg.c; HTCondor; LSF",
+    ),
+    LogMessage(
+        kind="sigkill",
+        cue=(
+            "exited with code 137",
+            "status: 137",
+            "exit code is 137",
+            "exit_status ",
+            "exit status ",
+            "through signal kill",
+            "status of 137",
+            "abnormal termination (signal 9)",
+            "status code 137",
+            "code: 137",
+        ),
+        pattern=r"exited with (?:status )?code 137\b|[Ee]xit [Ss]tatus: 137\b|Exit code is 137\b|"
+        r"status of 137\b|"
+        r"status code 137\b|exit_status +137\b|[Ee]xit [Ss]tatus += ?137\b|through signal KILL\b|"
+        r"Abnormal termination \(signal 9\)",
+        text="A process was killed by SIGKILL. This log does not name the sender. Usually it is the kernel, "
+        "because the host's memory ran out.",
+        bearing=Bearing.SYMPTOM,
+        confidence=Confidence.SUSPECTED,
+        everywhere=True,
+        outside=True,
+        general=True,
+        source="docker compose, YARN, Grid Engine, HTCondor, Azure ML",
+    ),
+)
