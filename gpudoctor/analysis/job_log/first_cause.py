@@ -89,11 +89,12 @@ def first_cause(log: JobLog) -> FirstCause | None:
     open_events = [item for item in log.events if item.bearing not in (Bearing.HARMLESS, Bearing.HINT)]
     passed = {item.order for item in open_events if item.last and not _is_last(item, log)}
     open_events = [item for item in open_events if item.order not in passed]
+    last_lines = _last_lines(open_events)
     handled = passed | {
         item.order
         for item in open_events
         if _was_handled(item, log)
-        or _of_an_earlier_program(item, open_events)
+        or _of_an_earlier_program(item, open_events, last_lines)
         or _kept_by_its_actor(item, open_events, log)
     }
     left = [item for item in open_events if item.order not in handled]
@@ -203,18 +204,44 @@ def _is_last(event: LogEvent, log: JobLog) -> bool:
     return event.last_line >= _lines(log, event.path)
 
 
-def _of_an_earlier_program(event: LogEvent, others: Sequence[LogEvent]) -> bool:
+@dataclass(slots=True)
+class _LastLines:
+    """Of the fatal events of a file that no rank is named for: the lines of the last ones."""
+
+    any: int = 0
+    cause: int = 0
+    never_began: int = 0
+
+
+def _last_lines(events: Sequence[LogEvent]) -> Mapping[str, _LastLines]:
+    """These of each file."""
+    found: dict[str, _LastLines] = {}
+    for item in events:
+        if item.rank is None and item.fatal:
+            last = found.setdefault(item.path, _LastLines())
+            last.any = max(last.any, item.line)
+            if item.bearing is Bearing.CAUSE:
+                last.cause = max(last.cause, item.line)
+            if _never_began(item):
+                last.never_began = max(last.never_began, item.line)
+    return found
+
+
+def _of_an_earlier_program(
+    event: LogEvent, others: Sequence[LogEvent], last_lines: Mapping[str, _LastLines]
+) -> bool:
     """Whether its file goes on after it, and fails again at its end: a job script runs programs in turn."""
     if event.rank is not None or not event.fatal:
         return False
-    later = [
+    last = last_lines[event.path]
+    later = (
         item
         for item in others
         if item.path == event.path and item.line > event.last_line and item.rank is None and item.fatal
-    ]
+    )
     if event.closing and not event.exception:  # the shell went on, and a program that it started failed
         return any(item.exception and not (_same(item, event) or _of_a_file(item)) for item in later)
-    if event.exception and any(_never_began(item) for item in later):
+    if event.exception and last.never_began > event.last_line:
         return True
     if _began_no_work(event) and any(
         item.bearing is Bearing.CAUSE and not (_same(item, event) or _began_no_work(item) or _of_a_file(item))
@@ -223,7 +250,7 @@ def _of_an_earlier_program(event: LogEvent, others: Sequence[LogEvent]) -> bool:
         return True
     if not event.exception or event.followed <= _ANOTHER_PROGRAM:
         return False
-    return any(item.bearing is Bearing.CAUSE or event.followed > _A_LONG_WAY for item in later)
+    return event.last_line < (last.any if event.followed > _A_LONG_WAY else last.cause)
 
 
 def _kept_by_its_actor(event: LogEvent, others: Sequence[LogEvent], log: JobLog) -> bool:

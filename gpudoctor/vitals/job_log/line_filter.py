@@ -48,6 +48,7 @@ _BEGINNINGS: tuple[tuple[bytes, str | None], ...] = (
 )
 """What begins a traceback, or a stack dump."""
 _BEGINNING = _BEGINNINGS[0][0].decode()
+_SIGNS = frozenset(cue.decode() for cue, _ in _BEGINNINGS)
 _RANK = re.compile(rb"\W{0,4}[a-z_]{0,20}(\d{1,6})\W")
 _HEAD = 32
 """Bytes at the beginning of a line that hold what `_RANK` finds."""
@@ -101,6 +102,8 @@ class Worth:
 
     key: int
     """The same for lines that likely say the same: rank, type of exception, wordings whose cue is there."""
+    wordings: int
+    """The same without the type of the exception."""
     by_digits: bool
     """Whether a line that differs in digits alone may mean something else."""
     traceback: bool
@@ -296,9 +299,12 @@ class LineFilter:
 
     def _worth_of(self, order: tuple[Any, ...]) -> Worth:
         rank, by_digits, hits, *numbers = order
-        key = (rank, frozenset((*hits, *(number for number in numbers if number is not None))))
-        traceback = _BEGINNING in hits
-        return Worth(self._keys.setdefault(key, next(self._count)), by_digits, traceback)
+        held = [number for number in numbers if number is not None]
+        key, wordings = (
+            self._keys.setdefault((rank, frozenset((*some, *held))), next(self._count))
+            for some in (hits, [hit if hit.isdigit() or hit in _SIGNS else "" for hit in hits])
+        )
+        return Worth(key, wordings, by_digits, traceback=_BEGINNING in hits)
 
 
 def _column(values: list[Any]) -> list[Any]:

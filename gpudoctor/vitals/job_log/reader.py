@@ -91,6 +91,8 @@ _AT_ONCE = 64
 """Lines worth reading that are judged together if none of them says anything new."""
 _OFTEN = 500
 """Lines that gave alike events, after which only the last one of `_LOOK_EVERY` lines is read whole."""
+_VERY_OFTEN = 2_000
+"""The same of lines whose exceptions, or the frames above these, differ."""
 _BEFORE_UNHEEDED = (
     b"gnored in", b"xception in", b"xception on /", b"unexpected: ", b"<Task finished", b"--- Logging error",
 )  # fmt: skip
@@ -279,25 +281,39 @@ class _Outcome:
 
     settled: bool = False
     """Whether another such line would say nothing new."""
+    of_all_types: bool = False
+    """Whether the lines name exceptions of any type: more of them must have given the same."""
 
     def gave(self, event: LogEvent, *, own: bool) -> LogEvent:
         """Note an event; gives it with the count of those that were left out.
 
         One of another kind that is not of the lines themselves (`own`) came behind them, and is not theirs.
         """
-        what = (event.code, event.kind, event.exception)
+        what = (event.code, event.kind, "" if self.of_all_types else event.exception)
         if not own and self.event not in (None, what):
             return event
         self.mixed = self.mixed or self.event not in (None, what)
         self.event = what
         self.times += 1
-        self.settled = self.times >= _OFTEN and not self.mixed
+        self.settled = self.times >= (_VERY_OFTEN if self.of_all_types else _OFTEN) and not self.mixed
+        if self.of_all_types:
+            return event
         left_out, self.left_out = self.left_out, 0
         return replace(event, count=event.count + left_out - 1) if left_out > 1 else event
 
     def gave_nothing(self) -> None:
         """Note that a line gave no event."""
         self.mixed, self.settled = True, False
+
+
+@dataclass(frozen=True, slots=True)
+class _AnyType:
+    """A key of lines that say the same, whatever the types of their exceptions and the frames above are."""
+
+    first: int
+    """By the wordings of the line."""
+    last: int | None = None
+    """Of a traceback: by those of its last line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,6 +365,10 @@ class _FileReader:
         self._beginning: set[str] = set()
         self._begun_again: set[str] = set()
         self._outcomes: dict[Hashable, _Outcome] = {}
+        self._closed = False
+        """Whether the next piece ended the message of an exception before it was read."""
+        self._of_types: _Outcome | None = None
+        """The same whatever the type of its exception is."""
         self._reading: _Outcome | None = None
         """Of the line worth reading that was read last."""
         self._reading_key: Hashable = None
@@ -451,24 +471,29 @@ class _FileReader:
                 continue
             line, length = bares[index], 1
             key: Hashable = worth.key
+            wordings: Hashable = _AnyType(worth.wordings)
+            if reads_all and self._ends_message(worth, index, bares, chosen):
+                self._close_messages()
+                reads_all = self._reads_all
             if not reads_all:
                 if worth.traceback and TRACEBACK in line:
                     length, key = self._traceback_at(index, bares, chosen)
                     if index + length > len(pieces) and not last:
                         end = index
                         break
+                    wordings = self._wordings_of(index, length, chosen) if key is not None else None
                 known = not worth.by_digits and (line in dull or line in repeats)
                 if known and self._is_known(line, numbers[index]):
                     at += 1
                     continue
-                outcome = outcomes.get(key)
-                if outcome is not None and outcome.settled:
-                    outcome.left_out += 1
-                    left_out[key] = self._taken + index
+                settled = self._settled(key, wordings)
+                if settled is not None:
+                    outcomes[settled].left_out += 1
+                    left_out[settled] = self._taken + index
                     at += length
                     continue
                 self._catch_up(self._taken + index)
-            self._read_one(self._taken + index, key, None if worth.by_digits else line)
+            self._read_one(self._taken + index, key, None if worth.by_digits else line, wordings)
             reads_all = self._reads_all
             at += 1
         self._read_on(self._taken + at, self._taken + end)
@@ -477,6 +502,40 @@ class _FileReader:
         oldest = min(self._left_out.values(), default=self._taken)
         kept = slice(max(0, oldest - _BACK - self._past_from), self._taken - self._past_from)
         self._recent = (self._past[0][kept], self._past[1][kept])
+
+    def _settled(self, key: Hashable, wordings: Hashable) -> Hashable | None:
+        """By which of its keys a line, or a traceback, would say nothing new; None if it might."""
+        for each in (key, wordings) if key is not None else ():
+            outcome = self._outcomes.get(each) if each is not None else None
+            if outcome is not None and outcome.settled:
+                return each
+        return None
+
+    def _wordings_of(self, index: int, length: int, chosen: Mapping[int, Worth]) -> Hashable:
+        """The key of a traceback whatever its frames and the type of its exception are."""
+        return _AnyType(chosen[index].wordings, chosen[index + length - 1].wordings)
+
+    def _ends_message(self, worth: Worth, index: int, bares: list[bytes], chosen: Mapping[int, Worth]) -> bool:
+        """Whether a line ends the messages that are open: it is another exception, or says nothing new."""
+        if self._follow > 0 or self._stacks.waiting or not self._tracebacks.only_messages:
+            return False
+        if worth.traceback and TRACEBACK in bares[index]:
+            length, key = self._traceback_at(index, bares, chosen)
+            if key is None or index + length > len(bares):
+                return False
+            if self._settled(key, self._wordings_of(index, length, chosen)) is not None:
+                return True
+        elif worth.traceback:
+            return False
+        elif self._settled(worth.key, _AnyType(worth.wordings)) is not None:
+            return True
+        raw, _ = self._past_piece(self._taken + index)
+        return self._tracebacks.ends_by(self._envelopes.take_apart(plain(text_of(raw))))
+
+    def _close_messages(self) -> None:
+        self._closed = True
+        for chain in self._tracebacks.finish():
+            self._chain(chain)
 
     def _leave_out(
         self, places: Sequence[int], worths: Sequence[Worth | None], begin: int, bares: Sequence[bytes]
@@ -561,7 +620,9 @@ class _FileReader:
             at += 1
         return at
 
-    def _read_one(self, index: int, key: Hashable, line: bytes | None) -> None:
+    def _read_one(
+        self, index: int, key: Hashable, line: bytes | None, wordings: Hashable | None = None
+    ) -> None:
         """Read a piece that is worth reading; `line` is given for one that may be remembered."""
         raw, number = self._past_piece(index)
         self._index = index
@@ -570,7 +631,7 @@ class _FileReader:
             above, at = self._past_piece(index - 1)
             if any(words in above for words in _BEFORE_UNHEEDED):
                 self._tracebacks.announced(self._envelopes.lines(plain(text_of(above)))[0][0], at)
-        self._read_whole(raw, number, key, line)
+        self._read_whole(raw, number, key, line, wordings)
 
     def _is_known(self, line: bytes, number: int) -> bool:
         """Whether a piece is like one that gave nothing, or like one that is counted already."""
@@ -582,19 +643,25 @@ class _FileReader:
         del self._repeats[line]
         return False
 
-    def _read_whole(self, raw: bytes, number: int, key: Hashable, line: bytes | None) -> None:
+    def _read_whole(
+        self, raw: bytes, number: int, key: Hashable, line: bytes | None, wordings: Hashable | None = None
+    ) -> None:
         """Read a piece, and remember what pieces of its key give."""
         quiet = not self._reads_all
         before = self._changes
         if quiet:
             if self._reading is not None and not self._gave:
                 self._reading.gave_nothing()
-            self._reading, self._gave = None, False
+                if self._of_types is not None:
+                    self._of_types.gave_nothing()
+            self._reading, self._of_types, self._gave = None, None, False
             if key is not None and (key in self._outcomes or len(self._outcomes) < _MOST_DULL):
                 self._reading = self._outcomes.setdefault(key, _Outcome())
                 self._reading_key = key
                 self._of_reading = (number, number + (len(key[0]) if isinstance(key, tuple) else 0))
                 self._alike_read.clear()
+                if wordings is not None:
+                    self._of_types = self._outcomes.setdefault(wordings, _Outcome(of_all_types=True))
         elif key is not None and key == self._reading_key:
             self._alike_read.add(number)
         self._piece(raw, number, known=True)
@@ -662,7 +729,8 @@ class _FileReader:
         for part in _parts(raw, known=known):
             text, changes = plain(text_of(part)), self._changes
             self._text(text, number, known=known)
-            if self._changes == changes and not self._tracebacks.took:
+            closed, self._closed = self._closed, False
+            if self._changes == changes and not (self._tracebacks.took or closed):
                 self._ordinary += bool(_OF_A_PROGRAM.match(text) or has_result(text))
             if self._follow > 0 and not self._tracebacks.took:
                 self._look_behind_failure(text, number)
@@ -931,6 +999,8 @@ class _FileReader:
             begin, end = self._of_reading
             own = begin <= event.line <= end or event.line in self._alike_read
             event = self._reading.gave(event, own=own)
+            if self._of_types is not None:
+                self._of_types.gave(event, own=own)
         step, whole = self._mark or (None, None)
         if whole is not None:
             event = replace(event, step=whole)
@@ -950,7 +1020,7 @@ class _FileReader:
         self._reopened = 0
         self._drafts.begun_again(number, surely=surely)
         self._outcomes.clear()
-        self._reading = None
+        self._reading = self._of_types = None
         self._repeats.clear()
         self._mark = None
 

@@ -206,6 +206,30 @@ class Tracebacks:
         return bool(self._open)
 
     @property
+    def only_messages(self) -> bool:
+        """Whether of all that is open only more lines of its message may come."""
+        return bool(self._open) and all(
+            opened.current is not None and not (opened.chain or opened.group) for opened in self._open.values()
+        )
+
+    def ends_by(self, line: PrefixedLine) -> bool:
+        """Whether all that is open is one exception, which ends as this line is another one."""
+        if len(self._open) != 1 or not self.only_messages:
+            return False
+        opened, text = self._open.get(line.source), line.text.rstrip()
+        if opened is None or opened.current is None:
+            return False
+        if _HEADER.search(text):
+            return not _linked(opened, text)
+        current = opened.current
+        return (
+            _raised(text) is not None
+            and not text.startswith("nccl")
+            and not current.text.endswith("raised:")
+            and _OF_RAY.search(current.type) is None
+        )
+
+    @property
     def of_group(self) -> bool:
         """Whether one of an exception group is open."""
         return any(opened.group for opened in self._open.values())
