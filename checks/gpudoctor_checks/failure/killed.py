@@ -342,9 +342,6 @@ class Killed(Check):
                 "signal 9",
                 "killed",
                 "terminated by signal 9",
-                *_KILLED_CUES,
-                "make: ***",
-                "]: ***",
                 *exit_code_cues(-9),
                 *exit_code_cues(137),
             ),
@@ -354,9 +351,7 @@ class Killed(Check):
             # A shell: `run.sh: line 4: 4711 Killed   python train.py`; `[1]+  Killed`.
             r"^\S+: \S+ \d+: +\d+ Killed\b|"
             r"^\[\d+\][+-]? +Killed\b|^zsh: killed\b|[Tt]erminated by signal 9\b|"
-            r"^make(?:\[\d+\])?: \*\*\* .{1,200} (?:Killed|Error 137)\s*$|"
-            rf"{exit_code_form(-9)}|{exit_code_form(137)}|"
-            rf"(?:^|[:\uff1a] {{1,6}}\d{{1,8}} +)(?:{_KILLED})(?=\s|$)",
+            rf"{exit_code_form(-9)}|{exit_code_form(137)}",
             text="A process[ (local rank {local_rank})] was killed by SIGKILL[ (pid {pid})]. This log does not "
             "name the sender. Usually it is the kernel, because the host's memory ran out.",
             bearing=Bearing.SYMPTOM,
@@ -364,6 +359,19 @@ class Killed(Check):
             everywhere=True,
             general=True,
             source="https://github.com/hpcaitech/ColossalAI/issues/3172",
+        ),
+        LogMessage(
+            kind="sigkill",
+            cue=("make: ***", "]: ***", *_KILLED_CUES),
+            pattern=r"^make(?:\[\d+\])?: \*\*\* .{1,200} (?:Killed|Error 137)\s*$|"
+            rf"(?:^|[:\uff1a] {{1,6}}\d{{1,8}} +)(?:{_KILLED})(?=\s|$)",
+            text="A process was killed by SIGKILL. This log does not "
+            "name the sender. Usually it is the kernel, because the host's memory ran out.",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.SUSPECTED,
+            everywhere=True,
+            general=True,
+            source="bash with the C library's words for signals; make",
         ),
         LogMessage(
             kind="sigterm",

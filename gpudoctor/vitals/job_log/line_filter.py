@@ -134,6 +134,8 @@ class LineFilter:
         """Lines without digits that are worth reading, whatever their digits are."""
         self._keys: dict[Hashable, int] = {}
         """By rank, type of exception, and the wordings whose cue is there."""
+        self._wordings: dict[Hashable, int] = {}
+        """The same without the type of exception: far fewer, of which each stays what it is."""
         self._worths: dict[tuple[Hashable, ...], dict[Hashable, Worth]] = {}
         """By what all of some lines have, and by what each has beside it, as `_worth_of` takes both."""
         self._room_for_keys = _MOST_KEYS
@@ -146,6 +148,8 @@ class LineFilter:
             self._worths.clear()
             self._keys.clear()
             self._known.clear()
+            if len(self._wordings) > _MOST_KEYS:
+                self._wordings.clear()
         common, known = self._common, self._known
         # Of lines that do not come again a sample is not known: then the others are not looked up.
         sample = bares[::_ONE_OF]
@@ -300,10 +304,9 @@ class LineFilter:
     def _worth_of(self, order: tuple[Any, ...]) -> Worth:
         rank, by_digits, hits, *numbers = order
         held = [number for number in numbers if number is not None]
-        key, wordings = (
-            self._keys.setdefault((rank, frozenset((*some, *held))), next(self._count))
-            for some in (hits, [hit if hit.isdigit() or hit in _SIGNS else "" for hit in hits])
-        )
+        of_any_type = [hit if hit.isdigit() or hit in _SIGNS else "" for hit in hits]
+        key = self._keys.setdefault((rank, frozenset((*hits, *held))), next(self._count))
+        wordings = self._wordings.setdefault((rank, frozenset((*of_any_type, *held))), next(self._count))
         return Worth(key, wordings, by_digits, traceback=_BEGINNING in hits)
 
 

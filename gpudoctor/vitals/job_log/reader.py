@@ -91,7 +91,7 @@ _AT_ONCE = 64
 """Lines worth reading that are judged together if none of them says anything new."""
 _OFTEN = 500
 """Lines that gave alike events, after which only the last one of `_LOOK_EVERY` lines is read whole."""
-_VERY_OFTEN = 2_000
+_VERY_OFTEN = 1_000
 """The same of lines whose exceptions, or the frames above these, differ."""
 _BEFORE_UNHEEDED = (
     b"gnored in", b"xception in", b"xception on /", b"unexpected: ", b"<Task finished", b"--- Logging error",
