@@ -31,7 +31,8 @@ class TensorMismatch(LogCheck):
             cue=(
                 "expected object of scalar type",
                 "framework doesn't support float64",
-                "fp16 and bf16 data type",
+                "only support fp16 and bf16 data type",
+                "only supports fp16 and bf16 data type",
                 "expected scalar type",
                 "not implemented for '",
                 "should be the same",

@@ -281,25 +281,31 @@ class _Outcome:
 
     settled: bool = False
     """Whether another such line would say nothing new."""
+    often: int = _OFTEN
+    """Lines that must have given the same."""
     of_all_types: bool = False
-    """Whether the lines name exceptions of any type: more of them must have given the same."""
+    """Whether the lines name exceptions of any type: those that were left out are not counted."""
 
     def gave(self, event: LogEvent, *, own: bool) -> LogEvent:
         """Note an event; gives it with the count of those that were left out.
 
         One of another kind that is not of the lines themselves (`own`) came behind them, and is not theirs.
         """
-        what = (event.code, event.kind, "" if self.of_all_types else event.exception)
-        if not own and self.event not in (None, what):
-            return event
-        self.mixed = self.mixed or self.event not in (None, what)
-        self.event = what
-        self.times += 1
-        self.settled = self.times >= (_VERY_OFTEN if self.of_all_types else _OFTEN) and not self.mixed
-        if self.of_all_types:
+        if not self.note(event, own=own) or self.of_all_types:
             return event
         left_out, self.left_out = self.left_out, 0
         return replace(event, count=event.count + left_out - 1) if left_out > 1 else event
+
+    def note(self, event: LogEvent, *, own: bool) -> bool:
+        """Note an event; whether it is of the lines."""
+        what = (event.code, event.kind, "" if self.of_all_types else event.exception)
+        if not own and self.event not in (None, what):
+            return False
+        self.mixed = self.mixed or self.event not in (None, what)
+        self.event = what
+        self.times += 1
+        self.settled = self.times >= self.often and not self.mixed
+        return True
 
     def gave_nothing(self) -> None:
         """Note that a line gave no event."""
@@ -307,13 +313,13 @@ class _Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class _AnyType:
-    """A key of lines that say the same, whatever the types of their exceptions and the frames above are."""
+class _Wider:
+    """A key of lines whatever the types of their exceptions, or of tracebacks whatever their frames are."""
 
-    first: int
-    """By the wordings of the line."""
-    last: int | None = None
-    """Of a traceback: by those of its last line."""
+    wordings: int
+    """Those of the line, or of the header."""
+    end: int | None = None
+    """The key of the last line of a traceback."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -471,7 +477,7 @@ class _FileReader:
                 continue
             line, length = bares[index], 1
             key: Hashable = worth.key
-            wordings: Hashable = _AnyType(worth.wordings)
+            wordings: Hashable = _Wider(worth.wordings)
             if reads_all and self._ends_message(worth, index, bares, chosen):
                 self._close_messages()
                 reads_all = self._reads_all
@@ -512,8 +518,8 @@ class _FileReader:
         return None
 
     def _wordings_of(self, index: int, length: int, chosen: Mapping[int, Worth]) -> Hashable:
-        """The key of a traceback whatever its frames and the type of its exception are."""
-        return _AnyType(chosen[index].wordings, chosen[index + length - 1].wordings)
+        """The key of a traceback whatever its frames are."""
+        return _Wider(chosen[index].wordings, chosen[index + length - 1].key)
 
     def _ends_message(self, worth: Worth, index: int, bares: list[bytes], chosen: Mapping[int, Worth]) -> bool:
         """Whether a line ends the messages that are open: it is another exception, or says nothing new."""
@@ -527,7 +533,7 @@ class _FileReader:
                 return True
         elif worth.traceback:
             return False
-        elif self._settled(worth.key, _AnyType(worth.wordings)) is not None:
+        elif self._settled(worth.key, _Wider(worth.wordings)) is not None:
             return True
         raw, _ = self._past_piece(self._taken + index)
         return self._tracebacks.ends_by(self._envelopes.take_apart(plain(text_of(raw))))
@@ -661,7 +667,10 @@ class _FileReader:
                 self._of_reading = (number, number + (len(key[0]) if isinstance(key, tuple) else 0))
                 self._alike_read.clear()
                 if wordings is not None:
-                    self._of_types = self._outcomes.setdefault(wordings, _Outcome(of_all_types=True))
+                    self._of_types = self._outcomes.setdefault(
+                        wordings,
+                        _Outcome(often=_VERY_OFTEN, of_all_types=getattr(wordings, "end", None) is None),
+                    )
         elif key is not None and key == self._reading_key:
             self._alike_read.add(number)
         self._piece(raw, number, known=True)
@@ -1000,7 +1009,7 @@ class _FileReader:
             own = begin <= event.line <= end or event.line in self._alike_read
             event = self._reading.gave(event, own=own)
             if self._of_types is not None:
-                self._of_types.gave(event, own=own)
+                self._of_types.note(event, own=own)
         step, whole = self._mark or (None, None)
         if whole is not None:
             event = replace(event, step=whole)
