@@ -88,6 +88,28 @@ def test_tracebacks_of_several_depths_that_begin_alike_are_not_all_read_whole(tm
     assert sum(item.count for item in log.events if item.exception == "ValueError") == 6_000
 
 
+def test_exceptions_with_nothing_between_them_are_not_all_read_whole(tmp_path, monkeypatch):
+    taken = counted(monkeypatch)
+    log = read(tmp_path, "".join(f"ValueError: clip {number} has no frames\n" for number in range(9_000)))
+    assert len(taken) < 4_000
+    assert sum(item.count for item in log.events) == 9_000
+    assert min(item.line for item in log.events) == 1
+
+
+def test_tracebacks_of_any_frames_are_not_all_read_whole(tmp_path, monkeypatch):
+    names = ["".join(chr(97 + number // 26**place % 26) for place in range(3)) for number in range(3_000)]
+    text = "".join(
+        f'Traceback (most recent call last):\n  File "/work/{name}.py", line 3, in {name}\n    {name}()\n'
+        f"ValueError: no {name}\n"
+        for name in names
+    )
+    taken = counted(monkeypatch)
+    log = read(tmp_path, text + END.format("IndexError: list index out of range"))
+    assert len(taken) < 8_000
+    assert sum(item.count for item in log.events if item.exception == "ValueError") == 3_000
+    assert log.events[-1].exception == "IndexError"
+
+
 def test_what_is_looked_for_first_hides_nothing():
     for text in (
         "Exception ignored in: <function x>", "Exception in thread Thread-3:", "Error in atexit._run_exitfuncs:",
