@@ -1,7 +1,10 @@
 """What runs round a job: Kubernetes, runtimes of containers, Slurm and other schedulers, clouds."""
 
+import json
+
 import pytest
 from log_causes import raised, root_of, steps
+from some import some
 
 from gpudoctor.cli import main
 
@@ -222,3 +225,19 @@ def test_a_job_that_slurm_holds(tmp_path, capsys):
     path.write_text(job.format("Priority"), encoding="utf-8")
     main(["autopsy", str(path)])
     assert "no failure in its" in capsys.readouterr().out
+
+
+ENVELOPES = {
+    "JSON": lambda line: json.dumps({"level": "error", "message": line}),
+    "a cluster's two names": lambda line: f"abc-1234 cluster-0301-1234 {line}",
+    "CloudWatch": lambda line: f"2025-03-01T10:00:00.123Z fit/default/0123abcd {line}",
+}
+
+
+@pytest.mark.parametrize("envelope", ENVELOPES)
+@pytest.mark.parametrize(
+    ("code", "kind", "line"), some([item for item in LINES if "exited with code" not in item[2]])
+)
+def test_a_line_of_a_scheduler_in_an_envelope(code, kind, line, envelope, tmp_path):
+    text = "".join(f"{ENVELOPES[envelope](each)}\n" for each in ("module cuda is loaded", line))
+    assert cause_of(tmp_path, text) == (code, kind)

@@ -85,10 +85,10 @@ REFUSALS = (
         r"server \(\w{1,40}\)|FailedCreate)\b.{0,200}? is forbidden: |^[\w.\"/ -]{1,100} is forbidden: )"
         r"(?P<why>.{0,299}[^\s.])|"
         r"admission webhook \"(?P<webhook>[^\"]{1,100})\" denied the request|"
-        r"^The (?:\w{1,40}) \"(?P<name>[^\"]{1,100})\" is invalid: (?P<field>.{0,199}[^\s.])|"
+        r"\bThe (?:\w{1,40}) \"(?P<name>[^\"]{1,100})\" is invalid: (?P<field>.{0,199}[^\s.])|"
         r"no matches for kind \"(?P<sort>[^\"]{1,60})\"|"
-        r"^error: error (?:validating|parsing) .{1,200}|"
-        r"^Error from server(?: \(\w{1,40}\))?: error when creating \"[^\"]{1,200}\": "
+        r"\berror: error (?:validating|parsing) .{1,200}|"
+        r"\bError from server(?: \(\w{1,40}\))?: error when creating \"[^\"]{1,200}\": "
         r"(?P<said_by>.{0,299}[^\s.])",
         text="Kubernetes refused the job[: {why}][: {field}][: {said_by}][: the webhook {webhook} denied it]"
         "[: it does not know the kind {sort}].",
@@ -101,14 +101,14 @@ REFUSALS = (
     LogMessage(
         kind="scheduler",
         cue=("sbatch: ", "salloc: ", "srun: "),
-        pattern=r"^sbatch: (?:error|fatal): (?!.*(?:busy|[Ss]ocket timed out|temporarily|"
+        pattern=r"\bsbatch: (?:error|fatal): (?!.*(?:busy|[Ss]ocket timed out|temporarily|"
         r"slurm controller|Unable to open "
         r"file|Batch job submission failed|cli_filter|line must start with|For instance|instead of expected))"
         r"(?P<why>.{0,199}[^\s.])|"
-        r"^s(?:batch|run|alloc): (?P<option>unrecognized option '[^']{1,80}'|"
+        r"\bs(?:batch|run|alloc): (?P<option>unrecognized option '[^']{1,80}'|"
         r"option '[^']{1,80}' requires an argument|"
         r"invalid option -- '.')|"
-        r"^s(?:run|alloc): (?:error|fatal): (?P<said_by>Invalid (?!job credential).{1,120}?|"
+        r"\bs(?:run|alloc): (?:error|fatal): (?P<said_by>Invalid (?!job credential).{1,120}?|"
         r"--\S{1,40} .{1,160}?|"
         r"No command given to execute|Too few processes .{1,80}?|More processors requested .{1,80}?|"
         r"cannot find \S{1,20} plugin for .{1,60}?|Job not submitted|Requested node\w{0,4} .{1,160}?|"
@@ -121,15 +121,15 @@ REFUSALS = (
         general=True,
         closing=True,
         unstarted=True,
-        undone=r"^Submitted batch job \d+|^salloc: Granted job allocation",
+        undone=r"\bSubmitted batch job \d+|^salloc: Granted job allocation",
         source="Slurm src/sbatch, src/srun/opt.c, src/salloc, src/common/slurm_opt.c",
     ),
     LogMessage(
         kind="scheduler",
         cue=("qsub: ", "job not submitted", "unable to run job: ", "error: on line ", "misconfiguration:"),
-        pattern=r"^qsub: (?!waiting for|job \S+ (?:ready|completed)|Warning)(?P<why>\w.{0,199}[^\s.])|"
+        pattern=r"(?:^|\s)qsub: (?!waiting for|job \S+ (?:ready|completed)|Warning)(?P<why>\w.{0,199}[^\s.])|"
         r"^(?P<said_by>.{1,200}?)\.? Job not submitted\.|"
-        r"^Unable to run job: (?!warning)(?P<sge>.{0,199}[^\s.])|MISCONFIGURATION:(?P<batch>\S{1,60})|"
+        r"\bUnable to run job: (?!warning)(?P<sge>.{0,199}[^\s.])|MISCONFIGURATION:(?P<batch>\S{1,60})|"
         r"^ERROR: on Line \d+ of submit file: (?P<condor>.{0,159}[^\s.])",
         text="The scheduler refused the job[: {why}][: {said_by}][: {sge}][: {batch}][: {condor}].",
         everywhere=True,
@@ -152,7 +152,7 @@ REFUSALS = (
     LogMessage(
         kind="docker",
         cue="docker: ",
-        pattern=r"^docker: (?!'\w{0,20}' is not a docker|\S{0,20} command not found|"
+        pattern=r"(?:^|\s)docker: (?!'\w{0,20}' is not a docker|\S{0,20} command not found|"
         r".*(?:OCI runtime|Docker daemon))(?:Error response "
         r"from daemon: )?"
         r"(?P<why>.{0,239}[^\s.])",

@@ -90,6 +90,9 @@ class SettingsRejected(LogCheck):
         LogMessage(
             kind="deepspeed",
             cue=(
+                "no sync context manager is incompatible",
+                "no slot '",
+                "hostfile ",
                 "deepspeedconfigerror",
                 "deepspeed config values that mismatch",
                 "zero stage",
@@ -98,13 +101,21 @@ class SettingsRejected(LogCheck):
                 "incompatible",
                 "not supported",
             ),
-            pattern="DeepSpeedConfigError|DeepSpeed config values that mismatch|(?:ZeRO|"
+            pattern=r"no.?sync context manager is incompatible|No slot '\d+' specified on host|"
+            "Hostfile (?:contains|is not formatted)|"
+            "DeepSpeedConfigError|DeepSpeed config values that mismatch|(?:ZeRO|"
             "DeepSpeed).{0,80}(?:is not compatible|not supported|incompatible)",
             text="DeepSpeed rejects the config: {said}.",
         ),
         LogMessage(
             kind="framework",
             cue=(
+                "set `--ntasks=",
+                "per node configured in slurm",
+                "early stopping conditioned on",
+                "could not find the monitored key",
+                "is less than total desired gpus",
+                "bundles for the placement group",
                 "misconfigurationexception",
                 "validationerror",
                 "missingmandatoryvalue",
@@ -116,11 +127,30 @@ class SettingsRejected(LogCheck):
                 "configtype",
                 "configcomposition",
             ),
-            pattern=r"MisconfigurationException|\bValidationError|Config(?:Attribute|Key|Type|"
+            pattern="You set `--ntasks=|tasks per node configured in SLURM .{0,60} does not match|"
+            "Early stopping conditioned on metric .{1,80} which is not available|could not "
+            r"find the monitored key|available GPUs \d+ is less than total desired GPUs|"
+            "cannot fit into any bundles for the placement group|"
+            r"MisconfigurationException|\bValidationError|Config(?:Attribute|Key|Type|"
             r"Composition)\w*(?:Error|Exception)|MissingMandatoryValue|MissingConfigException|"
             "Could not override|OverrideParseException",
             text="The framework rejects the settings: {said}.",
             general=True,
+        ),
+        LogMessage(
+            kind="framework",
+            cue=(
+                "detected an attempt to run as root",
+                "not enough slots available in the system",
+                "allocated for this job are already filled",
+            ),
+            pattern="mpirun has detected an attempt to (?P<root>run as root)|There are (?P<slots>not "
+            "enough slots available) in the system|(?P<nodes>All nodes which are allocated "
+            "for this job are already filled)",
+            text="mpirun refuses to start the processes[: {root}][: {slots}][: {nodes}].",
+            everywhere=True,
+            closing=True,
+            source="Open MPI help-orterun.txt, help-orte-rmaps-base.txt",
         ),
         LogMessage(
             kind="command-line",
@@ -228,6 +258,7 @@ class SettingsRejected(LogCheck):
         LogMessage(
             kind="quantized",
             cue=(
+                "precision with cpu or disk offload",
                 "purely quantized models",
                 "fine-tuning on quantized",
                 "quantized model",
@@ -235,7 +266,8 @@ class SettingsRejected(LogCheck):
                 "loaded in 4",
                 "not supported for ",
             ),
-            pattern="fine-tuning on purely quantized models|loaded in (?:8|4)-?bit.{0,60}(?:device|train)|"
+            pattern="precision with CPU or disk offload|"
+            "fine-tuning on purely quantized models|loaded in (?:8|4)-?bit.{0,60}(?:device|train)|"
             "not supported for `?(?:4|8)-bit`?",
             text="The quantized model cannot be trained this way: {said}.",
         ),

@@ -84,10 +84,13 @@ class DiskTooSmall(Check):
         LogMessage(
             kind="no-space",
             cue=(
+                "winerror 112]",
+                "outofdiskerror",
                 "no space left on device",
                 "errno 28",
             ),
-            pattern=r"No space left on device|\[Errno 28\]",
+            pattern=r"\[WinError 112\]|OutOfDiskError: Local disk is full|"
+            r"No space left on device|\[Errno 28\]",
             text="The disk is full[: {file}].",
             general=True,
             source="https://github.com/hiyouga/LlamaFactory/issues/1223",
@@ -164,6 +167,24 @@ class DiskTooSmall(Check):
             "system.",
             confidence=Confidence.PROBABLE,
             source="torch/csrc: inline_container.cc",
+        ),
+        LogMessage(
+            kind="writer",
+            cue=("cannot be opened",),
+            pattern=r"^RuntimeError: File (?P<file>\S{1,300}?) cannot be opened",
+            text="torch could not open {file} for writing. The disk or quota may be full, or the "
+            "folder may not be writable.",
+            confidence=Confidence.SUSPECTED,
+            source="torch/serialization.py: the system's reason is not printed",
+        ),
+        LogMessage(
+            kind="writer",
+            cue=("file.lua:",),
+            pattern=r"/torch/File\.lua:\d+: write error: wrote \d+ blocks instead of \d+",
+            text="A file could not be written to its end: a full disk or quota, or a failing file system.",
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            source="torch7 lib/TH/THDiskFile.c",
         ),
         LogMessage(
             kind="file-too-large",

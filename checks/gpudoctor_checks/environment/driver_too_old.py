@@ -103,10 +103,13 @@ class DriverTooOld(Check):
         LogMessage(
             kind="compatibility",
             cue=(
+                "unsupported display driver",
+                "error 803",
                 "forward compatibility was attempted",
                 "error 804",
             ),
-            pattern="forward compatibility was attempted on non[ -]supported (?:HW|hardware)|[Ee]rror 804",
+            pattern="unsupported display driver / cuda driver combination|[Ee]rror 803|"
+            "forward compatibility was attempted on non[ -]supported (?:HW|hardware)|[Ee]rror 804",
             text="A CUDA compatibility library newer than the driver was loaded on a GPU that does not "
             "support it (error 804).",
         ),

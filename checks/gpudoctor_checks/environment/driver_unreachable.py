@@ -112,10 +112,12 @@ class DriverUnreachable(Check):
         LogMessage(
             kind="container-lost",
             cue=(
+                "gpu access blocked by the operating system",
                 "failed to initialize nvml: unknown error",
                 "libcuda.so",
             ),
-            pattern=r"Failed to initialize NVML: Unknown Error|(?<!dlerror: )libcuda\.so(?:\.\d+)?: cannot "
+            pattern="Failed to initialize NVML: GPU access blocked by the operating system|"
+            r"Failed to initialize NVML: Unknown Error|(?<!dlerror: )libcuda\.so(?:\.\d+)?: cannot "
             "open shared object file",
             text="The container lost, or never had, access to the driver ({said}).",
             everywhere=True,
@@ -193,6 +195,11 @@ class DriverUnreachable(Check):
         LogMessage(
             kind="no-device",
             cue=(
+                "no hip gpus are available",
+                "gpus, no gpus found",
+                "all cuda-capable devices are busy",
+                "unable to initialize backend '",
+                "0 active drivers",
                 "no cuda gpus are available",
                 "no cuda-capable device",
                 "no nvidia driver on your system",
@@ -203,11 +210,23 @@ class DriverUnreachable(Check):
                 "no gpu found",
                 "no accelerator",
             ),
-            pattern="No CUDA GPUs are available|no CUDA-capable device is detected|Found no NVIDIA driver on "
+            pattern="No HIP GPUs are available|only supported with GPUs, no GPUs found|all "
+            "CUDA-capable devices are busy or unavailable|Unable to initialize backend "
+            "'(?:cuda|rocm|tpu)': (?:FAILED_PRECONDITION: No visible GPU|UNAVAILABLE: No TPU|"
+            r"ABORTED: The TPU is already in use)|0 active drivers \(\[\]\)|"
+            "No CUDA GPUs are available|no CUDA-capable device is detected|Found no NVIDIA driver on "
             r"your system|CUDA driver initialization failed|CUDA-capable device\(s\) is/are busy or "
             "unavailable|NVIDIA-SMI has failed because it couldn't communicate|No supported gpu "
             "backend found|No GPU found",
             text="The process found no usable GPU: {said}.",
+        ),
+        LogMessage(
+            kind="no-device",
+            cue=("unable to open /dev/kfd",),
+            pattern=r"Unable to open /dev/kfd (?:read-write|readonly)?: (?P<why>[A-Z][\w ]{3,60})",
+            text="The process could not open the AMD GPU (/dev/kfd): {why}.",
+            everywhere=True,
+            source="ROCm libhsakmt src/openclose.c; rocminfo",
         ),
         LogMessage(
             kind="unknown-cuda",

@@ -70,19 +70,39 @@ class GpuArchUnsupported(Check):
         LogMessage(
             kind="no-kernel",
             cue=(
+                "hiperrornobinaryforgpu",
+                "device kernel image is invalid",
                 "no kernel image is available",
                 "cudaerrornokernelimagefordevice",
                 "invalid device function",
             ),
-            pattern="no kernel image is available for execution on the device|"
+            pattern="hipErrorNoBinaryForGpu|HIP error: invalid device function|device kernel image "
+            "is invalid|"
+            "no kernel image is available for execution on the device|"
             "cudaErrorNoKernelImageForDevice|CUDA error: invalid device function",
             text="The installed binary has no code for this GPU's architecture.",
             source="https://github.com/pytorch/pytorch/issues/167244",
         ),
         LogMessage(
+            kind="no-kernel",
+            cue=(
+                "rocblas error: cannot read",
+                "unable to find code object for all current devices",
+            ),
+            pattern=r"rocBLAS error: Cannot read \S{1,300}TensileLibrary|hipErrorNoBinaryForGpu: "
+            "Unable to find code object for all current devices",
+            text="The ROCm libraries have no code for this GPU's architecture.",
+            everywhere=True,
+            source="rocBLAS library/src/tensile_host.cpp; HIP",
+        ),
+        LogMessage(
             kind="flash-attention",
-            cue="only support",
-            pattern=r"(?:[Ff]lash\w{0,20}\W?[Aa]ttention|FLASH\w{0,20})"
+            cue=(
+                "for head dim > ",
+                "only support",
+            ),
+            pattern=r"FlashAttention backward for head dim > \d+ requires (?P<cards>A100)|"
+            r"(?:[Ff]lash\w{0,20}\W?[Aa]ttention|FLASH\w{0,20})"
             r".{0,60}only supports? (?P<needed>Ampere|Hopper|"
             "Turing)|only supports (?:Ampere|Hopper) GPUs or newer",
             text="FlashAttention does not support this GPU's architecture[: it needs {needed} or newer].",

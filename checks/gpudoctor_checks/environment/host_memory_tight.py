@@ -85,17 +85,31 @@ class HostMemoryTight(Check):
         LogMessage(
             kind="cannot-allocate",
             cue=(
+                "winerror 8]",
+                "winerror 1450]",
                 "cannot allocate memory",
                 "errno 12",
                 "std::bad_alloc",
                 "memoryerror",
                 "unable to allocate",
             ),
-            pattern=r"Cannot allocate memory|\[Errno 12\]|std::bad_alloc|"
+            pattern=r"\[WinError (?:8|1450)\]|"
+            r"Cannot allocate memory|\[Errno 12\]|std::bad_alloc|"
             r"^(?:\w+\.)*_?(?:Array)?MemoryError\b(?!: Error allocating \d+ bytes of device)|"
             r"Unable to allocate (?P<size>[\d.]+ \w+) for an array",
             text="The host ran out of memory[: {size} were asked for one array].",
             general=True,
+        ),
+        LogMessage(
+            kind="cannot-allocate",
+            cue=(
+                "luajit: not enough memory",
+                "call to lua api (not enough memory)",
+            ),
+            pattern=r"luajit: not enough memory|error in call to Lua API \(not enough memory\)",
+            text="Lua ran out of memory: LuaJIT may use only 1 to 2 GB for its own objects.",
+            everywhere=True,
+            source="LuaJIT src/lj_errmsg.h",
         ),
         LogMessage(
             kind="ray-oom",
@@ -109,6 +123,13 @@ class HostMemoryTight(Check):
             text="Ray ended a task because the node ran low on memory.",
             everywhere=True,
             source="Ray src/ray/raylet/node_manager.cc",
+        ),
+        LogMessage(
+            kind="ray-oom",
+            cue=("objectstorefullerror",),
+            pattern="ObjectStoreFullError",
+            text="Ray's object store is full: it holds objects in the host's shared memory.",
+            source="ray/exceptions.py",
         ),
     )
     thresholds = (

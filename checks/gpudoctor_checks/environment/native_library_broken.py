@@ -32,6 +32,8 @@ class NativeLibraryBroken(LogCheck):
         LogMessage(
             kind="bitsandbytes",
             cue=(
+                "configured cuda binary not found",
+                "configured rocm binary not found",
                 "bitsandbytes",
                 "libbitsandbytes",
                 "cquantize",
@@ -45,7 +47,8 @@ class NativeLibraryBroken(LogCheck):
                 "attribute 'cdequantize",
                 "attribute 'csgemm",
             ),
-            pattern="CUDA Setup failed despite GPU being available|compiled without GPU support|'NoneType' "
+            pattern=r"Configured (?:CUDA|ROCm) binary not found|"
+            "CUDA Setup failed despite GPU being available|compiled without GPU support|'NoneType' "
             r"object has no attribute '(?:cquantize|cadam|cget|cdequantize|csgemm)\w*'|"
             r"libbitsandbytes\w*\.so: (?:undefined symbol|cannot open)|bitsandbytes.{0,120}(?:not "
             "compiled|requires (?:the latest|accelerate)|library .{0,40}not found|Configured "
@@ -98,6 +101,8 @@ class NativeLibraryBroken(LogCheck):
         LogMessage(
             kind="missing-library",
             cue=(
+                "libcuda.so cannot found",
+                "libcuda.so cannot be found",
                 "cannot open shared object file",
                 "unable to load any of",
                 "could not load library",
@@ -113,7 +118,8 @@ class NativeLibraryBroken(LogCheck):
                 "could not find module",
                 "winerror 193",
             ),
-            pattern=r"(?:(?P<library>lib[\w+.-]{1,80}?\.so[\w.]{0,20}): )?cannot open shared object file|"
+            pattern=r"libcuda\.so cannot (?:be )?found|"
+            r"(?:(?P<library>lib[\w+.-]{1,80}?\.so[\w.]{0,20}): )?cannot open shared object file|"
             r"[Uu]nable to load any of \{?(?P<any>lib\w+)|[Cc]ould not load library (?P<lib>\S+?)\.? |"
             r"failed to "
             r"open (?P<nvrtc>libnvrtc\S+)|DLL load failed|\[WinError (?:126|127|1114|193)\]|Library "
@@ -129,5 +135,14 @@ class NativeLibraryBroken(LogCheck):
             ),
             pattern="cuDNN version incompatibility|VERSION_MISMATCH",
             text="Another cuDNN than the one that torch was built for is found first.",
+        ),
+        LogMessage(
+            kind="openmp",
+            cue=("omp: error #15",),
+            pattern=r"OMP: Error #15: Initializing (?P<library>\S{1,100}), but found "
+            r"(?P<other>\S{1,100}) already initialized",
+            text="Two copies of the OpenMP runtime were loaded into one process: {library} and {other}.",
+            everywhere=True,
+            source="LLVM openmp/runtime/src/i18n/en_US.txt: DuplicateLibrary",
         ),
     )

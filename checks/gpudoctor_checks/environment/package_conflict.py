@@ -186,6 +186,14 @@ class PackageConflict(Check):
             text="The Python environment lacks the module {module}.",
         ),
         LogMessage(
+            kind="missing-package",
+            cue=("' not found:",),
+            pattern=r"\.lua:\d+: module '(?P<module>[\w.]{1,80})' not found:",
+            text="The Lua environment lacks the module {module}.",
+            everywhere=True,
+            source="Lua loadlib.c",
+        ),
+        LogMessage(
             kind="no-command",
             cue=(
                 "command not found",
@@ -204,6 +212,21 @@ class PackageConflict(Check):
             everywhere=True,
             closing=True,
             source="bash, dash, nohup",
+        ),
+        LogMessage(
+            kind="no-command",
+            cue=(
+                "is not recognized as",
+                "不是内部或外部命令",
+            ),
+            pattern=r"(?:^|[Tt]he term )'(?P<command>python[\d.]*|torchrun|accelerate|deepspeed|"
+            r"pip\d?|conda|nvcc|wandb|ray|uv)' (?:is not recognized as|不是内部或外部命令)",
+            text="Windows found no command {command}: it is not installed, or its environment is not active.",
+            everywhere=True,
+            closing=True,
+            source="cmd.exe, PowerShell",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
         ),
         LogMessage(
             kind="any-command",
@@ -231,8 +254,14 @@ class PackageConflict(Check):
         ),
         LogMessage(
             kind="requires",
-            cue=("pip install",),
-            pattern=r"(?:requires?|needs?|could not be imported|is not installed|not "
+            cue=(
+                "couldn't instantiate the backend tokenizer",
+                "package flash_attn seems to be not installed",
+                "pip install",
+            ),
+            pattern="Couldn't instantiate the backend tokenizer|package flash_attn seems to be not "
+            "installed|"
+            r"(?:requires?|needs?|could not be imported|is not installed|not "
             "found|[Pp]lease (?:run|install|update|upgrade)).{0,160}?pip install (?P<what>(?:-U |"
             r"""--upgrade )?[\"'`]?[\w.\[\]<>=-]+)""",
             text="A package is missing or too old: {said}.",
@@ -253,6 +282,26 @@ class PackageConflict(Check):
             cue="does not recognize this architecture",
             pattern=r"model type `?(?P<model>[\w.-]+)`? but Transformers does not recognize this architecture",
             text="The installed transformers does not know the model type {model}.",
+        ),
+        LogMessage(
+            kind="unknown-model",
+            cue=("untagged enum",),
+            pattern="did not match any variant of untagged enum",
+            text="The installed tokenizers cannot read the tokenizer's file: usually a newer version wrote it.",
+            confidence=Confidence.PROBABLE,
+            source="https://github.com/huggingface/transformers/issues/31789",
+        ),
+        LogMessage(
+            kind="unknown-model",
+            cue=(
+                "not currently imported",
+                "are not supported for now",
+            ),
+            pattern=r"Tokenizer class (?P<tokenizer>\w{1,80}) does not exist or is not currently "
+            r"imported|Model architectures \[(?P<model>[^\]]{1,200})\] are not supported for "
+            "now",
+            text="The installed library does not know the model's class[ {tokenizer}][ {model}].",
+            source="transformers/models/auto/tokenization_auto.py; vllm/model_executor/models/registry.py",
         ),
         LogMessage(
             kind="removed-attribute",

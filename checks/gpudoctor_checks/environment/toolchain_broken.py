@@ -30,11 +30,13 @@ class ToolchainBroken(LogCheck):
         LogMessage(
             kind="cuda-home",
             cue=(
+                "nvcc'",
                 "cuda_home",
                 "missingcudaexception",
                 "nvcc was not found",
             ),
-            pattern="CUDA_HOME (?:environment variable is not set|does not exist)|MissingCUDAException|nvcc "
+            pattern=r"No such file or directory: '\S{0,200}nvcc'|"
+            "CUDA_HOME (?:environment variable is not set|does not exist)|MissingCUDAException|nvcc "
             "was not found",
             text="CUDA_HOME is not set, or no CUDA toolkit is installed. An extension cannot be compiled.",
         ),
@@ -70,8 +72,18 @@ class ToolchainBroken(LogCheck):
             text="The C++ compiler is missing, or does not fit this CUDA toolkit.",
         ),
         LogMessage(
+            kind="host-compiler",
+            cue=("command '['",),
+            pattern=r"Command '\['[^']{0,200}(?:gcc|g\+\+|clang\+*|/cc|cl\.exe)', .{0,3000}returned "
+            "non-zero exit status",
+            text="The C compiler that Triton or torch.compile started has failed: its own message "
+            "names the reason.",
+            source="triton/runtime/build.py",
+        ),
+        LogMessage(
             kind="op-build",
             cue=(
+                "extension horovod",
                 "error building extension",
                 "unable to jit load",
                 "ds_opt_adam",
@@ -86,7 +98,8 @@ class ToolchainBroken(LogCheck):
                 "nvcc' failed",
                 "failed to build",
             ),
-            pattern=r"Error building extension '?(?P<extension>\w*)'?|[Uu]nable to JIT load the (?P<op>\w+) "
+            pattern=r"Extension horovod\.\w+ has not been built|"
+            r"Error building extension '?(?P<extension>\w*)'?|[Uu]nable to JIT load the (?P<op>\w+) "
             "op|has no attribute 'ds_opt_adam'|Error compiling objects for extension|ninja: build "
             "stopped|Ninja is required|'ninja', '-v'.{0,80}returned non-zero|nvcc fatal|[Ff]ailed "
             "(?:building wheel|to build)|[Cc]ould not build wheels|nvcc' failed",

@@ -129,6 +129,8 @@ class VisibleDevicesWrong(Check):
             pattern=r"Duplicate GPU detected ?: rank (?P<one>\d+) and rank (?P<other>\d+) both on CUDA device "
             r"(?P<device>\w+)",
             text="Ranks {one} and {other} use the same GPU ({device}).",
+            everywhere=True,
+            source="NCCL src/init.cc",
         ),
         LogMessage(
             kind="requested",

@@ -64,13 +64,15 @@ class BusError(Check):
         LogMessage(
             kind="bus-error",
             cue=(
+                "zsh: bus error",
                 "bus error",
                 "sigbus",
                 "signal 7",
                 *exit_code_cues(-7),
                 *exit_code_cues(135),
             ),
-            pattern=r"Fatal Python error: Bus error|^.{0,120}\bBus error(?:\s+\(core dumped\)|\s*$|: )|"
+            pattern="^zsh: bus error|"
+            r"Fatal Python error: Bus error|^.{0,120}\bBus error(?:\s+\(core dumped\)|\s*$|: )|"
             rf"\bSIGBUS\b|{exit_code_form(-7)}|{exit_code_form(135)}|[Ss]ignal 7\b",
             text="A process died of a bus error: a shared memory or mapped file ended under it (often "
             "/dev/shm is full).",

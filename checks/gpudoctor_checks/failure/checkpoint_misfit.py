@@ -58,13 +58,26 @@ class CheckpointMisfit(LogCheck):
             text="The checkpoint's tensors have other shapes than the model's[: {parameter}].",
         ),
         LogMessage(
+            kind="size-mismatch",
+            cue=("size mismatch for ",),
+            pattern=r"^\s*size mismatch for (?P<parameter>[\w.]{1,200}): copying a param with shape "
+            r"torch\.Size\(\[(?P<saved>[\d, ]*)\]\) from checkpoint, the shape in current "
+            r"model is torch\.Size\(\[(?P<model>[\d, ]*)\]\)",
+            text="The checkpoint's {parameter} has another shape than the model's.",
+            everywhere=True,
+            last=True,
+            source="torch/nn/modules/module.py: a line of the message alone",
+        ),
+        LogMessage(
             kind="keys",
             cue=(
+                "missing key in checkpoint state_dict",
                 "key(s) in state_dict",
                 "missing key",
                 "unexpected key",
             ),
-            pattern=r"(?P<which>Missing|Unexpected) key\(s\) in state_dict",
+            pattern="Missing key in checkpoint state_dict|"
+            r"(?P<which>Missing|Unexpected) key\(s\) in state_dict",
             text="The checkpoint does not have the model's parameter names.",
         ),
         LogMessage(
@@ -104,6 +117,9 @@ class CheckpointMisfit(LogCheck):
         LogMessage(
             kind="corrupt",
             cue=(
+                "invalid magic number; corrupt",
+                "pickle data was truncated",
+                "unable to load weights from",
                 "pytorchstreamreader failed",
                 "archive is corrupted",
                 "invalid load key",
@@ -114,9 +130,21 @@ class CheckpointMisfit(LogCheck):
                 "might be corrupted",
                 "incomplete metadata",
             ),
-            pattern="PytorchStreamReader failed|archive is corrupted|invalid load key|unexpected EOF, "
+            pattern=r"Invalid magic number; corrupt file|pickle data was truncated(?![\s\S]*\nin "
+            r"(?:\S+ )*multiprocessing/)|Unable to load weights from (?:pytorch|PyTorch|the) "
+            "checkpoint|"
+            "PytorchStreamReader failed|archive is corrupted|invalid load key|unexpected EOF, "
             "expected|MetadataIncompleteBuffer|incomplete metadata|file might be corrupted",
             text="The checkpoint file is damaged or incomplete.",
+        ),
+        LogMessage(
+            kind="corrupt",
+            cue=("file.lua:",),
+            pattern=r"/torch/File\.lua:\d+: (?:read error: read \d+ blocks instead of \d+|unknown "
+            "object)",
+            text="The checkpoint file is damaged or incomplete.",
+            everywhere=True,
+            source="torch7 File.lua, lib/TH/THDiskFile.c: it reads less than the file should hold",
         ),
         LogMessage(
             kind="optimizer",
@@ -135,6 +163,10 @@ class CheckpointMisfit(LogCheck):
         LogMessage(
             kind="not-found",
             cue=(
+                "is not a distributed checkpoint",
+                "can't load tokenizer",
+                "can't load the ",
+                "can't find 'adapter_config.json'",
                 "find a valid checkpoint",
                 "does not contain",
                 "no file named",
@@ -145,7 +177,9 @@ class CheckpointMisfit(LogCheck):
                 "not found",
                 "does not exist",
             ),
-            pattern="[Cc]an't find a valid checkpoint|[Ee]rror no file named|does not appear to have a file "
+            pattern="is not a distributed checkpoint|Can't load (?:tokenizer|the (?:model|"
+            r"configuration)) (?:of|for) '|Can't find 'adapter_config\.json' at|"
+            "[Cc]an't find a valid checkpoint|[Ee]rror no file named|does not appear to have a file "
             r"named (?P<file>[\w.-]+)|[Nn]o checkpoint found|(?:[Cc]heckpoint|[Pp]rovided "
             "path).{0,120}(?:not found|does not exist|does not contain)|No such file or directory: "
             r"""['"](?P<weights>[^'"\n]{0,300}\.(?:pth?|pth\.tar|ckpt|safetensors))['"]|"""

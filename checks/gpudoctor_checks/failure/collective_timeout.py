@@ -121,6 +121,24 @@ class CollectiveTimeout(Check):
             text="Ranks called different collectives, or the same with different shapes.",
         ),
         LogMessage(
+            kind="mismatch",
+            cue=("mismatched collective detected",),
+            pattern="NCCL WARN Mismatched collective detected",
+            text="Ranks called different collectives, or the same with different shapes.",
+            everywhere=True,
+            source="NCCL src/init.cc",
+        ),
+        LogMessage(
+            kind="mismatch",
+            cue=("message truncated",),
+            pattern=r"NCCL WARN .{0,80}?[Mm]essage truncated ?: rec\w+ \d+ bytes instead of \d+",
+            text="A rank got a message of another size than it waited for. Usually ranks called "
+            "different collectives or have other NCCL settings.",
+            everywhere=True,
+            confidence=Confidence.PROBABLE,
+            source="NCCL src/transport/net_socket.cc, src/bootstrap.cc",
+        ),
+        LogMessage(
             kind="barrier",
             cue="monitoredbarrier",
             pattern=r"[Rr]anks? (?P<missing>[\d, ]+) failed to pass monitoredBarrier in (?P<limit>\d+) ms",
@@ -173,9 +191,30 @@ class CollectiveTimeout(Check):
             source="torch: ProcessGroupNCCL.cpp",
         ),
         LogMessage(
+            kind="watchdog",
+            cue=(
+                "timeout at nccl work",
+                "timeout at collective work",
+                "dump signal due to a collective timeout from this",
+            ),
+            pattern=r"Timeout at (?:NCCL|collective) work: \d+|dump signal due to a collective "
+            "timeout from this local rank",
+            text="A collective timed out. At least one rank did not take part in time.",
+            everywhere=True,
+            waits=True,
+            source="torch: ProcessGroupNCCL.cpp",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+        ),
+        LogMessage(
             kind="heartbeat",
-            cue="heartbeat monitor timed out",
-            pattern="[Hh]eartbeat monitor timed out",
+            cue=(
+                "due to processgroupnccl watchdog hang",
+                "watchdog got stuck for",
+                "heartbeat monitor timed out",
+            ),
+            pattern=r"due to ProcessGroupNCCL watchdog hang|watchdog got stuck for \d+ seconds|"
+            "[Hh]eartbeat monitor timed out",
             text="The watchdog of a rank was blocked: a CUDA or NCCL call did not return.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,
@@ -202,6 +241,16 @@ class CollectiveTimeout(Check):
             confidence=Confidence.PROBABLE,
             waits=True,
             source="gloo: transport/tcp",
+        ),
+        LogMessage(
+            kind="gloo-timeout",
+            cue=("barrier timed out",),
+            pattern="DEADLINE_EXCEEDED: Barrier timed out",
+            text="Not all tasks of the JAX job came to a barrier in time.",
+            waits=True,
+            source="xla/tsl/distributed_runtime/coordination",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
         ),
         LogMessage(
             kind="hccl",
@@ -235,6 +284,17 @@ class CollectiveTimeout(Check):
             everywhere=True,
             lasting=True,
             source="horovod/common/stall_inspector.cc",
+        ),
+        LogMessage(
+            kind="stalled",
+            cue=("termination timeout for",),
+            pattern=r"Termination timeout for `[^`]{1,200}` of (?P<limit>[\d.]+) seconds exceeded",
+            text="A collective of XLA was ended after {limit} s: not all of its participants came.",
+            everywhere=True,
+            waits=True,
+            source="xla/service/rendezvous.cc",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
         ),
     )
 

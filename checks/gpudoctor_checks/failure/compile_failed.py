@@ -93,13 +93,18 @@ class CompileFailed(LogCheck):
         LogMessage(
             kind="dynamo",
             cue=(
+                "guardondatadependentsymnode",
+                "not yet supported for torch.compile",
+                "dynamo is not supported on",
                 "torch._dynamo.exc",
                 "dynamo failed",
                 "failonrecompilelimithit",
                 "torchruntimeerror",
                 "hit recompile_limit",
             ),
-            pattern=r"torch\._dynamo\.exc\.\w+|[Dd]ynamo failed to run FX node|FailOnRecompileLimitHit",
+            pattern=r"GuardOnDataDependentSymNode|not yet supported for torch\.compile|Dynamo is not "
+            "supported on Python|"
+            r"torch\._dynamo\.exc\.\w+|[Dd]ynamo failed to run FX node|FailOnRecompileLimitHit",
             text="torch.compile could not trace the model.",
             everywhere=True,
             general=True,

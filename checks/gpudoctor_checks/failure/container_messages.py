@@ -67,7 +67,7 @@ CONTAINERS = (
             "pyxis: couldn't start container",
             "pyxis: failed to create container filesystem",
         ),
-        pattern=r"^FATAL: +(?:container creation failed|could not open image [^\n]{1,200}?): "
+        pattern=r"\bFATAL: +(?:container creation failed|could not open image [^\n]{1,200}?): "
         r"(?P<why>.{0,299}[^\s.])|"
         r"(?P<daemon>Cannot connect to the Docker daemon at [^\s.]{1,100}|"
         r"permission denied while trying to connect "
@@ -100,10 +100,11 @@ CONTAINERS = (
         r"in \$PATH|"
         r"stat \S+ no such file or directory|permission denied|is a directory)|"
         r"chdir to cwd \(\\{0,3}\"(?P<folder>[^\"\\]{1,200})\\{0,3}\"\) set in config\.json failed|"
-        r"^(?:\S+\.go:\d+: )?exec(?: (?P<file>/\S{1,200}|\S{1,200}\.sh)| user process caused)?: (?:\\?\")?"
+        r"(?:^|\s)(?:\S+\.go:\d+: )?exec(?: (?P<file>/\S{1,200}|\S{1,200}\.sh)|"
+        r" user process caused)?: (?:\\?\")?"
         r"(?:exec format error|no such file or directory|permission denied)|"
         r"executable file `(?P<name>[^`]{1,200})` not found in \$PATH|"
-        r"^FATAL: +\"(?P<command>[^\"]{1,200})\": executable file not found in \$PATH|"
+        r"\bFATAL: +\"(?P<command>[^\"]{1,200})\": executable file not found in \$PATH|"
         r"error: execve\(\): (?P<binary>\S+): Exec format error|"
         r"Failed to execute '(?P<job>[^']{1,200})'[^\n]{0,80}: (?:\(errno=\d+: ')?(?:No such file or directory|"
         r"Permission denied|Exec format error)",
@@ -133,7 +134,7 @@ CONTAINERS = (
         r"bind source path does not exist: (?P<path>\S{1,200}?)\.?(?:\s|$)|"
         r"error while creating mount source path '(?P<source>[^']{1,200})|"
         r"error mounting \\{0,3}\"(?P<from>[^\"\\]{1,200})\\{0,3}\" to rootfs|"
-        r"^FATAL: +container creation failed: .{0,100}?(?:unable to add (?P<unknown>\S{1,200}) to mount list|"
+        r"\bFATAL: +container creation failed: .{0,100}?(?:unable to add (?P<unknown>\S{1,200}) to mount list|"
         r"while mounting (?P<mounted>[^\s:]{1,200}): .{0,60}doesn't exist)|"
         r"enroot-mount: failed to mount: (?P<folder>\S{1,200})|"
         r"--container-mounts: source path does not exist: (?P<given>\S{1,200})|Multi-Attach error for volume "
@@ -183,7 +184,7 @@ CONTAINERS = (
         ),
         pattern=r"slurmstepd: error: Could not open std(?:out|"
         r"err) file (?P<file>\S{1,200}): (?:No such file|Permission "
-        r"denied|Is a directory)|^sbatch: (?:error|fatal): Unable to open file (?P<path>\S{1,200})|"
+        r"denied|Is a directory)|\bsbatch: (?:error|fatal): Unable to open file (?P<path>\S{1,200})|"
         r"TERM_CWD_NOTEXIST|Transfer (?:common )?input files failure.{0,200}?reading from file "
         r"(?P<source>[^\s:]{1,200})|"
         r"^ClientError: Data download failed:? ?(?P<said_by>.{0,199}[^\s.])",

@@ -1,7 +1,7 @@
 """FAIL009 cuda-library-error."""
 
 from gpudoctor.analysis.job_log.log_check import LogCheck
-from gpudoctor.model import Code, Confidence, LogMessage
+from gpudoctor.model import Bearing, Code, Confidence, LogMessage
 
 
 class CudaLibraryError(LogCheck):
@@ -35,14 +35,29 @@ class CudaLibraryError(LogCheck):
             confidence=Confidence.PROBABLE,
         ),
         LogMessage(
+            kind="cublas",
+            cue=(
+                "failed to create cublas handle",
+                "could not create cudnn handle",
+            ),
+            pattern=r"(?:failed to create cublas|[Cc]ould not create cudnn) handle: (?P<status>\w+)",
+            text="A CUDA library could not start ({status}): usually the GPU has no memory left for it.",
+            everywhere=True,
+            source="tensorflow/stream_executor/cuda: cuda_blas.cc, cuda_dnn.cc",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+        ),
+        LogMessage(
             kind="cudnn",
             cue=(
+                "dnn library initialization failed",
                 "cudnn_status",
                 "cudnn error",
                 "unable to find an engine",
                 "cudnn failed to initialize",
             ),
-            pattern=r"(?P<status>CUDNN_STATUS_(?!ALLOC_FAILED|NOT_INITIALIZED)\w+)|unable to find an engine "
+            pattern="DNN library initialization failed|"
+            r"(?P<status>CUDNN_STATUS_(?!ALLOC_FAILED|NOT_INITIALIZED)\w+)|unable to find an engine "
             "to execute this computation|cuDNN failed to initialize",
             text="A cuDNN call failed[ ({status})]: usually memory is short, or the libraries do not fit "
             "each other.",
@@ -51,6 +66,10 @@ class CudaLibraryError(LogCheck):
         LogMessage(
             kind="other",
             cue=(
+                "hipblas_status",
+                "miopenstatus",
+                "hipfft_",
+                "rocblas_status",
                 "cusolver error",
                 "cufft error",
                 "cusparse_status",
@@ -59,18 +78,27 @@ class CudaLibraryError(LogCheck):
                 "cusolver_status",
                 "cufft_",
             ),
-            pattern=r"(?P<status>CUSOLVER_STATUS_\w+|CUFFT_\w+|CUSPARSE_STATUS_\w+|cusolver error|cuFFT error)",
+            pattern=r"(?P<rocm>HIPBLAS_STATUS_(?!ALLOC_FAILED)\w+|miopenStatus\w+|HIPFFT_\w+|"
+            r"rocblas_status_\w+)|"
+            r"(?P<status>CUSOLVER_STATUS_\w+|CUFFT_\w+|CUSPARSE_STATUS_\w+|cusolver error|cuFFT error)",
             text="A CUDA library call failed ({status}).",
             confidence=Confidence.PROBABLE,
         ),
         LogMessage(
             kind="cuda-error",
             cue=(
+                "hip error:",
+                "cuda error (",
+                "npu error, error code is",
                 "cuda error:",
                 "cuda failure",
                 "cuda driver error",
             ),
-            pattern="CUDA (?:driver )?error: (?P<error>(?!out of memory|device-side|no kernel image|an "
+            pattern="HIP error: (?P<hip>(?!out of memory|device-side|no kernel image|an illegal|"
+            r"invalid device|misaligned|unspecified launch)[a-z][^\n]{3,120})|CUDA error "
+            r"\([^)\n]{1,300}\): (?P<at>(?!out of memory|an illegal|misaligned|unspecified "
+            r"launch)[a-z][^\n]{3,120})|NPU error, error code is (?P<code>\d+)|"
+            "CUDA (?:driver )?error: (?P<error>(?!out of memory|device-side|no kernel image|an "
             r"illegal|invalid device|misaligned|unspecified launch)[a-z][^\n]{3,120})",
             text="A CUDA call failed: {error}.",
             confidence=Confidence.PROBABLE,

@@ -30,19 +30,40 @@ class DataFileUnreadable(LogCheck):
         LogMessage(
             kind="missing",
             cue=(
+                "lmdb.error",
                 "no such file or directory",
                 "filenotfounderror",
                 "errno 2]",
                 "not found: ",
                 "does not exist",
             ),
-            pattern=r"FileNotFoundError: (?:\[Errno 2\] )?(?:No such file or directory: "
+            pattern=r"^lmdb\.Error: (?P<lmdb>[^:\n]{1,300}): No such file|"
+            r"FileNotFoundError: (?:\[Errno 2\] )?(?:No such file or directory: "
             r"""?)?['\"]?(?P<file>[^'\"\n]{1,200})|No such file or directory: """
             r"""['\"]?(?P<path>[^'\"\n]{1,200})|(?:file|folder|directory|path) .{0,100}does not exist|"""
             r"NotFoundError: (?:[^\n]{0,80}root error[^\n]{0,20}\n\s*\(0\) Not found:\s+)?"
             r"(?P<image>[^;\n]{1,300}); No such file or directory",
             text="A file is missing[: {file}][: {path}][: {image}].",
             general=True,
+        ),
+        LogMessage(
+            kind="missing",
+            cue=(
+                "isadirectoryerror",
+                "notadirectoryerror",
+            ),
+            pattern="IsADirectoryError|NotADirectoryError",
+            text="A path leads to a folder where a file is expected, or to a file where a folder is.",
+            general=True,
+            source="errno.h: EISDIR, ENOTDIR",
+        ),
+        LogMessage(
+            kind="missing",
+            cue=("cannot open <",),
+            pattern=r"luajit: (?:\S+: )?cannot open <(?P<file>[^>\n]{1,300})> in mode r\b",
+            text="A file cannot be opened: {file}.",
+            everywhere=True,
+            source="torch7 lib/TH/THDiskFile.c",
         ),
         LogMessage(
             kind="program",
@@ -78,6 +99,19 @@ class DataFileUnreadable(LogCheck):
             everywhere=True,
             outside=True,
             source="runc: libcontainer/standard_init_linux.go",
+        ),
+        LogMessage(
+            kind="program",
+            cue=(
+                "was unable to find the specified",
+                "was unable to launch the specified",
+            ),
+            pattern="(?:mpirun|mpiexec|prterun) was unable to (?:find the specified executable|"
+            "launch the specified application)",
+            text="mpirun could not open the program that the job starts.",
+            everywhere=True,
+            closing=True,
+            source="Open MPI help-orterun.txt",
         ),
         LogMessage(
             kind="volume",
@@ -193,6 +227,9 @@ class DataFileUnreadable(LogCheck):
         LogMessage(
             kind="corrupt",
             cue=(
+                "compressed file ended before",
+                "corrupted record at",
+                "truncated record at",
                 "ran out of input",
                 "badzipfile",
                 "not a zip file",
@@ -212,7 +249,8 @@ class DataFileUnreadable(LogCheck):
                 "open object",
                 "while decompressing",
             ),
-            pattern="Ran out of input|BadZipFile|[Nn]ot a (?:zip|gzip(?:ped)?) file|[Uu]nable to "
+            pattern=r"Compressed file ended before|(?:corrupted|truncated) record at \d|"
+            "Ran out of input|BadZipFile|[Nn]ot a (?:zip|gzip(?:ped)?) file|[Uu]nable to "
             r"(?:synchronously )?open (?:file|object)|tarfile\.ReadError: |CRC check failed|file is truncated|"
             r"Error -\d while decompressing|moov atom not found|Invalid data found when processing",
             text="A data file is damaged or incomplete.",
@@ -230,19 +268,25 @@ class DataFileUnreadable(LogCheck):
         LogMessage(
             kind="permission",
             cue=(
+                "winerror 5]",
+                "winerror 32]",
+                "winerror 33]",
                 "permission denied",
                 "errno 13",
                 "read-only file system",
                 "errno 30",
                 "operation not permitted",
             ),
-            pattern=r"[Pp]ermission denied|\[Errno 13\]|[Rr]ead-only file system|\[Errno 30\]",
+            pattern=r"\[WinError (?:5|32|33)\]|"
+            r"[Pp]ermission denied|\[Errno 13\]|[Rr]ead-only file system|\[Errno 30\]",
             text="The process may not read or write a file[: {file}].",
             general=True,
         ),
         LogMessage(
             kind="storage",
             cue=(
+                "disk i/o error",
+                "errno 112]",
                 "input/output error",
                 "stale file handle",
                 "stale nfs",
@@ -253,13 +297,15 @@ class DataFileUnreadable(LogCheck):
                 "errno 107]",
                 "errno 121]",
             ),
-            pattern="Input/output error|[Ss]tale (?:NFS )?file handle|[Tt]ransport endpoint is not connected|"
+            pattern=r"OperationalError: disk I/O error|\[Errno 112\]|"
+            "Input/output error|[Ss]tale (?:NFS )?file handle|[Tt]ransport endpoint is not connected|"
             r"Remote I/O error|\[Errno (?:5|116|107|121)\]",
             text="The storage failed while a file was read or written.",
         ),
         LogMessage(
             kind="empty",
             cue=(
+                "data files found in",
                 "num_samples should be a positive",
                 "num_samples=0",
                 "found 0 ",
@@ -272,7 +318,8 @@ class DataFileUnreadable(LogCheck):
                 "no labels found",
                 "no files found",
             ),
-            pattern="num_samples should be a positive integer value, but got num_samples=0|[Ff]ound (?:no|0) "
+            pattern=r"No \(supported\) data files found in|"
+            "num_samples should be a positive integer value, but got num_samples=0|[Ff]ound (?:no|0) "
             "(?:valid|files?|images|labels|samples)|[Dd]ataset is empty|[Ee]mpty dataset|[Nn]o "
             "(?:images|labels|data|files) found|[Cc]ouldn't find any class folder",
             text="The data set is empty.",

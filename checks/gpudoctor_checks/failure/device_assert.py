@@ -74,11 +74,13 @@ class DeviceAssert(Check):
         LogMessage(
             kind="token",
             cue=(
+                " is not in [0, ",
                 "srcindex < srcselectdimsize",
                 "ind < num_indices",
                 "index out of range in self",
             ),
-            pattern="srcIndex < srcSelectDimSize|index out of range in self",
+            pattern=r"indices\[[\d,]{1,60}\] = -?\d+ is not in \[0, \d+\)|"
+            "srcIndex < srcSelectDimSize|index out of range in self",
             text="An index into an embedding is out of range. It is a token id beyond the vocabulary, or a "
             "position beyond the maximum length.",
             everywhere=True,
@@ -100,12 +102,14 @@ class DeviceAssert(Check):
         LogMessage(
             kind="range-assert",
             cue=(
+                "should be between 0 and 1",
                 "assertion `input_val",
                 "target_val",
                 ">= 0. && ",
                 "assertion `probability",
             ),
-            pattern=r"Assertion `(?:input_val >= zero && input_val <= one|\*?input >= 0\. && \*?input <= 1\.|"
+            pattern="all elements of (?:input|target) should be between 0 and 1|"
+            r"Assertion `(?:input_val >= zero && input_val <= one|\*?input >= 0\. && \*?input <= 1\.|"
             "target_val >= zero && target_val <= one|probability.{0,40})`? failed",
             text="A value outside 0 to 1 reached a binary cross-entropy or a sampling (or it was NaN).",
             everywhere=True,
@@ -133,6 +137,15 @@ class DeviceAssert(Check):
             general=True,
         ),
         LogMessage(
+            kind="assert",
+            cue=("device-side assert triggered",),
+            pattern="terminated with exception: (?:CUDA|HIP) error: device-side assert triggered",
+            text="A kernel stopped at a device-side assert: an index, a label or a token id is out of range.",
+            everywhere=True,
+            general=True,
+            source="torch: ProcessGroupNCCL.cpp",
+        ),
+        LogMessage(
             kind="illegal-access",
             cue=(
                 "illegal memory access",
@@ -151,8 +164,20 @@ class DeviceAssert(Check):
         ),
         LogMessage(
             kind="illegal-access",
-            cue="cuda_error_",
-            pattern=r"\bCUDA_ERROR_(?:ILLEGAL_ADDRESS|MISALIGNED_ADDRESS|ILLEGAL_INSTRUCTION|LAUNCH_FAILED)\b",
+            cue=(
+                "illegal memory access was encountered",
+                "misaligned address",
+                "unspecified launch failure",
+                "memory access fault by gpu",
+                "hsa_status_error_",
+                "cuda_error_",
+            ),
+            pattern=r"(?:terminated with exception: |[Ee]rror \([^)\n]{1,300}\): )(?:(?:CUDA|HIP) "
+            "error: )?(?:an illegal memory access was encountered|misaligned address|"
+            "unspecified launch failure)|"
+            r"Memory access fault by GPU node-\d+|HSA_STATUS_ERROR_(?:EXCEPTION|"
+            r"MEMORY_APERTURE_VIOLATION|MEMORY_FAULT|ILLEGAL_INSTRUCTION)\b|"
+            r"\bCUDA_ERROR_(?:ILLEGAL_ADDRESS|MISALIGNED_ADDRESS|ILLEGAL_INSTRUCTION|LAUNCH_FAILED)\b",
             text="A kernel accessed memory that is not its own: a fault of a kernel or an index beyond "
             "its tensor.",
             everywhere=True,

@@ -76,8 +76,15 @@ class Uncaught(Check):
         LogMessage(kind=PLAIN, cue="", pattern=r"^", text="The program raised {said}."),
         LogMessage(
             kind="child-gone",
-            cue="eoferror",
-            pattern=r"^EOFError\b[\s\S]*\nin (?:\S+ )*multiprocessing/connection\.py$",
+            cue=(
+                "brokenprocesspool",
+                "terminatedworkererror",
+                "has abruptly died during map",
+                "eoferror",
+            ),
+            pattern=r"^\S*BrokenProcessPool\b|^\S*TerminatedWorkerError\b|subprocesses has abruptly "
+            "died during map|"
+            r"^EOFError\b[\s\S]*\nin (?:\S+ )*multiprocessing/connection\.py$",
             text="A child process ended, and this process lost its connection to it. This log does not say why "
             "the child ended.",
             bearing=Bearing.SYMPTOM,

@@ -32,6 +32,8 @@ class HubUnreachable(LogCheck):
         LogMessage(
             kind="401",
             cue=(
+                "unable to locate credentials",
+                "default credentials were not found",
                 "401 client error",
                 "invalid user token",
                 "invalid username or password",
@@ -45,7 +47,8 @@ class HubUnreachable(LogCheck):
                 "please log in",
                 "wandb login",
             ),
-            pattern="401 (?:Client Error|Unauthorized)|HTTP Error 401|"
+            pattern="Unable to locate credentials|[Yy]our default credentials were not found|"
+            "401 (?:Client Error|Unauthorized)|HTTP Error 401|"
             "Invalid user token|Invalid username or password|"
             r"api_key not configured|\bUnauthorized\b|[Nn]ot logged in|[Pp]lease (?:log ?in|run "
             "`?(?:huggingface-cli|hf auth|wandb) login)",
@@ -54,6 +57,8 @@ class HubUnreachable(LogCheck):
         LogMessage(
             kind="403",
             cue=(
+                "an error occurred (",
+                "api_core.exceptions.forbidden",
                 "403 client error",
                 "gated repo",
                 "access to model",
@@ -65,7 +70,9 @@ class HubUnreachable(LogCheck):
                 "gatedrepo",
                 "access to dataset",
             ),
-            pattern="403 (?:Client Error|Forbidden)|HTTP Error 403|"
+            pattern=r"An error occurred \((?:403|AccessDenied|Forbidden|InvalidAccessKeyId|"
+            r"SignatureDoesNotMatch|ExpiredToken)\)|api_core\.exceptions\.Forbidden|"
+            "403 (?:Client Error|Forbidden)|HTTP Error 403|"
             "[Gg]ated ?[Rr]epo|Access to (?:model|dataset) "
             ".{0,100}(?:is restricted|requires)|awaiting a review",
             text="A service refused access: the terms of the model are not accepted, or the token lacks "
@@ -74,6 +81,10 @@ class HubUnreachable(LogCheck):
         LogMessage(
             kind="404",
             cue=(
+                "an error occurred (",
+                "the specified blob does not exist",
+                "the specified container does not exist",
+                "cannot be accessed",
                 "404 client error",
                 "repositorynotfounderror",
                 "valid model identifier",
@@ -84,7 +95,10 @@ class HubUnreachable(LogCheck):
                 "http error 404",
                 "404 not found",
             ),
-            pattern="404 (?:Client Error|Not Found)|HTTP Error 404|"
+            pattern=r"An error occurred \((?:404|NoSuchKey|NoSuchBucket)\)|The specified (?:blob|"
+            r"container) does not exist|Dataset '[^'\n]{1,200}' doesn't exist on the Hub or "
+            "cannot be accessed|"
+            "404 (?:Client Error|Not Found)|HTTP Error 404|"
             "RepositoryNotFoundError|not a (?:local folder and is not "
             "a )?valid model identifier|EntryNotFoundError|RevisionNotFoundError|Repository Not "
             "Found|Repo id must",
@@ -94,11 +108,13 @@ class HubUnreachable(LogCheck):
         LogMessage(
             kind="rate-limit",
             cue=(
+                "an error occurred (",
                 "429 client error",
                 "too many requests",
                 "rate limit",
             ),
-            pattern="429 (?:Client Error|Too Many Requests)|[Tt]oo [Mm]any [Rr]equests|[Rr]ate limit",
+            pattern=r"An error occurred \((?:SlowDown|Throttling|TooManyRequests\w*)\)|"
+            "429 (?:Client Error|Too Many Requests)|[Tt]oo [Mm]any [Rr]equests|[Rr]ate limit",
             text="A service refused the request because there were too many.",
         ),
         LogMessage(
@@ -147,6 +163,17 @@ class HubUnreachable(LogCheck):
             everywhere=True,
             last=True,
             source="curl, wget, git: nothing of the script ran after it",
+        ),
+        LogMessage(
+            kind="offline",
+            cue=(
+                "could not connect to the endpoint url",
+                "<urlopen error [errno",
+            ),
+            pattern=r"Could not connect to the endpoint URL|<urlopen error \[Errno -?\d+\]",
+            text="A download or a service could not be reached from this node.",
+            general=True,
+            source="botocore, urllib",
         ),
         LogMessage(
             kind="image-pull",
@@ -212,10 +239,10 @@ class HubUnreachable(LogCheck):
                 "initializing source docker://",
                 "invalid reference format",
             ),
-            pattern=r"^(?:docker: |ERROR: )?Error response from daemon: (?:manifest (?:for )?"
+            pattern=r"\bError response from daemon: (?:manifest (?:for )?"
             r"(?P<image>\S{1,200}) not found|pull access denied for (?P<denied>[^\s,]{1,200})|"
             r".{0,200}manifest unknown)|"
-            r"^FATAL: +(?:.{0,200}(?:manifest unknown|[Ee]rror reading manifest)|While making image from oci "
+            r"\bFATAL: +(?:.{0,200}(?:manifest unknown|[Ee]rror reading manifest)|While making image from oci "
             r"registry|Unable to handle docker://|.{0,80}failed to get checksum for docker://)|"
             r"no matching manifest for (?P<platform>\S{1,60}) in the manifest list|"
             r"[Ee]rror(?: response from daemon)?: .{0,300}(?:requested access to the resource is denied|"
@@ -223,7 +250,7 @@ class HubUnreachable(LogCheck):
             r"(?:/v2/|/manifests/).{0,300}(?:: unauthorized|awaiting headers))|"
             r"\[ERROR\] URL (?P<url>\S{1,200}/(?:v2|proxy_auth|"
             r"token)\S{0,300}) returned error code: \d{3}|"
-            r"^Error: initializing source docker://|^docker: .{0,60}invalid reference format",
+            r"\bError: initializing source docker://|\bdocker: .{0,60}invalid reference format",
             text="The image[ {image}][ {denied}][ for {platform}][ ({url})] of the container could not be "
             "pulled. "
             "Its name is wrong, or the registry refuses it.",

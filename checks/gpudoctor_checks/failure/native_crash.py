@@ -62,6 +62,9 @@ class NativeCrash(Check):
         LogMessage(
             kind="segfault",
             cue=(
+                "zsh: segmentation fault",
+                "windows fatal exception: access violation",
+                "process finished with exit code -1073741819",
                 "segmentation fault",
                 *_SEGFAULT_CUES,
                 "sigsegv",
@@ -71,7 +74,9 @@ class NativeCrash(Check):
                 *exit_code_cues(-11),
                 *exit_code_cues(139),
             ),
-            pattern=r"Segmentation fault|\bSIGSEGV\b(?! or (?:other|another) unexpected)|exit ?code:? "
+            pattern="^zsh: segmentation fault|Windows fatal exception: access violation|Process "
+            "finished with exit code -1073741819|"
+            r"Segmentation fault|\bSIGSEGV\b(?! or (?:other|another) unexpected)|exit ?code:? "
             r"?-11\b(?:\) local_rank: (?P<local_rank>\d+))?|"
             r"return code = -11\b|[Ss]ignal 11\b|(?:by|with|from|got|received) signal: 11\b|"
             f"{exit_code_form(-11)}|{exit_code_form(139)}|{_CRASHED}(?:{_SEGFAULT})",
@@ -116,13 +121,17 @@ class NativeCrash(Check):
         LogMessage(
             kind="illegal-instruction",
             cue=(
+                "zsh: illegal hardware instruction",
+                "aren't available on your machine",
                 "illegal instruction",
                 "fatal python error: illegal",
                 "sigill",
                 *exit_code_cues(-4),
                 *exit_code_cues(132),
             ),
-            pattern=r"Illegal instruction +\(core dumped\)|task \d+: Illegal instruction|"
+            pattern=r"^zsh: illegal hardware instruction|^Illegal instruction\s*$|was compiled to use "
+            r"[\w. ,]{1,60} instructions, but these aren't available on your machine|"
+            r"Illegal instruction +\(core dumped\)|task \d+: Illegal instruction|"
             r"Fatal Python error: Illegal instruction|\bSIGILL\b|"
             f"{exit_code_form(-4)}|{exit_code_form(132)}",
             text="A process met an instruction that this CPU does not have: a binary built for another CPU.",
@@ -145,6 +154,11 @@ class NativeCrash(Check):
         LogMessage(
             kind="abort",
             cue=(
+                "zsh: abort",
+                "zsh: iot instruction",
+                "fatal python error: ",
+                "process finished with exit code -1073740791",
+                "in another thread when fork() was called",
                 "sigabrt",
                 "signal 6",
                 "signal: 6",
@@ -155,7 +169,10 @@ class NativeCrash(Check):
                 *exit_code_cues(-6),
                 *exit_code_cues(134),
             ),
-            pattern=r"^Aborted(?: \(core dumped\)|!)?\s*$|\bAborted +\(core dumped\)|INTERNAL ASSERT FAILED|"
+            pattern=r"^zsh: (?:abort|IOT instruction)\b|Fatal Python error: (?!Aborted|Segmentation|"
+            "Bus|Illegal|Floating)|Process finished with exit code -1073740791|may have been "
+            r"in progress in another thread when fork\(\) was called|"
+            r"^Aborted(?: \(core dumped\)|!)?\s*$|\bAborted +\(core dumped\)|INTERNAL ASSERT FAILED|"
             rf"\bSIGABRT\b|{exit_code_form(-6)}|{exit_code_form(134)}|[Ss]ignal 6\b|"
             r"(?:by|with|from|got|received) signal: 6\b|"
             r"return code = -6\b|"
@@ -164,6 +181,22 @@ class NativeCrash(Check):
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.SUSPECTED,
             everywhere=True,
+        ),
+        LogMessage(
+            kind="abort",
+            cue=(
+                "check failed: ",
+                "f tensorflow/",
+                "f external/",
+            ),
+            pattern=r"\.(?:cc|cpp|cu|h):\d{1,6}\] (?:F )?Check failed: (?P<why>[^\n]{1,200})|"
+            r"(?:^|: )F (?:tensorflow|external)/\S{1,200}:\d{1,6}\] (?P<said_by>[^\n]{1,200})",
+            text="A C++ library stopped the process: [{why}][{said_by}].",
+            everywhere=True,
+            general=True,
+            source="absl and TensorFlow: LOG(FATAL)",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
         ),
     )
 

@@ -58,6 +58,29 @@ class NcclSetupFailed(LogCheck):
             source="NCCL: net_ib.cc",
         ),
         LogMessage(
+            kind="ib",
+            cue=("nccl warn error: network",),
+            pattern="NCCL WARN Error: network (?P<network>.{1,60}?) not found",
+            text="NCCL found no network {network}: NCCL_NET names a plugin that is not there.",
+            everywhere=True,
+            source="NCCL src/net.cc",
+        ),
+        LogMessage(
+            kind="ib",
+            cue=(
+                "completed with error. rc",
+                "ucx  error",
+                "ucx error",
+            ),
+            pattern=r"NET/OFI Request .{1,60}? completed with error\. RC: \d+\. Error: \d+ "
+            r"\((?P<ofi>[^)\n]{1,120})\)|UCX  ?ERROR (?P<ucx>[^\n]{5,120})",
+            text="The transport between nodes failed[: {ofi}][: {ucx}].",
+            everywhere=True,
+            source="aws-ofi-nccl; UCX",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+        ),
+        LogMessage(
             kind="socket",
             cue=("nccl warn",),
             pattern="NCCL WARN .{0,80}(?:[Cc]onnect to .{0,80}(?:failed|refused|timed out|No route)|Call to "
@@ -108,6 +131,22 @@ class NcclSetupFailed(LogCheck):
             general=True,
         ),
         LogMessage(
+            kind="system-error",
+            cue=(
+                "call to shm_open failed",
+                "call to ftruncate failed",
+                "call to mmap failed",
+            ),
+            pattern="NCCL WARN .{0,60}?Call to (?P<call>shm_open|ftruncate|mmap) failed ?:? "
+            r"?(?P<why>[A-Z][\w ]{3,60})?",
+            text="NCCL failed in a system call ({call})[: {why}].",
+            everywhere=True,
+            general=True,
+            source="NCCL src/misc/shmutils.cc",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+        ),
+        LogMessage(
             kind="cuda-error",
             cue=(
                 "unhandled cuda error",
@@ -120,6 +159,21 @@ class NcclSetupFailed(LogCheck):
             confidence=Confidence.PROBABLE,
             general=True,
             source="https://github.com/NVIDIA/nccl/issues/425",
+        ),
+        LogMessage(
+            kind="cuda-error",
+            cue=(
+                "cuda failure",
+                "hip failure",
+            ),
+            pattern=r"NCCL WARN (?:Cuda|HIP|hip) failure (?:\d+ )?'(?P<error>(?!out of "
+            r"memory)[^'\n]{3,80})'",
+            text="NCCL met a CUDA error ({error}); it may be of an earlier operation.",
+            everywhere=True,
+            general=True,
+            source="NCCL src/include/checks.h",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
         ),
         LogMessage(
             kind="internal-error",
@@ -139,16 +193,28 @@ class NcclSetupFailed(LogCheck):
         LogMessage(
             kind="invalid-usage",
             cue=(
+                "nccl error 5",
+                "nccl error 4",
                 "ncclinvalidusage",
                 "ncclinvalidargument",
                 "invalid usage",
                 "nccl error in",
             ),
-            pattern="ncclInvalidUsage|ncclInvalidArgument|NCCL error in.{0,200}invalid (?:usage|argument)",
+            pattern="NCCL Error [45]: invalid (?:usage|argument)|"
+            "ncclInvalidUsage|ncclInvalidArgument|NCCL error in.{0,200}invalid (?:usage|argument)",
             text="NCCL refused a call as invalid: often two ranks use one GPU, or communicators are mixed.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,
             general=True,
+        ),
+        LogMessage(
+            kind="invalid-usage",
+            cue=("nccl warn bootstrap root",),
+            pattern=r"NCCL WARN Bootstrap Root ?: (?P<why>mismatch in rank count[^\n]{0,60}|rank \d+ "
+            r"of \d+ ranks has already checked in)",
+            text="The ranks came to NCCL with numbers that do not fit each other: {why}.",
+            everywhere=True,
+            source="NCCL src/bootstrap.cc",
         ),
         LogMessage(
             kind="not-built",
@@ -161,5 +227,15 @@ class NcclSetupFailed(LogCheck):
             ),
             pattern="(?:doesn't|does not) have NCCL built[ -]in|NCCL (?:backend )?is not available|No NCCL",
             text="This torch was built without NCCL.",
+        ),
+        LogMessage(
+            kind="not-built",
+            cue=(
+                "built in",
+                "built-in",
+            ),
+            pattern="(?:doesn't|does not) have (?P<backend>MPI|UCC|XCCL|HCCL|GLOO|Gloo) built[ -]in",
+            text="This torch was built without {backend}.",
+            source="torch/distributed/distributed_c10d.py",
         ),
     )

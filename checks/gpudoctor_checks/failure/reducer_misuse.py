@@ -40,11 +40,13 @@ class ReducerMisuse(LogCheck):
         LogMessage(
             kind="unused-parameters",
             cue=(
+                "not used in producing the loss",
                 "finished reduction in the prior iteration",
                 "not used in producing loss",
                 "not used in the loss",
             ),
-            pattern="finished reduction in the prior iteration|were not used in (?:producing|the) loss",
+            pattern="were not used in producing the loss|"
+            "finished reduction in the prior iteration|were not used in (?:producing|the) loss",
             text="Some parameters took no part in the loss, and DDP waits for their gradients.",
             source="https://github.com/pytorch/pytorch/issues/57473",
         ),

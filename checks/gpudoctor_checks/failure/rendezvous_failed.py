@@ -44,6 +44,16 @@ class RendezvousFailed(LogCheck):
             source="https://github.com/hao-ai-lab/FastVideo/issues/575",
         ),
         LogMessage(
+            kind="address-in-use",
+            cue=("server socket has failed to listen",),
+            pattern="The server socket has failed to listen on any local network address",
+            text="The rendezvous port could not be opened on this node: usually another process has it.",
+            everywhere=True,
+            source="torch/csrc/distributed/c10d/socket.cpp",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+        ),
+        LogMessage(
             kind="name-resolution",
             cue=(
                 "name resolution",
@@ -61,12 +71,14 @@ class RendezvousFailed(LogCheck):
         LogMessage(
             kind="interface",
             cue=(
+                "unsupported gloo device",
                 "unable to find address for",
                 "no socket interface found",
                 "unable to find interface",
                 "bootstrap : no socket",
             ),
-            pattern=r"[Uu]nable to find address for:? ?(?P<interface>\S+)|no socket interface found|[Uu]nable "
+            pattern=r"makeDeviceFor\w+\(\): unsupported gloo device|"
+            r"[Uu]nable to find address for:? ?(?P<interface>\S+)|no socket interface found|[Uu]nable "
             "to find interface",
             text="The network interface[ {interface}] for the rendezvous does not exist on this node, or "
             "has no address.",
@@ -96,6 +108,11 @@ class RendezvousFailed(LogCheck):
         LogMessage(
             kind="unreachable",
             cue=(
+                "connect() timed out",
+                "] connect [",
+                " connect timeout [",
+                "cannot assign requested address",
+                "failed to connect to all addresses",
                 "client socket has timed out",
                 "failed to connect to",
                 "no route to host",
@@ -106,7 +123,11 @@ class RendezvousFailed(LogCheck):
                 "connect refused",
                 "connect timed out",
             ),
-            pattern=r"client socket has timed out after (?P<seconds>\d+) ?(?:s|ms|seconds) while trying to "
+            pattern=r"RuntimeError: connect\(\) timed out|gloo/\S{1,200}\] connect (?:timeout )?\[|"
+            r"\[Errno 99\] Cannot assign requested address|XlaRuntimeError: UNAVAILABLE: "
+            "failed to connect to all addresses|JaxRuntimeError: UNAVAILABLE: failed to "
+            "connect to all addresses|"
+            r"client socket has timed out after (?P<seconds>\d+) ?(?:s|ms|seconds) while trying to "
             r"connect to \(?(?P<address>[^)\n]{1,80})\)?|The client socket has failed to connect to "
             r"any network address of \(?(?P<host>[^)\n]{1,80})\)?|[Nn]o route to host|ECONNREFUSED|"
             r"\[Errno 111\] Connection refused|RuntimeError: (?:\[.{0,200}\] )?[Cc]onnect(?:ion)? "
@@ -114,6 +135,59 @@ class RendezvousFailed(LogCheck):
             text="A process could not reach the rendezvous[ at {address}][ at {host}]. The address is "
             "wrong, a firewall blocks it, or the first node is not running.",
             general=True,
+        ),
+        LogMessage(
+            kind="unreachable",
+            cue=(
+                "ray client connection timeout",
+                "could not find any running ray instance",
+                "the current node timed out during startup",
+            ),
+            pattern="ray client connection timeout|Could not find any running Ray instance|The "
+            r"current node timed out during startup\. This could happen because some of the "
+            "raylet",
+            text="The program could not reach Ray: {said}.",
+            source="ray/util/client/worker.py, ray/_private/services.py",
+        ),
+        LogMessage(
+            kind="unreachable",
+            cue=(
+                "host key verification failed",
+                "permission denied (publickey",
+                "ssh: connect to host",
+                "ssh: could not resolve hostname",
+                "ssh exited with exit code 255",
+            ),
+            pattern=r"^(?:\S+: )?ssh: Could not resolve hostname (?P<unknown>\S{1,100}):|"
+            r"^(?:\S+: )?(?P<why>Host key verification failed)|^(?:\S+: "
+            r")?(?P<refused>Permission denied \(publickey)[^)]{0,60}\)|^(?:\S+: )?ssh: "
+            r"connect to host (?P<host>\S{1,100}) port \d+: (?:Connection (?:refused|timed "
+            r"out)|No route to host)|^(?:pdsh@\S+: )?(?P<node>\S{1,100}): ssh exited with "
+            "exit code 255",
+            text="The launcher could not reach a node[ ({host})][ ({node})][ ({unknown})] by ssh.",
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            closing=True,
+            source="OpenSSH ssh.c, sshconnect.c; pdsh",
+        ),
+        LogMessage(
+            kind="unreachable",
+            cue=(
+                "client socket has timed out after",
+                "failed to connect to any network address of",
+                "tcp client failed to connect/validate to host",
+            ),
+            pattern=r"client socket has timed out after \d+ ?\w+ while trying to connect to "
+            r"\(?(?P<address>[^)\n]{1,80}?)\)?\.?\s*$|client socket has failed to connect to "
+            r"any network address of \(?(?P<host>[^)\n]{1,80})\)?|TCP client failed to "
+            r"connect/validate to host (?P<peer>\S{1,80})",
+            text="A process could not reach the rendezvous[ at {address}][ at {host}][ at "
+            "{peer}]. The address is wrong, a firewall blocks it, or the first node is not "
+            "running.",
+            everywhere=True,
+            source="torch/csrc/distributed/c10d: socket.cpp, TCPStore.cpp",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
         ),
         LogMessage(
             kind="mpi-unreachable",
@@ -129,6 +203,29 @@ class RendezvousFailed(LogCheck):
             text="Two processes of the MPI job could not reach each other.",
             everywhere=True,
             source="Open MPI help-mca-bml-r2.txt, help-mpi-btl-tcp.txt, help-oob-tcp.txt",
+        ),
+        LogMessage(
+            kind="mpi-unreachable",
+            cue=(
+                "orte was unable to reliably start",
+                "daemon has unexpectedly failed after launch",
+                "died unexpectedly with status",
+                "opal error: unreachable",
+                "mpi_init failed for some reason",
+                "fatal error in pmpi_init",
+                "fatal error in mpi_init",
+                "fatal error in internal_init",
+                "an error occurred in mpi_init",
+            ),
+            pattern="ORTE was unable to reliably start one or more daemons|daemon has unexpectedly "
+            r"failed after launch|[Aa] daemon \(pid \S{1,12}\) died unexpectedly with status "
+            r"\d|OPAL ERROR: Unreachable|MPI_INIT failed for some reason|Fatal error in "
+            "(?:PMPI|MPI|internal)_Init|An error occurred in MPI_Init",
+            text="MPI could not start its processes.",
+            everywhere=True,
+            source="Open MPI help-errmgr-base.txt, help-plm-base.txt, help-mpi-runtime.txt; MPICH",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
         ),
         LogMessage(
             kind="rendezvous-timeout",
@@ -152,6 +249,19 @@ class RendezvousFailed(LogCheck):
             "group in store based barrier",
             text="The process group was not complete in time[: {workers} processes joined, {world} were "
             "expected].",
+        ),
+        LogMessage(
+            kind="store-barrier",
+            cue=("waiting in store based barrier",),
+            pattern=r"Waiting in store based barrier to initialize process group for rank: \d+, key: "
+            r"\S{1,100} \(world_size=(?P<world>\d+), (?:worker_count|"
+            r"num_workers_joined)=(?P<workers>\d+)",
+            text="The process group is not complete: {workers} processes joined, {world} were expected.",
+            everywhere=True,
+            lasting=True,
+            source="torch/distributed/distributed_c10d.py: printed every 10 s",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
         ),
         LogMessage(
             kind="no-group",

@@ -81,7 +81,7 @@ ENDED = (
         pattern=r"TERM_PREEMPT\b|EvictedDueToPreempted|Preempted to accommodate a workload|"
         r"\bJobNodePreempted\b|"
         r"[Ss]pot interruption notice received|Pod is evicted, because of preempt|"
-        r"^(?:004 \(.{1,60}\) .{1,30} )?Job was evicted\.|"
+        r"(?:^|\s)(?:004 \(.{1,60}\) .{1,30} )?Job was evicted\.|"
         + says("PreemptionByScheduler", "PreemptionByKubeScheduler", "Preempting"),
         text="The scheduler preempted the job.",
         everywhere=True,
@@ -162,7 +162,7 @@ ENDED = (
         r"slurmstepd: error: (?:Failed to invoke (?:task plugins|spank plugin stack)|IO setup failed|"
         r".{0,60}unable to "
         r"write .{1,80} to cgroup)|job_manager: exiting abnormally: (?P<said_by>.{0,159}[^\s.])|"
-        r"^s(?:batch|run|alloc): error: .{0,100}(?P<controller>Unable to contact slurm controller)",
+        r"\bs(?:batch|run|alloc): error: .{0,100}(?P<controller>Unable to contact slurm controller)",
         text="Slurm could not start the job[: {why}][: {reason}][: {said_by}][: {controller}][: "
         "{started} tasks started].",
         bearing=Bearing.SYMPTOM,

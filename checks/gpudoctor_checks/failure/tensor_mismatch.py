@@ -29,6 +29,9 @@ class TensorMismatch(LogCheck):
         LogMessage(
             kind="dtype",
             cue=(
+                "expected object of scalar type",
+                "framework doesn't support float64",
+                "fp16 and bf16 data type",
                 "expected scalar type",
                 "not implemented for '",
                 "should be the same",
@@ -36,7 +39,10 @@ class TensorMismatch(LogCheck):
                 "tensors used as indices",
                 "dtype",
             ),
-            pattern=r"expected scalar type (?P<one>\w+) but found (?P<two>\w+)|must have the same dtype|"
+            pattern=r"[Ee]xpected object of scalar type (?P<wanted>\w+) but got scalar type "
+            r"(?P<came>\w+)|framework doesn't support float64|only supports? fp16 and bf16 "
+            "data type|"
+            r"expected scalar type (?P<one>\w+) but found (?P<two>\w+)|must have the same dtype|"
             r"source and destination dtypes match|\"(?P<operation>[\w.]+)\" not implemented for "
             r"'(?P<type>\w+)'|Input type .{0,60} and (?:weight|bias) type .{0,60} should be the same|"
             "expected .{0,20}to have the same dtype|tensors used as indices must be long|found dtype "
@@ -47,6 +53,9 @@ class TensorMismatch(LogCheck):
         LogMessage(
             kind="device",
             cue=(
+                "must be cuda and dense",
+                "allocated on mps device",
+                "device type tensor to numpy",
                 "on the same device",
                 "must be on devices[0]",
                 "at least two devices",
@@ -58,7 +67,9 @@ class TensorMismatch(LogCheck):
                 "is on ",
                 "are on ",
             ),
-            pattern=r"tensors must be on devices\[0\]|"
+            pattern="Tensors must be CUDA and dense|storage has not been allocated on MPS device|"
+            r"can't convert \w+(?::\d+)? device type tensor to numpy|"
+            r"tensors must be on devices\[0\]|"
             "to be on the same device|[Ee]xpected object of (?:device|backend) type|found at least "
             "two devices|module must have its parameters and buffers on device|Input tensor "
             ".{0,40}(?:but weights|is not on)|(?:is|are) on (?:device )?(?:cpu|cuda).{0,40}(?:but|"
@@ -81,6 +92,7 @@ class TensorMismatch(LogCheck):
         LogMessage(
             kind="shape",
             cue=(
+                "incompatible shapes: [",
                 "shapes cannot be multiplied",
                 "equal size",
                 "must match except in dimension",
@@ -118,7 +130,8 @@ class TensorMismatch(LogCheck):
                 "doesn't match",
                 "do not match",
             ),
-            pattern="shapes cannot be multiplied|must match the (?:existing )?size|to be (?:of )?equal size|"
+            pattern=r"Incompatible shapes: \[[\d,]{0,60}\] vs\. \[|"
+            "shapes cannot be multiplied|must match the (?:existing )?size|to be (?:of )?equal size|"
             "must match except in dimension|is invalid for input of size|to match target batch_size|"
             "size mismatch, (?:m1|got)|Given (?:groups|normalized_shape|transposed)=|more than 1 "
             "value per channel|view size is not compatible|[Kk]ernel size can't be greater|expanded "

@@ -129,8 +129,28 @@ class OutOfMemory(Check):
             source="vllm/v1/worker/utils.py, vllm/v1/core/kv_cache_utils.py",
         ),
         LogMessage(
+            kind="engine-start",
+            cue=(
+                "can be stored in kv cache",
+                "larger than the available kv cache memory",
+                "mem-fraction-static",
+            ),
+            pattern="is larger than the maximum number of tokens that can be stored in KV cache|is "
+            r"larger than the available KV cache memory|Not enough memory\. Please try to "
+            "increase --mem-fraction-static",
+            text="The inference engine has too little GPU memory for its cache of keys and values.",
+            source="vllm/v1/core/kv_cache_utils.py; sglang/srt/model_executor/model_runner.py",
+        ),
+        LogMessage(
             kind="library-alloc",
             cue=(
+                "resource exhausted: out",
+                "hip error: out of memory",
+                "triton error [cuda]: out of memory",
+                "ur_result_error_out_of",
+                "failed. status: out of memory",
+                "error=2 : out of memory",
+                "hipblas_status_alloc_failed",
                 "alloc_failed",
                 "cuda error: out of memory",
                 "cuda runtime error (2)",
@@ -151,7 +171,12 @@ class OutOfMemory(Check):
                 "cuda error 2 at",
                 "bytes of device memory",
             ),
-            pattern="CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_ALLOC_FAILED|CUDA error: out of memory|cuda "
+            pattern=r"[Rr]esource exhausted: Out\s*$|"
+            r"HIP error: out of memory|Triton Error \[CUDA\]: out of memory|"
+            r"UR_RESULT_ERROR_OUT_OF_(?:RESOURCES|DEVICE_MEMORY)|initialization on GPU:\d+ "
+            r"failed\. Status: out of memory|error=2 : out of memory|"
+            "HIPBLAS_STATUS_ALLOC_FAILED|"
+            "CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_ALLOC_FAILED|CUDA error: out of memory|cuda "
             r"runtime error \(2\)|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY|Cuda failure "
             "(?:2 )?'out of memory'|Failed to CUDA calloc|MPS backend out of memory|"
             r"RESOURCE_EXHAUSTED: (?:XLA:TPU compile permanent error\. )?(?:(?:Ran )?[Oo]ut of memory|"
@@ -172,6 +197,13 @@ class OutOfMemory(Check):
             pattern=r"^(?:torch\.|torch\.cuda\.)?OutOfMemoryError",
             text="The GPU ran out of memory.",
             general=True,
+        ),
+        LogMessage(
+            kind="out-of-memory",
+            cue=("dispatched on the cpu or the disk",),
+            pattern="[Ss]ome modules are dispatched on the CPU or the disk",
+            text="The quantized model does not fit the GPUs: a part of it was put on the CPU or the disk.",
+            source="transformers/quantizers",
         ),
         LogMessage(
             kind="disguised",

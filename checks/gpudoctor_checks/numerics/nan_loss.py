@@ -91,6 +91,9 @@ class NanLoss(Check):
         LogMessage(
             kind="stopped",
             cue=(
+                "found nan in local forward loss",
+                "unexpected result ",
+                "invalid value (nan) encountered",
                 "infinite or nan",
                 "not finite",
                 "non-finite",
@@ -109,8 +112,14 @@ class NanLoss(Check):
                 "loss :",
                 "loss value",
                 "contain nan",
+                "contain a nan",
+                "contain an nan",
+                "contains an nan",
+                "contains a nan",
             ),
-            pattern=r"(?i)loss became infinite or nan|loss (?:value )?(?:is|was|became|=|:)+ ?(?:\S{0,20} "
+            pattern=r"(?i)found nan in local forward loss|Unexpected result (?:nan|-?inf)\b|"
+            r"FloatingPointError: invalid value \(nan\) encountered|"
+            r"loss became infinite or nan|loss (?:value )?(?:is|was|became|=|:)+ ?(?:\S{0,20} "
             r")?\[?(?:nan|infinite|inf|not finite|non-finite)\b|"
             "(?<!lead to )(?<!result in )(?<!cause )(?<!avoid )(?<!prevent )nan loss|"
             r"loss is (?:infinite or )?nan|"
@@ -129,6 +138,13 @@ class NanLoss(Check):
             pattern=r"Expected parameter \w+ .{0,300}to satisfy the constraint.{0,100}but found invalid "
             r"values:[\s\S]{0,40}nan",
             text="A distribution was given NaN parameters: the network's output was not finite.",
+        ),
+        LogMessage(
+            kind="domain",
+            cue=("input matrix contained non-finite values",),
+            pattern="because the input matrix contained non-finite values",
+            text="A matrix that was to be factorised had values that are not finite.",
+            source="torch: aten/src/ATen/native/BatchLinearAlgebra.cpp",
         ),
         LogMessage(
             kind="sampling",

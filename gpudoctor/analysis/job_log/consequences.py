@@ -344,6 +344,50 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
         r"cannot schedule new futures after (?:interpreter )?shutdown",
         source="concurrent/futures: a task that comes while the program ends",
     ),
+    _row(PEER, "stop_waiting response is expected", r"Stop_waiting response is expected", source="TCPStore"),
+    _row(
+        PEER, "connection closed by remote peer", r"Connection closed by remote peer", source="NCCL: socket.cc"
+    ),
+    _row(
+        ABORTED,
+        ("detected by watchdog at work", "collective timeout from rank"),
+        r"detected by watchdog at work|dump signal due to a collective timeout from rank \d",
+        source="ProcessGroupNCCL",
+    ),
+    _row(
+        ABORTED,
+        "horovod has been shut down",
+        r"Horovod has been shut down\. This was caused by an exception on one of the ranks",
+        source="horovod/common/operations.cc",
+    ),
+    _row(
+        "mpi", "mpi_abort was invoked", r"MPI_ABORT was invoked on rank \d", source="Open MPI help-mpi-api.txt"
+    ),
+    _row(
+        "launcher",
+        ("error for training job", "error for processing job"),
+        r"UnexpectedStatusException: Error for (?:Training|Processing) job \S+: Failed",
+        source="sagemaker/session.py: the training's own log says why",
+    ),
+    _row(
+        ABORTED,
+        "jax distributed service detected fatal errors",
+        r"Terminating process because the JAX distributed service detected fatal errors",
+        source="xla/pjrt/distributed/client.h: another task died",
+    ),
+    _row(
+        "launcher",
+        ("enginedeaderror", "background loop has errored already"),
+        r"EngineDeadError: (?:EngineCore encountered an issue|Background loop has errored already)",
+        source="vllm/v1/engine/exceptions.py: its trace stands above",
+    ),
+    _row("actors", "localrayletdiederror", r"LocalRayletDiedError", source="ray/exceptions.py"),
+    _row(
+        "wrapped",
+        "checkpointexception ranks:",
+        r"CheckpointException ranks:",
+        source="torch/distributed/checkpoint/api.py: the exception of each rank stands in the message",
+    ),
     _row("make", "make", r"^make(?:\[\d+\])?: \*\*\*(?!.*(?:Killed|Error 137)$)"),
     _row(
         "wrapped",

@@ -359,7 +359,9 @@ def _signs(table: Messages) -> Iterator[tuple[bytes, _Sign]]:
 
 
 _CLASS = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]")
-_ANCHOR = re.compile(r"(\\.|\[\^?\]?(?:\\.|[^\]\\])*\])|[\^$]")
+_ATOM = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[\^$\"]")
+_WIDER = {"^": "", "$": "", r"\b": "", r"\Z": "", r"\A": "", '"': r"\\*\"", r"\"": r"\\*\""}
+"""What takes the place of anchors, and of quotation marks: JSON puts backslashes and letters before these."""
 _LOOK = re.compile(r"\(\?<?[!=]")
 
 
@@ -367,7 +369,7 @@ def _wider(pattern: str) -> re.Pattern[str]:
     """A pattern that also matches where other text stands around: without anchors, and without looks around."""
     while (found := _LOOK.search(pattern)) is not None:
         pattern = pattern[: found.start()] + pattern[_closing(pattern, found.start()) + 1 :]
-    return re.compile(_ANCHOR.sub(lambda found: found[1] or "", pattern).replace(r"\Z", "").replace(r"\A", ""))
+    return re.compile(_ATOM.sub(lambda found: _WIDER.get(found[0], found[0]), pattern))
 
 
 def _closing(pattern: str, begin: int) -> int:

@@ -12,6 +12,7 @@ from gpudoctor.vitals.job_log.line_prefix import PrefixedLine, without_level
 from gpudoctor.vitals.job_log.progress import has_result, step_of
 
 _HEADER = re.compile(r"Traceback \(most recent call last\)")
+_HEADING = re.compile(r"(\w{1,80}(?:Error|Exception|Interrupt|Exit)) {2,}Traceback")
 _CHAIN = re.compile(
     r"^(?:During handling of the above exception, another exception occurred:|"
     r"The above exception was the direct cause of the following exception:)"
@@ -95,8 +96,8 @@ _GROUP = re.compile(r"^(?: {2,}[+|] )?Exception Group Traceback \(most recent ca
 _MARGIN = re.compile(r"^ {2,}\|(?: |$)")
 _GROUP_RULE = re.compile(r"^ {2,}\+-[-+]*-")
 """What Python puts before the lines of an exception group, and between its exceptions."""
-_OF_CELL = re.compile(r"(?:Papermill|Cell)ExecutionError$")
-"""Whose message holds the traceback of a notebook's cell."""
+_OF_CELL = re.compile(r"(?:(?:Papermill|Cell)ExecutionError|CheckpointException)$")
+"""Whose message holds the traceback of a notebook's cell, or of a rank."""
 _INNERMOST = 12
 _OF_FRAME = 2
 """Blanks before `File` in a traceback that is not indented."""
@@ -173,6 +174,8 @@ class _Open:
     message_lines: int = 0
     boxed: bool = False
     pending_code: bool = False
+    heading: tuple[str, int] | None = None
+    """The exception that a notebook names in the header of its traceback, and its line."""
     rank: int | None = None
     """The one that a launcher names above."""
     indent: int = 0
@@ -313,7 +316,7 @@ class Tracebacks:
 
     def finish(self) -> list[list[Raised]]:
         """Chains that the end of the file completes."""
-        rest = [_closed(opened) for opened in self._open.values()]
+        rest = [_closed(opened) or _cut(opened) for opened in self._open.values()]
         self._open.clear()
         return [chain for chain in rest if chain]
 
@@ -341,6 +344,8 @@ class Tracebacks:
         opened.frames = []
         opened.noise = 0
         opened.rank = line.rank
+        heading = _HEADING.match(text)
+        opened.heading = (heading[1], number) if heading else None
         opened.indent = len(text) - len(text.lstrip(" "))
         opened.boxed = text.lstrip()[:1] in "╭┌"
         if _GROUP.match(text):
@@ -409,7 +414,7 @@ class Tracebacks:
             opened.noise = 0
             return []
         if not text.strip():
-            opened.noise += 1
+            opened.noise += 0 if current.text.endswith(":") and opened.message_lines == 1 else 1
             if opened.noise <= 2:
                 return []
         elif (wrapped := _OF_RAY.search(current.type)) and (inner := _raised(text)) and inner[0] == wrapped[1]:
@@ -450,6 +455,16 @@ def _closed(opened: _Open) -> list[Raised]:
     if opened.group:  # Python prints a group before the exceptions that it wraps
         chain = sorted(chain, key=lambda item: item.type.endswith("ExceptionGroup"))
     return chain
+
+
+def _cut(opened: _Open) -> list[Raised]:
+    """The exception that a notebook names above its frames, where the log ends before its message."""
+    if not (opened.heading and opened.lines):
+        return []
+    kind, line = opened.heading
+    return [
+        Raised(type=kind, text=kind, line=line, stamp="", rank=opened.rank, node="", frame=_own(opened.frames))
+    ]
 
 
 def _linked(opened: _Open, header: str) -> bool:

@@ -200,6 +200,13 @@ ADVICE = (
         when=in_log("bitsandbytes", "bitsandbytes-warned"),
     ),
     advise(
+        "ENV015-openmp",
+        "Install torch and NumPy from one source, so that they share one OpenMP runtime",
+        "conda list | grep -i -E 'openmp|mkl|omp'   # pip and conda packages are mixed",
+        "KMP_DUPLICATE_LIB_OK=TRUE only hides it: results may be wrong",
+        when=in_log("openmp"),
+    ),
+    advise(
         "ENV015-rebuild",
         "Build the extension again against the installed torch",
         "pip uninstall -y flash-attn; pip install flash-attn --no-build-isolation --no-cache-dir "
