@@ -47,7 +47,7 @@ from gpudoctor.vitals.job_log.tracebacks import (
     loose_exception,
     printed_exception,
 )
-from gpudoctor.vitals.job_log.unknown_errors import cut_traceback, unknown_error
+from gpudoctor.vitals.job_log.unknown_errors import calls_itself_error, cut_traceback, unknown_error
 
 _OTHER_RANK = re.compile(rb"(?<=[^\s:])(?=\[(?:default|rank)\d{1,6}\]:)")
 """Where another rank began to write within a line, behind a progress bar."""
@@ -1060,7 +1060,8 @@ class _FileReader:
 
     def worded_as_exception(self, error: UnknownError) -> LogEvent | None:
         """The event of an error at the end whose words are those of an exception that some wording knows."""
-        match = None if error.cut else self._table.in_exception(error.text)
+        own = not error.cut and calls_itself_error(error.text)
+        match = self._table.in_exception(error.text) if own else None
         if match is None or match.plain or match.known.message.bearing not in (Bearing.CAUSE, Bearing.SYMPTOM):
             return None
         return event_of(

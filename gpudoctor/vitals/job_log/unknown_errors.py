@@ -99,6 +99,11 @@ def _says_error(whole: str, text: str, *, weak: bool) -> bool:
         return False
     if loose_exception(text) is not None:
         return False  # it is an event, or was judged to be none
-    if of_error_level(whole) or _LEVEL.search(whole[:300]) or _NAMED.search(text[:200]):
+    if of_error_level(whole) or _LEVEL.search(whole[:300]) or calls_itself_error(text):
         return True
     return weak and _SAID.search(text) is not None
+
+
+def calls_itself_error(text: str) -> bool:
+    """Whether a line, its prefixes taken off, has the level of an error or begins with its word."""
+    return of_error_level(text) or _NAMED.search(text[:200]) is not None
