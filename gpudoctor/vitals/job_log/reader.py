@@ -707,7 +707,7 @@ class _FileReader:
         """
         own = text.partition(_HEADER)[0]
         if of_low_level(own):
-            return "warning"
+            return "" if self._level_on_each_line() else "warning"
         above = ""
         for index in range(self._index - 1, max(self._past_from, self._index - _ABOVE) - 1, -1):
             above = plain(text_of(self._past_piece(index)[0][:_LONGEST_KEPT]))
@@ -716,6 +716,17 @@ class _FileReader:
         if _OF_WARNINGS.search(above):
             return "warning"
         return "error" if any(of_low_level(line) or of_error_level(line) for line in (own, above)) else ""
+
+    def _level_on_each_line(self) -> bool:
+        """Whether the frame behind the header that is read has the level, too.
+
+        Then it is of who passes on the output of a child process, and says nothing of the exception.
+        """
+        at = self._index + 1 - self._past_from
+        if at >= len(self._past[0]):
+            return False
+        behind = plain(text_of(self._past[0][at][:_LONGEST_KEPT]))
+        return ' File "' in behind and of_low_level(behind.partition(' File "')[0])
 
     def _look_behind_failure(self, text: str, number: int) -> None:
         """Whether a line shows that the process of a failure lives: a server answers, a handler speaks."""
