@@ -405,6 +405,12 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
 
 HARMLESS: tuple[LogMessage, ...] = (
     _calm(
+        "no-repository",
+        "not a git repository",
+        r"fatal: not a git repository",
+        source="git: programs ask it for the version of their code",
+    ),
+    _calm(
         SERVICE,
         ("sigterm", "sighup", "sigint", "sigkill", "signal", "terminated"),
         r"(?:^|[\s\]])(?!slurm)(?:[\w@.-]{0,40}d|init|cron|CRON|NetworkManager|ModemManager|wpa_supplicant|"

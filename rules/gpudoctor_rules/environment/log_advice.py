@@ -226,7 +226,7 @@ ADVICE = (
         "python -c 'import torch; print(torch.version.cuda, torch.backends.cudnn.version())'; "
         "ldconfig -p | grep NAME",
         "remove other CUDA versions from LD_LIBRARY_PATH; reinstall torch with its nvidia-* packages",
-        when=in_log("missing-library", "cudnn-version"),
+        when=in_log("missing-library", "library-warned", "cudnn-version"),
     ),
     advise(
         "ENV017-toolkit",

@@ -52,6 +52,7 @@ def test_healthy_what_follows_shows_that_it_went_on(tmp_path, end):
         "finished with 0 errors",
         "Error rate 0.02",
         "the error of the fit is small",
+        "fatal: not a git repository (or any of the parent directories): .git",
         "could not find a cache; falling back to the slow path",
     ],
 )
