@@ -10,16 +10,20 @@
     python benchmarks/autopsy.py --set seventh --texts ... the seventh set: three deaths of a repository at most
     python benchmarks/autopsy.py --set eighth ...          the eighth set: hard kinds, half of it sealed
     python benchmarks/autopsy.py --set ninth ...           the ninth set: Kubernetes and other hard kinds
+    python benchmarks/autopsy.py --set tenth ...           the tenth set: threads about jobs of all kinds
+    python benchmarks/autopsy.py --set composed            logs that were composed, which are here
 
 `benchmarks/data/autopsy-corpus.jsonl` holds the facts: the address of each log, what killed the job and who
 settled it, and its skeleton (the lines that libraries print, without numbers, names and paths). The texts
 are other people's and are not here: FOLDER holds them as ID.log. Without --texts the skeletons are read.
 An entry of the first set is in the sealed third if the SHA-256 of its address is divisible by three; one of the
-second, fourth, eighth or ninth set is in the sealed half if the SHA-256 of its repository is even. The third,
-the fifth, the sixth and the seventh set have no parts: each was collected after the messages were written, from
-what the sets before it do not have, and all of it was scored once (`--sealed`). `also` lists codes that
-say the same.
-`group` marks logs of many ranks, of Kubernetes and of the kernel.
+second, fourth, eighth, ninth or tenth set is in the sealed half if the SHA-256 of its repository is even. The
+third, the fifth, the sixth and the seventh set have no parts: each was collected after the messages were
+written, from what the sets before it do not have, and all of it was scored once (`--sealed`). `also` lists
+codes that say the same.
+`group` marks logs of many ranks, of Kubernetes, of Slurm and of the kernel.
+`benchmarks/data/composed-logs.tar.xz` holds logs that nobody's job wrote, with their causes, lines and ranks: a
+language model composed them after the forms of real tools, and an even number belongs to the sealed half.
 """
 
 import argparse
@@ -29,6 +33,7 @@ import platform
 import re
 import subprocess
 import sys
+import tarfile
 import tempfile
 from collections import Counter
 from datetime import date
@@ -44,7 +49,10 @@ from gpudoctor.vitals.build_log_patient import signs_of, sort_left_behind
 
 ROOT = Path(__file__).parents[1]
 CORPUS = ROOT / "benchmarks" / "data" / "autopsy-corpus.jsonl"
+COMPOSED = ROOT / "benchmarks" / "data" / "composed-logs.tar.xz"
 SCORES = {
+    "composed": ROOT / "benchmarks" / "data" / "autopsy-score-composed.json",
+    "tenth": ROOT / "benchmarks" / "data" / "autopsy-score-tenth.json",
     "ninth": ROOT / "benchmarks" / "data" / "autopsy-score-ninth.json",
     "eighth": ROOT / "benchmarks" / "data" / "autopsy-score-eighth.json",
     "seventh": ROOT / "benchmarks" / "data" / "autopsy-score-seventh.json",
@@ -69,13 +77,24 @@ ALSO_RIGHT = {
 FORMS = {
     "file": "whole log files of public repositories",
     "excerpt": "excerpts pasted in threads",
+    "composed": "composed after the forms of real tools",
     "recomposed": "recomposed after threads: their messages in their order, other names and numbers",
 }
 
 
+NEAR = 5
+"""Lines within which another line of the same traceback or message is."""
 SHOWN = 10
 """Logs of a group that a line of its own needs."""
 BEFORE = {
+    "composed": (
+        "the sealed half of the composed logs, before anything was mended",
+        ROOT / "benchmarks" / "data" / "autopsy-score-composed-before.json",
+    ),
+    "tenth": (
+        "the sealed half of the tenth set, before anything was mended",
+        ROOT / "benchmarks" / "data" / "autopsy-score-tenth-before.json",
+    ),
     "ninth": (
         "the sealed half of the ninth set, before anything was mended",
         ROOT / "benchmarks" / "data" / "autopsy-score-ninth-before.json",
@@ -86,9 +105,11 @@ BEFORE = {
     ),
 }
 """Sealed halves, scored before anything was mended with the other half."""
-GROUPS = {"many": "jobs of many ranks", "k8s": "Kubernetes", "kernel": "logs of the kernel"}
+GROUPS = {"many": "jobs of many ranks", "k8s": "Kubernetes", "kernel": "logs of the kernel", "slurm": "Slurm"}
 """Kinds of logs that the sixth set and those after it count apart, if they have at least ten of them."""
 TITLES = {
+    "composed": "the sealed half of the composed logs, after the other half was used for mending",
+    "tenth": "the sealed half of the tenth set, after the other half was used for mending",
     "ninth": "the sealed half of the ninth set, after the other half was used for mending",
     "eighth": "the sealed half of the eighth set, unseen: logs of hard kinds",
     "seventh": "the seventh set, unseen: whole log files of repositories that are new here",
@@ -103,7 +124,9 @@ TITLES = {
 
 def sealed(entry: dict[str, Any]) -> bool:
     """Whether an entry belongs to the part that was not looked at."""
-    if entry.get("set") in ("second", "fourth", "eighth", "ninth"):
+    if entry.get("set") == "composed":
+        return int(entry["id"][1:]) % 2 == 0
+    if entry.get("set") in ("second", "fourth", "eighth", "ninth", "tenth"):
         repository = "/".join(entry["url"].split("/")[3:5])
         return int(hashlib.sha256(repository.encode()).hexdigest(), 16) % 2 == 0
     return int(hashlib.sha256(entry["url"].encode()).hexdigest(), 16) % 3 == 0
@@ -111,8 +134,8 @@ def sealed(entry: dict[str, Any]) -> bool:
 
 def form_of(entry: dict[str, Any]) -> str:
     """How the text came here."""
-    if entry.get("form") == "recomposed":
-        return "recomposed"
+    if entry.get("form") in ("composed", "recomposed"):
+        return str(entry["form"])
     return "file" if "/blob/" in entry["url"] else "excerpt"
 
 
@@ -139,11 +162,13 @@ def verdicts(entries: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]
             root is not None
             and confidence_of(wording_of(of_code[root.code], root.kind, root), root) is Confidence.CONFIRMED
         )
+        away = {} if root is None or "line" not in entry else {"lines_away": abs(root.line - entry["line"])}
         rows.append(
             {
                 "id": entry["id"], "code": entry["code"], "kind": entry["kind"], "form": form_of(entry),
                 "said": said, "sure": sure, "result": judged(entry, said, sure=sure),
                 **({"group": entry["group"]} if "group" in entry else {}),
+                **away,
             }
         )  # fmt: skip
     return rows
@@ -197,6 +222,13 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
     for name, group in groups:
         if group:
             lines.append(_line(name, group))
+    placed = [row for row in died if row["result"] == "right" and "lines_away" in row]
+    if placed:
+        near = sum(row["lines_away"] <= NEAR for row in placed)
+        lines += [
+            "",
+            f"Of {len(placed)} right causes {near} are at the line of the cause, or {NEAR} lines from it.",
+        ]
     healthy = [row for row in rows if row["code"] == "none"]
     false = sum(row["result"] != "right" for row in healthy)
     lines += ["", f"Of {len(healthy)} healthy logs {false} got a finding."]
@@ -249,16 +281,32 @@ def main() -> None:
     if arguments.page:
         write_page()
         return
+    if arguments.set == "composed":
+        with tarfile.open(COMPOSED) as archive, tempfile.TemporaryDirectory() as scratch:
+            archive.extractall(scratch, filter="data")
+            score(arguments, composed(Path(scratch)), Path(scratch))
+        return
     entries = [json.loads(line) for line in CORPUS.read_text(encoding="utf-8").splitlines()]
     entries = [entry for entry in entries if entry.get("set", "first") == arguments.set]
-    if arguments.set not in ("third", "fifth", "sixth", "seventh"):
-        entries = [entry for entry in entries if sealed(entry) == arguments.sealed]
     with tempfile.TemporaryDirectory() as scratch:
         folder = arguments.texts or Path(scratch)
         if arguments.texts is None:
             for entry in entries:
                 (folder / f"{entry['id']}.log").write_text(entry["skeleton"] + "\n", encoding="utf-8")
-        rows = verdicts(entries, folder)
+        score(arguments, entries, folder)
+
+
+def composed(folder: Path) -> list[dict[str, Any]]:
+    """The rows of the composed logs."""
+    rows = [json.loads(line) for line in (folder / "labels.jsonl").read_text(encoding="utf-8").splitlines()]
+    return [{**row, "set": "composed", "form": "composed"} for row in rows]
+
+
+def score(arguments: argparse.Namespace, entries: list[dict[str, Any]], folder: Path) -> None:
+    """Score the part that was asked for; the sealed one is kept, if its texts are read."""
+    if arguments.set not in ("third", "fifth", "sixth", "seventh"):
+        entries = [entry for entry in entries if sealed(entry) == arguments.sealed]
+    rows = verdicts(entries, folder)
     if not rows:
         sys.exit(f"{folder}: no text of the corpus in it (ID.log)")
     if not arguments.sealed:
@@ -266,7 +314,7 @@ def main() -> None:
             if row["result"] != "right":
                 print(row)
     print("\n".join(table(rows)))
-    if arguments.sealed and arguments.texts is not None:
+    if arguments.sealed and (arguments.texts is not None or arguments.set == "composed"):
         git = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
         commit = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
         machine = {"date": date.today().isoformat(), "machine": f"{platform.system()} {platform.machine()}",

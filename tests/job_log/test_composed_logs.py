@@ -98,6 +98,19 @@ def test_trials_that_fail_in_a_search_that_goes_on(tmp_path):
     assert named(tmp_path, text + "Best trial: 13\n") is None
 
 
+def test_output_of_a_child_process_that_a_scheduler_logs_line_by_line(tmp_path):
+    text = "".join(
+        f"[2026-10-22, 06:00:02 UTC] {{subprocess.py:93}} INFO - {line}\n"
+        for line in raised("KeyError: 'labels'").splitlines()
+    )
+    task = "[2026-10-22, 06:00:09 UTC] {taskinstance.py:3311} ERROR - Task failed with exception\n"
+    wrapped = raised(
+        "airflow.exceptions.AirflowException: Bash command failed. The command returned a non-zero exit code 1."
+    )
+    root = root_of(tmp_path, text + task + wrapped)
+    assert (root.exception, root.line) == ("KeyError", 4)
+
+
 def test_loss_that_may_become_nan_is_advice(tmp_path):
     said = "AMP: checks failed. Anomalies were detected that may lead to NaN losses, so AMP will be disabled.\n"
     assert named(tmp_path, said + steps(0, 2)) is None

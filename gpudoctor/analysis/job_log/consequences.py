@@ -104,6 +104,12 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
     ),
     _row(
         "wrapped",
+        "command failed. the command returned",
+        r"AirflowException: \w+ command failed\. The command returned a non-zero exit code",
+        source="Airflow: the operator's own",
+    ),
+    _row(
+        "wrapped",
         "calledprocesserror",
         r"CalledProcessError: Command (?!.*(?:<Signals\.|exit status 13[245679]\b))"
         r".*(?:python|accelerate|torchrun|deepspeed|launch|bash)",

@@ -199,6 +199,8 @@ class UnknownError:
     """With its level, without other prefixes, secrets masked."""
     rank: int | None
     stamp: str
+    cut: bool = False
+    """Whether it is the innermost frame of a traceback whose exception the log no longer has."""
 
 
 class NoFailureLogged(Unavailable):

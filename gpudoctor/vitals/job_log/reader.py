@@ -47,7 +47,7 @@ from gpudoctor.vitals.job_log.tracebacks import (
     loose_exception,
     printed_exception,
 )
-from gpudoctor.vitals.job_log.unknown_errors import unknown_error
+from gpudoctor.vitals.job_log.unknown_errors import calls_itself_error, cut_traceback, unknown_error
 
 _OTHER_RANK = re.compile(rb"(?<=[^\s:])(?=\[(?:default|rank)\d{1,6}\]:)")
 """Where another rank began to write within a line, behind a progress bar."""
@@ -213,7 +213,10 @@ def read_job_log(
             ]
             stacks += reader.stacks()
             if (at_end := reader.unknown_error(found)) is not None:
-                unknown.append(replace(at_end, line=at_end.line + before))
+                if (known := reader.worded_as_exception(at_end)) is not None:
+                    events.append(replace(known, line=known.line + before, last_line=known.line + before))
+                else:
+                    unknown.append(replace(at_end, line=at_end.line + before))
             tails.append(reader.tail(before, _MOST_TAIL // len(paths)))
     if not files:
         raise Unread(concatenated("; ", problems) or "no log was named")
@@ -704,7 +707,7 @@ class _FileReader:
         """
         own = text.partition(_HEADER)[0]
         if of_low_level(own):
-            return "warning"
+            return "" if self._level_on_each_line() else "warning"
         above = ""
         for index in range(self._index - 1, max(self._past_from, self._index - _ABOVE) - 1, -1):
             above = plain(text_of(self._past_piece(index)[0][:_LONGEST_KEPT]))
@@ -713,6 +716,17 @@ class _FileReader:
         if _OF_WARNINGS.search(above):
             return "warning"
         return "error" if any(of_low_level(line) or of_error_level(line) for line in (own, above)) else ""
+
+    def _level_on_each_line(self) -> bool:
+        """Whether the frame behind the header that is read has the level, too.
+
+        Then it is of who passes on the output of a child process, and says nothing of the exception.
+        """
+        at = self._index + 1 - self._past_from
+        if at >= len(self._past[0]):
+            return False
+        behind = plain(text_of(self._past[0][at][:_LONGEST_KEPT]))
+        return ' File "' in behind and of_low_level(behind.partition(' File "')[0])
 
     def _look_behind_failure(self, text: str, number: int) -> None:
         """Whether a line shows that the process of a failure lives: a server answers, a handler speaks."""
@@ -1044,12 +1058,34 @@ class _FileReader:
         found = unknown_error(before, apart, self._is_worded, at_death=True) or unknown_error(
             pieces, apart, self._is_worded, at_death=False
         )
+        cut = cut_traceback(pieces, apart) if found is None else None
+        found = found or cut
         if found is None:
             return None
         line = self._envelopes.lines(found[1])[0][-1]
         rank = line.rank if line.rank is not None else self._rank
         text = mask_text(line.text.strip()[:_LONGEST_EXCEPTION])
-        return UnknownError(path=self._path, line=found[0], text=text, rank=rank, stamp=line.stamp)
+        return UnknownError(
+            path=self._path, line=found[0], text=text, rank=rank, stamp=line.stamp, cut=cut is not None
+        )
+
+    def worded_as_exception(self, error: UnknownError) -> LogEvent | None:
+        """The event of an error at the end whose words are those of an exception that some wording knows."""
+        own = not error.cut and calls_itself_error(error.text)
+        match = self._table.in_exception(error.text) if own else None
+        if match is None or match.plain or match.known.message.bearing not in (Bearing.CAUSE, Bearing.SYMPTOM):
+            return None
+        return event_of(
+            match.known.code,
+            match.known.message,
+            path=self._path,
+            line=error.line,
+            text=error.text,
+            values=match.values,
+            stamp=error.stamp,
+            rank=error.rank,
+            doubtful=True,
+        )
 
     def _is_worded(self, text: str) -> bool:
         return self._table.in_line(text) is not None
