@@ -8,7 +8,78 @@ _BACK = r"\bNodeReady\b|status is now: NodeReady|Cancelling deletion of Pod|" + 
 _AGAIN = r"\bJob executing on host\b|Job terminated of its own accord|Normal termination \(return value 0\)"
 """HTCondor: the job runs again, or ended well."""
 
+
+def _queued(state: str, kind: str, text: str) -> LogMessage:
+    """A row of squeue whose state says how the job ended."""
+    return LogMessage(
+        kind=kind,
+        cue=f" {state.lower()} ",
+        pattern=rf"^ *\d[\d_\[\]+-]* +\S+ +.{{1,40}} {state} +[\d:-]+ +\d+ ",
+        text=text,
+        bearing=Bearing.SYMPTOM,
+        everywhere=True,
+        outside=True,
+        source="squeue -t all",
+    )
+
+
 ENDED = (
+    _queued("NF", "node-failure", "A node of the job failed."),
+    _queued("BF", "node-failure", "A node of the job failed."),
+    _queued("TO", "time-limit", "The scheduler ended the job at its time limit."),
+    _queued("OOM", "oom-kubernetes", "The job was ended because it exceeded its memory limit."),
+    _queued("PR", "preemption", "The scheduler preempted the job."),
+    LogMessage(
+        kind="oom-kernel",
+        cue=("invoked oom-killer", "killed as a result of limit of"),
+        pattern=r"(?P<program>\S{1,40}) invoked oom-killer: |"
+        r"Task in \S{1,300} killed as a result of limit of (?P<cgroup>/\S{1,300})",
+        text="Memory ran out on the host, and a process[ ({program})][ (control group {cgroup})] was killed.",
+        bearing=Bearing.SYMPTOM,
+        everywhere=True,
+        source="Linux mm/oom_kill.c, mm/memcontrol.c",
+    ),
+    LogMessage(
+        kind="bad-memory",
+        cue="due to hardware memory corruption",
+        pattern=r"(?:Killing|Sending SIGBUS to) (?P<program>\S{1,40}?):(?P<pid>\d+) due to hardware memory "
+        r"corruption",
+        text="The kernel ended process {pid} ({program}), because a memory module of the host is damaged.",
+        everywhere=True,
+        source="Linux mm/memory-failure.c",
+    ),
+    LogMessage(
+        kind="node-failure",
+        cue="kernel panic - not syncing",
+        pattern=r"Kernel panic - not syncing: (?P<where>.{0,99}[^\s.])",
+        text="A node of the job failed[: {where}].",
+        everywhere=True,
+        source="Linux kernel/panic.c",
+    ),
+    LogMessage(
+        kind="node-failure",
+        cue=(
+            " notready",
+            "not responding",
+            "unexpectedly rebooted",
+            "resumetimeout reached",
+            "kill task failed",
+            "prolog error",
+            "_node_fail",
+            "reported lower than configured",
+        ),
+        pattern=r"^\S{1,100} +NotReady(?:,SchedulingDisabled)? +\S+ +\d+[smhd]|"
+        r"(?P<where>Not responding|Node unexpectedly rebooted|ResumeTimeout reached|Kill task failed|"
+        r"Prolog error|"
+        r"\w{1,20}_node_fail|gres/gpu count reported lower than configured \(\d+ < \d+\))"
+        r"(?: {1,20}\w{1,40} {1,20}\d{4}-\d\d-\d\dT| \[\w{1,40}@\d{4}-)",
+        text="A node of the job failed[: {where}].",
+        bearing=Bearing.SYMPTOM,
+        confidence=Confidence.PROBABLE,
+        everywhere=True,
+        outside=True,
+        source="sinfo -R, scontrol show node, kubectl get nodes",
+    ),
     LogMessage(
         kind="oom-kubernetes",
         cue=(

@@ -421,9 +421,11 @@ HARMLESS: tuple[LogMessage, ...] = (
     _calm(
         SERVICE,
         ("signal", "sigsegv", "sigabrt", "sigbus", "segmentation fault", "killed", "terminated"),
-        r"^(?:<\d{1,3}>)?\[ {0,8}\d{1,8}\.\d{1,9}(?:@\d{1,3})?\](?![^\n]*(?:Killed process|oom|"
+        r"^(?:(?:<\d{1,3}>)?\[ {0,8}\d{1,8}\.\d{1,9}(?:@\d{1,3})?\]|.{0,80} kernel: |"
+        r"init: )(?![^\n]*(?:Killed process|oom|"
         r"segfault at|general "
-        r"protection|NVRM|python|torchrun))[^\n]*(?i:signal|sigsegv|sigabrt|sigbus|killed|terminated)",
+        r"protection|NVRM|python|torchrun|killed as a result|fatal signal))[^\n]*(?i:signal|sigsegv|"
+        r"sigabrt|sigbus|killed|terminated)",
         source="a kernel's ring buffer into which init and services of a device write: none of them is the job",
     ),
     _calm("factory", "unable to register", r"Unable to register \w+ (?:factory|plugin)", source="TensorFlow"),

@@ -9,7 +9,7 @@ ADVICE = (
         "sudo reboot   # or: stop all GPU processes; sudo rmmod nvidia_uvm nvidia_drm "
         "nvidia_modeset nvidia; sudo modprobe nvidia",
         "cat /proc/driver/nvidia/version   # the kernel module; nvidia-smi shows the library",
-        when=in_log("nvml-mismatch"),
+        when=in_log("nvml-mismatch", "driver-init"),
     ),
     advise(
         "ENV001-fabric",

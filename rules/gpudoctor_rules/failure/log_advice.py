@@ -56,7 +56,7 @@ ADVICE = (
         "Resume on other nodes, and report the one that failed",
         "sbatch --exclude=NODE ...; kubectl cordon NODE",
         "resume from the last checkpoint",
-        when=in_log("node-failure"),
+        when=in_log("node-failure", "bad-memory"),
     ),
     advise(
         "FAIL002-probe",
@@ -159,6 +159,13 @@ ADVICE = (
         when=in_log(
             "name-resolution", "interface", "unreachable", "rendezvous-timeout", "joined", "store-barrier"
         ),
+    ),
+    advise(
+        "FAIL007-ssh",
+        "Make each node reachable by ssh without a password",
+        "ssh NODE hostname   # from the node of the launcher, as the user of the job",
+        "ssh-copy-id NODE; in Kubernetes: wait until the workers' pods run, then start the launcher",
+        when=in_log("ssh"),
     ),
     advise(
         "FAIL007-mpi",
