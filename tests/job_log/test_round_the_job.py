@@ -77,7 +77,7 @@ LINES = [
     ("FAIL002", "launch", "srun: error: task 0 launch failed: Invalid job credential"),
     ("FAIL002", "launch", "srun: error: timeout waiting for task launch, started 3 of 4 tasks"),
     ("FAIL002", "launch", "srun: error: Unable to confirm allocation for job 7: Invalid job id specified"),
-    ("FAIL002", "launch", "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)"),
+    ("FAIL002", "controller", "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)"),
     ("FAIL002", "cancelled", "srun: error: Job allocation 4711 has been revoked"),
     ("FAIL002", "sigkill", "srun: error: n7: task 0: Exited with exit code 137"),
     ("FAIL002", "cancelled", "=>> PBS: job killed: ncpus 12.5 exceeded limit 8 (burst)"),
@@ -326,3 +326,14 @@ def test_whom_the_killer_of_the_kernel_took_is_not_guessed(tmp_path):
 )
 def test_an_ordinary_line_that_comes_near(line, tmp_path):
     assert cause_of(tmp_path, f"a program begins\n{line}\n") is None
+
+
+def test_a_job_that_the_controller_took_after_all(tmp_path):
+    line = "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation\n"
+    assert cause_of(tmp_path, line) == ("FAIL002", "controller")
+    assert cause_of(tmp_path, f"{line}Submitted batch job 7\n") is None
+
+
+def test_the_whole_reason_is_shown(tmp_path):
+    root = root_of(tmp_path, "srun: error: cannot find mpi plugin for mpi/pmix\n")
+    assert dict(root.values)["said_by"] == "cannot find mpi plugin for mpi/pmix"

@@ -111,10 +111,10 @@ REFUSALS = (
         r"invalid option -- '.')|"
         r"\bs(?:run|alloc): fatal: (?P<fatal>.{0,199}[^\s.])|"
         r"\bsalloc: error: Job submit/allocate failed: (?P<reason>.{0,199}[^\s.])|"
-        r"\bs(?:run|alloc): error: (?P<said_by>Invalid (?!job credential).{1,120}?|"
-        r"--\S{1,40} .{1,160}?|"
-        r"No command given to execute|Too few processes .{1,80}?|More processors requested .{1,80}?|"
-        r"cannot find \S{1,20} plugin for .{1,60}?|Job not submitted|Requested node\w{0,4} .{1,160}?|"
+        r"\bs(?:run|alloc): error: (?P<said_by>Invalid (?!job credential).{1,120}|"
+        r"--\S{1,40} .{1,160}|"
+        r"No command given to execute|Too few processes .{1,80}|More processors requested .{1,80}|"
+        r"cannot find \S{1,20} plugin for .{1,60}|Job not submitted|Requested node\w{0,4} .{1,160}|"
         r"(?:Attempt to run a job step|SLURM_JOB_NUM_NODES|Only allocated|You asked for) .{0,159}[^\s.])",
         text="Slurm refused the job[: {why}][: {option}][: {said_by}][: {fatal}][: {reason}].",
         bearing=Bearing.SYMPTOM,

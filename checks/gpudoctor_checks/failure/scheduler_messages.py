@@ -229,7 +229,6 @@ ENDED = (
             "failed to invoke task plugins",
             "io setup failed",
             "exiting abnormally",
-            "unable to contact slurm controller",
             "failed to invoke spank plugin stack",
             "unable to write ",
         ),
@@ -243,9 +242,8 @@ ENDED = (
         r"slurmstepd: error: (?:Failed to invoke (?:task plugins|spank plugin stack)|IO setup failed|"
         r".{0,60}unable to "
         r"write .{1,80} to cgroup)|Job held, too many failed attempts to run|"
-        r"job_manager: exiting abnormally: (?P<said_by>.{0,159}[^\s.])|"
-        r"\bs(?:batch|run|alloc): error: .{0,100}(?P<controller>Unable to contact slurm controller)",
-        text="The scheduler could not start the job[: {why}][: {reason}][: {said_by}][: {controller}][: "
+        r"job_manager: exiting abnormally: (?P<said_by>.{0,159}[^\s.])",
+        text="The scheduler could not start the job[: {why}][: {reason}][: {said_by}][: "
         "{started} tasks started].",
         bearing=Bearing.SYMPTOM,
         confidence=Confidence.PROBABLE,
@@ -254,6 +252,21 @@ ENDED = (
         closing=True,
         unstarted=True,
         source="Slurm src/api/step_launch.c, src/srun/allocate.c, src/slurmd/slurmstepd",
+    ),
+    LogMessage(
+        kind="controller",
+        cue=("unable to contact slurm controller", "socket timed out on send/recv"),
+        pattern=r"\bs(?:batch|run|alloc): error: .{0,100}(?:Unable to contact slurm controller|"
+        r"Socket timed out on send/recv)",
+        text="Slurm's controller did not answer, so it may not have the job.",
+        bearing=Bearing.SYMPTOM,
+        confidence=Confidence.PROBABLE,
+        everywhere=True,
+        outside=True,
+        closing=True,
+        unstarted=True,
+        undone=r"\bSubmitted batch job \d+|Granted job allocation",
+        source="Slurm src/common/slurm_errno.c, src/sbatch/sbatch.c",
     ),
     LogMessage(
         kind="probe",

@@ -52,6 +52,12 @@ ADVICE = (
         when=in_log("launch"),
     ),
     advise(
+        "FAIL002-controller",
+        "Submit again once Slurm's controller answers",
+        "scontrol ping; squeue -u $USER   # whether it has the job already",
+        when=in_log("controller"),
+    ),
+    advise(
         "FAIL002-node",
         "Resume on other nodes, and report the one that failed",
         "sbatch --exclude=NODE ...; kubectl cordon NODE",
