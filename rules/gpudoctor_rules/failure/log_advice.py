@@ -53,7 +53,7 @@ ADVICE = (
     ),
     advise(
         "FAIL002-controller",
-        "Submit again once Slurm's controller answers",
+        "Start the job again once Slurm's controller answers",
         "scontrol ping; squeue -u $USER   # whether it has the job already",
         when=in_log("controller"),
     ),
