@@ -72,6 +72,8 @@ ALSO_RIGHT = {
     ("FAIL002", "host-oom"): ("ENV009", "DATA010"),
     ("FAIL006", "segfault"): ("DATA010",),
     ("FAIL005", ""): ("ENV006",),
+    ("CFG009", "unrecognized"): ("CFG010",),
+    ("CFG009", "argument"): ("CFG010",),
 }
 """Codes that say the same of a kind of failure as the label: NCCL's /dev/shm is /dev/shm; a killed worker."""
 FORMS = {

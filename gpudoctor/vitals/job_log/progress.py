@@ -7,6 +7,10 @@ _STEP = re.compile(
     r"""(?ix)(?<![a-z]) (?:global_?\s?)? (?:step|iter(?:ation)?|itr|batch|update|tick)s? ['"]?
     \s{0,8} [:=\#\[(]{0,3} \s{0,8} (\d{1,10}) (?![\d.]{0,20}\s{0,4}(?:ms|s/|sec|it/s|gb|mb))""",
 )
+_TABLE = re.compile(r"^\|\s+(?:total_timesteps|n_updates|iterations)\s+\|\s+(\d{1,10})\s+\|$")
+"""A row of the table that RL libraries print: its other rows have the losses."""
+_PLAIN = re.compile(r"(?i)^(?:step|iter(?:ation)?|epoch)[ :#]+(\d{1,9})[:,]? +-?\d{1,6}\.\d{2,}$")
+"""A step and a number behind it, without a name."""
 _EPOCH = re.compile(r"(?i)\bepoch['\"]?\s{0,8}[:=\[(]?\s{0,8}[\[(]?\s{0,8}(\d{1,6}(?:\.\d+)?)")
 _VALUE = re.compile(
     r"(?i)loss|\blr\b|it/s|s/it|samples/s|tokens/s|grad_norm|acc|sec/tick|throughput|elapsed|tflops|\beta\b"
@@ -35,7 +39,8 @@ def step_of(line: str) -> float | None:
     if bar is not None:
         return None if _OTHER_WORK.search(line) else float(bar[1])
     if not _VALUE.search(line):
-        return None
+        plain = _TABLE.match(line.strip()) or _PLAIN.match(line.strip())
+        return float(plain[1]) if plain else None
     found = _STEP.search(line) or _EPOCH.search(line)
     return float(found[1]) if found and not _OTHER_WORK.search(line[: found.start()]) else None
 
@@ -64,7 +69,7 @@ def surely_done(line: str) -> bool:
     return _DONE_BY_LIBRARY.search(line) is not None
 
 
-CUES = (b"it/s", b"s/it", b"step", b"iter", b"epoch", b"loss", b"tick")
+CUES = (b"it/s", b"s/it", b"step", b"iter", b"epoch", b"loss", b"tick", b"n_updates")
 """What such lines hold, in small letters."""
 DONE_CUES = (
     b"complete",

@@ -137,12 +137,18 @@ _SERVED = re.compile(
 """What a server prints of a request that it answered, and Jupyter of all that it does."""
 _SUCCEEDED = re.compile(
     r"worker group successfully finished|WorkerState\.SUCCEEDED|^Process finished with exit code 0$|"
-    r"^=+ (?!.*\b(?:failed|errors?)\b)\d+ passed\b.* in [\d.:]+ ?s"
+    r"^=+ (?!.*\b(?:failed|errors?)\b)\d+ passed\b.* in [\d.:]+ ?s|\bCOMPLETED \(exit code 0\)"
 )
-_SUCCEEDED_CUES = (b"successfully finished", b"workerstate.succeeded", b"with exit code 0", b" passed")
+_SUCCEEDED_CUES = (
+    b"successfully finished",
+    b"workerstate.succeeded",
+    b"with exit code 0",
+    b" passed",
+    b"completed (exit code 0)",
+)
 """How a launcher says that the program ended well."""
-_RESTARTED = re.compile(r"restart_count=[1-9]")
-"""How torchrun says that it has started all workers again."""
+_RESTARTED = re.compile(r"(?i)restart_count=[1-9]")
+"""How torchrun says that it has started all workers again, and Slurm that it has queued the job again."""
 _OF_WARNINGS = re.compile(r":\d{1,7}: \w*Warning: ")
 """How Python prints a warning, which may quote the traceback of what was caught."""
 _SHORTEST_RESTATED, _LONGEST_RESTATED = 15, 120
@@ -788,7 +794,7 @@ class _FileReader:
             )  # a counter of one's own goes on behind a failure
             if reopened or len(self._begun_again) >= _SAME_BEGINNING:
                 self._restart(number)
-        if "restart_count=" in text and _RESTARTED.search(text):
+        if ("restart_count=" in text or "SLURM_RESTART_COUNT=" in text) and _RESTARTED.search(text):
             self._restart(number)
         if self._reported and alike:  # another job of LSF writes into the file of the one before
             self._restart(number, surely=True)
@@ -904,7 +910,10 @@ class _FileReader:
             warned=raised.warned,
             logged=raised.logged,
             goes_on=GOES_ON.search(raised.before) is not None
-            or (raised.quoted and GOES_ON.search(raised.text.partition("\n")[0]) is not None),
+            or (
+                (raised.quoted or raised.frame is None)
+                and GOES_ON.search(raised.text.partition("\n")[0]) is not None
+            ),
         )
         first = raised.text.partition("\n")[0]
         if raised.unheeded:
