@@ -84,7 +84,6 @@ class Killed(Check):
         "dataloader_num_workers",
     )
     log_messages = (
-        *ENDED,
         LogMessage(
             kind="oom-kernel",
             cue=(
@@ -229,7 +228,8 @@ class Killed(Check):
             kind="evicted",
             cue="evicted",
             pattern=r"(?:[Rr]eason|[Ss]tatus)[\"']?[:=] *[\"']?Evicted\b|\b\d+/\d+ {1,20}Evicted\b|"
-            r"(?:Warning|Normal)\s{1,20}Evicted\b(?:.*?low on resource: (?P<resource>[\w-]{1,40}))?",
+            r"(?:Warning|Normal)\s{1,20}Evicted\b(?!.*MemoryPressure)(?:.*?low on resource: "
+            r"(?P<resource>[\w-]{1,40}))?",
             text="Kubernetes evicted the pod[: its node ran low on {resource}].",
             everywhere=True,
             source="Kubernetes pkg/kubelet/eviction",
@@ -403,6 +403,7 @@ class Killed(Check):
             everywhere=True,
             general=True,
         ),
+        *ENDED,
     )
     thresholds = (
         Threshold(

@@ -24,20 +24,25 @@ def _queued(state: str, kind: str, text: str) -> LogMessage:
 
 
 ENDED = (
-    _queued("NF", "node-failure", "A node of the job failed."),
-    _queued("BF", "node-failure", "A node of the job failed."),
-    _queued("TO", "time-limit", "The scheduler ended the job at its time limit."),
-    _queued("OOM", "oom-kubernetes", "The job was ended because it exceeded its memory limit."),
-    _queued("PR", "preemption", "The scheduler preempted the job."),
     LogMessage(
         kind="oom-kernel",
-        cue=("invoked oom-killer", "killed as a result of limit of"),
-        pattern=r"(?P<program>\S{1,40}) invoked oom-killer: |"
-        r"Task in \S{1,300} killed as a result of limit of (?P<cgroup>/\S{1,300})",
-        text="Memory ran out on the host, and a process[ ({program})][ (control group {cgroup})] was killed.",
+        cue="invoked oom-killer",
+        pattern=r"(?P<program>\S{1,40}) invoked oom-killer: ",
+        text="Memory ran out, and {program} called the kernel's killer. This part of the log does not name "
+        "whom it killed.",
+        bearing=Bearing.SYMPTOM,
+        confidence=Confidence.SUSPECTED,
+        everywhere=True,
+        source="Linux mm/oom_kill.c",
+    ),
+    LogMessage(
+        kind="oom-kernel",
+        cue="killed as a result of limit of",
+        pattern=r"Task in \S{1,300} killed as a result of limit of (?P<cgroup>/\S{1,300})",
+        text="The kernel killed a process because the memory of the control group {cgroup} ran out.",
         bearing=Bearing.SYMPTOM,
         everywhere=True,
-        source="Linux mm/oom_kill.c, mm/memcontrol.c",
+        source="Linux mm/memcontrol.c, until 4.18",
     ),
     LogMessage(
         kind="bad-memory",
@@ -87,6 +92,8 @@ ENDED = (
             "systemoom",
             "had condition: [memorypressure]",
             "container killed due to memory usage",
+            "exceeded resource mem",
+            "exceeded resource vmem",
             "ran out-of-memory",
             "for exceeding memory limits",
             "physical memory limit",
@@ -104,7 +111,8 @@ ENDED = (
         r"ran out-of-memory and exited|"
         r"Container killed by YARN for exceeding memory limits|beyond '?(?:physical|virtual)'? memory limits?|"
         r"Job has gone over (?:cgroup )?memory limit of (?P<limit>\d+ megabytes)|TERM_SWAP\b|"
-        r"\"?OOMKilled\"?: ?true\b|\b\d{1,3}/\d{1,3} {1,20}Init:OOMKilled\b|exceeded virtual memory limit",
+        r"exceeded resource v?mem\b|\"?OOMKilled\"?: ?true\b|\b\d{1,3}/\d{1,3} {1,20}Init:OOMKilled\b|"
+        r"exceeded virtual memory limit",
         text="The job was ended because it exceeded its memory limit[ of {limit}].",
         everywhere=True,
         outside=True,
@@ -124,6 +132,7 @@ ENDED = (
             "term_window",
             "exceeded allowed ",
             "enforced h_rt",
+            "exceeded resource walltime",
             "cput ",
         ),
         pattern=r"\b\d{1,3}/\d{1,3} {1,20}DeadlineExceeded\b|passed the activeDeadlineSeconds|"
@@ -131,7 +140,7 @@ ENDED = (
         r"exceeded MaxRuntimeInSeconds|\bJobTimeLimitReached\b|Job attempt duration exceeded timeout|"
         r"TERM_(?:CPULIMIT|DEADLINE|WINDOW)\b|The job exceeded allowed (?:job|"
         r"execute) duration of (?P<limit>[\d:+]+)|"
-        r"qmaster enforced h_rt|PBS: job killed: cput \d+ exceeded limit",
+        r"qmaster enforced h_rt|exceeded resource walltime|PBS: job killed: cput \d+ exceeded limit",
         text="The scheduler ended the job at its time limit[ of {limit}].",
         everywhere=True,
         outside=True,
@@ -212,6 +221,7 @@ ENDED = (
             "launch failed: ",
             "waiting for task launch",
             "boot of the nodes",
+            "too many failed attempts to run",
             "are still not ready",
             "unable to confirm allocation",
             "has expired",
@@ -232,9 +242,10 @@ ENDED = (
         r"\s*$|srun: error: (?:\S{1,60}: ){0,2}[Aa]borting, (?:io error|step missing|can not test connection)|"
         r"slurmstepd: error: (?:Failed to invoke (?:task plugins|spank plugin stack)|IO setup failed|"
         r".{0,60}unable to "
-        r"write .{1,80} to cgroup)|job_manager: exiting abnormally: (?P<said_by>.{0,159}[^\s.])|"
+        r"write .{1,80} to cgroup)|Job held, too many failed attempts to run|"
+        r"job_manager: exiting abnormally: (?P<said_by>.{0,159}[^\s.])|"
         r"\bs(?:batch|run|alloc): error: .{0,100}(?P<controller>Unable to contact slurm controller)",
-        text="Slurm could not start the job[: {why}][: {reason}][: {said_by}][: {controller}][: "
+        text="The scheduler could not start the job[: {why}][: {reason}][: {said_by}][: {controller}][: "
         "{started} tasks started].",
         bearing=Bearing.SYMPTOM,
         confidence=Confidence.PROBABLE,
@@ -296,4 +307,9 @@ ENDED = (
         general=True,
         source="docker compose, YARN, Grid Engine, HTCondor, Azure ML",
     ),
+    _queued("NF", "node-failure", "A node of the job failed."),
+    _queued("BF", "node-failure", "A node of the job failed."),
+    _queued("TO", "time-limit", "The scheduler ended the job at its time limit."),
+    _queued("OOM", "oom-kubernetes", "The job was ended because it exceeded its memory limit."),
+    _queued("PR", "preemption", "The scheduler preempted the job."),
 )

@@ -244,6 +244,11 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
             "containerstatusunknown",
             "jobfailed",
             "init:error",
+            " error ",
+            "reason:",
+            "exit code:",
+            "exitcode: ",
+            "  failed ",
             "reachedmaxrestarts",
             "faileduetoreplicafailure",
             "specified backoff limit",
@@ -257,7 +262,9 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
             "ReachedMaxRestarts",
             r"\w{2,12}JobFailed",
         )
-        + r"|\b\d{1,3}/\d{1,3} {1,20}Init:Error\b",
+        + r"|\b\d{1,3}/\d{1,3} {1,20}(?:Init:)?Error {1,20}\d|^Reason: {2,20}Error\s*$|"
+        r"^(?:Exit Code: {2,20}|exitCode: )(?!0\b|13[79]\b|143\b)\d|^(?!Warning|"
+        r"Normal)\S{1,100} {2,20}Failed {2,20}\d{1,4}[smhd]",
         undone=r"\b\w{2,12}JobSucceeded\b|\b(\d{1,3})/\1 {1,20}Running\b",
         outside=True,
         source="Kubernetes pkg/controller/job, pkg/kubelet/kuberuntime; Kubeflow: the container's own "
