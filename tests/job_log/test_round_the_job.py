@@ -312,3 +312,17 @@ def test_whom_the_killer_of_the_kernel_took_is_not_guessed(tmp_path):
     assert root.kind == "oom-kernel" and dict(root.values) == {"program": "python3"}
     killed = "[  100.2] Memory cgroup out of memory: Killed process 31 (fit) total-vm:9kB, anon-rss:8kB\n"
     assert dict(root_of(tmp_path, text + killed).values)["pid"] == "31"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "INFO docker: the container fit runs",
+        "epoch 3/10 Error 0.12 accuracy 0.9",
+        "ffmpeg exited with code 1",
+        "100 samples of the set move TO 5 6 ",
+        "nvidia-smi: Failed to initialize NVML: library is not here",
+    ],
+)
+def test_an_ordinary_line_that_comes_near(line, tmp_path):
+    assert cause_of(tmp_path, f"a program begins\n{line}\n") is None

@@ -93,6 +93,7 @@ REFUSALS = (
         text="Kubernetes refused the job[: {why}][: {field}][: {said_by}][: the webhook {webhook} denied it]"
         "[: it does not know the kind {sort}].",
         everywhere=True,
+        closing=True,
         outside=True,
         unstarted=True,
         undone=r"\bNormal\s.{0,60}\b(?:SuccessfulCreate|Started)\b|^\S{1,99}/\S{1,99} (?:created|configured)$",
@@ -154,10 +155,10 @@ REFUSALS = (
     LogMessage(
         kind="docker",
         cue="docker: ",
-        pattern=r"(?:^|\s)docker: (?!'\w{0,20}' is not a docker|\S{0,20} command not found|"
-        r".*(?:OCI runtime|Docker daemon))(?:Error response "
-        r"from daemon: )?"
-        r"(?P<why>.{0,239}[^\s.])",
+        pattern=r"(?:^|\s)docker: (?!.*(?:OCI runtime|Docker daemon))(?:Error response from daemon: )?"
+        r"(?P<why>(?:(?<=daemon: )\S|Error |unknown (?:shorthand )?flag|invalid |conflicting options|"
+        r"flag needs|"
+        r"\\?\"docker |'docker |open |stat |failed to ).{0,239}[^\s.])",
         text="Docker refused to start the container: {why}.",
         bearing=Bearing.SYMPTOM,
         confidence=Confidence.PROBABLE,

@@ -105,15 +105,13 @@ class DriverUnreachable(Check):
                 "nvidia: version magic",
                 "fatal error during gpu init",
                 "could not load nvml library",
-                "failed to initialize nvml",
-                "failed to start nvml",
+                "failed to start nvml with error",
                 "nvrm: no nvidia gpu found",
             ),
             pattern=r"RmInitAdapter failed|NVRM: installed in this system is not supported by the|"
             r"\bnvidia: probe of (?P<bus>[0-9a-f:.]{4,20}) failed with error|nvidia: version magic '|"
             r"amdgpu: Fatal error during GPU init|NVRM: No NVIDIA GPU found|could not load NVML library|"
-            r"[Ff]ailed to (?:initialize|start) (?:NVML|nvml)(?: with error)?: "
-            r"(?!Unknown Error|Driver/library)\S",
+            r"[Ff]ailed to start nvml with error",
             text="The driver of the GPUs, or its library, could not start here[ (GPU {bus})].",
             everywhere=True,
             closing=True,

@@ -14,7 +14,7 @@ def _queued(state: str, kind: str, text: str) -> LogMessage:
     return LogMessage(
         kind=kind,
         cue=f" {state.lower()} ",
-        pattern=rf"^ *\d[\d_\[\]+-]* +\S+ +.{{1,40}} {state} +[\d:-]+ +\d+ ",
+        pattern=rf"^ *\d[\d_\[\]+-]* +\S+ +.{{1,40}} {state} +[\d:-]{{0,12}}\d:\d\d +\d+ ",
         text=text,
         bearing=Bearing.SYMPTOM,
         everywhere=True,

@@ -25,6 +25,7 @@ def _row(
     source: str = "",
     undone: str = "",
     outside: bool = False,
+    closing: bool = False,
 ) -> LogMessage:
     return LogMessage(
         kind=kind,
@@ -35,6 +36,7 @@ def _row(
         everywhere=True,
         undone=undone,
         outside=outside,
+        closing=closing,
         source=source,
     )
 
@@ -262,11 +264,12 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
             "ReachedMaxRestarts",
             r"\w{2,12}JobFailed",
         )
-        + r"|\b\d{1,3}/\d{1,3} {1,20}(?:Init:)?Error {1,20}\d|^Reason: {2,20}Error\s*$|"
+        + r"|^\S{1,100} {2,20}\d{1,3}/\d{1,3} {2,20}(?:Init:)?Error {2,20}\d|^Reason: {2,20}Error\s*$|"
         r"^(?:Exit Code: {2,20}|exitCode: )(?!0\b|13[79]\b|143\b)\d|^(?!Warning|"
         r"Normal)\S{1,100} {2,20}Failed {2,20}\d{1,4}[smhd]",
         undone=r"\b\w{2,12}JobSucceeded\b|\b(\d{1,3})/\1 {1,20}Running\b",
         outside=True,
+        closing=True,
         source="Kubernetes pkg/controller/job, pkg/kubelet/kuberuntime; Kubeflow: the container's own "
         "log says why",
     ),
@@ -289,12 +292,13 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
         ),
         r"\w{2,12}Job \S{1,100} is failed because \d+ \w{1,20} replica\(s\) failed|jobset failed due to |"
         r"MPIJob \S{1,100} has failed|entrypoint command failed with exit code [1-9]|"
-        r"^[\w.-]{1,80} exited with code (?!0\b|13[79]\b)\d|Essential container in task exited|"
+        r"^[\w.-]{1,80}[-_]\d{1,3} exited with code (?!0\b|13[79]\b)\d|Essential container in task exited|"
         r"exited with a non-zero status of (?!13[79]\b)\d|ExecuteUserScriptError|"
         r"^AlgorithmError: (?!.*exit code: 137)|"
         r"Submitted script failed with a non-zero exit code|Normal termination \(return value [1-9]|"
         r"The spark driver has stopped unexpectedly|Driver is unresponsive, likely due to GC",
         outside=True,
+        closing=True,
         source="Kubeflow, JobSet, Ray, docker compose, AWS Batch, Vertex AI, SageMaker, Azure ML, "
         "HTCondor, Databricks",
     ),
