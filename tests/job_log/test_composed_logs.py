@@ -175,6 +175,9 @@ def test_a_warning_before_the_exception_that_nobody_caught(tmp_path):
     [
         "| rollout/     |          |\n|    n_updates  | {n}0      |\n",
         "step {n} 2.66{n}\n",
+        "{n} 3.23{n} 42610\n",
+        "Epoch {n}: 100%|##########| 20/20 [00:03<00:00,  6.1it/s, v_num=7]\n",
+        "     {n}/50      6.2G     0.633      1.1     640: 100%|##########| 563/563 [01:10<00:00,  8.01it/s]\n",
     ],
 )
 def test_progress_that_names_no_loss(tmp_path, progress):

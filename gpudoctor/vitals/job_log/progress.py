@@ -9,9 +9,14 @@ _STEP = re.compile(
 )
 _TABLE = re.compile(r"^\|\s+(?:total_timesteps|n_updates|iterations)\s+\|\s+(\d{1,10})\s+\|$")
 """A row of the table that RL libraries print: its other rows have the losses."""
-_PLAIN = re.compile(r"(?i)^(?:step|iter(?:ation)?|epoch)[ :#]+(\d{1,9})[:,]? +-?\d{1,6}\.\d{2,}$")
+_PLAIN = re.compile(
+    r"(?i)^(?:(?:step|iter(?:ation)?|epoch)[ :#]+)?(\d{1,9})[:,]?[ \t]+-?\d{1,6}\.\d{2,}"
+    r"(?:[ \t]+[\d.e+-]{1,20}){0,8}$"
+)
 """A step and a number behind it, without a name."""
 _EPOCH = re.compile(r"(?i)\bepoch['\"]?\s{0,8}[:=\[(]?\s{0,8}[\[(]?\s{0,8}(\d{1,6}(?:\.\d+)?)")
+_COUNTED = re.compile(r"\s*(\d{1,6})/\d{1,6}\s")
+"""An epoch of so many, at the beginning of a line."""
 _VALUE = re.compile(
     r"(?i)loss|\blr\b|it/s|s/it|samples/s|tokens/s|grad_norm|acc|sec/tick|throughput|elapsed|tflops|\beta\b"
 )
@@ -43,6 +48,14 @@ def step_of(line: str) -> float | None:
         return float(plain[1]) if plain else None
     found = _STEP.search(line) or _EPOCH.search(line)
     return float(found[1]) if found and not _OTHER_WORK.search(line[: found.start()]) else None
+
+
+def moment_of(line: str, step: float) -> float:
+    """A step that `step_of` gave, with its epoch: a bar counts anew in each, or shows only its last step."""
+    if _BAR.search(line) is None:
+        return step
+    epoch = _EPOCH.search(line) or _COUNTED.match(line)
+    return step + 1e10 * float(epoch[1]) if epoch else step
 
 
 def has_result(line: str) -> bool:

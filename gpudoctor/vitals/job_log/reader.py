@@ -31,6 +31,7 @@ from gpudoctor.vitals.job_log.progress import (
     DONE_CUES,
     WORLD_CUES,
     has_result,
+    moment_of,
     says_done,
     step_of,
     surely_done,
@@ -978,7 +979,7 @@ class _FileReader:
         self._mark = None
 
     def _progress(self, text: str, step: float, rank: int | None, number: int) -> None:
-        whole = whole_step(text)
+        whole, step = whole_step(text), moment_of(text, step)
         self._drafts.alive(number)
         self._last_progress_line = max(self._last_progress_line, number)
         before = self._mark[0] if self._mark else None
@@ -1014,7 +1015,7 @@ class _FileReader:
                 step = step_of(text)
                 if step is not None:
                     self._drafts.alive(number)
-                    self._drafts.progress(step, rank, number)
+                    self._drafts.progress(moment_of(text, step), rank, number)
             if any(cue in small for cue in DONE_CUES) and says_done(text_of(raw)):
                 self._drafts.alive(number)
                 self._done_line = number
