@@ -1,7 +1,7 @@
 """How often `gpudoctor autopsy` names the first cause: scored on logs whose cause is settled.
 
     python benchmarks/autopsy.py --texts FOLDER            the seen part, for mending
-    python benchmarks/autopsy.py --texts FOLDER --sealed   the sealed part; scored once, writes docs/autopsy.md
+    python benchmarks/autopsy.py --texts FOLDER --sealed   the sealed part; scored once, writes the pages
     python benchmarks/autopsy.py --set second ...          the second set: whole log files
     python benchmarks/autopsy.py --set third --texts ...   the third set: scored once in whole, then seen
     python benchmarks/autopsy.py --set fourth ...          the fourth set: files and threads, half of it sealed
@@ -63,7 +63,7 @@ SCORES = {
     "second": ROOT / "benchmarks" / "data" / "autopsy-score-second.json",
     "first": ROOT / "benchmarks" / "data" / "autopsy-score.json",
 }
-PAGE = ROOT / "docs" / "autopsy.md"
+SUMMARY, PAGE = ROOT / "docs" / "autopsy.md", ROOT / "docs" / "autopsy-sets.md"
 BEGIN, END = "<!-- autopsy.py begins -->", "<!-- autopsy.py ends -->"
 ALSO_RIGHT = {
     ("FAIL008", "shm"): ("ENV006",),
@@ -72,6 +72,8 @@ ALSO_RIGHT = {
     ("FAIL002", "host-oom"): ("ENV009", "DATA010"),
     ("FAIL006", "segfault"): ("DATA010",),
     ("FAIL005", ""): ("ENV006",),
+    ("CFG009", "unrecognized"): ("CFG010",),
+    ("CFG009", "argument"): ("CFG010",),
 }
 """Codes that say the same of a kind of failure as the label: NCCL's /dev/shm is /dev/shm; a killed worker."""
 FORMS = {
@@ -107,6 +109,19 @@ BEFORE = {
 """Sealed halves, scored before anything was mended with the other half."""
 GROUPS = {"many": "jobs of many ranks", "k8s": "Kubernetes", "kernel": "logs of the kernel", "slurm": "Slurm"}
 """Kinds of logs that the sixth set and those after it count apart, if they have at least ten of them."""
+KINDS = {
+    "tenth": "threads, of weak kinds",
+    "ninth": "threads and files, of weak kinds",
+    "eighth": "threads and files, of hard kinds",
+    "seventh": "whole files, short ones",
+    "sixth": "whole files, many ranks, kernels",
+    "fifth": "whole files",
+    "fourth": "files and threads",
+    "third": "files and threads",
+    "second": "whole files",
+    "first": "threads, recomposed",
+}
+"""Of what the sets of public logs are."""
 TITLES = {
     "composed": "the sealed half of the composed logs, after the other half was used for mending",
     "tenth": "the sealed half of the tenth set, after the other half was used for mending",
@@ -240,6 +255,39 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
+def summary() -> list[str]:
+    """One row for each set of public logs: what it gave while it was unseen, and after mending."""
+    heads = (
+        "set",
+        "of what",
+        "date",
+        "deaths",
+        "right",
+        "no cause",
+        "a wrong one",
+        "healthy",
+        "with a finding",
+    )
+    lines = [f"| {' | '.join(heads)} | right later |", f"|---|---|---|{'--:|' * 7}"]
+    for name, kind in KINDS.items():
+        first = BEFORE[name][1] if name in BEFORE else SCORES[name]
+        score = json.loads(first.read_text(encoding="utf-8"))
+        died = [row for row in score["rows"] if row["code"] not in ("none", "unclear")]
+        healthy = [row for row in score["rows"] if row["code"] == "none"]
+        results = Counter(row["result"] for row in died)
+        cells = [results["right"], results["silent"], results["hedged"] + results["wrong"]]
+        later = ""
+        if name in BEFORE and SCORES[name].is_file():
+            rows = json.loads(SCORES[name].read_text(encoding="utf-8"))["rows"]
+            dead = [row for row in rows if row["code"] not in ("none", "unclear")]
+            later = f"{100 * sum(row['result'] == 'right' for row in dead) / len(dead):.0f} %"
+        shares = " | ".join(f"{100 * cell / len(died):.0f} %" for cell in cells)
+        found = sum(row["result"] != "right" for row in healthy)
+        row = [name, kind, score["date"], len(died), shares, len(healthy), found, later]
+        lines.append(f"| {' | '.join(map(str, row))} |")
+    return lines
+
+
 def page() -> list[str]:
     """The results of every set that was scored, with their date."""
     lines: list[str] = []
@@ -274,9 +322,9 @@ def main() -> None:
     """Score a part, print what is not right, and write the page for the sealed one."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--texts", type=Path, help="folder of ID.log; without it the skeletons are read")
-    parser.add_argument("--sealed", action="store_true", help="score the sealed part and write docs/autopsy.md")
+    parser.add_argument("--sealed", action="store_true", help="score the sealed part and write the pages")
     parser.add_argument("--set", choices=SCORES, default="first", help="which set of logs")
-    parser.add_argument("--page", action="store_true", help="only write docs/autopsy.md from the kept scores")
+    parser.add_argument("--page", action="store_true", help="only write the pages from the kept scores")
     arguments = parser.parse_args()
     if arguments.page:
         write_page()
@@ -325,10 +373,11 @@ def score(arguments: argparse.Namespace, entries: list[dict[str, Any]], folder: 
 
 
 def write_page() -> None:
-    """Write the kept results between the markers of docs/autopsy.md."""
-    text = PAGE.read_text(encoding="utf-8")
-    before, after = text.partition(BEGIN)[0], text.partition(END)[2]
-    PAGE.write_text(f"{before}{BEGIN}\n" + "\n".join(page()) + f"\n{END}{after}", encoding="utf-8")
+    """Write the kept results between the markers of both pages."""
+    for path, lines in ((SUMMARY, summary()), (PAGE, page())):
+        text = path.read_text(encoding="utf-8")
+        before, after = text.partition(BEGIN)[0], text.partition(END)[2]
+        path.write_text(f"{before}{BEGIN}\n" + "\n".join(lines) + f"\n{END}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

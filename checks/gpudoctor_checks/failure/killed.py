@@ -342,21 +342,19 @@ class Killed(Check):
                 "signal 9",
                 "killed",
                 "terminated by signal 9",
-                *_KILLED_CUES,
                 "make: ***",
                 "]: ***",
                 *exit_code_cues(-9),
                 *exit_code_cues(137),
             ),
             pattern=r"exit ?code:? ?-9\b(?:\) local_rank: (?P<local_rank>\d+))?|"
-            r"return code = -9\b|\bSIGKILL\b(?! by OOM killer due to)|[Ss]ignal 9\b|(?:^|"
+            r"return code = -9\b|(?<!, )(?<!signal\.)\bSIGKILL\b(?! by OOM killer due to)|[Ss]ignal 9\b|(?:^|"
             r"[:\s\]\d])Killed\s*(?:$|python|\()|task \d+: Killed|"
             # A shell: `run.sh: line 4: 4711 Killed   python train.py`; `[1]+  Killed`.
             r"^\S+: \S+ \d+: +\d+ Killed\b|"
             r"^\[\d+\][+-]? +Killed\b|^zsh: killed\b|[Tt]erminated by signal 9\b|"
             r"^make(?:\[\d+\])?: \*\*\* .{1,200} (?:Killed|Error 137)\s*$|"
-            rf"{exit_code_form(-9)}|{exit_code_form(137)}|"
-            rf"(?:^|[:\uff1a] {{1,6}}\d{{1,8}} +)(?:{_KILLED})(?=\s|$)",
+            rf"{exit_code_form(-9)}|{exit_code_form(137)}",
             text="A process[ (local rank {local_rank})] was killed by SIGKILL[ (pid {pid})]. This log does not "
             "name the sender. Usually it is the kernel, because the host's memory ran out.",
             bearing=Bearing.SYMPTOM,
@@ -364,6 +362,18 @@ class Killed(Check):
             everywhere=True,
             general=True,
             source="https://github.com/hpcaitech/ColossalAI/issues/3172",
+        ),
+        LogMessage(
+            kind="sigkill",
+            cue=_KILLED_CUES,
+            pattern=rf"(?:^|[:\uff1a] {{1,6}}\d{{1,8}} +)(?:{_KILLED})(?=\s|$)",
+            text="A process was killed by SIGKILL. This log does not name the sender. Usually it is the "
+            "kernel, because the host's memory ran out.",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.SUSPECTED,
+            everywhere=True,
+            general=True,
+            source="glibc: the words of strsignal in other languages, which a shell prints",
         ),
         LogMessage(
             kind="sigterm",

@@ -106,6 +106,15 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
     ),
     _row(
         "wrapped",
+        "bdbquit",
+        r"^(?:bdb\.)?BdbQuit\b",
+        source="bdb: the user left the debugger, which something opened",
+    ),
+    _row(
+        "launcher", "first observed failure", r"Root Cause \(first observed failure\)", source="torch elastic"
+    ),
+    _row(
+        "wrapped",
         "command failed. the command returned",
         r"AirflowException: \w+ command failed\. The command returned a non-zero exit code",
         source="Airflow: the operator's own",

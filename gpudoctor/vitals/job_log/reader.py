@@ -31,6 +31,7 @@ from gpudoctor.vitals.job_log.progress import (
     DONE_CUES,
     WORLD_CUES,
     has_result,
+    moment_of,
     says_done,
     step_of,
     surely_done,
@@ -137,12 +138,18 @@ _SERVED = re.compile(
 """What a server prints of a request that it answered, and Jupyter of all that it does."""
 _SUCCEEDED = re.compile(
     r"worker group successfully finished|WorkerState\.SUCCEEDED|^Process finished with exit code 0$|"
-    r"^=+ (?!.*\b(?:failed|errors?)\b)\d+ passed\b.* in [\d.:]+ ?s"
+    r"^=+ (?!.*\b(?:failed|errors?)\b)\d+ passed\b.* in [\d.:]+ ?s|\bCOMPLETED \(exit code 0\)"
 )
-_SUCCEEDED_CUES = (b"successfully finished", b"workerstate.succeeded", b"with exit code 0", b" passed")
+_SUCCEEDED_CUES = (
+    b"successfully finished",
+    b"workerstate.succeeded",
+    b"with exit code 0",
+    b" passed",
+    b"completed (exit code 0)",
+)
 """How a launcher says that the program ended well."""
-_RESTARTED = re.compile(r"restart_count=[1-9]")
-"""How torchrun says that it has started all workers again."""
+_RESTARTED = re.compile(r"(?i)restart_count=[1-9]")
+"""How torchrun says that it has started all workers again, and Slurm that it has queued the job again."""
 _OF_WARNINGS = re.compile(r":\d{1,7}: \w*Warning: ")
 """How Python prints a warning, which may quote the traceback of what was caught."""
 _SHORTEST_RESTATED, _LONGEST_RESTATED = 15, 120
@@ -788,7 +795,7 @@ class _FileReader:
             )  # a counter of one's own goes on behind a failure
             if reopened or len(self._begun_again) >= _SAME_BEGINNING:
                 self._restart(number)
-        if "restart_count=" in text and _RESTARTED.search(text):
+        if ("restart_count=" in text or "SLURM_RESTART_COUNT=" in text) and _RESTARTED.search(text):
             self._restart(number)
         if self._reported and alike:  # another job of LSF writes into the file of the one before
             self._restart(number, surely=True)
@@ -904,7 +911,10 @@ class _FileReader:
             warned=raised.warned,
             logged=raised.logged,
             goes_on=GOES_ON.search(raised.before) is not None
-            or (raised.quoted and GOES_ON.search(raised.text.partition("\n")[0]) is not None),
+            or (
+                (raised.quoted or raised.frame is None)
+                and GOES_ON.search(raised.text.partition("\n")[0]) is not None
+            ),
         )
         first = raised.text.partition("\n")[0]
         if raised.unheeded:
@@ -969,7 +979,7 @@ class _FileReader:
         self._mark = None
 
     def _progress(self, text: str, step: float, rank: int | None, number: int) -> None:
-        whole = whole_step(text)
+        whole, step = whole_step(text), moment_of(text, step)
         self._drafts.alive(number)
         self._last_progress_line = max(self._last_progress_line, number)
         before = self._mark[0] if self._mark else None
@@ -1005,7 +1015,7 @@ class _FileReader:
                 step = step_of(text)
                 if step is not None:
                     self._drafts.alive(number)
-                    self._drafts.progress(step, rank, number)
+                    self._drafts.progress(moment_of(text, step), rank, number)
             if any(cue in small for cue in DONE_CUES) and says_done(text_of(raw)):
                 self._drafts.alive(number)
                 self._done_line = number

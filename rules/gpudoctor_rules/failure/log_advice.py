@@ -338,7 +338,7 @@ ADVICE = (
         "FAIL015-token",
         "Give the job a valid token",
         "export HF_TOKEN=...   # in the job's environment, not in the log; wandb login, or WANDB_MODE=offline",
-        when=in_log("401", "tracker"),
+        when=in_log("401", "tracker", "tracker-warned"),
     ),
     advise(
         "FAIL015-terms",
