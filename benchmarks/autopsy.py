@@ -1,7 +1,7 @@
 """How often `gpudoctor autopsy` names the first cause: scored on logs whose cause is settled.
 
     python benchmarks/autopsy.py --texts FOLDER            the seen part, for mending
-    python benchmarks/autopsy.py --texts FOLDER --sealed   the sealed part; scored once, writes docs/autopsy.md
+    python benchmarks/autopsy.py --texts FOLDER --sealed   the sealed part; scored once, writes the pages
     python benchmarks/autopsy.py --set second ...          the second set: whole log files
     python benchmarks/autopsy.py --set third --texts ...   the third set: scored once in whole, then seen
     python benchmarks/autopsy.py --set fourth ...          the fourth set: files and threads, half of it sealed
@@ -10,16 +10,20 @@
     python benchmarks/autopsy.py --set seventh --texts ... the seventh set: three deaths of a repository at most
     python benchmarks/autopsy.py --set eighth ...          the eighth set: hard kinds, half of it sealed
     python benchmarks/autopsy.py --set ninth ...           the ninth set: Kubernetes and other hard kinds
+    python benchmarks/autopsy.py --set tenth ...           the tenth set: threads about jobs of all kinds
+    python benchmarks/autopsy.py --set composed            logs that were composed, which are here
 
 `benchmarks/data/autopsy-corpus.jsonl` holds the facts: the address of each log, what killed the job and who
 settled it, and its skeleton (the lines that libraries print, without numbers, names and paths). The texts
 are other people's and are not here: FOLDER holds them as ID.log. Without --texts the skeletons are read.
 An entry of the first set is in the sealed third if the SHA-256 of its address is divisible by three; one of the
-second, fourth, eighth or ninth set is in the sealed half if the SHA-256 of its repository is even. The third,
-the fifth, the sixth and the seventh set have no parts: each was collected after the messages were written, from
-what the sets before it do not have, and all of it was scored once (`--sealed`). `also` lists codes that
-say the same.
-`group` marks logs of many ranks, of Kubernetes and of the kernel.
+second, fourth, eighth, ninth or tenth set is in the sealed half if the SHA-256 of its repository is even. The
+third, the fifth, the sixth and the seventh set have no parts: each was collected after the messages were
+written, from what the sets before it do not have, and all of it was scored once (`--sealed`). `also` lists
+codes that say the same.
+`group` marks logs of many ranks, of Kubernetes, of Slurm and of the kernel.
+`benchmarks/data/composed-logs.tar.xz` holds logs that nobody's job wrote, with their causes, lines and ranks: a
+language model composed them after the forms of real tools, and an even number belongs to the sealed half.
 """
 
 import argparse
@@ -29,6 +33,7 @@ import platform
 import re
 import subprocess
 import sys
+import tarfile
 import tempfile
 from collections import Counter
 from datetime import date
@@ -44,7 +49,10 @@ from gpudoctor.vitals.build_log_patient import signs_of, sort_left_behind
 
 ROOT = Path(__file__).parents[1]
 CORPUS = ROOT / "benchmarks" / "data" / "autopsy-corpus.jsonl"
+COMPOSED = ROOT / "benchmarks" / "data" / "composed-logs.tar.xz"
 SCORES = {
+    "composed": ROOT / "benchmarks" / "data" / "autopsy-score-composed.json",
+    "tenth": ROOT / "benchmarks" / "data" / "autopsy-score-tenth.json",
     "ninth": ROOT / "benchmarks" / "data" / "autopsy-score-ninth.json",
     "eighth": ROOT / "benchmarks" / "data" / "autopsy-score-eighth.json",
     "seventh": ROOT / "benchmarks" / "data" / "autopsy-score-seventh.json",
@@ -55,7 +63,7 @@ SCORES = {
     "second": ROOT / "benchmarks" / "data" / "autopsy-score-second.json",
     "first": ROOT / "benchmarks" / "data" / "autopsy-score.json",
 }
-PAGE = ROOT / "docs" / "autopsy.md"
+SUMMARY, PAGE = ROOT / "docs" / "autopsy.md", ROOT / "docs" / "autopsy-sets.md"
 BEGIN, END = "<!-- autopsy.py begins -->", "<!-- autopsy.py ends -->"
 ALSO_RIGHT = {
     ("FAIL008", "shm"): ("ENV006",),
@@ -64,18 +72,31 @@ ALSO_RIGHT = {
     ("FAIL002", "host-oom"): ("ENV009", "DATA010"),
     ("FAIL006", "segfault"): ("DATA010",),
     ("FAIL005", ""): ("ENV006",),
+    ("CFG009", "unrecognized"): ("CFG010",),
+    ("CFG009", "argument"): ("CFG010",),
 }
 """Codes that say the same of a kind of failure as the label: NCCL's /dev/shm is /dev/shm; a killed worker."""
 FORMS = {
     "file": "whole log files of public repositories",
     "excerpt": "excerpts pasted in threads",
+    "composed": "composed after the forms of real tools",
     "recomposed": "recomposed after threads: their messages in their order, other names and numbers",
 }
 
 
+NEAR = 5
+"""Lines within which another line of the same traceback or message is."""
 SHOWN = 10
 """Logs of a group that a line of its own needs."""
 BEFORE = {
+    "composed": (
+        "the sealed half of the composed logs, before anything was mended",
+        ROOT / "benchmarks" / "data" / "autopsy-score-composed-before.json",
+    ),
+    "tenth": (
+        "the sealed half of the tenth set, before anything was mended",
+        ROOT / "benchmarks" / "data" / "autopsy-score-tenth-before.json",
+    ),
     "ninth": (
         "the sealed half of the ninth set, before anything was mended",
         ROOT / "benchmarks" / "data" / "autopsy-score-ninth-before.json",
@@ -86,9 +107,24 @@ BEFORE = {
     ),
 }
 """Sealed halves, scored before anything was mended with the other half."""
-GROUPS = {"many": "jobs of many ranks", "k8s": "Kubernetes", "kernel": "logs of the kernel"}
+GROUPS = {"many": "jobs of many ranks", "k8s": "Kubernetes", "kernel": "logs of the kernel", "slurm": "Slurm"}
 """Kinds of logs that the sixth set and those after it count apart, if they have at least ten of them."""
+KINDS = {
+    "tenth": "threads, of weak kinds",
+    "ninth": "threads and files, of weak kinds",
+    "eighth": "threads and files, of hard kinds",
+    "seventh": "whole files, short ones",
+    "sixth": "whole files, many ranks, kernels",
+    "fifth": "whole files",
+    "fourth": "files and threads",
+    "third": "files and threads",
+    "second": "whole files",
+    "first": "threads, recomposed",
+}
+"""Of what the sets of public logs are."""
 TITLES = {
+    "composed": "the sealed half of the composed logs, after the other half was used for mending",
+    "tenth": "the sealed half of the tenth set, after the other half was used for mending",
     "ninth": "the sealed half of the ninth set, after the other half was used for mending",
     "eighth": "the sealed half of the eighth set, unseen: logs of hard kinds",
     "seventh": "the seventh set, unseen: whole log files of repositories that are new here",
@@ -103,7 +139,9 @@ TITLES = {
 
 def sealed(entry: dict[str, Any]) -> bool:
     """Whether an entry belongs to the part that was not looked at."""
-    if entry.get("set") in ("second", "fourth", "eighth", "ninth"):
+    if entry.get("set") == "composed":
+        return int(entry["id"][1:]) % 2 == 0
+    if entry.get("set") in ("second", "fourth", "eighth", "ninth", "tenth"):
         repository = "/".join(entry["url"].split("/")[3:5])
         return int(hashlib.sha256(repository.encode()).hexdigest(), 16) % 2 == 0
     return int(hashlib.sha256(entry["url"].encode()).hexdigest(), 16) % 3 == 0
@@ -111,8 +149,8 @@ def sealed(entry: dict[str, Any]) -> bool:
 
 def form_of(entry: dict[str, Any]) -> str:
     """How the text came here."""
-    if entry.get("form") == "recomposed":
-        return "recomposed"
+    if entry.get("form") in ("composed", "recomposed"):
+        return str(entry["form"])
     return "file" if "/blob/" in entry["url"] else "excerpt"
 
 
@@ -139,11 +177,13 @@ def verdicts(entries: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]
             root is not None
             and confidence_of(wording_of(of_code[root.code], root.kind, root), root) is Confidence.CONFIRMED
         )
+        away = {} if root is None or "line" not in entry else {"lines_away": abs(root.line - entry["line"])}
         rows.append(
             {
                 "id": entry["id"], "code": entry["code"], "kind": entry["kind"], "form": form_of(entry),
                 "said": said, "sure": sure, "result": judged(entry, said, sure=sure),
                 **({"group": entry["group"]} if "group" in entry else {}),
+                **away,
             }
         )  # fmt: skip
     return rows
@@ -197,6 +237,13 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
     for name, group in groups:
         if group:
             lines.append(_line(name, group))
+    placed = [row for row in died if row["result"] == "right" and "lines_away" in row]
+    if placed:
+        near = sum(row["lines_away"] <= NEAR for row in placed)
+        lines += [
+            "",
+            f"Of {len(placed)} right causes {near} are at the line of the cause, or {NEAR} lines from it.",
+        ]
     healthy = [row for row in rows if row["code"] == "none"]
     false = sum(row["result"] != "right" for row in healthy)
     lines += ["", f"Of {len(healthy)} healthy logs {false} got a finding."]
@@ -205,6 +252,39 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
         if len(group) >= SHOWN:
             false = sum(row["result"] != "right" for row in group)
             lines.append(f"Of these, {len(group)} are {name}: {false} got one.")
+    return lines
+
+
+def summary() -> list[str]:
+    """One row for each set of public logs: what it gave while it was unseen, and after mending."""
+    heads = (
+        "set",
+        "of what",
+        "date",
+        "deaths",
+        "right",
+        "no cause",
+        "a wrong one",
+        "healthy",
+        "with a finding",
+    )
+    lines = [f"| {' | '.join(heads)} | right later |", f"|---|---|---|{'--:|' * 7}"]
+    for name, kind in KINDS.items():
+        first = BEFORE[name][1] if name in BEFORE else SCORES[name]
+        score = json.loads(first.read_text(encoding="utf-8"))
+        died = [row for row in score["rows"] if row["code"] not in ("none", "unclear")]
+        healthy = [row for row in score["rows"] if row["code"] == "none"]
+        results = Counter(row["result"] for row in died)
+        cells = [results["right"], results["silent"], results["hedged"] + results["wrong"]]
+        later = ""
+        if name in BEFORE and SCORES[name].is_file():
+            rows = json.loads(SCORES[name].read_text(encoding="utf-8"))["rows"]
+            dead = [row for row in rows if row["code"] not in ("none", "unclear")]
+            later = f"{100 * sum(row['result'] == 'right' for row in dead) / len(dead):.0f} %"
+        shares = " | ".join(f"{100 * cell / len(died):.0f} %" for cell in cells)
+        found = sum(row["result"] != "right" for row in healthy)
+        row = [name, kind, score["date"], len(died), shares, len(healthy), found, later]
+        lines.append(f"| {' | '.join(map(str, row))} |")
     return lines
 
 
@@ -242,23 +322,39 @@ def main() -> None:
     """Score a part, print what is not right, and write the page for the sealed one."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--texts", type=Path, help="folder of ID.log; without it the skeletons are read")
-    parser.add_argument("--sealed", action="store_true", help="score the sealed part and write docs/autopsy.md")
+    parser.add_argument("--sealed", action="store_true", help="score the sealed part and write the pages")
     parser.add_argument("--set", choices=SCORES, default="first", help="which set of logs")
-    parser.add_argument("--page", action="store_true", help="only write docs/autopsy.md from the kept scores")
+    parser.add_argument("--page", action="store_true", help="only write the pages from the kept scores")
     arguments = parser.parse_args()
     if arguments.page:
         write_page()
         return
+    if arguments.set == "composed":
+        with tarfile.open(COMPOSED) as archive, tempfile.TemporaryDirectory() as scratch:
+            archive.extractall(scratch, filter="data")
+            score(arguments, composed(Path(scratch)), Path(scratch))
+        return
     entries = [json.loads(line) for line in CORPUS.read_text(encoding="utf-8").splitlines()]
     entries = [entry for entry in entries if entry.get("set", "first") == arguments.set]
-    if arguments.set not in ("third", "fifth", "sixth", "seventh"):
-        entries = [entry for entry in entries if sealed(entry) == arguments.sealed]
     with tempfile.TemporaryDirectory() as scratch:
         folder = arguments.texts or Path(scratch)
         if arguments.texts is None:
             for entry in entries:
                 (folder / f"{entry['id']}.log").write_text(entry["skeleton"] + "\n", encoding="utf-8")
-        rows = verdicts(entries, folder)
+        score(arguments, entries, folder)
+
+
+def composed(folder: Path) -> list[dict[str, Any]]:
+    """The rows of the composed logs."""
+    rows = [json.loads(line) for line in (folder / "labels.jsonl").read_text(encoding="utf-8").splitlines()]
+    return [{**row, "set": "composed", "form": "composed"} for row in rows]
+
+
+def score(arguments: argparse.Namespace, entries: list[dict[str, Any]], folder: Path) -> None:
+    """Score the part that was asked for; the sealed one is kept, if its texts are read."""
+    if arguments.set not in ("third", "fifth", "sixth", "seventh"):
+        entries = [entry for entry in entries if sealed(entry) == arguments.sealed]
+    rows = verdicts(entries, folder)
     if not rows:
         sys.exit(f"{folder}: no text of the corpus in it (ID.log)")
     if not arguments.sealed:
@@ -266,7 +362,7 @@ def main() -> None:
             if row["result"] != "right":
                 print(row)
     print("\n".join(table(rows)))
-    if arguments.sealed and arguments.texts is not None:
+    if arguments.sealed and (arguments.texts is not None or arguments.set == "composed"):
         git = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
         commit = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
         machine = {"date": date.today().isoformat(), "machine": f"{platform.system()} {platform.machine()}",
@@ -277,10 +373,11 @@ def main() -> None:
 
 
 def write_page() -> None:
-    """Write the kept results between the markers of docs/autopsy.md."""
-    text = PAGE.read_text(encoding="utf-8")
-    before, after = text.partition(BEGIN)[0], text.partition(END)[2]
-    PAGE.write_text(f"{before}{BEGIN}\n" + "\n".join(page()) + f"\n{END}{after}", encoding="utf-8")
+    """Write the kept results between the markers of both pages."""
+    for path, lines in ((SUMMARY, summary()), (PAGE, page())):
+        text = path.read_text(encoding="utf-8")
+        before, after = text.partition(BEGIN)[0], text.partition(END)[2]
+        path.write_text(f"{before}{BEGIN}\n" + "\n".join(lines) + f"\n{END}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -183,6 +183,7 @@ PAGES = (
     "checks/README.md",
     "rules/README.md",
     "docs/autopsy.md",
+    "docs/autopsy-sets.md",
     "docs/preflight.md",
     "docs/design.md",
     "docs/diagnosis.md",

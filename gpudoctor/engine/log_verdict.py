@@ -127,12 +127,7 @@ def pronounce_log(patient: Patient, ranked: Sequence[Ranked]) -> str:
             source=source,
         )
     if cause.root.unstarted and who == "The job":
-        return say(
-            "The job has not started: {name}, {where}.{source}",
-            name=term(name.replace("-", " ")),
-            where=where,
-            source=source,
-        )
+        return say("The job has not started: see {where}.{source}", where=where, source=source)
     failed = say("failed") if who == "The job" else say("failed first")
     if rank is not None and rank.sign in _INFERRED and rank.rank is not None:
         failed = say("probably failed first")

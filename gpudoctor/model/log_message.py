@@ -61,8 +61,7 @@ class LogMessage:
     unstarted: bool = False
     """Whether the job, or its container, has not begun: it waits, or was refused."""
     outside: bool = False
-    """Whether only what runs round the program prints it: behind the first line of an exception it is "
-        "another's."""
+    """Whether only what runs round the program prints it: it is no line of an exception but its first."""
     explains: str = ""
     """Of a HINT: a regular expression for the failure that it explains."""
     exits: tuple[int, ...] = ()

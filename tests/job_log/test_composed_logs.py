@@ -98,6 +98,19 @@ def test_trials_that_fail_in_a_search_that_goes_on(tmp_path):
     assert named(tmp_path, text + "Best trial: 13\n") is None
 
 
+def test_output_of_a_child_process_that_a_scheduler_logs_line_by_line(tmp_path):
+    text = "".join(
+        f"[2026-10-22, 06:00:02 UTC] {{subprocess.py:93}} INFO - {line}\n"
+        for line in raised("KeyError: 'labels'").splitlines()
+    )
+    task = "[2026-10-22, 06:00:09 UTC] {taskinstance.py:3311} ERROR - Task failed with exception\n"
+    wrapped = raised(
+        "airflow.exceptions.AirflowException: Bash command failed. The command returned a non-zero exit code 1."
+    )
+    root = root_of(tmp_path, text + task + wrapped)
+    assert (root.exception, root.line) == ("KeyError", 4)
+
+
 def test_loss_that_may_become_nan_is_advice(tmp_path):
     said = "AMP: checks failed. Anomalies were detected that may lead to NaN losses, so AMP will be disabled.\n"
     assert named(tmp_path, said + steps(0, 2)) is None
@@ -133,3 +146,55 @@ def test_background_workers_that_are_gone_are_a_symptom(tmp_path):
     gone = raised("RuntimeError: One or more background workers are no longer alive. Exiting.")
     root = root_of(tmp_path, steps(0, 5) + gone)
     assert (root.code, root.bearing.value) == ("DATA010", "symptom")
+
+
+def test_the_kernel_s_kill_of_the_job_before_that_of_a_browser(tmp_path):
+    killed = (
+        "[ {at}.200000] Out of memory: Killed process {pid} ({name}) total-vm:1kB, anon-rss:1kB, file-rss:0kB\n"
+    )
+    browser = killed.format(at=100, pid=4102, name="chrome")
+    job = killed.format(at=900, pid=22104, name="python3")
+    assert root_of(tmp_path, browser + job).line == 2
+    assert root_of(tmp_path, browser).line == 1
+
+
+def test_a_debugger_that_the_user_left_is_no_cause(tmp_path):
+    text = steps(0, 3) + raised("KeyError: 'labels'") + "dropping into the debugger\n" + raised("bdb.BdbQuit")
+    assert root_of(tmp_path, text).exception == "KeyError"
+
+
+def test_a_warning_before_the_exception_that_nobody_caught(tmp_path):
+    warned = "WARNING  a.png: OSError: broken PNG chunk, skipped\n" + "step 18/1600 loss 0.1\n"
+    wrapped = "subprocess.CalledProcessError: Command '['python', 'fit.py']' returned non-zero exit status 1."
+    text = warned + raised("UnicodeEncodeError: 'charmap' codec can't encode character") + raised(wrapped)
+    assert root_of(tmp_path, text).exception == "UnicodeEncodeError"
+
+
+@pytest.mark.parametrize(
+    "progress",
+    [
+        "| rollout/     |          |\n|    n_updates  | {n}0      |\n",
+        "step {n} 2.66{n}\n",
+        "{n} 3.23{n} 42610\n",
+        "Epoch {n}: 100%|##########| 20/20 [00:03<00:00,  6.1it/s, v_num=7]\n",
+        "     {n}/50      6.2G     0.633      1.1     640: 100%|##########| 563/563 [01:10<00:00,  8.01it/s]\n",
+    ],
+)
+def test_progress_that_names_no_loss(tmp_path, progress):
+    text = steps(0, 3) + "Killed\n"
+    assert named(tmp_path, text) == "FAIL002"
+    assert named(tmp_path, text + "".join(progress.format(n=n) for n in range(4, 9))) is None
+
+
+def test_a_job_that_slurm_queued_again_and_that_completed(tmp_path):
+    text = (
+        steps(0, 9)
+        + "slurmstepd: error: *** JOB 12 ON g1 CANCELLED AT 2026-11-18T01:00:00 DUE TO PREEMPTION ***\n"
+    )
+    assert named(tmp_path, text) == "FAIL002"
+    assert named(tmp_path, text + "SLURM_RESTART_COUNT=1\n" + steps(7, 30)) is None
+    assert named(tmp_path, text + "Job 12 finished: COMPLETED (exit code 0)\n") is None
+
+
+def test_code_that_sends_a_signal_is_no_kill(tmp_path):
+    assert named(tmp_path, steps(0, 3) + "[rank 2] next: os.kill(os.getpid(), SIGKILL)\n") is None

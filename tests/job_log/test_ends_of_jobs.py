@@ -50,7 +50,7 @@ BEFORE_A_FIRST_STEP = (
     ("CFG010", "Usage: fit.py [OPTIONS]\n\nError: Missing option '--data'."),
     ("CFG010", "FATAL Flags parsing error: Unknown command line flag 'foo'"),
     ("CFG010", "Could not override 'trainer.foo'.\nTo append to your config use +trainer.foo=3"),
-    ("CFG009", "usage: fit.py [-h]\nfit.py: error: unrecognized arguments: --local-rank=0"),
+    ("CFG010", "usage: fit.py [-h]\nfit.py: error: unrecognized arguments: --local-rank=0"),
     ("FAIL016", "python: can't open file '/home/u/fit.py': [Errno 2] No such file or directory"),
     ("FAIL016", "/usr/bin/python3: can't find '__main__' module in 'fit'"),
     ("FAIL016", "slurmstepd: error: execve(): fit.sh: Permission denied"),

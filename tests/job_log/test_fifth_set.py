@@ -92,8 +92,8 @@ def test_conda_that_asks_for_its_init(tmp_path, word):
 @pytest.mark.parametrize(
     ("line", "code"),
     [
-        ("Fit a small model: error: unrecognized arguments: --lr", "CFG009"),
-        ("Fit a small model: error: unrecognized arguments:  ", "CFG009"),
+        ("Fit a small model: error: unrecognized arguments: --lr", "CFG010"),
+        ("Fit a small model: error: unrecognized arguments:  ", "CFG010"),
         ("python -m pkg fit.py: error: argument --lr: expected one argument", "CFG010"),
         ("[INFO] the list of unrecognized arguments:", None),
         ("Target 7 is out of bounds.", "FAIL003"),
@@ -114,7 +114,7 @@ def test_a_message_that_the_program_prints_and_goes_on_after(tmp_path):
 
 
 def test_an_argument_that_is_only_a_blank(tmp_path):
-    [finding] = found_in_log("CFG009", tmp_path, "usage: a [-h]\na: error: unrecognized arguments:  \n")
+    [finding] = found_in_log("CFG010", tmp_path, "usage: a [-h]\na: error: unrecognized arguments:  \n")
     assert "does not know an argument." in str(finding.message)
 
 

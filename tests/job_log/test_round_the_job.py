@@ -77,7 +77,7 @@ LINES = [
     ("FAIL002", "launch", "srun: error: task 0 launch failed: Invalid job credential"),
     ("FAIL002", "launch", "srun: error: timeout waiting for task launch, started 3 of 4 tasks"),
     ("FAIL002", "launch", "srun: error: Unable to confirm allocation for job 7: Invalid job id specified"),
-    ("FAIL002", "launch", "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)"),
+    ("FAIL002", "controller", "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)"),
     ("FAIL002", "cancelled", "srun: error: Job allocation 4711 has been revoked"),
     ("FAIL002", "sigkill", "srun: error: n7: task 0: Exited with exit code 137"),
     ("FAIL002", "cancelled", "=>> PBS: job killed: ncpus 12.5 exceeded limit 8 (burst)"),
@@ -241,3 +241,99 @@ ENVELOPES = {
 def test_a_line_of_a_scheduler_in_an_envelope(code, kind, line, envelope, tmp_path):
     text = "".join(f"{ENVELOPES[envelope](each)}\n" for each in ("module cuda is loaded", line))
     assert cause_of(tmp_path, text) == (code, kind)
+
+
+def pod(phase, state, **status):
+    states = [{"name": "fit", "state": state}] if state else []
+    return json.dumps(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "fit-0"},
+            "status": {"phase": phase, "containerStatuses": states, **status},
+        },
+        indent=2,
+    )
+
+
+NO_NODE = {
+    "type": "PodScheduled",
+    "status": "False",
+    "reason": "Unschedulable",
+    "message": "0/3 nodes are available: x",
+}
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ("FAIL016", pod("Pending", {"waiting": {"reason": "CreateContainerConfigError", "message": "no secret"}})),
+        ("FAIL015", pod("Pending", {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off"}})),
+        ("FAIL002", pod("Pending", {"waiting": {"reason": "RunContainerError", "message": f"{START}container init was OOM-killed"}})),
+        ("CFG010", pod("Pending", None, conditions=[NO_NODE])),
+        ("CFG010", pod("Failed", None, reason="OutOfcpu", message="no room")),
+        ("FAIL018", pod("Failed", {"terminated": {"reason": "Error", "exitCode": 1}})),
+        ("FAIL018", pod("Running", {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}})),
+        (None, pod("Pending", {"waiting": {"reason": "ContainerCreating"}})),
+        (None, pod("Running", {"running": {"startedAt": "2025-03-01T10:00:00Z"}})),
+        (None, pod("Succeeded", {"terminated": {"reason": "Completed", "exitCode": 0}})),
+    ],
+)  # fmt: skip
+def test_a_pod_in_json(code, text, tmp_path, capsys):
+    path = tmp_path / "pod.json"
+    path.write_text(text, encoding="utf-8")
+    main(["autopsy", str(path)])
+    said = capsys.readouterr().out
+    assert (code in said) if code else ("no failure in its" in said)
+
+
+DESCRIBED = (
+    "Name:         fit-0\nNamespace:    ml\nNode:         n7/10.0.0.7\nStatus:       {}\nContainers:\n  fit:\n"
+    "    Image:          hub/fit:2\n    State:          {}\n      Reason:       {}\n    Last State:     Terminated\n"
+    "      Reason:       Error\n      Exit Code:    1\n    Ready:          False\n"
+)
+
+
+def test_a_described_pod_that_restarts(tmp_path, capsys):
+    path = tmp_path / "pod.txt"
+    for status, state, reason, died in (
+        ("Running", "Waiting", "CrashLoopBackOff", True),
+        ("Failed", "Terminated", "Error", True),
+        ("Running", "Running", "", False),
+    ):
+        path.write_text(DESCRIBED.format(status, state, reason), encoding="utf-8")
+        main(["autopsy", str(path)])
+        assert ("FAIL018" in capsys.readouterr().out) is died
+
+
+def test_whom_the_killer_of_the_kernel_took_is_not_guessed(tmp_path):
+    text = "[  100.123456] python3 invoked oom-killer: gfp_mask=0xcc0, order=0, oom_score_adj=0\n"
+    root = root_of(tmp_path, text)
+    assert root.kind == "oom-kernel" and dict(root.values) == {"program": "python3"}
+    killed = "[  100.2] Memory cgroup out of memory: Killed process 31 (fit) total-vm:9kB, anon-rss:8kB\n"
+    assert dict(root_of(tmp_path, text + killed).values)["pid"] == "31"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "INFO docker: the container fit runs",
+        "epoch 3/10 Error 0.12 accuracy 0.9",
+        "ffmpeg exited with code 1",
+        "100 samples of the set move TO 5 6 ",
+        "nvidia-smi: Failed to initialize NVML: library is not here",
+    ],
+)
+def test_an_ordinary_line_that_comes_near(line, tmp_path):
+    assert cause_of(tmp_path, f"a program begins\n{line}\n") is None
+
+
+def test_a_job_that_the_controller_took_after_all(tmp_path):
+    line = "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation\n"
+    assert cause_of(tmp_path, line) == ("FAIL002", "controller")
+    assert cause_of(tmp_path, f"{line}Submitted batch job 7\n") is None
+
+
+def test_the_whole_reason_is_shown(tmp_path):
+    root = root_of(tmp_path, "srun: error: cannot find mpi plugin for mpi/pmix\n")
+    assert dict(root.values)["said_by"] == "cannot find mpi plugin for mpi/pmix"

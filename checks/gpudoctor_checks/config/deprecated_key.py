@@ -103,19 +103,6 @@ class DeprecatedKey(Check):
             confidence=Confidence.PROBABLE,
         ),
         LogMessage(
-            kind="unrecognized",
-            cue=(
-                "unrecognized arguments",
-                "are not used by the hfargumentparser",
-                "unrecognized argument",
-            ),
-            pattern=r"unrecognized arguments?: +(?P<argument>\S[^\n]{0,119})|error: unrecognized "
-            r"arguments?:\s*$|are not used by the HfArgumentParser: (?P<unused>[^\n]{1,120})",
-            text="The program does not know an argument[: {argument}][: {unused}].",
-            everywhere=True,
-            closing=True,
-        ),
-        LogMessage(
             kind="removed",
             cue=(
                 "no longer supported",

@@ -93,6 +93,7 @@ REFUSALS = (
         text="Kubernetes refused the job[: {why}][: {field}][: {said_by}][: the webhook {webhook} denied it]"
         "[: it does not know the kind {sort}].",
         everywhere=True,
+        closing=True,
         outside=True,
         unstarted=True,
         undone=r"\bNormal\s.{0,60}\b(?:SuccessfulCreate|Started)\b|^\S{1,99}/\S{1,99} (?:created|configured)$",
@@ -108,12 +109,14 @@ REFUSALS = (
         r"\bs(?:batch|run|alloc): (?P<option>unrecognized option '[^']{1,80}'|"
         r"option '[^']{1,80}' requires an argument|"
         r"invalid option -- '.')|"
-        r"\bs(?:run|alloc): (?:error|fatal): (?P<said_by>Invalid (?!job credential).{1,120}?|"
-        r"--\S{1,40} .{1,160}?|"
-        r"No command given to execute|Too few processes .{1,80}?|More processors requested .{1,80}?|"
-        r"cannot find \S{1,20} plugin for .{1,60}?|Job not submitted|Requested node\w{0,4} .{1,160}?|"
+        r"\bs(?:run|alloc): fatal: (?P<fatal>.{0,199}[^\s.])|"
+        r"\bsalloc: error: Job submit/allocate failed: (?P<reason>.{0,199}[^\s.])|"
+        r"\bs(?:run|alloc): error: (?P<said_by>Invalid (?!job credential).{1,120}|"
+        r"--\S{1,40} .{1,160}|"
+        r"No command given to execute|Too few processes .{1,80}|More processors requested .{1,80}|"
+        r"cannot find \S{1,20} plugin for .{1,60}|Job not submitted|Requested node\w{0,4} .{1,160}|"
         r"(?:Attempt to run a job step|SLURM_JOB_NUM_NODES|Only allocated|You asked for) .{0,159}[^\s.])",
-        text="Slurm refused the job[: {why}][: {option}][: {said_by}].",
+        text="Slurm refused the job[: {why}][: {option}][: {said_by}][: {fatal}][: {reason}].",
         bearing=Bearing.SYMPTOM,
         confidence=Confidence.PROBABLE,
         everywhere=True,
@@ -152,10 +155,10 @@ REFUSALS = (
     LogMessage(
         kind="docker",
         cue="docker: ",
-        pattern=r"(?:^|\s)docker: (?!'\w{0,20}' is not a docker|\S{0,20} command not found|"
-        r".*(?:OCI runtime|Docker daemon))(?:Error response "
-        r"from daemon: )?"
-        r"(?P<why>.{0,239}[^\s.])",
+        pattern=r"(?:^|\s)docker: (?!.*(?:OCI runtime|Docker daemon))(?:Error response from daemon: )?"
+        r"(?P<why>(?:(?<=daemon: )\S|Error |unknown (?:shorthand )?flag|invalid |conflicting options|"
+        r"flag needs|"
+        r"\\?\"docker |'docker |open |stat |failed to ).{0,239}[^\s.])",
         text="Docker refused to start the container: {why}.",
         bearing=Bearing.SYMPTOM,
         confidence=Confidence.PROBABLE,

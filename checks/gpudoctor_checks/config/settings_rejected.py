@@ -153,6 +153,19 @@ class SettingsRejected(LogCheck):
             source="Open MPI help-orterun.txt, help-orte-rmaps-base.txt",
         ),
         LogMessage(
+            kind="unrecognized",
+            cue=(
+                "unrecognized arguments",
+                "are not used by the hfargumentparser",
+                "unrecognized argument",
+            ),
+            pattern=r"unrecognized arguments?: +(?P<argument>\S[^\n]{0,119})|error: unrecognized "
+            r"arguments?:\s*$|are not used by the HfArgumentParser: (?P<unused>[^\n]{1,120})",
+            text="The program does not know an argument[: {argument}][: {unused}].",
+            everywhere=True,
+            closing=True,
+        ),
+        LogMessage(
             kind="command-line",
             cue=(
                 "error: argument",

@@ -97,6 +97,27 @@ class DriverUnreachable(Check):
             source="NVIDIA driver",
         ),
         LogMessage(
+            kind="driver-init",
+            cue=(
+                "rminitadapter failed",
+                "is not supported by the",
+                "probe of ",
+                "nvidia: version magic",
+                "fatal error during gpu init",
+                "could not load nvml library",
+                "failed to start nvml with error",
+                "nvrm: no nvidia gpu found",
+            ),
+            pattern=r"RmInitAdapter failed|NVRM: installed in this system is not supported by the|"
+            r"\bnvidia: probe of (?P<bus>[0-9a-f:.]{4,20}) failed with error|nvidia: version magic '|"
+            r"amdgpu: Fatal error during GPU init|NVRM: No NVIDIA GPU found|could not load NVML library|"
+            r"[Ff]ailed to start nvml with error",
+            text="The driver of the GPUs, or its library, could not start here[ (GPU {bus})].",
+            everywhere=True,
+            closing=True,
+            source="NVIDIA open-gpu-kernel-modules; k8s-device-plugin; Linux drivers/gpu/drm/amd/amdgpu",
+        ),
+        LogMessage(
             kind="fabric-manager",
             cue=(
                 "error 802",

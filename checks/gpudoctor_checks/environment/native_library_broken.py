@@ -69,6 +69,16 @@ class NativeLibraryBroken(LogCheck):
             explains="NoneType|bitsandbytes|8bit|4bit|cquantize|cadam|quant|Int8|invalid",
         ),
         LogMessage(
+            kind="library-warned",
+            cue="could not load library",
+            pattern=r"Could not load library (?P<library>\S+?)\.? Error: ",
+            text="A native library is missing or cannot be loaded: {library}.",
+            bearing=Bearing.HINT,
+            everywhere=True,
+            explains=r"[Aa]borted|SIGABRT|[Ss]ignal 6\b|exit ?code: -6\b",
+            source="cuDNN: its own loader, which then aborts",
+        ),
+        LogMessage(
             kind="undefined-symbol",
             cue="undefined symbol",
             pattern=r"(?:(?P<library>[\w.-]{1,100}?"

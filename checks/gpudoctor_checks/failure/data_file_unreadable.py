@@ -303,6 +303,30 @@ class DataFileUnreadable(LogCheck):
             text="The storage failed while a file was read or written.",
         ),
         LogMessage(
+            kind="storage",
+            cue=(
+                "remounting filesystem read-only",
+                "filesystem has been shut down",
+                "controller is down; will reset",
+                "i/o error, dev ",
+                "not responding, timed out",
+                "client was evicted by",
+            ),
+            pattern=r"(?P<device>EXT4-fs \([\w-]{1,40}\)): Remounting filesystem read-only|"
+            r"(?P<xfs>XFS \([\w-]{1,40}\)): Filesystem has been shut down|"
+            r"(?P<nvme>nvme\d{1,3}): controller is down; will reset|"
+            r"I/O error, dev (?P<disk>(?!fd\d|sr\d|loop\d)[\w-]{1,40}), sector|"
+            r"nfs: server (?P<server>\S{1,100}) not responding, timed out|"
+            r"LustreError: .{0,200}client was evicted by (?P<mdt>\S{1,60}[^\s;])",
+            text="The storage of this machine failed[: {device}][: {xfs}][: {nvme}][: {disk}][: "
+            "{server}][: {mdt}].",
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            general=True,
+            undone=r"nfs: server \S{1,100} OK",
+            source="Linux fs/ext4, fs/xfs, drivers/nvme, block, fs/nfs; Lustre",
+        ),
+        LogMessage(
             kind="empty",
             cue=(
                 "data files found in",

@@ -261,6 +261,16 @@ class HubUnreachable(LogCheck):
             source="docker, podman, Singularity, Apptainer, enroot, pyxis",
         ),
         LogMessage(
+            kind="tracker-warned",
+            cue=("api key verification failed", "disabled due to login"),
+            pattern=r"wandb: .{0,40}(?:API key verification failed|W&B disabled due to login timeout)",
+            text="W&B refused the API key, so the program has no run of it.",
+            bearing=Bearing.HINT,
+            everywhere=True,
+            explains=r"'NoneType' object has no attribute|wandb",
+            source="wandb: sdk/wandb_login.py, sdk/wandb_init.py",
+        ),
+        LogMessage(
             kind="tracker",
             cue=(
                 "wandb.errors",

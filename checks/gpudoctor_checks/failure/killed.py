@@ -84,7 +84,6 @@ class Killed(Check):
         "dataloader_num_workers",
     )
     log_messages = (
-        *ENDED,
         LogMessage(
             kind="oom-kernel",
             cue=(
@@ -229,7 +228,8 @@ class Killed(Check):
             kind="evicted",
             cue="evicted",
             pattern=r"(?:[Rr]eason|[Ss]tatus)[\"']?[:=] *[\"']?Evicted\b|\b\d+/\d+ {1,20}Evicted\b|"
-            r"(?:Warning|Normal)\s{1,20}Evicted\b(?:.*?low on resource: (?P<resource>[\w-]{1,40}))?",
+            r"(?:Warning|Normal)\s{1,20}Evicted\b(?!.*MemoryPressure)(?:.*?low on resource: "
+            r"(?P<resource>[\w-]{1,40}))?",
             text="Kubernetes evicted the pod[: its node ran low on {resource}].",
             everywhere=True,
             source="Kubernetes pkg/kubelet/eviction",
@@ -342,15 +342,18 @@ class Killed(Check):
                 "signal 9",
                 "killed",
                 "terminated by signal 9",
+                "make: ***",
+                "]: ***",
                 *exit_code_cues(-9),
                 *exit_code_cues(137),
             ),
             pattern=r"exit ?code:? ?-9\b(?:\) local_rank: (?P<local_rank>\d+))?|"
-            r"return code = -9\b|\bSIGKILL\b(?! by OOM killer due to)|[Ss]ignal 9\b|(?:^|"
+            r"return code = -9\b|(?<!, )(?<!signal\.)\bSIGKILL\b(?! by OOM killer due to)|[Ss]ignal 9\b|(?:^|"
             r"[:\s\]\d])Killed\s*(?:$|python|\()|task \d+: Killed|"
             # A shell: `run.sh: line 4: 4711 Killed   python train.py`; `[1]+  Killed`.
             r"^\S+: \S+ \d+: +\d+ Killed\b|"
             r"^\[\d+\][+-]? +Killed\b|^zsh: killed\b|[Tt]erminated by signal 9\b|"
+            r"^make(?:\[\d+\])?: \*\*\* .{1,200} (?:Killed|Error 137)\s*$|"
             rf"{exit_code_form(-9)}|{exit_code_form(137)}",
             text="A process[ (local rank {local_rank})] was killed by SIGKILL[ (pid {pid})]. This log does not "
             "name the sender. Usually it is the kernel, because the host's memory ran out.",
@@ -362,16 +365,15 @@ class Killed(Check):
         ),
         LogMessage(
             kind="sigkill",
-            cue=("make: ***", "]: ***", *_KILLED_CUES),
-            pattern=r"^make(?:\[\d+\])?: \*\*\* .{1,200} (?:Killed|Error 137)\s*$|"
-            rf"(?:^|[:\uff1a] {{1,6}}\d{{1,8}} +)(?:{_KILLED})(?=\s|$)",
-            text="A process was killed by SIGKILL. This log does not "
-            "name the sender. Usually it is the kernel, because the host's memory ran out.",
+            cue=_KILLED_CUES,
+            pattern=rf"(?:^|[:\uff1a] {{1,6}}\d{{1,8}} +)(?:{_KILLED})(?=\s|$)",
+            text="A process was killed by SIGKILL. This log does not name the sender. Usually it is the "
+            "kernel, because the host's memory ran out.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.SUSPECTED,
             everywhere=True,
             general=True,
-            source="bash with the C library's words for signals; make",
+            source="glibc: the words of strsignal in other languages, which a shell prints",
         ),
         LogMessage(
             kind="sigterm",
@@ -401,6 +403,7 @@ class Killed(Check):
             everywhere=True,
             general=True,
         ),
+        *ENDED,
     )
     thresholds = (
         Threshold(

@@ -121,6 +121,7 @@ class NativeCrash(Check):
         LogMessage(
             kind="illegal-instruction",
             cue=(
+                "trap invalid opcode",
                 "zsh: illegal hardware instruction",
                 "aren't available on your machine",
                 "illegal instruction",
@@ -129,7 +130,8 @@ class NativeCrash(Check):
                 *exit_code_cues(-4),
                 *exit_code_cues(132),
             ),
-            pattern=r"^zsh: illegal hardware instruction|^Illegal instruction\s*$|was compiled to use "
+            pattern=r"\btraps: \S{1,40}\[\d+\] trap invalid opcode|^zsh: illegal hardware instruction|"
+            r"^Illegal instruction\s*$|was compiled to use "
             r"[\w. ,]{1,60} instructions, but these aren't available on your machine|"
             r"Illegal instruction +\(core dumped\)|task \d+: Illegal instruction|"
             r"Fatal Python error: Illegal instruction|\bSIGILL\b|"
@@ -140,12 +142,15 @@ class NativeCrash(Check):
         LogMessage(
             kind="fpe",
             cue=(
+                "trap divide error",
                 "floating point exception",
                 "sigfpe",
                 *exit_code_cues(-8),
                 *exit_code_cues(136),
             ),
-            pattern=r"Floating point exception *\(core dumped\)|task \d+: Floating point exception|"
+            pattern=r"\btraps: (?P<program>python[\d.]*|pt_[\w-]{1,20}|"
+            r"ray::\S{1,20})\[(?P<pid>\d+)\] trap divide "
+            r"error|Floating point exception *\(core dumped\)|task \d+: Floating point exception|"
             rf"\bSIGFPE\b|{exit_code_form(-8)}|{exit_code_form(136)}",
             text="A process was ended by an integer division by zero in native code.",
             bearing=Bearing.SYMPTOM,

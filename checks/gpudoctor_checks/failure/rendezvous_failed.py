@@ -69,6 +69,22 @@ class RendezvousFailed(LogCheck):
             text="A host name of the rendezvous could not be resolved.",
         ),
         LogMessage(
+            kind="ssh",
+            cue=(
+                "unable to reliably start one or more daemons",
+                "daemon has unexpectedly failed after launch",
+                "has lost communication with a remote daemon",
+            ),
+            pattern=r"(?:ORTE|PRTE) (?:was unable to reliably start one or more daemons|has lost communication "
+            r"with a remote daemon)|An (?:ORTE|PRTE) daemon has unexpectedly failed after launch",
+            text="mpirun could not start its processes on a node, or lost it.",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            closing=True,
+            source="Open MPI help-errmgr-base.txt, help-plm-base.txt",
+        ),
+        LogMessage(
             kind="interface",
             cue=(
                 "unsupported gloo device",

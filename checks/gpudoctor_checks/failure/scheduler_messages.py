@@ -8,7 +8,83 @@ _BACK = r"\bNodeReady\b|status is now: NodeReady|Cancelling deletion of Pod|" + 
 _AGAIN = r"\bJob executing on host\b|Job terminated of its own accord|Normal termination \(return value 0\)"
 """HTCondor: the job runs again, or ended well."""
 
+
+def _queued(state: str, kind: str, text: str) -> LogMessage:
+    """A row of squeue whose state says how the job ended."""
+    return LogMessage(
+        kind=kind,
+        cue=f" {state.lower()} ",
+        pattern=rf"^ *\d[\d_\[\]+-]* +\S+ +.{{1,40}} {state} +[\d:-]{{0,12}}\d:\d\d +\d+ ",
+        text=text,
+        bearing=Bearing.SYMPTOM,
+        everywhere=True,
+        outside=True,
+        source="squeue -t all",
+    )
+
+
 ENDED = (
+    LogMessage(
+        kind="oom-kernel",
+        cue="invoked oom-killer",
+        pattern=r"(?P<program>\S{1,40}) invoked oom-killer: ",
+        text="Memory ran out, and {program} called the kernel's killer. This part of the log does not name "
+        "whom it killed.",
+        bearing=Bearing.SYMPTOM,
+        confidence=Confidence.SUSPECTED,
+        everywhere=True,
+        source="Linux mm/oom_kill.c",
+    ),
+    LogMessage(
+        kind="oom-kernel",
+        cue="killed as a result of limit of",
+        pattern=r"Task in \S{1,300} killed as a result of limit of (?P<cgroup>/\S{1,300})",
+        text="The kernel killed a process because the memory of the control group {cgroup} ran out.",
+        bearing=Bearing.SYMPTOM,
+        everywhere=True,
+        source="Linux mm/memcontrol.c, until 4.18",
+    ),
+    LogMessage(
+        kind="bad-memory",
+        cue="due to hardware memory corruption",
+        pattern=r"(?:Killing|Sending SIGBUS to) (?P<program>\S{1,40}?):(?P<pid>\d+) due to hardware memory "
+        r"corruption",
+        text="The kernel ended process {pid} ({program}), because a memory module of the host is damaged.",
+        everywhere=True,
+        source="Linux mm/memory-failure.c",
+    ),
+    LogMessage(
+        kind="node-failure",
+        cue="kernel panic - not syncing",
+        pattern=r"Kernel panic - not syncing: (?P<where>.{0,99}[^\s.])",
+        text="A node of the job failed[: {where}].",
+        everywhere=True,
+        source="Linux kernel/panic.c",
+    ),
+    LogMessage(
+        kind="node-failure",
+        cue=(
+            " notready",
+            "not responding",
+            "unexpectedly rebooted",
+            "resumetimeout reached",
+            "kill task failed",
+            "prolog error",
+            "_node_fail",
+            "reported lower than configured",
+        ),
+        pattern=r"^\S{1,100} +NotReady(?:,SchedulingDisabled)? +\S+ +\d+[smhd]|"
+        r"(?P<where>Not responding|Node unexpectedly rebooted|ResumeTimeout reached|Kill task failed|"
+        r"Prolog error|"
+        r"\w{1,20}_node_fail|gres/gpu count reported lower than configured \(\d+ < \d+\))"
+        r"(?: {1,20}\w{1,40} {1,20}\d{4}-\d\d-\d\dT| \[\w{1,40}@\d{4}-)",
+        text="A node of the job failed[: {where}].",
+        bearing=Bearing.SYMPTOM,
+        confidence=Confidence.PROBABLE,
+        everywhere=True,
+        outside=True,
+        source="sinfo -R, scontrol show node, kubectl get nodes",
+    ),
     LogMessage(
         kind="oom-kubernetes",
         cue=(
@@ -16,6 +92,8 @@ ENDED = (
             "systemoom",
             "had condition: [memorypressure]",
             "container killed due to memory usage",
+            "exceeded resource mem",
+            "exceeded resource vmem",
             "ran out-of-memory",
             "for exceeding memory limits",
             "physical memory limit",
@@ -33,7 +111,8 @@ ENDED = (
         r"ran out-of-memory and exited|"
         r"Container killed by YARN for exceeding memory limits|beyond '?(?:physical|virtual)'? memory limits?|"
         r"Job has gone over (?:cgroup )?memory limit of (?P<limit>\d+ megabytes)|TERM_SWAP\b|"
-        r"\"?OOMKilled\"?: ?true\b|\b\d{1,3}/\d{1,3} {1,20}Init:OOMKilled\b|exceeded virtual memory limit",
+        r"exceeded resource v?mem\b|\"?OOMKilled\"?: ?true\b|\b\d{1,3}/\d{1,3} {1,20}Init:OOMKilled\b|"
+        r"exceeded virtual memory limit",
         text="The job was ended because it exceeded its memory limit[ of {limit}].",
         everywhere=True,
         outside=True,
@@ -53,6 +132,7 @@ ENDED = (
             "term_window",
             "exceeded allowed ",
             "enforced h_rt",
+            "exceeded resource walltime",
             "cput ",
         ),
         pattern=r"\b\d{1,3}/\d{1,3} {1,20}DeadlineExceeded\b|passed the activeDeadlineSeconds|"
@@ -60,7 +140,7 @@ ENDED = (
         r"exceeded MaxRuntimeInSeconds|\bJobTimeLimitReached\b|Job attempt duration exceeded timeout|"
         r"TERM_(?:CPULIMIT|DEADLINE|WINDOW)\b|The job exceeded allowed (?:job|"
         r"execute) duration of (?P<limit>[\d:+]+)|"
-        r"qmaster enforced h_rt|PBS: job killed: cput \d+ exceeded limit",
+        r"qmaster enforced h_rt|exceeded resource walltime|PBS: job killed: cput \d+ exceeded limit",
         text="The scheduler ended the job at its time limit[ of {limit}].",
         everywhere=True,
         outside=True,
@@ -141,6 +221,7 @@ ENDED = (
             "launch failed: ",
             "waiting for task launch",
             "boot of the nodes",
+            "too many failed attempts to run",
             "are still not ready",
             "unable to confirm allocation",
             "has expired",
@@ -148,7 +229,6 @@ ENDED = (
             "failed to invoke task plugins",
             "io setup failed",
             "exiting abnormally",
-            "unable to contact slurm controller",
             "failed to invoke spank plugin stack",
             "unable to write ",
         ),
@@ -161,9 +241,9 @@ ENDED = (
         r"\s*$|srun: error: (?:\S{1,60}: ){0,2}[Aa]borting, (?:io error|step missing|can not test connection)|"
         r"slurmstepd: error: (?:Failed to invoke (?:task plugins|spank plugin stack)|IO setup failed|"
         r".{0,60}unable to "
-        r"write .{1,80} to cgroup)|job_manager: exiting abnormally: (?P<said_by>.{0,159}[^\s.])|"
-        r"\bs(?:batch|run|alloc): error: .{0,100}(?P<controller>Unable to contact slurm controller)",
-        text="Slurm could not start the job[: {why}][: {reason}][: {said_by}][: {controller}][: "
+        r"write .{1,80} to cgroup)|Job held, too many failed attempts to run|"
+        r"job_manager: exiting abnormally: (?P<said_by>.{0,159}[^\s.])",
+        text="The scheduler could not start the job[: {why}][: {reason}][: {said_by}][: "
         "{started} tasks started].",
         bearing=Bearing.SYMPTOM,
         confidence=Confidence.PROBABLE,
@@ -172,6 +252,21 @@ ENDED = (
         closing=True,
         unstarted=True,
         source="Slurm src/api/step_launch.c, src/srun/allocate.c, src/slurmd/slurmstepd",
+    ),
+    LogMessage(
+        kind="controller",
+        cue=("unable to contact slurm controller", "socket timed out on send/recv"),
+        pattern=r"\bs(?:batch|run|alloc): error: .{0,100}(?:Unable to contact slurm controller|"
+        r"Socket timed out on send/recv)",
+        text="Slurm's controller did not answer, so it may not have the job.",
+        bearing=Bearing.SYMPTOM,
+        confidence=Confidence.PROBABLE,
+        everywhere=True,
+        outside=True,
+        closing=True,
+        unstarted=True,
+        undone=r"\bSubmitted batch job \d+|Granted job allocation",
+        source="Slurm src/common/slurm_errno.c, src/sbatch/sbatch.c",
     ),
     LogMessage(
         kind="probe",
@@ -225,4 +320,9 @@ ENDED = (
         general=True,
         source="docker compose, YARN, Grid Engine, HTCondor, Azure ML",
     ),
+    _queued("NF", "node-failure", "A node of the job failed."),
+    _queued("BF", "node-failure", "A node of the job failed."),
+    _queued("TO", "time-limit", "The scheduler ended the job at its time limit."),
+    _queued("OOM", "oom-kubernetes", "The job was ended because it exceeded its memory limit."),
+    _queued("PR", "preemption", "The scheduler preempted the job."),
 )

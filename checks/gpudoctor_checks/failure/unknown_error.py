@@ -22,7 +22,7 @@ class UnknownErrorAtEnd(Check):
 
     What it finds:
         A log that names no failure which gpudoctor knows. One of its last lines calls itself an error, or the
-        very last line has the words of an error.
+        very last line has the words of an error. Or the log ends within a traceback.
     Why it hurts:
         It may be why the job ended. gpudoctor knows the messages of many libraries, and not those of all
         programs.
@@ -51,7 +51,9 @@ class UnknownErrorAtEnd(Check):
         who = say("Rank {rank}: ", rank=error.rank) if error.rank is not None else ""
         said = error.text[:200].rstrip(".")
         words = (
-            say("{who}The log ends with an error that no check knows: {said}.", who=who, said=said)
+            say("{who}The log ends within a traceback, before its exception: {said}.", who=who, said=said)
+            if error.cut
+            else say("{who}The log ends with an error that no check knows: {said}.", who=who, said=said)
             if cause is None
             else say(
                 "{who}Line {line:,} may be the first cause; no check knows it: {said}.",

@@ -79,8 +79,12 @@ class Xid(Check):
                 "fallen off the bus",
                 "gpu is lost",
                 "unable to determine the device handle",
+                "device lost from bus",
+                "severity=uncorrected",
             ),
-            pattern="fallen off the bus|GPU is lost|Unable to determine the device handle for "
+            pattern=r"amdgpu: device lost from bus|"
+            r"\b(?:nvidia|amdgpu) [0-9a-f:.]{4,20}: (?:AER: )?PCIe Bus Error: severity=Uncorrected \(Fatal\)|"
+            r"fallen off the bus|GPU is lost|Unable to determine the device handle for "
             "GPU.{0,60}(?:Unknown Error|lost|Not Found)",
             text="A GPU disappeared from the PCIe bus.",
             everywhere=True,
@@ -91,6 +95,35 @@ class Xid(Check):
             pattern=r"NVRM: Xid \((?P<bus>[^)]*)\): (?P<xid>(?!(?:13|31|43|45|63|64|92|94|154)\b)\d+)",
             text="The driver reported Xid {xid} of the GPU at {bus}.",
             everywhere=True,
+        ),
+        LogMessage(
+            kind="gpu-hang",
+            cue=(
+                "gpu is probably locked",
+                " timeout, signaled seq",
+                "fence wait loop timeout",
+                "hws hang",
+                "hw exception by gpu",
+                "gpu reset(",
+                "gpu reset begin",
+            ),
+            pattern=r"RC watchdog: GPU is probably locked|ring \S{1,30} timeout, signaled seq|"
+            r"qcm fence wait loop timeout expired|amdgpu: .{0,40}HWS hang|HW Exception by GPU node|"
+            r"amdgpu.{0,60}: GPU reset(?:\(\d+\) failed| begin)",
+            text="A GPU hung, and the driver gave up on it or reset it.",
+            everywhere=True,
+            source="NVIDIA open-gpu-kernel-modules; Linux drivers/gpu/drm/amd/amdgpu, amdkfd",
+        ),
+        LogMessage(
+            kind="xid-program",
+            cue="page fault (src_id",
+            pattern=r"amdgpu (?P<bus>\S{1,20}): .{0,60}page fault \(src_id(?:.{0,120}? for process "
+            r"(?P<program>\S{1,40}) pid (?P<pid>\d+))?",
+            text="The driver reported a page fault of the GPU at {bus}[ in {program}]: usually a fault of the "
+            "program.",
+            bearing=Bearing.SYMPTOM,
+            everywhere=True,
+            source="Linux drivers/gpu/drm/amd/amdgpu/gmc_v9_0.c, gmc_v10_0.c",
         ),
         LogMessage(
             kind="xid-program",
@@ -106,8 +139,10 @@ class Xid(Check):
                 "nvlink error",
                 "uncorrectable nvlink",
                 "nvlinkuncorrectable",
+                "sxid (",
             ),
-            pattern="[Uu]ncorrectable NVLink error|cudaErrorNvlinkUncorrectable",
+            pattern=r"[Uu]ncorrectable NVLink error|cudaErrorNvlinkUncorrectable|"
+            r"SXid \([^)]{1,40}\): \d{1,6}, Fatal",
             text="An NVLink connection failed with an uncorrectable error.",
             everywhere=True,
         ),

@@ -182,7 +182,7 @@ class OutOfMemory(Check):
             r"RESOURCE_EXHAUSTED: (?:XLA:TPU compile permanent error\. )?(?:(?:Ran )?[Oo]ut of memory|"
             r"Attempting to (?:reserve|allocate) [\d.]+\w)|"
             "OutOfMemoryError: Allocation on device|"
-            r"[Rr]esource ?[Ee]xhausted(?:Error)?:.{0,80}(?:OOM when allocating|[Oo]ut of memory)|"
+            r"[Rr]esource ?[Ee]xhausted(?:Error)?:[\s\S]{0,120}(?:OOM when allocating|[Oo]ut of memory)|"
             r"OutOfMemoryError: Out of memory allocating|cudaMalloc failed: out of memory|"
             r"ggml[\w-]{0,60}(?:cuda|cublas|hip|vulkan|metal).{0,160}[Oo]ut of (?:device )?memory|"
             r"CUDA error 2 at \S+: out of memory|Error allocating \d+ bytes of device memory \(out of memory\)",

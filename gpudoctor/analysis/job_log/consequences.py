@@ -25,6 +25,7 @@ def _row(
     source: str = "",
     undone: str = "",
     outside: bool = False,
+    closing: bool = False,
 ) -> LogMessage:
     return LogMessage(
         kind=kind,
@@ -35,6 +36,7 @@ def _row(
         everywhere=True,
         undone=undone,
         outside=outside,
+        closing=closing,
         source=source,
     )
 
@@ -101,6 +103,21 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
         ("terminated with", "processraisedexception", "processexitedexception"),
         r"ProcessRaisedException|ProcessExitedException(?!.*terminated with signal)|"
         r"-- Process \d+ terminated with (?:the following error|exit code)",
+    ),
+    _row(
+        "wrapped",
+        "bdbquit",
+        r"^(?:bdb\.)?BdbQuit\b",
+        source="bdb: the user left the debugger, which something opened",
+    ),
+    _row(
+        "launcher", "first observed failure", r"Root Cause \(first observed failure\)", source="torch elastic"
+    ),
+    _row(
+        "wrapped",
+        "command failed. the command returned",
+        r"AirflowException: \w+ command failed\. The command returned a non-zero exit code",
+        source="Airflow: the operator's own",
     ),
     _row(
         "wrapped",
@@ -229,6 +246,11 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
             "containerstatusunknown",
             "jobfailed",
             "init:error",
+            " error ",
+            "reason:",
+            "exit code:",
+            "exitcode: ",
+            "  failed ",
             "reachedmaxrestarts",
             "faileduetoreplicafailure",
             "specified backoff limit",
@@ -242,9 +264,12 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
             "ReachedMaxRestarts",
             r"\w{2,12}JobFailed",
         )
-        + r"|\b\d{1,3}/\d{1,3} {1,20}Init:Error\b",
+        + r"|^\S{1,100} {2,20}\d{1,3}/\d{1,3} {2,20}(?:Init:)?Error {2,20}\d|^Reason: {2,20}Error\s*$|"
+        r"^(?:Exit Code: {2,20}|exitCode: )(?!0\b|13[79]\b|143\b)\d|^(?!Warning|"
+        r"Normal)\S{1,100} {2,20}Failed {2,20}\d{1,4}[smhd]",
         undone=r"\b\w{2,12}JobSucceeded\b|\b(\d{1,3})/\1 {1,20}Running\b",
         outside=True,
+        closing=True,
         source="Kubernetes pkg/controller/job, pkg/kubelet/kuberuntime; Kubeflow: the container's own "
         "log says why",
     ),
@@ -267,12 +292,13 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
         ),
         r"\w{2,12}Job \S{1,100} is failed because \d+ \w{1,20} replica\(s\) failed|jobset failed due to |"
         r"MPIJob \S{1,100} has failed|entrypoint command failed with exit code [1-9]|"
-        r"^[\w.-]{1,80} exited with code (?!0\b|13[79]\b)\d|Essential container in task exited|"
+        r"^[\w.-]{1,80}[-_]\d{1,3} exited with code (?!0\b|13[79]\b)\d|Essential container in task exited|"
         r"exited with a non-zero status of (?!13[79]\b)\d|ExecuteUserScriptError|"
         r"^AlgorithmError: (?!.*exit code: 137)|"
         r"Submitted script failed with a non-zero exit code|Normal termination \(return value [1-9]|"
         r"The spark driver has stopped unexpectedly|Driver is unresponsive, likely due to GC",
         outside=True,
+        closing=True,
         source="Kubeflow, JobSet, Ray, docker compose, AWS Batch, Vertex AI, SageMaker, Azure ML, "
         "HTCondor, Databricks",
     ),
@@ -399,6 +425,12 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
 
 HARMLESS: tuple[LogMessage, ...] = (
     _calm(
+        "no-repository",
+        "not a git repository",
+        r"fatal: not a git repository",
+        source="git: programs ask it for the version of their code",
+    ),
+    _calm(
         SERVICE,
         ("sigterm", "sighup", "sigint", "sigkill", "signal", "terminated"),
         r"(?:^|[\s\]])(?!slurm)(?:[\w@.-]{0,40}d|init|cron|CRON|NetworkManager|ModemManager|wpa_supplicant|"
@@ -409,9 +441,11 @@ HARMLESS: tuple[LogMessage, ...] = (
     _calm(
         SERVICE,
         ("signal", "sigsegv", "sigabrt", "sigbus", "segmentation fault", "killed", "terminated"),
-        r"^(?:<\d{1,3}>)?\[ {0,8}\d{1,8}\.\d{1,9}(?:@\d{1,3})?\](?![^\n]*(?:Killed process|oom|"
+        r"^(?:(?:<\d{1,3}>)?\[ {0,8}\d{1,8}\.\d{1,9}(?:@\d{1,3})?\]|.{0,80} kernel: |"
+        r"init: )(?![^\n]*(?:Killed process|oom|"
         r"segfault at|general "
-        r"protection|NVRM|python|torchrun))[^\n]*(?i:signal|sigsegv|sigabrt|sigbus|killed|terminated)",
+        r"protection|NVRM|python|torchrun|killed as a result|fatal signal))[^\n]*(?i:signal|sigsegv|"
+        r"sigabrt|sigbus|killed|terminated)",
         source="a kernel's ring buffer into which init and services of a device write: none of them is the job",
     ),
     _calm("factory", "unable to register", r"Unable to register \w+ (?:factory|plugin)", source="TensorFlow"),

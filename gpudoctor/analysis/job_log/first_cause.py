@@ -42,6 +42,8 @@ _GONE, _OF_A_KERNEL = "off-the-bus", "illegal-access"
 _WHILE_IMPORTING = frozenset(
     {"ModuleNotFoundError", "ImportError", "SyntaxError", "IndentationError", "TabError"}
 )
+_OF_A_JOB = re.compile(r"python|pt_|torchrun|ray|accelerate|deepspeed|mpirun|orted|julia|train", re.IGNORECASE)
+"""Programs of a job, as the kernel names what it kills; a browser may have been killed before."""
 _SEVERAL = 2
 _OF_OTHERS = 12
 """Lines from an exception to the end of a file that other ranks may have written until somebody ended them."""
@@ -102,7 +104,8 @@ def first_cause(log: JobLog) -> FirstCause | None:
         return None
     hints = [item for item in log.events if item.bearing is Bearing.HINT]
     candidates = [item for item in left if item.fatal]
-    root = _best(candidates)
+    root = _best(candidates) or _best([item for item in open_events if _recorded_before(item, left)])
+    handled -= {root.order} if root is not None else set()
     if root is not None:
         absent = _of_absent_ranks(root, [item for item in open_events if item.order in handled])
         handled -= {item.order for item in absent}
@@ -155,7 +158,7 @@ def _was_only_printed(event: LogEvent, log: JobLog) -> bool:
     logged = event.logged and not _others_ran_on(event, log)  # the lines behind it may be those ranks'
     if not (event.quoted or event.warned or logged or event.restated or event.goes_on):
         return False
-    if _last_death(log) > event.order:
+    if _last_death(log) > event.order and not (event.progress > 0 and _raised_later(event, log)):
         return False
     if event.quoted and event.goes_on and not _is_last(event, log):
         return True
@@ -170,6 +173,18 @@ def _was_only_printed(event: LogEvent, log: JobLog) -> bool:
     if logged and event.logged_behind > _OF_A_WARNING:
         return True
     return event.restated and event.rank is None and event.followed > _ANOTHER_PROGRAM
+
+
+def _raised_later(event: LogEvent, log: JobLog) -> bool:
+    """Whether its file has another exception behind it that nobody caught, of which the death may be."""
+    return any(
+        item.exception
+        and item.bearing is Bearing.CAUSE
+        and item.path == event.path
+        and item.order > event.order
+        and not (item.quoted or item.warned or item.logged or item.goes_on)
+        for item in log.events
+    )
 
 
 @once
@@ -298,6 +313,16 @@ def _only_noise(events: Sequence[LogEvent], log: JobLog) -> bool:
     return all(item.kind in OF_A_GOOD_END for item in events) or log.finished
 
 
+def _recorded_before(event: LogEvent, consequences: Sequence[LogEvent]) -> bool:
+    """Whether a record of a pod or a job stands before the consequences: the steps between are of a log."""
+    return (
+        event.outside
+        and event.fatal
+        and not event.earlier
+        and all(item.path == event.path and item.order > event.order for item in consequences)
+    )
+
+
 def _of_nccl(event: LogEvent) -> bool:
     """Whether it is a result of NCCL that a watchdog prints, a thread in C++: nothing was raised in Python."""
     return event.exception.startswith("nccl")
@@ -311,6 +336,8 @@ def _best(candidates: Sequence[LogEvent]) -> LogEvent | None:
         return _first(symptoms)
     first = _first(causes)
     assert first is not None
+    if _killed_program(first) is False:
+        first = _first([item for item in causes if _killed_program(item)]) or first
     gone = _first([item for item in causes if item.kind == _GONE and _together(first, item)])
     if gone is not None and first.kind == _OF_A_KERNEL:
         return gone
@@ -323,6 +350,13 @@ def _best(candidates: Sequence[LogEvent]) -> LogEvent | None:
             return _first(earlier)
         return _first(named) or first
     return first
+
+
+def _killed_program(event: LogEvent) -> bool | None:
+    """Whether the kernel killed a program of a job; None for another event, or if the program is not named."""
+    values = dict(event.values)
+    program = values.get("program") or values.get("task") or ""
+    return _OF_A_JOB.match(program) is not None if event.kind == "oom-kernel" and program else None
 
 
 def _of_absent_ranks(root: LogEvent, handled: Sequence[LogEvent]) -> list[LogEvent]:

@@ -20,8 +20,7 @@ HELD = (
 
 
 def says(*reasons: str) -> str:
-    """A regular expression for these reasons of Kubernetes: of events, of states, in tables, JSON and "
-    "the logs of its parts."""
+    """A regular expression for these reasons of Kubernetes, in tables, JSON and the logs of its parts."""
     return (
         r"(?:^(?=\w{1,40}Error: \\{0,3}\")|\b(?:Normal|Warning)\s{1,20}|\b[Rr]eason[\"']?[:=] {0,20}[\"']?|"
         r"\b\d{1,3}/\d{1,3} {1,20}(?:Init:)?|"

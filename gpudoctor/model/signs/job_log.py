@@ -122,6 +122,8 @@ class LogEvent:
     """Whether a logger printed its traceback as an error: the program had caught it, and may end by itself."""
     goes_on: bool = False
     """Whether the program says that it goes on without what failed: skipping, falling back, retrying."""
+    outside: bool = False
+    """Whether only what runs round the program prints it: steps behind it do not show that it was overcome."""
     habitual: bool = False
     """Whether the training went on after others like it."""
     logged_behind: int = 0
@@ -199,6 +201,8 @@ class UnknownError:
     """With its level, without other prefixes, secrets masked."""
     rank: int | None
     stamp: str
+    cut: bool = False
+    """Whether it is the innermost frame of a traceback whose exception the log no longer has."""
 
 
 class NoFailureLogged(Unavailable):

@@ -51,7 +51,7 @@ def event_of(
         undone=message.undone,
         by_exit_code=bool(message.exits),
         last_line=line,
-        **{"lasting": message.lasting, "last": message.last, **more},
+        **{"lasting": message.lasting, "last": message.last, "outside": message.outside, **more},
     )
 
 

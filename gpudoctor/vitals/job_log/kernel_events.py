@@ -35,6 +35,8 @@ _TEXT_PID = re.compile(r"\bpid[:= ]+(\d+)")
 _BY_KERNEL = "oom-kernel"
 _MOST = 2_000
 """Messages of one kernel log that are kept, the last ones."""
+_NAMES = frozenset({"pid", "bus", "program", "device", "cgroup"})
+"""Parts of a message that name a process or a device."""
 _LONGEST_LINE = 4096
 _DAY = 86_400.0
 """Seconds: what a kernel log without a job tells of a day before its end may be of another job."""
@@ -179,10 +181,11 @@ def _victim(text: str, pid: str, program: str) -> dict[str, str]:
 
 
 def _of_kernel(match: Match) -> bool:
-    """Whether the kernel says it of a process: services write into its buffer, too, of which none is "
-    "the job."""
+    """Whether the kernel says it of a process or a device: services write into its buffer, too."""
     bearing = match.known.message.bearing
-    return bearing is Bearing.CAUSE or (bearing is Bearing.SYMPTOM and "pid" in dict(match.values))
+    return bearing is Bearing.CAUSE or (
+        bearing is Bearing.SYMPTOM and not _NAMES.isdisjoint(dict(match.values))
+    )
 
 
 def _matches(path: str, table: Messages, end: list[KernelLine]) -> Iterator[tuple[int, KernelLine, Match]]:

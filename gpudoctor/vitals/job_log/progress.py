@@ -7,7 +7,16 @@ _STEP = re.compile(
     r"""(?ix)(?<![a-z]) (?:global_?\s?)? (?:step|iter(?:ation)?|itr|batch|update|tick)s? ['"]?
     \s{0,8} [:=\#\[(]{0,3} \s{0,8} (\d{1,10}) (?![\d.]{0,20}\s{0,4}(?:ms|s/|sec|it/s|gb|mb))""",
 )
+_TABLE = re.compile(r"^\|\s+(?:total_timesteps|n_updates|iterations)\s+\|\s+(\d{1,10})\s+\|$")
+"""A row of the table that RL libraries print: its other rows have the losses."""
+_PLAIN = re.compile(
+    r"(?i)^(?:(?:step|iter(?:ation)?|epoch)[ :#]+)?(\d{1,9})[:,]?[ \t]+-?\d{1,6}\.\d{2,}"
+    r"(?:[ \t]+[\d.e+-]{1,20}){0,8}$"
+)
+"""A step and a number behind it, without a name."""
 _EPOCH = re.compile(r"(?i)\bepoch['\"]?\s{0,8}[:=\[(]?\s{0,8}[\[(]?\s{0,8}(\d{1,6}(?:\.\d+)?)")
+_COUNTED = re.compile(r"\s*(\d{1,6})/\d{1,6}\s")
+"""An epoch of so many, at the beginning of a line."""
 _VALUE = re.compile(
     r"(?i)loss|\blr\b|it/s|s/it|samples/s|tokens/s|grad_norm|acc|sec/tick|throughput|elapsed|tflops|\beta\b"
 )
@@ -35,9 +44,18 @@ def step_of(line: str) -> float | None:
     if bar is not None:
         return None if _OTHER_WORK.search(line) else float(bar[1])
     if not _VALUE.search(line):
-        return None
+        plain = _TABLE.match(line.strip()) or _PLAIN.match(line.strip())
+        return float(plain[1]) if plain else None
     found = _STEP.search(line) or _EPOCH.search(line)
     return float(found[1]) if found and not _OTHER_WORK.search(line[: found.start()]) else None
+
+
+def moment_of(line: str, step: float) -> float:
+    """A step that `step_of` gave, with its epoch: a bar counts anew in each, or shows only its last step."""
+    if _BAR.search(line) is None:
+        return step
+    epoch = _EPOCH.search(line) or _COUNTED.match(line)
+    return step + 1e10 * float(epoch[1]) if epoch else step
 
 
 def has_result(line: str) -> bool:
@@ -64,7 +82,7 @@ def surely_done(line: str) -> bool:
     return _DONE_BY_LIBRARY.search(line) is not None
 
 
-CUES = (b"it/s", b"s/it", b"step", b"iter", b"epoch", b"loss", b"tick")
+CUES = (b"it/s", b"s/it", b"step", b"iter", b"epoch", b"loss", b"tick", b"n_updates")
 """What such lines hold, in small letters."""
 DONE_CUES = (
     b"complete",

@@ -31,6 +31,7 @@ from gpudoctor.vitals.job_log.progress import (
     DONE_CUES,
     WORLD_CUES,
     has_result,
+    moment_of,
     says_done,
     step_of,
     surely_done,
@@ -47,7 +48,7 @@ from gpudoctor.vitals.job_log.tracebacks import (
     loose_exception,
     printed_exception,
 )
-from gpudoctor.vitals.job_log.unknown_errors import unknown_error
+from gpudoctor.vitals.job_log.unknown_errors import calls_itself_error, cut_traceback, unknown_error
 
 _OTHER_RANK = re.compile(rb"(?<=[^\s:])(?=\[(?:default|rank)\d{1,6}\]:)")
 """Where another rank began to write within a line, behind a progress bar."""
@@ -139,12 +140,18 @@ _SERVED = re.compile(
 """What a server prints of a request that it answered, and Jupyter of all that it does."""
 _SUCCEEDED = re.compile(
     r"worker group successfully finished|WorkerState\.SUCCEEDED|^Process finished with exit code 0$|"
-    r"^=+ (?!.*\b(?:failed|errors?)\b)\d+ passed\b.* in [\d.:]+ ?s"
+    r"^=+ (?!.*\b(?:failed|errors?)\b)\d+ passed\b.* in [\d.:]+ ?s|\bCOMPLETED \(exit code 0\)"
 )
-_SUCCEEDED_CUES = (b"successfully finished", b"workerstate.succeeded", b"with exit code 0", b" passed")
+_SUCCEEDED_CUES = (
+    b"successfully finished",
+    b"workerstate.succeeded",
+    b"with exit code 0",
+    b" passed",
+    b"completed (exit code 0)",
+)
 """How a launcher says that the program ended well."""
-_RESTARTED = re.compile(r"restart_count=[1-9]")
-"""How torchrun says that it has started all workers again."""
+_RESTARTED = re.compile(r"(?i)restart_count=[1-9]")
+"""How torchrun says that it has started all workers again, and Slurm that it has queued the job again."""
 _OF_WARNINGS = re.compile(r":\d{1,7}: \w*Warning: ")
 """How Python prints a warning, which may quote the traceback of what was caught."""
 _SHORTEST_RESTATED, _LONGEST_RESTATED = 15, 120
@@ -215,7 +222,10 @@ def read_job_log(
             ]
             stacks += reader.stacks()
             if (at_end := reader.unknown_error(found)) is not None:
-                unknown.append(replace(at_end, line=at_end.line + before))
+                if (known := reader.worded_as_exception(at_end)) is not None:
+                    events.append(replace(known, line=known.line + before, last_line=known.line + before))
+                else:
+                    unknown.append(replace(at_end, line=at_end.line + before))
             tails.append(reader.tail(before, _MOST_TAIL // len(paths)))
     if not files:
         raise Unread(concatenated("; ", problems) or "no log was named")
@@ -781,7 +791,7 @@ class _FileReader:
         """
         own = text.partition(_HEADER)[0]
         if of_low_level(own):
-            return "warning"
+            return "" if self._level_on_each_line() else "warning"
         above = ""
         for index in range(self._index - 1, max(self._past_from, self._index - _ABOVE) - 1, -1):
             above = plain(text_of(self._past_piece(index)[0][:_LONGEST_KEPT]))
@@ -790,6 +800,17 @@ class _FileReader:
         if _OF_WARNINGS.search(above):
             return "warning"
         return "error" if any(of_low_level(line) or of_error_level(line) for line in (own, above)) else ""
+
+    def _level_on_each_line(self) -> bool:
+        """Whether the frame behind the header that is read has the level, too.
+
+        Then it is of who passes on the output of a child process, and says nothing of the exception.
+        """
+        at = self._index + 1 - self._past_from
+        if at >= len(self._past[0]):
+            return False
+        behind = plain(text_of(self._past[0][at][:_LONGEST_KEPT]))
+        return ' File "' in behind and of_low_level(behind.partition(' File "')[0])
 
     def _look_behind_failure(self, text: str, number: int) -> None:
         """Whether a line shows that the process of a failure lives: a server answers, a handler speaks."""
@@ -851,7 +872,7 @@ class _FileReader:
             )  # a counter of one's own goes on behind a failure
             if reopened or len(self._begun_again) >= _SAME_BEGINNING:
                 self._restart(number)
-        if "restart_count=" in text and _RESTARTED.search(text):
+        if ("restart_count=" in text or "SLURM_RESTART_COUNT=" in text) and _RESTARTED.search(text):
             self._restart(number)
         if self._reported and alike:  # another job of LSF writes into the file of the one before
             self._restart(number, surely=True)
@@ -967,7 +988,10 @@ class _FileReader:
             warned=raised.warned,
             logged=raised.logged,
             goes_on=GOES_ON.search(raised.before) is not None
-            or (raised.quoted and GOES_ON.search(raised.text.partition("\n")[0]) is not None),
+            or (
+                (raised.quoted or raised.frame is None)
+                and GOES_ON.search(raised.text.partition("\n")[0]) is not None
+            ),
         )
         first = raised.text.partition("\n")[0]
         if raised.unheeded:
@@ -1034,7 +1058,7 @@ class _FileReader:
         self._mark = None
 
     def _progress(self, text: str, step: float, rank: int | None, number: int) -> None:
-        whole = whole_step(text)
+        whole, step = whole_step(text), moment_of(text, step)
         self._drafts.alive(number)
         self._last_progress_line = max(self._last_progress_line, number)
         before = self._mark[0] if self._mark else None
@@ -1070,7 +1094,7 @@ class _FileReader:
                 step = step_of(text)
                 if step is not None:
                     self._drafts.alive(number)
-                    self._drafts.progress(step, rank, number)
+                    self._drafts.progress(moment_of(text, step), rank, number)
             if any(cue in small for cue in DONE_CUES) and says_done(text_of(raw)):
                 self._drafts.alive(number)
                 self._done_line = number
@@ -1123,12 +1147,34 @@ class _FileReader:
         found = unknown_error(before, apart, self._is_worded, at_death=True) or unknown_error(
             pieces, apart, self._is_worded, at_death=False
         )
+        cut = cut_traceback(pieces, apart) if found is None else None
+        found = found or cut
         if found is None:
             return None
         line = self._envelopes.lines(found[1])[0][-1]
         rank = line.rank if line.rank is not None else self._rank
         text = mask_text(line.text.strip()[:_LONGEST_EXCEPTION])
-        return UnknownError(path=self._path, line=found[0], text=text, rank=rank, stamp=line.stamp)
+        return UnknownError(
+            path=self._path, line=found[0], text=text, rank=rank, stamp=line.stamp, cut=cut is not None
+        )
+
+    def worded_as_exception(self, error: UnknownError) -> LogEvent | None:
+        """The event of an error at the end whose words are those of an exception that some wording knows."""
+        own = not error.cut and calls_itself_error(error.text)
+        match = self._table.in_exception(error.text) if own else None
+        if match is None or match.plain or match.known.message.bearing not in (Bearing.CAUSE, Bearing.SYMPTOM):
+            return None
+        return event_of(
+            match.known.code,
+            match.known.message,
+            path=self._path,
+            line=error.line,
+            text=error.text,
+            values=match.values,
+            stamp=error.stamp,
+            rank=error.rank,
+            doubtful=True,
+        )
 
     def _is_worded(self, text: str) -> bool:
         return self._table.in_line(text) is not None

@@ -12,6 +12,8 @@ _MOST_LITERALS = 2
 _SHORTEST = 2
 _CLASS = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
 _GROUP = re.compile(r"\((?:\?(?:P<\w+>|[aiLmsux-]*:))?")
+_LOOK = re.compile(r"\(\?<?[=!]")
+"""A look ahead or behind: it takes nothing, and may forbid what it holds."""
 _FLAGS = re.compile(r"\(\?[aiLmsux]+\)")
 _TIMES = re.compile(r"(?:([*+?])|\{(\d*)(?:,\d*)?\})[?+]?")
 _PUNCTUATION = re.compile(r"\\[^\w\s]", re.ASCII)
@@ -97,6 +99,10 @@ def _sequence(pattern: str, at: int) -> tuple[list[tuple[str, ...]], int]:
         letter, inner = "", None
         if flags := _FLAGS.match(pattern, at):
             at = flags.end()
+            continue
+        if look := _LOOK.match(pattern, at):
+            at = _alternatives(pattern, look.end())[1] + 1
+            runs.append("")
             continue
         if pattern[at] == "(":
             group = _GROUP.match(pattern, at)

@@ -8,6 +8,9 @@ from gpudoctor.vitals.job_log.opening import text_of
 from gpudoctor.vitals.job_log.progress import says_done, step_of
 from gpudoctor.vitals.job_log.tracebacks import GOES_ON, loose_exception
 
+_FRAME, _HEADER = re.compile(r'^\s*File "[^"]{1,500}", line \d{1,8}'), "Traceback (most recent call last)"
+_OF_TRACEBACK = 200
+"""Lines of a traceback that the end of the log cuts."""
 _LOOKED_AT = 40
 """Lines with words, before the end, among which such an error is sought."""
 _BEHIND = 3
@@ -69,6 +72,26 @@ def unknown_error(
     return found
 
 
+def cut_traceback(
+    pieces: Sequence[tuple[bytes, int]], take_apart: Callable[[str], PrefixedLine]
+) -> tuple[int, str] | None:
+    """The innermost frame of a traceback that the end of the log cuts: its line and text, prefixes included.
+
+    None if the log does not end with the lines of a frame.
+    """
+    frame: tuple[int, str] | None = None
+    for looked_at, (raw, number) in enumerate(reversed(pieces[-_OF_TRACEBACK:])):
+        whole = plain(text_of(raw[:4096])).rstrip()
+        text = take_apart(whole).text
+        if _HEADER in text:
+            return frame
+        if _FRAME.match(text):
+            frame = frame or (number, whole)
+        elif text[:1] not in (" ", "\t", "") or (frame is None and looked_at > _BEHIND):
+            return None
+    return None
+
+
 def _says_error(whole: str, text: str, *, weak: bool) -> bool:
     if OF_KERNEL.search(whole[:120]):
         return False  # the kernel prints errors of all kinds, few of them of the job
@@ -76,6 +99,11 @@ def _says_error(whole: str, text: str, *, weak: bool) -> bool:
         return False
     if loose_exception(text) is not None:
         return False  # it is an event, or was judged to be none
-    if of_error_level(whole) or _LEVEL.search(whole[:300]) or _NAMED.search(text[:200]):
+    if of_error_level(whole) or _LEVEL.search(whole[:300]) or calls_itself_error(text):
         return True
     return weak and _SAID.search(text) is not None
+
+
+def calls_itself_error(text: str) -> bool:
+    """Whether a line, its prefixes taken off, has the level of an error or begins with its word."""
+    return of_error_level(text) or _NAMED.search(text[:200]) is not None

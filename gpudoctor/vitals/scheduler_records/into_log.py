@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model.external_files import load_json, read_file
-from gpudoctor.model.log_message import LogMessage
+from gpudoctor.model.log_message import Bearing, LogMessage
 from gpudoctor.model.read_limits import SMALL_JSON
 from gpudoctor.model.signs.job_log import JobLog, LogEvent, LogFile
 from gpudoctor.model.unavailable import Unread
@@ -50,13 +50,12 @@ def with_scheduler_records(
     known = {message.kind: (code, message) for code, message in reversed(messages)}
     files, problems = list(log.files), list(log.problems)
     records: list[tuple[str, SchedulerRecord]] = []
-    tables: dict[str, bool] = {}
+    tables: dict[str, _Table] = {}
     for path in paths:
         try:
             data = read_file(path, SMALL_JSON)
             records += [(path, record) for record in _records(text_of(data))]
-            lines = _lines_of(text_of(data))
-            tables |= {path: kubernetes.runs(lines)} if kubernetes.is_table(lines) else {}
+            tables |= _table(path, text_of(data))
         except OSError as error:
             problems.append(say("{path}: cannot be read: {reason}", path=path, reason=error.strerror or error))
         except ValueError as error:
@@ -88,15 +87,48 @@ def _lines_of(text: str) -> list[str]:
     return [line for line in text.splitlines() if line.strip()]
 
 
-def _never_started(tables: Mapping[str, bool], messages: tuple[tuple[str, LogMessage], ...]) -> list[LogEvent]:
-    """What the tables of Kubernetes say of a pod that did not begin: no record of an end tells of it.
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A text of Kubernetes that may tell of a pod that did not begin."""
 
-    With each comes whether its pod runs: then its node is ready again.
-    """
-    found = read_job_log(list(tables), messages) if tables else None
-    events = found.events if found is not None else ()
-    events = tuple(item for item in events if not (item.kind == "node-failure" and tables[item.path]))
-    return [item for item in events if item.fatal] or list(events)
+    text: str
+    runs: bool
+    """Whether its pod runs, or has ended well."""
+    of_json: bool
+    """Whether its lines are made of JSON, which has none."""
+
+    def passes(self, event: LogEvent) -> bool:
+        """Whether a message of it tells of a pod that does not run: its node may be ready again by now."""
+        crashes = "CrashLoopBackOff" in self.text
+        passed = event.kind == "node-failure" or (event.bearing is Bearing.CONSEQUENCE and not crashes)
+        return not (self.runs and passed)
+
+
+def _table(path: str, text: str) -> dict[str, _Table]:
+    """By its path, the table that a text is; empty for another text."""
+    if text.lstrip()[:1] == "{":
+        value = load_json(text)
+        healthy = any(record.healthy for record in kubernetes.of_json(value))
+        return {path: _Table(kubernetes.as_table(value), runs=healthy, of_json=True)}
+    lines = _lines_of(text)
+    if not kubernetes.is_table(lines):
+        return {}
+    return {path: _Table(text, runs=kubernetes.runs(lines), of_json=False)}
+
+
+def _never_started(
+    tables: Mapping[str, _Table], messages: tuple[tuple[str, LogMessage], ...]
+) -> list[LogEvent]:
+    """What the texts of Kubernetes say of a pod that did not begin: no record of an end tells of it."""
+    tables = {path: table for path, table in tables.items() if table.text}
+    contents = {path: f"{table.text}\n".encode() for path, table in tables.items()}
+    found = read_job_log(list(tables), messages, contents=contents) if tables else None
+    events = [
+        replace(item, line=1, last_line=1) if tables[item.path].of_json else item
+        for item in (found.events if found is not None else ())
+        if tables[item.path].passes(item)
+    ]
+    return [item for item in events if item.fatal] or events
 
 
 def _records(text: str) -> Iterator[SchedulerRecord]:

@@ -165,6 +165,36 @@ def of_json(value: object) -> Iterator[SchedulerRecord]:
             yield _event(1, _text(item.get("reason")), _text(about.get("name")), message, stamp=stamp)
 
 
+def as_table(value: object) -> str:
+    """What a JSON of kubectl says of pods that did not begin, and of events, in the rows of its tables."""
+    items = value.get("items") if isinstance(value, dict) else None
+    rows: list[str] = []
+    for item in items if isinstance(items, list) else [value]:
+        item = _dict(item)
+        status = _dict(item.get("status"))
+        if "involvedObject" in item or "regarding" in item:
+            rows.append(
+                _row(item.get("type") or "Warning", item.get("reason"), item.get("message") or item.get("note"))
+            )
+        if status.get("reason"):
+            rows.append(_row("Warning", status.get("reason"), status.get("message")))
+        for each in _dicts(status.get("conditions")):
+            if (each.get("type"), each.get("status")) in (("PodScheduled", "False"), ("Failed", "True")):
+                rows.append(_row("Warning", each.get("reason"), each.get("message")))
+        for each in (*_dicts(status.get("initContainerStatuses")), *_dicts(status.get("containerStatuses"))):
+            state = _dict(each.get("state"))
+            waiting, ended = _dict(state.get("waiting")), _dict(state.get("terminated"))
+            if found := waiting or ended:
+                rows.append(_row("Warning", found.get("reason"), found.get("message")))
+            if ended.get("exitCode"):
+                rows.append(f"      Exit Code:    {ended.get('exitCode')}")
+    return "\n".join(rows)
+
+
+def _row(kind: object, reason: object, message: object) -> str:
+    return f"  {_text(kind)}  {_text(reason)}  0s  kubectl  {' '.join(_text(message).split())}"
+
+
 def _pod(item: Mapping[str, Any]) -> Iterator[SchedulerRecord]:
     status, spec = _dict(item.get("status")), _dict(item.get("spec"))
     name, node = _text(_dict(item.get("metadata")).get("name")), _text(spec.get("nodeName"))

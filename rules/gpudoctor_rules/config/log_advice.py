@@ -11,7 +11,7 @@ ADVICE = (
         when=in_log("unexpected-keyword", "multiple-values", "removed"),
     ),
     advise(
-        "CFG009-option",
+        "CFG010-option",
         "Write the options as the script declares them",
         "python SCRIPT --help   # the options that it knows",
         "if it is --local-rank: start the script with torchrun, and read LOCAL_RANK from the environment",

@@ -9,7 +9,7 @@ ADVICE = (
         "sudo reboot   # or: stop all GPU processes; sudo rmmod nvidia_uvm nvidia_drm "
         "nvidia_modeset nvidia; sudo modprobe nvidia",
         "cat /proc/driver/nvidia/version   # the kernel module; nvidia-smi shows the library",
-        when=in_log("nvml-mismatch"),
+        when=in_log("nvml-mismatch", "driver-init"),
     ),
     advise(
         "ENV001-fabric",
@@ -226,7 +226,7 @@ ADVICE = (
         "python -c 'import torch; print(torch.version.cuda, torch.backends.cudnn.version())'; "
         "ldconfig -p | grep NAME",
         "remove other CUDA versions from LD_LIBRARY_PATH; reinstall torch with its nvidia-* packages",
-        when=in_log("missing-library", "cudnn-version"),
+        when=in_log("missing-library", "library-warned", "cudnn-version"),
     ),
     advise(
         "ENV017-toolkit",

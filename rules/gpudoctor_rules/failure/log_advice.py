@@ -52,11 +52,17 @@ ADVICE = (
         when=in_log("launch"),
     ),
     advise(
+        "FAIL002-controller",
+        "Start the job again once Slurm's controller answers",
+        "scontrol ping; squeue -u $USER   # whether it has the job already",
+        when=in_log("controller"),
+    ),
+    advise(
         "FAIL002-node",
         "Resume on other nodes, and report the one that failed",
         "sbatch --exclude=NODE ...; kubectl cordon NODE",
         "resume from the last checkpoint",
-        when=in_log("node-failure"),
+        when=in_log("node-failure", "bad-memory"),
     ),
     advise(
         "FAIL002-probe",
@@ -159,6 +165,13 @@ ADVICE = (
         when=in_log(
             "name-resolution", "interface", "unreachable", "rendezvous-timeout", "joined", "store-barrier"
         ),
+    ),
+    advise(
+        "FAIL007-ssh",
+        "Make each node reachable by ssh without a password",
+        "ssh NODE hostname   # from the node of the launcher, as the user of the job",
+        "ssh-copy-id NODE; in Kubernetes: wait until the workers' pods run, then start the launcher",
+        when=in_log("ssh"),
     ),
     advise(
         "FAIL007-mpi",
@@ -325,7 +338,7 @@ ADVICE = (
         "FAIL015-token",
         "Give the job a valid token",
         "export HF_TOKEN=...   # in the job's environment, not in the log; wandb login, or WANDB_MODE=offline",
-        when=in_log("401", "tracker"),
+        when=in_log("401", "tracker", "tracker-warned"),
     ),
     advise(
         "FAIL015-terms",

@@ -15,7 +15,7 @@ ADVICE = (
         "Resubmit without this node, and report it",
         "sbatch --exclude=NODE ...   # the node: see the log's host name",
         "dmesg | grep -i xid; nvidia-bug-report.sh",
-        when=in_log("off-the-bus", "xid", "nvlink"),
+        when=in_log("off-the-bus", "xid", "nvlink", "gpu-hang"),
     ),
     advise(
         "GPU004-program",

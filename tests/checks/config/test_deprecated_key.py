@@ -190,17 +190,24 @@ def test_a_call_with_a_value_that_loop005_knows_is_left_to_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "text, advised",
+    "code, text, advised",
     [
         (
+            "CFG010",
             "usage: pretrain.py [-h] [--lr LR]\npretrain.py: error: unrecognized arguments: --steps_max 4\n",
-            "CFG009-option",
+            "CFG010-option",
         ),
-        ("TypeError: TrainingArguments.__init__() got an unexpected keyword argument 'fp'\n", "CFG009-name"),
+        (
+            "CFG009",
+            "TypeError: TrainingArguments.__init__() got an unexpected keyword argument 'fp'\n",
+            "CFG009-name",
+        ),
     ],
 )
-def test_an_option_that_the_script_itself_refuses_is_not_blamed_on_a_library(text, advised, tmp_path) -> None:
-    [finding] = found_in_log("CFG009", tmp_path, text)
+def test_an_option_that_the_script_itself_refuses_is_not_blamed_on_a_library(
+    code, text, advised, tmp_path
+) -> None:
+    [finding] = found_in_log(code, tmp_path, text)
     assert [remedy.id for remedy in prescribe(ADVICE, finding, make_patient())] == [advised]
 
 

@@ -52,6 +52,7 @@ def test_healthy_what_follows_shows_that_it_went_on(tmp_path, end):
         "finished with 0 errors",
         "Error rate 0.02",
         "the error of the fit is small",
+        "fatal: not a git repository (or any of the parent directories): .git",
         "could not find a cache; falling back to the slow path",
     ],
 )
@@ -72,3 +73,23 @@ def test_the_verdict_names_the_line(tmp_path):
     assert "line 3 of" in said and "no failure" not in said
     said = pronounce_log(log_patient(tmp_path, "loading\nfatal: one shard is gone\n" + LAUNCHER), ())
     assert said.startswith("The job died.") and "line 2 of" in said
+
+
+def test_sick_a_traceback_that_the_end_of_the_log_cuts(tmp_path):
+    text = 'step 1 loss 2.1\nTraceback (most recent call last):\n  File "a.py", line 3, in f\n    go()\n'
+    [finding] = found_in_log("FAIL019", tmp_path, text + '  File "b.py", line 7, in go\n    return bag[3]\n')
+    assert (
+        finding.evidence[0].line == 5
+        and "b.py" in finding.message
+        and "before its exception" in finding.message
+    )
+
+
+def test_healthy_frames_of_a_dump_before_the_next_steps(tmp_path):
+    dump = 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    go()\n'
+    assert not found_in_log("FAIL019", tmp_path, dump + STEPS)
+
+
+def test_words_of_a_known_exception_in_a_line_of_a_logger(tmp_path):
+    text = "loading\nERROR frob: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`\n"
+    assert not found_in_log("FAIL019", tmp_path, text)
