@@ -23,7 +23,8 @@ written, from what the sets before it do not have, and all of it was scored once
 codes that say the same.
 `group` marks logs of many ranks, of Kubernetes, of Slurm and of the kernel.
 `benchmarks/data/composed-logs.tar.xz` holds logs that nobody's job wrote, with their causes, lines and ranks: a
-language model composed them after the forms of real tools, and an even number belongs to the sealed half.
+language model composed them after the forms of real tools. Of the first writer (c) those of even numbers are the
+sealed half. The second writer (d) made them to mislead, and all were seen.
 """
 
 import argparse
@@ -140,7 +141,7 @@ TITLES = {
 def sealed(entry: dict[str, Any]) -> bool:
     """Whether an entry belongs to the part that was not looked at."""
     if entry.get("set") == "composed":
-        return int(entry["id"][1:]) % 2 == 0
+        return str(entry["id"]).startswith("c") and int(entry["id"][1:]) % 2 == 0
     if entry.get("set") in ("second", "fourth", "eighth", "ninth", "tenth"):
         repository = "/".join(entry["url"].split("/")[3:5])
         return int(hashlib.sha256(repository.encode()).hexdigest(), 16) % 2 == 0
