@@ -23,7 +23,7 @@ written, from what the sets before it do not have, and all of it was scored once
 codes that say the same.
 `group` marks logs of many ranks, of Kubernetes, of Slurm and of the kernel.
 `benchmarks/data/composed-logs.tar.xz` holds logs that nobody's job wrote, with their causes, lines and ranks: a
-language model composed them after the forms of real tools. Of the first writer (c) those of even numbers are the
+language model composed them after the forms of real tools. Of the first writer (c) the even numbers are the
 sealed half. The second writer (d) made them to mislead, and all were seen.
 """
 
