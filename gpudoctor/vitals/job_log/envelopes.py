@@ -42,7 +42,7 @@ _BEFORE_RECORD = re.compile(
 )
 """The tag that fluentd prints before a record."""
 _JOINED = re.compile(r'Traceback \(most recent call last\):?\s*(?:<br ?/?>\s*)?File ".')
-_BREAK, _BEFORE_FRAME = re.compile(r"<br ?/?>"), re.compile(r'\s+(?=File "[^"]{1,500}", line \d)')
+_BREAK, _BEFORE_FRAME = re.compile(r"<br ?/?>"), re.compile(r'(?<!\s)\s{1,200}(?=File "[^"]{1,500}", line \d)')
 _NAMED = re.compile(
     r"(?:^|\s)(?=(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)(?:: |\s*$))", re.M
 )
@@ -61,7 +61,7 @@ _LEVEL = re.compile(r"\b(?:DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|CRITICAL|FATAL)\
 _ANY_LEVEL = r"(?:DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|CRITICAL|FATAL)"
 _RANK = re.compile(r"(?i)(?<![a-z])(?:global[ _-]?)?rank[ =:_#-]{0,2}(\d{1,6})(?!\d)")
 _ONLY_NUMBER = re.compile(r"^\s*\[(\d{1,5})\]:?\s*$")
-_OF_GROUP, _MARGIN = re.compile(r"(?: {2,}[+|] )?Exception Group $"), re.compile(r" {2,}[+|] $")
+_OF_GROUP, _MARGIN = re.compile(r"(?:(?<! ) {2,80}[+|] )?Exception Group $"), re.compile(r"(?<! ) {2,80}[+|] $")
 _FRAME = re.compile(r' {0,4}[|+]? {1,3}File \\?".')
 
 
@@ -258,7 +258,7 @@ def _pattern(prefix: str) -> str:
     """A pattern for a prefix: any number in the place of each, any level in the place of its."""
     parts: list[str] = []
     at = 0
-    for found in re.finditer(rf"(?P<number> *\d+)|{_LEVEL.pattern} *", prefix):
+    for found in re.finditer(rf"(?P<number>(?:(?<! ) {{1,80}})?\d+)|{_LEVEL.pattern} *", prefix):
         parts.append(re.escape(prefix[at : found.start()]))
         parts.append(r" *(\d+)" if found["number"] else _level(found[0]))
         at = found.end()

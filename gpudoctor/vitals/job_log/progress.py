@@ -29,8 +29,8 @@ _DONE = re.compile(
     r"(?i)training (?:is )?(?:complete|finished|done|ended)|train(?:ing)? completed|finished training|"
     r"train_runtime|`?Trainer\.fit`? stopped|training (?:has )?(?:successfully )?(?:completed|finished)|"
     r"(?:end|done|completed) (?:of )?training|"
-    r"done training|job (?:completed|finished) successfully|All done|\d+ epochs completed in|"
-    r"finished (?:all )?\d+ (?:steps|epochs|iterations|updates)|reached max_?steps|"
+    r"done training|job (?:completed|finished) successfully|All done|(?<!\d)\d{1,9} epochs completed in|"
+    r"finished (?:all )?\d{1,9} (?:steps|epochs|iterations|updates)|reached max_?steps|"
     r"训练(?:已)?(?:结束|完成|完毕)"
 )
 

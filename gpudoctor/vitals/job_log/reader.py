@@ -116,7 +116,7 @@ _OF_LAST_WORDS = 8
 """Last lines of a file in which a program that ends itself says why, in the words of an exception."""
 _NEAR_FAILURE = 4
 """Lines behind an exception among which the program says so."""
-_OF_SUMMARY, _OF_ERROR_FILE = re.compile(r"\s*traceback\s*: Traceback"), 6
+_OF_SUMMARY, _OF_ERROR_FILE = re.compile(r"(?<!\s)\s{0,40}traceback\s{0,20}: Traceback"), 6
 """How the summary of torchrun begins a traceback, and the lines above it that belong to it."""
 _OF_HYDRA = ("Error in call to target '", "Error locating target '")
 """What Hydra prints above an exception, as Python prints the object."""
