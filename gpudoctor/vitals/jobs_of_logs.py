@@ -29,15 +29,16 @@ def job_of(path: str) -> str:
 
 def last_job(paths: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The files of the job that wrote last with those of no job, and the files of the other jobs."""
-    jobs: dict[str, float] = {}
-    for path in paths:
-        if job := job_of(path):
-            jobs[job] = max(jobs.get(job, 0.0), _written(path))
-    if len(jobs) < 2:
+    job_by_path = {path: job_of(path) for path in paths}
+    written: dict[str, float] = {}
+    for path, job in job_by_path.items():
+        if job:
+            written[job] = max(written.get(job, 0.0), _written(path))
+    if len(written) < 2:
         return tuple(paths), ()
-    last = max(jobs, key=lambda job: (jobs[job], _order(job)))
-    others = tuple(path for path in paths if job_of(path) not in ("", last))
-    return tuple(path for path in paths if path not in set(others)), others
+    last = max(written, key=lambda job: (written[job], _order(job)))
+    kept = tuple(path for path in paths if job_by_path[path] in ("", last))
+    return kept, tuple(path for path in paths if job_by_path[path] not in ("", last))
 
 
 def _written(path: str) -> float:

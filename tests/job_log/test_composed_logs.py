@@ -198,3 +198,14 @@ def test_a_job_that_slurm_queued_again_and_that_completed(tmp_path):
 
 def test_code_that_sends_a_signal_is_no_kill(tmp_path):
     assert named(tmp_path, steps(0, 3) + "[rank 2] next: os.kill(os.getpid(), SIGKILL)\n") is None
+
+
+def test_a_record_of_a_pod_above_the_log_of_another_that_shows_only_consequences(tmp_path):
+    record = "    State:          Terminated\n      Reason:       OOMKilled\n      Exit Code:    137\n\n"
+    lost = raised(
+        "RuntimeError: [/gloo/transport/tcp/pair.cc:525] Read error [10.4.2.11]:41022: Connection reset by peer"
+    )
+    summary = "train.py FAILED\nRoot Cause (first observed failure):\n"
+    root = root_of(tmp_path, record + steps(0, 20) + lost + summary)
+    assert (root.code, root.line) == ("FAIL002", 2)
+    assert named(tmp_path, record + steps(0, 20)) is None

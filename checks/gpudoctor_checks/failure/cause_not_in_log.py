@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from gpudoctor.analysis.job_log.evidence_needed import evidence_needed
 from gpudoctor.analysis.job_log.findings import log_evidence
 from gpudoctor.analysis.job_log.first_cause import LogRole, first_cause
-from gpudoctor.analysis.job_log.unexplained import decided_elsewhere, unexplained_error
+from gpudoctor.analysis.job_log.unexplained import decided_elsewhere
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.text import count
@@ -51,8 +51,8 @@ class CauseNotInLog(Check):
         cause = first_cause(log)
         if cause is None or cause.root is not None:
             return
-        if decided_elsewhere(patient) or unexplained_error(patient) is not None:
-            return
+        if log.unknown_errors or decided_elsewhere(patient):
+            return  # FAIL019 shows the error
         lines = sum(item.count for item in cause.of(LogRole.CASCADE))
         needed = evidence_needed(log, cause)
         yield self.finding(

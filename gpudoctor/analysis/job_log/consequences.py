@@ -407,7 +407,6 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
         r"EngineDeadError: (?:EngineCore encountered an issue|Background loop has errored already)",
         source="vllm/v1/engine/exceptions.py: its trace stands above",
     ),
-    _row("actors", "localrayletdiederror", r"LocalRayletDiedError", source="ray/exceptions.py"),
     _row(
         "wrapped",
         "checkpointexception ranks:",

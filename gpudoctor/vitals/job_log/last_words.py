@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpudoctor.model.redaction import mask_text
 from gpudoctor.model.signs.job_log import RankExit, RankWords
-from gpudoctor.vitals.job_log.envelopes import Envelopes
+from gpudoctor.vitals.job_log.envelopes import HEADER, Envelopes
 from gpudoctor.vitals.job_log.line_prefix import plain, without_level
 from gpudoctor.vitals.job_log.opening import text_of
 from gpudoctor.vitals.job_log.progress import step_of
@@ -23,7 +23,6 @@ _NEAR = 80
 """Characters at the beginning of a line in which such a name is that of the speaker."""
 _OF_ALL = re.compile(r"\[(\d{1,5})/(\d{1,5})\]")
 """`[5/16]`: rank 5 of 16, where there are 16 ranks."""
-_HEADER = "Traceback (most recent call last)"
 _NOT_WORDS = re.compile(
     r"^\s*(?:srun|slurmstepd|mpirun|prterun):|"
     r"^\s*(?:File \"|Traceback|Exception ignored|[\^~|]+\s*$|$)|^\s{2,}\S"
@@ -77,7 +76,7 @@ def last_words(tails: Iterable[Tail], world: int | None) -> tuple[RankWords, ...
                 rank = _named(line.text, world)
             if rank is None:
                 continue
-            if _HEADER in line.text:
+            if HEADER in line.text:
                 raising.add(rank)
             step = step_of(text)
             if _NOT_WORDS.match(line.text) or (rank in raising and step is None and not line.stamp):

@@ -11,6 +11,7 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from gpudoctor.model.log_message import Bearing
+from gpudoctor.vitals.job_log.envelopes import HEADER
 from gpudoctor.vitals.job_log.joined_lines import JoinedLines
 from gpudoctor.vitals.job_log.line_prefix import plain
 from gpudoctor.vitals.job_log.matching import Messages
@@ -34,7 +35,7 @@ _DOTTED_WORDS = (
     b"timed", b"could", b"found", b"such", b"bounds", b"memory",
 )  # fmt: skip
 """Words of which the message of an exception with an unusual name has one."""
-TRACEBACK = b"Traceback (most recent call last)"
+TRACEBACK = HEADER.encode()
 _BEGINNINGS: tuple[tuple[bytes, str | None], ...] = (
     (TRACEBACK.lower(), None),
     (b"exception ignored in", None),

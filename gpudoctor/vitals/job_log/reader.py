@@ -18,7 +18,7 @@ from gpudoctor.model.redaction import mask_text
 from gpudoctor.model.signs.job_log import JobLog, LogEvent, LogFile, LogFrame, RankStack, UnknownError
 from gpudoctor.model.unavailable import Unread
 from gpudoctor.vitals.job_log.drafts import Drafts
-from gpudoctor.vitals.job_log.envelopes import Envelopes, ShippedRecord
+from gpudoctor.vitals.job_log.envelopes import HEADER, Envelopes, ShippedRecord
 from gpudoctor.vitals.job_log.events import event_of
 from gpudoctor.vitals.job_log.last_words import ELASTIC_RANK, OWN_TAIL, TAIL, Tail, exits, last_words
 from gpudoctor.vitals.job_log.line_filter import TRACEBACK, LineFilter, Worth
@@ -107,7 +107,6 @@ _OF_PYTHON = ("FileNotFoundError", "PermissionError", "ImportError", "ModuleNotF
 
 Another one, of the GPU or of a full disk, may be the first line of what ended the job.
 """
-_HEADER = TRACEBACK.decode()
 _LOW_LEVEL_OF_JSON = re.compile(r'(?i)"(?:level|levelname|log_level|severity)": ?"(?:warn|info|debug)')
 _LOGGED_LAST = re.compile(
     r"(?:^|[\[\s|-])(?:ERROR|CRITICAL|FATAL)\]?[\s:|-]+(.*)|^(Error (?:instantiating|in call to target) .*)"
@@ -761,7 +760,7 @@ class _FileReader:
         low = record.low or _LOW_LEVEL_OF_JSON.search(text) is not None or of_low_level(text)
         for line in lines:
             if line.text:
-                if _HEADER in line.text:
+                if HEADER in line.text:
                     self._tracebacks.logged = "warning" if low else "error"
                 self._chains(line, number)
         for chain in self._tracebacks.end(lines[0]):
@@ -789,7 +788,7 @@ class _FileReader:
 
         A warning may be above the traceback of an exception that nobody caught, too.
         """
-        own = text.partition(_HEADER)[0]
+        own = text.partition(HEADER)[0]
         if of_low_level(own):
             return "" if self._level_on_each_line() else "warning"
         above = ""
@@ -829,7 +828,7 @@ class _FileReader:
                 self._drafts.restated(self._said_by)
 
     def _text(self, text: str, number: int, *, known: bool) -> None:
-        if _HEADER in text and not text.startswith(_HEADER):
+        if HEADER in text and not text.startswith(HEADER):
             begin = self._index + 1 - self._past_from
             following = (plain(text_of(raw)) for raw in self._past[0][begin : begin + _AHEAD])
             self._envelopes.learn(text, following, group=self._tracebacks.of_group)
@@ -837,7 +836,7 @@ class _FileReader:
         if self._rank is not None:
             lines = [line if line.rank is not None else replace(line, rank=self._rank) for line in lines]
         self._own_ranks.update(line.rank for line in lines if line.rank is not None)
-        if record is not None and len(lines) > 1 and any(_HEADER in line.text for line in lines):
+        if record is not None and len(lines) > 1 and any(HEADER in line.text for line in lines):
             self._record(lines, record, number, text)
             return
         for line in lines:
@@ -877,7 +876,7 @@ class _FileReader:
         if self._reported and alike:  # another job of LSF writes into the file of the one before
             self._restart(number, surely=True)
         self._reported = line.text.startswith(_REPORTED) or (self._reported and not alike)
-        if _HEADER in text:
+        if HEADER in text:
             if line.rank is None and _OF_SUMMARY.match(line.text):
                 line = replace(line, rank=self._rank_above())
             self._tracebacks.logged = self._logged_above(text)

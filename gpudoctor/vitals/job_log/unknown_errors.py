@@ -3,12 +3,13 @@
 import re
 from collections.abc import Callable, Sequence
 
+from gpudoctor.vitals.job_log.envelopes import HEADER
 from gpudoctor.vitals.job_log.line_prefix import OF_KERNEL, PrefixedLine, of_error_level, of_low_level, plain
 from gpudoctor.vitals.job_log.opening import text_of
 from gpudoctor.vitals.job_log.progress import says_done, step_of
 from gpudoctor.vitals.job_log.tracebacks import GOES_ON, loose_exception
 
-_FRAME, _HEADER = re.compile(r'^\s*File "[^"]{1,500}", line \d{1,8}'), "Traceback (most recent call last)"
+_FRAME = re.compile(r'^\s*File "[^"]{1,500}", line \d{1,8}')
 _OF_TRACEBACK = 200
 """Lines of a traceback that the end of the log cuts."""
 _LOOKED_AT = 40
@@ -83,7 +84,7 @@ def cut_traceback(
     for looked_at, (raw, number) in enumerate(reversed(pieces[-_OF_TRACEBACK:])):
         whole = plain(text_of(raw[:4096])).rstrip()
         text = take_apart(whole).text
-        if _HEADER in text:
+        if HEADER in text:
             return frame
         if _FRAME.match(text):
             frame = frame or (number, whole)
