@@ -117,20 +117,6 @@ ADVICE = (
         when=in_log("missing-package", "no-module"),
     ),
     advise(
-        "ENV005-command",
-        "Activate the environment in the job's script",
-        "source /path/to/env/bin/activate   # or conda activate, module load: before the command",
-        "command -v python torchrun   # in the job's script: shows what the node finds",
-        when=in_log("no-command"),
-    ),
-    advise(
-        "ENV005-any-command",
-        "Correct the command's name, or put its folder into PATH",
-        "command -v NAME   # in the same shell: shows whether it is found",
-        "source /path/to/env/bin/activate   # or conda activate, module load: if an environment holds it",
-        when=in_log("any-command"),
-    ),
-    advise(
         "ENV006-shm",
         "Give the container more shared memory",
         "docker run --shm-size=8g ...   # or --ipc=host",
