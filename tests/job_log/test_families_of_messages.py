@@ -6,7 +6,7 @@ from log_causes import named, raised, root_of, steps
 RAISED = {
     "RuntimeError: No HIP GPUs are available": "ENV001",
     "ValueError: ProcessGroupNCCL is only supported with GPUs, no GPUs found!": "ENV001",
-    "RuntimeError: CUDA error: all CUDA-capable devices are busy or unavailable": "ENV001",
+    "RuntimeError: CUDA error: all CUDA-capable devices are busy or unavailable": "GPU007",
     "RuntimeError: Unable to initialize backend 'tpu': UNAVAILABLE: No TPU Platform available.": "ENV001",
     "RuntimeError: CUDA error: system has unsupported display driver / cuda driver combination": "ENV003",
     "RuntimeError: HIP error: invalid device function": "ENV004",

@@ -303,4 +303,30 @@ class StartFailed(LogCheck):
             closing=True,
             source="Slurm src/sbatch/sbatch.c, src/srun",
         ),
+        LogMessage(
+            kind="device-plugin",
+            cue="allocate failed due to ",
+            pattern=r"Allocate failed due to (?!.*GPU is lost)(?P<refusal>.{1,300}?)"
+            r"(?:,? which is unexpected.*)?\s*$",
+            text="Kubernetes rejected the pod, because the device plugin of its node gave it no device[: "
+            "{refusal}].",
+            everywhere=True,
+            unstarted=True,
+            outside=True,
+            undone=r"\bNormal\s.{0,60}\bStarted\s",
+            source="Kubernetes pkg/kubelet/cm/devicemanager",
+        ),
+        LogMessage(
+            kind="admission",
+            cue="unexpectedadmissionerror",
+            pattern=r"\bReason: +UnexpectedAdmissionError\b|\b\d+/\d+ {1,20}UnexpectedAdmissionError\b",
+            text="The node of the pod rejected it, most often because it had no free device for it.",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            unstarted=True,
+            outside=True,
+            undone=r"\bNormal\s.{0,60}\bStarted\s",
+            source="Kubernetes pkg/kubelet/lifecycle",
+        ),
     )

@@ -33,14 +33,6 @@ ADVICE = (
         when=in_log("container-runtime"),
     ),
     advise(
-        "ENV001-plugin",
-        "Check the device plugin and the GPUs of the node",
-        "kubectl describe node NODE   # Allocatable and Allocated: nvidia.com/gpu",
-        "kubectl logs -n kube-system DEVICE_PLUGIN_POD; nvidia-smi on the node",
-        "delete the pod: Kubernetes does not try again with one that it rejected",
-        when=in_log("device-plugin", "admission"),
-    ),
-    advise(
         "ENV001-visible",
         "Check that this process sees a GPU",
         'nvidia-smi; echo "$CUDA_VISIBLE_DEVICES"; python -c \'import torch; '

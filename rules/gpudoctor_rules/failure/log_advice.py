@@ -506,4 +506,12 @@ ADVICE = (
         "scontrol ping; squeue -u $USER   # whether it has the job already",
         when=in_log("controller"),
     ),
+    advise(
+        "FAIL020-plugin",
+        "Check the device plugin and the GPUs of the node",
+        "kubectl describe node NODE   # Allocatable and Allocated: nvidia.com/gpu",
+        "kubectl logs -n kube-system DEVICE_PLUGIN_POD; nvidia-smi on the node",
+        "delete the pod: Kubernetes does not try again with one that it rejected",
+        when=in_log("device-plugin", "admission"),
+    ),
 )
