@@ -394,6 +394,7 @@ CAUSES = (
     template("hub unreachable"),
     template("data file unreadable"),
     template("start failed"),
+    template("occupied"),
     template("compile failed"),
     template("memory errors"),
     template("out of memory"),
