@@ -34,13 +34,7 @@ NCCL_WARNINGS = (
     ),
     LogMessage(
         kind="system-error",
-        cue=(
-            "shared memory",
-            "shmobject",
-            "could not map ",
-            "unrecoverable error detected",
-            "failed to malloc",
-        ),
+        cue=("nccl warn",),
         pattern=r"NCCL WARN (?!.{0,200}Disabling).{0,60}?(?:failed to (?:create|open|extend) |Could not map |"
         r"while \w{1,20} shared memory |ShmObject::\w+|Unrecoverable error detected|Failed to malloc)",
         text="NCCL could not get memory of the host that its processes share: {said}.",
@@ -53,7 +47,7 @@ NCCL_WARNINGS = (
     ),
     LogMessage(
         kind="socket",
-        cue=("nccl warn net", "socket", "warn uds", "nccl warn [proxy service", "nccl warn [service thread"),
+        cue=("nccl warn",),
         pattern=r"NCCL WARN (?!.{0,200}(?:ignoring|closed by remote peer))(?:\S{1,60}: )?(?:Net ?: |"
         r"NET/Socket ?:|UDS: |"
         r"(?:nccl|ncclOs|ncclIpc)?[Ss]ocket\w{0,40}[ :]|\[(?:Proxy |)[Ss]ervice[^\]]{0,20}\] .{0,60}?[Ss]ock)",
@@ -81,7 +75,7 @@ NCCL_WARNINGS = (
     ),
     LogMessage(
         kind="version",
-        cue=("nccl library is ", "compiled with too old version of nccl", "nccl warn cuda driver version"),
+        cue=("nccl library is ", "compiled with too old", "nccl warn cuda driver version"),
         pattern=r"NCCL WARN (?:NCCL library is (?:too old|not backwards)|"
         r"The application was compiled with too old|"
         r"CUDA Driver version found is)",
