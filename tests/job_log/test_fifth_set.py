@@ -96,7 +96,7 @@ def test_conda_that_asks_for_its_init(tmp_path, word):
         ("Fit a small model: error: unrecognized arguments:  ", "CFG010"),
         ("python -m pkg fit.py: error: argument --lr: expected one argument", "CFG010"),
         ("[INFO] the list of unrecognized arguments:", None),
-        ("Target 7 is out of bounds.", "FAIL003"),
+        ("Target 7 is out of bounds.", "FAIL001"),
         ("[INFO] skipped, as Target 7 is out of bounds", None),
         ("MemoryError: Error allocating 531 bytes of device memory (out of memory).", "MEM009"),
         ("MemoryError", None),

@@ -58,7 +58,10 @@ _LEVEL = re.compile(
 )
 
 
-_WARNED = re.compile(r"(?:^|[\[\s|-])(?:WARN(?:ING)?|INFO|DEBUG)(?=[\]\s:|-])|^\[[DIW] \d")
+_WARNED = re.compile(
+    r"(?:^|[\[\s|-])(?:WARN(?:ING)?|INFO|DEBUG)(?=[\]\s:|-])|"
+    r"^\[[DIW] \d|(?:^|[\]\s:])[DIVW]\d{4} \d\d:\d\d:\d\d"
+)
 OF_KERNEL = re.compile(r"\[ *\d{1,10}\.\d{6}\][ \t]| kernel: ")
 """A line of the kernel: each of its kills is printed in the same words, and is no new run of the program."""
 _NEAR = 60
