@@ -211,7 +211,7 @@ class Killed(Check):
                 "instance-action",
                 "spot interruption",
                 "interruption notice",
-                "instances were interrupted",
+                "instances ",
                 "termination notice",
             ),
             pattern=r"DUE TO PREEMPTION|\b(?:[Jj]ob|[Nn]ode|[Ww]orker|[Ii]nstance)\b.{0,40}was preempted|"

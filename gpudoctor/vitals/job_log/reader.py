@@ -957,6 +957,7 @@ class _FileReader:
 
     def _chain(self, chain: list[Raised]) -> None:
         """Exceptions of one traceback: the first of a known kind, else the first that wraps no other."""
+        chain = [item for item in chain if item.text not in _OF_A_QUEUE] or chain
         matches = [(item, self._table.in_exception(_with_libraries(item, chain[-1]))) for item in chain]
         strong = [
             (item, match)
@@ -965,11 +966,7 @@ class _FileReader:
             and not match.plain
             and match.known.message.bearing in (Bearing.CAUSE, Bearing.SYMPTOM)
         ]
-        plain_ones = [
-            (item, match)
-            for item, match in matches
-            if (match is None or match.plain) and not (item.text in _OF_A_QUEUE and len(chain) > 1)
-        ]
+        plain_ones = [(item, match) for item, match in matches if match is None or match.plain]
         weak = [(item, match) for item, match in matches if match is not None]
         weak.sort(key=lambda found: found[1].known.message.kind == PEER)  # what ended by it says more
         raised, match = (strong or plain_ones or weak)[0]

@@ -458,6 +458,7 @@ class Tracebacks:
             and len(current.text) < _MOST_TEXT
             and opened.message_lines <= _MOST_MESSAGE_LINES
             and not (line.stamp and not current.stamp)  # a cluster may put the time before every line
+            and not (current.stamp and opened.frames and not line.stamp)
             and without_level(text) == text
             and (_raised(text) is None or text.startswith("nccl") or current.text.endswith("raised:"))
             and step_of(text) is None
