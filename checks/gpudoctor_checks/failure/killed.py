@@ -381,6 +381,8 @@ class Killed(Check):
                 "signals.sigterm death signal",
                 "got signal: 15",
                 "got signal: sigterm",
+                "got signal 15",
+                "got signal sigterm",
                 "15 death signal",
                 "received sigterm",
                 "*** sigterm",
@@ -392,7 +394,7 @@ class Killed(Check):
                 *exit_code_cues(-15),
             ),
             pattern=r"Received Signals\.SIGTERM death signal|"
-            r"got signal: (?:15|SIGTERM)|[Rr]eceived (?:SIGTERM|signal 15|15 death signal)|"
+            r"got signal:? (?:15|SIGTERM)\b|[Rr]eceived (?:SIGTERM|signal 15|15 death signal)|"
             r"\*\*\* SIGTERM (?:\(@0x[0-9a-f]+\) )?received (?:by|at) |SIGTERM "
             rf"received|[Tt]ermination signal`? is detected|{exit_code_form(-15)}|caught signal 15|"
             r"return code = -15|^Terminated\s*$|^\S+: \S+ \d+: +\d+ Terminated\b|"

@@ -136,6 +136,8 @@ class LogEvent:
     """Whether the launcher said behind it that the program ended well."""
     followed: int = 0
     """Ordinary lines that were read behind it: neither errors nor parts of a traceback."""
+    mentioned: bool = False
+    """Whether a line before a death only mentions it: it counts where nothing else explains the death."""
     undone: str = ""
     """A regular expression for a later line which shows that it was overcome."""
     explains: str = ""
