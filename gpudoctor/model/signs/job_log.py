@@ -159,6 +159,8 @@ class LogFile:
     ranks: tuple[int, ...] = ()
     ends_in_progress: bool = False
     """Whether its last words are steps: it ended in the middle of the training."""
+    behind_steps: str = ""
+    """Its last line, if that stands behind the last step and is no step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1267,6 +1267,9 @@ class _FileReader:
 
     def file(self) -> LogFile:
         """The file itself."""
+        last = next((piece for piece in reversed(self._last_pieces(OWN_TAIL)) if piece[0].strip()), (b"", 0))
+        text = self._envelopes.lines(plain(text_of(last[0])))[0][-1].text.strip()
+        behind = last[1] > self._last_progress_line and step_of(text) is None
         return LogFile(
             path=self._path,
             lines=self.lines,
@@ -1274,6 +1277,7 @@ class _FileReader:
             ends_in_progress=self._last_progress_line > 0
             and self.lines <= self._last_progress_line + 2
             and self._done_line <= self._last_progress_line,
+            behind_steps=mask_text(text[:_LONGEST_RESTATED]) if behind else "",
         )
 
 
