@@ -3,6 +3,7 @@
 from gpudoctor.analysis.job_log.log_check import LogCheck
 from gpudoctor.model import Bearing, Code, Confidence, LogMessage
 from gpudoctor_checks.config.refused_messages import REFUSALS
+from gpudoctor_checks.failure.mpi_messages import MPI_REFUSED
 
 _LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "tune", "litgpt", "trl", "axolotl", "composer")
 """Commands of which a line `NAME: error: ` says that their arguments are wrong."""
@@ -291,4 +292,5 @@ class SettingsRejected(LogCheck):
             text="The model returned no loss: the batches hold no labels under the name that the model "
             "expects.",
         ),
+        *MPI_REFUSED,
     )

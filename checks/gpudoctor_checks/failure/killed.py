@@ -342,13 +342,15 @@ class Killed(Check):
                 "signal 9",
                 "killed",
                 "terminated by signal 9",
+                "killed by signal: 9",
                 "make: ***",
                 "]: ***",
                 *exit_code_cues(-9),
                 *exit_code_cues(137),
             ),
             pattern=r"exit ?code:? ?-9\b(?:\) local_rank: (?P<local_rank>\d+))?|"
-            r"return code = -9\b|(?<!, )(?<!signal\.)\bSIGKILL\b(?! by OOM killer due to)|[Ss]ignal 9\b|(?:^|"
+            r"return code = -9\b|(?<!, )(?<!signal\.)\bSIGKILL\b(?! by OOM killer due to)|[Ss]ignal 9\b|"
+            r"KILLED BY SIGNAL: 9\b|(?:^|"
             r"[:\s\]\d])Killed\s*(?:$|python|\()|task \d+: Killed|"
             # A shell: `run.sh: line 4: 4711 Killed   python train.py`; `[1]+  Killed`.
             r"^\S+: \S+ \d+: +\d+ Killed\b|"

@@ -21,6 +21,7 @@ from gpudoctor.model import (
     exit_code_form,
 )
 from gpudoctor.text import capitalised
+from gpudoctor_checks.failure.mpi_messages import MPI_FAILED
 
 _SEGFAULT = (
     r"段错误|段錯誤|程式記憶體區段錯誤|Speicherzugriffsfehler|Erreur de segmentation|Violación de segmento|"
@@ -90,7 +91,8 @@ class NativeCrash(Check):
                 "]: segfault at ",
                 "] general protection",
             ),
-            pattern=r"\b(?P<program>python[\d.]*|pt_[\w-]{1,20}|ray::[\w.:]{1,20}|torchrun|deepspeed|accelerate)"
+            pattern=r"\b(?P<program>python[\d.]*|pt_[\w-]{1,20}|ray::[\w.:]{1,20}|torchrun|deepspeed|"
+            r"accelerate)"
             r"\[(?P<pid>\d+)\](?:: segfault at (?:[^\[\]\n]{0,120} in (?P<library>[\w.+-]+)\[)?|"
             r" general protection)",
             text="Process {pid} ({program}) crashed with a segmentation fault[ in {library}].",
@@ -156,6 +158,7 @@ class NativeCrash(Check):
             bearing=Bearing.SYMPTOM,
             everywhere=True,
         ),
+        *MPI_FAILED,
         LogMessage(
             kind="abort",
             cue=(

@@ -2,6 +2,7 @@
 
 from gpudoctor.analysis.job_log.log_check import LogCheck
 from gpudoctor.model import Bearing, Code, Confidence, LogMessage
+from gpudoctor_checks.failure.nccl_warnings import NCCL_WARNINGS
 
 _UNANSWERED = r" from peer \S{1,80} with (?:status|error)(?:=|: ?| )1[23]\b"
 """A peer that did not answer until the retries were used up: its process may have died before."""
@@ -238,4 +239,5 @@ class NcclSetupFailed(LogCheck):
             text="This torch was built without {backend}.",
             source="torch/distributed/distributed_c10d.py",
         ),
+        *NCCL_WARNINGS,
     )

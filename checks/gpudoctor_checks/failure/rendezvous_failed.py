@@ -2,6 +2,7 @@
 
 from gpudoctor.analysis.job_log.log_check import LogCheck
 from gpudoctor.model import Bearing, Code, Confidence, LogMessage
+from gpudoctor_checks.failure.mpi_messages import MPI_UNREACHABLE
 
 
 class RendezvousFailed(LogCheck):
@@ -112,6 +113,16 @@ class RendezvousFailed(LogCheck):
             everywhere=True,
             waits=True,
             source="xla/tsl/distributed_runtime/coordination",
+        ),
+        LogMessage(
+            kind="interface",
+            cue=("no usable listening interface", "no device found matching", "no device found after"),
+            pattern=r"NCCL WARN .{0,40}?(?:No usable listening interface found|no device found (?:matching|"
+            r"after "
+            r"excluding) (?P<interface>[^,\s]{1,80}))",
+            text="NCCL found no network interface[ ({interface})] on this node.",
+            everywhere=True,
+            source="NCCL src/bootstrap.cc",
         ),
         LogMessage(
             kind="environment",
@@ -271,6 +282,26 @@ class RendezvousFailed(LogCheck):
             confidence=Confidence.PROBABLE,
         ),
         LogMessage(
+            kind="rendezvous-timeout",
+            cue=("connectfullmesh failed",),
+            pattern=r"Gloo connectFullMesh failed(?: with \[[^\]]{1,200}\] (?P<why>(?!no error)[^\n]{3,200}))?",
+            text="A rank could not connect to all others by Gloo[: {why}].",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            source="torch/csrc/distributed/c10d/ProcessGroupGloo.cpp",
+        ),
+        LogMessage(
+            kind="unreachable",
+            cue=("gloo/transport/",),
+            pattern=r"gloo/transport/(?:tcp|uv|ibverbs)/\S{1,60}:\d{1,6}\] (?P<gloo>[^\n]{3,200})",
+            text="A connection of Gloo between two ranks failed: {gloo}.",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+            general=True,
+            source="gloo/transport",
+        ),
+        LogMessage(
             kind="store-barrier",
             cue="store based barrier",
             pattern=r"(?:in store based barrier on rank: ?\d+.{0,120}?world_size=(?P<world>\d+), "
@@ -307,4 +338,5 @@ class RendezvousFailed(LogCheck):
             pattern="initialize the default process group twice",
             text="The program initialised the process group twice.",
         ),
+        *MPI_UNREACHABLE,
     )

@@ -348,9 +348,23 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
     _row("actors", "raytaskerror(", r"^(?:ray\.exceptions\.)?RayTaskError\("),
     _row(
         "mpi",
-        ("mpirun", "primary job"),
-        r"mpirun (?:noticed that(?!.*on signal (?:4|6|7|8|9|11)\b)|detected that|has exited)|"
-        r"Primary job\s+terminated normally",
+        (
+            "mpirun ",
+            "mpiexec ",
+            "prterun ",
+            "orterun ",
+            "prun ",
+            "primary job",
+            "application called mpi_abort",
+            "bad termination of one of your",
+            "process manager error waiting",
+            "of the processes terminated badly",
+        ),
+        r"\b(?:mpirun|mpiexec|prterun|orterun|prun) (?:noticed that(?!.*on signal (?:4|6|7|8|9|11)\b)|"
+        r"detected that|has exited)|Primary job\s+terminated normally|application called MPI_Abort\(|"
+        r"BAD TERMINATION OF ONE OF YOUR APPLICATION|process manager error waiting for completion|"
+        r"one of the processes terminated badly",
+        source="MPICH hydra; Open MPI help-orterun.txt, PRRTE help-prun.txt",
     ),
     _row(
         "trackers",
@@ -501,7 +515,7 @@ HARMLESS: tuple[LogMessage, ...] = (
         r"(?!.*(?:not compatible with the current PyTorch|driver on your system is too old|"
         r"CUDA initialization|compiled without GPU support))",
     ),
-    _calm("retry", "retry", r"(?i)\bretry(?:ing)?\b.{0,80}(?:in|after|\d+/\d+|attempt)"),
+    _calm("retry", "retry", r"(?i)\bretry(?:ing)?\b(?! count).{0,80}(?:in|after|\d+/\d+|attempt)"),
     _calm("retry", "backing off", r"\bBacking off \w.{0,400}? for \d", source="backoff: it calls again"),
     _calm(
         "metric",

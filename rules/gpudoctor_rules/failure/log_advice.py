@@ -201,6 +201,7 @@ ADVICE = (
             "cuda-error",
             "internal-error",
             "invalid-usage",
+            "warned",
             "last-error",
             "socket",
             "ib",
