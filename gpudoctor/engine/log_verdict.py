@@ -126,7 +126,7 @@ def pronounce_log(patient: Patient, ranked: Sequence[Ranked]) -> str:
             where=where,
             source=source,
         )
-    if cause.root.unstarted and who == "The job":
+    if cause.root.unstarted and who == "The job" and log.last_step is None:
         return say("The job has not started: see {where}.{source}", where=where, source=source)
     failed = say("failed") if who == "The job" else say("failed first")
     if rank is not None and rank.sign in _INFERRED and rank.rank is not None:

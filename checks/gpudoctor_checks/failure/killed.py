@@ -256,21 +256,6 @@ class Killed(Check):
             source="Slurm, Flux, Kubernetes, Ray",
         ),
         LogMessage(
-            kind="launch",
-            cue=(
-                "task launch for ",
-                "application launch failed",
-            ),
-            pattern=r"(?:srun|salloc|mpirun|prun): error: (?:Task launch for (?:StepId=)?\S{1,40} "
-            r"failed on node (?P<where>\S{1,100}): (?P<why>.{1,200}?)|"
-            r"Application launch failed: (?P<reason>.{1,200}?))\s*$",
-            text="Slurm could not start the job[ on node {where}][: {why}][: {reason}].",
-            everywhere=True,
-            unstarted=True,
-            outside=True,
-            source="Slurm src/api/step_launch.c",
-        ),
-        LogMessage(
             kind="probe",
             cue="liveness probe, will be restarted",
             pattern=r"[Cc]ontainer \"?(?P<container>[\w.-]+)\"? failed liveness probe, will be restarted",
