@@ -57,10 +57,17 @@ _LONELY = 2
 """Ranks of a job that ends well which may lose a connection while they end."""
 _SOON = 10
 """Ordinary lines between a failure that the program caught, and its death of no known kind."""
-_OF_OTHER_RANKS = frozenset({"FAIL004", "FAIL007", "FAIL008"})
-"""Codes of ailments between ranks."""
-_OPTIONAL = frozenset({"ENV005", "FAIL015", "FAIL016"})
-"""Codes of what is not there: a package, a program, a file, the hub."""
+_OF_OTHER_RANKS = frozenset(
+    {"unreachable", "rendezvous-timeout", "store-barrier", "heartbeat", "stalled", "ib-peer", "socket", "ib"}
+    | {"system-error", "warned", "mpi-unreachable"}
+)
+"""Kinds of symptoms between ranks, beside those of a rank that waited."""
+_OPTIONAL = frozenset(
+    {"cannot-import", "missing-package", "no-module", "required", "requires", "removed-attribute", "operator"}
+    | {"unknown-model", "401", "403", "404", "rate-limit", "offline", "tracker", "permission"}
+    | {"parse", "encoding", "empty", "image"}
+)
+"""Kinds of what a program often does without: a package, the hub, a tracker, a row of the data."""
 _WRITES = re.compile(r"(?i)writ|sav(?:e|ing)|checkpoint|ckpt|snapshot|flush|upload|persist")
 """Words of a death while something is written."""
 _SAME_MOMENT = 90.0
@@ -470,7 +477,7 @@ def _said_before(
 
 def _waited(event: LogEvent) -> bool:
     """Whether a rank that prints it may have lost, or waited for, one that failed by itself."""
-    return event.waits or event.code in _OF_OTHER_RANKS
+    return event.waits or event.kind in _OF_OTHER_RANKS
 
 
 def _was_said(event: LogEvent, death: LogEvent) -> bool:
@@ -487,8 +494,8 @@ def _was_said(event: LogEvent, death: LogEvent) -> bool:
 
 
 def _may_lack(event: LogEvent) -> bool:
-    """Whether a program often goes on without what failed: an optional package or file, the hub."""
-    return event.code in _OPTIONAL or event.exception in _WHILE_IMPORTING or event.kind in _NOT_THERE
+    """Whether a program often goes on without what failed."""
+    return event.kind in _OPTIONAL or event.exception in _WHILE_IMPORTING or event.kind in _NOT_THERE
 
 
 def _words_of(event: LogEvent) -> str:

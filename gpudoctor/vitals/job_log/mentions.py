@@ -19,8 +19,8 @@ _LOOKED_AT = 200
 """Lines with words, before the death, among which a cause is sought."""
 _BEHIND_LOW = 3
 """Lines of the same rank between a cause said at a low level, or as overcome, and the death."""
-_OF_STORAGE = "ENV011"
-"""The code of a full disk: it stays full while the training goes on, until something is written again."""
+_FULL_DISK = "no-space"
+"""The kind of a full disk: it stays full while the training goes on, until something is written again."""
 _STORAGE_CUES = (b"no space left", b"quota", b"enospc", b"errno 28", b"disk is full", b"disk full")
 
 
@@ -64,7 +64,7 @@ def mentions(
             looked_at += 1
             steps = trained.get(line.rank, 0) + (trained.get(None, 0) if line.rank is not None else 0)
             match = _cause(table, text)
-            if match is None or (steps and match.known.code != _OF_STORAGE):
+            if match is None or (steps and match.known.message.kind != _FULL_DISK):
                 behind[line.rank] = behind.get(line.rank, 0) + 1
                 continue
             overcome = of_low_level(whole) or GOES_ON.search(text) is not None
@@ -79,7 +79,7 @@ def _cause(table: Messages, text: str) -> Match | None:
     if match is None or match.plain:
         return None
     message = match.known.message
-    general = message.general and match.known.code != _OF_STORAGE
+    general = message.general and match.known.message.kind != _FULL_DISK
     told = message.bearing is Bearing.CAUSE and not (general or message.last or message.lasting)
     return match if told else None
 
