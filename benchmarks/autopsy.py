@@ -77,6 +77,11 @@ ALSO_RIGHT = {
     ("CFG009", "argument"): ("CFG010",),
 }
 """Codes that say the same of a kind of failure as the label: NCCL's /dev/shm is /dev/shm; a killed worker."""
+STARTS = frozenset(
+    {"admission", "container", "job-script", "launch", "no-command", "program", "sandbox", "scheduler", "shell",
+     "slurm-config", "start-error", "unschedulable", "volume"}
+)  # fmt: skip
+"""Kinds of starts that failed: FAIL020 has their page since 2026-11-28; older labels have others."""
 FORMS = {
     "file": "whole log files of public repositories",
     "excerpt": "excerpts pasted in threads",
@@ -198,6 +203,8 @@ def judged(entry: dict[str, Any], said: str, *, sure: bool) -> str:
     if label == "unclear":
         return "right" if said in ("none", "FAIL018") or not sure else "wrong"
     if said in (label, *entry.get("also", ()), *ALSO_RIGHT.get((label, entry["kind"]), ())):
+        return "right"
+    if said == "FAIL020" and entry["kind"] in STARTS:
         return "right"
     if said in ("none", "FAIL018"):
         return "silent"

@@ -3,8 +3,10 @@
 import compileall
 import gc
 import os
+import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -20,6 +22,8 @@ settings.load_profile("same")
 ROOT = Path(__file__).resolve().parent.parent
 UNWRITTEN = pytest.StashKey[bool]()
 """Whether Python was told to write no compiled files."""
+OWN_STATE = pytest.StashKey[str]()
+"""The folder in which the tests' commands keep recordings and calibrations: never the home of whoever runs them."""
 
 COLLECT_AFTER = 100_000
 """New objects between two passes of the garbage collector: as in a command, looking for cycles finds hardly one."""
@@ -42,8 +46,17 @@ def pytest_configure(config: pytest.Config) -> None:
         backwards = int(worker["workerid"].removeprefix("gw")) % 2 == 1
         config.pluginmanager.register(LastFilesFirst(backwards), "last-files-first")
         return
+    own = config.stash[OWN_STATE] = tempfile.mkdtemp(prefix="gpudoctor-tests-")
+    for name in ("XDG_STATE_HOME", "XDG_DATA_HOME"):  # workers and commands inherit them
+        os.environ[name] = os.path.join(own, name)
     for folder in ("gpudoctor", "checks", "rules"):
         compileall.compile_dir(ROOT / folder, quiet=2, workers=0)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """What the tests' commands kept goes with them."""
+    if own := config.stash.get(OWN_STATE, None):
+        shutil.rmtree(own, ignore_errors=True)
 
 
 class LastFolderFirst(pytest.Dir):

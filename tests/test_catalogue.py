@@ -92,6 +92,7 @@ NAMES = {
     "FAIL017": "compile-failed",
     "FAIL018": "cause-not-in-log",
     "FAIL019": "unknown-error",
+    "FAIL020": "start-failed",
     "NUM012": "loss-zero",
     "NODE001": "card-slow", "NODE002": "wrong-values", "NODE003": "memory-bandwidth-low", "NODE004": "host-transfer-slow",
     "NODE005": "peer-link-slow", "NODE006": "network-slow", "NODE007": "latency-high", "NODE008": "node-missing",

@@ -393,6 +393,8 @@ CAUSES = (
     template("checkpoint misfit"),
     template("hub unreachable"),
     template("data file unreadable"),
+    template("start failed"),
+    template("occupied"),
     template("compile failed"),
     template("memory errors"),
     template("out of memory"),

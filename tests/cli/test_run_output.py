@@ -74,7 +74,7 @@ def test_standard_error_alone_is_enough(tmp_path):
 def test_a_shell_script_that_finds_no_command(tmp_path):
     (tmp_path / "job.sh").write_text("set -e\nPATH=/nowhere\necho begins\ntorchrun train.py\n")
     code, report = run(tmp_path, "{} > job.out 2>&1", command="bash job.sh")
-    assert (code, codes(report)) == (127, ["ENV005"])
+    assert (code, codes(report)) == (127, ["FAIL020"])
     assert "line 2 of" in verdict(report)
     assert "torchrun: command not found" in json.dumps(report["findings"])
 
@@ -82,10 +82,10 @@ def test_a_shell_script_that_finds_no_command(tmp_path):
 @pytest.mark.parametrize(
     ("lines", "code", "line"),
     [
-        ("module load cuda\nconda activate job\nmytrainer --config x\n", "ENV005", 3),
-        ("set -e\n./start_training\n", "FAIL016", 1),
+        ("module load cuda\nconda activate job\nmytrainer --config x\n", "FAIL020", 3),
+        ("set -e\n./start_training\n", "FAIL020", 1),
         (f"{PYTHON} -m mytrain.main\n", "ENV005", 1),
-        ("exec /usr/bin/env python3.nobody x.py\n", "ENV005", 1),
+        ("exec /usr/bin/env python3.nobody x.py\n", "FAIL020", 1),
     ],
 )
 def test_any_program_that_a_script_does_not_find(tmp_path, lines, code, line):

@@ -51,13 +51,13 @@ BEFORE_A_FIRST_STEP = (
     ("CFG010", "FATAL Flags parsing error: Unknown command line flag 'foo'"),
     ("CFG010", "Could not override 'trainer.foo'.\nTo append to your config use +trainer.foo=3"),
     ("CFG010", "usage: fit.py [-h]\nfit.py: error: unrecognized arguments: --local-rank=0"),
-    ("FAIL016", "python: can't open file '/home/u/fit.py': [Errno 2] No such file or directory"),
-    ("FAIL016", "/usr/bin/python3: can't find '__main__' module in 'fit'"),
-    ("FAIL016", "slurmstepd: error: execve(): fit.sh: Permission denied"),
-    ("FAIL016", "bash: ./fit.sh: No such file or directory"),
-    ("ENV005", "bash: torchrun: command not found"),
-    ("ENV005", "fit.sh: 7: python: not found"),
-    ("ENV005", "nohup: failed to run command 'accelerate': No such file or directory"),
+    ("FAIL020", "python: can't open file '/home/u/fit.py': [Errno 2] No such file or directory"),
+    ("FAIL020", "/usr/bin/python3: can't find '__main__' module in 'fit'"),
+    ("FAIL020", "slurmstepd: error: execve(): fit.sh: Permission denied"),
+    ("FAIL020", "bash: ./fit.sh: No such file or directory"),
+    ("FAIL020", "bash: torchrun: command not found"),
+    ("FAIL020", "fit.sh: 7: python: not found"),
+    ("FAIL020", "nohup: failed to run command 'accelerate': No such file or directory"),
     ("ENV005", "/usr/bin/python3: No module named torch.distributed.run"),
 )  # fmt: skip
 OF_EXCEPTIONS = (
@@ -128,13 +128,13 @@ def test_words_alone_are_no_end(tmp_path, text):
 @pytest.mark.parametrize(
     ("exit_code", "code", "text"),
     [
-        (127, "ENV005", "job.sh: line 9: mytrainer: command not found"),
-        (127, "ENV005", "job.sh: 9: mytrainer: not found"),
-        (127, "ENV005", "zsh: command not found: mytrainer"),
-        (127, "ENV005", "/usr/bin/env: 'python3.19': No such file or directory"),
-        (127, "FAIL016", "job.sh: line 2: ./begin: No such file or directory"),
-        (126, "FAIL016", "job.sh: line 2: ./begin: Permission denied"),
-        (126, "FAIL016", "job.sh: ./begin: /opt/nowhere/python: bad interpreter: No such file or directory"),
+        (127, "FAIL020", "job.sh: line 9: mytrainer: command not found"),
+        (127, "FAIL020", "job.sh: 9: mytrainer: not found"),
+        (127, "FAIL020", "zsh: command not found: mytrainer"),
+        (127, "FAIL020", "/usr/bin/env: 'python3.19': No such file or directory"),
+        (127, "FAIL020", "job.sh: line 2: ./begin: No such file or directory"),
+        (126, "FAIL020", "job.sh: line 2: ./begin: Permission denied"),
+        (126, "FAIL020", "job.sh: ./begin: /opt/nowhere/python: bad interpreter: No such file or directory"),
     ],
 )  # fmt: skip
 def test_an_exit_code_bears_out_the_last_line_of_a_shell(tmp_path, exit_code, code, text):
@@ -208,7 +208,7 @@ def test_a_loss_that_stays_nan_is_named(tmp_path, line):
 
 def test_samples_say_what_closes_a_log():
     closing = {(code, item.kind) for code, item in MESSAGES if item.closing}
-    assert closing <= set(SAMPLES) and ("ENV005", "no-command") in closing
+    assert closing <= set(SAMPLES) and ("FAIL020", "no-command") in closing
 
 
 def test_a_file_that_a_job_appends_to_is_judged_by_its_last_job(tmp_path):

@@ -6,7 +6,7 @@ from log_causes import named, raised, root_of, steps
 RAISED = {
     "RuntimeError: No HIP GPUs are available": "ENV001",
     "ValueError: ProcessGroupNCCL is only supported with GPUs, no GPUs found!": "ENV001",
-    "RuntimeError: CUDA error: all CUDA-capable devices are busy or unavailable": "ENV001",
+    "RuntimeError: CUDA error: all CUDA-capable devices are busy or unavailable": "GPU007",
     "RuntimeError: Unable to initialize backend 'tpu': UNAVAILABLE: No TPU Platform available.": "ENV001",
     "RuntimeError: CUDA error: system has unsupported display driver / cuda driver combination": "ENV003",
     "RuntimeError: HIP error: invalid device function": "ENV004",
@@ -73,8 +73,8 @@ PRINTED = {
     "Failed to initialize NVML: GPU access blocked by the operating system": "ENV001",
     "Unable to open /dev/kfd read-write: Permission denied": "ENV001",
     "rocBLAS error: Cannot read /opt/rocm/lib/rocblas/library/TensileLibrary.dat: No such file for gfx1010": "ENV004",
-    "torchrun : The term 'torchrun' is not recognized as the name of a cmdlet.": "ENV005",
-    "'python' 不是内部或外部命令": "ENV005",
+    "torchrun : The term 'torchrun' is not recognized as the name of a cmdlet.": "FAIL020",
+    "'python' 不是内部或外部命令": "FAIL020",
     "/opt/luajit: /opt/trepl/init.lua:389: module 'cudnn' not found:No LuaRocks module found": "ENV005",
     "/opt/torch/bin/luajit: not enough memory": "ENV009",
     "/opt/luajit: /opt/lua/torch/File.lua:259: write error: wrote 0 blocks instead of 1 at THDiskFile.c:320": "ENV011",
@@ -116,7 +116,7 @@ PRINTED = {
     "Received Signals.SIGTERM death signal, shutting down workers": "FAIL002",
     "mpirun has detected an attempt to run as root.": "CFG010",
     "There are not enough slots available in the system to satisfy the 8": "CFG010",
-    "mpirun was unable to find the specified executable file, and therefore": "FAIL016",
+    "mpirun was unable to find the specified executable file, and therefore": "FAIL020",
     "2018-10-09 14:57:07.563115: E tensorflow/stream_executor/cuda/cuda_blas.cc:464] failed to create cublas handle: "
     "CUBLAS_STATUS_NOT_INITIALIZED": "FAIL009",
     "        size mismatch for h.lora_A.weight: copying a param with shape torch.Size([0]) from checkpoint, the shape in "

@@ -119,8 +119,8 @@ DEATHS = {
     "fit-1 exited with code 139": "FAIL006",
     "subprocess.CalledProcessError: Command '['python', 'fit.py']' returned non-zero exit status 134.": "FAIL006",
     "fit-1 exited with code 135": "FAIL005",
-    "run.sh: 行 3: torchrun: 未找到命令": "ENV005",
-    "bash: torchrun\uff1a未找到命令": "ENV005",
+    "run.sh: 行 3: torchrun: 未找到命令": "FAIL020",
+    "bash: torchrun\uff1a未找到命令": "FAIL020",
     'OSError: [WinError 1455] 页面文件太小\uff0c无法完成操作。 Error loading "C:\\torch\\lib\\cublas64_11.dll" or one of its '
     "dependencies.": "ENV009",
 }

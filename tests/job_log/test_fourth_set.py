@@ -155,9 +155,12 @@ SHELL = "/opt/conda/bin/conda: line 6: syntax error near unexpected token `('\n"
 @pytest.mark.parametrize(
     ("behind", "code"),
     [
-        ("", "FAIL016"),
+        ("", "FAIL020"),
         (raised("KeyError: 'mask'"), "FAIL001"),
-        (raised("FileNotFoundError: [Errno 2] No such file or directory: 'out/model.pt'"), "FAIL016"),
+        (
+            raised("FileNotFoundError: [Errno 2] No such file or directory: 'out/model.pt'"),
+            "FAIL020",
+        ),  # what the shell did not do, the next program misses
     ],
 )
 def test_the_shell_goes_on_behind_its_error(tmp_path, behind, code):

@@ -169,7 +169,7 @@ def test_a_described_pod_that_waits(tmp_path, capsys):
     path = tmp_path / "pod.txt"
     for reason, event, code in (
         ("ImagePullBackOff", "", "FAIL015"),
-        ("ContainerCreating", VOLUME.format(UNMOUNTED), "FAIL016"),
+        ("ContainerCreating", VOLUME.format(UNMOUNTED), "FAIL020"),
         ("ContainerCreating", "", None),
         ("ContainerCreating", VOLUME.format(UNMOUNTED) + STARTED, None),
     ):

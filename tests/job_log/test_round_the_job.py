@@ -12,26 +12,26 @@ TRAINED = steps(1, 30)
 STARTED = "  Normal   Started   3s   kubelet   Started container fit\n"
 START = "Error: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: "
 KUBERNETES = [  # the reason of an event, its message, and what it is
-    ("FailedCreatePodSandBox", "Failed to create pod sandbox: rpc error: code = Unknown desc = no address is left", "FAIL016", "sandbox"),
-    ("NetworkNotReady", "network is not ready: cni plugin not initialized", "FAIL016", "sandbox"),
+    ("FailedCreatePodSandBox", "Failed to create pod sandbox: rpc error: code = Unknown desc = no address is left", "FAIL020", "sandbox"),
+    ("NetworkNotReady", "network is not ready: cni plugin not initialized", "FAIL020", "sandbox"),
     ("FailedCreatePodSandBox", 'Failed to create pod sandbox: desc = no runtime for "nvidia" is configured', "ENV001", "container-runtime"),
-    ("Failed", START + 'exec: "fit9": executable file not found in $PATH: unknown', "FAIL016", "program"),
-    ("Failed", START + 'chdir to cwd ("/w") set in config.json failed: permission denied: unknown', "FAIL016", "program"),
+    ("Failed", START + 'exec: "fit9": executable file not found in $PATH: unknown', "FAIL020", "program"),
+    ("Failed", START + 'chdir to cwd ("/w") set in config.json failed: permission denied: unknown', "FAIL020", "program"),
     ("Failed", START + "container init was OOM-killed (memory limit too low?): unknown", "FAIL002", "oom-kubernetes"),
-    ("Failed", START + 'error mounting "/a" to rootfs at "/b": not a directory: unknown', "FAIL016", "volume"),
+    ("Failed", START + 'error mounting "/a" to rootfs at "/b": not a directory: unknown', "FAIL020", "volume"),
     ("Failed", START + "unresolvable CDI devices nvidia.com/gpu=9: unknown", "ENV001", "container-runtime"),
-    ("Failed", START + "a device that nobody knows: unknown", "FAIL016", "container"),
-    ("Failed", "Error: container has runAsNonRoot and image will run as root", "FAIL016", "pod-config"),
+    ("Failed", START + "a device that nobody knows: unknown", "FAIL020", "container"),
+    ("Failed", "Error: container has runAsNonRoot and image will run as root", "FAIL020", "pod-config"),
     ("Failed", "Error: failed to create containerd container: mkdir /x: no space left on device", "ENV011", "no-space"),
     ("Failed", 'Failed to pull image "hub/fit:2": write /x: no space left on device: unknown', "ENV011", "no-space"),
     ("InspectFailed", 'couldn\'t parse image reference "Hub/Fit": invalid reference format', "FAIL015", "image-pull"),
     ("ErrImageNeverPull", 'Container image "hub/fit:2" is not present with pull policy of Never', "FAIL015", "image-pull"),
-    ("ProvisioningFailed", 'storageclass "fast" not found', "FAIL016", "volume"),
-    ("FailedScheduling", "no nodes available to schedule pods", "CFG010", "unschedulable"),
-    ("FailedScaleUp", "Failed to scale up: Quota exceeded", "CFG010", "unschedulable"),
-    ("OutOfnvidia.com/gpu", "Node didn't have enough resource: nvidia.com/gpu, requested: 1, used: 8, capacity: 8", "CFG010", "unschedulable"),
-    ("FailedCreate", 'Error creating: pods "fit-0" is forbidden: exceeded quota: gpus, requested: 8, used: 8', "CFG010", "forbidden"),
-    ("FailedCreate", 'Error creating: admission webhook "labels.example" denied the request: no label', "CFG010", "forbidden"),
+    ("ProvisioningFailed", 'storageclass "fast" not found', "FAIL020", "volume"),
+    ("FailedScheduling", "no nodes available to schedule pods", "FAIL020", "unschedulable"),
+    ("FailedScaleUp", "Failed to scale up: Quota exceeded", "FAIL020", "unschedulable"),
+    ("OutOfnvidia.com/gpu", "Node didn't have enough resource: nvidia.com/gpu, requested: 1, used: 8, capacity: 8", "FAIL020", "unschedulable"),
+    ("FailedCreate", 'Error creating: pods "fit-0" is forbidden: exceeded quota: gpus, requested: 8, used: 8', "FAIL020", "forbidden"),
+    ("FailedCreate", 'Error creating: admission webhook "labels.example" denied the request: no label', "FAIL020", "forbidden"),
     ("Evicted", 'Usage of EmptyDir volume "scratch" exceeds the limit "9Gi". ', "ENV011", "no-space"),
     ("Evicted", "The node had condition: [MemoryPressure]. ", "FAIL002", "oom-kubernetes"),
     ("NodeNotReady", "Node is not ready", "FAIL002", "node-failure"),
@@ -46,38 +46,38 @@ STATES = [
     ("DeadlineExceeded", "time-limit"), ("PreemptionByScheduler", "preemption"),
 ]  # fmt: skip
 LINES = [
-    ("CFG010", "forbidden", 'The Job "fit" is invalid: spec.template.spec.restartPolicy: Required value'),
-    ("CFG010", "forbidden", 'error: resource mapping not found: no matches for kind "TrainJob" in version "v9"'),
-    ("CFG010", "forbidden", 'Error from server (NotFound): error when creating "job.yaml": namespaces "ml" not found'),
-    ("CFG010", "unschedulable", "couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu, 8 more needed"),
-    ("CFG010", "unschedulable", "Error: No available node types can fulfill resource request {'GPU': 8.0}."),
-    ("CFG010", "docker", "docker: Error response from daemon: Conflict. The container name /fit is already in use."),
-    ("CFG010", "docker", "docker: unknown flag: --gpu"),
+    ("FAIL020", "forbidden", 'The Job "fit" is invalid: spec.template.spec.restartPolicy: Required value'),
+    ("FAIL020", "forbidden", 'error: resource mapping not found: no matches for kind "TrainJob" in version "v9"'),
+    ("FAIL020", "forbidden", 'Error from server (NotFound): error when creating "job.yaml": namespaces "ml" not found'),
+    ("FAIL020", "unschedulable", "couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu, 8 more needed"),
+    ("FAIL020", "unschedulable", "Error: No available node types can fulfill resource request {'GPU': 8.0}."),
+    ("FAIL020", "docker", "docker: Error response from daemon: Conflict. The container name /fit is already in use."),
+    ("FAIL020", "docker", "docker: unknown flag: --gpu"),
     ("ENV001", "container-runtime", "docker: Error response from daemon: unknown or invalid runtime name: nvidia."),
-    ("FAIL016", "volume", 'docker: Error response from daemon: invalid mount config for type "bind": bind source path does not exist: /d.'),
-    ("FAIL016", "container", "docker: Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is it running?"),
-    ("FAIL016", "program", "exec /opt/run.sh: exec format error"),
-    ("FAIL016", "program", 'FATAL:   "fit9": executable file not found in $PATH'),
-    ("FAIL016", "container", "FATAL:   container creation failed: mount error: no loop devices available"),
+    ("FAIL020", "volume", 'docker: Error response from daemon: invalid mount config for type "bind": bind source path does not exist: /d.'),
+    ("FAIL020", "container", "docker: Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is it running?"),
+    ("FAIL020", "program", "exec /opt/run.sh: exec format error"),
+    ("FAIL020", "program", 'FATAL:   "fit9": executable file not found in $PATH'),
+    ("FAIL020", "container", "FATAL:   container creation failed: mount error: no loop devices available"),
     ("FAIL015", "image-refused", "Error response from daemon: toomanyrequests: You have reached your pull rate limit."),
     ("FAIL015", "image-refused", "slurmstepd: error: pyxis:     [ERROR] URL https://hub.example/v2/fit/manifests/2 returned error code: 404 Not Found"),
     ("ENV011", "no-space", "slurmstepd: error: pyxis:     tar: x: Cannot write: No space left on device"),
-    ("CFG010", "scheduler", "sbatch: unrecognized option '--gpus-per-nod=4'"),
-    ("CFG010", "scheduler", "sbatch: error: Batch script contains DOS line breaks (\\r\\n)"),
-    ("CFG010", "scheduler", "srun: error: Invalid generic resource (gres) specification"),
-    ("CFG010", "scheduler", "srun: fatal: No command given to execute."),
-    ("CFG010", "scheduler", "qsub: Illegal attribute or resource value Resource_List.ngpus"),
-    ("CFG010", "scheduler", "gpu9: No such queue. Job not submitted."),
-    ("CFG010", "scheduler", 'Unable to run job: unknown resource "gpus".'),
-    ("CFG010", "held", "      4711       gpu      fit        u PD       0:00      4 (DependencyNeverSatisfied)"),
-    ("CFG010", "capacity", "CapacityError: Unable to provision requested ML compute capacity."),
-    ("FAIL016", "missing", "sbatch: error: Unable to open file fit.sbatch"),
-    ("FAIL016", "missing", "slurmstepd: error: Could not open stdout file /logs/7.out: No such file or directory"),
+    ("FAIL020", "scheduler", "sbatch: unrecognized option '--gpus-per-nod=4'"),
+    ("FAIL020", "scheduler", "sbatch: error: Batch script contains DOS line breaks (\\r\\n)"),
+    ("FAIL020", "scheduler", "srun: error: Invalid generic resource (gres) specification"),
+    ("FAIL020", "scheduler", "srun: fatal: No command given to execute."),
+    ("FAIL020", "scheduler", "qsub: Illegal attribute or resource value Resource_List.ngpus"),
+    ("FAIL020", "scheduler", "gpu9: No such queue. Job not submitted."),
+    ("FAIL020", "scheduler", 'Unable to run job: unknown resource "gpus".'),
+    ("FAIL020", "held", "      4711       gpu      fit        u PD       0:00      4 (DependencyNeverSatisfied)"),
+    ("FAIL020", "capacity", "CapacityError: Unable to provision requested ML compute capacity."),
+    ("FAIL020", "scheduler-file", "sbatch: error: Unable to open file fit.sbatch"),
+    ("FAIL020", "scheduler-file", "slurmstepd: error: Could not open stdout file /logs/7.out: No such file or directory"),
     ("ENV011", "quota", "slurmstepd: error: Could not open stdout file /logs/7.out: Disk quota exceeded"),
-    ("FAIL002", "launch", "srun: error: task 0 launch failed: Invalid job credential"),
-    ("FAIL002", "launch", "srun: error: timeout waiting for task launch, started 3 of 4 tasks"),
-    ("FAIL002", "launch", "srun: error: Unable to confirm allocation for job 7: Invalid job id specified"),
-    ("FAIL002", "controller", "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)"),
+    ("FAIL020", "launch", "srun: error: task 0 launch failed: Invalid job credential"),
+    ("FAIL020", "launch", "srun: error: timeout waiting for task launch, started 3 of 4 tasks"),
+    ("FAIL020", "launch", "srun: error: Unable to confirm allocation for job 7: Invalid job id specified"),
+    ("FAIL020", "controller", "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)"),
     ("FAIL002", "cancelled", "srun: error: Job allocation 4711 has been revoked"),
     ("FAIL002", "sigkill", "srun: error: n7: task 0: Exited with exit code 137"),
     ("FAIL002", "cancelled", "=>> PBS: job killed: ncpus 12.5 exceeded limit 8 (burst)"),
@@ -173,8 +173,8 @@ def test_what_the_container_says_outranks_its_state(tmp_path):
     event = (
         f'  Warning  Failed  9s  kubelet  {START}exec: "fit9": executable file not found in $PATH: unknown\n'
     )
-    assert cause_of(tmp_path, state) == ("FAIL016", "container")
-    assert cause_of(tmp_path, state + event) == ("FAIL016", "program")
+    assert cause_of(tmp_path, state) == ("FAIL020", "container")
+    assert cause_of(tmp_path, state + event) == ("FAIL020", "program")
 
 
 def test_the_log_of_a_kubelet(tmp_path):
@@ -183,7 +183,7 @@ def test_the_log_of_a_kubelet(tmp_path):
         '\\"StartContainer\\" for \\"fit\\" with CreateContainerConfigError: \\"secret \\\\\\"hub\\\\\\" not found\\"" '
         'pod="ml/fit-0"\n'
     )
-    assert cause_of(tmp_path, line) == ("FAIL016", "pod-config")
+    assert cause_of(tmp_path, line) == ("FAIL020", "pod-config")
 
 
 def test_a_pod_that_waits_has_not_failed(tmp_path, capsys):
@@ -267,11 +267,11 @@ NO_NODE = {
 @pytest.mark.parametrize(
     ("code", "text"),
     [
-        ("FAIL016", pod("Pending", {"waiting": {"reason": "CreateContainerConfigError", "message": "no secret"}})),
+        ("FAIL020", pod("Pending", {"waiting": {"reason": "CreateContainerConfigError", "message": "no secret"}})),
         ("FAIL015", pod("Pending", {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off"}})),
         ("FAIL002", pod("Pending", {"waiting": {"reason": "RunContainerError", "message": f"{START}container init was OOM-killed"}})),
-        ("CFG010", pod("Pending", None, conditions=[NO_NODE])),
-        ("CFG010", pod("Failed", None, reason="OutOfcpu", message="no room")),
+        ("FAIL020", pod("Pending", None, conditions=[NO_NODE])),
+        ("FAIL020", pod("Failed", None, reason="OutOfcpu", message="no room")),
         ("FAIL018", pod("Failed", {"terminated": {"reason": "Error", "exitCode": 1}})),
         ("FAIL018", pod("Running", {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}})),
         (None, pod("Pending", {"waiting": {"reason": "ContainerCreating"}})),
@@ -330,7 +330,7 @@ def test_an_ordinary_line_that_comes_near(line, tmp_path):
 
 def test_a_job_that_the_controller_took_after_all(tmp_path):
     line = "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation\n"
-    assert cause_of(tmp_path, line) == ("FAIL002", "controller")
+    assert cause_of(tmp_path, line) == ("FAIL020", "controller")
     assert cause_of(tmp_path, f"{line}Submitted batch job 7\n") is None
 
 

@@ -40,9 +40,9 @@ def test_pipes_that_found_their_other_side_closed_are_no_cause(tmp_path):
 @pytest.mark.parametrize(
     ("line", "code"),
     [
-        ("/spool/job7/slurm_script: line 100: syntax error: unexpected end of file", "FAIL016"),
-        ("train.sh: line 4: syntax error near unexpected token `fi'", "FAIL016"),
-        ('job.sh: 12: Syntax error: end of file unexpected (expecting "done")', "FAIL016"),
+        ("/spool/job7/slurm_script: line 100: syntax error: unexpected end of file", "FAIL020"),
+        ("train.sh: line 4: syntax error near unexpected token `fi'", "FAIL020"),
+        ('job.sh: 12: Syntax error: end of file unexpected (expecting "done")', "FAIL020"),
         ("[INFO] checked 40 files, no syntax error: all is well", None),
     ],
 )

@@ -150,7 +150,7 @@ def test_the_verdict_of_an_autopsy_names_its_cause_in_chinese(shown, tmp_path, c
     verdict = " ".join(verdict_of(shown("autopsy", str(log))).split()).replace(str(log), "LOG")
     name = load_registry().checks[code].name.replace("-", " ")
     assert name not in verdict, verdict
-    assert re.search(r"失败.*：.+， ?LOG 的第 ?\d+ 行。$", verdict), verdict
+    assert re.search(r"(失败.*：.+， ?|尚未启动：见 ?)LOG 的第 ?\d+ 行。$", verdict), verdict
 
 
 @pytest.mark.parametrize("key", [("ENV002", "cpu-build"), ("ENV006", "shm-full")], ids="-".join)

@@ -2,7 +2,6 @@
 
 from gpudoctor.analysis.job_log.log_check import LogCheck
 from gpudoctor.model import Bearing, Code, Confidence, LogMessage
-from gpudoctor_checks.config.refused_messages import REFUSALS
 from gpudoctor_checks.failure.mpi_messages import MPI_REFUSED
 
 _LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "tune", "litgpt", "trl", "axolotl", "composer")
@@ -35,7 +34,6 @@ class SettingsRejected(LogCheck):
     code = Code("CFG010")
     name = "settings-rejected"
     log_messages = (
-        *REFUSALS,
         LogMessage(
             kind="exists",
             cue=("already exists",),
@@ -243,25 +241,6 @@ class SettingsRejected(LogCheck):
             general=True,
             closing=True,
             source="hydra/_internal/instantiate/_instantiate2.py: the exception is printed in the next line",
-        ),
-        LogMessage(
-            kind="scheduler",
-            cue=(
-                "batch job submission failed: ",
-                "unable to allocate resources: ",
-                "unable to create step for job ",
-            ),
-            pattern=r"(?:sbatch|srun|salloc): error: (?:Batch job submission failed|Unable to (?:allocate "
-            r"resources|create step for job \d+)): (?!.*(?:busy|[Ss]ocket timed out|temporarily|"
-            r"slurm controller|already complet))(?P<why>.{1,200}?)\s*$",
-            text="Slurm refused the job: {why}.",
-            bearing=Bearing.SYMPTOM,
-            confidence=Confidence.PROBABLE,
-            everywhere=True,
-            unstarted=True,
-            outside=True,
-            closing=True,
-            source="Slurm src/sbatch/sbatch.c, src/srun",
         ),
         LogMessage(
             kind="tokenizer",

@@ -201,57 +201,28 @@ class DriverUnreachable(Check):
             "daemon/runtime_unix.go",
         ),
         LogMessage(
-            kind="device-plugin",
-            cue="allocate failed due to ",
-            pattern=r"Allocate failed due to (?!.*GPU is lost)(?P<refusal>.{1,300}?)"
-            r"(?:,? which is unexpected.*)?\s*$",
-            text="Kubernetes rejected the pod, because the device plugin of its node gave it no device[: "
-            "{refusal}].",
-            everywhere=True,
-            unstarted=True,
-            outside=True,
-            undone=r"\bNormal\s.{0,60}\bStarted\s",
-            source="Kubernetes pkg/kubelet/cm/devicemanager",
-        ),
-        LogMessage(
-            kind="admission",
-            cue="unexpectedadmissionerror",
-            pattern=r"\bReason: +UnexpectedAdmissionError\b|\b\d+/\d+ {1,20}UnexpectedAdmissionError\b",
-            text="The node of the pod rejected it, most often because it had no free device for it.",
-            bearing=Bearing.SYMPTOM,
-            confidence=Confidence.PROBABLE,
-            everywhere=True,
-            unstarted=True,
-            outside=True,
-            undone=r"\bNormal\s.{0,60}\bStarted\s",
-            source="Kubernetes pkg/kubelet/lifecycle",
-        ),
-        LogMessage(
             kind="no-device",
             cue=(
                 "no hip gpus are available",
                 "gpus, no gpus found",
-                "all cuda-capable devices are busy",
                 "unable to initialize backend '",
                 "0 active drivers",
                 "no cuda gpus are available",
                 "no cuda-capable device",
                 "no nvidia driver on your system",
                 "cuda driver initialization failed",
-                "cuda-capable device(s) is/are busy",
                 "nvidia-smi has failed",
                 "no supported gpu",
                 "no gpu found",
                 "no accelerator",
             ),
-            pattern="No HIP GPUs are available|only supported with GPUs, no GPUs found|all "
-            "CUDA-capable devices are busy or unavailable|Unable to initialize backend "
-            "'(?:cuda|rocm|tpu)': (?:FAILED_PRECONDITION: No visible GPU|UNAVAILABLE: No TPU|"
+            pattern="No HIP GPUs are available|only supported with GPUs, no GPUs found|"
+            "Unable to initialize backend '(?:cuda|rocm|tpu)': (?:FAILED_PRECONDITION: No visible GPU|"
+            "UNAVAILABLE: No TPU|"
             r"ABORTED: The TPU is already in use)|0 active drivers \(\[\]\)|"
             "No CUDA GPUs are available|no CUDA-capable device is detected|Found no NVIDIA driver on "
-            r"your system|CUDA driver initialization failed|CUDA-capable device\(s\) is/are busy or "
-            "unavailable|NVIDIA-SMI has failed because it couldn't communicate|No supported gpu "
-            "backend found|No GPU found",
+            r"your system|CUDA driver initialization failed|NVIDIA-SMI has failed because it "
+            "couldn't communicate|No supported gpu backend found|No GPU found",
             text="The process found no usable GPU: {said}.",
         ),
         LogMessage(

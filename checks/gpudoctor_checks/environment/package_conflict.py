@@ -13,7 +13,6 @@ from gpudoctor.analysis.source.target_versions import installed_version, meant_v
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import (
-    Bearing,
     Check,
     Code,
     Confidence,
@@ -40,18 +39,6 @@ from gpudoctor_checks.environment.requirements import STACK, Broken, broken_requ
 _NAMED = 4
 """Packages that the message names; the evidence lists all of them."""
 _NVIDIA = re.compile(r"nvidia-(.+)-cu(\d{2})")
-
-_NO_COMMAND = (
-    r"未找到命令|找不到命令|找不到指令|命令找不到|コマンドが見つかりません|명령어를 찾을 수 없음|"
-    r"(?:Kommando|Befehl) nicht gefunden|commande introuvable|(?:orden|comando) no encontrad[oa]|"
-    r"no se encontró la orden|comando não encontrado|comando non trovato|команда не найдена"
-)
-_NO_COMMAND_CUES = (
-    "未找到命令", "找不到命令", "找不到指令", "命令找不到", "コマンドが見つかりません", "명령어를",
-    "nicht gefunden",
-    "commande introuvable", "no encontrad", "la orden", "comando n", "команда не найдена",
-)  # fmt: skip
-"""What bash says of a missing command in other languages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,54 +179,6 @@ class PackageConflict(Check):
             text="The Lua environment lacks the module {module}.",
             everywhere=True,
             source="Lua loadlib.c",
-        ),
-        LogMessage(
-            kind="no-command",
-            cue=(
-                "command not found",
-                "failed to run command",
-                ": not found",
-                *_NO_COMMAND_CUES,
-            ),
-            pattern=r"^(?:\S+[:\uff1a] ?)?(?:\S{1,10} )?(?:\d+(?: \S)?[:\uff1a] ?)?"
-            r"(?P<command>python[\d.]*|torchrun|accelerate|deepspeed|"
-            r"mpirun|mpiexec|srun|horovodrun|ray|uv|poetry|singularity|apptainer|docker|llamafactory-cli|"
-            rf"composer|colossalai)(?:: (?:command )?not found|[:\uff1a] ?(?:{_NO_COMMAND}))\s*$|"
-            r"failed to run command .(?P<program>[\w./+-]{1,200}).: No such file",
-            text="The shell of the job found no command [{command}][{program}]: its environment is not active.",
-            bearing=Bearing.SYMPTOM,
-            confidence=Confidence.PROBABLE,
-            everywhere=True,
-            closing=True,
-            source="bash, dash, nohup",
-        ),
-        LogMessage(
-            kind="no-command",
-            cue=(
-                "is not recognized as",
-                "不是内部或外部命令",
-            ),
-            pattern=r"(?:^|[Tt]he term )'(?P<command>python[\d.]*|torchrun|accelerate|deepspeed|"
-            r"pip\d?|conda|nvcc|wandb|ray|uv)' (?:is not recognized as|不是内部或外部命令)",
-            text="Windows found no command {command}: it is not installed, or its environment is not active.",
-            everywhere=True,
-            closing=True,
-            source="cmd.exe, PowerShell",
-            bearing=Bearing.SYMPTOM,
-            confidence=Confidence.PROBABLE,
-        ),
-        LogMessage(
-            kind="any-command",
-            cue=("command not found", ": not found", ": no such file or directory"),
-            pattern=r"^\S+: (?:line )?\d+: (?P<command>[^\s:/]{1,200}): (?:command )?not found\s*$|"
-            r"^\S+: (?P<name>[^\s:/]{1,200}): (?:command )?not found\s*$|"
-            r"^\S*sh: command not found: (?P<word>\S{1,200})\s*$|"
-            r"^\S*env: \W?(?P<program>[^\s:/]{1,200}?)\W?: No such file or directory\s*$",
-            text="The shell found no command [{command}][{name}][{word}][{program}].",
-            everywhere=True,
-            general=True,
-            exits=(127,),
-            source="bash, dash, zsh, env",
         ),
         LogMessage(
             kind="no-module",

@@ -173,7 +173,7 @@ CONTAINERS = (
         source="Kubernetes pkg/kubelet/kuberuntime/kuberuntime_container.go",
     ),
     LogMessage(
-        kind="missing",
+        kind="scheduler-file",
         cue=(
             "could not open stdout file ",
             "could not open stderr file ",

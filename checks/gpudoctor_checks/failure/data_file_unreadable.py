@@ -2,7 +2,6 @@
 
 from gpudoctor.analysis.job_log.log_check import LogCheck
 from gpudoctor.model import Code, Confidence, LogMessage
-from gpudoctor_checks.failure.container_messages import CONTAINERS
 from gpudoctor_checks.failure.kernel_messages import KERNEL_STORAGE
 
 
@@ -27,7 +26,6 @@ class DataFileUnreadable(LogCheck):
     code = Code("FAIL016")
     name = "data-file-unreadable"
     log_messages = (
-        *CONTAINERS,
         LogMessage(
             kind="missing",
             cue=(
@@ -65,126 +63,6 @@ class DataFileUnreadable(LogCheck):
             text="A file cannot be opened: {file}.",
             everywhere=True,
             source="torch7 lib/TH/THDiskFile.c",
-        ),
-        LogMessage(
-            kind="program",
-            cue=(
-                "can't open file",
-                "can't find '__main__'",
-                "execve()",
-                ": permission denied",
-                ": no such file",
-            ),
-            pattern=r"^\S*python[\d.]*: can't open file '?(?P<file>[^'\n]{1,300}?)'?: \[Errno|"
-            r"^\S*python[\d.]*: can't find '__main__' module in '?(?P<folder>[^'\n]{1,300})|"
-            r"error: execve\(\): (?P<program>\S+): (?:No such file|Permission denied)|"
-            r"^(?:\S*/)?(?:ba|da|z|k)?sh: (?:line )?(?:\d+: )?(?P<script>\S+\.(?:sh|py)): (?:No such file|"
-            "Permission denied)",
-            text="The program that the job starts cannot be opened[: {file}][: {folder}][: {program}][: "
-            "{script}].",
-            everywhere=True,
-            closing=True,
-            source="python, bash, slurmstepd",
-        ),
-        LogMessage(
-            kind="program",
-            cue=(
-                "executable file not found in $path",
-                "no such file or directory",
-                ": permission denied",
-            ),
-            pattern=r"(?:unable to start container process|starting container process caused)[^\n]{0,100}?"
-            r"exec: \\?\"(?P<program>[^\"\\]{1,200})\\?\": (?:executable file not found in \$PATH|"
-            r"stat \S+ no such file or directory|permission denied)",
-            text="The program that the job starts cannot be opened: {program}.",
-            everywhere=True,
-            outside=True,
-            source="runc: libcontainer/standard_init_linux.go",
-        ),
-        LogMessage(
-            kind="program",
-            cue=(
-                "was unable to find the specified",
-                "was unable to launch the specified",
-            ),
-            pattern="(?:mpirun|mpiexec|prterun) was unable to (?:find the specified executable|"
-            "launch the specified application)",
-            text="mpirun could not open the program that the job starts.",
-            everywhere=True,
-            closing=True,
-            source="Open MPI help-orterun.txt",
-        ),
-        LogMessage(
-            kind="volume",
-            cue=(
-                "failedmount",
-                "failedattachvolume",
-                "failedmapvolume",
-                "mount volumes",
-                "mountvolume.",
-                "attachvolume.",
-                "mapvolume.",
-            ),
-            pattern=r"\bWarning\s{1,20}Failed(?:Mount|AttachVolume|MapVolume)\b(?:.*?(?:unmounted volumes=\[|"
-            r"for volume \"|unattached/unmounted volumes=\[)(?P<volume>[^\]\"]{1,200}))?|"
-            r"^(?:Unable to (?:attach or )?mount volumes(?: for pod|:)|"
-            r"(?:Mount|Attach|Map)Volume\.\w{1,20} failed for volume \"(?P<other>[^\"]{1,200}))",
-            text="Kubernetes could not mount a volume of the pod[: {volume}][: {other}].",
-            confidence=Confidence.PROBABLE,
-            everywhere=True,
-            unstarted=True,
-            outside=True,
-            undone=r"\bNormal\s.{0,60}\b(?:Pulling|Pulled|Created|Started)\s|"
-            r"Volume\.\w{1,20} succeeded for volume|[Ss]tarted container\b",
-            source="Kubernetes pkg/kubelet/kubelet.go, pkg/controller/volume: events, which come again",
-        ),
-        LogMessage(
-            kind="pod-config",
-            cue=(
-                "createcontainerconfigerror",
-                'error: secret "',
-                'error: configmap "',
-                "error: couldn't find key",
-            ),
-            pattern=r"\bWarning\s.{0,200}Error: (?P<what>(?:secret|configmap) \"[^\"]{1,200}\" not found|"
-            r"couldn't find key \S{1,200} in \w{1,20} \S{1,200})|"
-            r"(?:[Rr]eason[\"']?[:=] *[\"']?|\b\d+/\d+ {1,20})CreateContainerConfigError\b",
-            text="Kubernetes could not start the container[: {what}]: its pod names a secret or a ConfigMap "
-            "that is not there.",
-            confidence=Confidence.PROBABLE,
-            everywhere=True,
-            unstarted=True,
-            outside=True,
-            undone=r"\bNormal\s.{0,60}\bStarted\s|[Ss]tarted container\b",
-            source="Kubernetes pkg/kubelet/kuberuntime",
-        ),
-        LogMessage(
-            kind="job-script",
-            cue="syntax error",
-            pattern=r"^\S+: (?:line )?(?P<line>\d+): syntax error(?:: unexpected\b|:? near unexpected\b)|"
-            r"^\S+: \d+: Syntax error: |^(?:/bin/)?sh: syntax error: unexpected\b",
-            text="The shell stopped at a syntax error in the job script[, line {line}].",
-            everywhere=True,
-            closing=True,
-            source="bash, dash, busybox",
-        ),
-        LogMessage(
-            kind="any-program",
-            cue=(
-                ": no such file or directory",
-                ": permission denied",
-                ": not found",
-                "bad interpreter",
-                ": cannot execute",
-            ),
-            pattern=r"^\S+: (?:line )?(?:\d+: )?(?P<program>[^\s:]{0,300}/[^\s:]{0,300}): (?:No such file or "
-            r"directory|not found|Permission denied|cannot execute\b.{0,80}|(?P<interpreter>\S{1,200}): bad "
-            r"interpreter\b.{0,80})\s*$",
-            text="The shell could not start {program}[: its interpreter {interpreter} is not there].",
-            everywhere=True,
-            general=True,
-            exits=(126, 127),
-            source="bash, dash",
         ),
         LogMessage(
             kind="image",

@@ -258,21 +258,6 @@ class Killed(Check):
             source="Slurm, Flux, Kubernetes, Ray",
         ),
         LogMessage(
-            kind="launch",
-            cue=(
-                "task launch for ",
-                "application launch failed",
-            ),
-            pattern=r"(?:srun|salloc|mpirun|prun): error: (?:Task launch for (?:StepId=)?\S{1,40} "
-            r"failed on node (?P<where>\S{1,100}): (?P<why>.{1,200}?)|"
-            r"Application launch failed: (?P<reason>.{1,200}?))\s*$",
-            text="Slurm could not start the job[ on node {where}][: {why}][: {reason}].",
-            everywhere=True,
-            unstarted=True,
-            outside=True,
-            source="Slurm src/api/step_launch.c",
-        ),
-        LogMessage(
             kind="probe",
             cue="liveness probe, will be restarted",
             pattern=r"[Cc]ontainer \"?(?P<container>[\w.-]+)\"? failed liveness probe, will be restarted",
@@ -385,6 +370,8 @@ class Killed(Check):
                 "signals.sigterm death signal",
                 "got signal: 15",
                 "got signal: sigterm",
+                "got signal 15",
+                "got signal sigterm",
                 "15 death signal",
                 "received sigterm",
                 "*** sigterm",
@@ -396,7 +383,7 @@ class Killed(Check):
                 *exit_code_cues(-15),
             ),
             pattern=r"Received Signals\.SIGTERM death signal|"
-            r"got signal: (?:15|SIGTERM)|[Rr]eceived (?:SIGTERM|signal 15|15 death signal)|"
+            r"got signal:? (?:15|SIGTERM)\b|[Rr]eceived (?:SIGTERM|signal 15|15 death signal)|"
             r"\*\*\* SIGTERM (?:\(@0x[0-9a-f]+\) )?received (?:by|at) |SIGTERM "
             rf"received|[Tt]ermination signal`? is detected|{exit_code_form(-15)}|caught signal 15|"
             r"return code = -15|^Terminated\s*$|^\S+: \S+ \d+: +\d+ Terminated\b|"

@@ -10,12 +10,10 @@ NOTEBOOKS = (
             "more memory than ",
             "maximum memory limit",
             "may have run out of memory",
-            "caused by an oom error",
         ),
         pattern=r"[Yy]our session crashed after using all available RAM|"
         r"[Nn]otebook (?:tried|attempted) to (?:allocate|use) more memory than (?:is|was) available|"
-        r"Notebook Exceeded Its Maximum Memory Limit|[Kk]ernel may have run out of memory|"
-        r"may have been caused by an OOM error",
+        r"Notebook Exceeded Its Maximum Memory Limit|[Kk]ernel may have run out of memory",
         text="The notebook's session ended because the memory of its host ran out.",
         everywhere=True,
         outside=True,

@@ -216,59 +216,6 @@ ENDED = (
         source="Kubernetes pkg/controller/nodelifecycle; AWS Batch; Compute Engine; PBS; HTCondor",
     ),
     LogMessage(
-        kind="launch",
-        cue=(
-            "launch failed: ",
-            "waiting for task launch",
-            "boot of the nodes",
-            "too many failed attempts to run",
-            "are still not ready",
-            "unable to confirm allocation",
-            "has expired",
-            "aborting, ",
-            "failed to invoke task plugins",
-            "io setup failed",
-            "exiting abnormally",
-            "failed to invoke spank plugin stack",
-            "unable to write ",
-        ),
-        pattern=r"srun: error: task \d+ launch failed: (?P<why>.{0,199}[^\s.])|"
-        r"srun: error: timeout waiting for task launch, started (?P<started>\d+ of \d+)|"
-        r"s(?:run|alloc): error: (?:Something is wrong with the boot of the nodes|"
-        r"Nodes \S{1,200} are still not ready)|"
-        r"srun: error: (?:Unable to confirm allocation for job \d+: (?P<reason>.{1,160}?)|"
-        r"Slurm job \d+ has expired)\.?"
-        r"\s*$|srun: error: (?:\S{1,60}: ){0,2}[Aa]borting, (?:io error|step missing|can not test connection)|"
-        r"slurmstepd: error: (?:Failed to invoke (?:task plugins|spank plugin stack)|IO setup failed|"
-        r".{0,60}unable to "
-        r"write .{1,80} to cgroup)|Job held, too many failed attempts to run|"
-        r"job_manager: exiting abnormally: (?P<said_by>.{0,159}[^\s.])",
-        text="The scheduler could not start the job[: {why}][: {reason}][: {said_by}][: "
-        "{started} tasks started].",
-        bearing=Bearing.SYMPTOM,
-        confidence=Confidence.PROBABLE,
-        everywhere=True,
-        outside=True,
-        closing=True,
-        unstarted=True,
-        source="Slurm src/api/step_launch.c, src/srun/allocate.c, src/slurmd/slurmstepd",
-    ),
-    LogMessage(
-        kind="controller",
-        cue=("unable to contact slurm controller", "socket timed out on send/recv"),
-        pattern=r"\bs(?:batch|run|alloc): error: .{0,100}(?:Unable to contact slurm controller|"
-        r"Socket timed out on send/recv)",
-        text="Slurm's controller did not answer, so it may not have the job.",
-        bearing=Bearing.SYMPTOM,
-        confidence=Confidence.PROBABLE,
-        everywhere=True,
-        outside=True,
-        closing=True,
-        unstarted=True,
-        undone=r"\bSubmitted batch job \d+|Granted job allocation",
-        source="Slurm src/common/slurm_errno.c, src/sbatch/sbatch.c",
-    ),
-    LogMessage(
         kind="probe",
         cue="startup probe, will be restarted",
         pattern=r"[Cc]ontainer \"?(?P<container>[\w.-]+)\"? failed startup probe, will be restarted",

@@ -13,6 +13,7 @@ from gpudoctor.model import (
     Confidence,
     Cost,
     Finding,
+    LogMessage,
     Measurement,
     Patient,
     PatientKind,
@@ -51,11 +52,14 @@ class Occupied(Check):
         - Memory in use by no visible process.
         - Compute mode "prohibited", or "exclusive" with more ranks than GPUs.
         - MIG on while the job expects whole GPUs.
+        - A job that died because its GPU was busy or unavailable.
     Why it hurts:
         The memory that others use is missing (an out-of-memory error that no batch size explains). Two programs
         on one GPU take turns, so every step is longer on all ranks.
     How it knows:
-        NVML's list of processes, the memory in use, compute mode and MIG mode, before the job starts.
+        NVML's list of processes, the memory in use, compute mode and MIG mode, before the job starts. From a
+        job's log: CUDA's message, in the exception or line that came first. The driver gives the same message
+        for a GPU that hangs, so a finding from a log is probable.
     False alarms:
         The job's own processes and desktop programs (X, browsers) do not count. Neither do a small context on a
         display card and GPUs that CUDA_VISIBLE_DEVICES excludes. In a container NVML gives pids of the host,
@@ -70,7 +74,18 @@ class Occupied(Check):
 
     code = Code("GPU007")
     name = "occupied"
-    reads = frozenset({Reads.ENVIRONMENT, Reads.PROCESS})
+    reads = frozenset({Reads.ENVIRONMENT, Reads.PROCESS, Reads.LOG})
+    log_messages = (
+        LogMessage(
+            kind="busy",
+            cue=("are busy or unavailable", "cudaerrordevicesunavailable"),
+            pattern=r"CUDA-capable device(?:s|\(s\)) (?:is/)?are busy or unavailable|"
+            "cudaErrorDevicesUnavailable",
+            text="The GPU was busy or unavailable: another process may have it in exclusive mode, or it hangs.",
+            confidence=Confidence.PROBABLE,
+            source="CUDA runtime: cudaErrorDevicesUnavailable",
+        ),
+    )
     thresholds = (
         Threshold(name="process_memory", default=15 * 2**20, unit="B", source="facebookresearch/gcm: 15 MiB",
                   meaning="A foreign process that uses less is not counted."),

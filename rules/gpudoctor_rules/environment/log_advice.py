@@ -33,14 +33,6 @@ ADVICE = (
         when=in_log("container-runtime"),
     ),
     advise(
-        "ENV001-plugin",
-        "Check the device plugin and the GPUs of the node",
-        "kubectl describe node NODE   # Allocatable and Allocated: nvidia.com/gpu",
-        "kubectl logs -n kube-system DEVICE_PLUGIN_POD; nvidia-smi on the node",
-        "delete the pod: Kubernetes does not try again with one that it rejected",
-        when=in_log("device-plugin", "admission"),
-    ),
-    advise(
         "ENV001-visible",
         "Check that this process sees a GPU",
         'nvidia-smi; echo "$CUDA_VISIBLE_DEVICES"; python -c \'import torch; '
@@ -115,20 +107,6 @@ ADVICE = (
         "pip install {module}   # the package may have another name than the module",
         "python -c 'import sys; print(sys.executable)'   # the job's interpreter, not the login node's",
         when=in_log("missing-package", "no-module"),
-    ),
-    advise(
-        "ENV005-command",
-        "Activate the environment in the job's script",
-        "source /path/to/env/bin/activate   # or conda activate, module load: before the command",
-        "command -v python torchrun   # in the job's script: shows what the node finds",
-        when=in_log("no-command"),
-    ),
-    advise(
-        "ENV005-any-command",
-        "Correct the command's name, or put its folder into PATH",
-        "command -v NAME   # in the same shell: shows whether it is found",
-        "source /path/to/env/bin/activate   # or conda activate, module load: if an environment holds it",
-        when=in_log("any-command"),
     ),
     advise(
         "ENV006-shm",

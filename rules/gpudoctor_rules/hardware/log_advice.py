@@ -30,4 +30,11 @@ ADVICE = (
         "Xid 13, 31, 43: CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer on the failing step",
         when=in_log("xid-program"),
     ),
+    advise(
+        "GPU007-busy",
+        "Free the GPU, or use another one",
+        "nvidia-smi -q -d COMPUTE,PIDS   # the compute mode, and who uses each GPU",
+        "if no process is listed: the GPU hangs, and needs a reset by an administrator",
+        when=in_log("busy"),
+    ),
 )
