@@ -177,7 +177,10 @@ def _read(log: JobLog) -> str:
 def _end(log: JobLog) -> str:
     if log.finished:
         return say("; the program says that its training was complete")
-    if any(item.ends_in_progress for item in log.files):
+    ends = [item for item in log.files if item.ends_in_progress]
+    if ends and all(item.behind_steps for item in ends):
+        return say("; its last line: {text}", text=ends[-1].behind_steps.rstrip("."))
+    if ends:
         step = say(" after step {last_step:,}", last_step=log.last_step) if log.last_step is not None else ""
-        return say("; it ends in the middle of the training{step}, without a reason", step=step)
+        return say("; it ends{step}, and does not say why", step=step)
     return say("; it shows no training step") if log.last_step is None else ""

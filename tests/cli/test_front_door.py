@@ -167,7 +167,10 @@ def test_a_text_without_a_training_is_not_called_one_that_broke_off(here, capsys
     assert main(["autopsy", "readme.txt"]) == 0
     assert "no failure in its 1 line; it shows no training step." in " ".join(capsys.readouterr().out.split())
     assert main(["autopsy", "broken.log"]) == 0
-    assert "ends in the middle of the training after step 4" in " ".join(capsys.readouterr().out.split())
+    assert "it ends after step 4, and does not say why" in " ".join(capsys.readouterr().out.split())
+    (here / "ended.log").write_text("step 3/100 loss 0.4\nstep 4/100 loss 0.3\nsaved, bye\n")
+    assert main(["autopsy", "ended.log"]) == 0
+    assert "no failure in its 3 lines; its last line: saved, bye." in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(

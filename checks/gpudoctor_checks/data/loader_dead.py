@@ -115,6 +115,7 @@ class LoaderDead(Check):
             text="A loader worker (pid {pid}) was ended by a signal: {signal}.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,
+            everywhere=True,
             source="torch/utils/data/_utils/signal_handling.py",
         ),
         LogMessage(

@@ -177,12 +177,13 @@ class CollectiveTimeout(Check):
         LogMessage(
             kind="watchdog",
             cue=(
-                "watchdog caught collective operation timeout",
                 "caught collective operation timeout",
+                "milliseconds before timing out",
             ),
-            pattern=r"[Cc]aught collective operation timeout:(?: (?:WorkNCCL|Work\w+)\("
-            r"(?:SeqNum=(?P<sequence>\d+), )?OpType=(?P<operation>\w+)"
-            r"(?:.{0,160}?Timeout\(ms\)=(?P<limit>\d+))?|\s*$)",
+            pattern=r"(?:[Cc]aught collective operation timeout:(?= Work|\s*$) ?|"
+            r"(?=Work[A-Z]{3,8}\(.{1,400}\) ran for \d{1,12} milliseconds before timing out))"
+            r"(?:Work\w+\((?:SeqNum=(?P<sequence>\d+), )?OpType=(?P<operation>\w+)"
+            r"(?:.{0,160}?Timeout\(ms\)=(?P<limit>\d+))?)?",
             text="A collective[ ({operation})] timed out. At least one rank did not take part in time.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,
@@ -245,7 +246,7 @@ class CollectiveTimeout(Check):
         LogMessage(
             kind="gloo-timeout",
             cue=("barrier timed out",),
-            pattern="DEADLINE_EXCEEDED: Barrier timed out",
+            pattern=r"DEADLINE_EXCEEDED: Barrier timed out(?!\. Id: (?:\[Init\]|PjRT_Client_Connect))",
             text="Not all tasks of the JAX job came to a barrier in time.",
             waits=True,
             source="xla/tsl/distributed_runtime/coordination",

@@ -26,6 +26,8 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.text import capitalised, size
+from gpudoctor_checks.failure.kernel_messages import KERNEL_CRASHES
+from gpudoctor_checks.failure.notebook_messages import NOTEBOOKS
 from gpudoctor_checks.failure.scheduler_messages import ENDED
 
 _KILLED = (
@@ -372,6 +374,8 @@ class Killed(Check):
                 "signals.sigterm death signal",
                 "got signal: 15",
                 "got signal: sigterm",
+                "got signal 15",
+                "got signal sigterm",
                 "15 death signal",
                 "received sigterm",
                 "*** sigterm",
@@ -383,7 +387,7 @@ class Killed(Check):
                 *exit_code_cues(-15),
             ),
             pattern=r"Received Signals\.SIGTERM death signal|"
-            r"got signal: (?:15|SIGTERM)|[Rr]eceived (?:SIGTERM|signal 15|15 death signal)|"
+            r"got signal:? (?:15|SIGTERM)\b|[Rr]eceived (?:SIGTERM|signal 15|15 death signal)|"
             r"\*\*\* SIGTERM (?:\(@0x[0-9a-f]+\) )?received (?:by|at) |SIGTERM "
             rf"received|[Tt]ermination signal`? is detected|{exit_code_form(-15)}|caught signal 15|"
             r"return code = -15|^Terminated\s*$|^\S+: \S+ \d+: +\d+ Terminated\b|"
@@ -395,6 +399,8 @@ class Killed(Check):
             general=True,
         ),
         *ENDED,
+        *KERNEL_CRASHES,
+        *NOTEBOOKS,
     )
     thresholds = (
         Threshold(

@@ -102,6 +102,19 @@ class RendezvousFailed(LogCheck):
             everywhere=True,
         ),
         LogMessage(
+            kind="rendezvous-timeout",
+            cue=("barrier timed out. id: [init]", "barrier timed out. id: pjrt_client_connect"),
+            pattern=r"Barrier timed out\. Id: (?:\[Init\]|PjRT_Client_Connect)"
+            r"(?:[\s\S]{0,2000}?tasks that reached the barrier: (?P<reached>\d{1,6}/\d{1,6}))?"
+            r"(?:[\s\S]{0,1000}?timed out task names:\s{1,4}/job:\S{1,80}?/task:(?P<missing>\d{1,6}))?",
+            text="Not all tasks of the JAX job came to its start in time[: {reached} came].",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            waits=True,
+            source="xla/tsl/distributed_runtime/coordination",
+        ),
+        LogMessage(
             kind="interface",
             cue=("no usable listening interface", "no device found matching", "no device found after"),
             pattern=r"NCCL WARN .{0,40}?(?:No usable listening interface found|no device found (?:matching|"

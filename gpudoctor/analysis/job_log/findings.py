@@ -88,17 +88,20 @@ def log_line(event: LogEvent) -> LogLine:
 
 
 def followers(cause: FirstCause) -> str:
-    """A sentence that says how many error lines only follow; "" where none does."""
-    lines = sum(item.count for item in cause.of(LogRole.CASCADE))
-    ranks = {item.rank for item in cause.of(LogRole.CASCADE) if item.rank is not None} - set(cause.ranks)
+    """A sentence that says how many error lines only follow, and of how many ranks; "" where none does."""
+    cascade = cause.of(LogRole.CASCADE)
+    lines = sum(item.count for item in cascade)
     if not lines:
         return ""
-    of = say(" of {ranks}", ranks=count(len(ranks), "other rank")) if ranks else ""
+    others = [item for item in cascade if item.rank is not None and item.rank not in cause.ranks]
+    ranks = count(len({item.rank for item in others}), "other rank") if others else ""
+    theirs = sum(item.count for item in others)
     return say(
-        " {lines}{of} only follow{s} from it.",
+        " {lines}{of} only follow{s} from it{among}.",
         lines=count(lines, "later error line"),
-        of=of,
+        of=say(" of {ranks}", ranks=ranks) if others and theirs == lines else "",
         s=say("s") if lines == 1 else "",
+        among=say(", {theirs:,} of them of {ranks}", theirs=theirs, ranks=ranks) if 0 < theirs < lines else "",
     )
 
 

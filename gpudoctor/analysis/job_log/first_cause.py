@@ -7,10 +7,10 @@ symptom, wherever it is; among equals the first counts. An exception is handled 
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
-from gpudoctor.analysis.job_log.consequences import OF_A_DEATH, OF_A_GOOD_END, PEER
+from gpudoctor.analysis.job_log.consequences import OF_A_DEATH, OF_A_GOOD_END, PEER, UNHEEDED
 from gpudoctor.analysis.memo import once
 from gpudoctor.model.log_message import PLAIN, Bearing
 from gpudoctor.model.signs.job_log import JobLog, LogEvent, LogFile
@@ -37,6 +37,10 @@ BEFORE_THE_PROGRAM = frozenset({"command-line", "unrecognized", "program"})
 """Kinds of failures of a process that began no work: it does not know an option, or cannot open the program."""
 _NOT_THERE = frozenset({"missing", "not-found"})
 """Kinds of failures of a program that misses a file."""
+_OF_A_WORKER, _TO_END = "worker-killed", frozenset({"sigterm", "interrupted", "hangup"})
+"""Kinds of a loader worker that a signal ended, and of signals after which a program ends itself."""
+_OF_NODE, _OF_STORAGE = "node-failure", "storage"
+"""Kinds of a node that failed, and of errors of its files, which may come before its record."""
 _GONE, _OF_A_KERNEL = "off-the-bus", "illegal-access"
 """Kinds of a GPU that fell off the bus, and of the errors that programs on it get, and may print before."""
 _WHILE_IMPORTING = frozenset(
@@ -44,11 +48,28 @@ _WHILE_IMPORTING = frozenset(
 )
 _OF_A_JOB = re.compile(r"python|pt_|torchrun|ray|accelerate|deepspeed|mpirun|orted|julia|train", re.IGNORECASE)
 """Programs of a job, as the kernel names what it kills; a browser may have been killed before."""
+_RECORDED = re.compile(r"JobState=|State: ")
+"""How a record of a job says its last state: steps behind it are of a log that was pasted below."""
 _SEVERAL = 2
 _OF_OTHERS = 12
 """Lines from an exception to the end of a file that other ranks may have written until somebody ended them."""
 _LONELY = 2
 """Ranks of a job that ends well which may lose a connection while they end."""
+_SOON = 10
+"""Ordinary lines between a failure that the program caught, and its death of no known kind."""
+_OF_OTHER_RANKS = frozenset(
+    {"unreachable", "rendezvous-timeout", "store-barrier", "heartbeat", "stalled", "ib-peer", "socket", "ib"}
+    | {"system-error", "warned", "mpi-unreachable"}
+)
+"""Kinds of symptoms between ranks, beside those of a rank that waited."""
+_OPTIONAL = frozenset(
+    {"cannot-import", "missing-package", "no-module", "required", "requires", "removed-attribute", "operator"}
+    | {"unknown-model", "401", "403", "404", "rate-limit", "offline", "tracker", "permission"}
+    | {"parse", "encoding", "empty", "image"}
+)
+"""Kinds of what a program often does without: a package, the hub, a tracker, a row of the data."""
+_WRITES = re.compile(r"(?i)writ|sav(?:e|ing)|checkpoint|ckpt|snapshot|flush|upload|persist")
+"""Words of a death while something is written."""
 _SAME_MOMENT = 90.0
 """Seconds within which the ranks of a job die of one cause: their lines are in the order of their buffers."""
 
@@ -88,7 +109,11 @@ class FirstCause:
 @once
 def first_cause(log: JobLog) -> FirstCause | None:
     """The first cause; None for a log in which nothing died."""
-    open_events = [item for item in log.events if item.bearing not in (Bearing.HARMLESS, Bearing.HINT)]
+    open_events = [
+        item
+        for item in log.events
+        if item.bearing not in (Bearing.HARMLESS, Bearing.HINT) and not item.mentioned
+    ]
     passed = {item.order for item in open_events if item.last and not _is_last(item, log)}
     open_events = [item for item in open_events if item.order not in passed]
     last_lines = _last_lines(open_events)
@@ -111,6 +136,10 @@ def first_cause(log: JobLog) -> FirstCause | None:
         handled -= {item.order for item in absent}
         root = _best(absent) or root
         root = _explaining(hints, root) or root
+    said = _said_before(root, log, handled, left)
+    if said is not None:
+        root = replace(said, doubtful=True)
+        handled -= {said.order}
     return FirstCause(root=root, roles=tuple((item, _role(item, root, handled)) for item in log.events))
 
 
@@ -118,6 +147,8 @@ def _was_handled(event: LogEvent, log: JobLog) -> bool:
     """Whether its rank went on training, or the program said at its end that all was well."""
     if event.lasting:
         return event.earlier or not event.at_end
+    if _RECORDED.match(event.text):
+        return event.earlier
     if event.exception and event.served >= _SERVED:
         return True
     if event.bearing is not Bearing.CONSEQUENCE and event.succeeded and _last_death(log) < 0:
@@ -334,13 +365,20 @@ def _best(candidates: Sequence[LogEvent]) -> LogEvent | None:
     symptoms = [item for item in candidates if item.bearing is Bearing.SYMPTOM]
     if not causes:
         return _first(symptoms)
+    causes = [item for item in causes if not _of_a_signal(item, symptoms)] or symptoms
     first = _first(causes)
     assert first is not None
+    killed = _first([item for item in symptoms if item.kind == _OF_A_WORKER and _right_before(item, first)])
+    if killed is not None and first.exception:
+        return killed
     if _killed_program(first) is False:
         first = _first([item for item in causes if _killed_program(item)]) or first
     gone = _first([item for item in causes if item.kind == _GONE and _together(first, item)])
     if gone is not None and first.kind == _OF_A_KERNEL:
         return gone
+    if first.kind == _OF_STORAGE:
+        lost = _first([item for item in causes if item.kind == _OF_NODE and _together(first, item)])
+        first = lost or first
     if first.kind == PLAIN:  # an exception of no known kind: another rank may name the cause at the same moment
         named = [
             item for item in causes if item.kind != PLAIN and item.rank != first.rank and _together(first, item)
@@ -350,6 +388,23 @@ def _best(candidates: Sequence[LogEvent]) -> LogEvent | None:
             return _first(earlier)
         return _first(named) or first
     return first
+
+
+def _of_a_signal(event: LogEvent, symptoms: Sequence[LogEvent]) -> bool:
+    """Whether an exception of no known kind came as its process had said that it got a signal to end."""
+    return event.kind == PLAIN and any(
+        item.kind in _TO_END and item.rank is not None and _right_before(item, event) for item in symptoms
+    )
+
+
+def _right_before(one: LogEvent, other: LogEvent) -> bool:
+    """Whether an event came before another one of the same rank, without a step between them."""
+    return (
+        (one.path, one.rank) == (other.path, other.rank)
+        and one.order < other.order
+        and one.step == other.step
+        and _together(one, other)
+    )
 
 
 def _killed_program(event: LogEvent) -> bool | None:
@@ -380,6 +435,72 @@ def _of_absent_ranks(root: LogEvent, handled: Sequence[LogEvent]) -> list[LogEve
     ]
     missing = int(expected) - int(joined)
     return raised if sum(item.count for item in raised) <= missing else []
+
+
+def _said_before(
+    root: LogEvent | None, log: JobLog, handled: set[int], left: Sequence[LogEvent]
+) -> LogEvent | None:
+    """What the program mentioned, or caught and printed, before a death that nothing else explains.
+
+    A rank that did not come may have said why. A plain exception is explained by words of its own rank alone.
+    """
+    death = root or _first([item for item in left if item.kind != UNHEEDED])
+    if death is None or (death.bearing is Bearing.SYMPTOM and not _waited(death)):
+        return None
+    found = [
+        item for item in log.events if item.mentioned or (item.order in handled and _was_said(item, death))
+    ]
+    found = [
+        item
+        for item in found
+        if item.order < death.order and (_waited(death) or _together(item, death)) and not _may_lack(item)
+    ]
+    if root is not None and root.kind == PLAIN:
+        found = [
+            item
+            for item in found
+            if item.path == root.path
+            and (None in (item.rank, root.rank) or item.rank == root.rank)
+            and (not item.progress or _WRITES.search(_words_of(root)))
+        ]
+        return next((item for item in found if _same(item, found[-1])), None)
+    found = [item for item in found if not item.progress]
+    if root is not None and root.bearing is Bearing.CAUSE:
+        values = dict(root.values)
+        joined, expected = values.get("joined", ""), values.get("expected", "")
+        if not (joined.isdigit() and expected.isdigit()):
+            return None
+        found = [item for item in found if item.rank is not None and item.rank != root.rank]
+        found = found if len({item.rank for item in found}) <= int(expected) - int(joined) else []
+    return _first(found)
+
+
+def _waited(event: LogEvent) -> bool:
+    """Whether a rank that prints it may have lost, or waited for, one that failed by itself."""
+    return event.waits or event.kind in _OF_OTHER_RANKS
+
+
+def _was_said(event: LogEvent, death: LogEvent) -> bool:
+    """Whether the program caught a known failure and printed it, and died some lines later without a step."""
+    return (
+        event.bearing is Bearing.CAUSE
+        and event.kind != PLAIN
+        and (event.quoted or event.warned or event.logged or event.goes_on)
+        and not (event.earlier or event.progress or event.succeeded)
+        and event.path == death.path
+        and (event.rank == death.rank or _waited(death))
+        and event.followed - death.followed <= _SOON
+    )
+
+
+def _may_lack(event: LogEvent) -> bool:
+    """Whether a program often goes on without what failed."""
+    return event.kind in _OPTIONAL or event.exception in _WHILE_IMPORTING or event.kind in _NOT_THERE
+
+
+def _words_of(event: LogEvent) -> str:
+    frame = event.frame
+    return f"{event.text} {frame.function} {frame.text}" if frame is not None else event.text
 
 
 def _first(events: Sequence[LogEvent]) -> LogEvent | None:
@@ -415,9 +536,9 @@ def _explaining(hints: Sequence[LogEvent], root: LogEvent) -> LogEvent | None:
 
 
 def _role(event: LogEvent, root: LogEvent | None, handled: set[int]) -> LogRole:
-    if root is not None and event is root:
+    if root is not None and event.order == root.order:
         return LogRole.ROOT
-    if event.bearing in (Bearing.HARMLESS, Bearing.HINT):
+    if event.bearing in (Bearing.HARMLESS, Bearing.HINT) or event.mentioned:
         return LogRole.HARMLESS
     if event.order in handled:
         return LogRole.HANDLED

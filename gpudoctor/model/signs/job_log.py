@@ -136,6 +136,8 @@ class LogEvent:
     """Whether the launcher said behind it that the program ended well."""
     followed: int = 0
     """Ordinary lines that were read behind it: neither errors nor parts of a traceback."""
+    mentioned: bool = False
+    """Whether a line before a death only mentions it: it counts where nothing else explains the death."""
     undone: str = ""
     """A regular expression for a later line which shows that it was overcome."""
     explains: str = ""
@@ -157,6 +159,8 @@ class LogFile:
     ranks: tuple[int, ...] = ()
     ends_in_progress: bool = False
     """Whether its last words are steps: it ended in the middle of the training."""
+    behind_steps: str = ""
+    """Its last line, if that stands behind the last step and is no step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -270,6 +270,13 @@ class Drafts:
         for draft in self._drafts.values():
             draft.succeeded = draft.succeeded or draft.last_line < line
 
+    def ended_well(self, container: str, line: int) -> None:
+        """A container of the job, which is done, ended well: failures of its sidecars did not end it."""
+        for draft in self._drafts.values():
+            of = draft.event.node or draft.event.text.partition(" exited with code ")[0]
+            other = of and " " not in of and _service(of) != _service(container)
+            draft.succeeded = draft.succeeded or bool(other and draft.last_line < line)
+
     def done(self, line: int, *, surely: bool) -> None:
         """The log says that the training is done; `surely` if a job script would not say so.
 
@@ -331,6 +338,11 @@ class Drafts:
                 goes_on=event.goes_on or item.goes_on,
                 succeeded=item.succeeded,
             )
+
+
+def _service(container: str) -> str:
+    """The service of a container of docker compose: its name without the number."""
+    return container.rstrip("0123456789").rstrip("-_")
 
 
 def _how_printed(event: LogEvent) -> tuple[bool, ...]:

@@ -31,6 +31,7 @@ _NESTED = (
 )
 _TIMES = ("time", "timestamp", "@timestamp", "asctime", "ts", "receiveTimestamp", "date")
 _LEVELS = ("levelname", "level", "severity", "log_level", "log.level", "levelName", "lvl")
+_RANKS = ("rank", "global_rank", "globalRank", "RANK", "process_index", "proc_rank", "rank_id")
 _DEEPEST = 4
 _MOST_LINES = 600
 _FIELD = re.compile(r'^\s*"(?:log|message|msg|textPayload|MESSAGE|line|body)": ?("(?:[^"\\]|\\.)*"),?$')
@@ -75,6 +76,8 @@ class ShippedRecord:
     stamp: str = ""
     low: bool = False
     """Whether its level is a warning or less."""
+    rank: int | None = None
+    """The one that a field of its own names."""
     whole: str = ""
     """The innermost record: what a program says of its progress may stand in any of its fields."""
 
@@ -114,11 +117,12 @@ def _of_json(value: Any, depth: int) -> ShippedRecord | None:
         return None
     stamp = next((value[key] for key in _TIMES if isinstance(value.get(key), str)), "")
     low = any(isinstance(value.get(key), str) and _LOW.match(value[key]) is not None for key in _LEVELS)
+    rank = _rank_of(value)
     said = next((value[key] for key in _TEXTS if isinstance(value.get(key), str)), None)
     if said is not None and said[:1] == "{" and depth < _DEEPEST:
         inner = record_of(said.rstrip())
         if inner is not None:
-            return replace(inner, stamp=inner.stamp or stamp)
+            return replace(inner, stamp=inner.stamp or stamp, rank=rank if inner.rank is None else inner.rank)
     nested = [value[key] for key in (*_TEXTS, *_NESTED) if isinstance(value.get(key), dict)]
     raised = _tracebacks(value, depth)
     lines = _lines(said) if said is not None else ()
@@ -126,8 +130,20 @@ def _of_json(value: Any, depth: int) -> ShippedRecord | None:
         lines = (*lines, *_lines(raised))
     if not lines and depth < _DEEPEST:
         within = next(filter(None, (_of_json(item, depth + 1) for item in nested)), None)
-        return within and replace(within, stamp=within.stamp or stamp, low=within.low or low)
-    return ShippedRecord(lines, stamp, low) if lines else None
+        if within is None:
+            return None
+        rank = rank if within.rank is None else within.rank
+        return replace(within, stamp=within.stamp or stamp, low=within.low or low, rank=rank)
+    return ShippedRecord(lines, stamp, low, rank) if lines else None
+
+
+def _rank_of(value: dict[str, Any]) -> int | None:
+    """The rank in a field of a record."""
+    for key in _RANKS:
+        said = str(value.get(key, ""))
+        if said.isdecimal() and len(said) < 7:
+            return int(said)
+    return None
 
 
 def _tracebacks(value: Any, depth: int) -> str | None:
@@ -229,9 +245,11 @@ class Envelopes:
         if record is None:
             return [line], None
         if len(record.lines) > 1:
+            if record.rank is not None and line.rank is None:
+                line = replace(line, rank=record.rank, source=line.source or f"rank {record.rank}")
             return [replace(line, text=each, stamp=line.stamp or record.stamp) for each in record.lines], record
         within = take_apart(record.lines[0])
-        rank = within.rank if within.rank is not None else line.rank
+        rank = next((each for each in (within.rank, line.rank, record.rank) if each is not None), None)
         return [
             replace(
                 within,
@@ -239,7 +257,7 @@ class Envelopes:
                 node=within.node or line.node,
                 stamp=record.stamp or line.stamp or within.stamp,
                 actor=within.actor or line.actor,
-                source=within.source or line.source,
+                source=within.source or line.source or (f"rank {rank}" if rank is not None else ""),
             )
         ], record
 

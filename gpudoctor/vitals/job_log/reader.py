@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import IO
 
 from gpudoctor.analysis.job_log.consequences import PEER, UNHEEDED
+from gpudoctor.analysis.job_log.first_cause import WENT_ON
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model.log_message import PLAIN, Bearing, LogMessage
@@ -24,6 +25,7 @@ from gpudoctor.vitals.job_log.last_words import ELASTIC_RANK, OWN_TAIL, TAIL, Ta
 from gpudoctor.vitals.job_log.line_filter import TRACEBACK, LineFilter, Worth
 from gpudoctor.vitals.job_log.line_prefix import OF_KERNEL, PrefixedLine, of_error_level, of_low_level, plain
 from gpudoctor.vitals.job_log.matching import Match, Messages, messages_table, skeleton
+from gpudoctor.vitals.job_log.mentions import mentions
 from gpudoctor.vitals.job_log.opening import STANDARD_INPUT, Block, blocks, lines_before, open_log, text_of
 from gpudoctor.vitals.job_log.progress import (
     CUES,
@@ -139,7 +141,8 @@ _SERVED = re.compile(
 """What a server prints of a request that it answered, and Jupyter of all that it does."""
 _SUCCEEDED = re.compile(
     r"worker group successfully finished|WorkerState\.SUCCEEDED|^Process finished with exit code 0$|"
-    r"^=+ (?!.*\b(?:failed|errors?)\b)\d+ passed\b.* in [\d.:]+ ?s|\bCOMPLETED \(exit code 0\)"
+    r"^=+ (?!.*\b(?:failed|errors?)\b)\d+ passed\b.* in [\d.:]+ ?s|\bCOMPLETED \(exit code 0\)|"
+    r"^\S{1,100} {2,40}(?:Succeeded {2,40}\d{1,4}[smhd]|Complete {2,40}1/1\b)"
 )
 _SUCCEEDED_CUES = (
     b"successfully finished",
@@ -147,8 +150,23 @@ _SUCCEEDED_CUES = (
     b"with exit code 0",
     b" passed",
     b"completed (exit code 0)",
+    b" succeeded ",
+    b" complete ",
 )
 """How a launcher says that the program ended well."""
+_RAN_TESTS, _TESTS_OK = (
+    re.compile(r"^Ran \d{1,6} tests? in [\d.]{1,20}s$"),
+    re.compile(r"^OK(?: \([\w ,=]{1,80}\))?$"),
+)
+"""The last lines of unittest, if no test failed."""
+_CONTAINER_ENDED = re.compile(r"^([\w.-]{1,80}) exited with code 0$")
+_ATTEMPT = re.compile(
+    r"(?i)^(?!.*(?:fail|error|timed? ?out|connect|download))"
+    r"(\W{0,80}(?:re)?(?:attempt|start|try)(?: no\.?| number)?\W{0,3})(\d{1,3})\b"
+)
+"""How a script that starts a program again counts: `#### attempt 2`."""
+_MOST_SHAPES_OF_ATTEMPTS = 8
+_RULER = re.compile(r"^[#=*>~-]{2}")
 _RESTARTED = re.compile(r"(?i)restart_count=[1-9]")
 """How torchrun says that it has started all workers again, and Slurm that it has queued the job again."""
 _OF_WARNINGS = re.compile(r":\d{1,7}: \w*Warning: ")
@@ -204,7 +222,9 @@ def read_job_log(
                     reader.take(block)
         except OSError as error:
             damage = str(error.strerror or error)
-        found = sorted(reader.finish(), key=lambda item: item.line)  # a traceback is complete some lines later
+        found = reader.finish()
+        # A traceback is complete some lines later.
+        found = sorted([*found, *reader.mentioned(found)], key=lambda item: item.line)
         if damage:
             read = say("; gpudoctor read {lines} lines of it", lines=reader.lines) if reader.lines else ""
             problems.append(
@@ -402,6 +422,8 @@ class _FileReader:
         """Lines of the beginning with a time: the same one again is a copy, and no second job."""
         self._reopened = 0
         """Lines of the opening that have come again in a row."""
+        self._attempts: dict[str, int] = {}
+        """Attempts that a script counted, by the words before the number."""
         self._reported = False
         """Whether the scheduler has reported the end of a job, and nothing has come since."""
         self._recent: tuple[list[bytes], list[int]] = ([], [])
@@ -877,6 +899,8 @@ class _FileReader:
                 self._restart(number)
         if ("restart_count=" in text or "SLURM_RESTART_COUNT=" in text) and _RESTARTED.search(text):
             self._restart(number)
+        if (alike or number <= _BEGINNING) and self._next_attempt(line.text):
+            self._restart(number)
         if self._reported and alike:  # another job of LSF writes into the file of the one before
             self._restart(number, surely=True)
         self._reported = line.text.startswith(_REPORTED) or (self._reported and not alike)
@@ -895,6 +919,17 @@ class _FileReader:
         known = known or (self._follow > 0 and printed_exception(line.text) is not None)
         if (known or self._tracebacks.waiting) and not self._tracebacks.took:
             self._message(line, number, text)
+
+    def _next_attempt(self, text: str) -> bool:
+        """Whether a script that starts the program again counts one more attempt in a line."""
+        found = _ATTEMPT.match(text)
+        if found is None:
+            return False
+        name, number = found[1].lower(), int(found[2])
+        before = self._attempts.get(name)
+        if before is not None or len(self._attempts) < _MOST_SHAPES_OF_ATTEMPTS:
+            self._attempts[name] = number
+        return number == before + 1 if before is not None else number > 1 and _RULER.match(text) is not None
 
     # Events
 
@@ -1091,8 +1126,17 @@ class _FileReader:
 
     def _look_at_end(self) -> None:
         """Count the steps at the end of the file: what trains on there has survived what failed far above."""
+        tested = False
         for raw, number in self._last_pieces(self._most_tail) if self._drafts else ():
             small = raw.lower()
+            if tested or small.startswith(b"ran "):
+                text = plain(text_of(raw)).strip()
+                if tested and _TESTS_OK.match(text):
+                    self._drafts.succeeded(number)
+                tested = (tested and not text) or _RAN_TESTS.match(text) is not None
+            ended = b"exited with code 0" in small and _CONTAINER_ENDED.match(plain(text_of(raw)).strip())
+            if ended and self._job.finished:
+                self._drafts.ended_well(ended[1], number)
             if any(cue in small for cue in CUES):
                 text, rank = self._told(raw)
                 step = step_of(text)
@@ -1162,6 +1206,32 @@ class _FileReader:
             path=self._path, line=found[0], text=text, rank=rank, stamp=line.stamp, cut=cut is not None
         )
 
+    def mentioned(self, events: Sequence[LogEvent]) -> Iterator[LogEvent]:
+        """Causes that the program mentions in its own words before it dies; `events` are those of the file."""
+        death = min((item.line for item in events if _shows_death(item)), default=0)
+        if not death:
+            return
+        known = {number for item in events for number in (item.line, item.last_line)}
+        pieces = self._last_pieces(self._most_tail)
+        before = pieces[: bisect_left(pieces, death, key=lambda piece: piece[1])]
+        before = [piece for piece in before if piece[1] not in known]
+        for item in mentions(before, lambda text: self._envelopes.lines(text)[0], self._table):
+            event = event_of(
+                item.match.known.code,
+                item.match.known.message,
+                path=self._path,
+                line=item.number,
+                text=item.line.text.strip(),
+                values=item.match.values,
+                stamp=item.line.stamp,
+                rank=item.line.rank if item.line.rank is not None else self._rank,
+                node=item.line.node,
+                doubtful=True,
+                mentioned=True,
+                progress=item.trained,
+            )
+            yield replace(event, fatal=False)
+
     def worded_as_exception(self, error: UnknownError) -> LogEvent | None:
         """The event of an error at the end whose words are those of an exception that some wording knows."""
         own = not error.cut and calls_itself_error(error.text)
@@ -1202,6 +1272,9 @@ class _FileReader:
 
     def file(self) -> LogFile:
         """The file itself."""
+        last = next((piece for piece in reversed(self._last_pieces(OWN_TAIL)) if piece[0].strip()), (b"", 0))
+        text = self._envelopes.lines(plain(text_of(last[0])))[0][-1].text.strip()
+        behind = last[1] > self._last_progress_line and step_of(text) is None
         return LogFile(
             path=self._path,
             lines=self.lines,
@@ -1209,7 +1282,17 @@ class _FileReader:
             ends_in_progress=self._last_progress_line > 0
             and self.lines <= self._last_progress_line + 2
             and self._done_line <= self._last_progress_line,
+            behind_steps=mask_text(text[:_LONGEST_RESTATED]) if behind else "",
         )
+
+
+def _shows_death(event: LogEvent) -> bool:
+    """Whether a process of the job died with an event, as far as the event itself shows it."""
+    if event.earlier or event.succeeded or event.progress >= WENT_ON:
+        return False
+    if event.bearing is Bearing.CONSEQUENCE:
+        return event.kind != UNHEEDED
+    return event.fatal and not (event.quoted or event.warned or event.goes_on or event.last)
 
 
 def _parts(raw: bytes, *, known: bool) -> list[bytes]:

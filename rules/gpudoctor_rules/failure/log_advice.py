@@ -71,6 +71,13 @@ ADVICE = (
         when=in_log("hangup"),
     ),
     advise(
+        "FAIL002-notebook",
+        "Run the code as a script, and watch the memory of the host",
+        "jupyter nbconvert --to script train.ipynb; python train.py   # shows the error itself",
+        "free -h   # while it runs",
+        when=in_log("kernel-died"),
+    ),
+    advise(
         "FAIL002-who",
         "Find who sent the signal",
         "dmesg -T | grep -i -E 'killed process|oom'   # on the node, at that time",
@@ -213,6 +220,12 @@ ADVICE = (
         "torch.cuda.set_device(int(os.environ['LOCAL_RANK']))   # before the process group is made",
         "--nproc_per_node must not exceed the number of visible GPUs",
         when=in_log("duplicate"),
+    ),
+    advise(
+        "FAIL008-adapter",
+        "Leave that node out, and report its network adapter",
+        "sbatch --exclude=NODE ...; ibstat; dmesg | grep -i mlx5",
+        when=in_log("ib-kernel"),
     ),
     advise(
         "FAIL008-version",

@@ -1,0 +1,89 @@
+"""Causes that a program only mentions before it dies: in words of its own, at any level, without an exception.
+
+A wording that asks for an exception is sought in the lines before the death, up to the last step of the rank.
+What is found is no event of its own: it explains a death that nothing else explains.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from gpudoctor.model.log_message import Bearing
+from gpudoctor.vitals.job_log.envelopes import HEADER
+from gpudoctor.vitals.job_log.line_prefix import OF_KERNEL, PrefixedLine, of_low_level, plain
+from gpudoctor.vitals.job_log.matching import Match, Messages
+from gpudoctor.vitals.job_log.opening import text_of
+from gpudoctor.vitals.job_log.progress import step_of
+from gpudoctor.vitals.job_log.tracebacks import GOES_ON, frame_of
+
+_LOOKED_AT = 200
+"""Lines with words, before the death, among which a cause is sought."""
+_BEHIND_LOW = 3
+"""Lines of the same rank between a cause said at a low level, or as overcome, and the death."""
+_FULL_DISK = "no-space"
+"""The kind of a full disk: it stays full while the training goes on, until something is written again."""
+_STORAGE_CUES = (b"no space left", b"quota", b"enospc", b"errno 28", b"disk is full", b"disk full")
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A cause that a line mentions."""
+
+    match: Match
+    line: PrefixedLine
+    number: int
+    trained: int
+    """Steps of its rank between it and the death."""
+
+
+def mentions(
+    pieces: Sequence[tuple[bytes, int]],
+    lines_of: Callable[[str], Sequence[PrefixedLine]],
+    table: Messages,
+) -> Iterator[Mention]:
+    """The causes that lines before a death mention, the last one first; `pieces` end where the job dies."""
+    trained: dict[int | None, int] = {}
+    behind: dict[int | None, int] = {}
+    looked_at = 0
+    for raw, number in reversed(pieces):
+        if (None in trained or looked_at >= _LOOKED_AT) and not _of_storage(raw):
+            continue
+        whole = plain(text_of(raw[:4096]))
+        for line in lines_of(whole):
+            text = line.text
+            if (
+                not text.strip()
+                or text[:1] in " \t"
+                or HEADER in text
+                or frame_of(text)
+                or OF_KERNEL.search(whole[:120])
+            ):
+                continue
+            if step_of(text) is not None:
+                trained[line.rank] = trained.get(line.rank, 0) + 1
+                continue
+            looked_at += 1
+            steps = trained.get(line.rank, 0) + (trained.get(None, 0) if line.rank is not None else 0)
+            match = _cause(table, text)
+            if match is None or (steps and match.known.message.kind != _FULL_DISK):
+                behind[line.rank] = behind.get(line.rank, 0) + 1
+                continue
+            overcome = of_low_level(whole) or GOES_ON.search(text) is not None
+            if steps or not overcome or behind.get(line.rank, 0) <= _BEHIND_LOW:
+                yield Mention(match, line, number, steps)
+
+
+def _cause(table: Messages, text: str) -> Match | None:
+    if table.in_line(text) is not None:
+        return None  # it is an event, or is harmless
+    match = table.in_exception(text)
+    if match is None or match.plain:
+        return None
+    message = match.known.message
+    general = message.general and match.known.message.kind != _FULL_DISK
+    told = message.bearing is Bearing.CAUSE and not (general or message.last or message.lasting)
+    return match if told else None
+
+
+def _of_storage(raw: bytes) -> bool:
+    small = raw.lower()
+    return any(cue in small for cue in _STORAGE_CUES)

@@ -1,0 +1,114 @@
+"""Causes that a program only mentions: in words of its own, at a low level, some lines before it dies."""
+
+import json
+
+import pytest
+from log_causes import named, raised, root_of, steps
+
+from gpudoctor.analysis.job_log.findings import confidence_of
+from gpudoctor.model import Confidence
+from gpudoctor.model.log_message import LogMessage
+
+MEMORY = "CUDA out of memory. Tried to allocate 3.10 GiB. GPU 0 has a total capacity of 23.6 GiB"
+FFT = "mixing: RuntimeError('cuFFT error: CUFFT_INTERNAL_ERROR') -> clip left out\n"
+EMPTY = raised("RuntimeError: stack expects a non-empty TensorList")
+TIMEOUT = (
+    "[rank{rank}]: [E ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog caught collective operation timeout: "
+    "WorkNCCL(SeqNum=88, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600021 "
+    "milliseconds before timing out.\n"
+)
+
+
+def test_a_cause_in_the_words_of_the_program_explains_a_plain_exception(tmp_path):
+    root = root_of(tmp_path, steps(1, 5) + FFT * 3 + "no clip of the batch is left\n" + EMPTY)
+    assert (root.code, root.line) == ("FAIL009", 5)
+    message = LogMessage(kind="x", cue="x", pattern="x", text="x")
+    assert confidence_of(message, root) is Confidence.PROBABLE
+
+
+def test_not_if_the_training_went_on(tmp_path):
+    assert named(tmp_path, FFT + steps(1, 5) + EMPTY) == "FAIL001"
+    assert named(tmp_path, FFT + steps(1, 9)) is None
+
+
+def test_not_if_many_lines_lie_between(tmp_path):
+    between = "".join(f"evaluating clip {name}\n" for name in "abcdef")
+    assert named(tmp_path, FFT + between + EMPTY) == "FAIL001"
+
+
+def test_not_if_the_death_has_a_known_cause(tmp_path):
+    assert named(tmp_path, FFT + raised(f"torch.OutOfMemoryError: {MEMORY}")) == "MEM009"
+
+
+@pytest.mark.parametrize("line", ["import apex: ModuleNotFoundError: No module named 'apex', ignored\n"])
+def test_what_is_optional_explains_nothing(tmp_path, line):
+    assert named(tmp_path, line + EMPTY) == "FAIL001"
+
+
+def test_a_rank_that_left_said_why(tmp_path):
+    left = f"[rank1]: the optimizer has no state: {MEMORY}\n[rank1]: leaving\n"
+    waited = "".join(TIMEOUT.format(rank=rank) for rank in (0, 2, 3))
+    root = root_of(tmp_path, left + waited)
+    assert (root.code, root.rank, root.line) == ("MEM009", 1, 1)
+    went_on = "".join(f"[rank1]: step {step} loss 0.31\n" for step in range(9))
+    assert named(tmp_path, left + went_on + waited) == "FAIL004"
+
+
+def test_another_ranks_words_do_not_explain_a_plain_exception(tmp_path):
+    died = "".join(f"[rank0]: {line}\n" for line in EMPTY.splitlines())
+    assert named(tmp_path, f"[rank1]: no state: {MEMORY}\n" + died) == "FAIL001"
+
+
+def test_ranks_that_did_not_join_said_why(tmp_path):
+    joined = "torch.distributed.DistStoreError: Timed out after 181 seconds waiting for clients. {}/4 clients joined.\n"
+    lines = "".join(f"[rank{rank}]: no GPU {rank}: CUDA error: invalid device ordinal\n" for rank in (2, 3))
+    assert named(tmp_path, lines + "[rank0]: " + joined.format(2)) == "ENV013"
+    assert named(tmp_path, lines + "[rank0]: " + joined.format(3)) == "FAIL007"
+
+
+def test_a_full_disk_that_a_writer_said_long_before(tmp_path):
+    full = "WARNING writer: shard 3 is not written: OSError(28, 'No space left on device'); will try again\n"
+    writer = raised("RuntimeError: the thread that writes checkpoints is gone")
+    assert named(tmp_path, full + steps(1, 60) + writer) == "ENV011"
+    assert named(tmp_path, full + steps(1, 60) + EMPTY) == "FAIL001"
+    assert named(tmp_path, full + steps(1, 60)) is None
+
+
+def test_a_record_that_names_its_rank(tmp_path):
+    def said(rank, message, level="ERROR"):
+        return json.dumps({"level": level, "rank": rank, "message": message}) + "\n"
+
+    text = said(5, f"no state: {MEMORY}", "INFO") + "".join(
+        said(rank, TIMEOUT.format(rank=rank).partition("timeout: ")[2].strip()) for rank in (0, 1, 2)
+    )
+    root = root_of(tmp_path, text)
+    assert (root.code, root.rank) == ("MEM009", 5)
+
+
+def test_an_exception_behind_a_signal_to_end(tmp_path):
+    died = "".join(f"[rank0]: {line}\n" for line in raised("_queue.Empty").splitlines())
+    record = "4711    CANCELLED by 1001   0:0\n"
+    assert named(tmp_path, "[rank0]: got signal 15\n" + died + record) == "FAIL002"
+    assert named(tmp_path, "[rank1]: got signal 15\n" + died + record) == "FAIL001"
+
+
+def test_a_killed_worker_before_another_exception(tmp_path):
+    killed = "ERROR: DataLoader worker (pid 411) is killed by signal: Killed.\n"
+    broken = raised("MisconfigurationException: No `test_dataloader()` method defined to run `Trainer.test`.")
+    assert named(tmp_path, steps(1, 4) + killed + broken) == "DATA010"
+    assert named(tmp_path, broken + killed) == named(tmp_path, broken)
+
+
+def test_a_node_that_failed_after_its_files(tmp_path):
+    files = "0: OSError: [Errno 116] Stale file handle: '/data/a'\n"
+    assert named(tmp_path, files + "srun: error: Node failure on n7\n") == "FAIL002"
+    assert named(tmp_path, files + "srun: error: n7: task 0: Exited with exit code 1\n") == "FAIL016"
+
+
+BARRIER = "DEADLINE_EXCEEDED: Barrier timed out. Id: {}::0. This usually happens because a task came late."
+
+
+def test_a_barrier_of_jax(tmp_path):
+    raised_by = "jaxlib.xla_extension.XlaRuntimeError: " + BARRIER
+    assert named(tmp_path, raised(raised_by.format("[Init]Wait_for_all_tasks_to_register"))) == "FAIL007"
+    assert named(tmp_path, raised(raised_by.format("checkpoint_9"))) == "FAIL004"
