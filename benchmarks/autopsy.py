@@ -19,7 +19,7 @@
 settled it, and its skeleton (the lines that libraries print, without numbers, names and paths). The texts
 are other people's and are not here: FOLDER holds them as ID.log. Without --texts the skeletons are read.
 An entry of the first set is in the sealed third if the SHA-256 of its address is divisible by three; one of the
-second, fourth, eighth, ninth, tenth or eleventh set is in the sealed half if the SHA-256 of its repository is even. The
+second, fourth, or the eighth set or a later one is in the sealed half if its repository's SHA-256 is even. The
 third, the fifth, the sixth and the seventh set have no parts: each was collected after the messages were
 written, from what the sets before it do not have, and all of it was scored once (`--sealed`). `also` lists
 codes that say the same.
