@@ -91,6 +91,14 @@ class Uncaught(Check):
             confidence=Confidence.PROBABLE,
             source="multiprocessing/connection.py",
         ),
+        LogMessage(
+            kind="reader-raised",
+            cue="blocking queue is killed because the data reader raises an exception",
+            pattern="Blocking queue is killed because the data reader raises an exception",
+            text="PaddlePaddle's thread that reads the data raised an exception. Its own message stands above.",
+            everywhere=True,
+            source="paddle/fluid/operators/reader/blocking_queue.h",
+        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:

@@ -1156,9 +1156,10 @@ class _FileReader:
         for raw, number in reversed(last):
             text = plain(text_of(raw)).strip()
             found = _LOGGED_LAST.search(text)
-            if found is None or (found[1] and number != last[-1][1]):
+            said = (found[1] or found[2]) if found is not None else _object_of(text)
+            if not said or (number != last[-1][1] and not (found and found[2])):
                 continue
-            match = self._table.in_exception(found[1] or found[2])
+            match = self._table.in_exception(said)
             if match is not None and not match.plain and match.known.message.bearing is Bearing.CAUSE:
                 self._add(match, text, number, self._envelopes.take_apart(text))
             return
@@ -1288,6 +1289,12 @@ def _shows_death(event: LogEvent) -> bool:
     if event.bearing is Bearing.CONSEQUENCE:
         return event.kind != UNHEEDED
     return event.fatal and not (event.quoted or event.warned or event.goes_on or event.last)
+
+
+def _object_of(text: str) -> str:
+    """The exception that a line holds as Python prints the object; "" for another one."""
+    printed = printed_exception(text)
+    return f"{printed.type}: {printed.message}" if printed is not None else ""
 
 
 def _parts(raw: bytes, *, known: bool) -> list[bytes]:
