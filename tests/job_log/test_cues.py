@@ -110,6 +110,21 @@ def test_no_text_matches_a_pattern_without_a_cue():
     assert not dead, "\n".join(sorted(dead)[:40])
 
 
+def test_no_sentence_keeps_a_name_in_braces():
+    left = set()
+    for code, item in WORDINGS:
+        template = re.sub(r"\[[^\]]*\]", "", item.text)
+        for text in matched(item):
+            found = re.search(item.pattern, text)
+            groups = found.groupdict() if found is not None else {}
+            left |= {
+                (code, item.kind, name)
+                for name in re.findall(r"\{(\w+)\}", template)
+                if name in groups and groups[name] is None
+            }
+    assert not left
+
+
 def test_each_wording_is_tried_on_the_texts_that_it_matches():
     table = Messages(tuple(load_registry().log_messages()))
     for number, item in enumerate(table.all):

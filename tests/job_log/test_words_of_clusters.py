@@ -2,6 +2,7 @@
 "steps."""
 
 import pytest
+from log_cases import found_in_log
 from log_causes import root_of, steps
 
 BEFORE, AFTER = steps(1, 12), steps(13, 60)
@@ -83,6 +84,69 @@ LINES = {
         RULE + "Your job has requested more processes than the ppr for\nthis topology can support\n" + RULE,
         RULE + "Not enough cores were found on the local host to meet the requested\nbinding action:\n" + RULE,
     ],
+    ("GPU004", "gpu-hang"): [
+        "[22342.96] [drm:mes_v11_0_submit_pkt_and_poll_completion.constprop.0 [amdgpu]] *ERROR* MES failed "
+        "to response msg=3",
+        "[22342.96] amdgpu 0000:c1:00.0: amdgpu: SMU: No response msg_reg: 12 resp_reg: 0",
+        "[22342.96] amdgpu: The cp might be in an unrecoverable state due to an unsuccessful queues preemption",
+        "[22342.96] NVRM: GPU0 _issueRpcAndWait: rpcRecvPoll timedout for fn 76",
+        "[22342.96] i915 0000:00:02.0: [drm] *ERROR* GPU HANG: ecode 12:1:85dffffb, in python [4711]",
+    ],
+    ("GPU004", "reset-required"): ["Test CUDA failure common.cu:1007 'CUDA device requires reset'"],
+    ("GPU004", "off-the-bus"): ["[22342.96] nvidia 0000:3b:00.0: AER: can't recover (no error_detected callback)"],
+    ("GPU003", "ecc"): [
+        "[22342.96] amdgpu 0000:c1:00.0: amdgpu: socket: 0, die: 0 1 new uncorrectable hardware errors "
+        "detected in umc block",
+        "[22342.96] amdgpu 0000:c1:00.0: amdgpu: RAS: poison is consumed by compute, no reset",
+    ],
+    ("ENV001", "driver-init"): [
+        "[22342.96] NVRM: None of the NVIDIA devices were initialized.",
+        "[22342.96] [drm:psp_resume [amdgpu]] *ERROR* PSP resume failed",
+    ],
+    ("FAIL002", "node-failure"): [
+        "[22342.96] BUG: kernel NULL pointer dereference, address: 0000000000000008",
+        "[22342.96] watchdog: BUG: soft lockup - CPU#12 stuck for 26s! [python:4711]",
+        "[22342.96] mce: [Hardware Error]: CPU 12: Machine Check Exception: 5 Bank 7: be00000000800400",
+    ],
+    ("FAIL016", "storage"): [
+        "[22342.96] EXT4-fs error (device sda1): ext4_find_entry:1455: inode #2: comm python: reading lblock 0",
+        "[22342.96] nvme nvme0: I/O 12 QID 3 timeout, aborting",
+        "[22342.96] INFO: task python:4711 blocked for more than 120 seconds.",
+    ],
+    ("FAIL008", "ib-kernel"): [
+        "[22342.96] mlx5_core 0000:5e:00.0: device's health compromised - reached miss count",
+        "[22342.96] NETDEV WATCHDOG: eth0 (mlx5_core): transmit queue 3 timed out",
+    ],
+    ("FAIL003", "illegal-access"): [
+        "GPUassert: an illegal memory access was encountered train.cu 42",
+        "CUDA error at train.cu:42: misaligned address",
+    ],
+    ("ENV004", "no-kernel"): [
+        "Check failed: error == cudaSuccess (48 vs. 0) no kernel image is available for execution on the "
+        "device.",
+    ],
+    ("MEM009", "out-of-memory"): ["CUDA Error: out of memory: File /src/dark.c, line 210"],
+    ("ENV003", "insufficient"): ["CUDA Error: driver version is insufficient for CUDA runtime version"],
+    ("ENV013", "ordinal"): ["Test CUDA failure common.cu:1007 'invalid device ordinal'"],
+    ("ENV001", "no-device"): ["GPUassert: no CUDA-capable device is detected train.cu 42"],
+    ("FAIL009", "cuda-error"): [
+        "!!! Exception during processing !!! HIP error: invalid argument\nSearch for `hipErrorInvalidValue' "
+        "in the pages.",
+        "terminate called after throwing an instance of 'thrust::system::system_error'\n"
+        "  what():  parallel_for failed: cudaErrorInvalidConfiguration: invalid configuration argument",
+    ],
+    ("FAIL009", "other"): ["CUBLAS_STATUS_EXECUTION_FAILED returned from 'lib/op.cu(12)'"],
+    ("FAIL002", "oom-kubernetes"): [
+        "Your session crashed after using all available RAM. If you are interested in access to high-RAM "
+        "runtimes",
+        "Your notebook tried to allocate more memory than is available. It has restarted.",
+    ],
+    ("FAIL002", "kernel-died"): [
+        "Your session crashed for an unknown reason.",
+        "[I 2026-05-01 10:00:00.123 ServerApp] AsyncIOLoopKernelRestarter: restarting kernel (1/5), keep "
+        "random ports",
+        "The Kernel crashed while executing code in the current cell or a previous cell.",
+    ],
 }  # fmt: skip
 
 CALM = [
@@ -90,6 +154,11 @@ CALM = [
     "n1:7:9 [0] NCCL WARN Could not find a path for pattern 4, falling back to simple order",
     "n1:7:9 [0] NCCL WARN NUMA auto balancing enabled which can lead to variability in the RCCL performance!",
     "n1:7:9 [0] NCCL WARN maxCTAs 64 is larger than #channels upper limit 32, cap it to 32",
+    "UserWarning: Plan failed with a cudnnException: cudnn_status: CUDNN_STATUS_NOT_SUPPORTED (Triggered "
+    "internally)",
+    "[22342.96] amdgpu 0000:c1:00.0: amdgpu: ring gfx_0.0.0 timeout, but soft recovered",
+    "[22342.96] NVRM: loading NVIDIA UNIX x86_64 Kernel Module  550.54.15",
+    "[22342.96] nfs: server 10.0.0.9 not responding, still trying",
     "[n7:04711] PMIX ERROR: ERROR in file gds_ds12_lock_pthread.c at line 169",
 ]
 
@@ -117,3 +186,15 @@ def test_a_warning_of_nccl_does_not_hide_the_exception_behind_it(tmp_path):
 def test_a_program_that_calls_mpi_abort_is_only_a_consequence(tmp_path):
     root = root_of(tmp_path, BEFORE + "application called MPI_Abort(MPI_COMM_WORLD, 1) - process 0\n")
     assert root == "FAIL018"
+
+
+@pytest.mark.parametrize("line", LINES["GPU004", "gpu-hang"])
+def test_a_line_of_a_kernel_log_that_names_no_number_makes_a_finding(line, tmp_path):
+    [finding] = found_in_log("GPU004", tmp_path, "[  900.12] eth0: link up\n" + line + "\n")
+    assert finding.evidence[0].line == 2
+
+
+def test_an_event_with_a_number_is_judged_by_it_once(tmp_path):
+    line = "[ 4242.0] NVRM: Xid (PCI:0000:3b:00): 119, pid=4711, name=python, Timeout waiting for RPC\n"
+    [finding] = found_in_log("GPU004", tmp_path, "[  900.12] eth0: link up\n" + line)
+    assert "Xid 119" in str(finding.message)

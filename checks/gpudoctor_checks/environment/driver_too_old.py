@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.analysis.job_log.cuda_words import call_failed
 from gpudoctor.lang import say
 from gpudoctor.model import (
     Bearing,
@@ -116,7 +117,7 @@ class DriverTooOld(Check):
         LogMessage(
             kind="ptx",
             cue=(
-                "unsupported toolchain",
+                "compiled with an unsupported",
                 "cudaerrorunsupportedptxversion",
             ),
             pattern="PTX was compiled with an unsupported toolchain|cudaErrorUnsupportedPtxVersion",
@@ -130,6 +131,23 @@ class DriverTooOld(Check):
             bearing=Bearing.HINT,
             everywhere=True,
             explains="(?i)cuda|gpu|bf16|fp16|deserialize|accelerator",
+        ),
+        LogMessage(
+            kind="insufficient",
+            cue=(
+                "driver version is insufficient",
+                "compiled with an unsupported",
+                "unsupported display driver",
+            ),
+            pattern=call_failed(
+                r"(?:CUDA )?driver version is insufficient|the provided PTX was compiled with an "
+                r"unsupported|system has unsupported display driver"
+            ),
+            text="The driver is older than the program's CUDA needs.",
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            closing=True,
+            source="CUDA driver_types.h, HIP; how C++ programs print it",
         ),
     )
 

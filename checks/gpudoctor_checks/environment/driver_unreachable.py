@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.analysis.job_log.cuda_words import call_failed
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import (
@@ -107,12 +108,24 @@ class DriverUnreachable(Check):
                 "could not load nvml library",
                 "failed to start nvml with error",
                 "nvrm: no nvidia gpu found",
+                "rm_init_adapter failed",
+                "nvidia devices were",
+                "nvidia probe routine failed",
+                "assigned to your nvidia device is invalid",
+                "necessary power cables",
+                "psp resume failed",
+                "resume of ip block",
+                "failed to initialize all nvswitch",
             ),
             pattern=r"RmInitAdapter failed|NVRM: installed in this system is not supported by the|"
             r"\bnvidia: probe of (?P<bus>[0-9a-f:.]{4,20}) failed with error|nvidia: version magic '|"
             r"amdgpu: Fatal error during GPU init|NVRM: No NVIDIA GPU found|could not load NVML library|"
-            r"[Ff]ailed to start nvml with error",
-            text="The driver of the GPUs, or its library, could not start here[ (GPU {bus})].",
+            r"[Ff]ailed to start nvml with error|rm_init_adapter failed|"
+            r"None of the NVIDIA devices were initialized|"
+            r"The NVIDIA probe routine failed|assigned to your NVIDIA device is invalid|necessary power cables|"
+            r"amdgpu: probe of (?P<card>[0-9a-f:.]{4,20}) failed with error|\*ERROR\* PSP resume failed|"
+            r"resume of IP block <\w{1,40}> failed|failed to initialize all NVSwitch devices",
+            text="The driver of the GPUs, or its library, could not start here[ (GPU {bus})][ (GPU {card})].",
             everywhere=True,
             closing=True,
             source="NVIDIA open-gpu-kernel-modules; k8s-device-plugin; Linux drivers/gpu/drm/amd/amdgpu",
@@ -244,6 +257,16 @@ class DriverUnreachable(Check):
             bearing=Bearing.HINT,
             everywhere=True,
             explains="No CUDA|CUDA|cuda|deserialize object on a CUDA|MPS|accelerator",
+        ),
+        LogMessage(
+            kind="no-device",
+            cue=("no cuda-capable device is detected",),
+            pattern=call_failed(r"no CUDA-capable device is detected"),
+            text="The process found no usable GPU: {said}.",
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            closing=True,
+            source="CUDA driver_types.h, HIP; how C++ programs print it",
         ),
     )
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.analysis.job_log.cuda_words import call_failed
 from gpudoctor.lang import say
 from gpudoctor.model import (
     Bearing,
@@ -126,6 +127,18 @@ class GpuArchUnsupported(Check):
             bearing=Bearing.HINT,
             everywhere=True,
             explains="no kernel image|CUDA error|CUBLAS|device function|cudnn|CUDNN|NCCL",
+        ),
+        LogMessage(
+            kind="no-kernel",
+            cue=("no kernel image is available", "device kernel image is invalid", "invalid device function"),
+            pattern=call_failed(
+                r"no kernel image is available|device kernel image is invalid|invalid device function"
+            ),
+            text="The installed binary has no code for this GPU's architecture.",
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            closing=True,
+            source="CUDA driver_types.h, HIP; how C++ programs print it",
         ),
     )
 

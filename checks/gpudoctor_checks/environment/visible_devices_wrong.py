@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.analysis.job_log.cuda_words import call_failed
 from gpudoctor.analysis.source.device_tensors import Target, training_target
 from gpudoctor.analysis.source.environment_assignments import assigned
 from gpudoctor.analysis.workload import in_allocation, optional, runs_here
@@ -141,6 +142,16 @@ class VisibleDevicesWrong(Check):
             pattern=r"You requested gpu: \[?(?P<asked>[\d, ]+)\]?\s+But your machine only has: "
             r"\[?(?P<have>[\d, ]*)\]?",
             text="The program asked for GPUs {asked}[; this process sees {have}].",
+        ),
+        LogMessage(
+            kind="ordinal",
+            cue=("invalid device ordinal",),
+            pattern=call_failed(r"invalid device ordinal"),
+            text="The program asked for a GPU number that this process does not see.",
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            closing=True,
+            source="CUDA driver_types.h, HIP; how C++ programs print it",
         ),
     )
 

@@ -1,5 +1,6 @@
 """FAIL009 cuda-library-error."""
 
+from gpudoctor.analysis.job_log.cuda_words import call_failed
 from gpudoctor.analysis.job_log.log_check import LogCheck
 from gpudoctor.model import Bearing, Code, Confidence, LogMessage
 
@@ -81,7 +82,7 @@ class CudaLibraryError(LogCheck):
             pattern=r"(?P<rocm>HIPBLAS_STATUS_(?!ALLOC_FAILED)\w+|miopenStatus\w+|HIPFFT_\w+|"
             r"rocblas_status_\w+)|"
             r"(?P<status>CUSOLVER_STATUS_\w+|CUFFT_\w+|CUSPARSE_STATUS_\w+|cusolver error|cuFFT error)",
-            text="A CUDA library call failed ({status}).",
+            text="A CUDA library call failed[ ({status})][ ({rocm})].",
             confidence=Confidence.PROBABLE,
         ),
         LogMessage(
@@ -100,8 +101,65 @@ class CudaLibraryError(LogCheck):
             r"launch)[a-z][^\n]{3,120})|NPU error, error code is (?P<code>\d+)|"
             "CUDA (?:driver )?error: (?P<error>(?!out of memory|device-side|no kernel image|an "
             r"illegal|invalid device|misaligned|unspecified launch)[a-z][^\n]{3,120})",
-            text="A CUDA call failed: {error}.",
+            text="A CUDA call failed[: {error}][: {hip}][: {at}][: error code {code}].",
             confidence=Confidence.PROBABLE,
             general=True,
+        ),
+        LogMessage(
+            kind="cuda-error",
+            cue=(
+                "invalid argument",
+                "initialization error",
+                "driver shutting down",
+                "invalid configuration argument",
+                "invalid device symbol",
+                "invalid resource handle",
+                "invalid device context",
+                "launch timed out",
+                "too many resources requested",
+                "peer access",
+                "operation not supported",
+                "operation not permitted",
+                "named symbol not found",
+                "unknown error",
+                "mps client",
+                "call between the mps",
+                "device not ready",
+                "part or all of the requested memory",
+                "invalid cluster configuration",
+                "stream is capturing",
+            ),
+            pattern=call_failed(
+                r"(?P<error>invalid (?:argument|configuration argument|device symbol|resource handle|"
+                r"device context|cluster configuration)|initialization error|driver shutting down|"
+                r"the launch timed out|too many resources requested|peer access (?:is not supported|"
+                r"has not been)|operation not (?:supported|permitted)|named symbol not found|unknown error|"
+                r"MPS client|the remote procedural call between the MPS|device not ready|"
+                r"part or all of the requested memory)"
+            ),
+            text="A CUDA call failed[: {error}].",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            general=True,
+            closing=True,
+            source="CUDA driver_types.h, HIP; how C++ programs print it",
+        ),
+        LogMessage(
+            kind="other",
+            cue=("_status_", "miopenstatus", "cufft_", "hipfft_", "nvrtc_error_"),
+            pattern=r"^(?!.*(?:Triggered internally|Plan failed|Warning))(?:.{0,100}\b(?:[Ee]rror|ERROR|"
+            r"[Ff]ailed|FATAL)\b"
+            r".{0,100}?)?\b(?P<status>(?:CUBLAS|CUDNN|CUSPARSE|CUSOLVER|CURAND|NVJPEG|HIPBLAS|ROCBLAS|HSA|"
+            r"rocblas)_"
+            r"(?:STATUS|status)_(?!SUCCESS|success)\w{3,60}|(?:CUFFT|HIPFFT|NVRTC_ERROR)_\w{3,60}|"
+            r"miopenStatus(?!Success)\w{3,60})",
+            text="The last line names a failed call of a CUDA library ({status}).",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.SUSPECTED,
+            everywhere=True,
+            general=True,
+            last=True,
+            source="Caffe, Torch and other C++ programs",
         ),
     )

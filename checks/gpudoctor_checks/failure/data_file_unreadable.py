@@ -2,6 +2,7 @@
 
 from gpudoctor.analysis.job_log.log_check import LogCheck
 from gpudoctor.model import Code, Confidence, LogMessage
+from gpudoctor_checks.failure.kernel_messages import KERNEL_STORAGE
 
 
 class DataFileUnreadable(LogCheck):
@@ -226,4 +227,5 @@ class DataFileUnreadable(LogCheck):
             "(?:images|labels|data|files) found|[Cc]ouldn't find any class folder",
             text="The data set is empty.",
         ),
+        *KERNEL_STORAGE,
     )

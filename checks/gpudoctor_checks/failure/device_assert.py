@@ -3,10 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gpudoctor.analysis.job_log.cuda_words import call_failed
 from gpudoctor.analysis.run.deaths import Death, death, user_place
 from gpudoctor.analysis.run.steady_run import spot
 from gpudoctor.lang import say
 from gpudoctor.model import (
+    Bearing,
     Check,
     Code,
     Confidence,
@@ -139,7 +141,8 @@ class DeviceAssert(Check):
         LogMessage(
             kind="assert",
             cue=("device-side assert triggered",),
-            pattern="terminated with exception: (?:CUDA|HIP) error: device-side assert triggered",
+            pattern="terminated with exception: (?:CUDA|HIP) error: device-side assert triggered|"
+            + call_failed("device-side assert triggered"),
             text="A kernel stopped at a device-side assert: an index, a label or a token id is out of range.",
             everywhere=True,
             general=True,
@@ -182,6 +185,28 @@ class DeviceAssert(Check):
             "its tensor.",
             everywhere=True,
             source="cuda.h: names that XLA, Triton and other users of the driver print",
+        ),
+        LogMessage(
+            kind="illegal-access",
+            cue=(
+                "illegal memory access",
+                "misaligned address",
+                "unspecified launch failure",
+                "an illegal instruction",
+                "hardware stack error",
+                "invalid program counter",
+            ),
+            pattern=call_failed(
+                r"an illegal (?:memory access|instruction)|misaligned address|unspecified launch failure|"
+                r"hardware stack error|invalid program counter"
+            ),
+            text="A kernel accessed memory that is not its own: a fault of a kernel or an index beyond its "
+            "tensor.",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            closing=True,
+            source="CUDA driver_types.h, HIP; how C++ programs print it",
         ),
     )
 

@@ -26,6 +26,8 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.text import capitalised, size
+from gpudoctor_checks.failure.kernel_messages import KERNEL_CRASHES
+from gpudoctor_checks.failure.notebook_messages import NOTEBOOKS
 from gpudoctor_checks.failure.scheduler_messages import ENDED
 
 _KILLED = (
@@ -405,6 +407,8 @@ class Killed(Check):
             general=True,
         ),
         *ENDED,
+        *KERNEL_CRASHES,
+        *NOTEBOOKS,
     )
     thresholds = (
         Threshold(

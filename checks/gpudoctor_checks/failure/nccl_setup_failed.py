@@ -2,6 +2,7 @@
 
 from gpudoctor.analysis.job_log.log_check import LogCheck
 from gpudoctor.model import Bearing, Code, Confidence, LogMessage
+from gpudoctor_checks.failure.kernel_messages import KERNEL_NETWORK
 from gpudoctor_checks.failure.nccl_warnings import NCCL_WARNINGS
 
 _UNANSWERED = r" from peer \S{1,80} with (?:status|error)(?:=|: ?| )1[23]\b"
@@ -240,4 +241,5 @@ class NcclSetupFailed(LogCheck):
             source="torch/distributed/distributed_c10d.py",
         ),
         *NCCL_WARNINGS,
+        *KERNEL_NETWORK,
     )

@@ -85,12 +85,14 @@ class MemoryErrors(Check):
                 "uncorrectable memory error",
                 "eccuncorrectable",
                 "uncorrectable hardware error",
+                "poison is consumed",
                 "uncorrectable error detected in umc",
                 "): 94, ",
             ),
             pattern="[Uu]ncorrectable (?:ECC|memory) error|ECC error (?:was )?encountered|Row Remapping "
             r"Failure|cudaErrorECCUncorrectable|NVRM: Xid \([^)]{1,40}\): 94, |"
-            r"amdgpu: .{0,40}(?:[1-9]\d{0,8} uncorrectable hardware errors? detected|"
+            r"amdgpu: .{0,60}(?:[1-9]\d{0,8} (?:new )?uncorrectable hardware errors? detected|"
+            r"poison is consumed|"
             r"uncorrectable hardware error\()|amdgpu: Uncorrectable error detected in UMC",
             text="The GPU met an uncorrectable memory error (ECC).",
             everywhere=True,

@@ -1,5 +1,6 @@
 """GPU004 xid."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from gpudoctor.model import (
     Cost,
     Evidence,
     Finding,
+    LogDetail,
     LogLine,
     LogMessage,
     Measurement,
@@ -28,6 +30,10 @@ from gpudoctor.model.signs.gpu import GpuSurvey
 from gpudoctor.model.signs.kernel_log import KernelLog
 from gpudoctor.model.unavailable import optional
 from gpudoctor_checks.hardware.xid_log import XidEvent, XidMeaning, events, meaning_of, place_of
+
+_BY_NUMBER = frozenset({"off-the-bus", "xid", "xid-program", "nvlink"})
+"""Kinds of messages that may be an Xid or SXid event."""
+_OF_NVIDIA = re.compile(r"NVRM|nvidia-nvswitch")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,9 +87,12 @@ class Xid(Check):
                 "unable to determine the device handle",
                 "device lost from bus",
                 "severity=uncorrected",
+                "nv_err_gpu_is_lost",
+                "aer: can't recover",
             ),
             pattern=r"amdgpu: device lost from bus|"
             r"\b(?:nvidia|amdgpu) [0-9a-f:.]{4,20}: (?:AER: )?PCIe Bus Error: severity=Uncorrected \(Fatal\)|"
+            r"\b(?:nvidia|amdgpu) [0-9a-f:.]{4,20}: AER: can't recover|NV_ERR_GPU_IS_LOST|"
             r"fallen off the bus|GPU is lost|Unable to determine the device handle for "
             "GPU.{0,60}(?:Unknown Error|lost|Not Found)",
             text="A GPU disappeared from the PCIe bus.",
@@ -113,6 +122,48 @@ class Xid(Check):
             text="A GPU hung, and the driver gave up on it or reset it.",
             everywhere=True,
             source="NVIDIA open-gpu-kernel-modules; Linux drivers/gpu/drm/amd/amdgpu, amdkfd",
+        ),
+        LogMessage(
+            kind="gpu-hang",
+            cue=(
+                "mes failed to respon",
+                "failed to respond to msg",
+                "in unrecoverable state",
+                "in an unrecoverable state",
+                "gpu recovery failed",
+                "queue preemption time out",
+                "smu: no response",
+                "smu: i'm not done",
+                "fatal error event",
+                "gpu hang: ecode",
+                "device heartbeat failed",
+                "gsp timeout",
+                "timeout waiting for gsp",
+                "rpcrecvpoll timedout",
+                "gpu crash dump has been created",
+                "waiting for gpu progress",
+            ),
+            pattern=r"MES failed to respon|MES(?:\(\d{1,2}\))? failed to respond to msg|"
+            r"amdgpu: .{0,60}in (?:an )?unrecoverable "
+            r"state|GPU Recovery Failed: |Queue preemption time out|SMU: (?:No response|I'm not done)|"
+            r"amdgpu: Fatal "
+            r"error event|GPU HANG: ecode|habanalabs .{0,40}Device heartbeat failed|"
+            r"NVRM: .{0,80}(?:GSP Timeout|timeout "
+            r"waiting for GSP|rpcRecvPoll timedout|GPU crash dump has been created)|"
+            r"Error while waiting for GPU progress",
+            text="A GPU, or its firmware, no longer answers the driver: {said}.",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            source="Linux drivers/gpu/drm/amd, i915, accel/habanalabs; NVIDIA open-gpu-kernel-modules",
+        ),
+        LogMessage(
+            kind="reset-required",
+            cue=("nv_err_reset_required", "device requires reset", "cudaerrordevicerequiresreset"),
+            pattern=r"NV_ERR_RESET_REQUIRED|CUDA device requires reset|cudaErrorDeviceRequiresReset",
+            text="The driver says that the GPU must be reset.",
+            everywhere=True,
+            source="NVIDIA open-gpu-kernel-modules src/common/sdk; CUDA driver_types.h",
         ),
         LogMessage(
             kind="xid-program",
@@ -165,11 +216,19 @@ class Xid(Check):
     )
 
     def beside_log(self, finding: Finding, patient: Patient) -> Finding | None:
-        """Nothing for a line of the kernel log, which `examine` judges by its number."""
+        """Nothing for an event of the kernel log that `examine` judges by its number."""
         kernel = optional(lambda: patient.kernel_log)
-        of_kernel = any(isinstance(item, LogLine) and kernel and item.origin == kernel.origin
-                        for item in finding.evidence[:1])  # fmt: skip
-        return None if of_kernel else finding
+        detail = finding.detail
+        judged = (
+            kernel is not None
+            and isinstance(detail, LogDetail)
+            and detail.kind in _BY_NUMBER
+            and any(
+                isinstance(item, LogLine) and item.origin == kernel.origin and _OF_NVIDIA.search(item.text)
+                for item in finding.evidence[:1]
+            )
+        )
+        return None if judged else finding
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         live = _live(patient)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from gpudoctor.analysis.job_log.cuda_words import call_failed
 from gpudoctor.analysis.job_log.first_cause import first_cause
 from gpudoctor.analysis.run.deaths import Death, DeathMessage, death, user_place
 from gpudoctor.analysis.run.line_costs import LinePlace
@@ -226,6 +227,16 @@ class OutOfMemory(Check):
             confidence=Confidence.PROBABLE,
             general=True,
             source="https://github.com/QwenLM/Qwen/issues/120",
+        ),
+        LogMessage(
+            kind="out-of-memory",
+            cue=("out of memory",),
+            pattern=call_failed(r"out of memory"),
+            text="A CUDA call found no memory left on the GPU.",
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            closing=True,
+            source="CUDA driver_types.h, HIP; how C++ programs print it",
         ),
     )
     thresholds = (

@@ -71,6 +71,13 @@ ADVICE = (
         when=in_log("hangup"),
     ),
     advise(
+        "FAIL002-notebook",
+        "Run the code as a script, and watch the memory of the host",
+        "jupyter nbconvert --to script train.ipynb; python train.py   # shows the error itself",
+        "free -h   # while it runs",
+        when=in_log("kernel-died"),
+    ),
+    advise(
         "FAIL002-who",
         "Find who sent the signal",
         "dmesg -T | grep -i -E 'killed process|oom'   # on the node, at that time",
@@ -206,6 +213,12 @@ ADVICE = (
         "Choose the network that works",
         "NCCL_SOCKET_IFNAME=eth0; NCCL_IB_DISABLE=1 as a test: if it runs then, InfiniBand is at fault",
         when=in_log("socket", "ib", "ib-peer", "system-error", "p2p"),
+    ),
+    advise(
+        "FAIL008-adapter",
+        "Leave that node out, and report its network adapter",
+        "sbatch --exclude=NODE ...; ibstat; dmesg | grep -i mlx5",
+        when=in_log("ib-kernel"),
     ),
     advise(
         "FAIL008-version",

@@ -18,6 +18,13 @@ ADVICE = (
         when=in_log("off-the-bus", "xid", "nvlink", "gpu-hang"),
     ),
     advise(
+        "GPU004-reset",
+        "Reset the GPU, or reboot the node, and resubmit elsewhere until then",
+        "nvidia-smi --gpu-reset -i INDEX   # as root, with no process on that GPU",
+        "sbatch --exclude=NODE ...",
+        when=in_log("reset-required"),
+    ),
+    advise(
         "GPU004-program",
         "Look for the fault in the program first",
         "Xid 13, 31, 43: CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer on the failing step",
