@@ -353,18 +353,6 @@ class Killed(Check):
             source="https://github.com/hpcaitech/ColossalAI/issues/3172",
         ),
         LogMessage(
-            kind="kernel-died",
-            cue="kernelrestarter: restarting kernel",
-            pattern=r"KernelRestarter: restarting kernel \(\d",
-            text="The notebook's kernel died and was restarted. This log does not say why. Often the host's "
-            "memory ran out.",
-            bearing=Bearing.SYMPTOM,
-            confidence=Confidence.SUSPECTED,
-            everywhere=True,
-            general=True,
-            source="jupyter_client/restarter.py",
-        ),
-        LogMessage(
             kind="sigkill",
             cue=_KILLED_CUES,
             pattern=rf"(?:^|[:\uff1a] {{1,6}}\d{{1,8}} +)(?:{_KILLED})(?=\s|$)",

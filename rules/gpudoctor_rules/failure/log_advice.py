@@ -82,7 +82,7 @@ ADVICE = (
         "Find who sent the signal",
         "dmesg -T | grep -i -E 'killed process|oom'   # on the node, at that time",
         "sacct -j JOBID -o JobID,State,ExitCode,MaxRSS,ReqMem,Elapsed,Timelimit",
-        when=in_log("sigkill", "sigterm", "kernel-died"),
+        when=in_log("sigkill", "sigterm"),
     ),
     advise(
         "FAIL003-range",
