@@ -115,9 +115,7 @@ def test_a_barrier_of_jax(tmp_path):
 
 
 def test_a_rank_that_crashed_before_the_exceptions_of_the_others(tmp_path):
-    crash = (
-        "[rank3]: terminate called after throwing an instance of 'acc::Error' - Aborted (SIGABRT in libacc.so)\n"
-    )
+    crash = "[rank3]: terminate called after throwing an instance of 'acc::Error' - Aborted (SIGABRT in libacc.so)\n"
     others = "".join(
         f"[rank{rank}]: {line}\n"
         for rank in (0, 1)
