@@ -99,6 +99,15 @@ class Uncaught(Check):
             everywhere=True,
             source="paddle/fluid/operators/reader/blocking_queue.h",
         ),
+        LogMessage(
+            kind="labels",
+            cue=("target ", "out of bounds"),
+            pattern=r"^(?:IndexError: )?Target -?\d+ is out of bounds",
+            text="A label is out of range for the number of classes ({said}).",
+            everywhere=True,
+            last=True,
+            source="torch aten/src/ATen/native/LossNLL.cpp: the loss on the CPU",
+        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:

@@ -171,6 +171,10 @@ _RESTARTED = re.compile(r"(?i)restart_count=[1-9]")
 """How torchrun says that it has started all workers again, and Slurm that it has queued the job again."""
 _OF_WARNINGS = re.compile(r":\d{1,7}: \w*Warning: ")
 """How Python prints a warning, which may quote the traceback of what was caught."""
+_OF_TORCH = re.compile(r"[DIVW]\d{4} [\d:.]{8,20} \d{1,8} torch/\S{1,200}\]")
+"""What torch's own loggers put before each line of what they print, and no launcher of its children."""
+_OF_A_QUEUE = ("_queue.Empty", "queue.Empty")
+"""Raised by who waits for a message: in a chain, the other exception says what it means."""
 _SHORTEST_RESTATED, _LONGEST_RESTATED = 15, 120
 """Characters of an exception's message that are known again in another line."""
 
@@ -812,7 +816,7 @@ class _FileReader:
         """
         own = text.partition(HEADER)[0]
         if of_low_level(own):
-            return "" if self._level_on_each_line() else "warning"
+            return "" if self._level_on_each_line() and not _OF_TORCH.search(own) else "warning"
         above = ""
         for index in range(self._index - 1, max(self._past_from, self._index - _ABOVE) - 1, -1):
             above = plain(text_of(self._past_piece(index)[0][:_LONGEST_KEPT]))
@@ -988,6 +992,7 @@ class _FileReader:
 
     def _chain(self, chain: list[Raised]) -> None:
         """Exceptions of one traceback: the first of a known kind, else the first that wraps no other."""
+        chain = [item for item in chain if item.text not in _OF_A_QUEUE] or chain
         matches = [(item, self._table.in_exception(_with_libraries(item, chain[-1]))) for item in chain]
         strong = [
             (item, match)

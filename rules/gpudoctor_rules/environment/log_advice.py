@@ -161,7 +161,7 @@ ADVICE = (
         "Use device numbers that this process sees",
         "echo \"$CUDA_VISIBLE_DEVICES\"; device = int(os.environ['LOCAL_RANK'])",
         "--nproc_per_node must not exceed the number of visible GPUs",
-        when=in_log("ordinal", "duplicate", "requested"),
+        when=in_log("ordinal", "requested"),
     ),
     advise(
         "ENV013-container",

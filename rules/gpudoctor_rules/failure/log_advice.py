@@ -10,6 +10,12 @@ ADVICE = (
         when=in_log("exception"),
     ),
     advise(
+        "FAIL001-labels",
+        "Use labels from 0 to the number of classes less one",
+        "assert 0 <= labels.min() and labels.max() < num_classes   # for each batch, before the loss",
+        when=in_log("labels"),
+    ),
+    advise(
         "FAIL001-child",
         "Find out why the child process ended",
         "read what other processes printed before this traceback",
@@ -89,7 +95,7 @@ ADVICE = (
         "Test labels and indices on the CPU before they reach the device",
         "assert 0 <= labels.min() and labels.max() < num_classes",
         "assert input_ids.max() < model.get_input_embeddings().num_embeddings   # or resize_token_embeddings",
-        when=in_log("label", "token", "index", "target", "assert", "range-assert"),
+        when=in_log("label", "token", "index", "assert", "range-assert"),
     ),
     advise(
         "FAIL004-who",
@@ -213,6 +219,13 @@ ADVICE = (
         "Choose the network that works",
         "NCCL_SOCKET_IFNAME=eth0; NCCL_IB_DISABLE=1 as a test: if it runs then, InfiniBand is at fault",
         when=in_log("socket", "ib", "ib-peer", "system-error", "p2p"),
+    ),
+    advise(
+        "FAIL008-duplicate",
+        "Give each rank its own GPU",
+        "torch.cuda.set_device(int(os.environ['LOCAL_RANK']))   # before the process group is made",
+        "--nproc_per_node must not exceed the number of visible GPUs",
+        when=in_log("duplicate"),
     ),
     advise(
         "FAIL008-adapter",
