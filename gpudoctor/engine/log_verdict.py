@@ -165,8 +165,9 @@ def _when(cause: FirstCause, log: JobLog, rank: FailingRank | None) -> str:
     """The last step before the cause; of a rank that others name, or that is inferred, its own last one."""
     assert cause.root is not None
     step = cause.root.step
-    if rank is not None and rank.sign in _INFERRED and rank.rank not in (None, cause.root.rank):
-        step = next((item.step for item in log.last_words if item.rank == rank.rank), None)
+    if step is not None and rank is not None and rank.sign in _INFERRED and rank.rank != cause.root.rank:
+        own = next((item.step for item in log.last_words if item.rank == rank.rank), None)
+        step = int(own) if own is not None and own.is_integer() else None
     return say(", after step {step:,}", step=step) if step is not None else ""
 
 
