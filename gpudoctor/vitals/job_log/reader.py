@@ -1212,7 +1212,12 @@ class _FileReader:
         death = min((item.line for item in events if _shows_death(item)), default=0)
         if not death:
             return
-        known = {number for item in events for number in (item.line, item.last_line)}
+        known = {
+            number
+            for item in events
+            if not (item.last or item.closing)
+            for number in (item.line, item.last_line)
+        }
         pieces = self._last_pieces(self._most_tail)
         before = pieces[: bisect_left(pieces, death, key=lambda piece: piece[1])]
         before = [piece for piece in before if piece[1] not in known]
