@@ -1161,9 +1161,10 @@ class _FileReader:
         for raw, number in reversed(last):
             text = plain(text_of(raw)).strip()
             found = _LOGGED_LAST.search(text)
-            if found is None or (found[1] and number != last[-1][1]):
+            said = (found[1] or found[2]) if found is not None else _object_of(text)
+            if not said or (number != last[-1][1] and not (found and found[2])):
                 continue
-            match = self._table.in_exception(found[1] or found[2])
+            match = self._table.in_exception(said)
             if match is not None and not match.plain and match.known.message.bearing is Bearing.CAUSE:
                 self._add(match, text, number, self._envelopes.take_apart(text))
             return
@@ -1211,7 +1212,12 @@ class _FileReader:
         death = min((item.line for item in events if _shows_death(item)), default=0)
         if not death:
             return
-        known = {number for item in events for number in (item.line, item.last_line)}
+        known = {
+            number
+            for item in events
+            if not (item.last or item.closing)
+            for number in (item.line, item.last_line)
+        }
         pieces = self._last_pieces(self._most_tail)
         before = pieces[: bisect_left(pieces, death, key=lambda piece: piece[1])]
         before = [piece for piece in before if piece[1] not in known]
@@ -1293,6 +1299,12 @@ def _shows_death(event: LogEvent) -> bool:
     if event.bearing is Bearing.CONSEQUENCE:
         return event.kind != UNHEEDED
     return event.fatal and not (event.quoted or event.warned or event.goes_on or event.last)
+
+
+def _object_of(text: str) -> str:
+    """The exception that a line holds as Python prints the object; "" for another one."""
+    printed = printed_exception(text)
+    return f"{printed.type}: {printed.message}" if printed is not None else ""
 
 
 def _parts(raw: bytes, *, known: bool) -> list[bytes]:

@@ -46,7 +46,7 @@ ADVICE = (
         "pip install torch --index-url https://download.pytorch.org/whl/cu126   # the CUDA "
         "version that the driver supports",
         "python -c 'import torch; print(torch.__version__, torch.version.cuda)'",
-        when=in_log("cpu-build"),
+        when=in_log("cpu-build", "cpu-version"),
     ),
     advise(
         "ENV003-driver",

@@ -23,6 +23,12 @@ ADVICE = (
         when=in_log("child-gone"),
     ),
     advise(
+        "FAIL001-reader",
+        "Read what the data thread printed above, and mend or leave out that sample",
+        "for sample in dataset: pass   # without workers: the exception then names its line",
+        when=in_log("reader-raised"),
+    ),
+    advise(
         "FAIL002-more-memory",
         "Ask for more host memory, or use less",
         "Slurm: --mem or --mem-per-gpu; Kubernetes: resources.limits.memory",
@@ -284,6 +290,12 @@ ADVICE = (
         "Use every parameter in the loss, or set find_unused_parameters=True",
         "TORCH_DISTRIBUTED_DEBUG=DETAIL names the parameters",
         when=in_log("unused-parameters"),
+    ),
+    advise(
+        "FAIL012-model",
+        "Build the same model on each rank",
+        "print(sum(1 for _ in model.parameters()))   # before DDP, on each rank; 0: that rank may have failed",
+        when=in_log("other-model"),
     ),
     advise(
         "FAIL013-types",
