@@ -184,3 +184,11 @@ def test_the_row_of_one_pod_beside_that_of_another(tmp_path):
     evicted = "train  pod/fit-b-1   0/1   Evicted        0   60s\n"
     assert root_of(tmp_path, image + evicted).doubtful
     assert not root_of(tmp_path, evicted).doubtful
+
+
+def test_tasks_that_srun_ended(tmp_path):
+    ended = "srun: error: n1: tasks 0-4,6-7: Terminated\n"
+    assert named(tmp_path, steps(1, 5) + ended) == "FAIL002"
+    assert (
+        named(tmp_path, steps(1, 5) + "srun: error: n1: task 5: Exited with exit code 1\n" + ended) == "FAIL018"
+    )
