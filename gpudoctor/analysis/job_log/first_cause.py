@@ -167,6 +167,8 @@ def _was_handled(event: LogEvent, log: JobLog) -> bool:
         return True
     if _was_only_printed(event, log):
         return True
+    if event.kind in _TO_END and 0 < _done_line(log, event.path) < event.line and _last_death(log) < 0:
+        return True
     if event.progress >= WENT_ON and not event.earlier and _others_ran_on(event, log):
         return False
     if event.progress >= WENT_ON or event.earlier or (event.closing and event.followed > _ANOTHER_PROGRAM):
@@ -255,6 +257,12 @@ def _lines(log: JobLog, path: str) -> int:
     """How many lines a file has."""
     file = _files(log).get(path)
     return file.lines if file is not None else 0
+
+
+def _done_line(log: JobLog, path: str) -> int:
+    """The line at which a file says that the training is complete; 0 without one."""
+    file = _files(log).get(path)
+    return file.done_line if file is not None else 0
 
 
 def _is_last(event: LogEvent, log: JobLog) -> bool:
