@@ -69,10 +69,11 @@ BEGIN, END = "<!-- autopsy.py begins -->", "<!-- autopsy.py ends -->"
 ALSO_RIGHT = {
     ("FAIL008", "shm"): ("ENV006",),
     ("FAIL008", "socket"): ("FAIL007",),
-    ("FAIL008", "duplicate-gpu"): ("ENV013",),
+    ("ENV013", "duplicate-gpu"): ("FAIL008",),
     ("FAIL002", "host-oom"): ("ENV009", "DATA010"),
     ("FAIL006", "segfault"): ("DATA010",),
     ("FAIL005", ""): ("ENV006",),
+    ("FAIL003", "label-range"): ("FAIL001",),
     ("CFG009", "unrecognized"): ("CFG010",),
     ("CFG009", "argument"): ("CFG010",),
 }

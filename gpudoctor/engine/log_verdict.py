@@ -22,7 +22,7 @@ _NO_RANK = {
 
 # The log and its first cause as a report carries them.
 
-_INFERRED = frozenset({RankSign.SILENT, RankSign.APART, RankSign.ENDED})
+_INFERRED = frozenset({RankSign.SILENT, RankSign.APART, RankSign.ENDED, RankSign.NAMED})
 """Signs of the rank that failed first which are no proof."""
 _MOST = 500
 """Moments of a report: the first ones; a log of 4,096 ranks has thousands of the same."""
@@ -135,7 +135,7 @@ def pronounce_log(patient: Patient, ranked: Sequence[Ranked]) -> str:
         "{who} {failed}{when}: {name}, {where}.{source}",
         who=who,
         failed=failed,
-        when=_when(cause),
+        when=_when(cause, log, rank),
         name=term(name.replace("-", " ")),
         where=where,
         source=source,
@@ -151,7 +151,8 @@ def _unexplained(error: UnknownError, *, died: bool) -> str:
 
 def _who(cause: FirstCause, rank: FailingRank | None) -> str:
     assert cause.root is not None
-    if rank is not None and rank.rank is not None and (cause.root.rank is None or cause.root.waits):
+    named = rank is not None and rank.sign is RankSign.NAMED
+    if rank is not None and rank.rank is not None and (cause.root.rank is None or cause.root.waits or named):
         return say("Rank {rank}", rank=rank.rank)
     if cause.root.waits:
         return say("The job")  # its ranks only waited
@@ -160,9 +161,14 @@ def _who(cause: FirstCause, rank: FailingRank | None) -> str:
     return say("Rank {rank}", rank=cause.root.rank) if cause.root.rank is not None else say("The job")
 
 
-def _when(cause: FirstCause) -> str:
+def _when(cause: FirstCause, log: JobLog, rank: FailingRank | None) -> str:
+    """The last step before the cause; of a rank that others name, or that is inferred, its own last one."""
     assert cause.root is not None
-    return say(", after step {step:,}", step=cause.root.step) if cause.root.step is not None else ""
+    step = cause.root.step
+    if step is not None and rank is not None and rank.sign in _INFERRED and rank.rank != cause.root.rank:
+        own = next((item.step for item in log.last_words if item.rank == rank.rank), None)
+        step = int(own) if own is not None and own.is_integer() else None
+    return say(", after step {step:,}", step=step) if step is not None else ""
 
 
 def _read(log: JobLog) -> str:

@@ -78,7 +78,7 @@ PRINTED = {
     "/opt/luajit: /opt/trepl/init.lua:389: module 'cudnn' not found:No LuaRocks module found": "ENV005",
     "/opt/torch/bin/luajit: not enough memory": "ENV009",
     "/opt/luajit: /opt/lua/torch/File.lua:259: write error: wrote 0 blocks instead of 1 at THDiskFile.c:320": "ENV011",
-    "node7:42:43 [0] NCCL WARN Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 1b000": "ENV013",
+    "node7:42:43 [0] NCCL WARN Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 1b000": "FAIL008",
     "OMP: Error #15: Initializing libiomp5.dylib, but found libomp.dylib already initialized.": "ENV015",
     "THCudaCheck FAIL file=/tmp/THC/THCStorage.cu line=41 error=2 : out of memory": "MEM009",
     "Memory access fault by GPU node-1 (Agent handle: 0x55d) on address 0x7f3. Reason: unknown.": "FAIL003",

@@ -96,7 +96,7 @@ def test_conda_that_asks_for_its_init(tmp_path, word):
         ("Fit a small model: error: unrecognized arguments:  ", "CFG010"),
         ("python -m pkg fit.py: error: argument --lr: expected one argument", "CFG010"),
         ("[INFO] the list of unrecognized arguments:", None),
-        ("Target 7 is out of bounds.", "FAIL003"),
+        ("Target 7 is out of bounds.", "FAIL001"),
         ("[INFO] skipped, as Target 7 is out of bounds", None),
         ("MemoryError: Error allocating 531 bytes of device memory (out of memory).", "MEM009"),
         ("MemoryError", None),
@@ -108,9 +108,9 @@ def test_words_of_libraries(tmp_path, line, code):
 
 def test_a_message_that_the_program_prints_and_goes_on_after(tmp_path):
     run = SETTINGS + "Target 7 is out of bounds.\n"
-    assert named(tmp_path, run * 9) == "FAIL003"
+    assert named(tmp_path, run * 9) == "FAIL001"
     assert named(tmp_path, run * 9 + SETTINGS) is None
-    assert named(tmp_path, raised("IndexError: Target 7 is out of bounds.") + "ended\n") == "FAIL003"
+    assert named(tmp_path, raised("IndexError: Target 7 is out of bounds.") + "ended\n") == "FAIL001"
 
 
 def test_an_argument_that_is_only_a_blank(tmp_path):

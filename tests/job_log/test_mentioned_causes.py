@@ -61,8 +61,8 @@ def test_another_ranks_words_do_not_explain_a_plain_exception(tmp_path):
 
 def test_ranks_that_did_not_join_said_why(tmp_path):
     joined = "torch.distributed.DistStoreError: Timed out after 181 seconds waiting for clients. {}/4 clients joined.\n"
-    lines = "".join(f"[rank{rank}]: no GPU {rank}: CUDA error: invalid device ordinal\n" for rank in (2, 3))
-    assert named(tmp_path, lines + "[rank0]: " + joined.format(2)) == "ENV013"
+    lines = "".join(f"[rank{rank}]: no state: {MEMORY}\n" for rank in (2, 3))
+    assert named(tmp_path, lines + "[rank0]: " + joined.format(2)) == "MEM009"
     assert named(tmp_path, lines + "[rank0]: " + joined.format(3)) == "FAIL007"
 
 
@@ -112,3 +112,75 @@ def test_a_barrier_of_jax(tmp_path):
     raised_by = "jaxlib.xla_extension.XlaRuntimeError: " + BARRIER
     assert named(tmp_path, raised(raised_by.format("[Init]Wait_for_all_tasks_to_register"))) == "FAIL007"
     assert named(tmp_path, raised(raised_by.format("checkpoint_9"))) == "FAIL004"
+
+
+def test_a_rank_that_crashed_before_the_exceptions_of_the_others(tmp_path):
+    crash = "[rank3]: terminate called after throwing an instance of 'acc::Error' - Aborted (SIGABRT in libacc.so)\n"
+    others = "".join(
+        f"[rank{rank}]: {line}\n"
+        for rank in (0, 1)
+        for line in raised("RuntimeError: peer closed").splitlines()
+    )
+    root = root_of(tmp_path, crash + others)
+    assert (root.code, root.rank) == ("FAIL006", 3)
+    assert named(tmp_path, others + crash) == "FAIL001"
+
+
+SUMMARY = (
+    "fit.py FAILED\nRoot Cause (first observed failure):\n[0]:\n  rank      : {rank} (local_rank: 3)\n"
+    "  exitcode  : {code} (pid: 61933)\n  error_file: <N/A>\n  traceback : Signal 9 (SIGKILL) received by PID 61933\n"
+)
+
+
+def test_a_kill_that_the_launcher_saw_first(tmp_path):
+    waited = "".join(TIMEOUT.format(rank=rank) for rank in (0, 2, 3))
+    assert named(tmp_path, waited + SUMMARY.format(rank=1, code=-9)) == "FAIL002"
+    assert named(tmp_path, waited + SUMMARY.format(rank=2, code=-9)) == "FAIL004"  # it had waited, too
+
+
+def test_an_exception_in_the_last_line_as_python_prints_the_object(tmp_path):
+    line = "MisconfigurationException('`GPUAccelerator` can not run on your system')\n"
+    assert named(tmp_path, steps(1, 3) + line) == "CFG010"
+    assert named(tmp_path, line + steps(1, 5) + "done\n") is None
+
+
+def test_a_message_of_a_gpu_in_several_lines_at_the_end(tmp_path):
+    text = (
+        "!!! Exception during processing !!! HIP error: invalid argument\nSearch for `hipErrorInvalidValue' in x\n"
+        "HIP kernel errors might be asynchronously reported\nFor debugging consider passing AMD_SERIALIZE_KERNEL=3\n"
+        "Compile with `TORCH_USE_HIP_DSA` to enable device-side assertions.\n"
+    )
+    assert named(tmp_path, text) == "FAIL009"
+    assert named(tmp_path, text + steps(1, 5)) is None
+
+
+def test_a_bar_that_is_printed_again_at_step_0_is_no_training(tmp_path):
+    died = "2025-01-01 10:00:00 INFO epoch is incremented\n" + raised("RuntimeError: expected scalar type Half")
+    assert named(tmp_path, died + "steps:   0%|          | 0/150 [00:06<?, ?it/s]\n") is not None
+
+
+@pytest.mark.parametrize(
+    ("row", "code"),
+    [
+        ("W tensorflow/core/framework/op_kernel.cc:1857] OP_REQUIRES failed at a.h:10 : RESOURCE_EXHAUSTED: OOM "
+         "when allocating tensor with shape[512,64]\n", "MEM009"),
+        ("Ultralytics 8.3.50 Python-3.11.9 torch-2.5.1+cpu\n", "ENV002"),
+    ],
+)  # fmt: skip
+def test_what_stands_above_and_explains(tmp_path, row, code):
+    died = raised("ValueError: Invalid CUDA 'device=0' requested.")
+    assert named(tmp_path, row + died) == code
+    assert named(tmp_path, row + "fitting\n") is None
+
+
+def test_an_auxiliary_loss_that_is_nan(tmp_path):
+    line = "step {} loss: {} aux_loss: {}\n"
+    assert named(tmp_path, "".join(line.format(step, 2.1, "nan") for step in range(30))) is None
+    assert named(tmp_path, "".join(line.format(step, "nan", 0.1) for step in range(30))) == "NUM002"
+
+
+def test_the_row_of_one_pod_beside_that_of_another(tmp_path):
+    image = "train  pod/fit-a-1   0/1   ErrImagePull   0   60s\n"
+    evicted = "train  pod/fit-b-1   0/1   Evicted        0   60s\n"
+    assert root_of(tmp_path, image + evicted).doubtful
+    assert not root_of(tmp_path, evicted).doubtful

@@ -47,10 +47,12 @@ class SettingsRejected(LogCheck):
                 "train_batch_size",
                 "batch related parameters",
                 "divisible by",
+                "multiple of",
                 "batch_size should be a positive",
             ),
             pattern="[Cc]heck batch related parameters|(?:is|are) not (?:evenly )?divisible by|(?:must|"
-            "should|has to) be (?:evenly )?divisible by|batch_size should be a positive integer",
+            "should|has to) be (?:(?:evenly )?divisible by|(?:a |an integer )?multiple of)|"
+            "batch_size should be a positive integer",
             text="Settings of sizes do not fit each other: {said}.",
             general=True,
         ),

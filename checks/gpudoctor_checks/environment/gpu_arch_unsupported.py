@@ -82,6 +82,7 @@ class GpuArchUnsupported(Check):
             "no kernel image is available for execution on the device|"
             "cudaErrorNoKernelImageForDevice|CUDA error: invalid device function",
             text="The installed binary has no code for this GPU's architecture.",
+            everywhere=True,
             source="https://github.com/pytorch/pytorch/issues/167244",
         ),
         LogMessage(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from gpudoctor.analysis.workload import Workers, is_job, optional, read_threads, read_workers, runs_here
 from gpudoctor.lang import say
 from gpudoctor.model import (
+    Bearing,
     Check,
     Code,
     Confidence,
@@ -97,6 +98,17 @@ class LimitsTooLow(Check):
             r"BlockingIOError: \[Errno 11\] Resource temporarily unavailable|fork: (?:retry: "
             ")?Resource temporarily unavailable",
             text="The user's limit of processes and threads is reached.",
+        ),
+        LogMessage(
+            kind="threads",
+            cue=("blas_thread_init: pthread_create failed", "blas_thread_init: rlimit_nproc"),
+            pattern=r"blas_thread_init: (?:pthread_create failed|RLIMIT_NPROC (?P<limit>\d+) current)",
+            text="The user's limit of processes and threads is reached[: {limit}], and OpenBLAS ended the "
+            "process.",
+            bearing=Bearing.HINT,
+            explains=r"KeyboardInterrupt|SIGINT|[Ss]egmentation|SIGSEGV",
+            everywhere=True,
+            source="OpenBLAS driver/others/blas_server.c: raise(SIGINT)",
         ),
         LogMessage(
             kind="memlock",

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from gpudoctor.lang import say
 from gpudoctor.model import (
+    Bearing,
     Check,
     Code,
     Confidence,
@@ -67,6 +68,15 @@ class TorchCpuBuild(Check):
     reads = frozenset({Reads.ENVIRONMENT, Reads.LOG})
     severity = Severity.ERROR
     log_messages = (
+        LogMessage(
+            kind="cpu-version",
+            cue="+cpu",
+            pattern=r"\b(?:[Tt]orch|PyTorch)(?: [Vv]ersion)?(?:[:= -]{1,3}|\s)v?\d{1,2}\.[\d.]{1,12}\+cpu\b",
+            text="This build of torch has no CUDA, and the program asked for a GPU.",
+            bearing=Bearing.HINT,
+            everywhere=True,
+            explains="Invalid CUDA|No CUDA GPUs|CUDA is not available|on a CUDA device|(?:GPU|CUDA)Accelerator",
+        ),
         LogMessage(
             kind="cpu-build",
             cue=(

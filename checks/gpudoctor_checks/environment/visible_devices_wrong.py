@@ -115,6 +115,15 @@ class VisibleDevicesWrong(Check):
             text="The program asked for a GPU number that this process does not see.",
         ),
         LogMessage(
+            kind="ordinal",
+            cue=("invalid cudaplace(", "invalid gpuplace("),
+            pattern=r"Invalid (?:CUDA|GPU)Place\((?P<asked>\d{1,4})\), must inside \[0, (?P<have>\d{1,4})\)",
+            text="The program asked for GPU {asked}; this process sees {have}.",
+            everywhere=True,
+            closing=True,
+            source="PaddlePaddle paddle/fluid/pybind",
+        ),
+        LogMessage(
             kind="unknown-device",
             cue=("nvidia-container-cli: device error", "nvidia-container-cli.real: device error"),
             pattern=r"nvidia-container-cli(?:\.real)?: device error: "
@@ -123,15 +132,6 @@ class VisibleDevicesWrong(Check):
             everywhere=True,
             closing=True,
             source="libnvidia-container",
-        ),
-        LogMessage(
-            kind="duplicate",
-            cue="duplicate gpu detected",
-            pattern=r"Duplicate GPU detected ?: rank (?P<one>\d+) and rank (?P<other>\d+) both on CUDA device "
-            r"(?P<device>\w+)",
-            text="Ranks {one} and {other} use the same GPU ({device}).",
-            everywhere=True,
-            source="NCCL src/init.cc",
         ),
         LogMessage(
             kind="requested",

@@ -118,17 +118,6 @@ class DeviceAssert(Check):
             source="aten: Loss.cu",
         ),
         LogMessage(
-            kind="target",
-            cue=(
-                "target ",
-                "out of bounds",
-            ),
-            pattern=r"^(?:IndexError: )?Target -?\d+ is out of bounds",
-            text="A label is out of range for the number of classes ({said}).",
-            everywhere=True,
-            last=True,
-        ),
-        LogMessage(
             kind="assert",
             cue=(
                 "device-side assert",

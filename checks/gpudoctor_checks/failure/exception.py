@@ -91,6 +91,23 @@ class Uncaught(Check):
             confidence=Confidence.PROBABLE,
             source="multiprocessing/connection.py",
         ),
+        LogMessage(
+            kind="reader-raised",
+            cue="blocking queue is killed because the data reader raises an exception",
+            pattern="Blocking queue is killed because the data reader raises an exception",
+            text="PaddlePaddle's thread that reads the data raised an exception. Its own message stands above.",
+            everywhere=True,
+            source="paddle/fluid/operators/reader/blocking_queue.h",
+        ),
+        LogMessage(
+            kind="labels",
+            cue=("target ", "out of bounds"),
+            pattern=r"^(?:IndexError: )?Target -?\d+ is out of bounds",
+            text="A label is out of range for the number of classes ({said}).",
+            everywhere=True,
+            last=True,
+            source="torch aten/src/ATen/native/LossNLL.cpp: the loss on the CPU",
+        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:

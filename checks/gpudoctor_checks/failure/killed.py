@@ -215,12 +215,13 @@ class Killed(Check):
                 "instance-action",
                 "spot interruption",
                 "interruption notice",
+                "instances ",
                 "termination notice",
             ),
             pattern=r"DUE TO PREEMPTION|\b(?:[Jj]ob|[Nn]ode|[Ww]orker|[Ii]nstance)\b.{0,40}was preempted|"
             r"\bPREEMPTED\b|(?:[Rr]eason|[Ss]tatus)[\"']?[:=] *[\"']?(?:Preempted|Preempting)\b|"
             r"(?:Warning|Normal) {1,20}(?:Preempted|Preempting)\b|"
-            r"Preempted (?:in order to admit critical pod|by (?:a )?pod )|instance .{0,40}(?:reclaimed|"
+            r"Preempted (?:in order to admit critical pod|by (?:a )?pod )|instances? .{0,40}(?:reclaimed|"
             r"interrupted)|instance-action\b.{0,60}\b(?:terminate|stop|hibernate)\b|"
             "[Ss]pot (?:[Ii]nstance )?[Ii]nterruption (?:[Nn]otice|[Ww]arning)|"
             "(?:[Pp]reemption|[Ss]pot|[Ii]nstance) (?:[Ii]nterruption|[Tt]ermination) [Nn]otice",
@@ -310,13 +311,16 @@ class Killed(Check):
                 "stopped by ",
                 "cancelled by ",
                 "aborted by ",
+                "window-close event",
+                "control-c event",
             ),
             pattern=r"^KeyboardInterrupt\b|[Dd]etected KeyboardInterrupt|(?:got|received|caught)(?: a)? "
             r"(?:(?:signal:? )?SIGINT|signal:? 2\b)|[Rr]eceived SIGINT|srun: [Ii]nterrupt|\(SIGINT\)|"
             r"SIGINT (?:was )?(?:received|caught|detected)|(?:by|signal:?) SIGINT\b|"
             r"[Kk]eyboard ?[Ii]nterrupt(?:ion|ed)?\b.{0,40}(?:[Ee]xiting|[Ss]topp|[Ss]aving|received|caught)|"
             r"(?:[Tt]raining|[Rr]un|[Jj]ob|[Pp]rocess|[Pp]rogram|[Ee]xperiment) (?:was )?(?:interrupted|"
-            r"stopped|cancelled|aborted) by (?:the )?user|^\^C(?:Traceback|\s*$)|killed by signal: Interrupt",
+            r"stopped|cancelled|aborted) by (?:the )?user|^\^C(?:Traceback|\s*$)|killed by signal: Interrupt|"
+            r"program aborting due to (?:window-CLOSE|control-C) event",
             text="The job was interrupted from outside (SIGINT), as by Ctrl-C or scancel.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,

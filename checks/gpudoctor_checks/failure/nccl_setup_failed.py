@@ -19,6 +19,7 @@ class NcclSetupFailed(LogCheck):
         - shared memory
         - mixed versions
         - an invalid use of the communicator
+        - two ranks that use one GPU
     Why it hurts:
         All ranks die, and PyTorch prints one generic sentence for many reasons.
     How it knows:
@@ -35,6 +36,15 @@ class NcclSetupFailed(LogCheck):
     code = Code("FAIL008")
     name = "nccl-setup-failed"
     log_messages = (
+        LogMessage(
+            kind="duplicate",
+            cue="duplicate gpu detected",
+            pattern=r"Duplicate GPU detected ?: rank (?P<one>\d+) and rank (?P<other>\d+) both on CUDA device "
+            r"(?P<device>\w+)",
+            text="Ranks {one} and {other} use the same GPU ({device}).",
+            everywhere=True,
+            source="NCCL src/init.cc",
+        ),
         LogMessage(
             kind="ib-peer",
             cue="got completion",

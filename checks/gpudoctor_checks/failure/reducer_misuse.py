@@ -50,4 +50,13 @@ class ReducerMisuse(LogCheck):
             text="Some parameters took no part in the loss, and DDP waits for their gradients.",
             source="https://github.com/pytorch/pytorch/issues/57473",
         ),
+        LogMessage(
+            kind="other-model",
+            cue="expects same model across all ranks",
+            pattern=r"DDP expects same model across all ranks, but "
+            r"Rank (?P<one>\d{1,6}) has (?P<own>\d{1,9}) params, "
+            r"while rank (?P<other>\d{1,6}) has inconsistent (?P<theirs>\d{1,9}) params",
+            text="The ranks made different models: rank {one} has {own} parameters, rank {other} has {theirs}.",
+            source="torch/csrc/distributed/c10d/reducer.cpp",
+        ),
     )

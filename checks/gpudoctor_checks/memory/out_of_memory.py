@@ -183,7 +183,7 @@ class OutOfMemory(Check):
             r"RESOURCE_EXHAUSTED: (?:XLA:TPU compile permanent error\. )?(?:(?:Ran )?[Oo]ut of memory|"
             r"Attempting to (?:reserve|allocate) [\d.]+\w)|"
             "OutOfMemoryError: Allocation on device|"
-            r"[Rr]esource ?[Ee]xhausted(?:Error)?:[\s\S]{0,120}(?:OOM when allocating|[Oo]ut of memory)|"
+            r"[Rr]esource ?[Ee]xhausted(?:Error)?:[\s\S]{0,1000}?(?:OOM when allocating|[Oo]ut of memory)|"
             r"OutOfMemoryError: Out of memory allocating|cudaMalloc failed: out of memory|"
             r"ggml[\w-]{0,60}(?:cuda|cublas|hip|vulkan|metal).{0,160}[Oo]ut of (?:device )?memory|"
             r"CUDA error 2 at \S+: out of memory|Error allocating \d+ bytes of device memory \(out of memory\)",
@@ -191,6 +191,14 @@ class OutOfMemory(Check):
             confidence=Confidence.PROBABLE,
             everywhere=True,
             source="also ggml (llama.cpp): ggml-cuda.cu; Theano: cuda_ndarray.cu",
+        ),
+        LogMessage(
+            kind="library-alloc",
+            cue="resource_exhausted: oom when allocating",
+            pattern="RESOURCE_EXHAUSTED: OOM when allocating tensor",
+            text="The GPU ran out of memory inside a library call.",
+            confidence=Confidence.PROBABLE,
+            source="tensorflow/core/framework/op_kernel.cc: a warning, which a program may survive",
         ),
         LogMessage(
             kind="out-of-memory",

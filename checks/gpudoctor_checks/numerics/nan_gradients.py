@@ -69,6 +69,22 @@ class NanGradients(Check):
             source="torch autograd: anomaly mode",
         ),
         LogMessage(
+            kind="stopped",
+            cue=("in local grad norm",),
+            pattern=r"found (?P<value>NaN|Inf) in local grad norm(?: for bucket #\d+)?",
+            text="A gradient norm was {value} on this rank, before the ranks' gradients were reduced.",
+            everywhere=True,
+            source="Megatron-LM megatron/core/distributed/param_and_grad_buffer.py",
+        ),
+        LogMessage(
+            kind="stopped",
+            cue=("found nan in grad",),
+            pattern="(?i)found nan in grad",
+            text="The program stopped because a gradient was NaN.",
+            everywhere=True,
+            general=True,
+        ),
+        LogMessage(
             kind="clip-error",
             cue="total norm of order",
             pattern="The total norm of order .{0,20} for gradients from `parameters` is non-finite",

@@ -31,10 +31,20 @@ from gpudoctor.model.signs.recording import Process, Record, Recording
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor_checks.numerics.early_divergence import grew, readings_before
 
-_OF_TRAINING = r"(?<![a-z])" + "".join(
-    rf"(?<!{word}[ _/.-])" for word in ("val", "valid", "validation", "eval", "test", "dev")
+_OTHER_LOSSES = (
+    "val",
+    "valid",
+    "validation",
+    "eval",
+    "test",
+    "dev",
+    "aux",
+    "auxiliary",
+    "balance",
+    "balancing",
 )
-"""What stands before a loss: one of a validation may be NaN, as of an empty set, while the training is well."""
+_OF_TRAINING = r"(?<![a-z])" + "".join(rf"(?<!{word}[ _/.-])" for word in _OTHER_LOSSES)
+"""What stands before a loss: a validation's, or an auxiliary one, may be NaN while the training is well."""
 
 
 class NanLoss(Check):
@@ -80,11 +90,15 @@ class NanLoss(Check):
                 "l :nan",
                 "l : nan",
                 "l =nan",
+                "rewards/",
+                "logps/",
+                "logits/",
             ),
             pattern=rf"""(?i){_OF_TRAINING}(?:train_?|total_?)?loss['\"]?\s*[:=]\s*['\"]?(?:tensor\()?-?(?:nan|"""
             rf"""inf)\b|{_OF_TRAINING}loss[ \t]+(?:nan|inf)\b|\bgrad_?norm['\"]?\s*[:=]\s*['\"]?nan\b|"""
-            r"""(?<![A-Za-z])(?-i:(?:avg_|train_|total_)?L)\s?[:=]\s?nan\b""",
-            text="The logged loss or gradient norm is not finite, and the training goes on with it.",
+            r"""(?<![A-Za-z])(?-i:(?:avg_|train_|total_)?L)\s?[:=]\s?nan\b|"""
+            r"""['\"](?:rewards|logps|logits)/\w{1,30}['\"]\s?:\s?['\"]?nan\b""",
+            text="The logged loss or gradient norm is not finite.",
             everywhere=True,
             lasting=True,
         ),
@@ -123,7 +137,7 @@ class NanLoss(Check):
             r")?\[?(?:nan|infinite|inf|not finite|non-finite)\b|"
             "(?<!lead to )(?<!result in )(?<!cause )(?<!avoid )(?<!prevent )nan loss|"
             r"loss is (?:infinite or )?nan|"
-            "NaN or Inf found in input|found nan in (?:local )?grad|non-finite loss|loss is not "
+            "NaN or Inf found in input|non-finite loss|loss is not "
             "finite|nan (?:detected|encountered) in|contains? (?:nan|non-finite)|contains a nan",
             text="The program stopped because the loss or a tensor was not finite.",
             everywhere=True,

@@ -364,6 +364,18 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
         r"WorkerCrashedError|LocalRayletDiedError",
         source="Ray: the log of the worker, or of the raylet, says why",
     ),
+    _row(
+        "launcher",
+        "torchelastic.worker.status.failed",
+        r"torchelastic\.worker\.status\.FAILED",
+        source="torch/distributed/elastic/events: it holds the error file, if a rank wrote one",
+    ),
+    _row(
+        "notebook",
+        ("deadkernelerror", "kernel died"),
+        r"DeadKernelError|\bKernel died(?: while waiting for execute reply|$)",
+        source="nbclient, nbconvert, papermill: the kernel's own output, or the machine's log, says why",
+    ),
     _row("actors", "raytaskerror(", r"^(?:ray\.exceptions\.)?RayTaskError\("),
     _row(
         "mpi",

@@ -39,6 +39,10 @@ _NOT_THERE = frozenset({"missing", "not-found"})
 """Kinds of failures of a program that misses a file."""
 _OF_A_WORKER, _TO_END = "worker-killed", frozenset({"sigterm", "interrupted", "hangup"})
 """Kinds of a loader worker that a signal ended, and of signals after which a program ends itself."""
+_CRASHES = frozenset({"segfault", "abort", "heap", "illegal-instruction", "fpe"})
+"""Kinds of crashes in native code."""
+_HARD = frozenset({-9, -11, -7, -4, -8, 137, 139, 135, 132, 136})
+"""Exit codes of ranks that a signal ended which no waiting rank sends to itself."""
 _OF_NODE, _OF_STORAGE = "node-failure", "storage"
 """Kinds of a node that failed, and of errors of its files, which may come before its record."""
 _GONE, _OF_A_KERNEL = "off-the-bus", "illegal-access"
@@ -50,6 +54,10 @@ _OF_A_JOB = re.compile(r"python|pt_|torchrun|ray|accelerate|deepspeed|mpirun|ort
 """Programs of a job, as the kernel names what it kills; a browser may have been killed before."""
 _RECORDED = re.compile(r"JobState=|State: ")
 """How a record of a job says its last state: steps behind it are of a log that was pasted below."""
+_OF_POD = re.compile(r"(?:\S{1,80} {2,80})?(?:pod/)?(\S{1,120}) {2,80}\d{1,3}/\d{1,3} {2,40}[A-Z]")
+"""A row of `kubectl get pods`, with a namespace or without."""
+_OF_SUMMARY = 4
+"""Lines of a launcher's summary from a rank's exit code to its signal."""
 _SEVERAL = 2
 _OF_OTHERS = 12
 """Lines from an exception to the end of a file that other ranks may have written until somebody ended them."""
@@ -136,6 +144,8 @@ def first_cause(log: JobLog) -> FirstCause | None:
         handled -= {item.order for item in absent}
         root = _best(absent) or root
         root = _explaining(hints, root) or root
+        root = _killed_first(root, log, left) or root
+        root = replace(root, doubtful=True) if _beside_other_pods(root, left) else root
     said = _said_before(root, log, handled, left)
     if said is not None:
         root = replace(said, doubtful=True)
@@ -383,11 +393,21 @@ def _best(candidates: Sequence[LogEvent]) -> LogEvent | None:
         named = [
             item for item in causes if item.kind != PLAIN and item.rank != first.rank and _together(first, item)
         ]
+        own = {item.rank for item in causes}
+        crashed = [item for item in symptoms if _crashed(item) and item.order < first.order]
+        crashed = [item for item in crashed if item.rank not in own]
+        if crashed:
+            return crashed[0]
         earlier = [item for item in symptoms if item.order < first.order and not _together(item, first)]
         if earlier and first.seconds is not None:
             return _first(earlier)
         return _first(named) or first
     return first
+
+
+def _crashed(event: LogEvent) -> bool:
+    """Whether a rank crashed in native code, and was not ended by a thread that waited for others."""
+    return event.kind in _CRASHES and event.rank is not None and not event.earlier
 
 
 def _of_a_signal(event: LogEvent, symptoms: Sequence[LogEvent]) -> bool:
@@ -402,7 +422,7 @@ def _right_before(one: LogEvent, other: LogEvent) -> bool:
     return (
         (one.path, one.rank) == (other.path, other.rank)
         and one.order < other.order
-        and one.step == other.step
+        and one.progress < WENT_ON
         and _together(one, other)
     )
 
@@ -473,6 +493,36 @@ def _said_before(
         found = [item for item in found if item.rank is not None and item.rank != root.rank]
         found = found if len({item.rank for item in found}) <= int(expected) - int(joined) else []
     return _first(found)
+
+
+def _killed_first(root: LogEvent, log: JobLog, left: Sequence[LogEvent]) -> LogEvent | None:
+    """The kill of a rank that its launcher saw first, where the root is of ranks that lost it and waited."""
+    if root.bearing is not Bearing.SYMPTOM or not _waited(root):
+        return None
+    reporters = {item.rank for item in left if item.rank is not None}
+    lines = {
+        (item.path, item.line)
+        for item in log.exits
+        if item.first and item.code in _HARD and item.rank not in reporters
+    }
+    kills = [item for item in left if item.bearing is Bearing.SYMPTOM and not _waited(item)]
+    near = (
+        item
+        for item in kills
+        for path, line in lines
+        if path == item.path and 0 <= item.line - line <= _OF_SUMMARY
+    )
+    return next(near, None)
+
+
+def _beside_other_pods(root: LogEvent, left: Sequence[LogEvent]) -> bool:
+    """Whether it is the row of one pod in a table in which another pod failed in another way."""
+    own = _OF_POD.match(root.text)
+    rows = ((item, _OF_POD.match(item.text)) for item in left if item.path == root.path)
+    return own is not None and any(
+        row is not None and row[1] != own[1] and (item.code, item.kind) != (root.code, root.kind)
+        for item, row in rows
+    )
 
 
 def _waited(event: LogEvent) -> bool:

@@ -18,6 +18,9 @@ _WAITS = WAITING | frozenset(WAITS)
 _SHOWN = 4
 """Groups that a sentence names."""
 
+_BY_A_PERSON = frozenset({"cancelled", "interrupted"})
+"""Kinds of ends by a person, who may have seen that the job hung."""
+
 
 @dataclass(frozen=True, slots=True)
 class Standing:
@@ -126,9 +129,10 @@ def shown(groups: Sequence[Standing]) -> tuple[LogLine | SourceSpan, ...]:
 
 
 def stands_still(log: JobLog) -> bool:
-    """Whether stack dumps alone tell of an end: no log names a cause, and none a good end."""
+    """Whether stack dumps alone tell of an end: no log names a cause but a person's, and none a good end."""
     cause = first_cause(log)
-    return len(log.stacks) > 1 and not log.finished and (cause is None or cause.root is None)
+    ended = cause is not None and cause.root is not None and cause.root.kind not in _BY_A_PERSON
+    return len(log.stacks) > 1 and not log.finished and not ended
 
 
 def _position(number: int, stack: RankStack) -> RankPosition:

@@ -230,7 +230,9 @@ class Drafts:
         return lines - self._begins_again > max(_FARTHER, min(failed) - self._run_begins)
 
     def progress(self, step: float, rank: int | None, line: int) -> None:
-        """A step was printed."""
+        """A step was printed. Step 0 shows nothing: a bar is printed again as its program ends."""
+        if step == 0:
+            return
         for number, draft in islice(reversed(self._drafts.items()), _LAST):
             known = draft.event.rank
             if (

@@ -42,7 +42,9 @@ _BEFORE_RECORD = re.compile(
     r'^[\w.:/-]{1,120}:? (?=\{"(?:log|message|MESSAGE|stream|container\w*|kubernetes)":)'
 )
 """The tag that fluentd prints before a record."""
-_JOINED = re.compile(r'Traceback \(most recent call last\):?\s*(?:<br ?/?>\s*)?File ".')
+_JOINED = re.compile(
+    r'Traceback \(most recent call last\):?\s*(?:<br ?/?>\s*)?(?:File ".|Cell In|<ipython-input|in <|[~/]\S)'
+)
 _BREAK, _BEFORE_FRAME = re.compile(r"<br ?/?>"), re.compile(r'(?<!\s)\s{1,200}(?=File "[^"]{1,500}", line \d)')
 _NAMED = re.compile(
     r"(?:^|\s)(?=(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)(?:: |\s*$))", re.M

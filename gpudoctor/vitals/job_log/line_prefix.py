@@ -23,7 +23,7 @@ _FORMS = tuple(
         rf"(?:(?P<stamp>[A-Z][a-z]{{2}} [ \d]\d {_CLOCK}) )?(?P<node>[\w.-]{{1,80}}) {_OF_A_JOB}"
         r"\[\d{1,8}\]: ",
         rf"\[?(?P<stamp>{_DAY}[T ]{_CLOCK}{_ZONE})\]?[\s,:-]*",
-        rf"\[?[EWIF](?P<stamp>\d{{3,4}} {_CLOCK})\s+(?:\d+ )?(?=[\w./]+:\d+\])",
+        rf"\[?[DEFIVW](?P<stamp>\d{{3,4}} {_CLOCK})\s+(?:\d+ )?(?=[\w./]+:\d+\])",
         rf"\[?(?P<stamp>(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) \w{{3}} [ \d]\d {_CLOCK} \d{{4}})\]?\s*",
         rf"\[(?P<stamp>{_CLOCK})\]\s*",
         rf"\[[DIWEC] (?P<stamp>(?:(?:{_DAY}|\d{{6}}) )?{_CLOCK})(?: [A-Z]\w{{2,40}})?\]\s?",  # Jupyter, Optuna
@@ -46,7 +46,7 @@ _FORMS = tuple(
         r"(?!(?:step|epoch|iter|loss|layer|cuda|gpu|rank|process|worker\s)\w*)"
         r"(?![\w.]+(?:Error|Exception|Timeout|Warning):)"  # sqlite3.OperationalError: an exception, and no node
         r"(?P<node>[a-z][a-z.-]*\d[\w.-]{0,60}):\s(?=\S| {2}|\t)",
-        r"\[\d{1,7}\]\s(?=\[|Traceback|[EWIF]\d)",
+        r"\[\d{1,7}\]\s(?=\[|Traceback|[DEFIVW]\d)",
     )
 )
 _ANY_FORM = re.compile("|".join(f"(?:{re.sub(r'[(][?]P<[a-z]+>', '(?:', form.pattern)})" for form in _FORMS))
@@ -58,7 +58,10 @@ _LEVEL = re.compile(
 )
 
 
-_WARNED = re.compile(r"(?:^|[\[\s|-])(?:WARN(?:ING)?|INFO|DEBUG)(?=[\]\s:|-])|^\[[DIW] \d")
+_WARNED = re.compile(
+    r"(?:^|[\[\s|-])(?:WARN(?:ING)?|INFO|DEBUG)(?=[\]\s:|-])|"
+    r"^\[[DIW] \d|(?:^|[\]\s:])[DIVW]\d{4} \d\d:\d\d:\d\d"
+)
 OF_KERNEL = re.compile(r"\[ *\d{1,10}\.\d{6}\][ \t]| kernel: ")
 """A line of the kernel: each of its kills is printed in the same words, and is no new run of the program."""
 _NEAR = 60

@@ -73,8 +73,9 @@ def mentions(
 
 
 def _cause(table: Messages, text: str) -> Match | None:
-    if table.in_line(text) is not None:
-        return None  # it is an event, or is harmless
+    event = table.in_line(text)
+    if event is not None and not (event.known.message.last or event.known.message.closing):
+        return None  # it is an event wherever it stands, or is harmless
     match = table.in_exception(text)
     if match is None or match.plain:
         return None

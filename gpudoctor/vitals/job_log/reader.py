@@ -171,6 +171,10 @@ _RESTARTED = re.compile(r"(?i)restart_count=[1-9]")
 """How torchrun says that it has started all workers again, and Slurm that it has queued the job again."""
 _OF_WARNINGS = re.compile(r":\d{1,7}: \w*Warning: ")
 """How Python prints a warning, which may quote the traceback of what was caught."""
+_OF_TORCH = re.compile(r"[DIVW]\d{4} [\d:.]{8,20} \d{1,8} torch/\S{1,200}\]")
+"""What torch's own loggers put before each line of what they print, and no launcher of its children."""
+_OF_A_QUEUE = ("_queue.Empty", "queue.Empty")
+"""Raised by who waits for a message: in a chain, the other exception says what it means."""
 _SHORTEST_RESTATED, _LONGEST_RESTATED = 15, 120
 """Characters of an exception's message that are known again in another line."""
 
@@ -812,7 +816,7 @@ class _FileReader:
         """
         own = text.partition(HEADER)[0]
         if of_low_level(own):
-            return "" if self._level_on_each_line() else "warning"
+            return "" if self._level_on_each_line() and not _OF_TORCH.search(own) else "warning"
         above = ""
         for index in range(self._index - 1, max(self._past_from, self._index - _ABOVE) - 1, -1):
             above = plain(text_of(self._past_piece(index)[0][:_LONGEST_KEPT]))
@@ -988,6 +992,7 @@ class _FileReader:
 
     def _chain(self, chain: list[Raised]) -> None:
         """Exceptions of one traceback: the first of a known kind, else the first that wraps no other."""
+        chain = [item for item in chain if item.text not in _OF_A_QUEUE] or chain
         matches = [(item, self._table.in_exception(_with_libraries(item, chain[-1]))) for item in chain]
         strong = [
             (item, match)
@@ -1156,9 +1161,10 @@ class _FileReader:
         for raw, number in reversed(last):
             text = plain(text_of(raw)).strip()
             found = _LOGGED_LAST.search(text)
-            if found is None or (found[1] and number != last[-1][1]):
+            said = (found[1] or found[2]) if found is not None else _object_of(text)
+            if not said or (number != last[-1][1] and not (found and found[2])):
                 continue
-            match = self._table.in_exception(found[1] or found[2])
+            match = self._table.in_exception(said)
             if match is not None and not match.plain and match.known.message.bearing is Bearing.CAUSE:
                 self._add(match, text, number, self._envelopes.take_apart(text))
             return
@@ -1206,7 +1212,12 @@ class _FileReader:
         death = min((item.line for item in events if _shows_death(item)), default=0)
         if not death:
             return
-        known = {number for item in events for number in (item.line, item.last_line)}
+        known = {
+            number
+            for item in events
+            if not (item.last or item.closing)
+            for number in (item.line, item.last_line)
+        }
         pieces = self._last_pieces(self._most_tail)
         before = pieces[: bisect_left(pieces, death, key=lambda piece: piece[1])]
         before = [piece for piece in before if piece[1] not in known]
@@ -1288,6 +1299,12 @@ def _shows_death(event: LogEvent) -> bool:
     if event.bearing is Bearing.CONSEQUENCE:
         return event.kind != UNHEEDED
     return event.fatal and not (event.quoted or event.warned or event.goes_on or event.last)
+
+
+def _object_of(text: str) -> str:
+    """The exception that a line holds as Python prints the object; "" for another one."""
+    printed = printed_exception(text)
+    return f"{printed.type}: {printed.message}" if printed is not None else ""
 
 
 def _parts(raw: bytes, *, known: bool) -> list[bytes]:

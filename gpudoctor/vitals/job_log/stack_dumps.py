@@ -26,7 +26,7 @@ _PROCESS = re.compile(r"^Process (\d{1,10}): (.{1,2000})$")
 _FAULT_FRAME = re.compile(r'^\s*File "(.{1,1000})", line (\d{1,9}) in (.+)$')
 _PYSPY_FRAME = re.compile(r"^\s{2,}(\S.{0,200}?) \((.{1,1000}):(\d{1,9})\)$")
 _BESIDE = re.compile(r"^\s+(?:Arguments|Locals):|^\s{8,}\w+: |^\s+\.\.\.$")
-_RANK_ARGUMENT = re.compile(r"--(?:local[-_])?rank[= ](\d{1,6})\b")
+_RANK_ARGUMENT = re.compile(r"(?:--(?:local[-_])?rank[= ]|\(rank )(\d{1,6})\b")
 _ENTRIES = ("<module>", "_run_module_as_main")
 _MOST_FRAMES = 200
 _MOST_NOISE = 500

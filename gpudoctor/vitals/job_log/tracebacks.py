@@ -12,7 +12,10 @@ from gpudoctor.vitals.job_log.line_prefix import PrefixedLine, without_level
 from gpudoctor.vitals.job_log.progress import has_result, step_of
 
 _HEADER = re.compile(r"Traceback \(most recent call last\)")
-_HEADING = re.compile(r"(\w{1,80}(?:Error|Exception|Interrupt|Exit)) {2,}Traceback")
+_HEADING = re.compile(r"(?:-{5,80} ?)?(\w{1,80}(?:Error|Exception|Interrupt|Exit))(?::? {1,80})Traceback")
+"""A notebook's header, and the exception of a loader's worker, whose message begins with its traceback."""
+_CAUGHT = re.compile(r"^(\w{1,80}): Caught \1 in [A-Za-z]")
+"""The exception of a worker or replica, with the traceback of its own below it."""
 _CHAIN = re.compile(
     r"^(?:During handling of the above exception, another exception occurred:|"
     r"The above exception was the direct cause of the following exception:)"
@@ -49,6 +52,8 @@ _LOOSE = re.compile(
 )
 _OF_GO = re.compile(r"^.{0,60}\b\w+\.go:\d{1,5}\]? ")
 """What a service written in Go puts before its words, as the kubelet: its errors are not the job's."""
+_IN_QUOTES = re.compile(r"^([\"'`])(.{5,2000})\1[.!]?$")
+"""A line that a person pasted within quotes."""
 _ALONE = re.compile(r"^[A-Z]\w{0,80}(?:Error|Exception):$")
 _NOT_WORDS = re.compile(
     r"\[[^\][]{0,80}\]|\([^()]{0,80}\)|(?:(?<!\S)|(?<=[\])]))[^\s:./_=\])]*[:./_=]\S+|\b[A-Z]+\b|"
@@ -340,7 +345,7 @@ class Tracebacks:
 
     def finish(self) -> list[list[Raised]]:
         """Chains that the end of the file completes."""
-        rest = [_closed(opened) or _cut(opened) for opened in self._open.values()]
+        rest = [_cut(opened) or _closed(opened) for opened in self._open.values()]
         self._open.clear()
         return [chain for chain in rest if chain]
 
@@ -453,6 +458,7 @@ class Tracebacks:
             and len(current.text) < _MOST_TEXT
             and opened.message_lines <= _MOST_MESSAGE_LINES
             and not (line.stamp and not current.stamp)  # a cluster may put the time before every line
+            and not (current.stamp and opened.frames and not line.stamp)
             and without_level(text) == text
             and (_raised(text) is None or text.startswith("nccl") or current.text.endswith("raised:"))
             and step_of(text) is None
@@ -482,8 +488,11 @@ def _closed(opened: _Open) -> list[Raised]:
 
 
 def _cut(opened: _Open) -> list[Raised]:
-    """The exception that a notebook names above its frames, where the log ends before its message."""
-    if not (opened.heading and opened.lines):
+    """The exception that a notebook or a worker names above its frames, if the log ends before its message."""
+    if opened.current is None and opened.chain and (found := _CAUGHT.match(opened.chain[-1].text)):
+        frame = _own(opened.frames) or opened.chain[-1].frame
+        return [*opened.chain[:-1], replace(opened.chain[-1], text=found[1], frame=frame)]
+    if opened.current is not None or opened.chain or not (opened.heading and opened.lines):
         return []
     kind, line = opened.heading
     return [
@@ -504,6 +513,8 @@ def _raised(text: str) -> tuple[str, str] | None:
 def loose_exception(text: str) -> Loose | None:
     """What a line has of an exception without its traceback; None for any other line."""
     bare = without_level(text)
+    if bare[:1] in "\"'`" and (pasted := _IN_QUOTES.match(bare)):
+        bare = pasted[2]
     found = _RAISED.match(bare) or _DOTTED.match(bare)
     if found is not None:
         if found["type"].endswith("Warning") or not (found["message"] or "." in found["type"]):

@@ -35,6 +35,11 @@ _SAID = re.compile(
     re.IGNORECASE,
 )
 """Words of errors, which ordinary lines have, too: they count in the last line only."""
+_OF_MESSAGE = re.compile(
+    r"(?:CUDA|HIP) kernel errors might be|For debugging consider passing |Compile with `TORCH_USE_|"
+    r"Search for `\w"
+)
+"""How further lines of torch's message of a GPU's error begin."""
 _MEASURE = re.compile(
     r"\b(?:errors?|fail(?:ed|ures?))\b[^:=]{0,30}[:=]\s*[\[(]?[-+]?(?:\d|nan\b|none\b|\])|"
     r"\b(?:0|no|zero|without) (?:errors?|failures?)\b",
@@ -59,7 +64,7 @@ def unknown_error(
     for raw, number in reversed(pieces):
         whole = plain(text_of(raw[:4096])).strip()
         text = take_apart(whole).text.strip()
-        if not text:
+        if not text or _OF_MESSAGE.match(text):
             continue
         looked_at += 1
         if looked_at > _LOOKED_AT or step_of(text) is not None or says_done(text):

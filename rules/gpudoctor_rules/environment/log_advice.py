@@ -46,7 +46,7 @@ ADVICE = (
         "pip install torch --index-url https://download.pytorch.org/whl/cu126   # the CUDA "
         "version that the driver supports",
         "python -c 'import torch; print(torch.__version__, torch.version.cuda)'",
-        when=in_log("cpu-build"),
+        when=in_log("cpu-build", "cpu-version"),
     ),
     advise(
         "ENV003-driver",
@@ -161,7 +161,7 @@ ADVICE = (
         "Use device numbers that this process sees",
         "echo \"$CUDA_VISIBLE_DEVICES\"; device = int(os.environ['LOCAL_RANK'])",
         "--nproc_per_node must not exceed the number of visible GPUs",
-        when=in_log("ordinal", "duplicate", "requested"),
+        when=in_log("ordinal", "requested"),
     ),
     advise(
         "ENV013-container",

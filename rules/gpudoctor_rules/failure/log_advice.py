@@ -10,11 +10,23 @@ ADVICE = (
         when=in_log("exception"),
     ),
     advise(
+        "FAIL001-labels",
+        "Use labels from 0 to the number of classes less one",
+        "assert 0 <= labels.min() and labels.max() < num_classes   # for each batch, before the loss",
+        when=in_log("labels"),
+    ),
+    advise(
         "FAIL001-child",
         "Find out why the child process ended",
         "read what other processes printed before this traceback",
         "dmesg -T | grep -i -E 'killed process|oom|segfault'   # on the node, at that time",
         when=in_log("child-gone"),
+    ),
+    advise(
+        "FAIL001-reader",
+        "Read what the data thread printed above, and mend or leave out that sample",
+        "for sample in dataset: pass   # without workers: the exception then names its line",
+        when=in_log("reader-raised"),
     ),
     advise(
         "FAIL002-more-memory",
@@ -83,7 +95,7 @@ ADVICE = (
         "Test labels and indices on the CPU before they reach the device",
         "assert 0 <= labels.min() and labels.max() < num_classes",
         "assert input_ids.max() < model.get_input_embeddings().num_embeddings   # or resize_token_embeddings",
-        when=in_log("label", "token", "index", "target", "assert", "range-assert"),
+        when=in_log("label", "token", "index", "assert", "range-assert"),
     ),
     advise(
         "FAIL004-who",
@@ -209,6 +221,13 @@ ADVICE = (
         when=in_log("socket", "ib", "ib-peer", "system-error", "p2p"),
     ),
     advise(
+        "FAIL008-duplicate",
+        "Give each rank its own GPU",
+        "torch.cuda.set_device(int(os.environ['LOCAL_RANK']))   # before the process group is made",
+        "--nproc_per_node must not exceed the number of visible GPUs",
+        when=in_log("duplicate"),
+    ),
+    advise(
         "FAIL008-adapter",
         "Leave that node out, and report its network adapter",
         "sbatch --exclude=NODE ...; ibstat; dmesg | grep -i mlx5",
@@ -271,6 +290,12 @@ ADVICE = (
         "Use every parameter in the loss, or set find_unused_parameters=True",
         "TORCH_DISTRIBUTED_DEBUG=DETAIL names the parameters",
         when=in_log("unused-parameters"),
+    ),
+    advise(
+        "FAIL012-model",
+        "Build the same model on each rank",
+        "print(sum(1 for _ in model.parameters()))   # before DDP, on each rank; 0: that rank may have failed",
+        when=in_log("other-model"),
     ),
     advise(
         "FAIL013-types",

@@ -7,7 +7,15 @@ ADVICE = (
         "NUM001-anomaly",
         "Fix the input of the operation",
         "clamp the input of log, sqrt and division away from 0; compute softmax and losses in fp32",
-        when=in_log(),
+        when=in_log("anomaly", "clip-error"),
+    ),
+    advise(
+        "NUM001-step",
+        "Find the first step whose gradient is not finite",
+        "torch.autograd.set_detect_anomaly(True)   # on a short run from the last checkpoint",
+        "Megatron: --rerun-mode validate_results tells a fault of the hardware from one of the training",
+        "bf16 instead of fp16; a lower learning rate with warm-up; clip_grad_norm_",
+        when=in_log("stopped"),
     ),
     advise(
         "NUM002-range",

@@ -1,0 +1,105 @@
+"""What the eleventh set, and logs of a third writer, showed that nobody here had seen: each kind with its sick and its healthy case."""
+
+import pytest
+from log_causes import FRAME, HEAD, named, raised, root_of, steps
+
+BLAS = (
+    "OpenBLAS blas_thread_init: pthread_create failed for thread 9 of 64: Resource temporarily unavailable\n"
+    "OpenBLAS blas_thread_init: RLIMIT_NPROC 256 current, 256 max\n"
+)
+DEAD = raised("nbclient.exceptions.DeadKernelError: Kernel died")
+
+
+def test_openblas_ends_its_process_as_ctrl_c_would(tmp_path):
+    assert named(tmp_path, BLAS + raised("KeyboardInterrupt")) == "ENV008"
+    assert named(tmp_path, raised("KeyboardInterrupt")) == "FAIL002"
+    assert named(tmp_path, BLAS + steps(0, 30) + "training complete\n") is None
+
+
+def test_a_notebook_whose_kernel_died_shows_no_cause(tmp_path):
+    assert (
+        named(tmp_path, "[NbConvertApp] ERROR | Kernel died while waiting for execute reply.\n" + DEAD)
+        == "FAIL018"
+    )
+    empty = raised("_queue.Empty")
+    during = "\nDuring handling of the above exception, another exception occurred:\n\n"
+    assert named(tmp_path, empty + during + DEAD) == "FAIL018"
+    assert named(tmp_path, empty) == "FAIL001"
+    assert named(tmp_path, raised("KeyError: 'mask'") + DEAD) == "FAIL001"
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("2025-01-01 10:00:00 Interrupted - the managed spot training instances were interrupted.", "FAIL002"),
+        ("RuntimeError: Rank 3, iteration 9: Unexpected result nan (message='found NaN in local grad norm')", "NUM001"),
+        ("RuntimeError: Rank 3, iteration 9: Unexpected result nan (message='found NaN in local forward loss')", "NUM002"),
+    ],
+)  # fmt: skip
+def test_a_line_and_its_page(tmp_path, line, code):
+    assert named(tmp_path, steps(0, 20) + (raised(line) if "Error: " in line else line + "\n")) == code
+
+
+@pytest.mark.parametrize(("level", "code"), [("V", None), ("I", None), ("E", "FAIL017")])
+def test_what_dynamo_logs_of_a_graph_break(tmp_path, level, code):
+    head = f"{level}0904 11:02:31.110000 4410 torch/_dynamo/symbolic_convert.py:435] [5/0] [__graph_breaks] "
+    told = "".join(
+        head + line + "\n" for line in raised("torch._dynamo.exc.Unsupported: Tensor.item").splitlines()
+    )
+    assert named(tmp_path, told + (steps(0, 2) if level != "E" else "")) == code
+    assert named(tmp_path, raised("torch._dynamo.exc.Unsupported: Tensor.item") + steps(0, 2)) == "FAIL017"
+
+
+WORKER = (
+    HEAD
+    + FRAME
+    + "KeyError: Caught KeyError in DataLoader worker process 0.\nOriginal Traceback (most recent call last):\n"
+    + FRAME
+)
+OLDER = HEAD + FRAME + "FileNotFoundError: Traceback (most recent call last):\n" + FRAME
+CELL = (
+    "---------------------------------- TypeError Traceback (most recent call last) Cell In[3], line 1 ----> 1 fit( 2 a=b, "
+    "3 ) TypeError: fit() got an unexpected keyword argument 'a'\n"
+)
+
+
+def test_the_traceback_of_a_worker_that_the_log_cuts(tmp_path):
+    assert named(tmp_path, WORKER) == "FAIL001"
+    assert (
+        named(tmp_path, WORKER + "FileNotFoundError: [Errno 2] No such file or directory: 'a.jpg'\n")
+        == "FAIL016"
+    )
+    assert root_of(tmp_path, OLDER).exception == "FileNotFoundError"
+    assert named(tmp_path, WORKER + steps(0, 30)) is None
+
+
+def test_a_notebook_in_one_line(tmp_path):
+    assert named(tmp_path, CELL) == "CFG009"
+    assert named(tmp_path, CELL.replace("TypeError: fit() got an unexpected keyword argument 'a'", "")) in (
+        None,
+        "FAIL001",
+    )
+
+
+def test_a_line_within_quotes(tmp_path):
+    assert named(tmp_path, '"IndexError: Target 12 is out of bounds."\n') == "FAIL001"
+    assert named(tmp_path, 'errors = [\n"IndexError: Target 12 is out of bounds.",\n]\n' + steps(0, 30)) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("forrtl: error (200): program aborting due to window-CLOSE event", "FAIL002"),
+        ("E0808 13:17:35.312422 159 pybind.cc:1584] Invalid CUDAPlace(3), must inside [0, 2), because GPU number is 2", "ENV013"),
+        ('{"name": "torchelastic.worker.status.FAILED", "source": "WORKER", "metadata": {"global_rank": 1}}', "FAIL018"),
+    ],
+)  # fmt: skip
+def test_the_last_line(tmp_path, line, code):
+    assert named(tmp_path, steps(0, 20) + line + "\n") == code
+    assert named(tmp_path, steps(0, 20) + line + "\n" + steps(20, 60)) is None
+
+
+def test_rewards_that_are_nan_up_to_the_end(tmp_path):
+    line = "{{'loss': 0.0, 'rewards/chosen': {0}, 'logits/rejected': {0}, 'epoch': 0.{1}}}\n"
+    assert named(tmp_path, "".join(line.format("nan", n) for n in range(1, 9))) == "NUM002"
+    assert named(tmp_path, "".join(line.format("0.5" if n > 3 else "nan", n) for n in range(1, 90))) is None
