@@ -11,13 +11,15 @@
     python benchmarks/autopsy.py --set eighth ...          the eighth set: hard kinds, half of it sealed
     python benchmarks/autopsy.py --set ninth ...           the ninth set: Kubernetes and other hard kinds
     python benchmarks/autopsy.py --set tenth ...           the tenth set: threads about jobs of all kinds
+    python benchmarks/autopsy.py --set eleventh ...        the eleventh set: neither hard nor easy kinds
     python benchmarks/autopsy.py --set composed            logs that were composed, which are here
+    python benchmarks/autopsy.py --set composed-2          those of a third writer
 
 `benchmarks/data/autopsy-corpus.jsonl` holds the facts: the address of each log, what killed the job and who
 settled it, and its skeleton (the lines that libraries print, without numbers, names and paths). The texts
 are other people's and are not here: FOLDER holds them as ID.log. Without --texts the skeletons are read.
 An entry of the first set is in the sealed third if the SHA-256 of its address is divisible by three; one of the
-second, fourth, eighth, ninth or tenth set is in the sealed half if the SHA-256 of its repository is even. The
+second, fourth, or the eighth set or a later one is in the sealed half if its repository's SHA-256 is even. The
 third, the fifth, the sixth and the seventh set have no parts: each was collected after the messages were
 written, from what the sets before it do not have, and all of it was scored once (`--sealed`). `also` lists
 codes that say the same.
@@ -25,6 +27,7 @@ codes that say the same.
 `benchmarks/data/composed-logs.tar.xz` holds logs that nobody's job wrote, with their causes, lines and ranks: a
 language model composed them after the forms of real tools. Of the first writer (c) the even numbers are the
 sealed half. The second writer (d) made them to mislead, and all were seen.
+The third writer (e) wrote neither easy nor misleading ones; the even numbers are the sealed half.
 """
 
 import argparse
@@ -51,8 +54,12 @@ from gpudoctor.vitals.build_log_patient import signs_of, sort_left_behind
 ROOT = Path(__file__).parents[1]
 CORPUS = ROOT / "benchmarks" / "data" / "autopsy-corpus.jsonl"
 COMPOSED = ROOT / "benchmarks" / "data" / "composed-logs.tar.xz"
+WRITERS = {"composed": ("c", "d"), "composed-2": ("e",)}
+"""The first letters of the composed logs of each set."""
 SCORES = {
+    "composed-2": ROOT / "benchmarks" / "data" / "autopsy-score-composed-2.json",
     "composed": ROOT / "benchmarks" / "data" / "autopsy-score-composed.json",
+    "eleventh": ROOT / "benchmarks" / "data" / "autopsy-score-eleventh.json",
     "tenth": ROOT / "benchmarks" / "data" / "autopsy-score-tenth.json",
     "ninth": ROOT / "benchmarks" / "data" / "autopsy-score-ninth.json",
     "eighth": ROOT / "benchmarks" / "data" / "autopsy-score-eighth.json",
@@ -96,6 +103,14 @@ NEAR = 5
 SHOWN = 10
 """Logs of a group that a line of its own needs."""
 BEFORE = {
+    "composed-2": (
+        "all logs of the third writer, before anything was mended with them",
+        ROOT / "benchmarks" / "data" / "autopsy-score-composed-2-before.json",
+    ),
+    "eleventh": (
+        "all of the eleventh set, before anything was mended with it",
+        ROOT / "benchmarks" / "data" / "autopsy-score-eleventh-before.json",
+    ),
     "composed": (
         "the sealed half of the composed logs, before anything was mended",
         ROOT / "benchmarks" / "data" / "autopsy-score-composed-before.json",
@@ -117,6 +132,7 @@ BEFORE = {
 GROUPS = {"many": "jobs of many ranks", "k8s": "Kubernetes", "kernel": "logs of the kernel", "slurm": "Slurm"}
 """Kinds of logs that the sixth set and those after it count apart, if they have at least ten of them."""
 KINDS = {
+    "eleventh": "whole files and threads, of all kinds",
     "tenth": "threads, of weak kinds",
     "ninth": "threads and files, of weak kinds",
     "eighth": "threads and files, of hard kinds",
@@ -130,6 +146,8 @@ KINDS = {
 }
 """Of what the sets of public logs are."""
 TITLES = {
+    "composed-2": "the sealed half of the third writer's logs, after the other half was used for mending",
+    "eleventh": "the sealed half of the eleventh set, after the other half was used for mending",
     "composed": "the sealed half of the composed logs, after the other half was used for mending",
     "tenth": "the sealed half of the tenth set, after the other half was used for mending",
     "ninth": "the sealed half of the ninth set, after the other half was used for mending",
@@ -146,9 +164,9 @@ TITLES = {
 
 def sealed(entry: dict[str, Any]) -> bool:
     """Whether an entry belongs to the part that was not looked at."""
-    if entry.get("set") == "composed":
-        return str(entry["id"]).startswith("c") and int(entry["id"][1:]) % 2 == 0
-    if entry.get("set") in ("second", "fourth", "eighth", "ninth", "tenth"):
+    if entry.get("set") in ("composed", "composed-2"):
+        return not str(entry["id"]).startswith("d") and int(entry["id"][1:]) % 2 == 0
+    if entry.get("set") in ("second", "fourth", "eighth", "ninth", "tenth", "eleventh"):
         repository = "/".join(entry["url"].split("/")[3:5])
         return int(hashlib.sha256(repository.encode()).hexdigest(), 16) % 2 == 0
     return int(hashlib.sha256(entry["url"].encode()).hexdigest(), 16) % 3 == 0
@@ -279,6 +297,8 @@ def summary() -> list[str]:
     )
     lines = [f"| {' | '.join(heads)} | right later |", f"|---|---|---|{'--:|' * 7}"]
     for name, kind in KINDS.items():
+        if name in BEFORE and not BEFORE[name][1].is_file():
+            continue
         first = BEFORE[name][1] if name in BEFORE else SCORES[name]
         score = json.loads(first.read_text(encoding="utf-8"))
         died = [row for row in score["rows"] if row["code"] not in ("none", "unclear")]
@@ -338,10 +358,10 @@ def main() -> None:
     if arguments.page:
         write_page()
         return
-    if arguments.set == "composed":
+    if arguments.set in WRITERS:
         with tarfile.open(COMPOSED) as archive, tempfile.TemporaryDirectory() as scratch:
             archive.extractall(scratch, filter="data")
-            score(arguments, composed(Path(scratch)), Path(scratch))
+            score(arguments, composed(Path(scratch), arguments.set), Path(scratch))
         return
     entries = [json.loads(line) for line in CORPUS.read_text(encoding="utf-8").splitlines()]
     entries = [entry for entry in entries if entry.get("set", "first") == arguments.set]
@@ -353,10 +373,10 @@ def main() -> None:
         score(arguments, entries, folder)
 
 
-def composed(folder: Path) -> list[dict[str, Any]]:
-    """The rows of the composed logs."""
+def composed(folder: Path, name: str) -> list[dict[str, Any]]:
+    """The rows of the logs that the writers of a set composed."""
     rows = [json.loads(line) for line in (folder / "labels.jsonl").read_text(encoding="utf-8").splitlines()]
-    return [{**row, "set": "composed", "form": "composed"} for row in rows]
+    return [{**row, "set": name, "form": "composed"} for row in rows if row["id"].startswith(WRITERS[name])]
 
 
 def score(arguments: argparse.Namespace, entries: list[dict[str, Any]], folder: Path) -> None:
@@ -371,7 +391,7 @@ def score(arguments: argparse.Namespace, entries: list[dict[str, Any]], folder: 
             if row["result"] != "right":
                 print(row)
     print("\n".join(table(rows)))
-    if arguments.sealed and (arguments.texts is not None or arguments.set == "composed"):
+    if arguments.sealed and (arguments.texts is not None or arguments.set in WRITERS):
         git = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
         commit = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
         machine = {"date": date.today().isoformat(), "machine": f"{platform.system()} {platform.machine()}",

@@ -236,7 +236,8 @@ def in_turn(kind: str, megabytes: int, folder: Path, before: Path) -> dict[str, 
     best: dict[Path, dict[str, Any]] = {}
     for version in (before, ROOT) * 3:
         words = [sys.executable, "-c", _READ, str(path)]
-        surroundings = {**os.environ, "PYTHONPATH": str(version)}
+        packages = os.pathsep.join(str(version / part) for part in ("", "checks", "rules"))
+        surroundings = {**os.environ, "PYTHONPATH": packages}
         output = subprocess.run(
             words, capture_output=True, text=True, check=True, cwd=folder, env=surroundings
         ).stdout

@@ -46,8 +46,8 @@ def test_what_dynamo_logs_of_a_graph_break(tmp_path, level, code):
     told = "".join(
         head + line + "\n" for line in raised("torch._dynamo.exc.Unsupported: Tensor.item").splitlines()
     )
-    assert named(tmp_path, told + (steps(0, 2) if level != "E" else "")) == code
-    assert named(tmp_path, raised("torch._dynamo.exc.Unsupported: Tensor.item") + steps(0, 2)) == "FAIL017"
+    assert named(tmp_path, told + (steps(0, 3) if level != "E" else "")) == code
+    assert named(tmp_path, raised("torch._dynamo.exc.Unsupported: Tensor.item") + steps(0, 3)) == "FAIL017"
 
 
 WORKER = (
@@ -103,3 +103,16 @@ def test_rewards_that_are_nan_up_to_the_end(tmp_path):
     line = "{{'loss': 0.0, 'rewards/chosen': {0}, 'logits/rejected': {0}, 'epoch': 0.{1}}}\n"
     assert named(tmp_path, "".join(line.format("nan", n) for n in range(1, 9))) == "NUM002"
     assert named(tmp_path, "".join(line.format("0.5" if n > 3 else "nan", n) for n in range(1, 90))) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("2025-06-04 00:21:52,523 - ERROR - Error loading dataset: Annotation file not found: /data/a.json", "FAIL016"),
+        ("ERROR: the folder /data/val is missing", "FAIL016"),
+        ("ERROR: 3 keys missing", None),
+    ],
+)  # fmt: skip
+def test_an_error_of_the_program_at_the_end(tmp_path, line, code):
+    assert named(tmp_path, steps(0, 20) + line + "\n") == code
+    assert named(tmp_path, line + "\n" + steps(0, 20)) is None

@@ -184,3 +184,27 @@ def test_the_row_of_one_pod_beside_that_of_another(tmp_path):
     evicted = "train  pod/fit-b-1   0/1   Evicted        0   60s\n"
     assert root_of(tmp_path, image + evicted).doubtful
     assert not root_of(tmp_path, evicted).doubtful
+
+
+def test_tasks_that_srun_ended(tmp_path):
+    ended = "srun: error: n1: tasks 0-4,6-7: Terminated\n"
+    assert named(tmp_path, steps(1, 5) + ended) == "FAIL002"
+    assert (
+        named(tmp_path, steps(1, 5) + "srun: error: n1: task 5: Exited with exit code 1\n" + ended) == "FAIL018"
+    )
+
+
+def test_a_signal_to_end_behind_a_training_that_is_complete(tmp_path):
+    ended = "torch.distributed.elastic.multiprocessing.api.SignalException: Process 4711 got signal: 15\n"
+    assert named(tmp_path, steps(1, 30) + "training finished\n" + ended) is None
+    assert named(tmp_path, "training finished\n" + steps(1, 30) + ended) == "FAIL002"
+
+
+def test_a_task_of_tensorflow_that_no_longer_answered(tmp_path):
+    line = (
+        "tensorflow.python.framework.errors_impl.UnavailableError: Collective ops is aborted by: Task "
+        "/job:worker/replica:0/task:{} heartbeat timeout. This indicates that the remote task has failed"
+    )
+    root = root_of(tmp_path, raised(line.format(3)))
+    assert (root.code, dict(root.values)["missing"]) == ("FAIL004", "3")
+    assert named(tmp_path, raised(line.format(3).replace("heartbeat timeout", "a user"))) == "FAIL001"

@@ -34,12 +34,17 @@ class DataFileUnreadable(LogCheck):
                 "filenotfounderror",
                 "errno 2]",
                 "not found: ",
-                "does not exist",
+                " exist",
+                "not found",
+                "missing",
             ),
             pattern=r"^lmdb\.Error: (?P<lmdb>[^:\n]{1,300}): No such file|"
             r"FileNotFoundError: (?:\[Errno 2\] )?(?:No such file or directory: "
             r"""?)?['\"]?(?P<file>[^'\"\n]{1,200})|No such file or directory: """
-            r"""['\"]?(?P<path>[^'\"\n]{1,200})|(?:file|folder|directory|path) .{0,100}does not exist|"""
+            r"""['\"]?(?P<path>[^'\"\n]{1,200})|(?:file|folder|directory|path)s? .{0,100}"""
+            r"""(?:do(?:es)? not|doesn't) exist|"""
+            r"""(?:file|folder|directory|path)s? (?:\S{1,200} )?(?:was |were |is |are )?"""
+            r"""(?:not found|missing)\b|"""
             r"NotFoundError: (?:[^\n]{0,80}root error[^\n]{0,20}\n\s*\(0\) Not found:\s+)?"
             r"(?P<image>[^;\n]{1,300}); No such file or directory",
             text="A file is missing[: {file}][: {path}][: {image}].",

@@ -393,7 +393,7 @@ class Killed(Check):
             r"\*\*\* SIGTERM (?:\(@0x[0-9a-f]+\) )?received (?:by|at) |SIGTERM "
             rf"received|[Tt]ermination signal`? is detected|{exit_code_form(-15)}|caught signal 15|"
             r"return code = -15|^Terminated\s*$|^\S+: \S+ \d+: +\d+ Terminated\b|"
-            r"^\[\d+\][+-]? +Terminated\b|task \d+: Terminated|killed by signal: Terminated",
+            r"^\[\d+\][+-]? +Terminated\b|tasks? [\d,-]{1,400}: Terminated|killed by signal: Terminated",
             text="The job received SIGTERM from outside: a limit, a preemption or a person ended it.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.SUSPECTED,

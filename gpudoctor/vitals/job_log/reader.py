@@ -1288,6 +1288,7 @@ class _FileReader:
             ends_in_progress=self._last_progress_line > 0
             and self.lines <= self._last_progress_line + 2
             and self._done_line <= self._last_progress_line,
+            done_line=self._done_line if self._done_line > self._last_progress_line else 0,
             behind_steps=mask_text(text[:_LONGEST_RESTATED]) if behind else "",
         )
 
