@@ -1049,7 +1049,7 @@ class _FileReader:
                 event = replace(event, bearing=Bearing.CONSEQUENCE, kind=UNHEEDED, fatal=False)
         said = first.partition(": ")[2].strip()
         self._said = "" if len(said) < _SHORTEST_RESTATED else said[:_LONGEST_RESTATED]
-        self._said_by, self._raised_line = self._keep(event), raised.line
+        self._said_by, self._raised_line = self._keep(event, in_step=not raised.evaluating), raised.line
 
     def _ended_a_thread_last(self, raised: Raised) -> bool:
         """Whether a thread of the program died, and the file has nothing else after it, nor a failure."""
@@ -1061,8 +1061,8 @@ class _FileReader:
             and not (self._job.finished or self._drafts.failed)
         )
 
-    def _keep(self, event: LogEvent) -> int:
-        """Keep an event; gives its number."""
+    def _keep(self, event: LogEvent, *, in_step: bool = True) -> int:
+        """Keep an event, with the last step above it if it is of the training; gives its number."""
         if event.bearing is Bearing.HARMLESS:
             return -1
         self._changes += 1
@@ -1074,7 +1074,7 @@ class _FileReader:
             if self._of_types is not None:
                 self._of_types.note(event, own=own)
         step, whole = self._mark or (None, None)
-        if whole is not None:
+        if whole is not None and in_step:
             event = replace(event, step=whole)
         if self._of_a_machine:
             event = replace(event, doubtful=True)
