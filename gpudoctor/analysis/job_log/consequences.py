@@ -546,6 +546,12 @@ HARMLESS: tuple[LogMessage, ...] = (
         r"(?!.*(?:not compatible with the current PyTorch|driver on your system is too old|"
         r"CUDA initialization|compiled without GPU support))",
     ),
+    _calm(
+        "address-family",
+        "server socket cannot be initialized on",
+        r"The server socket cannot be initialized on \S{1,80} \(errno: 97",
+        source="torch/csrc/distributed/c10d/socket.cpp: it then listens by IPv4",
+    ),
     _calm("retry", "retry", r"(?i)\bretry(?:ing)?\b(?! count).{0,80}(?:in|after|\d+/\d+|attempt)"),
     _calm("retry", "backing off", r"\bBacking off \w.{0,400}? for \d", source="backoff: it calls again"),
     _calm(
