@@ -21,9 +21,14 @@ TIMEOUT = (
 
 def test_a_cause_in_the_words_of_the_program_explains_a_plain_exception(tmp_path):
     root = root_of(tmp_path, steps(1, 5) + FFT * 3 + "no clip of the batch is left\n" + EMPTY)
-    assert (root.code, root.line) == ("FAIL009", 5)
+    assert (root.code, root.line, root.step) == ("FAIL009", 5, 4)
     message = LogMessage(kind="x", cue="x", pattern="x", text="x")
     assert confidence_of(message, root) is Confidence.PROBABLE
+
+
+def test_not_in_a_configuration(tmp_path):
+    assert named(tmp_path, f"cfg.on_error = {MEMORY}\nno clip\n" + EMPTY) == "FAIL001"
+    assert named(tmp_path, f"no state: {MEMORY}\nno clip\n" + EMPTY) == "MEM009"
 
 
 def test_not_if_the_training_went_on(tmp_path):

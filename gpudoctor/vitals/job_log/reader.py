@@ -1220,7 +1220,8 @@ class _FileReader:
         }
         pieces = self._last_pieces(self._most_tail)
         before = pieces[: bisect_left(pieces, death, key=lambda piece: piece[1])]
-        before = [piece for piece in before if piece[1] not in known]
+        begin = self._drafts.run_begins
+        before = [piece for piece in before if piece[1] >= begin and piece[1] not in known]
         for item in mentions(before, lambda text: self._envelopes.lines(text)[0], self._table):
             event = event_of(
                 item.match.known.code,
@@ -1236,7 +1237,7 @@ class _FileReader:
                 mentioned=True,
                 progress=item.trained,
             )
-            yield replace(event, fatal=False)
+            yield replace(event, fatal=False, step=item.step)
 
     def worded_as_exception(self, error: UnknownError) -> LogEvent | None:
         """The event of an error at the end whose words are those of an exception that some wording knows."""
