@@ -18,6 +18,11 @@ def test_an_attempt_that_a_script_counts_is_another_run(tmp_path):
     assert named(tmp_path, "### attempt 1\n" + MEMORY + "### attempt 2\n") == "MEM009"
 
 
+def test_what_an_earlier_attempt_mentioned_explains_nothing(tmp_path):
+    text = f"### attempt 1\nno state: {MEMORY}" + raised("KeyError: 'a'") + "### attempt 2\nno clip\n"
+    assert named(tmp_path, text + raised("KeyError: 'b'")) == "FAIL001"
+
+
 def test_an_attempt_to_connect_is_no_other_run(tmp_path):
     tries = "".join(f"Attempt {n}/3 to connect failed\n" for n in (1, 2, 3))
     assert named(tmp_path, raised(MEMORY.strip()) + tries) == "MEM009"

@@ -233,3 +233,18 @@ def test_ggml_without_memory_on_the_device(tmp_path, line):
     [finding] = found_in_log("MEM009", tmp_path, f"loading the model\n{line}\n")
     assert finding.cost.breaks
     assert not found_in_log("MEM009", tmp_path, f"{line}\n{STEPS}")
+
+
+def test_the_rank_whose_end_the_launcher_saw_first(tmp_path):
+    log = tmp_path / "job.out"
+    summary = (
+        "fit.py FAILED\nRoot Cause (first observed failure):\n[0]:\n  rank      : 6 (local_rank: 6)\n"
+        "  exitcode  : 1 (pid: 71)\n"
+    )
+    log.write_text("[rank0]: step 3 loss 2.1\n" + summary)
+    rank = failing_rank(read_job_log([str(log)], MESSAGES))
+    assert rank is not None and rank.rank == 6 and "exit code 1" in str(rank.words)
+    lost = "[rank6]: RuntimeError: Connection closed by peer [10.0.0.3]:30412\n"
+    log.write_text("[rank0]: step 3 loss 2.1\n" + lost + summary)
+    rank = failing_rank(read_job_log([str(log)], MESSAGES))
+    assert rank is None or rank.rank != 6

@@ -21,9 +21,14 @@ TIMEOUT = (
 
 def test_a_cause_in_the_words_of_the_program_explains_a_plain_exception(tmp_path):
     root = root_of(tmp_path, steps(1, 5) + FFT * 3 + "no clip of the batch is left\n" + EMPTY)
-    assert (root.code, root.line) == ("FAIL009", 5)
+    assert (root.code, root.line, root.step) == ("FAIL009", 5, 4)
     message = LogMessage(kind="x", cue="x", pattern="x", text="x")
     assert confidence_of(message, root) is Confidence.PROBABLE
+
+
+def test_not_in_a_configuration(tmp_path):
+    assert named(tmp_path, f"cfg.on_error = {MEMORY}\nno clip\n" + EMPTY) == "FAIL001"
+    assert named(tmp_path, f"no state: {MEMORY}\nno clip\n" + EMPTY) == "MEM009"
 
 
 def test_not_if_the_training_went_on(tmp_path):
@@ -184,3 +189,27 @@ def test_the_row_of_one_pod_beside_that_of_another(tmp_path):
     evicted = "train  pod/fit-b-1   0/1   Evicted        0   60s\n"
     assert root_of(tmp_path, image + evicted).doubtful
     assert not root_of(tmp_path, evicted).doubtful
+
+
+def test_tasks_that_srun_ended(tmp_path):
+    ended = "srun: error: n1: tasks 0-4,6-7: Terminated\n"
+    assert named(tmp_path, steps(1, 5) + ended) == "FAIL002"
+    assert (
+        named(tmp_path, steps(1, 5) + "srun: error: n1: task 5: Exited with exit code 1\n" + ended) == "FAIL018"
+    )
+
+
+def test_a_signal_to_end_behind_a_training_that_is_complete(tmp_path):
+    ended = "torch.distributed.elastic.multiprocessing.api.SignalException: Process 4711 got signal: 15\n"
+    assert named(tmp_path, steps(1, 30) + "training finished\n" + ended) is None
+    assert named(tmp_path, "training finished\n" + steps(1, 30) + ended) == "FAIL002"
+
+
+def test_a_task_of_tensorflow_that_no_longer_answered(tmp_path):
+    line = (
+        "tensorflow.python.framework.errors_impl.UnavailableError: Collective ops is aborted by: Task "
+        "/job:worker/replica:0/task:{} heartbeat timeout. This indicates that the remote task has failed"
+    )
+    root = root_of(tmp_path, raised(line.format(3)))
+    assert (root.code, dict(root.values)["missing"]) == ("FAIL004", "3")
+    assert named(tmp_path, raised(line.format(3).replace("heartbeat timeout", "a user"))) == "FAIL001"

@@ -16,10 +16,6 @@ LINES = {
         "n1:7:9 [1] NCCL WARN P2P is disabled between NVLINK connected GPUs 1 and 2. This should not be the "
         "case",
     ],
-    ("FAIL008", "system-error"): [
-        "n1:7:9 [0] NCCL WARN Unrecoverable error detected: malloc(size=4096) returned null.",
-        "n1:7:9 [0] NCCL WARN Failed to malloc 4096 bytes",
-    ],
     ("FAIL008", "socket"): [
         "n1:7:9 [0] misc/socket.cc:50 NCCL WARN socketPollConnect poll() failed with error Interrupted "
         "system call",
@@ -29,6 +25,8 @@ LINES = {
         "n1:7:9 [0] NCCL WARN ncclSocketInit: Socket creation failed : Too many open files",
     ],
     ("FAIL008", "ib"): [
+        "libfabric:4711:1716800000:efa:cq:handle_tx_error():812<warn> err: 105, message: Unresponsive receiver",
+        "NET/OFI Unable to find a protocol that worked.  Failing initialization.",
         "n1:7:9 [0] NCCL WARN NET/IB : Attempted to connect incompatible devices: [0]mlx5_0:1/IB and "
         "[1]mlx5_1:1/RoCE.",
         "n1:7:9 [0] NCCL WARN Call to ibv_modify_qp returned with error Invalid argument",
@@ -147,9 +145,106 @@ LINES = {
         "random ports",
         "The Kernel crashed while executing code in the current cell or a previous cell.",
     ],
+    ("FAIL008", "system-error"): [
+        "n1:7:9 [0] NCCL WARN Failed to malloc 4096 bytes",
+        "n1:7:9 [0] NCCL WARN Unrecoverable error detected: malloc(size=4096) returned null.",
+        "n7: Test NCCL failure common.cu:958 'unhandled system error (run with NCCL_DEBUG=INFO for details)'",
+        "NCCL Error 1: unhandled cuda error",
+    ],
+    ("FAIL007", "address-in-use"): [
+        "[rank0]:[W528 08:52:46.16 socket.cpp:462] [c10d] The server socket has failed to bind to [::]:29500 "
+        "(errno: 98 - Address already in use).",
+    ],
+    ("FAIL007", "unreachable"): [
+        "[rank1]:[W528 08:52:46.16 socket.cpp:697] [c10d] The client socket has failed to connect to "
+        "[n1]:29500 "
+        "(errno: 110 - Connection timed out).",
+        "[2026-05-01 10:00:00,123 E 1 1] gcs_rpc_client.h:179: Failed to connect to GCS at address "
+        "10.0.0.9:6379 within 5 s",
+    ],
+    ("FAIL020", "slurm-config"): [
+        "squeue: error: resolve_ctls_from_dns_srv: res_nsearch error: Unknown host\n"
+        "squeue: error: fetch_config: DNS SRV lookup failed\n"
+        "squeue: fatal: Could not establish a configuration source",
+        "sinfo: error: _parse_next_key: Parsing error at unrecognized key: GresTipes",
+    ],
+    ("FAIL020", "slurm-auth"): [
+        "squeue: error: If munged is up, restart with --num-threads=10",
+        "scontrol: error: slurm_receive_msg: Zero Bytes were transmitted or received",
+    ],
+    ("FAIL020", "controller"): ["slurm_load_jobs error: Unable to contact slurm controller (connect failure)"],
+    ("FAIL020", "launch"): [
+        "slurmstepd: error: TaskProlog failed status=1",
+        "slurmstepd: error: mpi/pmix_v3: pmixp_server_init: n7 [0]: cannot make the folder",
+        "slurmstepd: fatal: handle_launch_message: Unrecognized launch RPC",
+        "srun: error: prolog 'setup.sh' not found in PATH or CWD (/home/u), or wrong permissions",
+    ],
+    ("FAIL020", "container"): [
+        "slurmstepd: error: pyxis:     mkdir: cannot create directory '/run/enroot': Permission denied\n"
+        "slurmstepd: error: spank: required plugin spank_pyxis.so: task_init_privileged() failed with rc=-1",
+        "slurmstepd: error: pyxis: container exited too soon",
+        "slurmstepd: error: pyxis: --container-mounts: invalid format: /data",
+        "FATAL:   no SIF writer found",
+        "ERRO[0000] runc run failed: unable to start container process: unable to apply caps",
+        "[ERROR] Command not found: nvidia-container-cli, see the pages of its project",
+        '  Warning  Failed   9s   kubelet  Error: failed to generate container "ab" spec: failed to stat "/data"',
+    ],
+    ("FAIL020", "unschedulable"): [
+        "queue resource quota insufficient",
+        "3/8 tasks in gang unschedulable: pod group is not ready, 5 Pending, 8 minAvailable",
+        "  Normal  Inadmissible   9s  kueue-admission  LocalQueue ml doesn't exist",
+        '  Normal  Pending   9s  kueue-admission  topology "rack" allows to fit only 3 out of 8 pod(s)',
+    ],
+    ("FAIL020", "forbidden"): [
+        "  Warning  FailedCreate   9s  job-controller  Error creating: Internal error occurred: failed "
+        "calling webhook",
+    ],
+    ("FAIL020", "volume"): [
+        "  Warning  FailedBinding  9s  persistentvolume-controller  no persistent volumes available for "
+        "this claim",
+    ],
+    ("FAIL020", "kubectl"): [
+        "The connection to the server 10.0.0.9:6443 was refused - did you specify the right host or port?",
+        'Error from server (NotFound): namespaces "ml" not found',
+    ],
 }  # fmt: skip
 
+RECORDS = {
+    ("FAIL002", "sigkill"): [
+        "[2026-05-27T11:37:57.377] _job_complete: JobId=127441 WTERMSIG 9\n"
+        "[2026-05-27T11:37:57.377] _job_complete: JobId=127441 done",
+        "    Last State:     Terminated\n      Reason:       Error\n      Exit Code:    137",
+    ],
+    ("FAIL002", "sigterm"): [
+        "    State:          Terminated\n      Reason:       Error\n      Exit Code:    143"
+    ],
+    ("FAIL002", "time-limit"): [
+        "[2026-05-27T11:37:57.377] Time limit exhausted for JobId=127441",
+        "  Normal  EvictedDueToMaximumExecutionTimeExceeded   9s  kueue-admission  exceeding the time",
+    ],
+    ("FAIL002", "node-failure"): [
+        "[2026-05-27T11:37:57.377] Killing JobId=127441 on failed node n7",
+        "  Warning  Rebooted   9s   kubelet  Node n7 has been rebooted, boot id: 1f",
+    ],
+    ("FAIL002", "cancelled"): [
+        "[2026-05-27T11:37:57.377] _slurm_rpc_kill_job: REQUEST_KILL_JOB JobId=127441 uid 1000"
+    ],
+    ("FAIL002", "evicted"): [
+        "  Normal  EvictedDueToDeactivated   9s  kueue-admission  The workload is deactivated"
+    ],
+    ("FAIL018", ""): [
+        "[2026-05-27T11:37:57.377] _job_complete: JobId=127441 WEXITSTATUS 1",
+        "  Warning  FailedIndexes   9s  job-controller  Job has failed indexes",
+    ],
+}
+"""Of records of schedulers, which hold no line of a program."""
+
 CALM = [
+    "[rank0]:[W528 08:52:46.16 socket.cpp:484] [c10d] The server socket cannot be initialized on [::]:29500 "
+    "(errno: 97 - No).",
+    "libfabric:4711:1716800000:core:core:fi_param_get():281<warn> variable provider=<not set>",
+    "slurmstepd: error: pyxis: ignoring --container-workdir because --container-image is not set",
+    "srun: error: Ignoring job_complete for job 7 because our job id is 8",
     "n1:7:9 [0] NCCL WARN Could not find real path of /sys/class/net/eth0/device",
     "n1:7:9 [0] NCCL WARN Could not find a path for pattern 4, falling back to simple order",
     "n1:7:9 [0] NCCL WARN NUMA auto balancing enabled which can lead to variability in the RCCL performance!",
@@ -175,6 +270,28 @@ def test_a_line_at_the_end_is_the_cause(code, kind, line, tmp_path):
 @pytest.mark.parametrize("line", CALM)
 def test_a_warning_of_what_is_done_instead_is_no_cause(line, tmp_path):
     assert root_of(tmp_path, BEFORE + line + "\n") is None
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "line"), [(*key, line) for key, lines in RECORDS.items() for line in lines]
+)
+def test_a_record_of_a_scheduler(code, kind, line, tmp_path):
+    root = root_of(tmp_path, line + "\n")
+    assert (root if isinstance(root, str) else root.code) == code
+    assert isinstance(root, str) or root.kind == kind
+
+
+def test_a_pod_that_found_a_place_later_is_no_failure(tmp_path):
+    line = "  Normal  Inadmissible   9s  kueue-admission  LocalQueue ml doesn't exist\n"
+    assert (
+        root_of(tmp_path, line + "  Normal  Admitted   1s  kueue-admission  Admitted by ClusterQueue gpu\n")
+        is None
+    )
+
+
+def test_a_pod_that_ran_out_of_memory_is_named_by_that(tmp_path):
+    line = "    Last State:     Terminated\n      Reason:       OOMKilled\n      Exit Code:    137\n"
+    assert root_of(tmp_path, line).kind == "oom-kubernetes"
 
 
 def test_a_warning_of_nccl_does_not_hide_the_exception_behind_it(tmp_path):

@@ -254,6 +254,17 @@ class CollectiveTimeout(Check):
             confidence=Confidence.PROBABLE,
         ),
         LogMessage(
+            kind="gloo-timeout",
+            cue=("collective ops is aborted by: task ",),
+            pattern=r"Collective ops is aborted by: Task /job:\w{1,40}/replica:\d{1,6}/task:"
+            r"(?P<missing>\d{1,6}) (?:heartbeat timeout|unhealthy)",
+            text="Task {missing} of the TensorFlow job no longer answered.",
+            waits=True,
+            source="tensorflow/core/distributed_runtime/coordination",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+        ),
+        LogMessage(
             kind="hccl",
             cue=(
                 "notify register times out",

@@ -27,8 +27,10 @@ from gpudoctor.model import (
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.text import capitalised, size
 from gpudoctor_checks.failure.kernel_messages import KERNEL_CRASHES
+from gpudoctor_checks.failure.kubernetes_messages import ENDED_BY_KUBERNETES
 from gpudoctor_checks.failure.notebook_messages import NOTEBOOKS
 from gpudoctor_checks.failure.scheduler_messages import ENDED
+from gpudoctor_checks.failure.slurm_messages import ENDED_BY_SLURM
 
 _KILLED = (
     r"已杀死|已终结|已砍掉|被砍掉|強制終了|죽었음|Getötet|Processus arrêté|Tué|Terminado \(killed\)|Убито|"
@@ -391,7 +393,7 @@ class Killed(Check):
             r"\*\*\* SIGTERM (?:\(@0x[0-9a-f]+\) )?received (?:by|at) |SIGTERM "
             rf"received|[Tt]ermination signal`? is detected|{exit_code_form(-15)}|caught signal 15|"
             r"return code = -15|^Terminated\s*$|^\S+: \S+ \d+: +\d+ Terminated\b|"
-            r"^\[\d+\][+-]? +Terminated\b|task \d+: Terminated|killed by signal: Terminated",
+            r"^\[\d+\][+-]? +Terminated\b|tasks? [\d,-]{1,400}: Terminated|killed by signal: Terminated",
             text="The job received SIGTERM from outside: a limit, a preemption or a person ended it.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.SUSPECTED,
@@ -399,6 +401,8 @@ class Killed(Check):
             general=True,
         ),
         *ENDED,
+        *ENDED_BY_KUBERNETES,
+        *ENDED_BY_SLURM,
         *KERNEL_CRASHES,
         *NOTEBOOKS,
     )

@@ -45,11 +45,10 @@ NOTEBOOKS = (
             "kernel crashed while executing",
             "kernel died",
             "kernelrestarter: restarting kernel",
-            "python kernel is unresponsive",
         ),
         pattern=r"[Yy]our session crashed(?: for an unknown reason|\. Automatically restarting)|"
         r"[Kk]ernel(?: for \S{1,200})? appears to have died|The Kernel crashed while executing code|"
-        r"\bKernel died\b|KernelRestarter: restarting kernel \(|The Python kernel is unresponsive",
+        r"\bKernel died\b|KernelRestarter: restarting kernel \(",
         text="The kernel of the notebook died. This log does not say why. Often the memory of the host ran "
         "out.",
         bearing=Bearing.SYMPTOM,

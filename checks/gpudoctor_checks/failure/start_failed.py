@@ -3,7 +3,9 @@
 from gpudoctor.analysis.job_log.log_check import LogCheck
 from gpudoctor.model import Bearing, Code, Confidence, LogMessage
 from gpudoctor_checks.failure.container_messages import CONTAINERS
+from gpudoctor_checks.failure.kubernetes_messages import NO_PLACE
 from gpudoctor_checks.failure.refused_messages import REFUSALS
+from gpudoctor_checks.failure.slurm_messages import NOT_STARTED
 
 _NO_COMMAND = (
     r"未找到命令|找不到命令|找不到指令|命令找不到|コマンドが見つかりません|명령어를 찾을 수 없음|"
@@ -329,4 +331,6 @@ class StartFailed(LogCheck):
             undone=r"\bNormal\s.{0,60}\bStarted\s",
             source="Kubernetes pkg/kubelet/lifecycle",
         ),
+        *NO_PLACE,
+        *NOT_STARTED,
     )

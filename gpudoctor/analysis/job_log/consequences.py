@@ -260,6 +260,11 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
             "  failed ",
             "reachedmaxrestarts",
             "faileduetoreplicafailure",
+            "failedindexes",
+            "jobset failed due to",
+            "failedjobs",
+            "appfailed",
+            "rayclusterfailed",
             "specified backoff limit",
         ),
         r"[Bb]ack-off (?:\S{1,10} )?restarting failed container|has reached (?:the )?specified backoff limit|"
@@ -269,6 +274,11 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
             "CrashLoopBackOff",
             "ContainerStatusUnknown",
             "ReachedMaxRestarts",
+            "FailedIndexes",
+            "MaxFailedIndexesExceeded",
+            "FailedJobs",
+            "AppFailed",
+            "RayClusterFailed",
             r"\w{2,12}JobFailed",
         )
         + r"|^\S{1,100} {2,20}\d{1,3}/\d{1,3} {2,20}(?:Init:)?Error {2,20}\d|^Reason: {2,20}Error\s*$|"
@@ -297,7 +307,8 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
             "spark driver has stopped",
             "driver is unresponsive",
         ),
-        r"\w{2,12}Job \S{1,100} is failed because \d+ \w{1,20} replica\(s\) failed|jobset failed due to |"
+        r"JobSet failed due to |\w{2,12}Job \S{1,100} is failed because \d+ \w{1,20} replica\(s\) failed|"
+        r"jobset failed due to |"
         r"MPIJob \S{1,100} has failed|entrypoint command failed with exit code [1-9]|"
         r"^[\w.-]{1,80}[-_]\d{1,3} exited with code (?!0\b|13[79]\b)\d|Essential container in task exited|"
         r"exited with a non-zero status of (?!13[79]\b)\d|ExecuteUserScriptError|"
@@ -320,6 +331,14 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
         r"srun: Job step aborted",
     ),
     _row("scheduler", ("job step aborted", "first task exited"), r"srun: Job step aborted|First task exited"),
+    _row(
+        "scheduler",
+        ("due to task failure", "non-zero exit code or other failure mode", "wexitstatus "),
+        r"CANCELLED AT \S{1,40} DUE TO TASK FAILURE|FAILED \(non-zero exit code or other failure mode\)|"
+        r"_job_complete: Job(?:Id)?=\S{1,30} WEXITSTATUS [1-9]",
+        outside=True,
+        source="Slurm src/slurmd/slurmstepd/req.c, src/slurmctld/job_mgr.c",
+    ),
     _row("scheduler", "cancelled at", r"slurmstepd: error: \*\*\* STEP .* CANCELLED AT (?!.*DUE TO)"),
     _row(
         "actors",
@@ -533,6 +552,12 @@ HARMLESS: tuple[LogMessage, ...] = (
         r"(?:Deprecat|Future|User|Pending|Runtime|Resource|Syntax|Import|Lightning)\w*Warning:"
         r"(?!.*(?:not compatible with the current PyTorch|driver on your system is too old|"
         r"CUDA initialization|compiled without GPU support))",
+    ),
+    _calm(
+        "address-family",
+        "server socket cannot be initialized on",
+        r"The server socket cannot be initialized on \S{1,80} \(errno: 97",
+        source="torch/csrc/distributed/c10d/socket.cpp: it then listens by IPv4",
     ),
     _calm("retry", "retry", r"(?i)\bretry(?:ing)?\b(?! count).{0,80}(?:in|after|\d+/\d+|attempt)"),
     _calm("retry", "backing off", r"\bBacking off \w.{0,400}? for \d", source="backoff: it calls again"),

@@ -28,7 +28,8 @@ def evidence_needed(log: JobLog, cause: FirstCause) -> tuple[str, ...]:
     cascade = cause.of(LogRole.CASCADE)
     failed = [_LOCAL_RANK.search(item.text) for item in cascade]
     local = sorted({int(item[1]) for item in failed if item})
-    if local and not found:
+    printed = any(item.first and item.rank in log.ranks for item in log.exits)  # its output is here
+    if local and not found and not printed:
         names = ", ".join(map(str, local[:4]))
         found.append(
             say(

@@ -83,7 +83,7 @@ def failing_rank(log: JobLog) -> FailingRank | None:
     reporters = _reporters(cause)
     if root is not None and not root.waits:
         return _by_launcher(log, root, reporters)
-    killed = _killed(log, reporters)
+    killed = _killed(log, reporters) or (_exited_first(log, reporters) if root is None else None)
     if killed is not None:
         return killed
     members = _members(log, reporters)
@@ -212,6 +212,14 @@ def _killed(log: JobLog, reporters: Mapping[int, LogEvent]) -> FailingRank | Non
     return FailingRank((first.rank,), RankSign.KILLED, _exit_words(first), (_exit_line(first),))
 
 
+def _exited_first(log: JobLog, reporters: Mapping[int, LogEvent]) -> FailingRank | None:
+    """The rank whose end the launcher saw first, if it printed no error itself."""
+    first = next((item for item in log.exits if item.first and item.code not in _ENDED_BY_OTHERS), None)
+    if first is None or not first.code or first.rank in reporters:
+        return None
+    return FailingRank((first.rank,), RankSign.KILLED, _exit_words(first), (_exit_line(first),))
+
+
 def _exit_words(item: RankExit) -> str:
     how = (
         say("by {killed_by}", killed_by=_KILLED_BY[item.code])
@@ -278,7 +286,7 @@ def _last(log: JobLog, who: Sequence[int]) -> str:
         return ""
     said = next((item for item in log.last_words if item.rank == who[0]), None)
     return (
-        say(" Its last line: {text}.", text=said.text[:_SHOWN].rstrip("."))
+        say(" Its last line: {text}.", text=said.text[:_SHOWN].rstrip(". "))
         if said is not None and said.text
         else ""
     )

@@ -43,6 +43,8 @@ _CRASHES = frozenset({"segfault", "abort", "heap", "illegal-instruction", "fpe"}
 """Kinds of crashes in native code."""
 _HARD = frozenset({-9, -11, -7, -4, -8, 137, 139, 135, 132, 136})
 """Exit codes of ranks that a signal ended which no waiting rank sends to itself."""
+_BY_SRUN = "sigterm"
+"""The kind of tasks that srun ends as one has failed."""
 _OF_NODE, _OF_STORAGE = "node-failure", "storage"
 """Kinds of a node that failed, and of errors of its files, which may come before its record."""
 _GONE, _OF_A_KERNEL = "off-the-bus", "illegal-access"
@@ -136,7 +138,7 @@ def first_cause(log: JobLog) -> FirstCause | None:
     if not left or _only_noise(left, log):
         return None
     hints = [item for item in log.events if item.bearing is Bearing.HINT]
-    candidates = [item for item in left if item.fatal]
+    candidates = [item for item in left if item.fatal and not _ended_by_srun(item, log)]
     root = _best(candidates) or _best([item for item in open_events if _recorded_before(item, left)])
     handled -= {root.order} if root is not None else set()
     if root is not None:
@@ -159,11 +161,13 @@ def _was_handled(event: LogEvent, log: JobLog) -> bool:
         return event.earlier or not event.at_end
     if _RECORDED.match(event.text):
         return event.earlier
-    if event.exception and event.served >= _SERVED:
+    if (event.exception or event.closing) and event.served >= _SERVED:
         return True
     if event.bearing is not Bearing.CONSEQUENCE and event.succeeded and _last_death(log) < 0:
         return True
     if _was_only_printed(event, log):
+        return True
+    if event.kind in _TO_END and 0 < _done_line(log, event.path) < event.line and _last_death(log) < 0:
         return True
     if event.progress >= WENT_ON and not event.earlier and _others_ran_on(event, log):
         return False
@@ -255,6 +259,12 @@ def _lines(log: JobLog, path: str) -> int:
     return file.lines if file is not None else 0
 
 
+def _done_line(log: JobLog, path: str) -> int:
+    """The line at which a file says that the training is complete; 0 without one."""
+    file = _files(log).get(path)
+    return file.done_line if file is not None else 0
+
+
 def _is_last(event: LogEvent, log: JobLog) -> bool:
     """Whether it is the last line of its file."""
     return event.last_line >= _lines(log, event.path)
@@ -281,6 +291,15 @@ def _last_lines(events: Sequence[LogEvent]) -> Mapping[str, _LastLines]:
             if _never_began(item):
                 last.never_began = max(last.never_began, item.line)
     return found
+
+
+def _ended_by_srun(event: LogEvent, log: JobLog) -> bool:
+    """Whether srun says that it ended tasks, and that another one had ended by itself with an error."""
+    return (
+        event.kind == _BY_SRUN
+        and event.text.startswith("srun: ")
+        and any(item.launcher == "srun" and (item.code > 0 or item.code in _HARD) for item in log.exits)
+    )
 
 
 def _of_an_earlier_program(

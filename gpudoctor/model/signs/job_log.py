@@ -159,6 +159,8 @@ class LogFile:
     ranks: tuple[int, ...] = ()
     ends_in_progress: bool = False
     """Whether its last words are steps: it ended in the middle of the training."""
+    done_line: int = 0
+    """The line near its end at which the program says that its training is complete, if no step follows."""
     behind_steps: str = ""
     """Its last line, if that stands behind the last step and is no step."""
 

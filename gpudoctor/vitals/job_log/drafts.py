@@ -215,6 +215,11 @@ class Drafts:
         self._in_doubt.clear()
 
     @property
+    def run_begins(self) -> int:
+        """The line at which the run began that the file's failures are of."""
+        return self._run_begins
+
+    @property
     def failed(self) -> bool:
         """Whether something that may have ended a process has come, and nothing shows that it did not."""
         return any(

@@ -4,7 +4,8 @@ A wording that asks for an exception is sought in the lines before the death, up
 What is found is no event of its own: it explains a death that nothing else explains.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gpudoctor.model.log_message import Bearing
@@ -12,19 +13,21 @@ from gpudoctor.vitals.job_log.envelopes import HEADER
 from gpudoctor.vitals.job_log.line_prefix import OF_KERNEL, PrefixedLine, of_low_level, plain
 from gpudoctor.vitals.job_log.matching import Match, Messages
 from gpudoctor.vitals.job_log.opening import text_of
-from gpudoctor.vitals.job_log.progress import step_of
+from gpudoctor.vitals.job_log.progress import step_of, whole_step
 from gpudoctor.vitals.job_log.tracebacks import GOES_ON, frame_of
 
 _LOOKED_AT = 200
 """Lines with words, before the death, among which a cause is sought."""
 _BEHIND_LOW = 3
 """Lines of the same rank between a cause said at a low level, or as overcome, and the death."""
+_OF_SETTINGS = re.compile(r"[\w.\[\]'\"-]{1,80} ?=(?!=)|-{1,2}\w|(?i:usage): ")
+"""How a line of a configuration or of a help text begins, which quotes words of an error."""
 _FULL_DISK = "no-space"
 """The kind of a full disk: it stays full while the training goes on, until something is written again."""
 _STORAGE_CUES = (b"no space left", b"quota", b"enospc", b"errno 28", b"disk is full", b"disk full")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Mention:
     """A cause that a line mentions."""
 
@@ -33,14 +36,19 @@ class Mention:
     number: int
     trained: int
     """Steps of its rank between it and the death."""
+    step: int | None = None
+    """The last step that was printed before it."""
 
 
 def mentions(
     pieces: Sequence[tuple[bytes, int]],
     lines_of: Callable[[str], Sequence[PrefixedLine]],
     table: Messages,
-) -> Iterator[Mention]:
+) -> list[Mention]:
     """The causes that lines before a death mention, the last one first; `pieces` end where the job dies."""
+    found: list[Mention] = []
+    dated = 0
+    """Of these, how many have got their step."""
     trained: dict[int | None, int] = {}
     behind: dict[int | None, int] = {}
     looked_at = 0
@@ -59,6 +67,9 @@ def mentions(
             ):
                 continue
             if step_of(text) is not None:
+                for mention in found[dated:]:
+                    mention.step = whole_step(text)
+                dated = len(found)
                 trained[line.rank] = trained.get(line.rank, 0) + 1
                 continue
             looked_at += 1
@@ -69,14 +80,15 @@ def mentions(
                 continue
             overcome = of_low_level(whole) or GOES_ON.search(text) is not None
             if steps or not overcome or behind.get(line.rank, 0) <= _BEHIND_LOW:
-                yield Mention(match, line, number, steps)
+                found.append(Mention(match, line, number, steps))
+    return found
 
 
 def _cause(table: Messages, text: str) -> Match | None:
     event = table.in_line(text)
     if event is not None and not (event.known.message.last or event.known.message.closing):
         return None  # it is an event wherever it stands, or is harmless
-    match = table.in_exception(text)
+    match = table.in_exception(text) if _OF_SETTINGS.match(text) is None else None
     if match is None or match.plain:
         return None
     message = match.known.message

@@ -1223,7 +1223,8 @@ class _FileReader:
         }
         pieces = self._last_pieces(self._most_tail)
         before = pieces[: bisect_left(pieces, death, key=lambda piece: piece[1])]
-        before = [piece for piece in before if piece[1] not in known]
+        begin = self._drafts.run_begins
+        before = [piece for piece in before if piece[1] >= begin and piece[1] not in known]
         for item in mentions(before, lambda text: self._envelopes.lines(text)[0], self._table):
             event = event_of(
                 item.match.known.code,
@@ -1239,7 +1240,7 @@ class _FileReader:
                 mentioned=True,
                 progress=item.trained,
             )
-            yield replace(event, fatal=False)
+            yield replace(event, fatal=False, step=item.step)
 
     def worded_as_exception(self, error: UnknownError) -> LogEvent | None:
         """The event of an error at the end whose words are those of an exception that some wording knows."""
@@ -1291,6 +1292,7 @@ class _FileReader:
             ends_in_progress=self._last_progress_line > 0
             and self.lines <= self._last_progress_line + 2
             and self._done_line <= self._last_progress_line,
+            done_line=self._done_line if self._done_line > self._last_progress_line else 0,
             behind_steps=mask_text(text[:_LONGEST_RESTATED]) if behind else "",
         )
 

@@ -25,7 +25,7 @@ _LOW = re.compile(r"^[WID]\d{4} \d\d:|(?:^|\s)[WID] (?:tensorflow|external)/|\bw
 """Lower levels, as glog, TensorFlow and others write them."""
 _NAMED = re.compile(
     r"(?:^|[\s:>\]])(?:fatal|panic|error)(?: error)?: \S|"
-    r"^(?:error|fatal|panic|abort(?:ed|ing)?)\b(?![ _]?rate)",
+    r"^\[?(?:error|fatal|panic|abort(?:ed|ing)?)\b(?![ _]?rate)",
     re.IGNORECASE,
 )
 """A line that calls itself an error."""

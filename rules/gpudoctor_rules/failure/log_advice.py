@@ -540,6 +540,27 @@ ADVICE = (
         when=in_log("any-command"),
     ),
     advise(
+        "FAIL020-slurm-config",
+        "Correct Slurm's configuration on this node",
+        "scontrol show config | head; ls -l /etc/slurm/slurm.conf   # the node needs this file, or a DNS "
+        "record",
+        "SLURM_CONF=/path/slurm.conf sinfo   # names the file by hand",
+        when=in_log("slurm-config"),
+    ),
+    advise(
+        "FAIL020-slurm-auth",
+        "Check munge and the clock of this node",
+        "munge -n | ssh NODE unmunge   # both must have one key",
+        "timedatectl; id   # the clocks must agree, and the user must exist on both nodes",
+        when=in_log("slurm-auth"),
+    ),
+    advise(
+        "FAIL020-kubectl",
+        "Check the address and the login of the cluster",
+        "kubectl config current-context; kubectl cluster-info",
+        when=in_log("kubectl"),
+    ),
+    advise(
         "FAIL020-launch",
         "Leave that node out, and report it",
         "sbatch --exclude=NODE ...; scontrol show node NODE   # its reason",
