@@ -3,11 +3,13 @@
 import json
 
 import pytest
-from log_causes import named, raised, root_of, steps
+from log_causes import MESSAGES, named, raised, root_of, steps
 
 from gpudoctor.analysis.job_log.findings import confidence_of
+from gpudoctor.analysis.job_log.first_cause import first_cause
 from gpudoctor.model import Confidence
 from gpudoctor.model.log_message import LogMessage
+from gpudoctor.vitals.job_log import read_job_log
 
 MEMORY = "CUDA out of memory. Tried to allocate 3.10 GiB. GPU 0 has a total capacity of 23.6 GiB"
 FFT = "mixing: RuntimeError('cuFFT error: CUFFT_INTERNAL_ERROR') -> clip left out\n"
@@ -213,3 +215,16 @@ def test_a_task_of_tensorflow_that_no_longer_answered(tmp_path):
     root = root_of(tmp_path, raised(line.format(3)))
     assert (root.code, dict(root.values)["missing"]) == ("FAIL004", "3")
     assert named(tmp_path, raised(line.format(3).replace("heartbeat timeout", "a user"))) == "FAIL001"
+
+
+def test_a_rank_that_left_said_why_in_its_own_file(tmp_path):
+    paths = []
+    for rank in range(4):
+        path = tmp_path / f"rank{rank}.log"
+        said = f"no state: {MEMORY}\nleaving\n" if rank == 2 else TIMEOUT.format(rank=rank)
+        path.write_text(steps(1, 5) + said)
+        paths.append(str(path))
+    cause = first_cause(read_job_log(paths, MESSAGES))
+    assert cause is not None and cause.root is not None
+    assert (cause.root.code, cause.root.rank) == ("MEM009", 2)
+    assert first_cause(read_job_log(paths[2:3], MESSAGES)) is None

@@ -492,7 +492,9 @@ def _said_before(
     found = [
         item
         for item in found
-        if item.order < death.order and (_waited(death) or _together(item, death)) and not _may_lack(item)
+        if (item.order < death.order or (_waited(death) and item.path != death.path))
+        and (_waited(death) or _together(item, death))
+        and not _may_lack(item)
     ]
     if root is not None and root.kind == PLAIN:
         found = [

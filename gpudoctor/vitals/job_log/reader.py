@@ -1208,8 +1208,12 @@ class _FileReader:
         )
 
     def mentioned(self, events: Sequence[LogEvent]) -> Iterator[LogEvent]:
-        """Causes that the program mentions in its own words before it dies; `events` are those of the file."""
-        death = min((item.line for item in events if _shows_death(item)), default=0)
+        """Causes that the program mentions in its own words before it dies; `events` are those of the file.
+
+        A rank may leave without an error: in a file of its own the end counts, too.
+        """
+        end = self.lines + 1 if self._rank is not None and not self._job.finished else 0
+        death = min((item.line for item in events if _shows_death(item)), default=end)
         if not death:
             return
         known = {
