@@ -16,10 +16,6 @@ LINES = {
         "n1:7:9 [1] NCCL WARN P2P is disabled between NVLINK connected GPUs 1 and 2. This should not be the "
         "case",
     ],
-    ("FAIL008", "system-error"): [
-        "n1:7:9 [0] NCCL WARN Unrecoverable error detected: malloc(size=4096) returned null.",
-        "n1:7:9 [0] NCCL WARN Failed to malloc 4096 bytes",
-    ],
     ("FAIL008", "socket"): [
         "n1:7:9 [0] misc/socket.cc:50 NCCL WARN socketPollConnect poll() failed with error Interrupted "
         "system call",
@@ -29,6 +25,8 @@ LINES = {
         "n1:7:9 [0] NCCL WARN ncclSocketInit: Socket creation failed : Too many open files",
     ],
     ("FAIL008", "ib"): [
+        "libfabric:4711:1716800000:efa:cq:handle_tx_error():812<warn> err: 105, message: Unresponsive receiver",
+        "NET/OFI Unable to find a protocol that worked.  Failing initialization.",
         "n1:7:9 [0] NCCL WARN NET/IB : Attempted to connect incompatible devices: [0]mlx5_0:1/IB and "
         "[1]mlx5_1:1/RoCE.",
         "n1:7:9 [0] NCCL WARN Call to ibv_modify_qp returned with error Invalid argument",
@@ -147,6 +145,23 @@ LINES = {
         "random ports",
         "The Kernel crashed while executing code in the current cell or a previous cell.",
     ],
+    ("FAIL008", "system-error"): [
+        "n1:7:9 [0] NCCL WARN Failed to malloc 4096 bytes",
+        "n1:7:9 [0] NCCL WARN Unrecoverable error detected: malloc(size=4096) returned null.",
+        "n7: Test NCCL failure common.cu:958 'unhandled system error (run with NCCL_DEBUG=INFO for details)'",
+        "NCCL Error 1: unhandled cuda error",
+    ],
+    ("FAIL007", "address-in-use"): [
+        "[rank0]:[W528 08:52:46.16 socket.cpp:462] [c10d] The server socket has failed to bind to [::]:29500 "
+        "(errno: 98 - Address already in use).",
+    ],
+    ("FAIL007", "unreachable"): [
+        "[rank1]:[W528 08:52:46.16 socket.cpp:697] [c10d] The client socket has failed to connect to "
+        "[n1]:29500 "
+        "(errno: 110 - Connection timed out).",
+        "[2026-05-01 10:00:00,123 E 1 1] gcs_rpc_client.h:179: Failed to connect to GCS at address "
+        "10.0.0.9:6379 within 5 s",
+    ],
     ("FAIL020", "slurm-config"): [
         "squeue: error: resolve_ctls_from_dns_srv: res_nsearch error: Unknown host\n"
         "squeue: error: fetch_config: DNS SRV lookup failed\n"
@@ -225,6 +240,9 @@ RECORDS = {
 """Of records of schedulers, which hold no line of a program."""
 
 CALM = [
+    "[rank0]:[W528 08:52:46.16 socket.cpp:484] [c10d] The server socket cannot be initialized on [::]:29500 "
+    "(errno: 97 - No).",
+    "libfabric:4711:1716800000:core:core:fi_param_get():281<warn> variable provider=<not set>",
     "slurmstepd: error: pyxis: ignoring --container-workdir because --container-image is not set",
     "srun: error: Ignoring job_complete for job 7 because our job id is 8",
     "n1:7:9 [0] NCCL WARN Could not find real path of /sys/class/net/eth0/device",

@@ -156,8 +156,14 @@ ENDED_BY_KUBERNETES = (
     ),
     LogMessage(
         kind="node-failure",
-        cue=(*cues("Rebooted"), "evictedduetonodefailures", "actor died because the node has died"),
-        pattern=r"EvictedDueToNodeFailures|Job supervisor actor died because the node has died|"
+        cue=(
+            *cues("Rebooted"),
+            "evictedduetonodefailures",
+            "actor died because the node has died",
+            "raylet exited immediately because",
+        ),
+        pattern=r"EvictedDueToNodeFailures|The raylet exited immediately because|"
+        r"Job supervisor actor died because the node has died|"
         + says("Rebooted")
         + r"(?:.{0,80}?Node (?P<where>\S{1,100}) has been rebooted)?",
         text="A node of the job failed[: {where} was rebooted].",

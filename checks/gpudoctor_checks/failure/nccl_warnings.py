@@ -103,6 +103,43 @@ NCCL_WARNINGS = (
         source="NCCL src/misc/argcheck.cc, src/init.cc, src/enqueue.cc, src/bootstrap.cc",
     ),
     LogMessage(
+        kind="system-error",
+        cue=(
+            "unhandled cuda error",
+            "unhandled hip error",
+            "unhandled system error",
+            "internal error",
+            "invalid usage",
+        ),
+        pattern=r"\b[NR]CCL (?:[Ee]rror|ERROR|[Ff]ailure)\b[^\n]{0,120}?[^\w\n](?P<error>unhandled (?:cuda|"
+        r"hip|system) error|"
+        r"internal error|invalid usage)",
+        text="A call of NCCL failed: {error}. Its own log (NCCL_DEBUG=INFO) says where.",
+        bearing=Bearing.SYMPTOM,
+        confidence=Confidence.PROBABLE,
+        everywhere=True,
+        general=True,
+        closing=True,
+        source="NCCL ncclGetErrorString, as nccl-tests and other C++ programs print it",
+    ),
+    LogMessage(
+        kind="ib",
+        cue=("<warn> ", "net/ofi ", "returned -1: ", "fatal: "),
+        pattern=r"\blibfabric:\d{1,8}:\S{1,200}<warn> (?P<fabric>.{0,120}?(?:[Ff]ail|[Ee]rror|err: |"
+        r"[Tt]imed? ?out|"
+        r"[Uu]nresponsive|[Uu]nrecoverable|[Aa]bort|refused|unreachable).{0,160})|"
+        r"\bNET/OFI (?P<ofi>(?:Unable to|Fail(?:ed|ing)|Could not|Aborting).{3,160})|"
+        r"^\[\S{1,80}:\d{1,8}:\d{1,4}:\d{1,8}\] {1,8}\S{1,60}\.c:\d{1,6} {1,4}(?P<ucx>.{0,120}(?:returned "
+        r"-1: |Fatal: ).{3,120})",
+        text="The last line is an error of the network between nodes[: {fabric}][: {ofi}][: {ucx}].",
+        bearing=Bearing.SYMPTOM,
+        confidence=Confidence.SUSPECTED,
+        everywhere=True,
+        general=True,
+        last=True,
+        source="libfabric prov/; aws-ofi-nccl; UCX",
+    ),
+    LogMessage(
         kind="warned",
         cue=("nccl warn",),
         pattern=rf"NCCL WARN {_HARMLESS}(?P<warned>\S.{{7,249}}[^\s.])",

@@ -292,6 +292,33 @@ class RendezvousFailed(LogCheck):
             source="torch/csrc/distributed/c10d/ProcessGroupGloo.cpp",
         ),
         LogMessage(
+            kind="address-in-use",
+            cue=("server socket has failed to bind",),
+            pattern=r"The server socket has failed to bind to \S{1,80}:(?P<port>\d{1,6}) \(errno: 98",
+            text="The rendezvous port[ {port}] is in use already: another job, or a process that an "
+            "earlier run left behind.",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            general=True,
+            closing=True,
+            source="torch/csrc/distributed/c10d/socket.cpp",
+        ),
+        LogMessage(
+            kind="unreachable",
+            cue=("client socket has failed to connect to", "failed to connect to gcs at address"),
+            pattern=r"The client socket has failed to connect to (?P<address>\S{1,100}) \(errno: |"
+            r"Failed to connect to GCS at address (?P<host>[^\s,]{1,80}[^\s,.])",
+            text="A process could not reach the rendezvous[ at {address}][ at {host}]. The address is "
+            "wrong, a firewall blocks it, or the first node is not running.",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.SUSPECTED,
+            everywhere=True,
+            general=True,
+            last=True,
+            source="torch/csrc/distributed/c10d/socket.cpp; Ray src/ray/gcs",
+        ),
+        LogMessage(
             kind="unreachable",
             cue=("gloo/transport/",),
             pattern=r"gloo/transport/(?:tcp|uv|ibverbs)/\S{1,60}:\d{1,6}\] (?P<gloo>[^\n]{3,200})",

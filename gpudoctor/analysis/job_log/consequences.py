@@ -75,6 +75,13 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
         r"failed due to an exception in a (?:background|child|worker) process",
         source="vllm/v1/executor/multiproc_executor.py: the process says why itself",
     ),
+    _row(
+        "launcher",
+        ("job failed, log is in ", "job failed with status ", " failed, log is in "),
+        r"^(?:\S{0,200}/)?(?:run|queue|slurm|ssh|pbs)\.pl: (?:job failed(?:, log is in | with status \d)|"
+        r"\d{1,6} / \d{1,6} failed, log is in )",
+        source="Kaldi egs/wsj/s5/utils/parallel: the log of the program says why",
+    ),
     _row("launcher", "childfailederror", r"ChildFailedError", source="torch/distributed/elastic"),
     _row(
         "launcher",
@@ -545,6 +552,12 @@ HARMLESS: tuple[LogMessage, ...] = (
         r"(?:Deprecat|Future|User|Pending|Runtime|Resource|Syntax|Import|Lightning)\w*Warning:"
         r"(?!.*(?:not compatible with the current PyTorch|driver on your system is too old|"
         r"CUDA initialization|compiled without GPU support))",
+    ),
+    _calm(
+        "address-family",
+        "server socket cannot be initialized on",
+        r"The server socket cannot be initialized on \S{1,80} \(errno: 97",
+        source="torch/csrc/distributed/c10d/socket.cpp: it then listens by IPv4",
     ),
     _calm("retry", "retry", r"(?i)\bretry(?:ing)?\b(?! count).{0,80}(?:in|after|\d+/\d+|attempt)"),
     _calm("retry", "backing off", r"\bBacking off \w.{0,400}? for \d", source="backoff: it calls again"),

@@ -1042,7 +1042,7 @@ class _FileReader:
             or of_end
             or (raised.unheeded and (event.kind == PLAIN or event.bearing is Bearing.SYMPTOM))
         ):
-            if self._ended_a_thread_last(raised):
+            if self._ended_a_thread_last(raised, known=event.kind != PLAIN):
                 event = replace(event, doubtful=True)
             else:
                 event = replace(event, bearing=Bearing.CONSEQUENCE, kind=UNHEEDED, fatal=False)
@@ -1050,11 +1050,14 @@ class _FileReader:
         self._said = "" if len(said) < _SHORTEST_RESTATED else said[:_LONGEST_RESTATED]
         self._said_by, self._raised_line = self._keep(event), raised.line
 
-    def _ended_a_thread_last(self, raised: Raised) -> bool:
-        """Whether a thread of the program died, and the file has nothing else after it, nor a failure."""
+    def _ended_a_thread_last(self, raised: Raised, *, known: bool) -> bool:
+        """Whether a thread died, and the file has nothing else after it, nor a failure.
+
+        The thread is one of the program, or its exception is `known`: a library's own says nothing else.
+        """
         return (
             raised.thread
-            and raised.frame is not None
+            and (raised.frame is not None or known)
             and self._ended
             and raised.line >= self._last_words_line
             and not (self._job.finished or self._drafts.failed)

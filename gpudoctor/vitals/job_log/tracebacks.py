@@ -54,6 +54,8 @@ _OF_GO = re.compile(r"^.{0,60}\b\w+\.go:\d{1,5}\]? ")
 """What a service written in Go puts before its words, as the kubelet: its errors are not the job's."""
 _IN_QUOTES = re.compile(r"^([\"'`])(.{5,2000})\1[.!]?$")
 """A line that a person pasted within quotes."""
+_STRESSED = re.compile(r"^(\*{1,3}|`)([A-Za-z_][\w.]{0,200}:)\1(?= )")
+"""The type of an exception in bold letters or as code of Markdown."""
 _ALONE = re.compile(r"^[A-Z]\w{0,80}(?:Error|Exception):$")
 _NOT_WORDS = re.compile(
     r"\[[^\][]{0,80}\]|\([^()]{0,80}\)|(?:(?<!\S)|(?<=[\])]))[^\s:./_=\])]*[:./_=]\S+|\b[A-Z]+\b|"
@@ -513,8 +515,11 @@ def _raised(text: str) -> tuple[str, str] | None:
 def loose_exception(text: str) -> Loose | None:
     """What a line has of an exception without its traceback; None for any other line."""
     bare = without_level(text)
-    if bare[:1] in "\"'`" and (pasted := _IN_QUOTES.match(bare)):
-        bare = pasted[2]
+    if bare[:1] in "\"'`*":
+        if pasted := _IN_QUOTES.match(bare):
+            bare = pasted[2]
+        elif stressed := _STRESSED.match(bare):
+            bare = stressed[2] + bare[stressed.end() :]
     found = _RAISED.match(bare) or _DOTTED.match(bare)
     if found is not None:
         if found["type"].endswith("Warning") or not (found["message"] or "." in found["type"]):
