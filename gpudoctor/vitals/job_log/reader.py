@@ -47,6 +47,7 @@ from gpudoctor.vitals.job_log.tracebacks import (
     Tracebacks,
     failed_assertion,
     frame_of,
+    goes_on,
     loose_exception,
     printed_exception,
 )
@@ -1024,13 +1025,11 @@ class _FileReader:
             last=False,
             actor=raised.actor,
             quoted=raised.quoted,
+            before=mask_text(raised.before[:_LONGEST_RESTATED]),
             warned=raised.warned,
             logged=raised.logged,
             goes_on=GOES_ON.search(raised.before) is not None
-            or (
-                (raised.quoted or raised.frame is None)
-                and GOES_ON.search(raised.text.partition("\n")[0]) is not None
-            ),
+            or ((raised.quoted or raised.frame is None) and goes_on(raised.text.partition("\n")[0])),
         )
         first = raised.text.partition("\n")[0]
         if raised.unheeded:
@@ -1211,8 +1210,12 @@ class _FileReader:
         )
 
     def mentioned(self, events: Sequence[LogEvent]) -> Iterator[LogEvent]:
-        """Causes that the program mentions in its own words before it dies; `events` are those of the file."""
-        death = min((item.line for item in events if _shows_death(item)), default=0)
+        """Causes that the program mentions in its own words before it dies; `events` are those of the file.
+
+        A rank may leave without an error: in a file of its own the end counts, too.
+        """
+        end = self.lines + 1 if self._rank is not None and not self._job.finished else 0
+        death = min((item.line for item in events if _shows_death(item)), default=end)
         if not death:
             return
         known = {
