@@ -85,7 +85,7 @@ def exit_code_cues(code: int) -> tuple[str, ...]:
 
 def exit_code_form(code: int) -> str:
     """A pattern for a process that a shell, Python, Docker or a scheduler says to have ended with a code."""
-    return rf"(?:exit ?code|exit status|exited with code):? ?{code}\b"
+    return rf"(?:exit ?code|exit status|[Ee]xited with code):? ?{code}\b"
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,11 +101,11 @@ class LoaderDead(Check):
         LogMessage(
             kind="background-workers",
             cue="background workers are no longer alive",
-            pattern="One or more background workers are no longer alive",
+            pattern="(?:One or more|Some) background workers are no longer alive",
             text="A background worker of the data pipeline ended; its own message says why, if it has one.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,
-            source="batchgenerators: nondet_multi_threaded_augmenter.py",
+            source="batchgenerators: nondet_multi_threaded_augmenter.py; nnunetv2: file_path_utilities.py",
         ),
         LogMessage(
             kind="worker-killed",

@@ -7,6 +7,7 @@ from gpudoctor.analysis.workload import has_purpose, optional, read_workers, run
 from gpudoctor.lang import say
 from gpudoctor.model import (
     Absent,
+    Bearing,
     Check,
     Code,
     Confidence,
@@ -74,9 +75,31 @@ class HostMemoryTight(Check):
             text="The host ran out of memory[: an allocation of {bytes} bytes failed].",
         ),
         LogMessage(
+            kind="cpu-allocator",
+            cue="alloc_cpu.cpp:",
+            pattern=r"\[enforce fail at [^\]\n]{0,300}alloc_cpu\.cpp:\d{1,5}\][^\n]{0,80}?"
+            r"DefaultCPUAllocator: (?:can't|not enough memory|not able to)"
+            r"(?:[^\n]{0,60}?tried to allocate (?P<bytes>\d{1,20}) bytes)?",
+            text="The host ran out of memory[: an allocation of {bytes} bytes failed].",
+            everywhere=True,
+            source="c10/core/impl/alloc_cpu.cpp",
+        ),
+        LogMessage(
+            kind="cpu-allocator",
+            cue="bytes on host: cuda_error",
+            pattern=r"failed to alloc (?P<bytes>\d{1,20}) bytes on host: CUDA_ERROR_",
+            text="The host ran out of memory[: an allocation of {bytes} bytes failed].",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            closing=True,
+            source="tensorflow/stream_executor/cuda/cuda_driver.cc: pinned memory",
+        ),
+        LogMessage(
             kind="paging-file",
-            cue=("winerror 1455", "paging file is too small", "页面文件太小"),
-            pattern=r"\[?WinError 1455\]?|[Tt]he paging file is too small for this operation|页面文件太小",
+            cue=("winerror 1455", "os error 1455", "paging file is too small", "页面文件太小"),
+            pattern=r"\[?WinError 1455\]?|\(os error 1455\)|[Tt]he paging file is too small for this "
+            "operation|页面文件太小",
             text="Windows could give no more memory: its paging file is too small.",
             everywhere=True,
             closing=True,

@@ -1,7 +1,7 @@
 """ENV017 toolchain-broken."""
 
 from gpudoctor.analysis.job_log.log_check import LogCheck
-from gpudoctor.model import Code, LogMessage
+from gpudoctor.model import Bearing, Code, Confidence, LogMessage
 
 
 class ToolchainBroken(LogCheck):
@@ -79,6 +79,20 @@ class ToolchainBroken(LogCheck):
             text="The C compiler that Triton or torch.compile started has failed: its own message "
             "names the reason.",
             source="triton/runtime/build.py",
+        ),
+        LogMessage(
+            kind="op-build",
+            cue=(": fatal error: ", "/ld: cannot find -l", "collect2: error: ld returned", "nvcc fatal "),
+            pattern=r"^[^\s:]{1,300}:\d{1,7}(?::\d{1,5})?: fatal error: (?P<header>\S{1,200}): No such file or "
+            r"directory|/ld: cannot find -l(?P<library>\w{1,60})|collect2: error: ld returned \d|"
+            r"nvcc fatal {1,4}: ",
+            text="A native extension could not be compiled[: {header} is missing][: lib{library} is missing].",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            general=True,
+            closing=True,
+            source="gcc, ld, nvcc",
         ),
         LogMessage(
             kind="op-build",

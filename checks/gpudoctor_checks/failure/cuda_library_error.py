@@ -1,6 +1,6 @@
 """FAIL009 cuda-library-error."""
 
-from gpudoctor.analysis.job_log.cuda_words import call_failed
+from gpudoctor.analysis.job_log.cuda_words import call_failed, check_failed
 from gpudoctor.analysis.job_log.log_check import LogCheck
 from gpudoctor.model import Bearing, Code, Confidence, LogMessage
 
@@ -47,6 +47,16 @@ class CudaLibraryError(LogCheck):
             source="tensorflow/stream_executor/cuda: cuda_blas.cc, cuda_dnn.cc",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,
+        ),
+        LogMessage(
+            kind="cublas",
+            cue=("gemm launch failed", "gemmbatched launch failed", "failed to run cublas routine"),
+            pattern=r"Blas [A-Z]?GEMM(?:Batched)? launch failed|"
+            r"failed to run cuBLAS routine: (?P<status>CUBLAS_STATUS_\w+)",
+            text="A matrix multiplication of cuBLAS failed[ ({status})].",
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            source="tensorflow/core/kernels/matmul_op.cc, stream_executor/cuda/cuda_blas.cc",
         ),
         LogMessage(
             kind="cudnn",
@@ -144,6 +154,60 @@ class CudaLibraryError(LogCheck):
             general=True,
             closing=True,
             source="CUDA driver_types.h, HIP; how C++ programs print it",
+        ),
+        LogMessage(
+            kind="cuda-error",
+            cue=("success (", ": cudamalloc failed: unknown error"),
+            pattern=check_failed(r"(?!2 |4 |48 |77 |100 |209 |700 |71[0-9] )\d{1,4}")
+            + r"(?: {1,4}(?P<error>[a-z][^\n]{3,80}))?|"
+            r"\.h:\d{1,5}: cudaMalloc failed: (?P<said_by>unknown error)",
+            text="A CUDA call failed[: {error}][: {said_by}].",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            source="Caffe src/caffe, MXNet src/storage: glog's CHECK",
+        ),
+        LogMessage(
+            kind="other",
+            cue=("_status_success (",),
+            pattern=r"Check failed: [^\n]{1,160}?== ?(?P<library>CUBLAS|CUDNN|CURAND|CUSPARSE|CUSOLVER)_STATUS_"
+            r"SUCCESS \((?P<status>\d{1,4}) vs\. 0\)",
+            text="A CUDA library call failed ({library}, status {status}).",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            source="Caffe include/caffe/util/device_alternate.hpp, MXNet: glog's CHECK",
+        ),
+        LogMessage(
+            kind="npu",
+            cue=(
+                "launch kernel failed: ",
+                "run task error",
+                "run task for graph",
+                "ascend error message",
+                "9999: inner error",
+                "kernel execute failed, ",
+                "aicpu exception",
+            ),
+            pattern=r"Launch kernel failed: (?P<operation>\S{1,200})|\] RunGraph\] run task error|"
+            r"Run task for graph:\s?(?P<graph>\S{1,80}) error|details refer to 'Ascend Error Message'|"
+            r"^E[0-9A-Z]9999: Inner Error|(?:Aicpu|AI ?[Cc]ore|Vector) kernel execute failed, |"
+            r"reason=\[aicpu exception\]",
+            text="The NPU could not run a kernel[ ({operation})][ ({graph})].",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            source="MindSpore ccsrc/runtime, ccsrc/plugin/device/ascend; CANN: E39999, EZ9999, EE9999",
+        ),
+        LogMessage(
+            kind="cudnn",
+            cue=("kernel launch failed |",),
+            pattern=r"Kernel launch failed \|[^\n]{1,80}?(?P<status>CUDNN_STATUS_\w{1,40})",
+            text="A cuDNN call failed[ ({status})]: usually memory is short, or the libraries do not fit "
+            "each other.",
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            source="MindSpore ccsrc/plugin/device/gpu",
         ),
         LogMessage(
             kind="other",

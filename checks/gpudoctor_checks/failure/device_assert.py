@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.job_log.cuda_words import call_failed
+from gpudoctor.analysis.job_log.cuda_words import call_failed, check_failed
 from gpudoctor.analysis.run.deaths import Death, death, user_place
 from gpudoctor.analysis.run.steady_run import spot
 from gpudoctor.lang import say
@@ -174,6 +174,17 @@ class DeviceAssert(Check):
             "its tensor.",
             everywhere=True,
             source="cuda.h: names that XLA, Triton and other users of the driver print",
+        ),
+        LogMessage(
+            kind="illegal-access",
+            cue=("success (4 vs. 0)", *(f"success (7{number} vs. 0)" for number in ("7", "00", "16", "19"))),
+            pattern=check_failed("4|77|700|716|719"),
+            text="A kernel accessed memory that is not its own: a fault of a kernel or an index beyond "
+            "its tensor.",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            source="Caffe, MXNet: glog's CHECK; CUDA driver_types.h",
         ),
         LogMessage(
             kind="illegal-access",

@@ -192,12 +192,35 @@ class NativeCrash(Check):
         ),
         LogMessage(
             kind="abort",
+            cue=("' failed.",),
+            pattern=r"^\S{1,200}: \S{1,300}:\d{1,7}: [^\n]{1,300}?: "
+            r"Assertion [`'](?P<why>[^\n]{1,200})' failed\.",
+            text="A C++ library stopped the process: [{why}].",
+            everywhere=True,
+            general=True,
+            source="glibc assert/assert.c",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+        ),
+        LogMessage(
+            kind="abort",
+            cue=("assertion_failed (", "kaldi_assert: at "),
+            pattern=r"^(?:ASSERTION_FAILED \([^()\n]{1,200}(?:\(\)[^()\n]{1,100}){0,2}\) ?:? ?|"
+            r"KALDI_ASSERT: at \S{1,100}, failed: )(?:Assertion failed: )?(?P<why>[^\n]{1,200})",
+            text="A C++ library stopped the process: [{why}].",
+            everywhere=True,
+            source="Kaldi src/base/kaldi-error.cc",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+        ),
+        LogMessage(
+            kind="abort",
             cue=(
                 "check failed: ",
                 "f tensorflow/",
                 "f external/",
             ),
-            pattern=r"\.(?:cc|cpp|cu|h):\d{1,6}\] (?:F )?Check failed: (?P<why>[^\n]{1,200})|"
+            pattern=r"\.(?:cc|cpp|cu|hpp|h):\d{1,6}\] (?:F )?Check failed: (?P<why>[^\n]{1,200})|"
             r"(?:^|: )F (?:tensorflow|external)/\S{1,200}:\d{1,6}\] (?P<said_by>[^\n]{1,200})",
             text="A C++ library stopped the process: [{why}][{said_by}].",
             everywhere=True,

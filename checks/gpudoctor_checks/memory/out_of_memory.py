@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from gpudoctor.analysis.job_log.cuda_words import call_failed
+from gpudoctor.analysis.job_log.cuda_words import call_failed, check_failed
 from gpudoctor.analysis.job_log.first_cause import first_cause
 from gpudoctor.analysis.run.deaths import Death, DeathMessage, death, user_place
 from gpudoctor.analysis.run.line_costs import LinePlace
@@ -180,7 +180,8 @@ class OutOfMemory(Check):
             "CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_ALLOC_FAILED|CUDA error: out of memory|cuda "
             r"runtime error \(2\)|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY|Cuda failure "
             "(?:2 )?'out of memory'|Failed to CUDA calloc|MPS backend out of memory|"
-            r"RESOURCE_EXHAUSTED: (?:XLA:TPU compile permanent error\. )?(?:(?:Ran )?[Oo]ut of memory|"
+            r"RESOURCE_EXHAUSTED: (?:XLA:TPU compile permanent error\. |Error allocating device buffer: )?"
+            r"(?:(?:Ran )?[Oo]ut of memory|"
             r"Attempting to (?:reserve|allocate) [\d.]+\w)|"
             "OutOfMemoryError: Allocation on device|"
             r"[Rr]esource ?[Ee]xhausted(?:Error)?:[\s\S]{0,1000}?(?:OOM when allocating|[Oo]ut of memory)|"
@@ -227,6 +228,25 @@ class OutOfMemory(Check):
             confidence=Confidence.PROBABLE,
             general=True,
             source="https://github.com/QwenLM/Qwen/issues/120",
+        ),
+        LogMessage(
+            kind="out-of-memory",
+            cue=("success (2 vs. 0)",),
+            pattern=check_failed(r"2"),
+            text="A CUDA call found no memory left on the GPU.",
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            source="Caffe src/caffe/syncedmem.cpp, MXNet: glog's CHECK",
+        ),
+        LogMessage(
+            kind="out-of-memory",
+            cue=("pooled_storage_manager.h", "enough gpu memory available to train", "cuda malloc failed"),
+            pattern=r"\bCuda malloc failed\s*$|pooled_storage_manager\.h:\d{1,5}: Memory allocation failed|"
+            r"[Dd]o not have enough GPU memory available to train",
+            text="The GPU ran out of memory.",
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            source="MXNet pooled_storage_manager.h; darknet src/cuda.c; faceswap lib/cli/launcher.py",
         ),
         LogMessage(
             kind="out-of-memory",

@@ -75,6 +75,13 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
         r"failed due to an exception in a (?:background|child|worker) process",
         source="vllm/v1/executor/multiproc_executor.py: the process says why itself",
     ),
+    _row(
+        "launcher",
+        ("job failed, log is in ", "job failed with status ", " failed, log is in "),
+        r"^(?:\S{0,200}/)?(?:run|queue|slurm|ssh|pbs)\.pl: (?:job failed(?:, log is in | with status \d)|"
+        r"\d{1,6} / \d{1,6} failed, log is in )",
+        source="Kaldi egs/wsj/s5/utils/parallel: the log of the program says why",
+    ),
     _row("launcher", "childfailederror", r"ChildFailedError", source="torch/distributed/elastic"),
     _row(
         "launcher",

@@ -10,3 +10,8 @@ _FORMS = (
 def call_failed(errors: str) -> str:
     """A regular expression for a line that says that a call failed with one of these errors, an alternation."""
     return rf"{_FORMS}'?(?:{errors})"
+
+
+def check_failed(numbers: str) -> str:
+    """A regular expression for a failed check of glog on a CUDA call, by the number of its error."""
+    return rf"Check failed: [^\n]{{1,160}}?== ?(?:cuda|hip)Success \((?:{numbers}) vs\. 0\)"

@@ -7,6 +7,9 @@ _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)
 _PASTED_COLOUR = re.compile(r"\[(?:\d{1,3}(?:;\d{1,3})*)?m")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
+_STRESSED = re.compile(r"(`|\*\*)([^\s`*][^`]{0,2000}?)\1[.,:!]?\s*$")
+"""A line that a person pasted into a text of Markdown as a whole in bold letters or as code."""
+
 _CLOCK = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
 _DAY = r"\d{4}[-/]\d\d[-/]\d\d"
 _ZONE = r"(?:Z|UTC| ?[+-]\d\d:?\d\d)?"
@@ -40,6 +43,7 @@ _FORMS = tuple(
         r"pid=(?P<pid>\d+)(?:,\s*ip=(?P<node>[\w.:-]+))?\)\s?",
         r"\[(?P<rank>\d{1,6})\]:\s?",
         r" {0,4}(?P<number>\d{1,5}):[ \t]",
+        r"(?:> ){1,8}",  # a quotation of Markdown
         r"\[pod/(?P<node>[\w.-]+)(?:/[\w.-]+)?\]\s",
         r"(?P<node>[a-z][\w.-]*-\d{1,5})\s{1,8}\|\s?",
         r"(?P<node>\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}):\s",
@@ -51,7 +55,7 @@ _FORMS = tuple(
 )
 _ANY_FORM = re.compile("|".join(f"(?:{re.sub(r'[(][?]P<[a-z]+>', '(?:', form.pattern)})" for form in _FORMS))
 """Whether one of them matches: most lines have none."""
-_HEAD = re.compile(r" {0,4}[\[({\dA-Za-z]")
+_HEAD = re.compile(r" {0,4}[\[({\dA-Za-z]|> ")
 _INSIDE = re.compile(r"\[[^\][]{0,80}\b[Rr]ank:?\s?(\d{1,6})\]")
 _LEVEL = re.compile(
     r"^(?:\[?(?:ERROR|CRITICAL|FATAL|WARNING|WARN|INFO|DEBUG)\]?)(?:\s*[:|-]\s*|\s+)(?:[\w.]+:(?=\S))?(?:\[[^\]]{1,80}\]\s*)*"
@@ -83,11 +87,13 @@ class PrefixedLine:
 
 
 def plain(line: str) -> str:
-    """The line without colours and control characters."""
+    """The line without colours, control characters, and the marks of Markdown round it."""
     if "\x1b" in line:
         line = _ANSI.sub("", line)
     if "m" in line and "[" in line and (line[:1] == "[" or "[0m" in line):
         line = _PASTED_COLOUR.sub("", line)
+    if line[:1] in "`*" and (stressed := _STRESSED.match(line)):
+        line = stressed[2]
     return _CONTROL.sub("", line)
 
 

@@ -54,6 +54,8 @@ _OF_GO = re.compile(r"^.{0,60}\b\w+\.go:\d{1,5}\]? ")
 """What a service written in Go puts before its words, as the kubelet: its errors are not the job's."""
 _IN_QUOTES = re.compile(r"^([\"'`])(.{5,2000})\1[.!]?$")
 """A line that a person pasted within quotes."""
+_STRESSED = re.compile(r"^(\*{1,3}|`)([A-Za-z_][\w.]{0,200}:)\1(?= )")
+"""The type of an exception in bold letters or as code of Markdown."""
 _ALONE = re.compile(r"^[A-Z]\w{0,80}(?:Error|Exception):$")
 _NOT_WORDS = re.compile(
     r"\[[^\][]{0,80}\]|\([^()]{0,80}\)|(?:(?<!\S)|(?<=[\])]))[^\s:./_=\])]*[:./_=]\S+|\b[A-Z]+\b|"
@@ -103,6 +105,10 @@ _GROUP_RULE = re.compile(r"^ {2,}\+-[-+]*-")
 """What Python puts before the lines of an exception group, and between its exceptions."""
 _OF_CELL = re.compile(r"(?:(?:Papermill|Cell)ExecutionError|CheckpointException)$")
 """Whose message holds the traceback of a notebook's cell, or of a rank."""
+_EVALUATES = re.compile(
+    r"_?(?:evaluat\w{1,20}|validate|validation_\w{1,20}|prediction_\w{1,20}|predict(?:_step)?|eval_step)"
+)
+"""Functions of an evaluation, the user's and those of transformers and Lightning."""
 _INNERMOST = 12
 _OF_FRAME = 2
 """Blanks before `File` in a traceback that is not indented."""
@@ -150,6 +156,8 @@ class Raised:
     """A logger printed its traceback as an error: the program had caught it."""
     before: str = ""
     """What the line that quotes it says before it."""
+    evaluating: bool = False
+    """Whether it came through an evaluation: the bar above it counts that one's batches, and no steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -427,6 +435,7 @@ class Tracebacks:
             at_exit=opened.at_exit,
             warned=opened.logged == "warning",
             logged=opened.logged == "error",
+            evaluating=any(_EVALUATES.fullmatch(item.function) for item in opened.frames),
         )
         opened.message_lines = 0
         opened.noise = 0
@@ -513,8 +522,11 @@ def _raised(text: str) -> tuple[str, str] | None:
 def loose_exception(text: str) -> Loose | None:
     """What a line has of an exception without its traceback; None for any other line."""
     bare = without_level(text)
-    if bare[:1] in "\"'`" and (pasted := _IN_QUOTES.match(bare)):
-        bare = pasted[2]
+    if bare[:1] in "\"'`*":
+        if pasted := _IN_QUOTES.match(bare):
+            bare = pasted[2]
+        elif stressed := _STRESSED.match(bare):
+            bare = stressed[2] + bare[stressed.end() :]
     found = _RAISED.match(bare) or _DOTTED.match(bare)
     if found is not None:
         if found["type"].endswith("Warning") or not (found["message"] or "." in found["type"]):
@@ -539,6 +551,11 @@ def failed_assertion(text: str) -> tuple[str, LogFrame] | None:
     """The exception and the place in a line of pytest that names both, and no message."""
     found = _PYTEST.match(text)
     return (found[3], LogFrame(path=found[1], line=int(found[2]), function="")) if found else None
+
+
+def goes_on(text: str) -> bool:
+    """Whether a program says that it goes on without what failed, or what it takes in its place."""
+    return GOES_ON.search(text) is not None or _TAKES_ANOTHER.search(text) is not None
 
 
 def frame_of(text: str) -> LogFrame | None:

@@ -247,6 +247,13 @@ ADVICE = (
         when=in_log("cublas", "cudnn", "other", "cuda-error"),
     ),
     advise(
+        "FAIL009-npu",
+        "Find the failed operator in the log of the NPU",
+        "grep -m1 -rn ERROR ~/ascend/log/   # the first error names the operator",
+        "ASCEND_LAUNCH_BLOCKING=1 python train.py   # shows the guilty call",
+        when=in_log("npu"),
+    ),
+    advise(
         "FAIL010-spawn",
         "Start the workers by spawn, or use no CUDA in them",
         "torch.multiprocessing.set_start_method('spawn')   # first line of main",
