@@ -129,7 +129,8 @@ def pronounce_log(patient: Patient, ranked: Sequence[Ranked]) -> str:
     if cause.root.unstarted and who == "The job" and log.last_step is None:
         return say("The job has not started: see {where}.{source}", where=where, source=source)
     failed = say("failed") if who == "The job" else say("failed first")
-    if rank is not None and rank.sign in _INFERRED and rank.rank is not None:
+    inferred = rank is not None and rank.sign in _INFERRED and rank.rank is not None
+    if inferred or (cause.root.mentioned and who != "The job"):
         failed = say("probably failed first")
     return say(
         "{who} {failed}{when}: {name}, {where}.{source}",

@@ -49,6 +49,7 @@ _ALIKE: Mapping[str, tuple[str, ...]] = {
     "amp": ("autocast", "mixed"),
     "fp16": ("fp16", "half"),
     "wandb": ("wandb", "logging"),
+    "nccl": ("nccl", "collective"),
     "spik": ("spike", "jump"),
 }
 """What people type, and the words of the manual for it."""

@@ -22,6 +22,8 @@ REGISTRY = load_registry()
         ("too many dataloader workers", "workers-misfit", 2),
         ("learning rate", "learning-rate-out-of-band", 1),
         ("wandb.log", "logging-too-often", 1),
+        ("NCCL timeout", "collective-timeout", 1),
+        ("job did not start", "start-failed", 2),
         # messages, as they are pasted
         ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.", "out-of-memory", 1),
         ("RuntimeError: mat1 and mat2 must have the same dtype, but got Half and Float", "tensor-mismatch", 1),

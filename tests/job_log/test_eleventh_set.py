@@ -116,3 +116,11 @@ def test_rewards_that_are_nan_up_to_the_end(tmp_path):
 def test_an_error_of_the_program_at_the_end(tmp_path, line, code):
     assert named(tmp_path, steps(0, 20) + line + "\n") == code
     assert named(tmp_path, line + "\n" + steps(0, 20)) is None
+
+
+def test_a_bar_of_an_evaluation_counts_no_steps(tmp_path):
+    bars = " 50%|#####     | 400/800 [03:53<03:53, 1.71it/s]\n 31%|###   | 111/354 [00:34<01:15, 3.20it/s]\n"
+    frame = '  File "/opt/lib/python3.11/site-packages/transformers/trainer.py", line 9, in evaluation_loop\n    add(logits)\n'
+    error = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+    assert root_of(tmp_path, bars + HEAD + FRAME + frame + error).step is None
+    assert root_of(tmp_path, bars + HEAD + FRAME + error).step == 111

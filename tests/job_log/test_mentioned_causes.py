@@ -3,11 +3,13 @@
 import json
 
 import pytest
-from log_causes import named, raised, root_of, steps
+from log_causes import MESSAGES, named, raised, root_of, steps
 
 from gpudoctor.analysis.job_log.findings import confidence_of
+from gpudoctor.analysis.job_log.first_cause import first_cause
 from gpudoctor.model import Confidence
 from gpudoctor.model.log_message import LogMessage
+from gpudoctor.vitals.job_log import read_job_log
 
 MEMORY = "CUDA out of memory. Tried to allocate 3.10 GiB. GPU 0 has a total capacity of 23.6 GiB"
 FFT = "mixing: RuntimeError('cuFFT error: CUFFT_INTERNAL_ERROR') -> clip left out\n"
@@ -26,9 +28,28 @@ def test_a_cause_in_the_words_of_the_program_explains_a_plain_exception(tmp_path
     assert confidence_of(message, root) is Confidence.PROBABLE
 
 
-def test_not_in_a_configuration(tmp_path):
-    assert named(tmp_path, f"cfg.on_error = {MEMORY}\nno clip\n" + EMPTY) == "FAIL001"
-    assert named(tmp_path, f"no state: {MEMORY}\nno clip\n" + EMPTY) == "MEM009"
+def test_not_in_a_configuration_or_an_advice(tmp_path):
+    for line in (f"cfg.on_error = {MEMORY}", f'"on_error": "{MEMORY}",', f"if you see {MEMORY}, use less"):
+        assert named(tmp_path, f"{line}, giving up\nno clip\n" + EMPTY) == "FAIL001"
+    assert named(tmp_path, f"no state: {MEMORY}, giving up\nno clip\n" + EMPTY) == "MEM009"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"batch size search: 64: {MEMORY}\nbatch size search: 32: fits\n",
+        "matmul probe: RuntimeError: CUDA error: CUBLAS_STATUS_NOT_SUPPORTED, using fp32\nbuilding model\n",
+        "torch.compile disabled: torch._dynamo.exc.BackendCompilerFailed: backend=inductor raised\nbuilding\n",
+    ],
+)
+def test_what_was_overcome_explains_nothing(tmp_path, line):
+    assert named(tmp_path, line + EMPTY) == "FAIL001"
+
+
+def test_words_of_the_same_thing(tmp_path):
+    line = "resume: UnpicklingError: Weights only load failed. Unsupported global. The file is ignored\nnew start\n"
+    assert named(tmp_path, line + raised("KeyError: 'lr is not there when resuming'")) == "FAIL014"
+    assert named(tmp_path, line + EMPTY) == "FAIL001"
 
 
 def test_not_if_the_training_went_on(tmp_path):
@@ -164,18 +185,23 @@ def test_a_bar_that_is_printed_again_at_step_0_is_no_training(tmp_path):
     assert named(tmp_path, died + "steps:   0%|          | 0/150 [00:06<?, ?it/s]\n") is not None
 
 
-@pytest.mark.parametrize(
-    ("row", "code"),
-    [
-        ("W tensorflow/core/framework/op_kernel.cc:1857] OP_REQUIRES failed at a.h:10 : RESOURCE_EXHAUSTED: OOM "
-         "when allocating tensor with shape[512,64]\n", "MEM009"),
-        ("Ultralytics 8.3.50 Python-3.11.9 torch-2.5.1+cpu\n", "ENV002"),
-    ],
-)  # fmt: skip
-def test_what_stands_above_and_explains(tmp_path, row, code):
-    died = raised("ValueError: Invalid CUDA 'device=0' requested.")
-    assert named(tmp_path, row + died) == code
-    assert named(tmp_path, row + "fitting\n") is None
+def test_a_warning_of_tensorflow_before_an_exception_whose_message_comes_later(tmp_path):
+    line = (
+        "W tensorflow/core/framework/op_kernel.cc:1857] OP_REQUIRES failed at a.h:10 : RESOURCE_EXHAUSTED: OOM "
+        "when allocating tensor with shape[512,64]\n"
+    )
+    died = raised("tensorflow.python.framework.errors_impl.ResourceExhaustedError: Graph execution error:")
+    assert named(tmp_path, line + died) == "MEM009"
+    assert named(tmp_path, line + "fitting\n") is None
+
+
+def test_a_build_for_the_cpu_stands_above_and_explains(tmp_path):
+    line, died = (
+        "Ultralytics 8.3.50 Python-3.11.9 torch-2.5.1+cpu\n",
+        raised("ValueError: Invalid CUDA 'device=0'"),
+    )
+    assert named(tmp_path, line + died) == "ENV002"
+    assert named(tmp_path, line + "fitting\n") is None
 
 
 def test_an_auxiliary_loss_that_is_nan(tmp_path):
@@ -213,3 +239,16 @@ def test_a_task_of_tensorflow_that_no_longer_answered(tmp_path):
     root = root_of(tmp_path, raised(line.format(3)))
     assert (root.code, dict(root.values)["missing"]) == ("FAIL004", "3")
     assert named(tmp_path, raised(line.format(3).replace("heartbeat timeout", "a user"))) == "FAIL001"
+
+
+def test_a_rank_that_left_said_why_in_its_own_file(tmp_path):
+    paths = []
+    for rank in range(4):
+        path = tmp_path / f"rank{rank}.log"
+        said = f"no state: {MEMORY}\nleaving\n" if rank == 2 else TIMEOUT.format(rank=rank)
+        path.write_text(steps(1, 5) + said)
+        paths.append(str(path))
+    cause = first_cause(read_job_log(paths, MESSAGES))
+    assert cause is not None and cause.root is not None
+    assert (cause.root.code, cause.root.rank) == ("MEM009", 2)
+    assert first_cause(read_job_log(paths[2:3], MESSAGES)) is None

@@ -6,6 +6,7 @@ symptom, wherever it is; among equals the first counts. An exception is handled 
 """
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -78,6 +79,30 @@ _OPTIONAL = frozenset(
     | {"parse", "encoding", "empty", "image"}
 )
 """Kinds of what a program often does without: a package, the hub, a tracker, a row of the data."""
+_GAVE_UP = re.compile(
+    r"^\[?(?:ERROR|FATAL|CRITICAL|error|fatal)\b|(?i:\b(?:abort|g[ai]v\w{1,3} up|stopp(?:ed|ing)|leaving)\b)"
+)
+"""Words of a program that ends by what failed."""
+_OFTEN_SAID = 3
+_WORDS, _STEM = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])"), 5
+"""Words within names, and the letters by which two are alike."""
+_OF_ALL_ERRORS = frozenset(
+    {"error", "excep", "runti", "value", "index", "tenso", "devic", "objec", "modul", "train", "model", "batch"}
+    | {
+        "attri",
+        "faile",
+        "expec",
+        "argum",
+        "messa",
+        "torch",
+        "found",
+        "input",
+        "state",
+        "loadi",
+        "loade",
+        "which",
+    }
+)
 _WRITES = re.compile(r"(?i)writ|sav(?:e|ing)|checkpoint|ckpt|snapshot|flush|upload|persist")
 """Words of a death while something is written."""
 _SAME_MOMENT = 90.0
@@ -492,26 +517,48 @@ def _said_before(
     found = [
         item
         for item in found
-        if item.order < death.order and (_waited(death) or _together(item, death)) and not _may_lack(item)
+        if (item.order < death.order or (_waited(death) and item.path != death.path))
+        and (_waited(death) or _together(item, death))
+        and not _may_lack(item)
     ]
     if root is not None and root.kind == PLAIN:
-        found = [
+        own = [
             item
             for item in found
-            if item.path == root.path
-            and (None in (item.rank, root.rank) or item.rank == root.rank)
-            and (not item.progress or _WRITES.search(_words_of(root)))
+            if item.path == root.path and (None in (item.rank, root.rank) or item.rank == root.rank)
         ]
-        return next((item for item in found if _same(item, found[-1])), None)
-    found = [item for item in found if not item.progress]
+        times = Counter((item.code, item.kind) for item in own for _ in range(item.count) if not item.progress)
+        own = [item for item in own if _explains(item, root, times[item.code, item.kind])]
+        return next((item for item in own if _same(item, own[-1])), None)
+    reporters = {item.rank for item in left if item.rank is not None}
+    found = [item for item in found if not item.progress and item.rank not in reporters]
+    found = [item for item in found if item.rank is not None or _GAVE_UP.search(item.text)]
     if root is not None and root.bearing is Bearing.CAUSE:
         values = dict(root.values)
         joined, expected = values.get("joined", ""), values.get("expected", "")
         if not (joined.isdigit() and expected.isdigit()):
             return None
-        found = [item for item in found if item.rank is not None and item.rank != root.rank]
         found = found if len({item.rank for item in found}) <= int(expected) - int(joined) else []
     return _first(found)
+
+
+def _explains(said: LogEvent, death: LogEvent, times: int) -> bool:
+    """Whether what a program said explains the plain exception behind it, and was not merely overcome.
+
+    It gave up, or the same came again and again, or both speak of the same thing.
+    """
+    words = _words_of(death)
+    if said.progress:
+        return _WRITES.search(words) is not None
+    if _GAVE_UP.search(said.text) and not said.goes_on:
+        return True
+    return times >= _OFTEN_SAID or not _stems(f"{said.before} {said.text}").isdisjoint(_stems(words))
+
+
+def _stems(text: str) -> set[str]:
+    """The beginnings of the longer words of a text; words of all errors are left out."""
+    found = {word[:_STEM].lower() for word in _WORDS.findall(text) if len(word) >= _STEM}
+    return found - _OF_ALL_ERRORS
 
 
 def _killed_first(root: LogEvent, log: JobLog, left: Sequence[LogEvent]) -> LogEvent | None:

@@ -136,6 +136,8 @@ class LogEvent:
     """Whether the launcher said behind it that the program ended well."""
     followed: int = 0
     """Ordinary lines that were read behind it: neither errors nor parts of a traceback."""
+    before: str = ""
+    """What the line that quotes an exception says before it."""
     mentioned: bool = False
     """Whether a line before a death only mentions it: it counts where nothing else explains the death."""
     undone: str = ""

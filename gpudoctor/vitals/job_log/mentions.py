@@ -20,8 +20,13 @@ _LOOKED_AT = 200
 """Lines with words, before the death, among which a cause is sought."""
 _BEHIND_LOW = 3
 """Lines of the same rank between a cause said at a low level, or as overcome, and the death."""
-_OF_SETTINGS = re.compile(r"[\w.\[\]'\"-]{1,80} ?=(?!=)|-{1,2}\w|(?i:usage): ")
+_OF_SETTINGS = re.compile(r"[\w.\[\]'\"-]{1,80} ?=(?!=)|['\"][\w. -]{1,80}['\"]: |-{1,2}\w|(?i:usage): ")
 """How a line of a configuration or of a help text begins, which quotes words of an error."""
+_OF_ADVICE = re.compile(
+    r"(?i)\b(?:if (?:you|it|this|that|the|there|any)|in case|to (?:avoid|prevent|fix)|(?:may|might|can|could) "
+    r"(?:cause|lead|result|run|be|get|happen|see)|would|should|tips?:|hint:|otherwise)\b"
+)
+"""Words of advice about an error that has not come."""
 _FULL_DISK = "no-space"
 """The kind of a full disk: it stays full while the training goes on, until something is written again."""
 _STORAGE_CUES = (b"no space left", b"quota", b"enospc", b"errno 28", b"disk is full", b"disk full")
@@ -88,7 +93,8 @@ def _cause(table: Messages, text: str) -> Match | None:
     event = table.in_line(text)
     if event is not None and not (event.known.message.last or event.known.message.closing):
         return None  # it is an event wherever it stands, or is harmless
-    match = table.in_exception(text) if _OF_SETTINGS.match(text) is None else None
+    quoted = _OF_SETTINGS.match(text) is not None or _OF_ADVICE.search(text) is not None
+    match = table.in_exception(text) if not quoted else None
     if match is None or match.plain:
         return None
     message = match.known.message

@@ -47,6 +47,7 @@ from gpudoctor.vitals.job_log.tracebacks import (
     Tracebacks,
     failed_assertion,
     frame_of,
+    goes_on,
     loose_exception,
     printed_exception,
 )
@@ -1024,13 +1025,11 @@ class _FileReader:
             last=False,
             actor=raised.actor,
             quoted=raised.quoted,
+            before=mask_text(raised.before[:_LONGEST_RESTATED]),
             warned=raised.warned,
             logged=raised.logged,
             goes_on=GOES_ON.search(raised.before) is not None
-            or (
-                (raised.quoted or raised.frame is None)
-                and GOES_ON.search(raised.text.partition("\n")[0]) is not None
-            ),
+            or ((raised.quoted or raised.frame is None) and goes_on(raised.text.partition("\n")[0])),
         )
         first = raised.text.partition("\n")[0]
         if raised.unheeded:
@@ -1049,7 +1048,7 @@ class _FileReader:
                 event = replace(event, bearing=Bearing.CONSEQUENCE, kind=UNHEEDED, fatal=False)
         said = first.partition(": ")[2].strip()
         self._said = "" if len(said) < _SHORTEST_RESTATED else said[:_LONGEST_RESTATED]
-        self._said_by, self._raised_line = self._keep(event), raised.line
+        self._said_by, self._raised_line = self._keep(event, in_step=not raised.evaluating), raised.line
 
     def _ended_a_thread_last(self, raised: Raised, *, known: bool) -> bool:
         """Whether a thread died, and the file has nothing else after it, nor a failure.
@@ -1064,8 +1063,8 @@ class _FileReader:
             and not (self._job.finished or self._drafts.failed)
         )
 
-    def _keep(self, event: LogEvent) -> int:
-        """Keep an event; gives its number."""
+    def _keep(self, event: LogEvent, *, in_step: bool = True) -> int:
+        """Keep an event, with the last step above it if it is of the training; gives its number."""
         if event.bearing is Bearing.HARMLESS:
             return -1
         self._changes += 1
@@ -1077,7 +1076,7 @@ class _FileReader:
             if self._of_types is not None:
                 self._of_types.note(event, own=own)
         step, whole = self._mark or (None, None)
-        if whole is not None:
+        if whole is not None and in_step:
             event = replace(event, step=whole)
         if self._of_a_machine:
             event = replace(event, doubtful=True)
@@ -1211,8 +1210,12 @@ class _FileReader:
         )
 
     def mentioned(self, events: Sequence[LogEvent]) -> Iterator[LogEvent]:
-        """Causes that the program mentions in its own words before it dies; `events` are those of the file."""
-        death = min((item.line for item in events if _shows_death(item)), default=0)
+        """Causes that the program mentions in its own words before it dies; `events` are those of the file.
+
+        A rank may leave without an error: in a file of its own the end counts, too.
+        """
+        end = self.lines + 1 if self._rank is not None and not self._job.finished else 0
+        death = min((item.line for item in events if _shows_death(item)), default=end)
         if not death:
             return
         known = {

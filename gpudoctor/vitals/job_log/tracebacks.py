@@ -105,6 +105,10 @@ _GROUP_RULE = re.compile(r"^ {2,}\+-[-+]*-")
 """What Python puts before the lines of an exception group, and between its exceptions."""
 _OF_CELL = re.compile(r"(?:(?:Papermill|Cell)ExecutionError|CheckpointException)$")
 """Whose message holds the traceback of a notebook's cell, or of a rank."""
+_EVALUATES = re.compile(
+    r"_?(?:evaluat\w{1,20}|validate|validation_\w{1,20}|prediction_\w{1,20}|predict(?:_step)?|eval_step)"
+)
+"""Functions of an evaluation, the user's and those of transformers and Lightning."""
 _INNERMOST = 12
 _OF_FRAME = 2
 """Blanks before `File` in a traceback that is not indented."""
@@ -152,6 +156,8 @@ class Raised:
     """A logger printed its traceback as an error: the program had caught it."""
     before: str = ""
     """What the line that quotes it says before it."""
+    evaluating: bool = False
+    """Whether it came through an evaluation: the bar above it counts that one's batches, and no steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -429,6 +435,7 @@ class Tracebacks:
             at_exit=opened.at_exit,
             warned=opened.logged == "warning",
             logged=opened.logged == "error",
+            evaluating=any(_EVALUATES.fullmatch(item.function) for item in opened.frames),
         )
         opened.message_lines = 0
         opened.noise = 0
@@ -544,6 +551,11 @@ def failed_assertion(text: str) -> tuple[str, LogFrame] | None:
     """The exception and the place in a line of pytest that names both, and no message."""
     found = _PYTEST.match(text)
     return (found[3], LogFrame(path=found[1], line=int(found[2]), function="")) if found else None
+
+
+def goes_on(text: str) -> bool:
+    """Whether a program says that it goes on without what failed, or what it takes in its place."""
+    return GOES_ON.search(text) is not None or _TAKES_ANOTHER.search(text) is not None
 
 
 def frame_of(text: str) -> LogFrame | None:
