@@ -29,6 +29,7 @@ LINES = {
         "failure",
     ],
     "FAIL009": [
+        'E external/xla/cuda_driver.cc:628] failed to get PTX kernel "shift" from module: CUDA_ERROR_NOT_FOUND: named',
         "F0301 10:11:12.345 4242 syncedmem.cpp:57] Check failed: error == cudaSuccess (11 vs. 0)  invalid argument",
         "F0301 10:11:12.345 4242 math.cpp:91] Check failed: error == cudaSuccess (30 vs. 0)  unknown error",
         "[10:11:12] src/./stream.h:115: Check failed: err == CUBLAS_STATUS_SUCCESS (1 vs. 0) Create handle failed",
@@ -56,13 +57,19 @@ LINES = {
         "ASSERTION_FAILED (net-train[5.5.4~1-e1]:SetPriors():net-train.cc:32) Assertion failed: (a == b)",
         "KALDI_ASSERT: at net-train.cc:32, failed: a == b",
         "fitter: ./src/room.c:36: check_error: Assertion `0' failed.",
+        "/Library/Caches/Sources/MPSCore/Types/MPSNDArray.mm:724: failed assertion `bytes of NDArray > 2**32'",
+        "Assertion failed: (size == 3), function back, file back_mps.m, line 130.",
+        "[2026-03-01 10:11:12] Error: Floating-point exception",
     ],
     "FAIL018": [
         "run.pl: job failed, log is in exp/fit/train.log",
         "run.pl: 32 / 32 failed, log is in exp/fit/logdir/stats.*.log",
+        "Exception: process 0 terminated with exit code 1",
         "queue.pl: job failed with status 255, log is in exp/log/subset.log",
     ],
     "FAIL002": ["Exited with code 137"],
+    "ENV004": ["F0301 ./core/launch.h:174] Check failed: err == hipSuccess (98 vs. 0)"],
+    "FAIL008": ["RuntimeError: use_libuv was requested but PyTorch was build without libuv support"],
 }
 GOES_ON = ("MEM009", "FAIL003", "FAIL009", "ENV009", "ENV017", "FAIL006", "FAIL018")
 

@@ -156,9 +156,6 @@ LINES = {
         "(errno: 98 - Address already in use).",
     ],
     ("FAIL007", "unreachable"): [
-        "[rank1]:[W528 08:52:46.16 socket.cpp:697] [c10d] The client socket has failed to connect to "
-        "[n1]:29500 "
-        "(errno: 110 - Connection timed out).",
         "[2026-05-01 10:00:00,123 E 1 1] gcs_rpc_client.h:179: Failed to connect to GCS at address "
         "10.0.0.9:6379 within 5 s",
     ],

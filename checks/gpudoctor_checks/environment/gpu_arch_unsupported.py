@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.job_log.cuda_words import call_failed
+from gpudoctor.analysis.job_log.cuda_words import call_failed, check_failed
 from gpudoctor.lang import say
 from gpudoctor.model import (
     Bearing,
@@ -127,6 +127,15 @@ class GpuArchUnsupported(Check):
             bearing=Bearing.HINT,
             everywhere=True,
             explains="no kernel image|CUDA error|CUBLAS|device function|cudnn|CUDNN|NCCL",
+        ),
+        LogMessage(
+            kind="no-kernel",
+            cue=("success (8 vs. 0)", "success (48 vs. 0)", "success (98 vs. 0)", "success (209 vs. 0)"),
+            pattern=check_failed("8|48|98|209"),
+            text="The installed binary has no code for this GPU's architecture.",
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            source="Caffe, MXNet, TensorFlow: glog's CHECK; CUDA driver_types.h, HIP",
         ),
         LogMessage(
             kind="no-kernel",

@@ -157,15 +157,16 @@ class CudaLibraryError(LogCheck):
         ),
         LogMessage(
             kind="cuda-error",
-            cue=("success (", ": cudamalloc failed: unknown error"),
-            pattern=check_failed(r"(?!2 |4 |48 |77 |100 |209 |700 |71[0-9] )\d{1,4}")
+            cue=("success (", ": cudamalloc failed: unknown error", "failed to get ptx kernel "),
+            pattern=check_failed(r"(?!(?:2|4|8|10|35|38|46|48|77|98|100|101|209|700|71[0-9]) )\d{1,4}")
             + r"(?: {1,4}(?P<error>[a-z][^\n]{3,80}))?|"
-            r"\.h:\d{1,5}: cudaMalloc failed: (?P<said_by>unknown error)",
-            text="A CUDA call failed[: {error}][: {said_by}].",
+            r"\.h:\d{1,5}: cudaMalloc failed: (?P<said_by>unknown error)|"
+            r"failed to get PTX kernel .{1,200}? from module: (?P<status>CUDA_ERROR_\w{1,40})",
+            text="A CUDA call failed[: {error}][: {said_by}][: {status}].",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,
             everywhere=True,
-            source="Caffe src/caffe, MXNet src/storage: glog's CHECK",
+            source="Caffe src/caffe, MXNet src/storage: glog's CHECK; XLA stream_executor/cuda",
         ),
         LogMessage(
             kind="other",

@@ -177,14 +177,19 @@ class DeviceAssert(Check):
         ),
         LogMessage(
             kind="illegal-access",
-            cue=("success (4 vs. 0)", *(f"success (7{number} vs. 0)" for number in ("7", "00", "16", "19"))),
-            pattern=check_failed("4|77|700|716|719"),
+            cue=(
+                "success (4 vs. 0)",
+                *(f"success (7{number} vs. 0)" for number in ("7", "00", "16", "19")),
+                ": an illegal memory access was encountered",
+            ),
+            pattern=check_failed("4|77|700|716|719")
+            + r"|^Line \d{1,6}: an illegal memory access was encountered",
             text="A kernel accessed memory that is not its own: a fault of a kernel or an index beyond "
             "its tensor.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,
             everywhere=True,
-            source="Caffe, MXNet: glog's CHECK; CUDA driver_types.h",
+            source="Caffe, MXNet: glog's CHECK; diff-gaussian-rasterization: auxiliary.h",
         ),
         LogMessage(
             kind="illegal-access",

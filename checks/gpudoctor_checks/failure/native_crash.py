@@ -146,6 +146,7 @@ class NativeCrash(Check):
             cue=(
                 "trap divide error",
                 "floating point exception",
+                "floating-point exception",
                 "sigfpe",
                 *exit_code_cues(-8),
                 *exit_code_cues(136),
@@ -153,7 +154,7 @@ class NativeCrash(Check):
             pattern=r"\btraps: (?P<program>python[\d.]*|pt_[\w-]{1,20}|"
             r"ray::\S{1,20})\[(?P<pid>\d+)\] trap divide "
             r"error|Floating point exception *\(core dumped\)|task \d+: Floating point exception|"
-            rf"\bSIGFPE\b|{exit_code_form(-8)}|{exit_code_form(136)}",
+            rf"^Error: Floating-point exception\s*$|\bSIGFPE\b|{exit_code_form(-8)}|{exit_code_form(136)}",
             text="A process was ended by an integer division by zero in native code.",
             bearing=Bearing.SYMPTOM,
             everywhere=True,
@@ -192,13 +193,20 @@ class NativeCrash(Check):
         ),
         LogMessage(
             kind="abort",
-            cue=("' failed.",),
-            pattern=r"^\S{1,200}: \S{1,300}:\d{1,7}: [^\n]{1,300}?: "
+            cue=(
+                "' failed.",
+                ": failed assertion `",
+                "assertion failed: (",
+                "stop reason = hit program assert",
+            ),
+            pattern=r"\.mm?:\d{1,7}: failed assertion `(?P<said_by>[^\n]{1,200})|^Assertion failed: "
+            r"\((?P<asserted>[^\n]{1,200}?)\), function \S{1,100}, file |stop reason = hit program assert|"
+            r"^\S{1,200}: \S{1,300}:\d{1,7}: [^\n]{1,300}?: "
             r"Assertion [`'](?P<why>[^\n]{1,200})' failed\.",
-            text="A C++ library stopped the process: [{why}].",
+            text="A C++ library stopped the process[: {why}][: {said_by}][: {asserted}].",
             everywhere=True,
             general=True,
-            source="glibc assert/assert.c",
+            source="glibc assert/assert.c; macOS: Metal, libsystem_c, lldb",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,
         ),

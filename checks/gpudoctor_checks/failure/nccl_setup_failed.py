@@ -250,6 +250,13 @@ class NcclSetupFailed(LogCheck):
             text="This torch was built without {backend}.",
             source="torch/distributed/distributed_c10d.py",
         ),
+        LogMessage(
+            kind="no-libuv",
+            cue="without libuv support",
+            pattern=r"use_libuv was requested but PyTorch was buil[dt] without libuv support",
+            text="This torch was built without libuv, which its TCPStore asks for.",
+            source="torch/csrc/distributed/c10d/TCPStore.cpp: on Windows",
+        ),
         *NCCL_WARNINGS,
         *KERNEL_NETWORK,
     )

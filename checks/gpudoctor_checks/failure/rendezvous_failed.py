@@ -306,9 +306,8 @@ class RendezvousFailed(LogCheck):
         ),
         LogMessage(
             kind="unreachable",
-            cue=("client socket has failed to connect to", "failed to connect to gcs at address"),
-            pattern=r"The client socket has failed to connect to (?P<address>\S{1,100}) \(errno: |"
-            r"Failed to connect to GCS at address (?P<host>[^\s,]{1,80}[^\s,.])",
+            cue=("failed to connect to gcs at address",),
+            pattern=r"Failed to connect to GCS at address (?P<host>[^\s,]{1,80}[^\s,.])",
             text="A process could not reach the rendezvous[ at {address}][ at {host}]. The address is "
             "wrong, a firewall blocks it, or the first node is not running.",
             bearing=Bearing.SYMPTOM,
@@ -316,7 +315,7 @@ class RendezvousFailed(LogCheck):
             everywhere=True,
             general=True,
             last=True,
-            source="torch/csrc/distributed/c10d/socket.cpp; Ray src/ray/gcs",
+            source="Ray src/ray/gcs",
         ),
         LogMessage(
             kind="unreachable",

@@ -104,8 +104,8 @@ NOT_STARTED = (
     LogMessage(
         kind="launch",
         cue=("srun: error: ", "salloc: error: ", "sattach: error: ", "sbcast: error: "),
-        pattern=r"^s(?:run|alloc|attach|bcast): error: (?!Ignoring |.{0,120}(?:nodes are busy|temporarily)|"
-        r".{0,80}task|Timed out waiting for job step|"
+        pattern=r"^s(?:run|alloc|attach|bcast): error: (?!Ignoring |.{0,160}(?:\bbusy|temporarily|[Rr]etry|"
+        r"already complet|Socket timed out)|.{0,80}task|Timed out waiting for job step|"
         r"SLURM_EXIT|Unable to clean up|.{0,60}will be ignored)(?P<why>.{3,200}[^\s.])",
         text="The last line is an error of srun or salloc: {why}.",
         bearing=Bearing.SYMPTOM,

@@ -113,6 +113,12 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
     ),
     _row(
         "wrapped",
+        "terminated with exit code",
+        r"^Exception: process \d{1,6} terminated with exit code [1-9]",
+        source="torch/multiprocessing/spawn.py before 1.6",
+    ),
+    _row(
+        "wrapped",
         "bdbquit",
         r"^(?:bdb\.)?BdbQuit\b",
         source="bdb: the user left the debugger, which something opened",

@@ -47,7 +47,7 @@ _DOTTED = re.compile(
     r"^(?P<type>(?:[a-z_]\w*\.)+(?:[A-Z]\w*|[a-z]*error)(?:\(\w{1,80}\))?): (?P<message>.*)$", re.DOTALL
 )
 _LOOSE = re.compile(
-    rf"(?:^|[\s\]>:]|\))(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*{_KNOWN}(?:\(\w{{1,80}}\))?): (?P<message>\S.*)$",
+    rf"(?:^|[\s\]>:`]|\))(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*{_KNOWN}(?:\(\w{{1,80}}\))?): (?P<message>\S.*)$",
     re.DOTALL,
 )
 _OF_GO = re.compile(r"^.{0,60}\b\w+\.go:\d{1,5}\]? ")

@@ -234,6 +234,12 @@ ADVICE = (
         when=in_log("ib-kernel"),
     ),
     advise(
+        "FAIL008-libuv",
+        "Use the TCPStore without libuv",
+        "set USE_LIBUV=0   # in the shell, before the launch",
+        when=in_log("no-libuv"),
+    ),
+    advise(
         "FAIL008-version",
         "Use one environment on all nodes",
         "python -c 'import torch; print(torch.cuda.nccl.version())'   # on every node",
