@@ -553,11 +553,6 @@ def failed_assertion(text: str) -> tuple[str, LogFrame] | None:
     return (found[3], LogFrame(path=found[1], line=int(found[2]), function="")) if found else None
 
 
-def goes_on(text: str) -> bool:
-    """Whether a program says that it goes on without what failed, or what it takes in its place."""
-    return GOES_ON.search(text) is not None or _TAKES_ANOTHER.search(text) is not None
-
-
 def frame_of(text: str) -> LogFrame | None:
     """The frame that a line of a traceback names; None for any other line."""
     found = _FRAME.match(text)
