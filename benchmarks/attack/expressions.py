@@ -1,7 +1,7 @@
 """Every regular expression of gpudoctor against strings made from it: does matching take more than linear time?
 
 Expressions are found in the syntax of all modules; those that are put together from parts are looked up in the
-imported module. The tree of each is walked: for every repetition a string leads up to it, repeats what it takes
+imported module. The wordings of log messages are taken from the registry. The tree of each is walked: for every repetition a string leads up to it, repeats what it takes
 many times, and ends in what cannot match. Time that grows faster than the string, or runs out, is a break.
 """
 
@@ -21,6 +21,8 @@ from types import FrameType, ModuleType
 from typing import Any
 
 from attack.case import Attempt
+
+from gpudoctor.engine.registry import load_registry
 
 if sys.version_info >= (3, 11):
     from re import _constants as constants
@@ -74,7 +76,16 @@ def collect() -> list[Written]:
     for path in modules():
         for item in _of_module(path):
             found.setdefault((item.pattern, item.flags, item.anchored), item)
+    for item in _of_messages():
+        found.setdefault((item.pattern, item.flags, item.anchored), item)
     return list(found.values())
+
+
+def _of_messages() -> Iterator[Written]:
+    """The expressions of all wordings of log messages."""
+    for code, message in load_registry().log_messages():
+        for pattern in filter(None, (message.pattern, message.undone, message.explains)):
+            yield Written(f"{code} {message.kind}", pattern)
 
 
 def _of_module(path: Path) -> Iterator[Written]:

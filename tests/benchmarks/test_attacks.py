@@ -40,7 +40,8 @@ def test_a_secret_that_is_left_counts_as_broken(attack):
 def test_every_expression_is_linear_for_the_first_strings_that_attack_it(attack):
     expressions = attack("expressions")
     found = expressions.collect()
-    assert len(found) > 300
+    assert len(found) > 700
+    assert "FAIL002 sigkill" in {item.place for item in found}  # wordings of log messages
     assert [(item.place, why) for item in found if (why := expressions.broken(item, 3))] == []
 
 

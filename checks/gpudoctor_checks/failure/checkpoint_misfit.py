@@ -52,9 +52,9 @@ class CheckpointMisfit(LogCheck):
                 "copying a param with shape",
                 "incorrect",
             ),
-            pattern=r"(?:Error\(s\) in loading state_dict for (?P<model>\w+)[\s\S]{0,3000}?)?size mismatch "
-            r"for (?P<parameter>[\w.]+)|(?:which |that )(?:looks|has shape).{0,20}incorrect|[Tt]rying "
-            "to set a tensor of shape",
+            pattern=r"(?:Error\(s\) in loading state_dict for (?P<model>\w{1,100})\b[\s\S]{0,3000}?)?"
+            r"size mismatch for (?P<parameter>[\w.]+)|(?:which |that )(?:looks|has shape).{0,20}incorrect|"
+            "[Tt]rying to set a tensor of shape",
             text="The checkpoint's tensors have other shapes than the model's[: {parameter}].",
         ),
         LogMessage(

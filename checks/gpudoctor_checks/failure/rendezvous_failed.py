@@ -217,7 +217,7 @@ class RendezvousFailed(LogCheck):
                 "failed to connect to any network address of",
                 "tcp client failed to connect/validate to host",
             ),
-            pattern=r"client socket has timed out after \d+ ?\w+ while trying to connect to "
+            pattern=r"client socket has timed out after \d{1,12} ?\w{1,12} while trying to connect to "
             r"\(?(?P<address>[^)\n]{1,80}?)\)?\.?\s*$|client socket has failed to connect to "
             r"any network address of \(?(?P<host>[^)\n]{1,80})\)?|TCP client failed to "
             r"connect/validate to host (?P<peer>\S{1,80})",
