@@ -42,7 +42,9 @@ def test_every_expression_is_linear_for_the_first_strings_that_attack_it(attack)
     found = expressions.collect()
     assert len(found) > 700
     assert "FAIL002 sigkill" in {item.place for item in found}  # wordings of log messages
-    assert [(item.place, why) for item in found if (why := expressions.broken(item, 3))] == []
+    suspects = [item for item in found if expressions.broken(item, 3)]
+    again = [item for item in suspects if all(expressions.broken(item, 3) for _ in range(2))]  # a busy machine
+    assert [(item.place, item.pattern) for item in again] == []
 
 
 @pytest.mark.parametrize(
