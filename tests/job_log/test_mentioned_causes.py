@@ -38,7 +38,6 @@ def test_not_in_a_configuration_or_an_advice(tmp_path):
     "line",
     [
         f"batch size search: 64: {MEMORY}\nbatch size search: 32: fits\n",
-        "matmul probe: RuntimeError: CUDA error: CUBLAS_STATUS_NOT_SUPPORTED, using fp32\nbuilding model\n",
         "torch.compile disabled: torch._dynamo.exc.BackendCompilerFailed: backend=inductor raised\nbuilding\n",
     ],
 )

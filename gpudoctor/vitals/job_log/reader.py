@@ -47,7 +47,6 @@ from gpudoctor.vitals.job_log.tracebacks import (
     Tracebacks,
     failed_assertion,
     frame_of,
-    goes_on,
     loose_exception,
     printed_exception,
 )
@@ -1029,7 +1028,10 @@ class _FileReader:
             warned=raised.warned,
             logged=raised.logged,
             goes_on=GOES_ON.search(raised.before) is not None
-            or ((raised.quoted or raised.frame is None) and goes_on(raised.text.partition("\n")[0])),
+            or (
+                (raised.quoted or raised.frame is None)
+                and GOES_ON.search(raised.text.partition("\n")[0]) is not None
+            ),
         )
         first = raised.text.partition("\n")[0]
         if raised.unheeded:

@@ -94,8 +94,6 @@ _TAKES_ANOTHER = re.compile(
     r"[,;.] (?:so |thus |now )?(?:using|defaulting to|reverting to|switching to) [\w .'\"-]{1,60}$"
 )
 """The end of a line in which a program says what it takes in the place of what failed."""
-_ADVISES = re.compile(r"\b(?:[Tt]ry|[Cc]onsider|[Pp]lease) \w")
-"""A program that advises what to use instead takes nothing."""
 _NOT_OF_MESSAGE = re.compile(
     r"wandb: |slurmstepd\b|s(?:run|batch|alloc): |docker: |=>> PBS: |[\w.-]{1,80} exited with code \d|"
     r" {0,4}(?:Normal|Warning) {1,12}[A-Z]\w{3,40} {2}|\S{1,300}:\d{1,7}: \w*Warning: "
@@ -534,12 +532,12 @@ def loose_exception(text: str) -> Loose | None:
         if found["type"].endswith("Warning") or not (found["message"] or "." in found["type"]):
             return Loose(text.rstrip(": "), "") if _ALONE.match(text) else None  # its message comes next
         message = (found["message"] or "").strip()
-        return Loose(found["type"], message, _takes_another(message))
+        return Loose(found["type"], message, _TAKES_ANOTHER.search(message) is not None)
     found = _LOOSE.search(text)
     if found is None or "Warning" in found["type"] or _OF_GO.match(text):
         return None
     before = _NOT_WORDS.sub(" ", text[: found.start("type")])
-    quoted = _WORD.search(before) is not None or _takes_another(found["message"].strip())
+    quoted = _WORD.search(before) is not None or _TAKES_ANOTHER.search(found["message"].strip()) is not None
     return Loose(found["type"], found["message"].strip(), quoted, before)
 
 
@@ -553,15 +551,6 @@ def failed_assertion(text: str) -> tuple[str, LogFrame] | None:
     """The exception and the place in a line of pytest that names both, and no message."""
     found = _PYTEST.match(text)
     return (found[3], LogFrame(path=found[1], line=int(found[2]), function="")) if found else None
-
-
-def _takes_another(text: str) -> bool:
-    return _TAKES_ANOTHER.search(text) is not None and _ADVISES.search(text) is None
-
-
-def goes_on(text: str) -> bool:
-    """Whether a program says that it goes on without what failed, or what it takes in its place."""
-    return GOES_ON.search(text) is not None or _takes_another(text)
 
 
 def frame_of(text: str) -> LogFrame | None:
