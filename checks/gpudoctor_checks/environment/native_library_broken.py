@@ -138,6 +138,15 @@ class NativeLibraryBroken(LogCheck):
             general=True,
         ),
         LogMessage(
+            kind="missing-library",
+            cue="error while loading shared libraries: ",
+            pattern=r"^\S{1,300}: error while loading shared libraries: (?P<library>[^\s:]{1,100}): ",
+            text="A native library is missing or cannot be loaded[: {library}].",
+            everywhere=True,
+            closing=True,
+            source="glibc elf/dl-error-skeleton.c",
+        ),
+        LogMessage(
             kind="cudnn-version",
             cue=(
                 "cudnn version incompatibility",

@@ -112,6 +112,18 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
         r"-- Process \d+ terminated with (?:the following error|exit code)",
     ),
     _row(
+        "launcher",
+        "died unexpectedly, shutting down",
+        r"(?:Engine core|Worker) proc \S{1,80} died unexpectedly, shutting down",
+        source="vllm/v1/engine/core_client.py, v1/executor/multiproc_executor.py",
+    ),
+    _row(
+        "wrapped",
+        "w&b process to finish",
+        r"Waiting for W&B process to finish\.{3} \(failed -?[1-9]\d{0,3}\)",
+        source="wandb/sdk/wandb_run.py: the exit code of the program",
+    ),
+    _row(
         "wrapped",
         "terminated with exit code",
         r"^Exception: process \d{1,6} terminated with exit code [1-9]",

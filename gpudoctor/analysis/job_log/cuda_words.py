@@ -3,7 +3,8 @@
 _FORMS = (
     r"(?:\b(?:CUDA|Cuda|cuda|HIP|hip)(?: [a-zA-Z]{1,10})? ?(?:[Ee]rror|ERROR|[Ff]ailure)\b[^\n]{0,120}?[^\w\n]|"
     r"GPUassert: |(?:cuda|hip)Success \(\d{1,4} vs\. \d{1,4}\) {1,4}|"
-    r"\bfailed: (?:cuda|hip)Error\w{1,60}: )"
+    r"\bfailed: (?:cuda|hip)Error\w{1,60}: |(?:cuda|hip)Success\] {1,4}|"
+    r"\.cuh?(?:: ?\d{1,6}|\(\d{1,6}\)): |\bparallel_for failed: )"
 )
 
 
