@@ -124,3 +124,45 @@ def test_a_bar_of_an_evaluation_counts_no_steps(tmp_path):
     error = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
     assert root_of(tmp_path, bars + HEAD + FRAME + frame + error).step is None
     assert root_of(tmp_path, bars + HEAD + FRAME + error).step == 111
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("CUDA out of memory. Tried to allocate 4.00 GiB (GPU 0; 10.73 GiB total capacity)\n", "MEM009"),
+        ("I ran it, but got this error \u2018RuntimeError: mat1 and mat2 shapes cannot be multiplied (3x4 and 5x6)\u2019.\n", "FAIL013"),
+        ("mat1 and mat2 shapes cannot be multiplied (3x4 and 5x6)\n" + FRAME, "FAIL013"),
+        ('After some epochs the terminal shows "segmentation fault (core dumped)".\n', "FAIL006"),
+        ("python : C:\\Program Files\\Python\\python.exe: can't open file \n'C:\\fit.py': [Errno 2] No such file or directory\nAt line:1 char:1\n", "FAIL020"),
+        ("  File \"a.py\", line 9, in f\n    g()\nFileNotFoundError: Caught FileNotFoundError in DataLoader worker process 0.\n", "FAIL016"),
+        ("torch.distributed.elastic.multiprocessing.errors.childFailedError: fit.py FAILED\n", "FAIL018"),
+    ],
+)  # fmt: skip
+def test_a_few_lines_that_somebody_pasted(tmp_path, text, code):
+    text = HEAD + text if text.startswith("  File") else text
+    assert named(tmp_path, text) == code
+    assert named(tmp_path, text + steps(0, 60)) is None
+
+
+def test_words_of_a_failure_in_a_log_of_a_healthy_job(tmp_path):
+    help_text = "If you see CUDA out of memory, lower the batch size.\n"
+    assert named(tmp_path, help_text + steps(0, 3)) is None
+    assert named(tmp_path, help_text + "training complete\n") is None
+    assert named(tmp_path, "WARNING: on CUDA out of memory the batch is halved\n") is None
+
+
+def test_gradients_that_are_nan_beside_a_finite_loss(tmp_path):
+    line = "epoch {} loss: {} grad_norm: nan\n"
+    assert named(tmp_path, "".join(line.format(n, 0.3) for n in range(9))) == "NUM001"
+    assert named(tmp_path, "".join(line.format(n, "nan") for n in range(9))) == "NUM002"
+
+
+def test_a_report_of_lsf_stands_above_the_output(tmp_path):
+    report = "TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.\nExited with exit code 137.\n\n"
+    assert named(tmp_path, report + "The output (if any) follows:\n\n" + steps(0, 60)) == "FAIL002"
+
+
+def test_what_a_spawned_process_raised_is_cut_off(tmp_path):
+    spawn = raised("Exception: ") + "\n-- Process 0 terminated with the following error:\n" + HEAD + FRAME
+    assert named(tmp_path, spawn) == "FAIL018"
+    assert named(tmp_path, spawn + "KeyError: 'mask'\n") == "FAIL001"

@@ -251,6 +251,15 @@ class SettingsRejected(LogCheck):
             text="The tokenizer has no padding token, and a batch needs one.",
         ),
         LogMessage(
+            kind="adapter",
+            cue=("target modules ", "target module ", "target_modules"),
+            pattern=r"Target modules? (?P<modules>.{1,300}?) not found in the base model|"
+            r"Target module .{1,300} is not supported|Please specify `target_modules`|"
+            r"No `target_modules` passed",
+            text="The adapter's target modules do not fit the model[: {modules}].",
+            source="peft tuners/tuners_utils.py, tuners/lora/model.py",
+        ),
+        LogMessage(
             kind="quantized",
             cue=(
                 "precision with cpu or disk offload",

@@ -197,8 +197,10 @@ class CollectiveTimeout(Check):
                 "timeout at nccl work",
                 "timeout at collective work",
                 "dump signal due to a collective timeout from this",
+                "::worknccl::checktimeout(",
             ),
-            pattern=r"Timeout at (?:NCCL|collective) work: \d+|dump signal due to a collective "
+            pattern=r"::WorkNCCL::checkTimeout\(|Timeout at (?:NCCL|collective) work: \d+|"
+            "dump signal due to a collective "
             "timeout from this local rank",
             text="A collective timed out. At least one rank did not take part in time.",
             everywhere=True,

@@ -38,7 +38,7 @@ class DataFileUnreadable(LogCheck):
                 "not found",
                 "missing",
             ),
-            pattern=r"^lmdb\.Error: (?P<lmdb>[^:\n]{1,300}): No such file|"
+            pattern=r"^FileNotFoundError:?\s*$|^lmdb\.Error: (?P<lmdb>[^:\n]{1,300}): No such file|"
             r"FileNotFoundError: (?:\[Errno 2\] )?(?:No such file or directory: "
             r"""?)?['\"]?(?P<file>[^'\"\n]{1,200})|No such file or directory: """
             r"""['\"]?(?P<path>[^'\"\n]{1,200})|(?:file|folder|directory|path)s? .{0,100}"""

@@ -77,7 +77,8 @@ class NativeCrash(Check):
             ),
             pattern="^zsh: segmentation fault|Windows fatal exception: access violation|Process "
             "finished with exit code -1073741819|"
-            r"Segmentation fault|\bSIGSEGV\b(?! or (?:other|another) unexpected)|exit ?code:? "
+            r"[Ss]egmentation fault \(core dumped\)|Segmentation fault|"
+            r"\bSIGSEGV\b(?! or (?:other|another) unexpected)|exit ?code:? "
             r"?-11\b(?:\) local_rank: (?P<local_rank>\d+))?|"
             r"return code = -11\b|[Ss]ignal 11\b|(?:by|with|from|got|received) signal: 11\b|"
             f"{exit_code_form(-11)}|{exit_code_form(139)}|{_CRASHED}(?:{_SEGFAULT})",

@@ -58,7 +58,8 @@ class StartFailed(LogCheck):
                 ": permission denied",
                 ": no such file",
             ),
-            pattern=r"^\S*python[\d.]*: can't open file '?(?P<file>[^'\n]{1,300}?)'?: \[Errno|"
+            pattern=r"(?:^|[\s:\\/])python[\d.]{0,6}(?:\.exe)?: can't open file ?"
+            r"(?:'?(?P<file>[^'\n]{1,300}?)'?: \[Errno|'?[^'\n]{0,200}$)|"
             r"^\S*python[\d.]*: can't find '__main__' module in '?(?P<folder>[^'\n]{1,300})|"
             r"error: execve\(\): (?P<program>\S+): (?:No such file|Permission denied)|"
             r"^(?:\S*/)?(?:ba|da|z|k)?sh: (?:line )?(?:\d+: )?(?P<script>\S+\.(?:sh|py)): (?:No such file|"

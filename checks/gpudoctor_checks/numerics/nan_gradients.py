@@ -69,6 +69,15 @@ class NanGradients(Check):
             source="torch autograd: anomaly mode",
         ),
         LogMessage(
+            kind="logged",
+            cue=("grad_norm", "gradnorm", "grad norm"),
+            pattern=r"""(?i)\bgrad[_ ]?norm['\"]?\s{0,4}[:=]\s{0,4}['\"]?nan\b""",
+            text="The logged norm of the gradients is NaN, and the training goes on with it.",
+            everywhere=True,
+            general=True,
+            lasting=True,
+        ),
+        LogMessage(
             kind="stopped",
             cue=("in local grad norm",),
             pattern=r"found (?P<value>NaN|Inf) in local grad norm(?: for bucket #\d+)?",

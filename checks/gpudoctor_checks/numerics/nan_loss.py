@@ -81,7 +81,6 @@ class NanLoss(Check):
             kind="logged",
             cue=(
                 "loss",
-                "grad",
                 "l=nan",
                 "l: nan",
                 "l = nan",
@@ -95,7 +94,7 @@ class NanLoss(Check):
                 "logits/",
             ),
             pattern=rf"""(?i){_OF_TRAINING}(?:train_?|total_?)?loss['\"]?\s*[:=]\s*['\"]?(?:tensor\()?-?(?:nan|"""
-            rf"""inf)\b|{_OF_TRAINING}loss[ \t]+(?:nan|inf)\b|\bgrad_?norm['\"]?\s*[:=]\s*['\"]?nan\b|"""
+            rf"""inf)\b|{_OF_TRAINING}loss[ \t]+(?:nan|inf)\b|"""
             r"""(?<![A-Za-z])(?-i:(?:avg_|train_|total_)?L)\s?[:=]\s?nan\b|"""
             r"""['\"](?:rewards|logps|logits)/\w{1,30}['\"]\s?:\s?['\"]?nan\b""",
             text="The logged loss or gradient norm is not finite.",

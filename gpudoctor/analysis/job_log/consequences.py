@@ -82,7 +82,7 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
         r"\d{1,6} / \d{1,6} failed, log is in )",
         source="Kaldi egs/wsj/s5/utils/parallel: the log of the program says why",
     ),
-    _row("launcher", "childfailederror", r"ChildFailedError", source="torch/distributed/elastic"),
+    _row("launcher", "childfailederror", r"[Cc]hildFailedError", source="torch/distributed/elastic"),
     _row(
         "launcher",
         "exitcode",

@@ -13,7 +13,7 @@ from gpudoctor.vitals.job_log.envelopes import HEADER
 from gpudoctor.vitals.job_log.line_prefix import OF_KERNEL, PrefixedLine, of_low_level, plain
 from gpudoctor.vitals.job_log.matching import Match, Messages
 from gpudoctor.vitals.job_log.opening import text_of
-from gpudoctor.vitals.job_log.progress import step_of, whole_step
+from gpudoctor.vitals.job_log.progress import says_done, step_of, whole_step
 from gpudoctor.vitals.job_log.tracebacks import GOES_ON, frame_of
 
 _LOOKED_AT = 200
@@ -29,6 +29,8 @@ _OF_ADVICE = re.compile(
 """Words of advice about an error that has not come."""
 _FULL_DISK = "no-space"
 """The kind of a full disk: it stays full while the training goes on, until something is written again."""
+_OF_TYPE = re.compile(r"[A-Z]\w{1,60}(?:Error|Exception): ")
+"""The type of an exception, wherever it stands."""
 _STORAGE_CUES = (b"no space left", b"quota", b"enospc", b"errno 28", b"disk is full", b"disk full")
 
 
@@ -89,7 +91,28 @@ def mentions(
     return found
 
 
-def _cause(table: Messages, text: str) -> Match | None:
+def pasted(
+    pieces: Sequence[tuple[bytes, int]],
+    lines_of: Callable[[str], Sequence[PrefixedLine]],
+    table: Messages,
+) -> Mention | None:
+    """The first cause in a few lines that somebody pasted: without its type, or in a sentence about it."""
+    first = next((number for raw, number in pieces if raw.strip()), 0)
+    for raw, number in pieces:
+        whole = plain(text_of(raw[:4096]))
+        if step_of(whole) is not None or says_done(whole) or OF_KERNEL.search(whole[:120]):
+            return None
+        if of_low_level(whole) or GOES_ON.search(whole):
+            continue
+        for line in lines_of(whole):
+            match = _cause(table, line.text, general=number == first or _OF_TYPE.search(line.text) is not None)
+            if match is not None and line.text[:1] not in " \t" and not line.text.startswith("#"):
+                return Mention(match, line, number, 0)
+    return None
+
+
+def _cause(table: Messages, text: str, *, general: bool = False) -> Match | None:
+    """The wording that a line mentions; `general` ones only if they are asked for."""
     event = table.in_line(text)
     if event is not None and not (event.known.message.last or event.known.message.closing):
         return None  # it is an event wherever it stands, or is harmless
@@ -98,8 +121,8 @@ def _cause(table: Messages, text: str) -> Match | None:
     if match is None or match.plain:
         return None
     message = match.known.message
-    general = message.general and match.known.message.kind != _FULL_DISK
-    told = message.bearing is Bearing.CAUSE and not (general or message.last or message.lasting)
+    too_general = message.general and not general and match.known.message.kind != _FULL_DISK
+    told = message.bearing is Bearing.CAUSE and not (too_general or message.last or message.lasting)
     return match if told else None
 
 

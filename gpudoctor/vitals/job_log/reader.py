@@ -25,7 +25,7 @@ from gpudoctor.vitals.job_log.last_words import ELASTIC_RANK, OWN_TAIL, TAIL, Ta
 from gpudoctor.vitals.job_log.line_filter import TRACEBACK, LineFilter, Worth
 from gpudoctor.vitals.job_log.line_prefix import OF_KERNEL, PrefixedLine, of_error_level, of_low_level, plain
 from gpudoctor.vitals.job_log.matching import Match, Messages, messages_table, skeleton
-from gpudoctor.vitals.job_log.mentions import mentions
+from gpudoctor.vitals.job_log.mentions import Mention, mentions, pasted
 from gpudoctor.vitals.job_log.opening import STANDARD_INPUT, Block, blocks, lines_before, open_log, text_of
 from gpudoctor.vitals.job_log.progress import (
     CUES,
@@ -173,6 +173,8 @@ _OF_WARNINGS = re.compile(r":\d{1,7}: \w*Warning: ")
 """How Python prints a warning, which may quote the traceback of what was caught."""
 _OF_TORCH = re.compile(r"[DIVW]\d{4} [\d:.]{8,20} \d{1,8} torch/\S{1,200}\]")
 """What torch's own loggers put before each line of what they print, and no launcher of its children."""
+_PASTED = 40
+"""Lines of a text that somebody pasted: a log of a whole job has more."""
 _OF_A_QUEUE = ("_queue.Empty", "queue.Empty")
 """Raised by who waits for a message: in a chain, the other exception says what it means."""
 _SHORTEST_RESTATED, _LONGEST_RESTATED = 15, 120
@@ -244,11 +246,13 @@ def read_job_log(
                 for item in found
             ]
             stacks += reader.stacks()
-            if (at_end := reader.unknown_error(found)) is not None:
-                if (known := reader.worded_as_exception(at_end)) is not None:
-                    events.append(replace(known, line=known.line + before, last_line=known.line + before))
-                else:
-                    unknown.append(replace(at_end, line=at_end.line + before))
+            at_end = reader.unknown_error(found)
+            known = reader.worded_as_exception(at_end) if at_end is not None else None
+            known = known or reader.pasted(found)
+            if known is not None:
+                events.append(replace(known, line=known.line + before, last_line=known.line + before))
+            elif at_end is not None:
+                unknown.append(replace(at_end, line=at_end.line + before))
             tails.append(reader.tail(before, _MOST_TAIL // len(paths)))
     if not files:
         raise Unread(concatenated("; ", problems) or "no log was named")
@@ -1231,21 +1235,33 @@ class _FileReader:
         begin = self._drafts.run_begins
         before = [piece for piece in before if piece[1] >= begin and piece[1] not in known]
         for item in mentions(before, lambda text: self._envelopes.lines(text)[0], self._table):
-            event = event_of(
-                item.match.known.code,
-                item.match.known.message,
-                path=self._path,
-                line=item.number,
-                text=item.line.text.strip(),
-                values=item.match.values,
-                stamp=item.line.stamp,
-                rank=item.line.rank if item.line.rank is not None else self._rank,
-                node=item.line.node,
-                doubtful=True,
-                mentioned=True,
-                progress=item.trained,
-            )
-            yield replace(event, fatal=False, step=item.step)
+            event = self._event_of_mention(item)
+            yield replace(event, fatal=False, mentioned=True, progress=item.trained, step=item.step)
+
+    def pasted(self, events: Sequence[LogEvent]) -> LogEvent | None:
+        """What the few lines of a whole file say of a failure, if nothing else in it is an event or a step."""
+        if self.lines > _PASTED or self._last_progress_line or self._drafts.failed or self._job.finished:
+            return None
+        if any(item.bearing not in (Bearing.HARMLESS, Bearing.HINT) for item in events):
+            return None
+        found = pasted(
+            self._last_pieces(self._most_tail), lambda text: self._envelopes.lines(text)[0], self._table
+        )
+        return self._event_of_mention(found) if found is not None else None
+
+    def _event_of_mention(self, item: Mention) -> LogEvent:
+        return event_of(
+            item.match.known.code,
+            item.match.known.message,
+            path=self._path,
+            line=item.number,
+            text=item.line.text.strip(),
+            values=item.match.values,
+            stamp=item.line.stamp,
+            rank=item.line.rank if item.line.rank is not None else self._rank,
+            node=item.line.node,
+            doubtful=True,
+        )
 
     def worded_as_exception(self, error: UnknownError) -> LogEvent | None:
         """The event of an error at the end whose words are those of an exception that some wording knows."""

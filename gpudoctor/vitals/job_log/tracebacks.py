@@ -52,6 +52,8 @@ _LOOSE = re.compile(
 )
 _OF_GO = re.compile(r"^.{0,60}\b\w+\.go:\d{1,5}\]? ")
 """What a service written in Go puts before its words, as the kubelet: its errors are not the job's."""
+_OF_SPAWN = re.compile(r"(?:[\w.]{1,80}\.)?(?:Exception|ProcessRaisedException):?\s*$")
+"""What torch.multiprocessing raises for the exception of a process, which it prints below."""
 _IN_QUOTES = re.compile(r"^([\"'`])(.{5,2000})\1[.!]?$")
 """A line that a person pasted within quotes."""
 _STRESSED = re.compile(r"^(\*{1,3}|`)([A-Za-z_][\w.]{0,200}:)\1(?= )")
@@ -353,7 +355,7 @@ class Tracebacks:
 
     def finish(self) -> list[list[Raised]]:
         """Chains that the end of the file completes."""
-        rest = [_cut(opened) or _closed(opened) for opened in self._open.values()]
+        rest = [_closed(opened) if (cut := _cut(opened)) is None else cut for opened in self._open.values()]
         self._open.clear()
         return [chain for chain in rest if chain]
 
@@ -496,13 +498,17 @@ def _closed(opened: _Open) -> list[Raised]:
     return chain
 
 
-def _cut(opened: _Open) -> list[Raised]:
+def _cut(opened: _Open) -> list[Raised] | None:
     """The exception that a notebook or a worker names above its frames, if the log ends before its message."""
-    if opened.current is None and opened.chain and (found := _CAUGHT.match(opened.chain[-1].text)):
-        frame = _own(opened.frames) or opened.chain[-1].frame
-        return [*opened.chain[:-1], replace(opened.chain[-1], text=found[1], frame=frame)]
+    last = opened.current or (opened.chain[-1] if opened.chain else None)
+    if last is not None and (found := _CAUGHT.match(last.text)):
+        frame = _own(opened.frames) or last.frame
+        before = opened.chain if opened.current is not None else opened.chain[:-1]
+        return [*before, replace(last, text=found[1], frame=frame)]
+    if opened.current is None and opened.chain and _OF_SPAWN.match(opened.chain[-1].text):
+        return opened.chain[:-1]  # what the process raised is not there
     if opened.current is not None or opened.chain or not (opened.heading and opened.lines):
-        return []
+        return None
     kind, line = opened.heading
     return [
         Raised(type=kind, text=kind, line=line, stamp="", rank=opened.rank, node="", frame=_own(opened.frames))

@@ -41,4 +41,11 @@ ADVICE = (
         "compare the keys under _target_ with the arguments of the class",
         when=in_log("object"),
     ),
+    advise(
+        "CFG010-adapter",
+        "Name modules that the model has",
+        "print(model)   # the names of its layers: q_proj, query_key_value, c_attn, by the architecture",
+        'or target_modules="all-linear"',
+        when=in_log("adapter"),
+    ),
 )

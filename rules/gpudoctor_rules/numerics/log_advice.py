@@ -15,7 +15,7 @@ ADVICE = (
         "torch.autograd.set_detect_anomaly(True)   # on a short run from the last checkpoint",
         "Megatron: --rerun-mode validate_results tells a fault of the hardware from one of the training",
         "bf16 instead of fp16; a lower learning rate with warm-up; clip_grad_norm_",
-        when=in_log("stopped"),
+        when=in_log("stopped", "logged"),
     ),
     advise(
         "NUM002-range",
