@@ -55,7 +55,7 @@ _WHILE_IMPORTING = frozenset(
 )
 _OF_A_JOB = re.compile(r"python|pt_|torchrun|ray|accelerate|deepspeed|mpirun|orted|julia|train", re.IGNORECASE)
 """Programs of a job, as the kernel names what it kills; a browser may have been killed before."""
-_RECORDED = re.compile(r"JobState=|State: |TERM_[A-Z]{3,20}: ")
+_RECORDED = re.compile(r"JobState=|State: ")
 """How a record of a job says its last state: steps behind it are of a log that was pasted below."""
 _OF_POD = re.compile(r"(?:\S{1,80} {2,80})?(?:pod/)?(\S{1,120}) {2,80}\d{1,3}/\d{1,3} {2,40}[A-Z]")
 """A row of `kubectl get pods`, with a namespace or without."""

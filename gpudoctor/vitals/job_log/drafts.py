@@ -58,6 +58,8 @@ class _Draft:
     goes_on: bool = False
     succeeded: bool = False
     """What shows that it was handled, behind its last line, as in `LogEvent`."""
+    reported: bool = False
+    """Whether it is of a scheduler's report above the output of its job: what comes behind was before."""
     ordinary: int = 0
     """The reader's count of ordinary lines when it came last."""
 
@@ -242,6 +244,7 @@ class Drafts:
             known = draft.event.rank
             if (
                 draft.last_line < line
+                and not draft.reported
                 and step != draft.step
                 and (rank is None or known is None or rank == known)
                 and len(draft.seen) < _MOST_SEEN
@@ -250,6 +253,11 @@ class Drafts:
                 draft.seen.add(step)
                 if draft.handled and not was:
                     heappush(self._handled, number)
+
+    def reported(self) -> None:
+        """The scheduler says that the output of the job follows its report."""
+        for draft in islice(reversed(self._drafts.values()), _LAST):
+            draft.reported = draft.event.text.startswith("TERM_")
 
     def served(self, line: int) -> None:
         """A server answered a request."""
@@ -333,7 +341,7 @@ class Drafts:
             yield replace(
                 event,
                 progress=len(item.seen),
-                followed=ordinary - item.ordinary,
+                followed=0 if item.reported else ordinary - item.ordinary,
                 doubtful=event.doubtful or number in self._in_doubt,
                 at_end=item.last_line >= near and often,
                 count=item.count,

@@ -15,6 +15,7 @@ from gpudoctor.vitals.job_log.matching import Match, Messages
 from gpudoctor.vitals.job_log.opening import text_of
 from gpudoctor.vitals.job_log.progress import says_done, step_of, whole_step
 from gpudoctor.vitals.job_log.tracebacks import GOES_ON, frame_of
+from gpudoctor.vitals.job_log.unknown_errors import OF_LOW_LEVEL
 
 _LOOKED_AT = 200
 """Lines with words, before the death, among which a cause is sought."""
@@ -102,7 +103,7 @@ def pasted(
         whole = plain(text_of(raw[:4096]))
         if step_of(whole) is not None or says_done(whole) or OF_KERNEL.search(whole[:120]):
             return None
-        if of_low_level(whole) or GOES_ON.search(whole):
+        if of_low_level(whole) or OF_LOW_LEVEL.search(whole[:80]) or GOES_ON.search(whole):
             continue
         for line in lines_of(whole):
             match = _cause(table, line.text, general=number == first or _OF_TYPE.search(line.text) is not None)

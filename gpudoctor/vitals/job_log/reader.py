@@ -101,7 +101,8 @@ _BEFORE_UNHEEDED = (
 )  # fmt: skip
 """What stands in the line before a traceback that ended nothing: such a line is read each time."""
 _REPORTED = "The output (if any) is above this job summary."
-"""The end of LSF's report on a job."""
+_REPORT_ABOVE = "The output (if any) follows:"
+"""The end of LSF's report on a job, which stands behind the output, or above it."""
 _OF_THE_SAME = 60
 """Lines within which an exception that comes again is of another thread's same traceback."""
 _OF_PYTHON = ("FileNotFoundError", "PermissionError", "ImportError", "ModuleNotFoundError", "KeyboardInterrupt")
@@ -907,6 +908,8 @@ class _FileReader:
             self._restart(number)
         if self._reported and alike:  # another job of LSF writes into the file of the one before
             self._restart(number, surely=True)
+        if line.text.startswith(_REPORT_ABOVE):
+            self._drafts.reported()
         self._reported = line.text.startswith(_REPORTED) or (self._reported and not alike)
         if HEADER in text:
             if line.rank is None and _OF_SUMMARY.match(line.text):

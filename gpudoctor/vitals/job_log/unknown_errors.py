@@ -21,7 +21,7 @@ _APART = 4
 _LEVEL = re.compile(
     r"\[NeMo [EC] |^[EF]\d{4} \d\d:|\"level(?:name)?\": ?\"(?:error|fatal|critical)\"", re.IGNORECASE
 )
-_LOW = re.compile(r"^[WID]\d{4} \d\d:|(?:^|\s)[WID] (?:tensorflow|external)/|\bwarn", re.IGNORECASE)
+OF_LOW_LEVEL = re.compile(r"^[WID]\d{4} \d\d:|(?:^|\s)[WID] (?:tensorflow|external)/|\bwarn", re.IGNORECASE)
 """Lower levels, as glog, TensorFlow and others write them."""
 _NAMED = re.compile(
     r"(?:^|[\s:>\]])(?:fatal|panic|error)(?: error)?: \S|"
@@ -101,7 +101,7 @@ def cut_traceback(
 def _says_error(whole: str, text: str, *, weak: bool) -> bool:
     if OF_KERNEL.search(whole[:120]):
         return False  # the kernel prints errors of all kinds, few of them of the job
-    if of_low_level(whole) or _LOW.search(whole[:80]) or _MEASURE.search(text) or GOES_ON.search(text):
+    if of_low_level(whole) or OF_LOW_LEVEL.search(whole[:80]) or _MEASURE.search(text) or GOES_ON.search(text):
         return False
     if loose_exception(text) is not None:
         return False  # it is an event, or was judged to be none
