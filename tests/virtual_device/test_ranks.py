@@ -118,13 +118,13 @@ def test_a_slow_rank_is_named_with_its_cause_and_is_no_communication(tmp_path, s
     ):  # on a busy machine the late rank is late in several parts of its step, and none is named
         report, truths = run_ranks(tmp_path, program(spread, TIMED + 60, **more), one_is_late)
         found = verdicts(report)
-        assert ("GPU009" in found) is (cause == "device")
-        assert "DIST002" not in found
-        late = found["DIST001"]
-        assert late["message"].startswith("Rank 1 ")
-        assert not [part for part in PARTS.values() if part not in PARTS[cause] and part in late["message"]]
-        if PARTS[cause] in late["message"]:
+        if "DIST001" in found and PARTS[cause] in found["DIST001"]["message"]:
             break
+    assert ("GPU009" in found) is (cause == "device")
+    assert "DIST002" not in found
+    late = found["DIST001"]
+    assert late["message"].startswith("Rank 1 ")
+    assert not [part for part in PARTS.values() if part not in PARTS[cause] and part in late["message"]]
     assert PARTS[cause] in late["message"]
     # Best cure: nobody waits for it.
     assert abs(late["cost"]["step_share"] - truths[0]["awaited"]) < 2 * TOLERANCE
