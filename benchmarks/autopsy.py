@@ -146,7 +146,7 @@ KINDS = {
 }
 """Of what the sets of public logs are."""
 TITLES = {
-    "composed-2": "the sealed half of the third writer's logs, after the other half was used for mending",
+    "composed-2": "the sealed half of the third writer's logs, later",
     "eleventh": "the sealed half of the eleventh set, after the other half was used for mending",
     "composed": "the sealed half of the composed logs, after the other half was used for mending",
     "tenth": "the sealed half of the tenth set, after the other half was used for mending",
