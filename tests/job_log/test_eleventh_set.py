@@ -166,3 +166,24 @@ def test_what_a_spawned_process_raised_is_cut_off(tmp_path):
     spawn = raised("Exception: ") + "\n-- Process 0 terminated with the following error:\n" + HEAD + FRAME
     assert named(tmp_path, spawn) == "FAIL018"
     assert named(tmp_path, spawn + "KeyError: 'mask'\n") == "FAIL001"
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("python3: can't open file 'fit.py': [Errno 2] No such file or directory\n", "FAIL020"),
+        ("python3.11: No module named fitter\n", "ENV005"),
+        ("FailedScheduling\n 0/2 nodes are available: 2 Insufficient nvidia.com/gpu.\n", "FAIL020"),
+        ("DataLoader worker (pid(s) 18056, 20540) exited unexpectedly\n", "DATA010"),
+        (
+            raised("ValueError: no such name")
+            + "W0703 01:34:12.954000 721 site-packages/torch/distributed/elastic/api.py:897] Sending process 7 closing signal SIGTERM\n"
+            + "E0703 01:34:13.018000 721 site-packages/torch/distributed/elastic/api.py:869] failed (exitcode: 1) local_rank: 0 (pid: 7)\n",
+            "FAIL001",
+        ),
+        ("AssertionError: Check batch related parameters. train_batch_size 8 != 4\n\tERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: 1) local_rank: 0 (pid: 9)\n", "CFG010"),
+    ],
+)  # fmt: skip
+def test_what_a_later_set_showed(tmp_path, text, code):
+    assert named(tmp_path, text) == code
+    assert named(tmp_path, text + steps(0, 60)) is None

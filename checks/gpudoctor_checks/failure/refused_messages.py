@@ -20,6 +20,7 @@ REFUSALS = (
             *cues("NotTriggerScaleUp", "FailedScaleUp"),
             "couldn't assign flavors",
             "queue resource quota insufficient",
+            "nodes are available: ",
         ),
         pattern=says("FailedScheduling", "Unschedulable", "NotTriggerScaleUp", "FailedScaleUp")
         + r"(?:.*?(?P<why>\d{1,6}/\d{1,6} (?:nodes are available|tasks in gang unschedulable): "
@@ -27,8 +28,9 @@ REFUSALS = (
         r"Failed to scale up: .{0,199}[^\s.]|"
         r"(?:no nodes available to schedule|pod has unbound|queue resource quota|"
         r"persistentvolumeclaim).{0,199}[^\s.]))?|"
-        r"couldn't assign flavors to pod set (?P<flavors>.{0,299}[^\s.])",
-        text="Kubernetes found no place for the pod[: {why}][: {flavors}].",
+        r"couldn't assign flavors to pod set (?P<flavors>.{0,299}[^\s.])|"
+        r"^(?P<nodes>\d{1,6}/\d{1,6} nodes are available: .{0,299}[^\s.])",
+        text="Kubernetes found no place for the pod[: {why}][: {flavors}][: {nodes}].",
         confidence=Confidence.PROBABLE,
         everywhere=True,
         outside=True,

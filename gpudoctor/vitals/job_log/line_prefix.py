@@ -26,7 +26,7 @@ _FORMS = tuple(
         rf"(?:(?P<stamp>[A-Z][a-z]{{2}} [ \d]\d {_CLOCK}) )?(?P<node>[\w.-]{{1,80}}) {_OF_A_JOB}"
         r"\[\d{1,8}\]: ",
         rf"\[?(?P<stamp>{_DAY}[T ]{_CLOCK}{_ZONE})\]?[\s,:-]*",
-        rf"\[?[DEFIVW](?P<stamp>\d{{3,4}} {_CLOCK})\s+(?:\d+ )?(?=[\w./]+:\d+\])",
+        rf"\[?[DEFIVW](?P<stamp>\d{{3,4}} {_CLOCK})\s+(?:\d+ )?(?=[\w./-]+:\d+\])",
         rf"\[?(?P<stamp>(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) \w{{3}} [ \d]\d {_CLOCK} \d{{4}})\]?\s*",
         rf"\[(?P<stamp>{_CLOCK})\]\s*",
         rf"\[[DIWEC] (?P<stamp>(?:(?:{_DAY}|\d{{6}}) )?{_CLOCK})(?: [A-Z]\w{{2,40}})?\]\s?",  # Jupyter, Optuna
@@ -47,7 +47,7 @@ _FORMS = tuple(
         r"\[pod/(?P<node>[\w.-]+)(?:/[\w.-]+)?\]\s",
         r"(?P<node>[a-z][\w.-]*-\d{1,5})\s{1,8}\|\s?",
         r"(?P<node>\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}):\s",
-        r"(?!(?:step|epoch|iter|loss|layer|cuda|gpu|rank|process|worker\s)\w*)"
+        r"(?!(?:step|epoch|iter|loss|layer|cuda|gpu|rank|process|python|worker\s)\w*)"
         r"(?![\w.]+(?:Error|Exception|Timeout|Warning):)"  # sqlite3.OperationalError: an exception, and no node
         r"(?P<node>[a-z][a-z.-]*\d[\w.-]{0,60}):\s(?=\S| {2}|\t)",
         r"\[\d{1,7}\]\s(?=\[|Traceback|[DEFIVW]\d)",

@@ -123,7 +123,8 @@ def _cause(table: Messages, text: str, *, general: bool = False) -> Match | None
         return None
     message = match.known.message
     too_general = message.general and not general and match.known.message.kind != _FULL_DISK
-    told = message.bearing is Bearing.CAUSE and not (too_general or message.last or message.lasting)
+    bearings = (Bearing.CAUSE, Bearing.SYMPTOM) if general else (Bearing.CAUSE,)
+    told = message.bearing in bearings and not (too_general or message.last or message.lasting)
     return match if told else None
 
 

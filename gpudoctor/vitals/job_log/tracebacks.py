@@ -470,7 +470,7 @@ class Tracebacks:
             and opened.message_lines <= _MOST_MESSAGE_LINES
             and not (line.stamp and not current.stamp)  # a cluster may put the time before every line
             and not (current.stamp and opened.frames and not line.stamp)
-            and without_level(text) == text
+            and without_level(text.lstrip()) == text.lstrip()
             and (_raised(text) is None or text.startswith("nccl") or current.text.endswith("raised:"))
             and step_of(text) is None
             and not has_result(text)
