@@ -12,6 +12,7 @@
     python benchmarks/autopsy.py --set ninth ...           the ninth set: Kubernetes and other hard kinds
     python benchmarks/autopsy.py --set tenth ...           the tenth set: threads about jobs of all kinds
     python benchmarks/autopsy.py --set eleventh ...        the eleventh set: neither hard nor easy kinds
+    python benchmarks/autopsy.py --set twelfth ...         the twelfth set: the same, scored once in whole
     python benchmarks/autopsy.py --set composed            logs that were composed, which are here
     python benchmarks/autopsy.py --set composed-2          those of a third writer
 
@@ -20,7 +21,7 @@ settled it, and its skeleton (the lines that libraries print, without numbers, n
 are other people's and are not here: FOLDER holds them as ID.log. Without --texts the skeletons are read.
 An entry of the first set is in the sealed third if the SHA-256 of its address is divisible by three; one of the
 second, fourth, or the eighth set or a later one is in the sealed half if its repository's SHA-256 is even. The
-third, the fifth, the sixth and the seventh set have no parts: each was collected after the messages were
+third, fifth, sixth, seventh and twelfth set have no parts: each was collected after the messages were
 written, from what the sets before it do not have, and all of it was scored once (`--sealed`). `also` lists
 codes that say the same.
 `group` marks logs of many ranks, of Kubernetes, of Slurm and of the kernel.
@@ -59,6 +60,7 @@ WRITERS = {"composed": ("c", "d"), "composed-2": ("e",)}
 SCORES = {
     "composed-2": ROOT / "benchmarks" / "data" / "autopsy-score-composed-2.json",
     "composed": ROOT / "benchmarks" / "data" / "autopsy-score-composed.json",
+    "twelfth": ROOT / "benchmarks" / "data" / "autopsy-score-twelfth.json",
     "eleventh": ROOT / "benchmarks" / "data" / "autopsy-score-eleventh.json",
     "tenth": ROOT / "benchmarks" / "data" / "autopsy-score-tenth.json",
     "ninth": ROOT / "benchmarks" / "data" / "autopsy-score-ninth.json",
@@ -132,6 +134,7 @@ BEFORE = {
 GROUPS = {"many": "jobs of many ranks", "k8s": "Kubernetes", "kernel": "logs of the kernel", "slurm": "Slurm"}
 """Kinds of logs that the sixth set and those after it count apart, if they have at least ten of them."""
 KINDS = {
+    "twelfth": "whole files and threads, of all kinds",
     "eleventh": "whole files and threads, of all kinds",
     "tenth": "threads, of weak kinds",
     "ninth": "threads and files, of weak kinds",
@@ -147,6 +150,7 @@ KINDS = {
 """Of what the sets of public logs are."""
 TITLES = {
     "composed-2": "the sealed half of the third writer's logs, later",
+    "twelfth": "the twelfth set, unseen: whole files and threads of all kinds",
     "eleventh": "the sealed half of the eleventh set, after the other half was used for mending",
     "composed": "the sealed half of the composed logs, after the other half was used for mending",
     "tenth": "the sealed half of the tenth set, after the other half was used for mending",
@@ -381,7 +385,7 @@ def composed(folder: Path, name: str) -> list[dict[str, Any]]:
 
 def score(arguments: argparse.Namespace, entries: list[dict[str, Any]], folder: Path) -> None:
     """Score the part that was asked for; the sealed one is kept, if its texts are read."""
-    if arguments.set not in ("third", "fifth", "sixth", "seventh"):
+    if arguments.set not in ("third", "fifth", "sixth", "seventh", "twelfth"):
         entries = [entry for entry in entries if sealed(entry) == arguments.sealed]
     rows = verdicts(entries, folder)
     if not rows:
