@@ -7,7 +7,7 @@ from heapq import heappop, heappush
 from itertools import islice
 
 from gpudoctor.analysis.job_log.consequences import OF_A_DEATH
-from gpudoctor.analysis.job_log.first_cause import WENT_ON
+from gpudoctor.analysis.job_log.handled import WENT_ON
 from gpudoctor.model.log_message import Bearing
 from gpudoctor.model.signs.job_log import LogEvent
 from gpudoctor.vitals.job_log.matching import skeleton
