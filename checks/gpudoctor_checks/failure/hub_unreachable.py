@@ -279,8 +279,10 @@ class HubUnreachable(LogCheck):
                 "comet",
                 "neptune",
                 "wandb.sdk",
+                "wandb: error",
             ),
-            pattern=r"wandb\.(?:errors|sdk)\S*(?:UsageError\b(?!.*wandb\.init\()|CommError|AuthenticationError|"
+            pattern=r"wandb: ERROR Error while calling W&B API: (?:permission denied|\w{0,40} ?not found)|"
+            r"wandb\.(?:errors|sdk)\S*(?:UsageError\b(?!.*wandb\.init\()|CommError|AuthenticationError|"
             r"\bError: .{0,80}(?:[Cc]ommunicat|[Uu]pload|[Tt]imed? ?out|[Cc]onnect|[Pp]ermission|api.?key))|"
             r"MlflowException|mlflow\.exceptions",
             text="The experiment tracker ended the run: {said}.",

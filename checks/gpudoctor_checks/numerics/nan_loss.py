@@ -93,8 +93,8 @@ class NanLoss(Check):
                 "logps/",
                 "logits/",
             ),
-            pattern=rf"""(?i){_OF_TRAINING}(?:train_?|total_?)?loss['\"]?\s*[:=]\s*['\"]?(?:tensor\()?-?(?:nan|"""
-            rf"""inf)\b|{_OF_TRAINING}loss[ \t]+(?:nan|inf)\b|"""
+            pattern=rf"""(?i){_OF_TRAINING}(?:train_?|total_?)?loss['\"]?\s*[:=]\s*['\"]?(?:tensor\(|\[)?-?(?:nan|"""
+            rf"""inf)\b|{_OF_TRAINING}loss[ \t]+\[?(?:nan|inf)\b|"""
             r"""(?<![A-Za-z])(?-i:(?:avg_|train_|total_)?L)\s?[:=]\s?nan\b|"""
             r"""['\"](?:rewards|logps|logits)/\w{1,30}['\"]\s?:\s?['\"]?nan\b""",
             text="The logged loss or gradient norm is not finite.",

@@ -40,6 +40,7 @@ def log_findings(check: Check, patient: Patient) -> Iterator[Finding]:
     message = wording_of(check.log_messages, kind, root)
     line = guilty_line(patient, root)
     rank = failing_rank(log)
+    unstarted = root.unstarted and log.last_step is None
     words = say(" {words}", words=rank.words) if rank is not None and rank.words else ""
     evidence = (*log_evidence(cause, line), *(rank.evidence if rank is not None else ()))
     yield check.finding(
@@ -49,7 +50,7 @@ def log_findings(check: Check, patient: Patient) -> Iterator[Finding]:
         evidence=tuple(dict.fromkeys((*evidence, *settings_of(patient, check.log_knobs)))),
         confidence=confidence_of(message, root),
         severity=Severity.ERROR,
-        cost=Cost(breaks=say("the job does not start") if root.unstarted else say("the run died")),
+        cost=Cost(breaks=say("the job does not start") if unstarted else say("the run died")),
         subject=root.exception or message.kind,
         detail=LogDetail(kind=kind, values=root.values),
     )

@@ -209,6 +209,7 @@ class UnknownError:
     """With its level, without other prefixes, secrets masked."""
     rank: int | None
     stamp: str
+    node: str = ""
     cut: bool = False
     """Whether it is the innermost frame of a traceback whose exception the log no longer has."""
 

@@ -1215,7 +1215,13 @@ class _FileReader:
         rank = line.rank if line.rank is not None else self._rank
         text = mask_text(line.text.strip()[:_LONGEST_EXCEPTION])
         return UnknownError(
-            path=self._path, line=found[0], text=text, rank=rank, stamp=line.stamp, cut=cut is not None
+            path=self._path,
+            line=found[0],
+            text=text,
+            rank=rank,
+            stamp=line.stamp,
+            node=line.node,
+            cut=cut is not None,
         )
 
     def mentioned(self, events: Sequence[LogEvent]) -> Iterator[LogEvent]:
@@ -1253,18 +1259,7 @@ class _FileReader:
         return self._event_of_mention(found) if found is not None else None
 
     def _event_of_mention(self, item: Mention) -> LogEvent:
-        return event_of(
-            item.match.known.code,
-            item.match.known.message,
-            path=self._path,
-            line=item.number,
-            text=item.line.text.strip(),
-            values=item.match.values,
-            stamp=item.line.stamp,
-            rank=item.line.rank if item.line.rank is not None else self._rank,
-            node=item.line.node,
-            doubtful=True,
-        )
+        return self._doubtful(item.match, item.line.text.strip(), item.number, item.line)
 
     def worded_as_exception(self, error: UnknownError) -> LogEvent | None:
         """The event of an error at the end whose words are those of an exception that some wording knows."""
@@ -1272,15 +1267,20 @@ class _FileReader:
         match = self._table.in_exception(error.text) if own else None
         if match is None or match.plain or match.known.message.bearing not in (Bearing.CAUSE, Bearing.SYMPTOM):
             return None
+        return self._doubtful(match, error.text, error.line, error)
+
+    def _doubtful(self, match: Match, text: str, number: int, of: PrefixedLine | UnknownError) -> LogEvent:
+        """The event of words that only sound like what a wording knows."""
         return event_of(
             match.known.code,
             match.known.message,
             path=self._path,
-            line=error.line,
-            text=error.text,
+            line=number,
+            text=text,
             values=match.values,
-            stamp=error.stamp,
-            rank=error.rank,
+            stamp=of.stamp,
+            rank=of.rank if of.rank is not None else self._rank,
+            node=of.node,
             doubtful=True,
         )
 
