@@ -7,7 +7,7 @@ from log_samples import SAMPLES
 
 from gpudoctor.analysis.job_log.first_cause import LogRole, first_cause
 from gpudoctor.engine.registry import load_registry
-from gpudoctor.vitals.job_log import drafts, line_filter, line_prefix, reader, tracebacks, words
+from gpudoctor.vitals.job_log import drafts, line_filter, line_prefix, opening, reader, tracebacks, words
 from gpudoctor.vitals.job_log.joined_lines import JoinedLines
 from gpudoctor.vitals.job_log.line_filter import LineFilter
 from gpudoctor.vitals.job_log.matching import Messages
@@ -33,7 +33,19 @@ def logged(number):
     return END.format(f"RuntimeError: file {'x' * (number % 40)}y{number} is not a picture") + step
 
 
-@pytest.mark.parametrize("line", [handled, logged])
+LINKS = (
+    "\nDuring handling of the above exception, another exception occurred:\n\n",
+    "\nThe above exception was the direct cause of the following exception:\n\n",
+)
+
+
+def chained(number):
+    step = f"step {number}: loss 0.{number}\n" if number % 5 == 0 else ""
+    first = END.format(f"ConnectionResetError: [Errno 104] reset by {'x' * (number % 40)}{number}")
+    return first + LINKS[number % 2] + END.format(f"app.FetchError: no clip {'y' * (number % 30)}") + step
+
+
+@pytest.mark.parametrize("line", [handled, logged, chained])
 @pytest.mark.parametrize("end", ["IndexError: list index out of range", "ValueError: the batch is empty"])
 def test_the_failure_behind_many_handled_ones_is_named(tmp_path, line, end):
     log = read(tmp_path, "".join(map(line, range(1, 6_000))) + END.format(end))
@@ -54,7 +66,25 @@ def test_lines_that_are_alike_are_not_all_read_whole(tmp_path, monkeypatch):
     assert len(taken) < 6_000
 
 
-@pytest.mark.parametrize("line", [handled, logged])
+def test_chains_of_tracebacks_are_not_all_read_whole(tmp_path, monkeypatch):
+    taken = counted(monkeypatch)
+    log = read(tmp_path, "".join(map(chained, range(1, 6_000))))
+    assert len(taken) < 20_000
+    assert sum(item.count for item in log.events) > 5_900
+
+
+@pytest.mark.parametrize("size", [4_000, 4_007, 9_001])
+def test_a_chain_is_whole_wherever_a_block_ends(tmp_path, monkeypatch, size):
+    text = "".join(map(chained, range(1, 3_000))) + END.format("KeyError: 'labels'") + LINKS[0]
+    text += END.format("RuntimeError: no batch")
+    monkeypatch.setattr(opening, "BLOCK", size)
+    cause = first_cause(read(tmp_path, text))
+    assert "KeyError" in cause.root.text or "RuntimeError: no batch" in cause.root.text
+    monkeypatch.undo()
+    assert cause.root.line == first_cause(read(tmp_path, text)).root.line
+
+
+@pytest.mark.parametrize("line", [handled, logged, chained])
 def test_lines_that_are_left_out_together_say_the_same_as_one_by_one(tmp_path, monkeypatch, line):
     lines = [line(number) for number in range(1, 9_000)]
     lines[2_000] += "KeyError: 'labels'\n"

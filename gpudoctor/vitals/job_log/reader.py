@@ -128,6 +128,12 @@ _MOST_BODIES, _MOST_ALIKE = 1_000, 8
 """Tracebacks that others are compared with: of all, and of those that begin with the same frame."""
 _MOST_FRAMES = 200
 """Lines of a traceback that is compared with earlier ones."""
+_LINKS = (
+    b"During handling of the above exception, another exception occurred:",
+    b"The above exception was the direct cause of the following exception:",
+)
+_OF_LINK = 3
+"""Lines between two tracebacks of a chain: one of these, and a blank one above and below."""
 _OF_A_PROGRAM = re.compile(
     r"(?!wandb:|srun:|slurmstepd|Traceback|During handling|The above exception|\[(?:rank|default)|"
     r"(?:(?:Array )?Job ID|Cluster|User/Group|State|Nodes|Cores[ a-z]{0,20}|CPU \w+|Memory \w+|"
@@ -356,8 +362,25 @@ class _Wider:
 
     wordings: int
     """Those of the line, or of the header."""
-    end: int | None = None
-    """The key of the last line of a traceback."""
+    ends: Hashable = None
+    """The keys of the exceptions of a traceback, or of a chain of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Chain:
+    """A key of chained tracebacks, digits apart; most often there is one."""
+
+    bodies: tuple[tuple[bytes, ...], ...]
+    """The lines of each up to its last frame."""
+    header: int
+    """The key of the first line."""
+    ends: tuple[int, ...]
+    """Those of the exceptions."""
+
+    @property
+    def behind(self) -> int:
+        """Lines from the first one to the last exception, or some more."""
+        return sum(map(len, self.bodies)) + (len(self.bodies) - 1) * (1 + _OF_LINK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -527,7 +550,7 @@ class _FileReader:
                     if index + length > len(pieces) and not last:
                         end = index
                         break
-                    wordings = self._wordings_of(index, length, chosen) if key is not None else None
+                    wordings = _Wider(worth.wordings, key.ends) if key is not None else None
                 known = not worth.by_digits and (line in dull or line in repeats)
                 if known and self._is_known(line, numbers[index]):
                     at += 1
@@ -557,10 +580,6 @@ class _FileReader:
                 return each
         return None
 
-    def _wordings_of(self, index: int, length: int, chosen: Mapping[int, Worth]) -> Hashable:
-        """The key of a traceback whatever its frames are."""
-        return _Wider(chosen[index].wordings, chosen[index + length - 1].key)
-
     def _ends_message(self, worth: Worth, index: int, bares: list[bytes], chosen: Mapping[int, Worth]) -> bool:
         """Whether a line ends the messages that are open: it is another exception, or says nothing new."""
         if self._follow > 0 or self._stacks.waiting or not self._tracebacks.only_messages:
@@ -569,7 +588,7 @@ class _FileReader:
             length, key = self._traceback_at(index, bares, chosen)
             if key is None or index + length > len(bares):
                 return False
-            if self._settled(key, self._wordings_of(index, length, chosen)) is not None:
+            if self._settled(key, _Wider(worth.wordings, key.ends)) is not None:
                 return True
         elif worth.traceback:
             return False
@@ -615,18 +634,40 @@ class _FileReader:
 
     def _traceback_at(
         self, index: int, bares: list[bytes], chosen: Mapping[int, Worth]
-    ) -> tuple[int, Hashable]:
-        """How many pieces the traceback that begins at one has, and a key by which it is compared with others.
+    ) -> tuple[int, _Chain | None]:
+        """How many pieces the chained tracebacks that begin at one have, and a key by which they are compared.
 
         The key is None for one that is not compared: it has no frames, or another process wrote between them.
+        The number is larger than what is there, if the rest may come with the next block.
         """
+        length, body = self._body_at(index, bares, chosen)
+        if body is None:
+            return length, None
+        bodies, ends = [body], [chosen[index + length - 1].key]
+        prefix = bares[index].partition(TRACEBACK)[0]
+        while length < _MOST_FRAMES:
+            link = _link_at(index + length, bares, prefix)
+            if link is None:
+                return len(bares) - index + 1, None
+            more, body = self._body_at(index + length + link, bares, chosen) if link else (0, None)
+            if body is None and index + length + link + more > len(bares):
+                return len(bares) - index + 1, None
+            if body is None:
+                break
+            length += link + more
+            bodies.append(body)
+            ends.append(chosen[index + length - 1].key)
+        return length, _Chain(tuple(bodies), chosen[index].key, tuple(ends))
+
+    def _body_at(
+        self, index: int, bares: list[bytes], chosen: Mapping[int, Worth]
+    ) -> tuple[int, tuple[bytes, ...] | None]:
+        """How many pieces one traceback has that begins at one, and its lines up to its last frame."""
         first = bares[index + 1] if index + 1 < len(bares) else b""
         for body in self._bodies.get(first, ()):
             end = index + len(body.lines)
             if end < len(bares) and bares[index:end] == body.lines and not bares[end].startswith(body.indented):
-                if end not in chosen:
-                    return 1, None
-                return end - index + 1, (body.key, chosen[index].key, chosen[end].key)
+                return (end - index + 1, body.key) if end in chosen else (1, None)
         indented = bares[index].partition(TRACEBACK)[0] + b"  "
         end = index + 1
         while end < len(bares) and end - index < _MOST_FRAMES and bares[end].startswith(indented):
@@ -637,7 +678,7 @@ class _FileReader:
             return 1, None
         body = _Body(bares[index:end], tuple(bares[index:end]), indented)
         self._keep_body(first, body)
-        return end - index + 1, (body.key, chosen[index].key, chosen[end].key)
+        return end - index + 1, body.key
 
     def _keep_body(self, first: bytes, body: _Body) -> None:
         """Keep a traceback to compare others with: the last ones of those that begin with a frame."""
@@ -704,12 +745,12 @@ class _FileReader:
             if key is not None and (key in self._outcomes or len(self._outcomes) < _MOST_DULL):
                 self._reading = self._outcomes.setdefault(key, _Outcome())
                 self._reading_key = key
-                self._of_reading = (number, number + (len(key[0]) if isinstance(key, tuple) else 0))
+                self._of_reading = (number, number + (key.behind if isinstance(key, _Chain) else 0))
                 self._alike_read.clear()
                 if wordings is not None:
                     self._of_types = self._outcomes.setdefault(
                         wordings,
-                        _Outcome(often=_VERY_OFTEN, of_all_types=getattr(wordings, "end", None) is None),
+                        _Outcome(often=_VERY_OFTEN, of_all_types=getattr(wordings, "ends", None) is None),
                     )
         elif key is not None and key == self._reading_key:
             self._alike_read.add(number)
@@ -1319,6 +1360,20 @@ class _FileReader:
             done_line=self._done_line if self._done_line > self._last_progress_line else 0,
             behind_steps=mask_text(text[:_LONGEST_RESTATED]) if behind else "",
         )
+
+
+def _link_at(at: int, bares: list[bytes], prefix: bytes) -> int | None:
+    """How many pieces link a traceback with the next; 0 if it is the last, None if that is still to come."""
+    place, linked = at, False
+    while place < len(bares) and place - at < _OF_LINK:
+        words = bares[place].removeprefix(prefix).strip()
+        if words and (linked or words not in _LINKS):
+            break
+        linked = linked or bool(words)
+        place += 1
+    if place == len(bares):
+        return None
+    return place - at if linked and bares[place].startswith(prefix + TRACEBACK) else 0
 
 
 def _shows_death(event: LogEvent) -> bool:
