@@ -45,12 +45,13 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from gpudoctor.analysis.job_log.findings import confidence_of, wording_of
-from gpudoctor.analysis.job_log.first_cause import first_cause
+from gpudoctor.engine.examination import Request, examine
 from gpudoctor.engine.registry import load_registry
-from gpudoctor.model import Confidence, LogMessage
-from gpudoctor.model.unavailable import Unread
-from gpudoctor.vitals.build_log_patient import signs_of, sort_left_behind
+from gpudoctor.engine.selection import make_selection
+from gpudoctor.errors import DoctorError
+from gpudoctor.model import Confidence, LogLine, Severity
+from gpudoctor.model.report import Ranked
+from gpudoctor.vitals.build_log_patient import admit_log, sort_left_behind
 
 ROOT = Path(__file__).parents[1]
 CORPUS = ROOT / "benchmarks" / "data" / "autopsy-corpus.jsonl"
@@ -184,29 +185,31 @@ def form_of(entry: dict[str, Any]) -> str:
 
 
 def verdicts(entries: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
-    """What gpudoctor says of each text, read as the command reads it, beside what is settled."""
+    """What the command says of each text, beside what is settled: its first finding, and all that it names."""
     registry = load_registry()
-    messages = tuple(registry.log_messages())
-    of_code: dict[str, list[LogMessage]] = {}
-    for code, item in messages:
-        of_code.setdefault(code, []).append(item)
+    request = Request(registry=registry, selection=make_selection(registry, [], []))
     rows = []
     for entry in entries:
         path = folder / f"{entry['id']}.log"
         if not path.is_file():
             continue
-        sign = signs_of(sort_left_behind([str(path)]), messages).get("job_log")
         try:
-            cause = first_cause(sign.take()) if sign is not None else None
-        except Unread:
-            cause = None
-        said = "none" if cause is None else "FAIL018" if cause.root is None else cause.root.code
-        root = cause.root if cause is not None else None
-        sure = (
-            root is not None
-            and confidence_of(wording_of(of_code[root.code], root.kind, root), root) is Confidence.CONFIRMED
+            patient = admit_log(sort_left_behind([str(path)]), registry.log_messages())
+        except DoctorError:
+            findings: tuple[Ranked, ...] = ()
+        else:
+            findings = tuple(
+                item
+                for item in examine(patient, request).findings
+                if item.finding.severity is not Severity.NOTE
+            )
+        first = findings[0].finding if findings else None
+        said = first.code if first is not None else "none"
+        sure = first is not None and first.confidence is Confidence.CONFIRMED
+        line = (
+            next((item.line for item in first.evidence if isinstance(item, LogLine)), None) if first else None
         )
-        away = {} if root is None or "line" not in entry else {"lines_away": abs(root.line - entry["line"])}
+        away = {} if line is None or "line" not in entry else {"lines_away": abs(line - entry["line"])}
         rows.append(
             {
                 "id": entry["id"], "code": entry["code"], "kind": entry["kind"], "form": form_of(entry),
@@ -224,12 +227,12 @@ def judged(entry: dict[str, Any], said: str, *, sure: bool) -> str:
     if label == "none":
         return "right" if said == "none" else "wrong"
     if label == "unclear":
-        return "right" if said in ("none", "FAIL018") or not sure else "wrong"
+        return "wrong" if sure and said not in ("none", "FAIL018") else "right"
     if said in (label, *entry.get("also", ()), *ALSO_RIGHT.get((label, entry["kind"]), ())):
         return "right"
     if said == "FAIL020" and entry["kind"] in STARTS:
         return "right"
-    if said in ("none", "FAIL018"):
+    if said in ("none", "FAIL018", "FAIL019"):
         return "silent"
     return "wrong" if sure else "hedged"
 

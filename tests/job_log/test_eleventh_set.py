@@ -59,7 +59,7 @@ WORKER = (
 OLDER = HEAD + FRAME + "FileNotFoundError: Traceback (most recent call last):\n" + FRAME
 CELL = (
     "---------------------------------- TypeError Traceback (most recent call last) Cell In[3], line 1 ----> 1 fit( 2 a=b, "
-    "3 ) TypeError: fit() got an unexpected keyword argument 'a'\n"
+    "3 ) TypeError: Trainer.__init__() got an unexpected keyword argument 'a'\n"
 )
 
 
@@ -75,7 +75,9 @@ def test_the_traceback_of_a_worker_that_the_log_cuts(tmp_path):
 
 def test_a_notebook_in_one_line(tmp_path):
     assert named(tmp_path, CELL) == "CFG009"
-    assert named(tmp_path, CELL.replace("TypeError: fit() got an unexpected keyword argument 'a'", "")) in (
+    assert named(
+        tmp_path, CELL.replace("TypeError: Trainer.__init__() got an unexpected keyword argument 'a'", "")
+    ) in (
         None,
         "FAIL001",
     )

@@ -117,12 +117,14 @@ def test_jobs_of_lsf_in_one_file(tmp_path):
 def test_a_task_that_nobody_waited_for(tmp_path):
     lost = (
         "Task exception was never retrieved\nfuture: <Task finished name='Task-1' coro=<ask() done>>\n"
-        + raised("TypeError: ask() got an unexpected keyword argument 'i'")
+        + raised("TypeError: load_dataset() got an unexpected keyword argument 'i'")
         + "asked the server\n" * 3
     )
     assert named(tmp_path, lost * 2) in (None, "FAIL018")
     assert named(tmp_path, lost + raised("KeyError: 'mask'")) == "FAIL001"
-    assert named(tmp_path, raised("TypeError: ask() got an unexpected keyword argument 'i'")) == "CFG009"
+    assert (
+        named(tmp_path, raised("TypeError: load_dataset() got an unexpected keyword argument 'i'")) == "CFG009"
+    )
 
 
 def test_an_exception_that_an_actor_of_ray_keeps_to_itself(tmp_path):

@@ -8,6 +8,17 @@ _LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "tune", "litgpt", "trl", "a
 """Commands of which a line `NAME: error: ` says that their arguments are wrong."""
 _SUBCOMMANDS = ("fit", "train", "test", "validate", "predict", "eval", "run")
 
+_DIVISIBLE = (
+    "(?:(?:is|are) not (?:evenly )?divisible by|(?:must|should|has to) be (?:(?:evenly )?divisible by|"
+    "(?:a |an integer )?multiple of))"
+)
+_OF_A_SIZE = (
+    r"(?i:\b(?:\w{0,30}(?:batch|size|heads?|parallel|hidden|vocab|embed|dim|dims|degrees?)\w{0,30}|(?:num|n)_\w{1,30}|groups?|"
+    r"experts?|layers?|gpus?|ranks?|process(?:es)?|devices?|stages?|nodes?|workers?|shards?|channels?|features?|"
+    r"steps?|tensor|height|width|resolution)\b)"
+)
+"""A word of a setting: a number of something else, which no setting has, may have to be divisible, too."""
+
 
 class SettingsRejected(LogCheck):
     """A library rejected the settings.
@@ -50,9 +61,8 @@ class SettingsRejected(LogCheck):
                 "multiple of",
                 "batch_size should be a positive",
             ),
-            pattern="[Cc]heck batch related parameters|(?:is|are) not (?:evenly )?divisible by|(?:must|"
-            "should|has to) be (?:(?:evenly )?divisible by|(?:a |an integer )?multiple of)|"
-            "batch_size should be a positive integer",
+            pattern="[Cc]heck batch related parameters|batch_size should be a positive integer|"
+            rf"{_OF_A_SIZE}[^\n]{{0,200}}?{_DIVISIBLE}|{_DIVISIBLE}[^\n]{{0,80}}?{_OF_A_SIZE}",
             text="Settings of sizes do not fit each other: {said}.",
             general=True,
         ),

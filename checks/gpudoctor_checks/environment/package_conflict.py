@@ -13,6 +13,7 @@ from gpudoctor.analysis.source.target_versions import installed_version, meant_v
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import (
+    Bearing,
     Check,
     Code,
     Confidence,
@@ -165,6 +166,25 @@ class PackageConflict(Check):
             pattern="(?:Contextual)?VersionConflict|DistributionNotFound",
             text="Installed packages have versions that do not fit each other ({said}).",
             everywhere=True,
+        ),
+        LogMessage(
+            kind="not-activated",
+            cue=(
+                "commandnotfounderror: your shell",
+                "before 'conda activate'",
+                "environmentnamenotfound",
+                "environmentlocationnotfound",
+            ),
+            pattern=r"^(?:CommandNotFoundError: Your shell has not been properly configured to use 'conda |"
+            r"CondaError: Run 'conda init' before 'conda activate'|"
+            r"EnvironmentNameNotFound: Could not find conda environment: (?P<name>\S{1,100})|"
+            r"EnvironmentLocationNotFound: Not a conda environment: (?P<folder>\S{1,200}))",
+            text="conda did not activate the environment of the job[ {name}][ {folder}], so its packages are "
+            "missing.",
+            bearing=Bearing.HINT,
+            everywhere=True,
+            explains="No module named|command not found|cannot import name|: not found",
+            source="conda: conda/exceptions.py, conda/activate.py",
         ),
         LogMessage(
             kind="missing-package",

@@ -144,6 +144,14 @@ class VisibleDevicesWrong(Check):
             text="The program asked for GPUs {asked}[; this process sees {have}].",
         ),
         LogMessage(
+            kind="requested",
+            cue="invalid cuda 'device=",
+            pattern=r"Invalid CUDA 'device=(?P<asked>[\d, ]{1,40})' requested(?:[\s\S]{0,600}?"
+            r"device_count\(\): (?P<have>\d{1,3}))?",
+            text="The program asked for GPUs {asked}[; this process sees so many: {have}].",
+            source="ultralytics/utils/torch_utils.py",
+        ),
+        LogMessage(
             kind="ordinal",
             cue=("invalid device ordinal",),
             pattern=call_failed(r"invalid device ordinal"),

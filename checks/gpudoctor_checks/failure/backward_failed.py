@@ -94,4 +94,11 @@ class BackwardFailed(LogCheck):
             pattern="[Oo]nly [Tt]ensors of floating point (?:and complex )?dtype can require gradients",
             text="A gradient was required of an integer tensor.",
         ),
+        LogMessage(
+            kind="leaf",
+            cue="non-leaf tensor",
+            pattern="can't optimize a non-leaf Tensor",
+            text="The optimizer got a tensor that is the result of an operation, and no parameter.",
+            source="torch/optim/optimizer.py",
+        ),
     )

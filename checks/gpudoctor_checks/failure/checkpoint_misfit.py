@@ -129,8 +129,10 @@ class CheckpointMisfit(LogCheck):
                 "file in archive is not",
                 "might be corrupted",
                 "incomplete metadata",
+                "wrong byte size",
             ),
-            pattern=r"Invalid magic number; corrupt file|pickle data was truncated(?![\s\S]*\nin "
+            pattern=r"storage has wrong byte size: expected|Invalid magic number; corrupt file|"
+            r"pickle data was truncated(?![\s\S]*\nin "
             r"(?:\S+ )*multiprocessing/)|Unable to load weights from (?:pytorch|PyTorch|the) "
             "checkpoint|"
             "PytorchStreamReader failed|archive is corrupted|invalid load key|unexpected EOF, "

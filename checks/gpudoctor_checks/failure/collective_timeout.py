@@ -233,8 +233,11 @@ class CollectiveTimeout(Check):
                 "operation timed out",
                 "timeout caused pair closure",
                 "socket timeout",
+                "ran time out after",
+                "more than set timeout",
             ),
-            pattern=r"^[\w.]*Error: Socket Timeout|"
+            pattern=r"^[\w.]*Error: (?:Socket Timeout|Wait timeout|Work ran time out after)|"
+            r"RPC ran for more than set timeout|"
             r"Timed out waiting (?P<limit>\d+) ?ms for (?P<way>recv|send) operation|[Ww]ait timeout "
             r"after (?P<limit_too>\d+)ms|Timeout waiting for key|Application timeout caused pair "
             "closure",

@@ -69,8 +69,10 @@ class CompileFailed(LogCheck):
                 "compilationerror",
                 "triton.runtime",
                 "notritonconfigserror",
+                "passmanager::run failed",
             ),
-            pattern=r"triton\.compiler\.\w*(?:Error|errors)|^\S*CompilationError|triton\.runtime\.\w+|"
+            pattern="PassManager::run failed|"
+            r"triton\.compiler\.\w*(?:Error|errors)|^\S*CompilationError|triton\.runtime\.\w+|"
             "NoTritonConfigsError",
             text="Triton could not compile a kernel.",
             general=True,

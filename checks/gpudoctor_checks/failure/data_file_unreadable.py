@@ -80,10 +80,12 @@ class DataFileUnreadable(LogCheck):
                 "!ssize.empty()",
                 "broken png",
                 "decompressionbomb",
+                "decorderror",
             ),
-            pattern="cannot identify image file|image file is truncated|broken data stream|[Tt]runcated "
+            pattern="DECORDError|"
+            "cannot identify image file|image file is truncated|broken data stream|[Tt]runcated "
             r"[Ff]ile [Rr]ead|UnidentifiedImageError|!ssize\.empty\(\)|broken PNG|DecompressionBomb",
-            text="An image file is damaged or is not an image.",
+            text="An image or a video is damaged, or is none.",
         ),
         LogMessage(
             kind="parse",

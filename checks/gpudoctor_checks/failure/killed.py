@@ -308,6 +308,7 @@ class Killed(Check):
                 "^c",
                 "ctrl-c",
                 "ctrl+c",
+                "ctrl + c",
                 "stopped by ",
                 "cancelled by ",
                 "aborted by ",
@@ -320,7 +321,8 @@ class Killed(Check):
             r"[Kk]eyboard ?[Ii]nterrupt(?:ion|ed)?\b.{0,40}(?:[Ee]xiting|[Ss]topp|[Ss]aving|received|caught)|"
             r"(?:[Tt]raining|[Rr]un|[Jj]ob|[Pp]rocess|[Pp]rogram|[Ee]xperiment) (?:was )?(?:interrupted|"
             r"stopped|cancelled|aborted) by (?:the )?user|^\^C(?:Traceback|\s*$)|killed by signal: Interrupt|"
-            r"program aborting due to (?:window-CLOSE|control-C) event",
+            r"program aborting due to (?:window-CLOSE|control-C) event|"
+            r"^(?:wandb: )?[Cc]trl(?: [+] |[+-])[Cc] (?:was )?(?:detected|pressed|received)",
             text="The job was interrupted from outside (SIGINT), as by Ctrl-C or scancel.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,

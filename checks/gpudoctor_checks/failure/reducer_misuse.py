@@ -59,4 +59,12 @@ class ReducerMisuse(LogCheck):
             text="The ranks made different models: rank {one} has {own} parameters, rank {other} has {theirs}.",
             source="torch/csrc/distributed/c10d/reducer.cpp",
         ),
+        LogMessage(
+            kind="other-model",
+            cue="appears not to match",
+            pattern=r"params\[\d+\] in this process with sizes .{1,80} appears not to match sizes of the same "
+            "param",
+            text="The ranks made different models: a parameter has another shape on another rank.",
+            source="torch/csrc/distributed/c10d/reducer.cpp",
+        ),
     )

@@ -135,6 +135,13 @@ class RendezvousFailed(LogCheck):
             "started this process.",
         ),
         LogMessage(
+            kind="environment",
+            cue="parameter missing",
+            pattern=r"rendezvous: (?P<which>rank|world size) parameter missing",
+            text="The process group could not start: the program gave no {which}.",
+            source="torch/distributed/rendezvous.py",
+        ),
+        LogMessage(
             kind="joined",
             cue=(
                 "clients joined",

@@ -2,6 +2,7 @@
 
 from gpudoctor.analysis.job_log.log_check import LogCheck
 from gpudoctor.model import Code, LogMessage
+from gpudoctor_checks.failure.tensor_messages import TENSOR_MESSAGES
 
 
 class TensorMismatch(LogCheck):
@@ -146,4 +147,5 @@ class TensorMismatch(LogCheck):
             text="Tensor shapes do not fit: {said}.",
             general=True,
         ),
+        *TENSOR_MESSAGES,
     )

@@ -45,6 +45,8 @@ _OF_POD = re.compile(r"(?:\S{1,80} {2,80})?(?:pod/)?(\S{1,120}) {2,80}\d{1,3}/\d
 """A row of `kubectl get pods`, with a namespace or without."""
 _OF_SUMMARY = 4
 """Lines of a launcher's summary from a rank's exit code to its signal."""
+_AT_ONCE = 2
+"""Ordinary lines between a signal and what a program raises by it, if no rank is named."""
 _LONELY = 2
 """Ranks of a job that ends well which may lose a connection while they end."""
 
@@ -206,7 +208,10 @@ def _crashed(event: LogEvent) -> bool:
 def _of_a_signal(event: LogEvent, symptoms: Sequence[LogEvent]) -> bool:
     """Whether an exception of no known kind came as its process had said that it got a signal to end."""
     return event.kind == PLAIN and any(
-        item.kind in TO_END and item.rank is not None and _right_before(item, event) for item in symptoms
+        item.kind in TO_END
+        and _right_before(item, event)
+        and (item.rank is not None or item.followed - event.followed <= _AT_ONCE)
+        for item in symptoms
     )
 
 

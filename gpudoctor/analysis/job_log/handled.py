@@ -50,7 +50,7 @@ def was_handled(event: LogEvent, log: JobLog) -> bool:
         return event.earlier
     if (event.exception or event.closing) and event.served >= _SERVED:
         return True
-    if event.bearing is not Bearing.CONSEQUENCE and event.succeeded and last_death(log) < 0:
+    if event.succeeded and (event.outside or event.bearing is not Bearing.CONSEQUENCE) and last_death(log) < 0:
         return True
     if _was_only_printed(event, log):
         return True

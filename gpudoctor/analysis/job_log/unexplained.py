@@ -26,6 +26,7 @@ def unexplained_error(patient: Patient) -> tuple[UnknownError, FirstCause | None
     """The error, and the consequences behind it; None where a cause is named or no such error was printed."""
     log = patient.job_log
     cause = first_cause(log)
-    if not log.unknown_errors or (cause is not None and cause.root is not None) or decided_elsewhere(patient):
+    errors = [item for item in log.unknown_errors if cause is not None or not item.at_death]
+    if not errors or (cause is not None and cause.root is not None) or decided_elsewhere(patient):
         return None
-    return log.unknown_errors[0], cause
+    return errors[0], cause

@@ -210,6 +210,8 @@ class UnknownError:
     rank: int | None
     stamp: str
     node: str = ""
+    at_death: bool = False
+    """Whether lines of a death follow it, and not the end of the file."""
     cut: bool = False
     """Whether it is the innermost frame of a traceback whose exception the log no longer has."""
 

@@ -151,6 +151,12 @@ class Drafts:
         self._drafts[number] = _Draft(event, event.count, event.last_line, key, step, ordinary=ordinary)
         return number, True, self._follows(event, alike)
 
+    def of_good_pod(self, line: int) -> None:
+        """A line in the description of a pod that ended well: what it says of earlier states is overcome."""
+        for draft in self._drafts.values():
+            if draft.event.outside and draft.event.line == line:
+                draft.succeeded = True
+
     def undone_by(self, text: str, line: int) -> None:
         """A line behind a failure that may show that it was overcome."""
         said = {words for words, pattern in self._undone.items() if pattern.search(text)}

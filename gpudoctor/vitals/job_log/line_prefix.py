@@ -64,7 +64,8 @@ _LEVEL = re.compile(
 
 _WARNED = re.compile(
     r"(?:^|[\[\s|-])(?:WARN(?:ING)?|INFO|DEBUG)(?=[\]\s:|-])|"
-    r"^\[[DIW] \d|(?:^|[\]\s:])[DIVW]\d{4} \d\d:\d\d:\d\d"
+    r"^\[[DIW] \d|(?:^|[\]\s:])[DIVW]\d{4} \d\d:\d\d:\d\d|"
+    r"\[(?:warn(?:ing)?|info|debug|trace)\s{0,6}\]|\blevel=(?:warn(?:ing)?|info|debug|trace)\b"
 )
 OF_KERNEL = re.compile(r"\[ *\d{1,10}\.\d{6}\][ \t]| kernel: ")
 """A line of the kernel: each of its kills is printed in the same words, and is no new run of the program."""
@@ -133,7 +134,10 @@ def take_apart(line: str) -> PrefixedLine:
     return PrefixedLine(text=rest, rank=rank, node=node, stamp=stamp, actor=actor, source=source)
 
 
-_FAILED = re.compile(r"(?:^|[\[\s|-])(?:ERROR|CRITICAL|EXCEPTION|FATAL)(?=[\]\s:|-])")
+_FAILED = re.compile(
+    r"(?:^|[\[\s|-])(?:ERROR|CRITICAL|EXCEPTION|FATAL)(?=[\]\s:|-])|"
+    r"\[(?:error|critical|fatal|panic)\s{0,6}\]|\blevel=(?:error|fatal|panic)\b"
+)
 
 
 def of_error_level(text: str) -> bool:

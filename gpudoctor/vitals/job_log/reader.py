@@ -167,6 +167,9 @@ _RAN_TESTS, _TESTS_OK = (
 )
 """The last lines of unittest, if no test failed."""
 _CONTAINER_ENDED = re.compile(r"^([\w.-]{1,80}) exited with code 0$")
+_POD_SUCCEEDED = re.compile(rb"Status:\s{2,20}Succeeded\s*$")
+_OF_POD = re.compile(rb"(?!Name:)[A-Z][\w -]{1,40}:")
+"""How `kubectl describe` says that a pod ended well, and how its further lines without indent begin."""
 _ATTEMPT = re.compile(
     r"(?i)^(?!.*(?:fail|error|timed? ?out|connect|download))"
     r"(\W{0,80}(?:re)?(?:attempt|start|try)(?: no\.?| number)?\W{0,3})(\d{1,3})\b"
@@ -1178,9 +1181,14 @@ class _FileReader:
 
     def _look_at_end(self) -> None:
         """Count the steps at the end of the file: what trains on there has survived what failed far above."""
-        tested = False
+        tested, of_good_pod = False, 0
         for raw, number in self._last_pieces(self._most_tail) if self._drafts else ():
             small = raw.lower()
+            if raw[:1].isalpha():  # a line of the program ends the description, and the name of the next pod
+                of_good_pod = of_good_pod if _OF_POD.match(raw) else 0
+                of_good_pod = number if _POD_SUCCEEDED.match(raw) else of_good_pod
+            elif of_good_pod:
+                self._drafts.of_good_pod(number)
             if tested or small.startswith(b"ran "):
                 text = plain(text_of(raw)).strip()
                 if tested and _TESTS_OK.match(text):
@@ -1245,9 +1253,8 @@ class _FileReader:
         )
         before = pieces[: bisect_left(pieces, death, key=lambda piece: piece[1])] if death else []
         apart = self._envelopes.take_apart
-        found = unknown_error(before, apart, self._is_worded, at_death=True) or unknown_error(
-            pieces, apart, self._is_worded, at_death=False
-        )
+        first = unknown_error(before, apart, self._is_worded, at_death=True)
+        found = first or unknown_error(pieces, apart, self._is_worded, at_death=False)
         cut = cut_traceback(pieces, apart) if found is None else None
         found = found or cut
         if found is None:
@@ -1262,6 +1269,7 @@ class _FileReader:
             rank=rank,
             stamp=line.stamp,
             node=line.node,
+            at_death=first is not None,
             cut=cut is not None,
         )
 

@@ -465,7 +465,7 @@ class Tracebacks:
             opened.noise == 0
             and not (current.quoted and text[:1] not in " \t")  # what follows is another message of the program
             and not _NOT_OF_MESSAGE.match(text)
-            and not (text[:1] not in " \t" and GOES_ON.search(text))
+            and not (text[:1] not in " \t<" and GOES_ON.search(text))
             and len(current.text) < _MOST_TEXT
             and opened.message_lines <= _MOST_MESSAGE_LINES
             and not (line.stamp and not current.stamp)  # a cluster may put the time before every line

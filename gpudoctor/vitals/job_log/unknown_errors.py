@@ -25,7 +25,7 @@ OF_LOW_LEVEL = re.compile(r"^[WID]\d{4} \d\d:|(?:^|\s)[WID] (?:tensorflow|extern
 """Lower levels, as glog, TensorFlow and others write them."""
 _NAMED = re.compile(
     r"(?:^|[\s:>\]])(?:fatal|panic|error)(?: error)?: \S|"
-    r"^\[?(?:error|fatal|panic|abort(?:ed|ing)?)\b(?![ _]?rate)",
+    r"^\[?(?:error|fatal|panic|abort(?:ed|ing)?)\b(?![ _]?rate)|^thread '[^']{0,80}' (?:\(\d+\) )?panicked at ",
     re.IGNORECASE,
 )
 """A line that calls itself an error."""
@@ -83,18 +83,20 @@ def cut_traceback(
 ) -> tuple[int, str] | None:
     """The innermost frame of a traceback that the end of the log cuts: its line and text, prefixes included.
 
-    None if the log does not end with the lines of a frame.
+    Its header, if that is the last line. None if the log does not end with the lines of a frame.
     """
     frame: tuple[int, str] | None = None
+    words_behind = False
     for looked_at, (raw, number) in enumerate(reversed(pieces[-_OF_TRACEBACK:])):
         whole = plain(text_of(raw[:4096])).rstrip()
         text = take_apart(whole).text
         if HEADER in text:
-            return frame
+            return frame or (None if words_behind else (number, whole))
         if _FRAME.match(text):
             frame = frame or (number, whole)
         elif text[:1] not in (" ", "\t", "") or (frame is None and looked_at > _BEHIND):
             return None
+        words_behind = words_behind or bool(text.strip())
     return None
 
 

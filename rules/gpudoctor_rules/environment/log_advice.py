@@ -109,6 +109,13 @@ ADVICE = (
         when=in_log("missing-package", "no-module"),
     ),
     advise(
+        "ENV005-activate",
+        "Activate the environment in the job's script",
+        'source "$(conda info --base)/etc/profile.d/conda.sh" && conda activate NAME   # before the program',
+        "conda env list   # on the node that runs the job",
+        when=in_log("not-activated"),
+    ),
+    advise(
         "ENV006-shm",
         "Give the container more shared memory",
         "docker run --shm-size=8g ...   # or --ipc=host",

@@ -1,0 +1,163 @@
+"""What libraries say of tensors, arguments and sizes that do not fit, and how other loggers print their levels."""
+
+import pytest
+from log_causes import FRAME, HEAD, named, raised, root_of, steps
+
+from gpudoctor.cli import main
+
+MIXED = [
+    ("RuntimeError: result type Float can't be cast to the desired output type Long", "dtype"),
+    ("RuntimeError: Expected floating point type for target with class probabilities, got Long", "dtype"),
+    ("ValueError: Must flatten tensors with uniform dtype but got torch.float32 and torch.bfloat16", "dtype"),
+    ("TypeError: lax.add requires arguments to have the same dtypes, got float32, bfloat16.", "dtype"),
+    (
+        "RuntimeError: indices should be either on cpu or on the same device as the indexed tensor (cpu)",
+        "device",
+    ),
+    ("RuntimeError: No backend type associated with device type cpu", "device"),
+    ("RuntimeError: Expected a 'cuda' device type for generator but found 'cpu'", "device"),
+    ("RuntimeError: cannot pin 'torch.cuda.FloatTensor' only dense CPU tensors can be pinned", "device"),
+    ("ValueError: Pointer argument (at 0) cannot be accessed from Triton (cpu tensor?)", "device"),
+    ("RuntimeError: Expected target size [16, 10], got [16]", "shape"),
+    ("RuntimeError: running_mean should contain 64 elements not 128", "shape"),
+    ("RuntimeError: einsum(): subscript b has size 8 for operand 1 which does not broadcast with 16", "shape"),
+    ("ValueError: all input arrays must have the same shape", "shape"),
+    ("ValueError: cannot reshape array of size 784 into shape (1,3)", "shape"),
+    ("ValueError: matmul: Input operand 1 has a mismatch in its core dimension 0, with gufunc", "shape"),
+    ("ValueError: Shapes (None, 1) and (None, 10) are incompatible", "shape"),
+    (
+        "TypeError: dot_general requires contracting dimensions to have the same shape, got (7,) and (5,).",
+        "shape",
+    ),
+    ("ValueError: Found input variables with inconsistent numbers of samples: [100, 90]", "shape"),
+    ("einops.EinopsError: Error while processing rearrange. Shape mismatch, 5 != 6", "shape"),
+]
+
+
+@pytest.mark.parametrize(("line", "kind"), MIXED)
+def test_tensors_that_do_not_fit(tmp_path, line, kind):
+    root = root_of(tmp_path, steps(0, 4) + raised(line))
+    assert (root.code, root.kind) == ("FAIL013", kind)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ValueError: every camera must have a name of the same length",
+        "RuntimeError: the two teams should have equal weights in the vote",
+        "AssertionError: shape of the curve is odd",
+        "KeyError: 'device'",
+        "AttributeError: 'NoneType' object has no attribute 'shape'",
+    ],
+)
+def test_other_exceptions_are_the_programs_own(tmp_path, line):
+    assert named(tmp_path, raised(line)) == "FAIL001"
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("TypeError: TrainingArguments.__init__() got an unexpected keyword argument 'x'", "CFG009"),
+        ("TypeError: ReduceLROnPlateau.__init__() got an unexpected keyword argument 'verbose'", "CFG009"),
+        ("TypeError: __init__() got an unexpected keyword argument 'evaluation_strategy'", "CFG009"),
+        ("TypeError: CropConfig.__init__() got an unexpected keyword argument 'pads'", "FAIL001"),
+        ("TypeError: fit() got multiple values for argument 'lr'", "FAIL001"),
+    ],
+)
+def test_only_a_librarys_argument_was_renamed(tmp_path, line, code):
+    assert named(tmp_path, raised(line)) == code
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("ValueError: hidden_size must be divisible by num_attention_heads (got 768 and 11)", "CFG010"),
+        ("AssertionError: world size 6 is not divisible by tensor parallel size 4", "CFG010"),
+        ("AssertionError: the number of songs (7) must be divisible by 4", "FAIL001"),
+    ],
+)
+def test_only_a_setting_is_refused(tmp_path, line, code):
+    assert named(tmp_path, raised(line)) == code
+
+
+def test_a_message_that_stands_below_a_blank_line(tmp_path):
+    text = raised("tensorflow.python.framework.errors_impl.DataLossError: Graph execution error:")
+    node = (
+        "\nDetected at node IteratorGetNext defined at (most recent call last):\n<stack traces unavailable>\n"
+    )
+    assert (
+        named(tmp_path, text + node + "corrupted record at 1048576\n\t [[{{node IteratorGetNext}}]]\n")
+        == "FAIL016"
+    )
+    assert named(tmp_path, text + node) == "FAIL001"
+
+
+def test_conda_that_did_not_activate(tmp_path):
+    conda = "CondaError: Run 'conda init' before 'conda activate'\n\n"
+    missing = raised("ModuleNotFoundError: No module named 'torch'")
+    assert root_of(tmp_path, conda + missing).kind == "not-activated"
+    assert root_of(tmp_path, missing).kind == "missing-package"
+    assert named(tmp_path, conda + steps(0, 9)) is None
+    assert named(tmp_path, conda + raised("KeyError: 'mask'")) == "FAIL001"
+
+
+def test_a_sweep_that_its_user_stopped(tmp_path):
+    stop = "wandb: Ctrl + C detected. Stopping sweep.\n"
+    assert named(tmp_path, steps(0, 9) + stop + HEAD + FRAME + "Exception\n") == "FAIL002"
+    assert named(tmp_path, steps(0, 9) + HEAD + FRAME + "Exception\n") == "FAIL001"
+    assert named(tmp_path, stop + steps(0, 9) + HEAD + FRAME + "Exception\n") == "FAIL001"
+
+
+def said(tmp_path, capsys, text):
+    path = tmp_path / "job.out"
+    path.write_text(text)
+    main(["autopsy", str(path)])
+    return capsys.readouterr().out
+
+
+PANIC = (
+    "thread 'prefetch' panicked at src/reader.rs:214:48:\ncalled `Result::unwrap()` on an `Err` value: Bad\n"
+)
+LEVELS = "10:15:{} [{}] ps: the table of shard 11 is full\n10:15:21 [info ] bye (code 70)\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "unknown"),
+    [
+        (steps(0, 9) + PANIC, True),
+        (steps(0, 9) + LEVELS.format(20, "error"), True),
+        (steps(0, 9) + LEVELS.format(20, "warn "), False),
+        (steps(0, 9) + LEVELS.format(20, "info "), False),
+        ('time="2025-01-01T10:00:00Z" level=fatal msg="no lease"\n', True),
+        ('time="2025-01-01T10:00:00Z" level=info msg="cannot renew the lease"\n', False),
+        (steps(0, 9) + HEAD, True),
+        (HEAD + steps(0, 9), False),
+    ],
+)
+def test_an_error_at_the_end_that_no_check_knows(tmp_path, capsys, text, unknown):
+    assert ("FAIL019" in said(tmp_path, capsys, text)) is unknown
+
+
+def test_an_error_before_a_death_that_was_overcome_is_none(tmp_path, capsys):
+    text = "libGL error: failed to load driver: swrast\nenv 3 crashed: EOFError -- started again\n" + steps(
+        0, 60
+    )
+    assert "no failure in its" in said(tmp_path, capsys, text)
+
+
+EVENTS = (
+    "Events:\n  Type     Reason            Age   From               Message\n"
+    "  Warning  FailedScheduling  58m   default-scheduler  0/6 nodes are available: 6 Insufficient nvidia.com/gpu.\n"
+)
+POD = (
+    "Name:             eval-1\nStatus:           {}\nContainers:\n  eval:\n    State:          {}\n"
+    "    Last State:     Terminated\n      Reason:       Error\n      Exit Code:    1\n"
+)
+
+
+def test_a_pod_that_ended_well_after_all(tmp_path, capsys):
+    good = POD.format("Succeeded", "Terminated\n      Reason:       Completed\n      Exit Code:    0")
+    assert "no failure in its" in said(tmp_path, capsys, good + EVENTS)
+    waits = POD.format("Pending", "Waiting")
+    assert "FAIL020" in said(tmp_path, capsys, waits + EVENTS)
+    assert "FAIL020" in said(tmp_path, capsys, good + waits.replace("eval-1", "eval-2") + EVENTS)
