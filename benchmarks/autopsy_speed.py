@@ -1,4 +1,4 @@
-"""Speed and memory of reading a job's log: nine kinds of logs, each of which ends in one true failure.
+"""Speed and memory of reading a job's log: ten kinds of logs, each of which ends in one true failure.
 
     python benchmarks/autopsy_speed.py [KIND ...] [--mb 100] [--json FILE]
     python benchmarks/autopsy_speed.py "one line" "large file" "large pipe" --json FILE
@@ -158,6 +158,23 @@ def tracebacks(chance: random.Random) -> Lines:
             yield _step(number, chance)
 
 
+def chains(chance: random.Random) -> Lines:
+    """Chained tracebacks of downloads that are tried again."""
+    for number in itertools.count(1):
+        yield (
+            'Traceback (most recent call last):\n  File "/home/ann/loader.py", line 41, in fetch\n'
+            "    return self.session.get(url)\n"
+            '  File "/opt/env/lib/python3.11/site-packages/requests/sessions.py", line 602, in get\n'
+            '    return self.request("GET", url, **kwargs)\n'
+            f"ConnectionResetError: [Errno 104] Connection reset by peer {_word(chance)} {number}\n\n"
+            "During handling of the above exception, another exception occurred:\n\n"
+            'Traceback (most recent call last):\n  File "/home/ann/loader.py", line 77, in again\n'
+            f"    raise FetchError(url) from error\nann.FetchError: could not fetch {_word(chance)}/{number}\n"
+        )
+        if number % 5 == 0:
+            yield _step(number, chance)
+
+
 def ranks(chance: random.Random) -> Lines:
     """Lines of 64 ranks that write into each other's."""
     for number in itertools.count(1):
@@ -176,6 +193,7 @@ KINDS: dict[str, Callable[[random.Random], Lines]] = {
     "words of failures": cues,
     "handled exceptions": exceptions,
     "handled tracebacks": tracebacks,
+    "chained tracebacks": chains,
     "64 ranks": ranks,
 }
 

@@ -114,8 +114,8 @@ PRINTED = {
     "to dump debug info, due to ProcessGroupNCCL watchdog hang.": "FAIL004",
     "[rank3]:[E301 10:11:12.345 ProcessGroupNCCL.cpp:1709] [PG 0 Rank 3] Timeout at NCCL work: 5, last: 5.": "FAIL004",
     "Received Signals.SIGTERM death signal, shutting down workers": "FAIL002",
-    "mpirun has detected an attempt to run as root.": "CFG010",
-    "There are not enough slots available in the system to satisfy the 8": "CFG010",
+    "mpirun has detected an attempt to run as root.": "FAIL020",
+    "There are not enough slots available in the system to satisfy the 8": "FAIL020",
     "mpirun was unable to find the specified executable file, and therefore": "FAIL020",
     "2018-10-09 14:57:07.563115: E tensorflow/stream_executor/cuda/cuda_blas.cc:464] failed to create cublas handle: "
     "CUBLAS_STATUS_NOT_INITIALIZED": "FAIL009",

@@ -161,3 +161,14 @@ def test_a_pod_that_ended_well_after_all(tmp_path, capsys):
     waits = POD.format("Pending", "Waiting")
     assert "FAIL020" in said(tmp_path, capsys, waits + EVENTS)
     assert "FAIL020" in said(tmp_path, capsys, good + waits.replace("eval-1", "eval-2") + EVENTS)
+
+
+def test_a_logger_that_cannot_write_on_a_full_disk(tmp_path):
+    full = "--- Logging error ---\n" + raised("OSError: [Errno 28] No space left on device")
+    call = "Call stack:\n" + FRAME + "Message: 'Training failed: unexpected pos 4 vs 3'\nArguments: ()\n"
+    assert named(tmp_path, steps(0, 9) + full + call) == "ENV011"
+    assert named(tmp_path, steps(0, 9) + full + call + steps(9, 30)) is None
+    other = "--- Logging error ---\n" + raised(
+        "TypeError: not all arguments converted during string formatting"
+    )
+    assert named(tmp_path, steps(0, 9) + other + call) is None

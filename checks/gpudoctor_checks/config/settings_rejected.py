@@ -137,8 +137,12 @@ class SettingsRejected(LogCheck):
                 "configkey",
                 "configtype",
                 "configcomposition",
+                "is not supported, only ",
+                ", please select one of",
             ),
-            pattern="You set `--ntasks=|tasks per node configured in SLURM .{0,60} does not match|"
+            pattern=r"is not supported, only [^\n]{1,400} (?:is|are) supported|"
+            r"is not a valid \w{2,40}, please select one of|"
+            "You set `--ntasks=|tasks per node configured in SLURM .{0,60} does not match|"
             "Early stopping conditioned on metric .{1,80} which is not available|could not "
             r"find the monitored key|available GPUs \d+ is less than total desired GPUs|"
             "cannot fit into any bundles for the placement group|"
@@ -147,21 +151,6 @@ class SettingsRejected(LogCheck):
             "Could not override|OverrideParseException",
             text="The framework rejects the settings: {said}.",
             general=True,
-        ),
-        LogMessage(
-            kind="framework",
-            cue=(
-                "detected an attempt to run as root",
-                "not enough slots available in the system",
-                "allocated for this job are already filled",
-            ),
-            pattern="mpirun has detected an attempt to (?P<root>run as root)|There are (?P<slots>not "
-            "enough slots available) in the system|(?P<nodes>All nodes which are allocated "
-            "for this job are already filled)",
-            text="mpirun refuses to start the processes[: {root}][: {slots}][: {nodes}].",
-            everywhere=True,
-            closing=True,
-            source="Open MPI help-orterun.txt, help-orte-rmaps-base.txt",
         ),
         LogMessage(
             kind="unrecognized",

@@ -82,6 +82,7 @@ class PackageConflict(Check):
         - The libraries of two CUDA major versions together.
         - The legacy `pynvml` module.
         - A project whose own files require other versions than the installed ones.
+        - From a job's log: a module that is missing, or a name that cannot be imported.
     Why it hurts:
         The import dies (`undefined symbol: _ZN3c10...`, `operator torchvision::nms does not exist`). Or an
         optional kernel is silently disabled and the slow path runs. Or one CUDA library replaces the other and

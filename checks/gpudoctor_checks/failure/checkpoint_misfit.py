@@ -182,7 +182,7 @@ class CheckpointMisfit(LogCheck):
             pattern="is not a distributed checkpoint|Can't load (?:tokenizer|the (?:model|"
             r"configuration)) (?:of|for) '|Can't find 'adapter_config\.json' at|"
             "[Cc]an't find a valid checkpoint|[Ee]rror no file named|does not appear to have a file "
-            r"named (?P<file>[\w.-]+)|[Nn]o checkpoint found|(?:[Cc]heckpoint|[Pp]rovided "
+            r"named (?P<file>[\w.-]+)|[Nn]o checkpoint found|(?:(?<!artifact ')[Cc]heckpoint|[Pp]rovided "
             "path).{0,120}(?:not found|does not exist|does not contain)|No such file or directory: "
             r"""['"](?P<weights>[^'"\n]{0,300}\.(?:pth?|pth\.tar|ckpt|safetensors))['"]|"""
             r"Parent directory (?P<folder>\S{1,300}) does not exist",

@@ -94,8 +94,10 @@ class HubUnreachable(LogCheck):
                 "repo id must",
                 "http error 404",
                 "404 not found",
+                "artifact '",
             ),
-            pattern=r"An error occurred \((?:404|NoSuchKey|NoSuchBucket)\)|The specified (?:blob|"
+            pattern=r"(?i:artifact) '[^'\n]{1,200}' not found in '|"
+            r"An error occurred \((?:404|NoSuchKey|NoSuchBucket)\)|The specified (?:blob|"
             r"container) does not exist|Dataset '[^'\n]{1,200}' doesn't exist on the Hub or "
             "cannot be accessed|"
             "404 (?:Client Error|Not Found)|HTTP Error 404|"

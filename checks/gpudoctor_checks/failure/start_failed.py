@@ -228,6 +228,22 @@ class StartFailed(LogCheck):
         LogMessage(
             kind="launch",
             cue=(
+                "detected an attempt to run as root",
+                "not enough slots available in the system",
+                "allocated for this job are already filled",
+            ),
+            pattern="mpirun has detected an attempt to (?P<root>run as root)|There are (?P<slots>not "
+            "enough slots available) in the system|(?P<nodes>All nodes which are allocated "
+            "for this job are already filled)",
+            text="mpirun refuses to start the processes[: {root}][: {slots}][: {nodes}].",
+            everywhere=True,
+            unstarted=True,
+            closing=True,
+            source="Open MPI help-orterun.txt, help-orte-rmaps-base.txt",
+        ),
+        LogMessage(
+            kind="launch",
+            cue=(
                 "task launch for ",
                 "application launch failed",
             ),

@@ -97,7 +97,8 @@ _TAKES_ANOTHER = re.compile(
 )
 """The end of a line in which a program says what it takes in the place of what failed."""
 _NOT_OF_MESSAGE = re.compile(
-    r"wandb: |slurmstepd\b|s(?:run|batch|alloc): |docker: |=>> PBS: |[\w.-]{1,80} exited with code \d|"
+    r"Call stack:$|wandb: |slurmstepd\b|"
+    r"s(?:run|batch|alloc): |docker: |=>> PBS: |[\w.-]{1,80} exited with code \d|"
     r" {0,4}(?:Normal|Warning) {1,12}[A-Z]\w{3,40} {2}|\S{1,300}:\d{1,7}: \w*Warning: "
 )
 """What a tracker, the end of the interpreter and a scheduler print behind an exception."""
