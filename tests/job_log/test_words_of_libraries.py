@@ -164,7 +164,10 @@ def test_a_pod_that_ended_well_after_all(tmp_path, capsys):
 
 
 def test_a_logger_that_cannot_write_on_a_full_disk(tmp_path):
-    full = "--- Logging error ---\n" + raised("OSError: [Errno 28] No space left on device")
+    during = "\nDuring handling of the above exception, another exception occurred:\n\n"
+    full = raised("OSError: [Errno 28] No space left on device")
+    assert named(tmp_path, steps(0, 9) + "--- Logging error ---\n" + full) is None
+    full = "--- Logging error ---\n" + raised("RuntimeError: unexpected pos 4 vs 3") + during + full
     call = "Call stack:\n" + FRAME + "Message: 'Training failed: unexpected pos 4 vs 3'\nArguments: ()\n"
     assert named(tmp_path, steps(0, 9) + full + call) == "ENV011"
     assert named(tmp_path, steps(0, 9) + full + call + steps(9, 30)) is None

@@ -252,7 +252,8 @@ class DriverUnreachable(Check):
         LogMessage(
             kind="warned",
             cue=("cuda initialization:",),
-            pattern="CUDA initialization: (?!.*too old)(?P<said_by_cuda>[^.]{5,150})",
+            pattern="CUDA initialization: (?!.*too old)(?P<said_by_cuda>[^\n]{5,200}?)"
+            r"(?:, e\.g\.|\.\s|\.?$|\n)",
             text="CUDA could not start in this process: {said_by_cuda}.",
             bearing=Bearing.HINT,
             everywhere=True,

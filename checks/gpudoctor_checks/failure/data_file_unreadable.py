@@ -41,13 +41,15 @@ class DataFileUnreadable(LogCheck):
             pattern=r"^FileNotFoundError:?\s*$|^lmdb\.Error: (?P<lmdb>[^:\n]{1,300}): No such file|"
             r"FileNotFoundError: (?:\[Errno 2\] )?(?:No such file or directory: "
             r"""?)?['\"]?(?P<file>[^'\"\n]{1,200})|No such file or directory: """
-            r"""['\"]?(?P<path>[^'\"\n]{1,200})|(?:file|folder|directory|path)s? .{0,100}"""
+            r"""['\"]?(?P<path>[^'\"\n]{1,200})|"""
+            r"""(?:file|folder|directory|path)s? ['\"]?(?P<named>\S{1,200}?)['\"]? """
+            r"""(?:does not|doesn't) exist|(?:file|folder|directory|path)s? .{0,100}"""
             r"""(?:do(?:es)? not|doesn't) exist|"""
             r"""(?:file|folder|directory|path)s? (?:\S{1,200} )?(?:was |were |is |are )?"""
             r"""(?:not found|missing)\b|"""
             r"NotFoundError: (?:[^\n]{0,80}root error[^\n]{0,20}\n\s*\(0\) Not found:\s+)?"
             r"(?P<image>[^;\n]{1,300}); No such file or directory",
-            text="A file is missing[: {file}][: {path}][: {image}].",
+            text="A file is missing[: {file}][: {path}][: {image}][: {named}].",
             general=True,
         ),
         LogMessage(
@@ -164,7 +166,8 @@ class DataFileUnreadable(LogCheck):
                 "operation not permitted",
             ),
             pattern=r"\[WinError (?:5|32|33)\]|"
-            r"[Pp]ermission denied|\[Errno 13\]|[Rr]ead-only file system|\[Errno 30\]",
+            r"[Pp]ermission denied(?:: ['\"](?P<file>[^'\"\n]{1,300}))?|\[Errno 13\]|"
+            r"[Rr]ead-only file system|\[Errno 30\]",
             text="The process may not read or write a file[: {file}].",
             general=True,
         ),

@@ -63,7 +63,7 @@ _SHAPES = {
     "requested shape": r"Input to reshape is a tensor with \d+ values, but the requested shape",
     "cardinality is ambiguous": r"[Dd]ata cardinality is ambiguous",
     "shape mismatch": r"[Ss]hape mismatch",
-    "has invalid shape": r"has (?:an )?invalid shape\b",
+    "has invalid shape": r"has invalid shape\b",
     "wrong shape: expected": r"Wrong shape: expected",
     "should be of size": r"(?:mask|weights|output|states|bias) should be of size",
     "should have shape": r"should have shape \W{0,3}[\[(\w].{0,120}\b(?:but|got|is|found)\b",

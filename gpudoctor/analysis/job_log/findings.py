@@ -25,6 +25,8 @@ from gpudoctor.model.log_message import filled
 from gpudoctor.model.signs.job_log import LogEvent
 from gpudoctor.text import capitalised, count
 
+_LONGEST_SAID, _SHORTEST_SAID = 200, 60
+"""Characters of an exception's message that a finding quotes, and those of a sentence that is enough."""
 _SHOWN = 3
 """Consequences that are shown as evidence beside the cause."""
 
@@ -134,6 +136,17 @@ def _who(root: LogEvent, cause: FirstCause, rank: FailingRank | None) -> str:
 
 def _what(message: LogMessage, root: LogEvent) -> str:
     """The message's own sentence; the words of the exception where it has none."""
-    first = root.text.strip().split("\n")[0][:200].rstrip(".")
-    values = {"exception": root.exception, "said": first, **dict(root.values)}
+    values = {"exception": root.exception, "said": _first_words(root.text), **dict(root.values)}
     return filled(message.text or "{said}.", values)
+
+
+def _first_words(text: str) -> str:
+    """The first line, and the next one if it only announces that; cut behind a sentence or a word."""
+    first, _, rest = text.strip().partition("\n")
+    if first.endswith(":") and rest.strip():
+        first = f"{first} {rest.strip().partition(chr(10))[0].strip()}"
+    if len(first) > _LONGEST_SAID:
+        head = first[:_LONGEST_SAID]
+        sentence, word = head.rfind(". "), head.rpartition(" ")[0].rstrip(",;:.")
+        first = head[:sentence] if sentence > _SHORTEST_SAID else f"{word} [...]"
+    return first.rstrip(".")

@@ -18,7 +18,7 @@ _EPOCH = re.compile(r"(?i)\bepoch['\"]?\s{0,8}[:=\[(]?\s{0,8}[\[(]?\s{0,8}(\d{1,
 _COUNTED = re.compile(r"\s*(\d{1,6})/\d{1,6}\s")
 """An epoch of so many, at the beginning of a line."""
 _VALUE = re.compile(
-    r"(?i)loss|\blr\b|it/s|s/it|samples/s|tokens/s|grad_norm|acc|sec/tick|throughput|elapsed|tflops|\beta\b"
+    r"(?i)loss|\blr\b|it/s|s/it|samples/s|tokens/s|grad_norm|acc(?:uracy)?(?![a-z])|sec/tick|throughput|elapsed|tflops|\beta\b"
 )
 _OTHER_WORK = re.compile(
     r"(?i)loading|download|\bmap\b|tokeniz|generating|resolving|fetching|filter|saving|examples/s|"

@@ -1092,7 +1092,7 @@ class _FileReader:
         elif raised.frame is None and self._unheeded[0] == first:  # two threads wrote into each other
             raised.unheeded = raised.line - self._unheeded[1] <= _OF_THE_SAME
         of_end = raised.at_exit and raised.type in _OF_PYTHON
-        if raised.lost and event.kind in _FULL_DISK:  # the program can no longer say why it ended
+        if raised.lost and len(chain) > 1 and event.kind in _FULL_DISK:  # it could not log why it ended
             event = replace(event, closing=True, doubtful=True)
         elif (
             raised.lost

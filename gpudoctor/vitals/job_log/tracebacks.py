@@ -584,5 +584,6 @@ def _libraries(frames: list[LogFrame]) -> tuple[str, ...]:
 
 
 def _own(frames: list[LogFrame]) -> LogFrame | None:
-    """The innermost frame of the user's own code."""
-    return next((item for item in reversed(frames) if not _LIBRARY.search(item.path)), None)
+    """The innermost frame of the user's own code; of a text that was executed only if there is no file."""
+    own = [item for item in frames if not _LIBRARY.search(item.path)]
+    return next((item for item in reversed(own) if item.path != "<string>"), own[-1] if own else None)
