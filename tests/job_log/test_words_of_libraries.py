@@ -40,6 +40,35 @@ def test_tensors_that_do_not_fit(tmp_path, line, kind):
     assert (root.code, root.kind) == ("FAIL013", kind)
 
 
+OTHERS = [
+    (
+        "ValueError: You can't train a model that has been loaded with `device_map='auto'` in any distributed mode.",
+        "CFG010",
+    ),
+    ("KeyError: 'ResNetX is not in the mmseg::model registry. Please check the value'", "CFG010"),
+    ("absl.flags._exceptions.UnrecognizedFlagError: Unknown command line flag 'lrs'", "CFG010"),
+    ("NotImplementedError: Could not run 'torchvision::nms' with arguments from the 'CUDA' backend.", "ENV005"),
+    ("XlaRuntimeError: INTERNAL: Failed to load in-memory CUBIN: CUDA_ERROR_NO_BINARY_FOR_GPU", "ENV004"),
+    ("InternalError: libdevice not found at ./libdevice.10.bc", "ENV015"),
+    ("mxnet.base.MXNetError: Check failed: e == cudaSuccess: CUDA: out of memory", "MEM009"),
+    (
+        "InvalidArgumentError: Received a label value of 10 which is outside the valid range of [0, 10).",
+        "FAIL001",
+    ),
+    ("wandb.errors.CommError: artifact 'checkpoint_0:latest' not found in 'a/b'", "FAIL015"),
+    ("ValueError: Invalid CUDA 'device=0,1,2,3' requested. Use 'device=cpu'", "ENV013"),
+    ("ValueError: w is not supported, only comet_ml, tensorboard, wandb are supported.", "CFG010"),
+    ("RuntimeError: Work ran time out after 600000 milliseconds.", "FAIL004"),
+    ("ValueError: can't optimize a non-leaf Tensor", "FAIL011"),
+    ("RuntimeError: PassManager::run failed", "FAIL017"),
+]
+
+
+@pytest.mark.parametrize(("line", "code"), OTHERS)
+def test_the_page_of_a_message(tmp_path, line, code):
+    assert named(tmp_path, steps(0, 4) + raised(line)) == code
+
+
 @pytest.mark.parametrize(
     "line",
     [

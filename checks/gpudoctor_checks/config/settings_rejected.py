@@ -139,8 +139,15 @@ class SettingsRejected(LogCheck):
                 "configcomposition",
                 "is not supported, only ",
                 ", please select one of",
+                "loaded with `device_map=",
+                "the transformer layer class",
+                "non-existent config key",
+                " registry. ",
             ),
-            pattern=r"is not supported, only [^\n]{1,400} (?:is|are) supported|"
+            pattern=r"loaded with `device_map=.{1,40} in any distributed mode|"
+            r"Could not find the transformer layer class|Non-existent config key|"
+            r"is not in the \S{1,60} registry\. |"
+            r"is not supported, only [^\n]{1,400} (?:is|are) supported|"
             r"is not a valid \w{2,40}, please select one of|"
             "You set `--ntasks=|tasks per node configured in SLURM .{0,60} does not match|"
             "Early stopping conditioned on metric .{1,80} which is not available|could not "
@@ -158,10 +165,12 @@ class SettingsRejected(LogCheck):
                 "unrecognized arguments",
                 "are not used by the hfargumentparser",
                 "unrecognized argument",
+                "unknown command line flag",
             ),
-            pattern=r"unrecognized arguments?: +(?P<argument>\S[^\n]{0,119})|error: unrecognized "
+            pattern=r"Unknown command line flag '(?P<flag>[\w-]{1,80})'|"
+            r"unrecognized arguments?: +(?P<argument>\S[^\n]{0,119})|error: unrecognized "
             r"arguments?:\s*$|are not used by the HfArgumentParser: (?P<unused>[^\n]{1,120})",
-            text="The program does not know an argument[: {argument}][: {unused}].",
+            text="The program does not know an argument[: {argument}][: {unused}][: {flag}].",
             everywhere=True,
             closing=True,
         ),

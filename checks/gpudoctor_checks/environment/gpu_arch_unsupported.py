@@ -76,8 +76,10 @@ class GpuArchUnsupported(Check):
                 "no kernel image is available",
                 "cudaerrornokernelimagefordevice",
                 "invalid device function",
+                "cuda_error_no_binary_for_gpu",
             ),
-            pattern="hipErrorNoBinaryForGpu|HIP error: invalid device function|device kernel image "
+            pattern="CUDA_ERROR_NO_BINARY_FOR_GPU|"
+            "hipErrorNoBinaryForGpu|HIP error: invalid device function|device kernel image "
             "is invalid|"
             "no kernel image is available for execution on the device|"
             "cudaErrorNoKernelImageForDevice|CUDA error: invalid device function",

@@ -99,6 +99,13 @@ class NativeLibraryBroken(LogCheck):
         ),
         LogMessage(
             kind="missing-library",
+            cue="libdevice not found at",
+            pattern=r"libdevice not found at (?P<library>\S{1,200})",
+            text="XLA does not find the files of the CUDA toolkit: {library}.",
+            source="xla/service/gpu/llvm_gpu_backend: XLA_FLAGS=--xla_gpu_cuda_data_dir names their folder",
+        ),
+        LogMessage(
+            kind="missing-library",
             cue="or one of its dependencies",
             pattern=r"^(?!.*WinError 1455)(?s:.*?)"
             r"Error loading \\{0,2}\"?(?:[^\"\n]{0,300}[\\/])?(?P<library>[\w.+-]{1,80}\.dll)\\?\" "

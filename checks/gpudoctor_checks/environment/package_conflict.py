@@ -232,8 +232,13 @@ class PackageConflict(Check):
             cue=(
                 "operator torchvision::nms does not exist",
                 "partially initialized module 'torchvision'",
+                "custom c++ ops",
+                "with different cuda major versions",
+                "could not run 'torchvision::",
             ),
-            pattern="operator torchvision::nms does not exist|partially initialized module 'torchvision' has "
+            pattern="Couldn't load custom C\\+\\+ ops|with different CUDA major versions|"
+            "Could not run 'torchvision::|"
+            "operator torchvision::nms does not exist|partially initialized module 'torchvision' has "
             "no attribute",
             text="torch and torchvision were built for different versions of each other.",
         ),

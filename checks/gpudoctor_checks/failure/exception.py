@@ -108,6 +108,13 @@ class Uncaught(Check):
             last=True,
             source="torch aten/src/ATen/native/LossNLL.cpp: the loss on the CPU",
         ),
+        LogMessage(
+            kind="labels",
+            cue="received a label value of",
+            pattern=r"Received a label value of (?P<label>-?\d+) which is outside the valid range of",
+            text="The label {label} is out of range for the number of classes.",
+            source="tensorflow/core/kernels/sparse_xent_op.cc",
+        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:

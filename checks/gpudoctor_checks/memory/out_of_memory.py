@@ -195,6 +195,13 @@ class OutOfMemory(Check):
         ),
         LogMessage(
             kind="library-alloc",
+            cue=("cuda: out of memory", "memory isn't enough and alloc failed"),
+            pattern=r"CUDA: out of memory|Device\(id:\d+\) memory isn't enough and alloc failed",
+            text="The GPU ran out of memory inside a library call.",
+            source="MXNet src/storage, MindSpore",
+        ),
+        LogMessage(
+            kind="library-alloc",
             cue="resource_exhausted: oom when allocating",
             pattern="RESOURCE_EXHAUSTED: OOM when allocating tensor",
             text="The GPU ran out of memory inside a library call.",
