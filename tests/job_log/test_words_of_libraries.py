@@ -61,6 +61,10 @@ OTHERS = [
     ("RuntimeError: Work ran time out after 600000 milliseconds.", "FAIL004"),
     ("ValueError: can't optimize a non-leaf Tensor", "FAIL011"),
     ("RuntimeError: PassManager::run failed", "FAIL017"),
+    (
+        'RuntimeError: [std_file.cc:29] Assert on "fp_ != nullptr" failed: Could not open file /d/a.rec: No such file or directory',
+        "FAIL016",
+    ),
 ]
 
 
@@ -204,3 +208,23 @@ def test_a_logger_that_cannot_write_on_a_full_disk(tmp_path):
         "TypeError: not all arguments converted during string formatting"
     )
     assert named(tmp_path, steps(0, 9) + other + call) is None
+
+
+FINALIZER = (
+    HEAD
+    + '  File "/usr/lib/python3.10/multiprocessing/util.py", line 300, in _run_finalizers\n    finalizer()\n'
+    '  File "/usr/lib/python3.10/multiprocessing/synchronize.py", line 87, in _cleanup\n    sem_unlink(name)\n'
+)
+
+
+def test_what_a_finalizer_raises_ends_nothing(tmp_path):
+    missing = "FileNotFoundError: [Errno 2] No such file or directory\n"
+    assert named(tmp_path, steps(0, 9) + (FINALIZER + missing) * 8) in (None, "FAIL018")
+    assert named(tmp_path, steps(0, 9) + raised(missing.strip()) + FINALIZER + missing) == "FAIL016"
+
+
+def test_a_command_of_docker_that_had_ended(tmp_path, capsys):
+    line = "Error response from daemon: No such exec instance: 99c1f35a\n"
+    assert "no failure in its" in said(tmp_path, capsys, steps(0, 9) + line)
+    other = "Error response from daemon: No such container: fit\n"
+    assert "no failure in its" not in said(tmp_path, capsys, steps(0, 9) + other)

@@ -54,6 +54,15 @@ class DataFileUnreadable(LogCheck):
         ),
         LogMessage(
             kind="missing",
+            cue=": no such file or directory",
+            pattern=r"(?:[Cc]ould not|[Cc]annot|[Uu]nable to|[Ff]ailed to) open (?:the )?(?:file )?['\"]?"
+            r"(?P<file>[^\s'\":]{1,300})['\"]?: No such file or directory",
+            text="A file is missing: {file}.",
+            general=True,
+            source="DALI dali/util/std_file.cc and others, by strerror",
+        ),
+        LogMessage(
+            kind="missing",
             cue=(
                 "isadirectoryerror",
                 "notadirectoryerror",

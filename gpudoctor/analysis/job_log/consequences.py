@@ -500,6 +500,12 @@ HARMLESS: tuple[LogMessage, ...] = (
         source="git: programs ask it for the version of their code",
     ),
     _calm(
+        "exec-ended",
+        "no such exec instance",
+        r"Error response from daemon: No such exec instance",
+        source="docker exec: the command had ended before somebody asked for its code",
+    ),
+    _calm(
         SERVICE,
         ("sigterm", "sighup", "sigint", "sigkill", "signal", "terminated"),
         r"(?:^|[\s\]])(?!slurm)(?:[\w@.-]{0,40}d|init|cron|CRON|NetworkManager|ModemManager|wpa_supplicant|"

@@ -81,6 +81,8 @@ _OF_UNHEEDED = ("xception i", "xception on", "atexit", "unexpected", "<Task", "L
 """Such a line has one of these: they are found much faster."""
 _OF_THREAD = "Exception in thread"
 _AT_EXIT = ("Exception ignored in", "Error in atexit")
+_OF_FINALIZERS = ("_run_finalizers", "_run_exitfuncs")
+"""Functions of Python that print what a finalizer raises, and go on."""
 _LOST = ("future: ", "--- Logging error")
 """Of these: what ended nothing, whatever it names."""
 _BETWEEN_UNHEEDED = 3
@@ -422,6 +424,7 @@ class Tracebacks:
             opened.noise += 0 if blank else 1
             return
         kind, message = raised
+        at_exit = opened.at_exit or any(item.function in _OF_FINALIZERS for item in opened.frames)
         opened.current = Raised(
             type=kind,
             text=f"{kind}: {message}" if message else kind,
@@ -434,8 +437,8 @@ class Tracebacks:
             actor=bool(line.actor),
             lost=opened.lost,
             thread=opened.thread,
-            unheeded=opened.unheeded,
-            at_exit=opened.at_exit,
+            unheeded=opened.unheeded or at_exit,
+            at_exit=at_exit,
             warned=opened.logged == "warning",
             logged=opened.logged == "error",
             evaluating=any(_EVALUATES.fullmatch(item.function) for item in opened.frames),
