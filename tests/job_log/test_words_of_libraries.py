@@ -228,3 +228,18 @@ def test_a_command_of_docker_that_had_ended(tmp_path, capsys):
     assert "no failure in its" in said(tmp_path, capsys, steps(0, 9) + line)
     other = "Error response from daemon: No such container: fit\n"
     assert "no failure in its" not in said(tmp_path, capsys, steps(0, 9) + other)
+
+
+def test_the_end_of_a_step_is_of_no_rank(tmp_path):
+    line = "0: slurmstepd: error: *** STEP 513.21 ON node007 CANCELLED AT 2025-04-21T14:07:43 DUE TO TIME LIMIT ***\n"
+    ranks = "".join(f"{rank}: step {n} loss: 0.31\n" for n in range(30) for rank in range(4))
+    root = root_of(tmp_path, ranks + line)
+    assert (root.code, root.rank) == ("FAIL002", None)
+
+
+def test_a_long_message_is_cut_behind_a_word(tmp_path, capsys):
+    words = "the launch failed because not all replicas ended " * 8
+    text = said(tmp_path, capsys, f"2024-01-26 19:09:41: F external/xla/client.cc:2469] {words}\n")
+    assert "[...]" in text
+    announced = raised("ValueError: Please correct these values:") + "- steps 1 vs 8\n"
+    assert "these values: - steps 1 vs 8." in " ".join(said(tmp_path, capsys, announced).split())

@@ -41,7 +41,7 @@ class CudaLibraryError(LogCheck):
                 "failed to create cublas handle",
                 "could not create cudnn handle",
             ),
-            pattern=r"(?:failed to create cublas|[Cc]ould not create cudnn) handle: (?P<status>\w+)",
+            pattern=r"(?:failed to create cublas|[Cc]ould not create cudnn) handle: (?P<status>[^\n]{3,80})",
             text="A CUDA library could not start ({status}): usually the GPU has no memory left for it.",
             everywhere=True,
             source="tensorflow/stream_executor/cuda: cuda_blas.cc, cuda_dnn.cc",

@@ -136,7 +136,8 @@ def _who(root: LogEvent, cause: FirstCause, rank: FailingRank | None) -> str:
 
 def _what(message: LogMessage, root: LogEvent) -> str:
     """The message's own sentence; the words of the exception where it has none."""
-    values = {"exception": root.exception, "said": _first_words(root.text), **dict(root.values)}
+    parts = {name: _cut(value) for name, value in root.values}
+    values = {"exception": root.exception, "said": _first_words(root.text), **parts}
     return filled(message.text or "{said}.", values)
 
 
@@ -145,8 +146,13 @@ def _first_words(text: str) -> str:
     first, _, rest = text.strip().partition("\n")
     if first.endswith(":") and rest.strip():
         first = f"{first} {rest.strip().partition(chr(10))[0].strip()}"
-    if len(first) > _LONGEST_SAID:
-        head = first[:_LONGEST_SAID]
-        sentence, word = head.rfind(". "), head.rpartition(" ")[0].rstrip(",;:.")
-        first = head[:sentence] if sentence > _SHORTEST_SAID else f"{word} [...]"
-    return first.rstrip(".")
+    return _cut(first).rstrip(".")
+
+
+def _cut(text: str) -> str:
+    """A text that is too long, or that a wording has cut, up to the end of a sentence or a word."""
+    if len(text) < _LONGEST_SAID - 1:
+        return text
+    head = text[:_LONGEST_SAID]
+    sentence, word = head.rfind(". "), head.rpartition(" ")[0].rstrip(",;:.")
+    return head[:sentence] if sentence > _SHORTEST_SAID else f"{word} [...]"

@@ -100,6 +100,8 @@ _BEFORE_UNHEEDED = (
     b"gnored in", b"xception in", b"xception on /", b"unexpected: ", b"<Task finished", b"--- Logging error",
 )  # fmt: skip
 """What stands in the line before a traceback that ended nothing: such a line is read each time."""
+_OF_THE_STEP = "slurmstepd: error: *** "
+"""How Slurm says that it ends a whole step or job."""
 _REPORTED = "The output (if any) is above this job summary."
 _REPORT_ABOVE = "The output (if any) follows:"
 """The end of LSF's report on a job, which stands behind the output, or above it."""
@@ -1013,6 +1015,8 @@ class _FileReader:
         match = self._table.in_line(text)
         if match is not None:
             message = match.known.message
+            if text.startswith(_OF_THE_STEP):  # one task prints it for all
+                line = replace(line, rank=None)
             warned = message.general and message.bearing is Bearing.CAUSE and of_low_level(whole)
             self._add(match, text, number, line, warned=warned)
 

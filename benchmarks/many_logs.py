@@ -1,0 +1,101 @@
+"""What `gpudoctor autopsy` says of every log in a repository: each finding, for somebody to read and judge.
+
+    python benchmarks/many_logs.py CLONE [--most 1200] [--seed 3] [--json FILE]
+
+CLONE is a clone of a repository with many logs, bare or not, e.g. of github.com/mlcommons/training_results_v4.0.
+Nothing in it says how its jobs ended. Most logs of such a collection are of jobs that ended well, so each finding
+is either a job that died or a false alarm. The program prints the findings, one a line, and counts them. `--json`
+adds the counts to a file, one row a repository. Logs are `result_N.txt`, `*.log`, `*.out` and `*.err` below 4 MB;
+of more than `--most` a sample is drawn.
+"""
+
+import argparse
+import json
+import platform
+import random
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from datetime import date
+from pathlib import Path
+
+from gpudoctor.engine.examination import Request, examine
+from gpudoctor.engine.registry import load_registry
+from gpudoctor.engine.selection import make_selection
+from gpudoctor.errors import DoctorError
+from gpudoctor.model import Severity
+from gpudoctor.vitals.build_log_patient import admit_log, sort_left_behind
+
+ROOT = Path(__file__).parents[1]
+_LOG = re.compile(r"(?:^|/)result_\d+\.txt$|\.(?:log|out|err)$")
+_LARGEST = 4_000_000
+
+
+def logs_of(clone: Path) -> list[tuple[str, str]]:
+    """Path and object of each log in the newest commit."""
+    listed = subprocess.run(
+        ["git", "-C", str(clone), "ls-tree", "-r", "-l", "HEAD"], capture_output=True, text=True, check=True
+    ).stdout
+    found = []
+    for row in listed.splitlines():
+        fields, _, path = row.partition("\t")
+        _, _, name, size = fields.split()
+        if _LOG.search(path) and size.isdigit() and int(size) < _LARGEST:
+            found.append((path, name))
+    return found
+
+
+def main() -> None:
+    """Examine the logs and print what was found."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("clone", type=Path)
+    parser.add_argument("--most", type=int, default=1_200, help="logs of a sample")
+    parser.add_argument("--seed", type=int, default=3)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="add the counts to it")
+    parser.add_argument("--name", help="the repository's name, for the file")
+    arguments = parser.parse_args()
+    logs = logs_of(arguments.clone)
+    if len(logs) > arguments.most:
+        logs = random.Random(arguments.seed).sample(logs, arguments.most)
+    registry = load_registry()
+    request = Request(registry=registry, selection=make_selection(registry, [], []))
+    found: Counter[str] = Counter()
+    read = lines = 0
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "job.log"
+        for path, name in logs:
+            blob = ["git", "-C", str(arguments.clone), "cat-file", "blob", name]
+            text = subprocess.run(blob, capture_output=True, check=True).stdout
+            copy.write_bytes(text)
+            try:
+                report = examine(admit_log(sort_left_behind([str(copy)]), registry.log_messages()), request)
+            except DoctorError:
+                continue  # no text
+            read, lines = read + 1, lines + text.count(b"\n")
+            first = next(
+                (item.finding for item in report.findings if item.finding.severity is not Severity.NOTE), None
+            )
+            if first is not None:
+                found[first.code] += 1
+                print(f"{first.code} {first.confidence.value} {path}: {str(first.message)[:150]}", flush=True)
+    print(f"{read} logs, {lines:,} lines: {sum(found.values())} with a finding {dict(found)}")
+    if arguments.json:
+        keep(arguments.json, arguments.name or arguments.clone.name, read, lines, found)
+
+
+def keep(file: Path, name: str, read: int, lines: int, found: Counter[str]) -> None:
+    """Add a repository's row to a file; another row of it goes."""
+    git = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
+    commit = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
+    rows = json.loads(file.read_text(encoding="utf-8"))["rows"] if file.is_file() else []
+    row = {"repository": name, "commit": commit, "date": date.today().isoformat(), "logs": read, "lines": lines,
+           "with a finding": dict(found)}  # fmt: skip
+    machine = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"
+    rows = [*(each for each in rows if each["repository"] != name), row]
+    file.write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
