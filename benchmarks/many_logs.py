@@ -2,11 +2,11 @@
 
     python benchmarks/many_logs.py CLONE [--most 1200] [--seed 3] [--json FILE]
 
-CLONE is a clone of a repository with many logs, bare or not, e.g. of github.com/mlcommons/training_results_v4.0.
-Nothing in it says how its jobs ended. Most logs of such a collection are of jobs that ended well, so each finding
-is either a job that died or a false alarm. The program prints the findings, one a line, and counts them. `--json`
-adds the counts to a file, one row a repository. Logs are `result_N.txt`, `*.log`, `*.out` and `*.err` below 4 MB;
-of more than `--most` a sample is drawn.
+CLONE is a clone of a repository with many logs, bare or not, e.g. github.com/mlcommons/training_results_v4.0.
+Nothing in it says how its jobs ended. Most logs of such a collection are of jobs that ended well. So each
+finding is either a job that died or a false alarm. The program prints the findings, one a line, and counts
+them. `--json` adds the counts to a file, one row a repository. Logs are `result_N.txt`, `*.log`, `*.out` and
+`*.err` below 4 MB; of more than `--most` a sample is drawn.
 """
 
 import argparse

@@ -100,7 +100,7 @@ _BEFORE_UNHEEDED = (
     b"gnored in", b"xception in", b"xception on /", b"unexpected: ", b"<Task finished", b"--- Logging error",
 )  # fmt: skip
 """What stands in the line before a traceback that ended nothing: such a line is read each time."""
-_OF_THE_STEP = "slurmstepd: error: *** "
+_OF_THE_STEP = re.compile(r"slurmstepd(?:-\S{1,80})?: error: \*\*\* ")
 """How Slurm says that it ends a whole step or job."""
 _REPORTED = "The output (if any) is above this job summary."
 _REPORT_ABOVE = "The output (if any) follows:"
@@ -1015,7 +1015,7 @@ class _FileReader:
         match = self._table.in_line(text)
         if match is not None:
             message = match.known.message
-            if text.startswith(_OF_THE_STEP):  # one task prints it for all
+            if _OF_THE_STEP.match(text):  # one task prints it for all
                 line = replace(line, rank=None)
             warned = message.general and message.bearing is Bearing.CAUSE and of_low_level(whole)
             self._add(match, text, number, line, warned=warned)
