@@ -10,7 +10,7 @@ RAISED = {
     "RuntimeError: Unable to initialize backend 'tpu': UNAVAILABLE: No TPU Platform available.": "ENV001",
     "RuntimeError: CUDA error: system has unsupported display driver / cuda driver combination": "ENV003",
     "RuntimeError: HIP error: invalid device function": "ENV004",
-    "RuntimeError: Triton Error [CUDA]: device kernel image is invalid": "ENV004",
+    "RuntimeError: Triton Error [CUDA]: device kernel image is invalid": "FAIL017",
     "RuntimeError: FlashAttention backward for head dim > 192 requires A100/A800 or H100/H800": "ENV004",
     "ValueError: Couldn't instantiate the backend tokenizer from one of: a library, a slow tokenizer": "ENV005",
     "Exception: data did not match any variant of untagged enum ModelWrapper at line 7 column 3": "ENV005",

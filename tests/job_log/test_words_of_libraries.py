@@ -29,7 +29,6 @@ MIXED = [
         "TypeError: dot_general requires contracting dimensions to have the same shape, got (7,) and (5,).",
         "shape",
     ),
-    ("ValueError: Found input variables with inconsistent numbers of samples: [100, 90]", "shape"),
     ("einops.EinopsError: Error while processing rearrange. Shape mismatch, 5 != 6", "shape"),
 ]
 
@@ -61,6 +60,24 @@ OTHERS = [
     ("RuntimeError: Work ran time out after 600000 milliseconds.", "FAIL004"),
     ("ValueError: can't optimize a non-leaf Tensor", "FAIL011"),
     ("RuntimeError: PassManager::run failed", "FAIL017"),
+    ("RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`", "FAIL009"),
+    (
+        "RuntimeError: Check failed: (status == cudaSuccess) is false: Prefill failed with error invalid argument",
+        "FAIL009",
+    ),
+    (
+        "RuntimeError: Function AddmmBackward0 returned an invalid gradient at index 1 - got [3, 4] but expected shape compatible with [3, 5]",
+        "FAIL013",
+    ),
+    ("ModuleNotFoundError: No module named 'src'", "FAIL001"),
+    ("ModuleNotFoundError: No module named 'utils.crops'", "FAIL001"),
+    ("ModuleNotFoundError: No module named 'datasets'", "ENV005"),
+    ("ImportError: cannot import name 'crop' from 'src.models' (/work/fit/src/models.py)", "FAIL001"),
+    (
+        "ImportError: cannot import name 'x' from 'peft' (/opt/env/lib/python3.11/site-packages/peft/__init__.py)",
+        "ENV005",
+    ),
+    ("ImportError: cannot import name 'x' from 'peft' (unknown location)", "ENV005"),
     (
         'RuntimeError: [std_file.cc:29] Assert on "fp_ != nullptr" failed: Could not open file /d/a.rec: No such file or directory',
         "FAIL016",
@@ -243,3 +260,47 @@ def test_a_long_message_is_cut_behind_a_word(tmp_path, capsys):
     assert "[...]" in text
     announced = raised("ValueError: Please correct these values:") + "- steps 1 vs 8\n"
     assert "these values: - steps 1 vs 8." in " ".join(said(tmp_path, capsys, announced).split())
+
+
+CANCELLED = "Epoch 1: 16%|##  | 238/1489 [34:48<3:02:56, 1.14it/s, loss=0.5]slurmstepd: error: *** JOB 69 ON n1 CANCELLED AT 2024-10-26T13:49:50 ***\n"
+
+
+def test_a_job_that_was_cancelled_before_its_workers_fail(tmp_path):
+    gone = raised("FileNotFoundError: [Errno 2] No such file or directory: '/tmp/pymp-1/listener-2'")
+    assert root_of(tmp_path, steps(0, 9) + CANCELLED + gone * 3).kind == "cancelled"
+    assert named(tmp_path, steps(0, 9) + gone + CANCELLED.partition("]")[2]) == "FAIL016"
+    step = CANCELLED.replace("JOB 69", "STEP 69.0")  # srun ends the step as a task has failed
+    assert named(tmp_path, steps(0, 9) + step + gone) == "FAIL016"
+
+
+def test_what_ssh_says_behind_an_exception_is_not_of_it(tmp_path):
+    oom = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 55.06 GiB. GPU 0 has a total capacity of 79 GiB"
+    ssh = "The script ended.\nssh: Could not resolve hostname login1: Temporary failure in name resolution\n"
+    assert named(tmp_path, steps(0, 9) + raised(oom) + ssh) == "MEM009"
+    assert named(tmp_path, ssh) == "FAIL007"
+
+
+def test_a_report_of_lsf_on_a_job_that_failed(tmp_path):
+    text = "Loaded module: cuda\n\n-----\nSender: LSF System <a@b>\n{}\n\nResource usage summary:\n"
+    assert named(tmp_path, text.format("Exited with exit code 1.")) == "FAIL018"
+    assert named(tmp_path, text.format("Successfully completed.")) is None
+
+
+def test_an_import_that_a_warning_had_announced(tmp_path):
+    warned = "WARNING 02-28 [core.py] Failed to import from vllm._core_C with ImportError('libtorch_hip.so: cannot open shared object file')\n"
+    failed = raised("RuntimeError: Tried to instantiate class '_core_C.ScalarType', but it does not exist!")
+    assert named(tmp_path, warned + failed) == "ENV015"
+    assert named(tmp_path, warned + steps(0, 9)) is None
+
+
+def test_a_server_that_refuses_an_option(tmp_path):
+    line = (
+        "error while handling argument \"--flash-attn\": error: unknown value for --flash-attn: '--parallel'\n"
+    )
+    assert named(tmp_path, line + "\nusage:\n-fa, --flash-attn [on|off]\n") == "CFG010"
+
+
+def test_a_device_without_memory_in_the_words_of_wgpu(tmp_path):
+    panic = "thread 'main' (44) panicked at src/backend/wgpu_core.rs:1266:26:\nwgpu error: Validation Error\n\n"
+    caused = "Caused by:\n  In Device::create_pipeline_layout\n    Not enough memory left.\n"
+    assert named(tmp_path, steps(0, 9) + panic + caused) == "MEM009"

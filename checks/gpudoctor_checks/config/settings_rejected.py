@@ -218,8 +218,10 @@ class SettingsRejected(LogCheck):
                 "error: expected ",
                 "could not find '",
                 "primary config ",
+                "error while handling argument",
             ),
-            pattern="error: (?:argument .{0,80}: (?:invalid|expected|not allowed with|ignored explicit)|"
+            pattern=r"^error while handling argument \"(?P<option>-[\w-]{1,60})\": |"
+            "error: (?:argument .{0,80}: (?:invalid|expected|not allowed with|ignored explicit)|"
             "the following arguments "
             r"are required|ambiguous option: |one of the arguments .{0,200} is required)|"
             r"^(?:Error:|[│|]) (?:No such option|Missing (?:option|argument|parameter)|Invalid value for|"

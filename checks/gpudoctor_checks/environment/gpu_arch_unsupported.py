@@ -79,7 +79,8 @@ class GpuArchUnsupported(Check):
                 "cuda_error_no_binary_for_gpu",
             ),
             pattern="CUDA_ERROR_NO_BINARY_FOR_GPU|"
-            "hipErrorNoBinaryForGpu|HIP error: invalid device function|device kernel image "
+            "hipErrorNoBinaryForGpu|HIP error: invalid device function|"
+            r"(?<!Triton Error \[CUDA\]: )device kernel image "
             "is invalid|"
             "no kernel image is available for execution on the device|"
             "cudaErrorNoKernelImageForDevice|CUDA error: invalid device function",

@@ -70,6 +70,17 @@ class NativeLibraryBroken(LogCheck):
         ),
         LogMessage(
             kind="library-warned",
+            cue="failed to import from ",
+            pattern=r"Failed to import from \S{1,80} with ImportError\(['\"]"
+            r"(?P<library>[\w.+-]{1,80}\.so[\w.]{0,20}): cannot",
+            text="A native library is missing or cannot be loaded: {library}.",
+            bearing=Bearing.HINT,
+            everywhere=True,
+            explains=r"Tried to instantiate class '_|has no attribute '_?\w{0,20}_?C|'_OpNamespace'",
+            source="vllm/_custom_ops.py",
+        ),
+        LogMessage(
+            kind="library-warned",
             cue="could not load library",
             pattern=r"Could not load library (?P<library>\S+?)\.? Error: ",
             text="A native library is missing or cannot be loaded: {library}.",

@@ -35,6 +35,7 @@ from gpudoctor.model.signs.packages import Distribution, Packages, TorchBuild
 from gpudoctor.model.signs.project import Asked
 from gpudoctor.model.unavailable import Absent
 from gpudoctor.text import chained
+from gpudoctor_checks.environment.own_modules import OWN_FILE, OWN_MODULE
 from gpudoctor_checks.environment.requirements import STACK, Broken, broken_requirements
 
 _NAMED = 4
@@ -119,7 +120,7 @@ class PackageConflict(Check):
             kind="cannot-import",
             cue="cannot import name",
             pattern=r"cannot import name '?(?P<name>[\w.]+)'? from (?:partially initialized module "
-            r")?'?(?P<module>[\w.]+)'?(?! \(most likely due to a circular)",
+            rf")?'?(?P<module>[\w.]+)(?![\w.])(?!'? \(most likely due to a circular)(?!{OWN_FILE})",
             text="The installed {module} has no {name}: two packages have versions that do not fit each other.",
         ),
         LogMessage(
@@ -190,7 +191,7 @@ class PackageConflict(Check):
         LogMessage(
             kind="missing-package",
             cue=("no module named",),
-            pattern=r"No module named '?(?P<module>[\w.]+)'?",
+            pattern=rf"No module named '?(?!{OWN_MODULE})(?P<module>[\w.]+)'?",
             text="The Python environment lacks the module {module}.",
         ),
         LogMessage(

@@ -70,8 +70,9 @@ class CompileFailed(LogCheck):
                 "triton.runtime",
                 "notritonconfigserror",
                 "passmanager::run failed",
+                "triton error [cuda]: device kernel image",
             ),
-            pattern="PassManager::run failed|"
+            pattern=r"PassManager::run failed|Triton Error \[CUDA\]: device kernel image is invalid|"
             r"triton\.compiler\.\w*(?:Error|errors)|^\S*CompilationError|triton\.runtime\.\w+|"
             "NoTritonConfigsError",
             text="Triton could not compile a kernel.",

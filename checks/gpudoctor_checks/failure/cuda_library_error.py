@@ -38,6 +38,20 @@ class CudaLibraryError(LogCheck):
         LogMessage(
             kind="cublas",
             cue=(
+                "cublas_status_not_initialized",
+                "unable to find a valid cudnn algorithm",
+                "cudnn_status_not_initialized",
+            ),
+            pattern="CUBLAS_STATUS_NOT_INITIALIZED.{0,40}(?:cublasCreate)?|[Uu]nable to find a valid cuDNN "
+            "algorithm|CUDNN_STATUS_NOT_INITIALIZED",
+            text="A CUDA library could not start: usually the GPU has no memory left for it.",
+            confidence=Confidence.PROBABLE,
+            general=True,
+            source="https://github.com/QwenLM/Qwen/issues/120",
+        ),
+        LogMessage(
+            kind="cublas",
+            cue=(
                 "failed to create cublas handle",
                 "could not create cudnn handle",
             ),
@@ -104,14 +118,16 @@ class CudaLibraryError(LogCheck):
                 "cuda error:",
                 "cuda failure",
                 "cuda driver error",
+                "failed with error ",
             ),
-            pattern="HIP error: (?P<hip>(?!out of memory|device-side|no kernel image|an illegal|"
+            pattern=r"cudaSuccess\).{0,120}? failed with error (?P<call>[a-z][^\n'\"]{3,80})|"
+            "HIP error: (?P<hip>(?!out of memory|device-side|no kernel image|an illegal|"
             r"invalid device|misaligned|unspecified launch)[a-z][^\n]{3,120})|CUDA error "
             r"\([^)\n]{1,300}\): (?P<at>(?!out of memory|an illegal|misaligned|unspecified "
             r"launch)[a-z][^\n]{3,120})|NPU error, error code is (?P<code>\d+)|"
             "CUDA (?:driver )?error: (?P<error>(?!out of memory|device-side|no kernel image|an "
             r"illegal|invalid device|misaligned|unspecified launch)[a-z][^\n]{3,120})",
-            text="A CUDA call failed[: {error}][: {hip}][: {at}][: error code {code}].",
+            text="A CUDA call failed[: {error}][: {hip}][: {at}][: {call}][: error code {code}].",
             confidence=Confidence.PROBABLE,
             general=True,
         ),

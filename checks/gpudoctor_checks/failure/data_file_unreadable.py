@@ -10,7 +10,7 @@ class DataFileUnreadable(LogCheck):
 
     What it finds:
         A job that died because of a file. The file is missing on this node, damaged, empty, unreadable, or
-        cannot be parsed.
+        cannot be parsed. Or the data set found no sample.
     Why it hurts:
         One file of a million ends the run, often hours after its start.
     How it knows:

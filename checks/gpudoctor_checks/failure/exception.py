@@ -27,6 +27,7 @@ from gpudoctor.model.log_message import PLAIN
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.model.unavailable import optional
 from gpudoctor.text import capitalised, count
+from gpudoctor_checks.environment.own_modules import OWN_MODULE
 from gpudoctor_checks.failure.exception_causes import NOT_A_NUMBER, OVERFLOW, CauseClass, cause_of
 
 _OF_VALUES = frozenset({NOT_A_NUMBER, OVERFLOW, "outside-0-1"})
@@ -74,6 +75,13 @@ class Uncaught(Check):
     severity = Severity.ERROR
     log_messages = (
         LogMessage(kind=PLAIN, cue="", pattern=r"^", text="The program raised {said}."),
+        LogMessage(
+            kind="own-module",
+            cue="no module named",
+            pattern=rf"No module named '?(?P<module>(?={OWN_MODULE})[\w.]+)'?",
+            text="Python does not find the module {module}. It has the name of a module of the program itself. "
+            "Its folder is not on the path.",
+        ),
         LogMessage(
             kind="child-gone",
             cue=(

@@ -59,7 +59,7 @@ _SHAPES = {
     "world_size times": r"must be equal to world_size times",
     "inconsistent input_size": r"inconsistent input_size",
     "have the same ": r"(?:must|should) (?:all )?have the same (?:first )?(?:shape|size|dimension|rank)\b",
-    "inconsistent numbers of samples": "inconsistent numbers of samples",
+    "shape compatible with": r"but expected shape compatible with",
     "requested shape": r"Input to reshape is a tensor with \d+ values, but the requested shape",
     "cardinality is ambiguous": r"[Dd]ata cardinality is ambiguous",
     "shape mismatch": r"[Ss]hape mismatch",
@@ -100,7 +100,7 @@ TENSOR_MESSAGES = (
         pattern="|".join(_SHAPES.values()),
         text="Tensor shapes do not fit: {said}.",
         general=True,
-        source="torch aten, NumPy, TensorFlow, Keras, JAX lax, einops, scikit-learn",
+        source="torch aten, NumPy, TensorFlow, Keras, JAX lax, einops",
     ),
 )
 """Kinds of `TensorMismatch`, in words that several libraries have alike."""

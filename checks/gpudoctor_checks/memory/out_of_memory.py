@@ -195,10 +195,12 @@ class OutOfMemory(Check):
         ),
         LogMessage(
             kind="library-alloc",
-            cue=("cuda: out of memory", "memory isn't enough and alloc failed"),
-            pattern=r"CUDA: out of memory|Device\(id:\d+\) memory isn't enough and alloc failed",
+            cue=("cuda: out of memory", "memory isn't enough and alloc failed", "not enough memory left"),
+            pattern=r"CUDA: out of memory|^Not enough memory left\.?$|"
+            r"Device\(id:\d+\) memory isn't enough and alloc failed",
             text="The GPU ran out of memory inside a library call.",
-            source="MXNet src/storage, MindSpore",
+            everywhere=True,
+            source="MXNet src/storage, MindSpore, wgpu-hal",
         ),
         LogMessage(
             kind="library-alloc",
@@ -221,20 +223,6 @@ class OutOfMemory(Check):
             pattern="[Ss]ome modules are dispatched on the CPU or the disk",
             text="The quantized model does not fit the GPUs: a part of it was put on the CPU or the disk.",
             source="transformers/quantizers",
-        ),
-        LogMessage(
-            kind="disguised",
-            cue=(
-                "cublas_status_not_initialized",
-                "unable to find a valid cudnn algorithm",
-                "cudnn_status_not_initialized",
-            ),
-            pattern="CUBLAS_STATUS_NOT_INITIALIZED.{0,40}(?:cublasCreate)?|[Uu]nable to find a valid cuDNN "
-            "algorithm|CUDNN_STATUS_NOT_INITIALIZED",
-            text="A CUDA library could not start: usually the GPU has no memory left for it.",
-            confidence=Confidence.PROBABLE,
-            general=True,
-            source="https://github.com/QwenLM/Qwen/issues/120",
         ),
         LogMessage(
             kind="out-of-memory",

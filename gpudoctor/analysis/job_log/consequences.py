@@ -259,7 +259,9 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
     _row(UNHEEDED, "terminate called", r"terminate called (?:after throwing|without an active|recursively)"),
     _row(UNHEEDED, "fatal python error: aborted", r"Fatal Python error: Aborted"),
     _row(
-        "scheduler", "exited with exit code", r"srun: error: .*task.*Exited with exit code (?!13[4579]\b)[1-9]"
+        "scheduler",
+        "exited with exit code",
+        r"(?:srun: error: .*task.*|^)Exited with exit code (?!13[04579]\b|143\b)[1-9]",
     ),
     _row(
         "scheduler",

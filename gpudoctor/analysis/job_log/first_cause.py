@@ -29,6 +29,8 @@ from gpudoctor.model.signs.job_log import JobLog, LogEvent
 
 _OF_A_WORKER = "worker-killed"
 """The kind of a loader worker that a signal ended."""
+_CANCELLED = "cancelled"
+"""The kind of a whole job that somebody cancelled: what its processes raise behind that follows from it."""
 _CRASHES = frozenset({"segfault", "abort", "heap", "illegal-instruction", "fpe"})
 """Kinds of crashes in native code."""
 _HARD = frozenset({-9, -11, -7, -4, -8, 137, 139, 135, 132, 136})
@@ -171,6 +173,10 @@ def _best(candidates: Sequence[LogEvent]) -> LogEvent | None:
     causes = [item for item in causes if not _of_a_signal(item, symptoms)] or symptoms
     first = earliest(causes)
     assert first is not None
+    of_job = [replace(item, rank=first.rank) for item in symptoms if item.kind == _CANCELLED]
+    cancelled = earliest([item for item in of_job if _right_before(item, first)])
+    if cancelled is not None and first.exception:
+        return next(item for item in symptoms if item.order == cancelled.order)
     killed = earliest([item for item in symptoms if item.kind == _OF_A_WORKER and _right_before(item, first)])
     if killed is not None and first.exception:
         return killed

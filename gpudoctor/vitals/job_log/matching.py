@@ -81,7 +81,8 @@ class Messages:
         for number in sorted(set(self.words.of_text(text.lower().encode("utf-8", "replace")))):
             item = self.all[number]
             if (item.message.everywhere or not lines) and (found := item.pattern.search(text)):
-                if item.message.outside and not lines and "\n" in text[: found.start()]:
+                around = item.message.outside or item.message.closing
+                if around and not lines and "\n" in text[: found.start()]:
                     continue
                 values = tuple((name, value.strip()) for name, value in found.groupdict().items() if value)
                 return Match(item, values)

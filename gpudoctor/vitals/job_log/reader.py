@@ -55,7 +55,7 @@ from gpudoctor.vitals.job_log.unknown_errors import calls_itself_error, cut_trac
 _OTHER_RANK = re.compile(rb"(?<=[^\s:])(?=\[(?:default|rank)\d{1,6}\]:)")
 """Where another rank began to write within a line, behind a progress bar."""
 _BEHIND_BAR = re.compile(
-    rb"(?<=(?:it/s|s/it)\])(?=[^\s\]])|(?<=\])(?=[^\s\]]{1,200}: line \d{1,6}: +\d)|"
+    rb"(?<=(?:it/s|s/it)\])(?=[^\s\]])|(?<=\])(?=[^\s\]]{1,200}: line \d{1,6}: +\d|slurmstepd: |srun: )|"
     rb"(?<= {12})(?=(?:WARNING|ERROR|CRITICAL|Traceback)\b)"
 )
 """Between a bar and what another process wrote behind it; and lines that a terminal padded and joined."""

@@ -99,7 +99,7 @@ _TAKES_ANOTHER = re.compile(
 )
 """The end of a line in which a program says what it takes in the place of what failed."""
 _NOT_OF_MESSAGE = re.compile(
-    r"Call stack:$|wandb: |slurmstepd\b|"
+    r"Call stack:$|wandb: |slurmstepd\b|(?:ssh|scp|rsync): |"
     r"s(?:run|batch|alloc): |docker: |=>> PBS: |[\w.-]{1,80} exited with code \d|"
     r" {0,4}(?:Normal|Warning) {1,12}[A-Z]\w{3,40} {2}|\S{1,300}:\d{1,7}: \w*Warning: "
 )

@@ -10,6 +10,12 @@ ADVICE = (
         when=in_log("exception"),
     ),
     advise(
+        "FAIL001-path",
+        "Start the program from the folder that holds {module}",
+        'PYTHONPATH="$PWD" python ...   # or: python -m package.program, from that folder',
+        when=in_log("own-module"),
+    ),
+    advise(
         "FAIL001-labels",
         "Use labels from 0 to the number of classes less one",
         "assert 0 <= labels.min() and labels.max() < num_classes   # for each batch, before the loss",

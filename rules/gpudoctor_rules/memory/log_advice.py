@@ -9,7 +9,7 @@ ADVICE = (
         "half the batch size, twice the gradient accumulation",
         "gradient checkpointing; a shorter sequence; bf16; a fused or chunked cross-entropy",
         "gpudoctor estimate --model NAME --gpu CARD   # before the next try",
-        when=in_log("size", "library-alloc", "out-of-memory", "disguised"),
+        when=in_log("size", "library-alloc", "out-of-memory"),
     ),
     advise(
         "MEM009-expandable",
