@@ -70,6 +70,28 @@ OTHERS = [
         "FAIL013",
     ),
     ("ModuleNotFoundError: No module named 'src'", "FAIL001"),
+    (
+        "ImportError: cannot import name 'fit' from partially initialized module 'crops' (most likely due to a circular import)",
+        "FAIL001",
+    ),
+    (
+        "ValueError: Model architectures ['LlavaForCausalLM'] are not supported for now. Supported architectures: []",
+        "CFG010",
+    ),
+    ("RuntimeError: CUDA out of memory occurred when warming up sampler with 1024 dummy requests.", "MEM009"),
+    (
+        "ValueError: The quantization method fp8 is not supported for the current GPU. Minimum capability: 89.",
+        "ENV004",
+    ),
+    ("RuntimeError: Failed to infer device type", "ENV001"),
+    ("ValueError: There is no module or parameter named 'x' in LlamaForCausalLM", "FAIL014"),
+    (
+        "AssertionError: Error in memory profiling. Initial free memory 10.1 GiB, current free memory 12.2 GiB.",
+        "GPU007",
+    ),
+    ("FileNotFoundError: [Errno 2] No such file or directory: 'ninja'", "ENV017"),
+    ("FileNotFoundError: [Errno 2] No such file or directory: 'ninja.csv'", "FAIL016"),
+    ("RuntimeError: Engine process failed to start. See stack trace for the root cause.", "FAIL018"),
     ("ModuleNotFoundError: No module named 'utils.crops'", "FAIL001"),
     ("ModuleNotFoundError: No module named 'datasets'", "ENV005"),
     ("ImportError: cannot import name 'crop' from 'src.models' (/work/fit/src/models.py)", "FAIL001"),
@@ -304,3 +326,16 @@ def test_a_device_without_memory_in_the_words_of_wgpu(tmp_path):
     panic = "thread 'main' (44) panicked at src/backend/wgpu_core.rs:1266:26:\nwgpu error: Validation Error\n\n"
     caused = "Caused by:\n  In Device::create_pipeline_layout\n    Not enough memory left.\n"
     assert named(tmp_path, steps(0, 9) + panic + caused) == "MEM009"
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("llama_model_load: error loading model: unable to allocate CUDA0 buffer", "MEM009"),
+        ("llama_model_load: error loading model: unknown model architecture: 'qwen3'", "ENV005"),
+        ("Error: model requires more system memory (5.6 GiB) than is available (3.1 GiB)", "ENV009"),
+        ("llama_model_load: loaded meta data with 26 key-value pairs", None),
+    ],
+)
+def test_a_line_of_an_inference_server(tmp_path, line, code):
+    assert named(tmp_path, line + "\n") == code

@@ -142,9 +142,17 @@ class SettingsRejected(LogCheck):
                 "loaded with `device_map=",
                 "the transformer layer class",
                 "non-existent config key",
+                "are not supported for now",
+                "than the derived max_model_len",
+                "quantization method",
+                "chat template is no longer",
                 " registry. ",
             ),
-            pattern=r"loaded with `device_map=.{1,40} in any distributed mode|"
+            pattern=r"Model architectures \[[^\]]{1,200}\] are not supported for now|"
+            "than the derived max_model_len|"
+            r"[Qq]uantization method specified in the model config|is not supported for quantization method|"
+            r"default chat template is no longer allowed|"
+            r"loaded with `device_map=.{1,40} in any distributed mode|"
             r"Could not find the transformer layer class|Non-existent config key|"
             r"is not in the \S{1,60} registry\. |"
             r"is not supported, only [^\n]{1,400} (?:is|are) supported|"

@@ -215,8 +215,11 @@ class DriverUnreachable(Check):
                 "no supported gpu",
                 "no gpu found",
                 "no accelerator",
+                "failed to infer device type",
+                "find any torch accelerator",
             ),
-            pattern="No HIP GPUs are available|only supported with GPUs, no GPUs found|"
+            pattern="Failed to infer device type|cannot find any torch accelerator|"
+            "No HIP GPUs are available|only supported with GPUs, no GPUs found|"
             "Unable to initialize backend '(?:cuda|rocm|tpu)': (?:FAILED_PRECONDITION: No visible GPU|"
             "UNAVAILABLE: No TPU|"
             r"ABORTED: The TPU is already in use)|0 active drivers \(\[\]\)|"

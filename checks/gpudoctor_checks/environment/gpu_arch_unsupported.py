@@ -116,9 +116,11 @@ class GpuArchUnsupported(Check):
             kind="too-old-gpu",
             cue=(
                 "too old to be supported",
+                "minimum capability: ",
                 "requires device with capability",
             ),
-            pattern="Found (?P<gpu>.{3,60}?) which is too old to be supported|[Rr]equires device with "
+            pattern=r"is not supported for the current GPU\. Minimum capability: (?P<needs>\d+)|"
+            "Found (?P<gpu>.{3,60}?) which is too old to be supported|[Rr]equires device with "
             "capability",
             text="A compiled kernel needs a newer GPU architecture than this GPU has.",
         ),

@@ -85,6 +85,14 @@ class HostMemoryTight(Check):
             source="c10/core/impl/alloc_cpu.cpp",
         ),
         LogMessage(
+            kind="cannot-allocate",
+            cue="model requires more system memory",
+            pattern=r"model requires more system memory \((?P<needed>[\d.]+ \w+)\) than is available",
+            text="The host does not have the {needed} of memory that the model needs.",
+            everywhere=True,
+            source="ollama: llm/server.go",
+        ),
+        LogMessage(
             kind="cpu-allocator",
             cue="bytes on host: cuda_error",
             pattern=r"failed to alloc (?P<bytes>\d{1,20}) bytes on host: CUDA_ERROR_",

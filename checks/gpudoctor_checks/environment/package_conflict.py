@@ -119,8 +119,9 @@ class PackageConflict(Check):
         LogMessage(
             kind="cannot-import",
             cue="cannot import name",
-            pattern=r"cannot import name '?(?P<name>[\w.]+)'? from (?:partially initialized module "
-            rf")?'?(?P<module>[\w.]+)(?![\w.])(?!'? \(most likely due to a circular)(?!{OWN_FILE})",
+            pattern=r"cannot import name '?(?P<name>[\w.]+)'? from "
+            rf"(?:partially initialized module '|(?!partially )'?)(?P<module>[\w.]+)(?![\w.])"
+            rf"(?!'? \(most likely due to a circular)(?!{OWN_FILE})",
             text="The installed {module} has no {name}: two packages have versions that do not fit each other.",
         ),
         LogMessage(
@@ -261,13 +262,13 @@ class PackageConflict(Check):
             kind="unknown-model",
             cue=(
                 "not currently imported",
-                "are not supported for now",
+                "unknown model architecture",
             ),
             pattern=r"Tokenizer class (?P<tokenizer>\w{1,80}) does not exist or is not currently "
-            r"imported|Model architectures \[(?P<model>[^\]]{1,200})\] are not supported for "
-            "now",
+            r"imported|unknown model architecture: '(?P<model>[^'\n]{1,80})'",
             text="The installed library does not know the model's class[ {tokenizer}][ {model}].",
-            source="transformers/models/auto/tokenization_auto.py; vllm/model_executor/models/registry.py",
+            everywhere=True,
+            source="transformers/models/auto/tokenization_auto.py; llama.cpp src/llama-model.cpp",
         ),
         LogMessage(
             kind="removed-attribute",

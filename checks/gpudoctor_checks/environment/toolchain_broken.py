@@ -34,11 +34,20 @@ class ToolchainBroken(LogCheck):
                 "cuda_home",
                 "missingcudaexception",
                 "nvcc was not found",
+                "failed to find nvcc",
             ),
-            pattern=r"No such file or directory: '\S{0,200}nvcc'|"
+            pattern=r"Failed to find nvcc|No such file or directory: '\S{0,200}nvcc'|"
             "CUDA_HOME (?:environment variable is not set|does not exist)|MissingCUDAException|nvcc "
             "was not found",
             text="CUDA_HOME is not set, or no CUDA toolkit is installed. An extension cannot be compiled.",
+        ),
+        LogMessage(
+            kind="op-build",
+            cue=("no such file or directory: '", "command '['which'"),
+            pattern=r"No such file or directory: '(?P<program>ninja|g\+\+|gcc|cc|c\+\+|clang|cmake|make)'|"
+            r"Command '\['which', '(?P<compiler>[\w+]{1,20})'\]' returned non-zero",
+            text="The node lacks [{program}][{compiler}], which compiles an extension.",
+            source="torch/utils/cpp_extension.py, triton/runtime/build.py, deepspeed/ops/op_builder",
         ),
         LogMessage(
             kind="cuda-version",

@@ -73,11 +73,14 @@ class CheckpointMisfit(LogCheck):
             cue=(
                 "missing key in checkpoint state_dict",
                 "key(s) in state_dict",
+                "not initialized from checkpoint",
+                "no module or parameter named",
                 "missing key",
                 "unexpected key",
             ),
             pattern="Missing key in checkpoint state_dict|"
-            r"(?P<which>Missing|Unexpected) key\(s\) in state_dict",
+            r"(?P<which>Missing|Unexpected) key\(s\) in state_dict|"
+            r"weights were not initialized from checkpoint|There is no module or parameter named",
             text="The checkpoint does not have the model's parameter names.",
         ),
         LogMessage(
@@ -178,8 +181,11 @@ class CheckpointMisfit(LogCheck):
                 "parent directory",
                 "not found",
                 "does not exist",
+                "find any model weights",
+                "failed to open gguf file",
             ),
-            pattern="is not a distributed checkpoint|Can't load (?:tokenizer|the (?:model|"
+            pattern="Cannot find any model weights with|failed to open GGUF file|"
+            "is not a distributed checkpoint|Can't load (?:tokenizer|the (?:model|"
             r"configuration)) (?:of|for) '|Can't find 'adapter_config\.json' at|"
             "[Cc]an't find a valid checkpoint|[Ee]rror no file named|does not appear to have a file "
             r"named (?P<file>[\w.-]+)|[Nn]o checkpoint found|(?:(?<!artifact ')[Cc]heckpoint|[Pp]rovided "

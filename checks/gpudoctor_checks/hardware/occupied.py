@@ -85,6 +85,15 @@ class Occupied(Check):
             confidence=Confidence.PROBABLE,
             source="CUDA runtime: cudaErrorDevicesUnavailable",
         ),
+        LogMessage(
+            kind="busy",
+            cue=("error in memory profiling", "memory capacity is unbalanced"),
+            pattern=r"Error in memory profiling\. Initial free memory|The memory capacity is unbalanced",
+            text="Other processes use memory of the GPUs. The free part differed, or it changed during a "
+            "measurement.",
+            confidence=Confidence.PROBABLE,
+            source="vllm/v1/worker/gpu_worker.py; sglang/srt/model_executor/model_runner.py",
+        ),
     )
     thresholds = (
         Threshold(name="process_memory", default=15 * 2**20, unit="B", source="facebookresearch/gcm: 15 MiB",

@@ -195,6 +195,14 @@ class OutOfMemory(Check):
         ),
         LogMessage(
             kind="library-alloc",
+            cue=("cuda out of memory occurred", "unable to allocate cuda"),
+            pattern=r"CUDA out of memory occurred when|unable to allocate CUDA\w{0,20} buffer",
+            text="The GPU ran out of memory inside a library call.",
+            everywhere=True,
+            source="vllm/v1/worker/gpu_model_runner.py; llama.cpp src/llama-model.cpp",
+        ),
+        LogMessage(
+            kind="library-alloc",
             cue=("cuda: out of memory", "memory isn't enough and alloc failed", "not enough memory left"),
             pattern=r"CUDA: out of memory|^Not enough memory left\.?$|"
             r"Device\(id:\d+\) memory isn't enough and alloc failed",

@@ -65,9 +65,10 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
     ),
     _row(
         "launcher",
-        "see root cause above",
-        r"Engine core initialization failed\. See root cause above",
-        source="vllm/v1/engine/utils.py",
+        ("see root cause above", "engine process failed to start", "shardcannotstart"),
+        r"Engine core initialization failed\. See root cause above|Engine process failed to start|"
+        "^Error: ShardCannotStart",
+        source="vllm/v1/engine/utils.py, vllm/engine/multiprocessing; text-generation-inference launcher",
     ),
     _row(
         "launcher",
