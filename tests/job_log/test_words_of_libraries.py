@@ -339,3 +339,24 @@ def test_a_device_without_memory_in_the_words_of_wgpu(tmp_path):
 )
 def test_a_line_of_an_inference_server(tmp_path, line, code):
     assert named(tmp_path, line + "\n") == code
+
+
+STOP = (
+    ':::MLLOG {"time_ms": 17, "key": "run_stop", "value": null, "metadata": {"lineno": 315, "status": "%s"}}\n'
+)
+LIMIT = "slurmstepd: error: *** STEP 187.13 ON n1 CANCELLED AT 2025-04-30T06:00:50 DUE TO TIME LIMIT ***\n"
+
+
+def test_a_limit_behind_a_complete_training(tmp_path, capsys):
+    late = " ".join(said(tmp_path, capsys, steps(0, 9) + STOP % "success" + LIMIT).split())
+    assert "FAIL002" in late and "that its training was complete" in late
+    for text in (steps(0, 9) + STOP % "aborted" + LIMIT, steps(0, 9) + LIMIT):
+        early = said(tmp_path, capsys, text)
+        assert "FAIL002" in early and "its training was complete" not in " ".join(early.split())
+
+
+def test_a_job_of_hydra_without_its_traceback(tmp_path):
+    head = "Error executing job with overrides: ['trainer.devices=8']\n"
+    tail = "\nSet the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace.\n"
+    assert named(tmp_path, steps(0, 9) + head + tail) == "FAIL018"
+    assert named(tmp_path, steps(0, 9) + head + raised("KeyError: 'mask'") + tail) == "FAIL001"

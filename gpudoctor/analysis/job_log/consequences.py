@@ -99,6 +99,12 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
         r"Closing process \d+ via signal|Closing processes",
         source="torch elastic",
     ),
+    _row(
+        "frames-left-out",
+        "hydra_full_error=1",
+        r"^Set the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace",
+        source="hydra/_internal/utils.py: it leaves its own frames out, and sometimes all of them",
+    ),
     _row("wrapped", "dataloader worker", r"^\w*Error: Caught \w+ in DataLoader worker process \d+\.\s*$"),
     _row(
         "wrapped",

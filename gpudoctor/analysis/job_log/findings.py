@@ -44,10 +44,17 @@ def log_findings(check: Check, patient: Patient) -> Iterator[Finding]:
     rank = failing_rank(log)
     unstarted = root.unstarted and log.last_step is None
     words = say(" {words}", words=rank.words) if rank is not None and rank.words else ""
+    complete = next((file.done_line for file in log.files if file.path == root.path), 0)
+    done = (
+        say(" The program had said before, at line {line:,}, that its training was complete.", line=complete)
+        if 0 < complete < root.line
+        else ""
+    )
     evidence = (*log_evidence(cause, line), *(rank.evidence if rank is not None else ()))
     yield check.finding(
         concatenated(
-            "", (_who(root, cause, rank), _what(message, root), words, disagreement(cause), followers(cause))
+            "",
+            (_who(root, cause, rank), _what(message, root), words, done, disagreement(cause), followers(cause)),
         ),
         evidence=tuple(dict.fromkeys((*evidence, *settings_of(patient, check.log_knobs)))),
         confidence=confidence_of(message, root),

@@ -31,8 +31,9 @@ _DONE = re.compile(
     r"(?:end|done|completed) (?:of )?training|"
     r"done training|job (?:completed|finished) successfully|All done|(?<!\d)\d{1,9} epochs completed in|"
     r"finished (?:all )?\d{1,9} (?:steps|epochs|iterations|updates)|reached max_?steps|"
-    r"训练(?:已)?(?:结束|完成|完毕)"
+    r"训练(?:已)?(?:结束|完成|完毕)|\"key\": ?\"run_stop\".{1,400}\"status\": ?\"success\""
 )
+"""The last one is of MLPerf's logger."""
 
 
 _DONE_BY_LIBRARY = re.compile(r"train_runtime|`?Trainer\.fit`? stopped")
@@ -95,8 +96,9 @@ DONE_CUES = (
     b"end of ",
     b"max_steps",
     "训练".encode(),
+    b'"run_stop"',
 )
-DONE_ALSO = (b"train", b"job ", b"all done", "训练".encode())
+DONE_ALSO = (b"train", b"job ", b"all done", "训练".encode(), b'"success"')
 """Of which such a line holds one, too."""
 WORLD_CUES = (b"world", b"nranks ", b", member: ")
 """What lines hold that say how many ranks there are."""
