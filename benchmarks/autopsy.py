@@ -14,6 +14,7 @@
     python benchmarks/autopsy.py --set eleventh ...        the eleventh set: neither hard nor easy kinds
     python benchmarks/autopsy.py --set twelfth ...         the twelfth set: the same, scored once in whole
     python benchmarks/autopsy.py --set thirteenth ...      the thirteenth set: the same, half of it sealed
+    python benchmarks/autopsy.py --set fourteenth ...      the fourteenth set: the same, scored once in whole
     python benchmarks/autopsy.py --set composed            logs that were composed, which are here
     python benchmarks/autopsy.py --set composed-2          those of a third writer
     python benchmarks/autopsy.py --set composed-3          those of a fourth writer
@@ -23,8 +24,8 @@ settled it, and its skeleton (the lines that libraries print, without numbers, n
 are other people's and are not here: FOLDER holds them as ID.log. Without --texts the skeletons are read.
 An entry of the first set is in the sealed third if the SHA-256 of its address is divisible by three; one of the
 second, fourth, or the eighth set or a later one is in the sealed half if its repository's SHA-256 is even. The
-third, fifth, sixth, seventh and twelfth set have no parts: each was collected after the messages were
-written, from what the sets before it do not have, and all of it was scored once (`--sealed`). `also` lists
+third, fifth, sixth, seventh, twelfth and fourteenth set have no parts: each was collected after the messages
+were written, from what the sets before it do not have, and all of it was scored once (`--sealed`). `also` lists
 codes that say the same.
 `group` marks logs of many ranks, of Kubernetes, of Slurm and of the kernel.
 `benchmarks/data/composed-logs.tar.xz` holds logs that nobody's job wrote, with their causes, lines and ranks: a
@@ -66,6 +67,7 @@ SCORES = {
     "composed-3": ROOT / "benchmarks" / "data" / "autopsy-score-composed-3.json",
     "composed-2": ROOT / "benchmarks" / "data" / "autopsy-score-composed-2.json",
     "composed": ROOT / "benchmarks" / "data" / "autopsy-score-composed.json",
+    "fourteenth": ROOT / "benchmarks" / "data" / "autopsy-score-fourteenth.json",
     "thirteenth": ROOT / "benchmarks" / "data" / "autopsy-score-thirteenth.json",
     "twelfth": ROOT / "benchmarks" / "data" / "autopsy-score-twelfth.json",
     "eleventh": ROOT / "benchmarks" / "data" / "autopsy-score-eleventh.json",
@@ -149,6 +151,7 @@ BEFORE = {
 GROUPS = {"many": "jobs of many ranks", "k8s": "Kubernetes", "kernel": "logs of the kernel", "slurm": "Slurm"}
 """Kinds of logs that the sixth set and those after it count apart, if they have at least ten of them."""
 KINDS = {
+    "fourteenth": "whole files and threads, of all kinds",
     "thirteenth": "whole files and threads, of all kinds",
     "twelfth": "whole files and threads, of all kinds",
     "eleventh": "whole files and threads, of all kinds",
@@ -166,6 +169,7 @@ KINDS = {
 """Of what the sets of public logs are."""
 TITLES = {
     "composed-3": "the fourth writer's logs, later",
+    "fourteenth": "the fourteenth set, unseen: whole files and threads of all kinds",
     "thirteenth": "the sealed half of the thirteenth set, after the other half was used for mending",
     "composed-2": "the sealed half of the third writer's logs, later",
     "twelfth": "the twelfth set, unseen: whole files and threads of all kinds",
@@ -411,7 +415,7 @@ def composed(folder: Path, name: str) -> list[dict[str, Any]]:
 
 def score(arguments: argparse.Namespace, entries: list[dict[str, Any]], folder: Path) -> None:
     """Score the part that was asked for; the sealed one is kept, if its texts are read."""
-    if arguments.set not in ("third", "fifth", "sixth", "seventh", "twelfth"):
+    if arguments.set not in ("third", "fifth", "sixth", "seventh", "twelfth", "fourteenth"):
         entries = [entry for entry in entries if sealed(entry) == arguments.sealed]
     rows = verdicts(entries, folder)
     if not rows:

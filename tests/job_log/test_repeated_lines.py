@@ -73,6 +73,18 @@ def test_chains_of_tracebacks_are_not_all_read_whole(tmp_path, monkeypatch):
     assert sum(item.count for item in log.events) > 5_900
 
 
+def spoken(number):
+    end = f"step {number}: loss 0.{number}\n" if number % 20 == 0 else ""
+    words = f"clip {number:x} failed the filter (error 0.{number % 97}, exit {number % 7}), killed it, no retry"
+    return f"INFO loader: {words}\n{end}"
+
+
+def test_lines_that_hold_words_of_failures_are_not_all_read_whole(tmp_path, monkeypatch):
+    taken = counted(monkeypatch)
+    read(tmp_path, "".join(map(spoken, range(1, 6_000))))
+    assert len(taken) < 600
+
+
 @pytest.mark.parametrize("size", [4_000, 4_007, 9_001])
 def test_a_chain_is_whole_wherever_a_block_ends(tmp_path, monkeypatch, size):
     text = "".join(map(chained, range(1, 3_000))) + END.format("KeyError: 'labels'") + LINKS[0]

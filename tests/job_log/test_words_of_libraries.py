@@ -60,6 +60,8 @@ OTHERS = [
     ("RuntimeError: Work ran time out after 600000 milliseconds.", "FAIL004"),
     ("ValueError: can't optimize a non-leaf Tensor", "FAIL011"),
     ("RuntimeError: PassManager::run failed", "FAIL017"),
+    ("RuntimeError: mat1 dim 1 must match mat2 dim 0", "FAIL013"),
+    ("RuntimeError: Found dtype Float but expected BFloat16", "FAIL013"),
     ("RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`", "FAIL009"),
     (
         "RuntimeError: Check failed: (status == cudaSuccess) is false: Prefill failed with error invalid argument",
@@ -360,3 +362,30 @@ def test_a_job_of_hydra_without_its_traceback(tmp_path):
     tail = "\nSet the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace.\n"
     assert named(tmp_path, steps(0, 9) + head + tail) == "FAIL018"
     assert named(tmp_path, steps(0, 9) + head + raised("KeyError: 'mask'") + tail) == "FAIL001"
+
+
+def test_a_script_that_ends_at_a_folder_that_is_not_there(tmp_path):
+    line = "./run.sh: line 27: cd: /home/ann/state: No such file or directory\n"
+    assert named(tmp_path, "nohup: ignoring input\n" + line) == "FAIL020"
+    assert named(tmp_path, line + steps(0, 9)) is None
+
+
+def test_a_warning_that_somebody_pasted(tmp_path):
+    line = "The NVIDIA driver on your system is too old (found version 6050).\nPlease update your GPU driver\n"
+    assert named(tmp_path, line) == "ENV003"
+    assert named(tmp_path, "init.py:107: UserWarning: CUDA initialization: " + line) is None
+    assert named(tmp_path, line + steps(0, 9)) is None
+
+
+def test_a_launcher_that_ends_the_other_processes(tmp_path):
+    line = "[2023-09-10 11:45:59,501] [INFO] [launch.py:428:sigkill_handler] Killing subprocess 6294\n"
+    assert named(tmp_path, "Loading checkpoint shards:   0%|  | 0/7\n" + line) == "FAIL018"
+
+
+def test_what_a_logger_says_that_it_goes_on_without(tmp_path):
+    above = "2024-04-05 16:10:26 [file_io] [ERROR] An exception occurred in telemetry. Disabling it.\n"
+    path = tmp_path / "job.out"
+    path.write_text(above + raised("AttributeError: _evt") + "2024-04-05 16:10:26 [INFO] Starting from 0\n" * 2)
+    main(["autopsy", str(path)])
+    cause = root_of(tmp_path, path.read_text())
+    assert cause is None or cause.warned

@@ -156,6 +156,19 @@ class StartFailed(LogCheck):
             source="bash, dash, busybox",
         ),
         LogMessage(
+            kind="job-script",
+            cue=": cd: ",
+            pattern=r"^\S+: (?:line )?\d+: cd: (?P<folder>\S{1,300}): (?:No such file or directory|"
+            "Not a directory|Permission denied)",
+            text="The job script could not change into the folder {folder}.",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            last=True,
+            unstarted=True,
+            source="bash",
+        ),
+        LogMessage(
             kind="any-program",
             cue=(
                 ": no such file or directory",

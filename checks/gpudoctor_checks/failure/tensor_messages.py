@@ -40,6 +40,7 @@ _SHAPES = {
     "input array": r"all (?:the )?input array(?:s| dimensions)",
     "inhomogeneous shape": r"has an inhomogeneous shape",
     "cannot reshape": r"cannot reshape (?:array|tensor|a tensor)",
+    "must match mat2 dim": r"mat1 dim \d must match mat2 dim",
     "core dimension": r"mismatch in its core dimension",
     "must be broadcastable": r"must be broadcastable",
     "dimensions must be equal": r"Dimensions must be equal",

@@ -47,7 +47,7 @@ class TensorMismatch(LogCheck):
             r"expected scalar type (?P<one>\w+) but found (?P<two>\w+)|must have the same dtype|"
             r"source and destination dtypes match|\"(?P<operation>[\w.]+)\" not implemented for "
             r"'(?P<type>\w+)'|Input type .{0,60} and (?:weight|bias) type .{0,60} should be the same|"
-            "expected .{0,20}to have the same dtype|tensors used as indices must be long|found dtype "
+            "expected .{0,20}to have the same dtype|tensors used as indices must be long|[Ff]ound dtype "
             r"\w+ but expected \w+|[Ee]xpected .{0,30}dtype \w+ for",
             text="Tensors have different or unsupported types[: {one} was expected, {two} came][: "
             "{operation} does not support {type}].",

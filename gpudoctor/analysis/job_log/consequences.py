@@ -164,7 +164,7 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
         r"Command '\[.*(?:python|accelerate|torchrun).*returned non-zero exit status (?!13[245679]\b)",
     ),
     _row("wrapped", "exits with return code", r"exits with return code = [1-9]", source="deepspeed/launcher"),
-    _row("closing", "killing subprocess", r"Killing subprocess \d+", source="deepspeed/launcher/launch.py"),
+    _row("ends-others", "killing subprocess", r"Killing subprocess \d+", source="deepspeed/launcher/launch.py"),
     _row(
         ABORTED,
         (

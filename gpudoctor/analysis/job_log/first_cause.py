@@ -116,7 +116,8 @@ def first_cause(log: JobLog) -> FirstCause | None:
         root = _best(absent) or root
         root = _explaining(hints, root) or root
         root = _killed_first(root, log, left) or root
-        root = replace(root, doubtful=True) if _beside_other_pods(root, left) else root
+        unsure = _beside_other_pods(root, left) or (root.exception and (root.warned or root.goes_on))
+        root = replace(root, doubtful=True) if unsure else root
     said = said_before(root, log, handled, left)
     if said is not None:
         root = replace(said, doubtful=True)

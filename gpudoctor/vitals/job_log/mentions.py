@@ -103,7 +103,7 @@ def pasted(
         whole = plain(text_of(raw[:4096]))
         if step_of(whole) is not None or says_done(whole) or OF_KERNEL.search(whole[:120]):
             return None
-        if of_low_level(whole) or OF_LOW_LEVEL.search(whole[:80]) or GOES_ON.search(whole):
+        if of_low_level(whole) or OF_LOW_LEVEL.search(whole[:300]) or GOES_ON.search(whole):
             continue
         for line in lines_of(whole):
             match = _cause(table, line.text, general=number == first or _OF_TYPE.search(line.text) is not None)
@@ -115,7 +115,8 @@ def pasted(
 def _cause(table: Messages, text: str, *, general: bool = False) -> Match | None:
     """The wording that a line mentions; `general` ones only if they are asked for."""
     event = table.in_line(text)
-    if event is not None and not (event.known.message.last or event.known.message.closing):
+    hinted = general and event is not None and event.known.message.bearing is Bearing.HINT
+    if event is not None and not (hinted or event.known.message.last or event.known.message.closing):
         return None  # it is an event wherever it stands, or is harmless
     quoted = _OF_SETTINGS.match(text) is not None or _OF_ADVICE.search(text) is not None
     match = table.in_exception(text) if not quoted else None

@@ -21,7 +21,9 @@ _APART = 4
 _LEVEL = re.compile(
     r"\[NeMo [EC] |^[EF]\d{4} \d\d:|\"level(?:name)?\": ?\"(?:error|fatal|critical)\"", re.IGNORECASE
 )
-OF_LOW_LEVEL = re.compile(r"^[WID]\d{4} \d\d:|(?:^|\s)[WID] (?:tensorflow|external)/|\bwarn", re.IGNORECASE)
+OF_LOW_LEVEL = re.compile(
+    r"^[WID]\d{4} \d\d:|(?:^|\s)[WID] (?:tensorflow|external)/|\bwarn|\w{1,40}Warning: ", re.IGNORECASE
+)
 """Lower levels, as glog, TensorFlow and others write them."""
 _NAMED = re.compile(
     r"(?:^|[\s:>\]])(?:fatal|panic|error)(?: error)?: \S|"
