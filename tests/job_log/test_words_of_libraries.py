@@ -380,12 +380,3 @@ def test_a_warning_that_somebody_pasted(tmp_path):
 def test_a_launcher_that_ends_the_other_processes(tmp_path):
     line = "[2023-09-10 11:45:59,501] [INFO] [launch.py:428:sigkill_handler] Killing subprocess 6294\n"
     assert named(tmp_path, "Loading checkpoint shards:   0%|  | 0/7\n" + line) == "FAIL018"
-
-
-def test_what_a_logger_says_that_it_goes_on_without(tmp_path):
-    above = "2024-04-05 16:10:26 [file_io] [ERROR] An exception occurred in telemetry. Disabling it.\n"
-    path = tmp_path / "job.out"
-    path.write_text(above + raised("AttributeError: _evt") + "2024-04-05 16:10:26 [INFO] Starting from 0\n" * 2)
-    main(["autopsy", str(path)])
-    cause = root_of(tmp_path, path.read_text())
-    assert cause is None or cause.warned

@@ -875,7 +875,7 @@ class _FileReader:
             above = plain(text_of(self._past_piece(index)[0][:_LONGEST_KEPT]))
             if above.strip():
                 break
-        if _OF_WARNINGS.search(above) or GOES_ON.search(above):
+        if _OF_WARNINGS.search(above):
             return "warning"
         return "error" if any(of_low_level(line) or of_error_level(line) for line in (own, above)) else ""
 
