@@ -111,7 +111,7 @@ def followers(cause: FirstCause) -> str:
         lines=count(lines, "later error line"),
         of=say(" of {ranks}", ranks=ranks) if others and theirs == lines else "",
         s=say("s") if lines == 1 else "",
-        among=say(", {theirs:,} of them of {ranks}", theirs=theirs, ranks=ranks) if 0 < theirs < lines else "",
+        among=say(", including {theirs:,} from {ranks}", theirs=theirs, ranks=ranks) if 0 < theirs < lines else "",
     )
 
 
