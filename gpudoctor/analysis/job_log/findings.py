@@ -106,12 +106,13 @@ def followers(cause: FirstCause) -> str:
     others = [item for item in cascade if item.rank is not None and item.rank not in cause.ranks]
     ranks = count(len({item.rank for item in others}), "other rank") if others else ""
     theirs = sum(item.count for item in others)
+    some = 0 < theirs < lines
     return say(
         " {lines}{of} only follow{s} from it{among}.",
         lines=count(lines, "later error line"),
         of=say(" of {ranks}", ranks=ranks) if others and theirs == lines else "",
         s=say("s") if lines == 1 else "",
-        among=say(", including {theirs:,} from {ranks}", theirs=theirs, ranks=ranks) if 0 < theirs < lines else "",
+        among=say(", including {theirs:,} from {ranks}", theirs=theirs, ranks=ranks) if some else "",
     )
 
 
