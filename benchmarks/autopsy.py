@@ -46,7 +46,9 @@ import sys
 import tarfile
 import tempfile
 from collections import Counter
+from dataclasses import dataclass
 from datetime import date
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -54,34 +56,169 @@ from gpudoctor.engine.examination import Request, examine
 from gpudoctor.engine.registry import load_registry
 from gpudoctor.engine.selection import make_selection
 from gpudoctor.errors import DoctorError
-from gpudoctor.model import Confidence, LogLine, Severity
-from gpudoctor.model.report import Ranked
+from gpudoctor.model import Confidence, Finding, LogLine, Severity
 from gpudoctor.vitals.build_log_patient import admit_log, sort_left_behind
 
 ROOT = Path(__file__).parents[1]
-CORPUS = ROOT / "benchmarks" / "data" / "autopsy-corpus.jsonl"
-COMPOSED = ROOT / "benchmarks" / "data" / "composed-logs.tar.xz"
-WRITERS = {"composed": ("c", "d"), "composed-2": ("e",), "composed-3": ("f",)}
-"""The first letters of the composed logs of each set."""
-SCORES = {
-    "composed-3": ROOT / "benchmarks" / "data" / "autopsy-score-composed-3.json",
-    "composed-2": ROOT / "benchmarks" / "data" / "autopsy-score-composed-2.json",
-    "composed": ROOT / "benchmarks" / "data" / "autopsy-score-composed.json",
-    "fourteenth": ROOT / "benchmarks" / "data" / "autopsy-score-fourteenth.json",
-    "thirteenth": ROOT / "benchmarks" / "data" / "autopsy-score-thirteenth.json",
-    "twelfth": ROOT / "benchmarks" / "data" / "autopsy-score-twelfth.json",
-    "eleventh": ROOT / "benchmarks" / "data" / "autopsy-score-eleventh.json",
-    "tenth": ROOT / "benchmarks" / "data" / "autopsy-score-tenth.json",
-    "ninth": ROOT / "benchmarks" / "data" / "autopsy-score-ninth.json",
-    "eighth": ROOT / "benchmarks" / "data" / "autopsy-score-eighth.json",
-    "seventh": ROOT / "benchmarks" / "data" / "autopsy-score-seventh.json",
-    "sixth": ROOT / "benchmarks" / "data" / "autopsy-score-sixth.json",
-    "fifth": ROOT / "benchmarks" / "data" / "autopsy-score-fifth.json",
-    "fourth": ROOT / "benchmarks" / "data" / "autopsy-score-fourth.json",
-    "third": ROOT / "benchmarks" / "data" / "autopsy-score-third.json",
-    "second": ROOT / "benchmarks" / "data" / "autopsy-score-second.json",
-    "first": ROOT / "benchmarks" / "data" / "autopsy-score.json",
+DATA = ROOT / "benchmarks" / "data"
+CORPUS = DATA / "autopsy-corpus.jsonl"
+COMPOSED = DATA / "composed-logs.tar.xz"
+
+
+class Part(Enum):
+    """What of a set was sealed while others were used for mending."""
+
+    WHOLE = "whole"
+    """All of it was scored once, and then seen."""
+    HALF = "half"
+    """Repositories whose SHA-256 is even."""
+    THIRD = "third"
+    """Addresses whose SHA-256 is divisible by three."""
+    EVEN = "even"
+    """Composed logs with an even number, except those that were made to mislead (d)."""
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSet:
+    """A set of logs whose causes are settled."""
+
+    name: str
+    title: str
+    """Of the score that is kept last."""
+    kind: str = ""
+    """Of what a set of public logs is; "" for composed ones."""
+    before: str = ""
+    """Title of a score from before anything was mended with the set; "" without one."""
+    writers: tuple[str, ...] = ()
+    """The first letters of composed logs."""
+    part: Part
+
+    @property
+    def score(self) -> Path:
+        """The kept score."""
+        name = "" if self.name == "first" else f"-{self.name}"
+        return DATA / f"autopsy-score{name}.json"
+
+    @property
+    def score_before(self) -> Path:
+        """The score from before the mending."""
+        return self.score.with_name(f"{self.score.stem}-before.json")
+
+
+SETS = {
+    item.name: item
+    for item in (
+        LogSet(
+            name="composed-3",
+            title="the fourth writer's logs, later",
+            before="all logs of the fourth writer, before anything was mended with them",
+            writers=("f",),
+            part=Part.NONE,
+        ),
+        LogSet(
+            name="composed-2",
+            title="the sealed half of the third writer's logs, later",
+            before="all logs of the third writer, before anything was mended with them",
+            writers=("e",),
+            part=Part.EVEN,
+        ),
+        LogSet(
+            name="composed",
+            title="the sealed half of the composed logs, after the other half was used for mending",
+            before="the sealed half of the composed logs, before anything was mended",
+            writers=("c", "d"),
+            part=Part.EVEN,
+        ),
+        LogSet(
+            name="fourteenth",
+            title="the fourteenth set, unseen: whole files and threads of all kinds",
+            kind="whole files and threads, of all kinds",
+            part=Part.WHOLE,
+        ),
+        LogSet(
+            name="thirteenth",
+            title="the sealed half of the thirteenth set, after the other half was used for mending",
+            kind="whole files and threads, of all kinds",
+            before="all of the thirteenth set, before anything was mended with it",
+            part=Part.HALF,
+        ),
+        LogSet(
+            name="twelfth",
+            title="the twelfth set, unseen: whole files and threads of all kinds",
+            kind="whole files and threads, of all kinds",
+            part=Part.WHOLE,
+        ),
+        LogSet(
+            name="eleventh",
+            title="the sealed half of the eleventh set, after the other half was used for mending",
+            kind="whole files and threads, of all kinds",
+            before="all of the eleventh set, before anything was mended with it",
+            part=Part.HALF,
+        ),
+        LogSet(
+            name="tenth",
+            title="the sealed half of the tenth set, after the other half was used for mending",
+            kind="threads, of weak kinds",
+            before="the sealed half of the tenth set, before anything was mended",
+            part=Part.HALF,
+        ),
+        LogSet(
+            name="ninth",
+            title="the sealed half of the ninth set, after the other half was used for mending",
+            kind="threads and files, of weak kinds",
+            before="the sealed half of the ninth set, before anything was mended",
+            part=Part.HALF,
+        ),
+        LogSet(
+            name="eighth",
+            title="the sealed half of the eighth set, unseen: logs of hard kinds",
+            kind="threads and files, of hard kinds",
+            part=Part.HALF,
+        ),
+        LogSet(
+            name="seventh",
+            title="the seventh set, unseen: whole log files of repositories that are new here",
+            kind="whole files, short ones",
+            part=Part.WHOLE,
+        ),
+        LogSet(
+            name="sixth",
+            title="the sixth set, unseen: whole log files of repositories that are new here",
+            kind="whole files, many ranks, kernels",
+            part=Part.WHOLE,
+        ),
+        LogSet(
+            name="fifth",
+            title="the fifth set, unseen: whole log files of repositories that are new here",
+            kind="whole files",
+            part=Part.WHOLE,
+        ),
+        LogSet(
+            name="fourth",
+            title="the sealed half of the fourth set, after the other half was used for mending",
+            kind="files and threads",
+            before="the sealed half of the fourth set, unseen: files and threads that are new",
+            part=Part.HALF,
+        ),
+        LogSet(
+            name="third",
+            title="the third set, unseen: whole log files and threads that are new here",
+            kind="files and threads",
+            part=Part.WHOLE,
+        ),
+        LogSet(
+            name="second",
+            title="the sealed half of whole log files of public repositories, as they are there",
+            kind="whole files",
+            part=Part.HALF,
+        ),
+        LogSet(
+            name="first", title="the sealed third of the first set", kind="threads, recomposed", part=Part.THIRD
+        ),
+    )
 }
+"""The newest sets first, as the pages have them."""
 SUMMARY, PAGE = ROOT / "docs" / "autopsy.md", ROOT / "docs" / "autopsy-sets.md"
 BEGIN, END = "<!-- autopsy.py begins -->", "<!-- autopsy.py ends -->"
 ALSO_RIGHT = {
@@ -113,91 +250,22 @@ NEAR = 5
 """Lines within which another line of the same traceback or message is."""
 SHOWN = 10
 """Logs of a group that a line of its own needs."""
-BEFORE = {
-    "composed-2": (
-        "all logs of the third writer, before anything was mended with them",
-        ROOT / "benchmarks" / "data" / "autopsy-score-composed-2-before.json",
-    ),
-    "composed-3": (
-        "all logs of the fourth writer, before anything was mended with them",
-        ROOT / "benchmarks" / "data" / "autopsy-score-composed-3-before.json",
-    ),
-    "thirteenth": (
-        "all of the thirteenth set, before anything was mended with it",
-        ROOT / "benchmarks" / "data" / "autopsy-score-thirteenth-before.json",
-    ),
-    "eleventh": (
-        "all of the eleventh set, before anything was mended with it",
-        ROOT / "benchmarks" / "data" / "autopsy-score-eleventh-before.json",
-    ),
-    "composed": (
-        "the sealed half of the composed logs, before anything was mended",
-        ROOT / "benchmarks" / "data" / "autopsy-score-composed-before.json",
-    ),
-    "tenth": (
-        "the sealed half of the tenth set, before anything was mended",
-        ROOT / "benchmarks" / "data" / "autopsy-score-tenth-before.json",
-    ),
-    "ninth": (
-        "the sealed half of the ninth set, before anything was mended",
-        ROOT / "benchmarks" / "data" / "autopsy-score-ninth-before.json",
-    ),
-    "fourth": (
-        "the sealed half of the fourth set, unseen: files and threads that are new",
-        ROOT / "benchmarks" / "data" / "autopsy-score-fourth-before.json",
-    ),
-}
-"""Sealed halves, scored before anything was mended with the other half."""
 GROUPS = {"many": "jobs of many ranks", "k8s": "Kubernetes", "kernel": "logs of the kernel", "slurm": "Slurm"}
 """Kinds of logs that the sixth set and those after it count apart, if they have at least ten of them."""
-KINDS = {
-    "fourteenth": "whole files and threads, of all kinds",
-    "thirteenth": "whole files and threads, of all kinds",
-    "twelfth": "whole files and threads, of all kinds",
-    "eleventh": "whole files and threads, of all kinds",
-    "tenth": "threads, of weak kinds",
-    "ninth": "threads and files, of weak kinds",
-    "eighth": "threads and files, of hard kinds",
-    "seventh": "whole files, short ones",
-    "sixth": "whole files, many ranks, kernels",
-    "fifth": "whole files",
-    "fourth": "files and threads",
-    "third": "files and threads",
-    "second": "whole files",
-    "first": "threads, recomposed",
-}
-"""Of what the sets of public logs are."""
-TITLES = {
-    "composed-3": "the fourth writer's logs, later",
-    "fourteenth": "the fourteenth set, unseen: whole files and threads of all kinds",
-    "thirteenth": "the sealed half of the thirteenth set, after the other half was used for mending",
-    "composed-2": "the sealed half of the third writer's logs, later",
-    "twelfth": "the twelfth set, unseen: whole files and threads of all kinds",
-    "eleventh": "the sealed half of the eleventh set, after the other half was used for mending",
-    "composed": "the sealed half of the composed logs, after the other half was used for mending",
-    "tenth": "the sealed half of the tenth set, after the other half was used for mending",
-    "ninth": "the sealed half of the ninth set, after the other half was used for mending",
-    "eighth": "the sealed half of the eighth set, unseen: logs of hard kinds",
-    "seventh": "the seventh set, unseen: whole log files of repositories that are new here",
-    "sixth": "the sixth set, unseen: whole log files of repositories that are new here",
-    "fifth": "the fifth set, unseen: whole log files of repositories that are new here",
-    "fourth": "the sealed half of the fourth set, after the other half was used for mending",
-    "third": "the third set, unseen: whole log files and threads that are new here",
-    "second": "the sealed half of whole log files of public repositories, as they are there",
-    "first": "the sealed third of the first set",
-}
 
 
 def sealed(entry: dict[str, Any]) -> bool:
     """Whether an entry belongs to the part that was not looked at."""
-    if entry.get("set") == "composed-3":
-        return False
-    if entry.get("set") in ("composed", "composed-2"):
+    part = SETS[entry.get("set", "first")].part
+    if part is Part.EVEN:
         return not str(entry["id"]).startswith("d") and int(entry["id"][1:]) % 2 == 0
-    if entry.get("set") in ("second", "fourth", "eighth", "ninth", "tenth", "eleventh", "thirteenth"):
-        repository = "/".join(entry["url"].split("/")[3:5])
-        return int(hashlib.sha256(repository.encode()).hexdigest(), 16) % 2 == 0
-    return int(hashlib.sha256(entry["url"].encode()).hexdigest(), 16) % 3 == 0
+    if part is Part.HALF:
+        return _hash("/".join(entry["url"].split("/")[3:5])) % 2 == 0
+    return part is Part.THIRD and _hash(entry["url"]) % 3 == 0
+
+
+def _hash(text: str) -> int:
+    return int(hashlib.sha256(text.encode()).hexdigest(), 16)
 
 
 def form_of(entry: dict[str, Any]) -> str:
@@ -207,31 +275,35 @@ def form_of(entry: dict[str, Any]) -> str:
     return "file" if "/blob/" in entry["url"] else "excerpt"
 
 
-def verdicts(entries: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
-    """What the command says of each text, beside what is settled: its first finding, and all that it names."""
+def first_finding(path: Path, request: Request) -> Finding | None:
+    """The first finding of the command on a log that is more than a note. None without one, or for no text."""
+    try:
+        patient = admit_log(sort_left_behind([str(path)]), request.registry.log_messages())
+    except DoctorError:
+        return None
+    findings = (item.finding for item in examine(patient, request).findings)
+    return next((item for item in findings if item.severity is not Severity.NOTE), None)
+
+
+def request_for_logs() -> Request:
+    """Every check, with the settings of a machine without any."""
     registry = load_registry()
-    request = Request(registry=registry, selection=make_selection(registry, [], []))
+    return Request(registry=registry, selection=make_selection(registry, [], []))
+
+
+def verdicts(entries: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
+    """What the command says first of each text, beside what is settled."""
+    request = request_for_logs()
     rows = []
     for entry in entries:
         path = folder / f"{entry['id']}.log"
         if not path.is_file():
             continue
-        try:
-            patient = admit_log(sort_left_behind([str(path)]), registry.log_messages())
-        except DoctorError:
-            findings: tuple[Ranked, ...] = ()
-        else:
-            findings = tuple(
-                item
-                for item in examine(patient, request).findings
-                if item.finding.severity is not Severity.NOTE
-            )
-        first = findings[0].finding if findings else None
+        first = first_finding(path, request)
         said = first.code if first is not None else "none"
         sure = first is not None and first.confidence is Confidence.CONFIRMED
-        line = (
-            next((item.line for item in first.evidence if isinstance(item, LogLine)), None) if first else None
-        )
+        evidence = first.evidence if first is not None else ()
+        line = next((item.line for item in evidence if isinstance(item, LogLine)), None)
         away = {} if line is None or "line" not in entry else {"lines_away": abs(line - entry["line"])}
         rows.append(
             {
@@ -330,23 +402,23 @@ def summary() -> list[str]:
         "with a finding",
     )
     lines = [f"| {' | '.join(heads)} | right later |", f"|---|---|---|{'--:|' * 7}"]
-    for name, kind in KINDS.items():
-        if name in BEFORE and not BEFORE[name][1].is_file():
+    for item in SETS.values():
+        if not item.kind or (item.before and not item.score_before.is_file()):
             continue
-        first = BEFORE[name][1] if name in BEFORE else SCORES[name]
+        first = item.score_before if item.before else item.score
         score = json.loads(first.read_text(encoding="utf-8"))
         died = [row for row in score["rows"] if row["code"] not in ("none", "unclear")]
         healthy = [row for row in score["rows"] if row["code"] == "none"]
         results = Counter(row["result"] for row in died)
         cells = [results["right"], results["silent"], results["hedged"] + results["wrong"]]
         later = ""
-        if name in BEFORE and SCORES[name].is_file():
-            rows = json.loads(SCORES[name].read_text(encoding="utf-8"))["rows"]
+        if item.before and item.score.is_file():
+            rows = json.loads(item.score.read_text(encoding="utf-8"))["rows"]
             dead = [row for row in rows if row["code"] not in ("none", "unclear")]
             later = f"{100 * sum(row['result'] == 'right' for row in dead) / len(dead):.0f} %"
         shares = " | ".join(f"{100 * cell / len(died):.0f} %" for cell in cells)
         found = sum(row["result"] != "right" for row in healthy)
-        row = [name, kind, score["date"], len(died), shares, len(healthy), found, later]
+        row = [item.name, item.kind, score["date"], len(died), shares, len(healthy), found, later]
         lines.append(f"| {' | '.join(map(str, row))} |")
     return lines
 
@@ -355,9 +427,9 @@ def page() -> list[str]:
     """The results of every set that was scored, with their date."""
     lines: list[str] = []
     shown = []
-    for name, path in SCORES.items():
-        shown += [BEFORE[name]] if name in BEFORE else []
-        shown.append((TITLES[name], path))
+    for item in SETS.values():
+        shown += [(item.before, item.score_before)] if item.before else []
+        shown.append((item.title, item.score))
     for title, path in shown:
         if path.is_file():
             score = json.loads(path.read_text(encoding="utf-8"))
@@ -386,13 +458,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--texts", type=Path, help="folder of ID.log; without it the skeletons are read")
     parser.add_argument("--sealed", action="store_true", help="score the sealed part and write the pages")
-    parser.add_argument("--set", choices=SCORES, default="first", help="which set of logs")
+    parser.add_argument("--set", choices=SETS, default="first", help="which set of logs")
     parser.add_argument("--page", action="store_true", help="only write the pages from the kept scores")
     arguments = parser.parse_args()
     if arguments.page:
         write_page()
         return
-    if arguments.set in WRITERS:
+    if SETS[arguments.set].writers:
         with tarfile.open(COMPOSED) as archive, tempfile.TemporaryDirectory() as scratch:
             archive.extractall(scratch, filter="data")
             score(arguments, composed(Path(scratch), arguments.set), Path(scratch))
@@ -410,12 +482,14 @@ def main() -> None:
 def composed(folder: Path, name: str) -> list[dict[str, Any]]:
     """The rows of the logs that the writers of a set composed."""
     rows = [json.loads(line) for line in (folder / "labels.jsonl").read_text(encoding="utf-8").splitlines()]
-    return [{**row, "set": name, "form": "composed"} for row in rows if row["id"].startswith(WRITERS[name])]
+    return [
+        {**row, "set": name, "form": "composed"} for row in rows if row["id"].startswith(SETS[name].writers)
+    ]
 
 
 def score(arguments: argparse.Namespace, entries: list[dict[str, Any]], folder: Path) -> None:
     """Score the part that was asked for; the sealed one is kept, if its texts are read."""
-    if arguments.set not in ("third", "fifth", "sixth", "seventh", "twelfth", "fourteenth"):
+    if SETS[arguments.set].part is not Part.WHOLE:
         entries = [entry for entry in entries if sealed(entry) == arguments.sealed]
     rows = verdicts(entries, folder)
     if not rows:
@@ -425,13 +499,13 @@ def score(arguments: argparse.Namespace, entries: list[dict[str, Any]], folder: 
             if row["result"] != "right":
                 print(row)
     print("\n".join(table(rows)))
-    if arguments.sealed and (arguments.texts is not None or arguments.set in WRITERS):
+    if arguments.sealed and (arguments.texts is not None or SETS[arguments.set].writers):
         git = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
         commit = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
         machine = {"date": date.today().isoformat(), "machine": f"{platform.system()} {platform.machine()}",
                    "python": platform.python_version(), "commit": commit}  # fmt: skip
         text = json.dumps({**machine, "rows": rows}, indent=1) + "\n"
-        SCORES[arguments.set].write_text(text, encoding="utf-8")
+        SETS[arguments.set].score.write_text(text, encoding="utf-8")
         write_page()
 
 

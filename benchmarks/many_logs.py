@@ -21,12 +21,7 @@ from collections import Counter
 from datetime import date
 from pathlib import Path
 
-from gpudoctor.engine.examination import Request, examine
-from gpudoctor.engine.registry import load_registry
-from gpudoctor.engine.selection import make_selection
-from gpudoctor.errors import DoctorError
-from gpudoctor.model import Severity
-from gpudoctor.vitals.build_log_patient import admit_log, sort_left_behind
+from autopsy import first_finding, request_for_logs
 
 ROOT = Path(__file__).parents[1]
 _LOG = re.compile(r"(?:^|/)result_\d+\.txt$|\.(?:log|out|err)$")
@@ -59,8 +54,7 @@ def main() -> None:
     logs = logs_of(arguments.clone)
     if len(logs) > arguments.most:
         logs = random.Random(arguments.seed).sample(logs, arguments.most)
-    registry = load_registry()
-    request = Request(registry=registry, selection=make_selection(registry, [], []))
+    request = request_for_logs()
     found: Counter[str] = Counter()
     read = lines = 0
     with tempfile.TemporaryDirectory() as folder:
@@ -69,14 +63,8 @@ def main() -> None:
             blob = ["git", "-C", str(arguments.clone), "cat-file", "blob", name]
             text = subprocess.run(blob, capture_output=True, check=True).stdout
             copy.write_bytes(text)
-            try:
-                report = examine(admit_log(sort_left_behind([str(copy)]), registry.log_messages()), request)
-            except DoctorError:
-                continue  # no text
             read, lines = read + 1, lines + text.count(b"\n")
-            first = next(
-                (item.finding for item in report.findings if item.finding.severity is not Severity.NOTE), None
-            )
+            first = first_finding(copy, request)
             if first is not None:
                 found[first.code] += 1
                 print(f"{first.code} {first.confidence.value} {path}: {str(first.message)[:150]}", flush=True)

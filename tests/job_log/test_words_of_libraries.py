@@ -380,3 +380,15 @@ def test_a_warning_that_somebody_pasted(tmp_path):
 def test_a_launcher_that_ends_the_other_processes(tmp_path):
     line = "[2023-09-10 11:45:59,501] [INFO] [launch.py:428:sigkill_handler] Killing subprocess 6294\n"
     assert named(tmp_path, "Loading checkpoint shards:   0%|  | 0/7\n" + line) == "FAIL018"
+
+
+def test_what_all_ranks_survive_though_one_alone_prints_steps(tmp_path):
+    """NeMo prints the traceback of an optional import on each rank."""
+    lines = raised("AttributeError: module 'fused' has no attribute 'quick_gelu'").splitlines()
+    ranks = "".join(f"{rank}: {line}\n" for rank in range(4) for line in (*lines, "the module was optional"))
+    talk = "".join(f"{n % 4}: layer {n} is built\n" for n in range(200))
+    trained = "".join(f"0: step {n}/900 loss: 0.31 lr: 0.01\n" for n in range(9))
+    assert named(tmp_path, ranks + talk + trained) is None
+    assert named(tmp_path, ranks + trained) == "FAIL001"
+    killed = "srun: error: n1: task 2: Exited with exit code 1\n"
+    assert named(tmp_path, ranks + talk + trained + killed) == "FAIL001"

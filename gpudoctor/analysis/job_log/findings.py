@@ -7,6 +7,7 @@ from gpudoctor.analysis.job_log.beside import guilty_line, settings_of
 from gpudoctor.analysis.job_log.disagreement import disagreement
 from gpudoctor.analysis.job_log.failing_rank import FailingRank, failing_rank
 from gpudoctor.analysis.job_log.first_cause import FirstCause, LogRole, first_cause
+from gpudoctor.analysis.job_log.handled import done_line
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import (
@@ -44,7 +45,7 @@ def log_findings(check: Check, patient: Patient) -> Iterator[Finding]:
     rank = failing_rank(log)
     unstarted = root.unstarted and log.last_step is None
     words = say(" {words}", words=rank.words) if rank is not None and rank.words else ""
-    complete = next((file.done_line for file in log.files if file.path == root.path), 0)
+    complete = done_line(log, root.path)
     done = (
         say(" The program had said before, at line {line:,}, that its training was complete.", line=complete)
         if 0 < complete < root.line

@@ -20,6 +20,7 @@ from gpudoctor.analysis.job_log.handled import (
     last_death,
     last_lines,
     of_an_earlier_program,
+    overcome_with,
     was_handled,
 )
 from gpudoctor.analysis.job_log.said_before import of_absent_ranks, said_before, waited_for_others
@@ -103,6 +104,8 @@ def first_cause(log: JobLog) -> FirstCause | None:
         or of_an_earlier_program(item, open_events, last)
         or kept_by_its_actor(item, open_events, log)
     }
+    survived = [item for item in open_events if item.order in handled]
+    handled |= {item.order for item in open_events if overcome_with(item, survived, log)}
     left = [item for item in open_events if item.order not in handled]
     if not left or _only_noise(left, log):
         return None
@@ -116,7 +119,8 @@ def first_cause(log: JobLog) -> FirstCause | None:
         root = _best(absent) or root
         root = _explaining(hints, root) or root
         root = _killed_first(root, log, left) or root
-        unsure = _beside_other_pods(root, left) or (root.exception and (root.warned or root.goes_on))
+        went_on = root.exception != "" and (root.warned or root.goes_on)
+        unsure = went_on or _beside_other_pods(root, left)
         root = replace(root, doubtful=True) if unsure else root
     said = said_before(root, log, handled, left)
     if said is not None:
@@ -174,10 +178,9 @@ def _best(candidates: Sequence[LogEvent]) -> LogEvent | None:
     causes = [item for item in causes if not _of_a_signal(item, symptoms)] or symptoms
     first = earliest(causes)
     assert first is not None
-    of_job = [replace(item, rank=first.rank) for item in symptoms if item.kind == _CANCELLED]
-    cancelled = earliest([item for item in of_job if _right_before(item, first)])
+    cancelled = earliest([item for item in symptoms if item.kind == _CANCELLED and _behind_it(item, first)])
     if cancelled is not None and first.exception:
-        return next(item for item in symptoms if item.order == cancelled.order)
+        return cancelled
     killed = earliest([item for item in symptoms if item.kind == _OF_A_WORKER and _right_before(item, first)])
     if killed is not None and first.exception:
         return killed
@@ -224,8 +227,13 @@ def _of_a_signal(event: LogEvent, symptoms: Sequence[LogEvent]) -> bool:
 
 def _right_before(one: LogEvent, other: LogEvent) -> bool:
     """Whether an event came before another one of the same rank, without a step between them."""
+    return one.rank == other.rank and _behind_it(one, other)
+
+
+def _behind_it(one: LogEvent, other: LogEvent) -> bool:
+    """Whether the second of two events of a file came behind the first, without a step between them."""
     return (
-        (one.path, one.rank) == (other.path, other.rank)
+        one.path == other.path
         and one.order < other.order
         and one.progress < WENT_ON
         and may_be_together(one, other)

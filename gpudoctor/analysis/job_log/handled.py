@@ -54,7 +54,7 @@ def was_handled(event: LogEvent, log: JobLog) -> bool:
         return True
     if _was_only_printed(event, log):
         return True
-    if event.kind in TO_END and 0 < _done_line(log, event.path) < event.line and last_death(log) < 0:
+    if event.kind in TO_END and 0 < done_line(log, event.path) < event.line and last_death(log) < 0:
         return True
     if event.progress >= WENT_ON and not event.earlier and _others_ran_on(event, log):
         return False
@@ -63,6 +63,20 @@ def was_handled(event: LogEvent, log: JobLog) -> bool:
     if event.exception and event.rank is None and event.followed > _NO_END:
         return True
     return log.finished and not event.exception and event.bearing is Bearing.CONSEQUENCE
+
+
+def overcome_with(event: LogEvent, handled: Sequence[LogEvent], log: JobLog) -> bool:
+    """Whether a rank that prints no steps raised what another one survived, and its job went on.
+
+    Often only rank 0 prints steps, and it could not train on without the others.
+    """
+    if not event.exception or event.rank is None or event.followed <= _NO_END or last_death(log) >= 0:
+        return False
+    said = event.text.partition("\n")[0]
+    return any(
+        item.progress >= WENT_ON and same_failure(item, event) and item.text.partition("\n")[0] == said
+        for item in handled
+    )
 
 
 def _others_ran_on(event: LogEvent, log: JobLog) -> bool:
@@ -146,7 +160,7 @@ def _lines(log: JobLog, path: str) -> int:
     return file.lines if file is not None else 0
 
 
-def _done_line(log: JobLog, path: str) -> int:
+def done_line(log: JobLog, path: str) -> int:
     """The line at which a file says that the training is complete; 0 without one."""
     file = _files(log).get(path)
     return file.done_line if file is not None else 0

@@ -187,7 +187,7 @@ _OF_TORCH = re.compile(r"[DIVW]\d{4} [\d:.]{8,20} \d{1,8} torch/\S{1,200}\]")
 """What torch's own loggers put before each line of what they print, and no launcher of its children."""
 _PASTED = 40
 """Lines of a text that somebody pasted: a log of a whole job has more."""
-_FULL_DISK = frozenset({"no-space", "quota", "writer"})
+_CANNOT_WRITE = frozenset({"no-space", "quota", "writer"})
 """Kinds of a failure that a logger meets itself, as it writes the program's last words."""
 _OF_A_QUEUE = ("_queue.Empty", "queue.Empty")
 """Raised by who waits for a message: in a chain, the other exception says what it means."""
@@ -1096,7 +1096,7 @@ class _FileReader:
         elif raised.frame is None and self._unheeded[0] == first:  # two threads wrote into each other
             raised.unheeded = raised.line - self._unheeded[1] <= _OF_THE_SAME
         of_end = raised.at_exit and raised.type in _OF_PYTHON
-        if raised.lost and len(chain) > 1 and event.kind in _FULL_DISK:  # it could not log why it ended
+        if raised.lost and len(chain) > 1 and event.kind in _CANNOT_WRITE:  # it could not log why it ended
             event = replace(event, closing=True, doubtful=True)
         elif (
             raised.lost
