@@ -37,6 +37,7 @@ Each text is examined as the command does it. What counts is its first finding t
 """
 
 import argparse
+import contextlib
 import hashlib
 import json
 import platform
@@ -276,11 +277,8 @@ def form_of(entry: dict[str, Any]) -> str:
 
 
 def first_finding(path: Path, request: Request) -> Finding | None:
-    """The first finding of the command on a log that is more than a note. None without one, or for no text."""
-    try:
-        patient = admit_log(sort_left_behind([str(path)]), request.registry.log_messages())
-    except DoctorError:
-        return None
+    """The first finding of the command on a log that is more than a note. Raises `DoctorError` for no text."""
+    patient = admit_log(sort_left_behind([str(path)]), request.registry.log_messages())
     findings = (item.finding for item in examine(patient, request).findings)
     return next((item for item in findings if item.severity is not Severity.NOTE), None)
 
@@ -299,7 +297,9 @@ def verdicts(entries: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]
         path = folder / f"{entry['id']}.log"
         if not path.is_file():
             continue
-        first = first_finding(path, request)
+        first = None
+        with contextlib.suppress(DoctorError):
+            first = first_finding(path, request)
         said = first.code if first is not None else "none"
         sure = first is not None and first.confidence is Confidence.CONFIRMED
         evidence = first.evidence if first is not None else ()

@@ -23,6 +23,8 @@ from pathlib import Path
 
 from autopsy import first_finding, request_for_logs
 
+from gpudoctor.errors import DoctorError
+
 ROOT = Path(__file__).parents[1]
 _LOG = re.compile(r"(?:^|/)result_\d+\.txt$|\.(?:log|out|err)$")
 _LARGEST = 4_000_000
@@ -63,8 +65,11 @@ def main() -> None:
             blob = ["git", "-C", str(arguments.clone), "cat-file", "blob", name]
             text = subprocess.run(blob, capture_output=True, check=True).stdout
             copy.write_bytes(text)
+            try:
+                first = first_finding(copy, request)
+            except DoctorError:
+                continue  # no text
             read, lines = read + 1, lines + text.count(b"\n")
-            first = first_finding(copy, request)
             if first is not None:
                 found[first.code] += 1
                 print(f"{first.code} {first.confidence.value} {path}: {str(first.message)[:150]}", flush=True)
