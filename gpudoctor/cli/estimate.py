@@ -18,7 +18,6 @@ from gpudoctor.model.read_limits import SYSTEM_FILE
 if TYPE_CHECKING:
     from gpudoctor.estimate import Device, Estimate, ModelShape, TrainingJob
     from gpudoctor.estimate.answer import Answer
-    from gpudoctor.estimate.calibration_records import Calibration
     from gpudoctor.estimate.find import FoundModel
 
 FORMATS = ("text", "json", "markdown")
@@ -38,17 +37,15 @@ examples:
   gpudoctor estimate --model llama-3-8b --method qlora --gpu "RTX 4090" --seq 4k
   gpudoctor estimate --model ./my-model --gpu 24GiB --fit    what fits this card
   gpudoctor estimate train.yaml ds_config.json --gpus 8      the job of training configs
-  gpudoctor estimate --model qwen2.5-0.5b --method lora --measure --write-calibration
   gpudoctor estimate --model 7b --vary seq=1k,2k,4k --plot memory.svg
 defaults: sequence 2048, batch 1, bf16, AdamW, checkpointing, SDPA, transformers 5 with PEFT and bitsandbytes.
 network: only for a hub id that is neither known nor cached; only its config.json is fetched.
-exit codes: 0 it fits or no card is named, 1 it does not fit, 2 wrong usage, 3 --measure did not finish.""")
+exit codes: 0 it fits or no card is named, 1 it does not fit, 2 wrong usage.""")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `estimate`."""
     from gpudoctor.cli.estimate_flags import add_job_flags
-    from gpudoctor.cli.estimate_measure import add_measure_flags
 
     parser.usage = "gpudoctor estimate [--model MODEL] [--gpu NAME|BYTES] [options] [CONFIG ...]"
     parser.epilog = EPILOG
@@ -69,9 +66,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--explain", action="store_true", help="show every formula with its numbers and its source"
     )
     more.add_argument(
-        "--compare", action="store_true", help="show what other tools' formulas compute, and why they differ"
-    )
-    more.add_argument(
         "--trace", action="store_true",
         help="trace the real code on fake tensors (needs torch); a script target is imported and run",
     )  # fmt: skip
@@ -86,14 +80,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     report = parser.add_argument_group("report")
     add_format_flags(report, FORMATS, template("write the answer to FILE (-: standard output)"))
     add_color_flag(report)
-    add_measure_flags(parser)
     add_job_flags(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Answer and print; 1 when a card is named (or is the machine's own) and nothing asked for fits."""
-    from gpudoctor.cli.estimate_measure import check_flags, exit_code
-
     if arguments.trace_seconds is not None and not 0 < arguments.trace_seconds <= _LONGEST_TRACE:
         given = f"{arguments.trace_seconds:g}"
         raise UsageError(
@@ -109,7 +100,6 @@ def run(arguments: argparse.Namespace) -> int:
         from gpudoctor.cli.reporting import check_output
 
         check_output(arguments)
-    check_flags(arguments)
     _count_cards(arguments)
     answer = _answer(arguments)
     text = _render(answer, arguments)
@@ -123,7 +113,7 @@ def run(arguments: argparse.Namespace) -> int:
         from gpudoctor.ui.encoding import write_text
 
         write_text(text, sys.stdout, rendered=True)
-    return 1 if answer.fits is False and not answer.own else exit_code(answer)
+    return 1 if answer.fits is False and not answer.own else 0
 
 
 def _count_cards(arguments: argparse.Namespace) -> None:
@@ -157,15 +147,11 @@ def _shared_out(fields: dict[str, Any]) -> list[str]:
 
 def _answer(arguments: argparse.Namespace) -> "Answer":
     from gpudoctor.cli.estimate_flags import vary
-    from gpudoctor.cli.estimate_measure import known, measured
     from gpudoctor.estimate import device as find_device
     from gpudoctor.estimate.answer import Answer
 
     named = find_device(arguments.gpu) if arguments.gpu is not None else None
     card, said = (named, "") if named is not None else _own_card()
-    calibration, unused = known(arguments, card)
-    if card is not None and calibration is not None:
-        card = replace(card, calibration=calibration)
     own = card is not None and named is None
     if arguments.trace:
         from gpudoctor.cli.estimate_trace import script_answer, script_of
@@ -191,9 +177,9 @@ def _answer(arguments: argparse.Namespace) -> "Answer":
             )
         )
     jobs = _jobs(found, fields)
-    estimates, left_out = _estimates(shape, jobs, card, several="method" not in fields, calibration=calibration)
+    estimates, left_out = _estimates(shape, jobs, card, several="method" not in fields)
     said_once = dict.fromkeys(text for each in estimates for text in each.assumptions)
-    assumptions += [*left_out, *unused, *said_once, *([said] if said else [])]
+    assumptions += [*left_out, *said_once, *([said] if said else [])]
     done = [each.job for each in estimates]
     varied = vary(shape, done, card, arguments.vary, plot=arguments.plot is not None)
     answer = Answer(
@@ -205,8 +191,7 @@ def _answer(arguments: argparse.Namespace) -> "Answer":
         from gpudoctor.cli.estimate_trace import beside
 
         answer = replace(answer, traced=beside(found, estimates, arguments))
-    answer = _advised(answer, arguments)
-    return measured(answer, arguments, found.path) if arguments.measure else answer
+    return _advised(answer, arguments)
 
 
 def _traced_alone(
@@ -282,7 +267,6 @@ def _estimates(
     card: "Device | None",
     *,
     several: bool,
-    calibration: "Calibration | None" = None,
 ) -> tuple[tuple["Estimate", ...], list[str]]:
     """Each job's memory; of several, one that the model cannot do is left out with its reason."""
     from gpudoctor.estimate import estimate_job
@@ -290,7 +274,7 @@ def _estimates(
     done, left_out = [], []
     for job in jobs:
         try:
-            done.append(estimate_job(shape, job, card, calibration=calibration))
+            done.append(estimate_job(shape, job, card))
         except UsageError as error:
             if not several or job is jobs[0]:
                 raise
@@ -338,10 +322,6 @@ def _advised(answer: "Answer", arguments: argparse.Namespace) -> "Answer":
     from gpudoctor.estimate.fit import cuts, fits, room, search
 
     shown, card = answer.shown, answer.device
-    if arguments.compare:
-        from gpudoctor.estimate.other_estimators import rivals
-
-        answer = replace(answer, rivals=rivals(shown))
     if card is None:
         if arguments.fit:
             raise UsageError("--fit needs a card: --gpu H100, --gpu 24GiB (this machine has no known card)")

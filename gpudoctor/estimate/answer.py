@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpudoctor.estimate.fit import Cut, Room, Search
-from gpudoctor.estimate.other_estimators import Rival
 from gpudoctor.estimate.result import Device, Estimate, Verdict
 from gpudoctor.estimate.shapes import ModelShape
 from gpudoctor.lang import say, term
@@ -55,8 +54,6 @@ class Answer:
     """What `--fit` found."""
     varied: tuple[str, tuple[Variation, ...]] | None = None
     """What `--vary` asked for: the field, and a row for each value."""
-    rivals: tuple[Rival, ...] = ()
-    """What `--compare` asked for."""
     measured: "MeasuredEstimate | None" = None
     """What `--measure` asked for: the shown job beside three real steps."""
     traced: "tuple[TraceComparison, ...]" = ()

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate.analytic import inference_instants, training_instants
@@ -19,15 +18,11 @@ from gpudoctor.estimate.shapes import ModelShape
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 
-if TYPE_CHECKING:
-    from gpudoctor.estimate.calibration_records import Calibration
-
 
 def estimate_job(
     shape: ModelShape, job: TrainingJob, device: Device | None = None, *, assumptions: tuple[str, ...] = (),
-    calibration: "Calibration | None" = None,
 ) -> Estimate:  # fmt: skip
-    """The memory of one job on its fullest GPU; `calibration` is the device's own unless another is given.
+    """The memory of one job on its fullest GPU.
 
     Raises `UsageError` for what this model cannot do.
     """
@@ -41,18 +36,6 @@ def estimate_job(
     capability = device.capability if device is not None else None
     analyse = training_instants if job.mode == "train" else inference_instants
     instants, static, notes = analyse(shape, job, capability)
-    known = calibration if calibration is not None or device is None else device.calibration
-    if known is not None:
-        from gpudoctor.estimate.calibration import apply
-
-        instants, static, used = apply(known, job, instants, static)
-        assumptions += (
-            say(
-                "{known}: {used}",
-                known=known.title(),
-                used=concatenated(", ", used) or say("nothing of it enters this job"),
-            ),
-        )
     peak = max(instants, key=lambda instant: instant.bytes)
     card = read_card(job, instants, peak, device)
     return Estimate(
@@ -62,14 +45,13 @@ def estimate_job(
 
 def estimate(
     model: str | ModelShape | None = None, *, gpu: str | int | Device | None = None,
-    calibration: str | Path | None = None, **options: Any,
+    **options: Any,
 ) -> Estimate:  # fmt: skip
     """Estimate the GPU memory of a training or inference job; names are those of `gpudoctor estimate`'s flags.
 
     `model` is a name, a size, a config.json or its folder, or a `ModelShape`; without it the shape's numbers
-    are given (`hidden=4096, layers=32, ...`). `checkpointing` may also be a bool; `calibration` is a file of
-    `--write-calibration`, used where it is of this card. Raises `UsageError` with the field and the allowed
-    values.
+    are given (`hidden=4096, layers=32, ...`). `checkpointing` may also be a bool. Raises `UsageError` with
+    the field and the allowed values.
     """
     named = {key: value for key, value in options.items() if value is not None}
     if "intermediate" in named:
@@ -88,17 +70,7 @@ def estimate(
     shape, assumption = _shape(model, {key: value for key, value in named.items() if key in SHAPE_FIELDS})
     job = TrainingJob(**{key: value for key, value in named.items() if key in JOB_FIELDS})
     card = gpu if isinstance(gpu, Device) or gpu is None else find_device(gpu)
-    known = _calibration(Path(calibration), card) if calibration is not None else None
-    if known is not None and card is not None:
-        card = replace(card, calibration=known)
-    return estimate_job(shape, job, card, assumptions=(assumption,) if assumption else (), calibration=known)
-
-
-def _calibration(path: Path, card: Device | None) -> "Calibration | None":
-    from gpudoctor import __version__
-    from gpudoctor.estimate.calibration import pick, read
-
-    return pick(read(path), card, __version__)
+    return estimate_job(shape, job, card, assumptions=(assumption,) if assumption else ())
 
 
 def _shape(model: str | ModelShape | None, numbers: Mapping[str, Any]) -> tuple[ModelShape, str]:

@@ -54,8 +54,6 @@ SINGLE_SHARE = 0.90
 """A peak in the loss or in a block on one GPU."""
 SHARDED_SHARE = 0.82
 """The same on several GPUs: gathered blocks of other streams are not reused at once."""
-ENOUGH = 3
-"""Observations of the allocator on this card from which its spread is taken from them alone."""
 OVER_SHARE = 1.0
 """Beyond this share of what context and communicators leave, allocated bytes cannot fit."""
 
@@ -86,10 +84,9 @@ def read_card(
                 say("NCCL 2.20: 4 MiB per channel and protocol"),
             )
         )
-    lines = [_as_measured(line, device) for line in lines]
     context, communicators = lines[0].bytes, sum(line.bytes for line in lines[1:])
     beside = context + communicators
-    low, middle, high = _reserved(job, instants, peak, device)
+    low, middle, high = _reserved(job, instants, peak)
     if device is not None:  # the cache is given back when the card is full
         room = max(device.bytes - beside, peak.bytes)
         low, middle, high = (peak.bytes if low > room else low), min(middle, room), min(high, room)
@@ -112,21 +109,6 @@ def read_card(
     limit = int(room * _share(job, peak))
     verdict, reason = _verdict(peak, limit, int(room * OVER_SHARE), device)
     return replace(reading, limit=limit, verdict=verdict, reason=reason)
-
-
-def _as_measured(line: Line, device: Device | None) -> Line:
-    """The line as it was measured on this card, where it was."""
-    known = device.calibration if device is not None else None
-    found = {"context": known.context, "nccl": known.nccl}.get(line.kind) if known is not None else None
-    if known is None or found is None:
-        return line
-    return replace(
-        line,
-        bytes=found,
-        formula=say("{found:,} B measured", found=found),
-        source=known.title(),
-        provenance=Provenance.MEASURED,
-    )
 
 
 def _share(job: TrainingJob, peak: Instant) -> float:
@@ -153,14 +135,7 @@ def _verdict(peak: Instant, limit: int, room: int, device: Device) -> tuple[Verd
     return Verdict.FITS, say("{numbers}; fits up to {limit}", numbers=numbers, limit=size(limit))
 
 
-def expected_reserved(job: TrainingJob, instants: tuple[Instant, ...], peak: Instant) -> int:
-    """What the allocator will most likely hold, in bytes, however large the card is."""
-    return _reserved(job, instants, peak, None)[1]
-
-
-def _reserved(
-    job: TrainingJob, instants: tuple[Instant, ...], peak: Instant, device: Device | None
-) -> tuple[int, int, int]:
+def _reserved(job: TrainingJob, instants: tuple[Instant, ...], peak: Instant) -> tuple[int, int, int]:
     """What the allocator holds at the peak: lowest, likely, highest."""
     least = peak.bytes + max(peak.bytes // 100, 64 * MIB)
     if job.mode == "inference" or stack(job.stack).expandable:
@@ -178,17 +153,7 @@ def _reserved(
     elif job.world > 1:
         needs, spread = round(STREAMS[0] * needs + STREAMS[1]), SPREAD_SHARDED
     middle = max(needs, least)
-    known = device.calibration.spread if device is not None and device.calibration is not None else None
-    if known is not None and job.world == 1:
-        spread = _seen(known, spread)
     return max(round(spread[0] * needs), least), middle, max(round(spread[1] * needs), round(1.04 * middle))
-
-
-def _seen(known: tuple[float, float, int], published: tuple[float, float]) -> tuple[float, float]:
-    """The spread seen on this card with 3 % either way; of few observations it only widens the usual one."""
-    low, high, count = known
-    low, high = 0.97 * low, 1.03 * high
-    return (low, high) if count >= ENOUGH else (min(low, published[0]), max(high, published[1]))
 
 
 def _line(kind: str, amount: int, formula: str, source: str) -> Line:

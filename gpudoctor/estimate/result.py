@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 from enum import Enum
 
-from gpudoctor.estimate.calibration_records import Calibration
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.shapes import ModelShape
 from gpudoctor.model import Provenance
@@ -63,8 +62,6 @@ class Device:
     """Memory that the driver reports as total."""
     capability: tuple[int, int] | None = None
     """Compute capability; None for what is not NVIDIA's or is not known."""
-    calibration: Calibration | None = field(default=None, compare=False)
-    """What was measured on this very kind of card, where that is to be used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

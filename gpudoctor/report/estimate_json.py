@@ -44,7 +44,7 @@ def estimate_object(answer: Answer) -> Object:
         ],
         "fit": None if answer.found is None else _search(answer.found),
         "vary": None if answer.varied is None else _varied(answer),
-        "compare": [asdict(rival) for rival in answer.rivals],
+        "compare": [],
         "measured": None if answer.measured is None else measured_object(answer.measured),
         "traced": [_traced(each) for each in answer.traced],
     }

@@ -69,19 +69,6 @@ def _more(answer: Answer) -> list[str]:
             rows.append(_row(row.value, *(size(each.total_bytes) for each in row.estimates)))
     for traced in answer.traced:
         rows += _traced(traced)
-    if answer.rivals:
-        rows += ["", _row(tr("formula of"), tr("answer"), tr("why it differs")), "|---|--:|---|"]
-        for rival in answer.rivals:
-            said = tr("no answer") if rival.bytes is None else size(rival.bytes)
-            rows.append(_row(rival.name, said, rival.why))
-    if answer.measured is not None:
-        rows += ["", *(escape(text) + "  " for text in words.measured_text(answer.measured))]
-        heads = (tr("instant"), tr("predicted"), tr("measured"), tr("difference"))
-        rows += ["", _row(*heads), "|---|--:|--:|--:|"]
-        for each in answer.measured.rows:
-            difference = f"{each.difference:+,} B ({each.ratio - 1:+.2%})"
-            rows.append(_row(each.title, *words.apart(each.predicted, each.measured), difference))
-        rows += ["", *(f"- {escape(text)}" for text in words.measured_notes(answer.measured))]
     if answer.cuts:
         rows += ["", _row(tr("change"), tr("gives back"), tr("then")), "|---|--:|---|"]
         for cut in answer.cuts:

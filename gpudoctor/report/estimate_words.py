@@ -231,39 +231,6 @@ def apart(one: int, other: int) -> tuple[str, str]:
     return f"{one / step:,.{digits}f} {unit}", f"{other / step:,.{digits}f} {unit}"
 
 
-def measured_text(compared: "MeasuredEstimate") -> list[str]:
-    """Where it was measured and, where that came to no end, what stopped it."""
-    found = compared.measurement
-    rows = []
-    if found.machine is not None:
-        versions = ", ".join(
-            f"{name} {release}" for name, release in found.machine.versions.items() if name != "python"
-        )
-        what = say("the CPU, ") if found.machine.kind == "cpu" else ""
-        rows.append(
-            say(
-                "Measured on {what}{name}: {steps} steps with random weights in {seconds} ({versions})",
-                what=what,
-                name=found.machine.name,
-                steps=len(found.steps),
-                seconds=duration(found.seconds),
-                versions=versions,
-            )
-        )
-    if found.said:
-        most = say("; {most:,} bytes were allocated by then", most=found.most) if found.most is not None else ""
-        rows.append(
-            say(
-                "The measurement ended early, {ending}: {said}. Reached: {reached}{most}.",
-                ending=found.ending.value,
-                said=found.said,
-                reached=found.reached,
-                most=most,
-            )
-        )
-    return rows
-
-
 def measured_notes(compared: "MeasuredEstimate") -> list[str]:
     """What the device says beside tensors, and what was computed otherwise for it."""
     found, card = compared.measurement, compared.estimate.card

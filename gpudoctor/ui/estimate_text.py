@@ -17,7 +17,7 @@ from gpudoctor.report.printable import printable
 from gpudoctor.text import joined, percent, size
 
 if TYPE_CHECKING:
-    from gpudoctor.estimate.measure import MeasuredEstimate
+    pass
 
 # Lines of plain text with tables and wrapped prose: what the estimate's page is made of.
 
@@ -105,10 +105,6 @@ def render_estimate_text(answer: Answer, *, width: int, colour: bool, explain: b
         _varied(page, answer)
     if answer.found is not None:
         _found(page, answer)
-    if answer.rivals:
-        _rivals(page, answer)
-    if answer.measured is not None:
-        _measured(page, answer.measured)
     if explain:
         _explained(page, answer.shown)
     _small_print(page, answer, explain)
@@ -264,50 +260,6 @@ def _next(page: TextPage, answer: Answer) -> None:
             for cut in answer.cuts
         ]
         page.table(rows, right=(0,))
-
-
-def _rivals(page: TextPage, answer: Answer) -> None:
-    from gpudoctor.report.formula_words import formula_text  # for --compare only
-
-    page.blank()
-    shown = answer.shown
-    page.line(
-        tr(
-            "What other formulas compute for {label} (ours: {total_bytes})",
-            label=label(shown),
-            total_bytes=size(shown.total_bytes),
-        )
-    )
-    rows = [("", "answer", tr("over ours"), tr("formula, and why it differs"))]
-    for rival in answer.rivals:
-        if rival.bytes is None:
-            rows.append((rival.name, tr("no answer"), "", rival.why))
-        else:
-            ratio = f"{rival.bytes / max(shown.total_bytes, 1):.2f}"
-            rows.append(
-                (
-                    rival.name,
-                    size(rival.bytes),
-                    ratio,
-                    tr("{formula}: {why}", formula=formula_text(rival.formula), why=rival.why),
-                )
-            )
-    page.table(rows, right=(1, 2))
-
-
-def _measured(page: TextPage, compared: "MeasuredEstimate") -> None:
-    """Predicted beside measured, by instant."""
-    page.blank()
-    for text in words.measured_text(compared):
-        page.line(text, hang=2)
-    if compared.rows:
-        rows = [("instant", "predicted", "measured", tr("predicted less measured"))]
-        for row in compared.rows:
-            pair = words.apart(row.predicted, row.measured)
-            rows.append((row.instant, *pair, f"{row.difference:+,} B ({row.ratio - 1:+.2%})"))
-        page.table(rows, right=(1, 2, 3))
-    for text in words.measured_notes(compared):
-        page.line(text, indent=2, hang=2)
 
 
 def _explained(page: TextPage, shown: Estimate) -> None:

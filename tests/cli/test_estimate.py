@@ -113,7 +113,7 @@ def test_the_own_card_is_read_from_the_drivers_files(tmp_path):
             "8",
             "--explain",
         ),
-        ("--model", "qwen2.5-7b", "--method", "qlora", "--gpu", "T4", "--compare"),
+        ("--model", "qwen2.5-7b", "--method", "qlora", "--gpu", "T4"),
         ("--model", "7b", "--vary", "seq=1k,2k,4k,8k", "--gpu", "24GiB"),
         ("--model", "7b", "--mode", "inference", "--context", "8k", "--concurrency", "16", "--gpu", "L4"),
     ],
@@ -261,19 +261,6 @@ def test_vary(ask, data):
     assert yes < no
 
 
-def test_compare_names_the_others_and_why(ask, data):
-    got = data("--model", "7b", "--method", "full", "--compare")
-    by_name = {row["name"]: row for row in got["compare"]}
-    count = api.lookup("7b").preset.parameters
-    assert by_name["accelerate"]["bytes"] == 8 * count
-    assert by_name["DeepSpeed helper"]["bytes"] == 20 * count
-    assert all(row["why"] for row in got["compare"])
-    got = data("--model", "7b", "--method", "qlora", "--compare")
-    assert {row["name"]: row for row in got["compare"]}["DeepSpeed helper"]["bytes"] is None
-    _, out, _ = ask("--model", "7b", "--method", "full", "--compare")
-    assert "rule of thumb" in out
-
-
 def test_fit(ask, data):
     got = data("--model", "7b", "--gpu", "24GiB", "--fit")
     best = got["fit"]["best"]
@@ -311,7 +298,7 @@ def test_markdown_and_output(ask, tmp_path):
     target = tmp_path / "estimate.md"
     code, out, _ = ask(
         "--model", "7b", "--gpu", "24GiB", "--format", "markdown", "--output", str(target), "--explain", "--fit",
-        "--compare", "--vary", "batch=1,2",
+        "--vary", "batch=1,2",
     )  # fmt: skip
     assert code == 0
     assert out == ""

@@ -7,7 +7,6 @@ import pytest
 
 from gpudoctor.estimate import estimate
 from gpudoctor.estimate.measure import JobMeasurement, Machine, MeasuredStep, MeasureEnd, compare
-from gpudoctor.estimate.measure.compare import calibration_of
 from gpudoctor.estimate.measure.cpu import on_cpu
 from gpudoctor.estimate.measure.meters import MeterWindow, _changes, _windows, read_step
 
@@ -94,9 +93,6 @@ def test_predicted_beside_measured(kind):
     compared = compare(found, done)
     assert [row.instant for row in compared.rows] == ["load", "loss", "layer", "step", "static", "peak"]
     assert bool(compared.differences) is (kind == "cpu")
-    kept = calibration_of(compared, done, "0.1.0")
-    assert kept is not None and kept.context == 8 * 10**8
-    assert kept.gpu == ("cpu" if kind == "cpu" else "card")
 
 
 def test_one_step_is_no_measurement_of_the_steady_state():
@@ -112,4 +108,3 @@ def test_one_step_is_no_measurement_of_the_steady_state():
     )
     compared = compare(estimate("tinyllama-1.1b", method="lora"), cut)
     assert [row.instant for row in compared.rows] == ["load"]
-    assert calibration_of(compared, cut, "0.1.0") is None

@@ -1,66 +1,77 @@
-"""Real steps that benchmarks/estimate_gpu.py measured, against the formulas of today: nothing is run."""
+"""Real CPU steps that were measured once (benchmarks/data/real-steps-cpu.csv), against the formulas of today."""
 
 import csv
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-TABLE = ROOT / "benchmarks" / "data" / "real-steps-cpu.csv"
+from gpudoctor.estimate import estimate
+from gpudoctor.estimate.measure.cpu import on_cpu
+
+TABLE = Path(__file__).resolve().parents[2] / "benchmarks" / "data" / "real-steps-cpu.csv"
+LLAMA = {
+    "hidden": 512,
+    "layers": 8,
+    "heads": 8,
+    "kv_heads": 2,
+    "head_dim": 64,
+    "intermediate": 1408,
+    "vocab": 32000,
+}
+
+
+def configurations():
+    full, lora = (
+        {**LLAMA, "seq": 256, "batch": 2, "method": "full"},
+        {**LLAMA, "seq": 256, "batch": 2, "method": "lora"},
+    )
+    plain = {"checkpointing": False}
+    known = {"seq": 128, "batch": 1, "dtype": "fp32"}
+    return [
+        full, {**full, **plain}, {**full, "batch": 4}, {**full, "seq": 512, "batch": 1},
+        {**full, "attention": "eager"}, {**full, "attention": "eager", **plain}, {**full, "dtype": "fp32"},
+        {**full, "dtype": "fp32", **plain}, {**full, "dtype": "fp32", "mixed_precision": "bf16"},
+        {**full, "accumulate": 2}, {**full, "optimizer": "sgd"},
+        {**full, "optimizer": "adamw-fused"}, lora, {**lora, **plain}, {**lora, "lora_targets": "q,k,v,o"},
+        {**lora, "lora_targets": "q,k,v,o", **plain}, {**lora, "mixed_precision": "bf16"},
+        {**lora, "attention": "eager"}, {**lora, "method": "qlora"}, {**lora, "method": "freeze"},
+        {**known, "model": "smollm2-135m", "method": "full"},
+        {**known, "model": "smollm2-135m", "method": "lora"},
+        {**known, "model": "pythia-70m", "method": "full"},
+        {**known, "model": "opt-125m", "method": "full"},
+        {**known, "model": "gpt2", "method": "full"}, {**known, "model": "qwen2.5-0.5b", "method": "lora"},
+    ]  # fmt: skip
+
+
+def title(options):
+    model = options.get("model") or f"llama {options['layers']}x{options['hidden']}"
+    parts = [model, options["method"], f"{options.get('batch', 1)}x{options.get('seq', 2048)}"]
+    parts.append("checkpointing" if options.get("checkpointing", True) else "all kept")
+    said = {*LLAMA, "model", "method", "batch", "seq", "checkpointing"}
+    return " ".join([*parts, *(f"{key}={value}" for key, value in options.items() if key not in said)])
 
 
 @pytest.fixture(scope="module")
-def rows(tmp_path_factory) -> list[dict[str, str]]:
-    found = tmp_path_factory.mktemp("steps") / "anew.csv"
-    program = str(ROOT / "benchmarks" / "estimate_gpu.py")
-    done = subprocess.run(
-        [sys.executable, program, "--cpu", "--anew", str(TABLE), "--output", str(found)],
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    with found.open(encoding="utf-8", newline="") as stream:
-        assert stream.readline() == TABLE.read_text("utf-8").split("\n", 1)[0] + "\n"
-        return list(csv.DictReader(stream))
-
-
-def test_at_least_twenty_configurations_of_several_kinds(rows):
-    named = {row["configuration"] for row in rows}
-    assert len(named) >= 20
-    for word in (
-        "full",
-        "lora",
-        "qlora",
-        "freeze",
-        "checkpointing",
-        "all kept",
-        "attention=eager",
-        "accumulate=2",
-    ):
-        assert any(word in name for name in named)
-
-
-def test_peaks_are_within_a_percent(rows):
-    misses = {row["configuration"]: float(row["ratio"]) - 1 for row in rows if row["instant"] == "peak"}
-    assert {name: miss for name, miss in misses.items() if abs(miss) > 0.01} == {}
+def ratios():
+    """Predicted over measured by instant and configuration."""
+    with TABLE.open(encoding="utf-8", newline="") as stream:
+        stream.readline()
+        rows = [row for row in csv.DictReader(stream) if row["measured_bytes"]]
+    measured = {(row["instant"], row["configuration"]): int(row["measured_bytes"]) for row in rows}
+    found: dict[str, dict[str, float]] = {}
+    for options in configurations():
+        expected, name = on_cpu(estimate(**options)), title(options)
+        predicted = {instant.name: instant.bytes for instant in expected.instants}
+        for instant, ours in (predicted | {"static": expected.static, "peak": expected.peak.bytes}).items():
+            if (instant, name) in measured:
+                found.setdefault(instant, {})[name] = ours / measured[instant, name]
+    return found
 
 
 @pytest.mark.parametrize(
-    ("instant", "most"), [("static", 0.001), ("step", 0.001), ("backward", 0.03), ("layer", 0.03)]
+    ("instant", "most"),
+    [("peak", 0.01), ("static", 0.001), ("step", 0.001), ("backward", 0.03), ("layer", 0.03)],
 )
-def test_instants_are_near(rows, instant, most):
-    misses = {row["configuration"]: float(row["ratio"]) - 1 for row in rows if row["instant"] == instant}
-    assert len(misses) >= 20
-    assert {name: miss for name, miss in misses.items() if abs(miss) > most} == {}
-
-
-def test_a_table_that_is_not_one_is_refused(tmp_path):
-    other = tmp_path / "other.csv"
-    other.write_text("# nothing\na,b\n1,2\n")
-    program = str(ROOT / "benchmarks" / "estimate_gpu.py")
-    done = subprocess.run(
-        [sys.executable, program, "--cpu", "--anew", str(other)], capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 2
-    assert "measured_bytes" in done.stderr
+def test_instants_are_near(ratios, instant, most):
+    assert len(ratios[instant]) >= 20
+    assert {name: ratio for name, ratio in ratios[instant].items() if abs(ratio - 1) > most} == {}

@@ -1,8 +1,7 @@
-"""Measuring: the model with random weights, three real steps in a child process, bytes by instant."""
+"""Measuring a training program: a few real steps in a child process, bytes by instant, beside the estimate."""
 
 from gpudoctor.estimate.measure.compare import ComparedInstant, MeasuredEstimate, compare
 from gpudoctor.estimate.measure.measurement import JobMeasurement, Machine, MeasuredStep, MeasureEnd
-from gpudoctor.estimate.measure.start_measurement import measure
 
 __all__ = [
     "ComparedInstant",
@@ -12,5 +11,4 @@ __all__ = [
     "MeasuredEstimate",
     "MeasuredStep",
     "compare",
-    "measure",
 ]

@@ -4,26 +4,16 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from gpudoctor.errors import UsageError
-from gpudoctor.estimate.analytic.layout import SIZE
-from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.measure import measured_program
-from gpudoctor.estimate.measure.cpu import on_cpu
 from gpudoctor.estimate.measure.measurement import JobMeasurement, Machine, MeasuredStep, MeasureEnd
-from gpudoctor.estimate.measure.measuring_machine import free_host_bytes, has_cuda
-from gpudoctor.estimate.result import Estimate
-from gpudoctor.estimate.shapes import ModelShape
 from gpudoctor.lang import say
-from gpudoctor.model.child_process import child_code
 from gpudoctor.text import duration
 
 STEPS = 3
@@ -43,112 +33,8 @@ def surroundings(kind: str) -> dict[str, str]:
     return variables | ({"CUDA_VISIBLE_DEVICES": ""} if kind == "cpu" else {})
 
 
-def measure(
-    shape: ModelShape, job: TrainingJob, *, device: str = "auto", limit: float = LIMIT,
-    source: str | None = None, predicted: int | None = None,
-) -> JobMeasurement:  # fmt: skip
-    """Build the model with random weights and make three real steps in a child process.
-
-    `device` is `auto` (CUDA when there), `cuda` or `cpu`; `limit` is in seconds; `source` is the
-    config.json that the model was read from; `predicted` are the bytes that the CPU's memory has to hold.
-    Raises `UsageError` for a job that cannot run on one device or does not fit into free host memory.
-    """
-    check(shape, job)
-    kind = ("cuda" if has_cuda() else "cpu") if device == "auto" else device
-    request = {
-        "shape": asdict(shape), "job": asdict(job), "device": kind, "steps": STEPS, "source": source,
-        "host_bytes": None,
-    }  # fmt: skip
-    if kind == "cpu":
-        if job.attention == "flash":
-            raise UsageError(
-                "--attention flash runs on CUDA only, and --measure is on the CPU; use sdpa or eager"
-            )
-        request["host_bytes"] = _host(predicted)
-    start = time.monotonic()
-    code, lines, errors = _listen(request, kind, limit)
-    return read_events(lines, code, errors, time.monotonic() - start, limit)
-
-
-def host_need(estimate: Estimate) -> int:
-    """Bytes that the CPU has to hold: the peak there, or the weights that a quantized base is made from."""
-    weights = SIZE[estimate.job.dtype] * estimate.shape.parameters.total
-    expected = on_cpu(estimate)
-    made = weights + expected.instants[0].bytes if estimate.job.quantized else weights
-    return max(expected.peak.bytes, made)
-
-
-def check(shape: ModelShape, job: TrainingJob) -> None:
-    """Refuse what one device cannot show; raises `UsageError` with the flag and what is allowed."""
-    if job.mode != "train":
-        raise UsageError("--measure runs training steps; --mode inference has none")
-    if job.world > 1 or job.parallel != "none":
-        raise UsageError(
-            say(
-                "--measure runs on one device; the job has {world} GPUs and --parallel {parallel}: use "
-                "--gpus 1 --nodes 1 --parallel none",
-                world=job.world,
-                parallel=job.parallel,
-            )
-        )
-    from gpudoctor.estimate.real.build import refuse
-
-    refuse(job, "--measure")
-    job.check(shape)
-
-
-def _host(predicted: int | None) -> int:
-    """Host memory that the child may take; raises `UsageError` where the prediction does not fit."""
-    free = free_host_bytes()
-    if predicted is not None and predicted + HOST_BASE > free:
-        raise UsageError(
-            say(
-                "--measure on the CPU would need {needed:,} bytes of host memory, and {free:,} are "
-                "free. The estimate of the tensors is {predicted:,} bytes; the process needs "
-                "{process:,}. Use a smaller model, batch or sequence, or a machine with CUDA",
-                needed=predicted + HOST_BASE,
-                free=free,
-                predicted=predicted,
-                process=HOST_BASE,
-            )
-        )
-    return free
-
-
-def _listen(request: dict[str, Any], kind: str, limit: float) -> tuple[int | None, str, str]:
-    """Exit code (None at the time limit), what the child told, and the end of its standard error."""
-    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
-        child = subprocess.Popen(
-            [sys.executable, "-c", child_code("gpudoctor.estimate.measure.child")],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=errors, text=True, encoding="utf-8", env=surroundings(kind), start_new_session=True,
-        )  # fmt: skip
-        try:
-            told, _ = child.communicate(json.dumps(request), timeout=limit)
-            code: int | None = child.returncode
-        except subprocess.TimeoutExpired:
-            _end(child)
-            told, code = child.communicate()[0], None
-        finally:
-            _end(child)
-        errors.seek(0)
-        return code, told or "", errors.read()[-4000:]
-
-
-def _end(child: "subprocess.Popen[str]") -> None:
-    """End the child and what it started."""
-    if child.poll() is None:
-        try:
-            os.killpg(child.pid, signal.SIGKILL)
-        except (OSError, AttributeError):
-            child.kill()
-
-
-_LONGER = "--measure-seconds sets another"
-
-
 def read_events(
-    told: str, code: int | None, errors: str, seconds: float, limit: float, longer: str = _LONGER
+    told: str, code: int | None, errors: str, seconds: float, limit: float, longer: str
 ) -> JobMeasurement:
     """A measurement from the child's lines; a line that was cut off is passed by. `longer` says what to do
     about the limit."""
