@@ -146,7 +146,7 @@ def _of_folder(folder: Path) -> tuple[str, tuple[str, ...]]:
         ) from None
     if MANIFEST in names or any(item.endswith(SUFFIX) for item in names):
         return "a recording", (REPORT,)
-    if any(item.endswith((".pt.trace.json", ".pt.trace.json.gz", ".pftrace", ".pftrace.gz")) for item in names):
+    if any(item.endswith((".pt.trace.json", ".pt.trace.json.gz")) for item in names):
         return say("a folder of profiler traces"), (REPORT,)
     from gpudoctor.vitals.targets import TargetKind, sort_targets
 
@@ -204,7 +204,7 @@ def _by_content(path: Path, suffix: str) -> tuple[str, tuple[str, ...]]:
 
     from gpudoctor.model.external_files import open_unpacked, read_head
     from gpudoctor.vitals.left_behind_kinds import LeftKind, kind_of
-    from gpudoctor.vitals.recording.kineto import is_perfetto, is_trace
+    from gpudoctor.vitals.recording.kineto import is_trace
     from gpudoctor.vitals.recording.smi import is_smi_log
 
     if zipfile.is_zipfile(path):
@@ -235,7 +235,7 @@ def _by_content(path: Path, suffix: str) -> tuple[str, tuple[str, ...]]:
     }
     if kind in others:
         return others[kind]
-    if is_trace(path) or is_perfetto(path):
+    if is_trace(path):
         return say("a profiler trace"), (REPORT,)
     if is_smi_log(path):
         return say("a log of nvidia-smi"), (REPORT,)

@@ -27,7 +27,7 @@ examples:
   gpudoctor report run-20261121-081502-4711                           one of `gpudoctor recordings`
   gpudoctor report node0/ node1/ --format html --output run.html      several nodes of one run
   gpudoctor report run.zip --verbose                                  mailed by a colleague
-  gpudoctor report rank0.pt.trace.json.gz                             a trace of the profiler, also .pftrace
+  gpudoctor report rank0.pt.trace.json.gz                             a trace of the profiler
   gpudoctor report smi.csv         a log of nvidia-smi --query-gpu=timestamp,... --format=csv -l 1
   gpudoctor report q.txt           a saved nvidia-smi -q, or -q -x: the state of the machine that wrote it
   gpudoctor report dmesg.log       a saved kernel log: dmesg, journalctl -k, syslog, also .gz; its Xid events

@@ -1,4 +1,4 @@
-"""What a child process of an estimate shares: its own standard output, a shape from JSON, how an error ended it."""
+"""Shared by children of an estimate: their own standard output, a shape from JSON, how an error ended them."""
 
 import os
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Traces of the PyTorch profiler (Kineto: Chrome trace JSON, or Perfetto's protobuf) as recordings.
+"""Traces of the PyTorch profiler (Kineto: Chrome trace JSON) as recordings.
 
 A step is a `ProfilerStep#N` of `prof.step()`; without a schedule it is what ends in an optimizer step, and
 without both the whole trace is one step. Phases are what annotations, operators and calls of the runtime on the
@@ -12,17 +12,14 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import say
 from gpudoctor.model.signs.recording import Process, Record, Recording, Table
 from gpudoctor.text import count
-from gpudoctor.vitals.recording import perfetto
 from gpudoctor.vitals.recording.chrome import is_trace, read_events
 from gpudoctor.vitals.recording.fields import judged, left_out
-from gpudoctor.vitals.recording.perfetto import is_perfetto
 from gpudoctor.vitals.recording.plausibility import sound
 from gpudoctor.vitals.recording.trace_events import as_object, facts
 from gpudoctor.vitals.recording.trace_intervals import (
@@ -70,14 +67,7 @@ def read_trace(*paths: str) -> Recording:
 
 def _process(name: str, place: int, problems: list[str]) -> Process:
     trace = Trace()
-    document: Mapping[str, Any] = {}
-    if is_perfetto(Path(name)):
-        problems += [
-            say("{name}: {sentence}", name=name, sentence=sentence)
-            for sentence in perfetto.read_events(name, trace.take)
-        ]
-    else:
-        document = read_events(name, trace.take)
+    document: Mapping[str, Any] = read_events(name, trace.take)
     home = trace.home()
     marker, steps = _steps(trace, home)
     if not steps:
@@ -336,4 +326,4 @@ def _ordered(thread: HostThread) -> list[tuple[float, float, int]]:
     return sorted(zip(*thread.frames, strict=True), key=lambda frame: (frame[0], -frame[1]))
 
 
-__all__ = ["is_perfetto", "is_trace", "read_trace"]
+__all__ = ["is_trace", "read_trace"]

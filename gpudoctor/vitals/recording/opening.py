@@ -7,13 +7,13 @@ from gpudoctor.errors import UsageError
 from gpudoctor.lang import say
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.vitals.recording.archive import MANIFEST
-from gpudoctor.vitals.recording.kineto import is_perfetto, is_trace, read_trace
+from gpudoctor.vitals.recording.kineto import is_trace, read_trace
 from gpudoctor.vitals.recording.reader import read_recording
 from gpudoctor.vitals.recording.smi import is_smi_log, read_smi_log
 from gpudoctor.vitals.recording.snapshot import is_pickle, read_snapshot
 from gpudoctor.vitals.saved_kernel_log import is_kernel_log, read_saved_log
 
-_TRACES = ("*.pt.trace.json", "*.pt.trace.json.gz", "*.pftrace", "*.pftrace.gz")
+_TRACES = ("*.pt.trace.json", "*.pt.trace.json.gz")
 """Names that torch.profiler.tensorboard_trace_handler gives, and Perfetto's."""
 _OTHERS = {
     (".nsys-rep", ".qdrep"): "gpudoctor does not read reports of Nsight Systems; record with "
@@ -78,7 +78,7 @@ def _traces_in(name: str) -> list[str]:
 
 def _kind(path: Path) -> str:
     if os.path.isfile(path):
-        if is_trace(path) or is_perfetto(path):
+        if is_trace(path):
             return "trace"
         if is_smi_log(path):
             return "smi"
