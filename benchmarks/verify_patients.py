@@ -1,14 +1,13 @@
 """Sick programs through `gpudoctor verify --keep`: cause, proof, patch, and the step time of the well twin.
 
     python benchmarks/verify_patients.py [--only NAME,...] [--pairs N] [--budget TIME] [--json FILE]
-        [--rival PYTHON] [--keep DIR] [--list]
+        [--keep DIR] [--list]
 
 Every patient (`trials/patients`) is copied into an empty folder and treated as a user would: one call of
 `gpudoctor verify --keep`. It is cured when the cause came first, a remedy of it is proven (interval, loss),
 the patch was applied, `gpudoctor run` of the mended program names the cause at most in a note, and its step
 takes at most 15 % longer than the well twin's: the median of at least five pairs of runs one right after the
-other, each timed by the program itself, with no probe near it. `--rival` has the train-doctor of another
-environment fix the same patients. Results are written after each patient; patients that are in FILE already are
+other, each timed by the program itself, with no probe near it. Results are written after each patient; patients that are in FILE already are
 done anew only when they are named by `--only`. `--remark` notes how the machine was: results of a busy one say
 so.
 """
@@ -30,7 +29,6 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 from trials.corpus import PATIENTS, Patient
 from trials.cure import treat
-from trials.rival import treat_theirs
 
 DATA = Path(__file__).parent / "data" / "verify-patients.json"
 
@@ -48,11 +46,10 @@ def main() -> int:
         if patient.missing:
             print(f"{patient.name}: skipped, {patient.needs} is not installed")
             continue
-        for side in ("gpudoctor", *(["train-doctor"] if given.rival else [])):
-            if given.only or patient.name not in results[side]:
-                results[side][patient.name] = examine(patient, side, given)
-                save(given.json, results)
-                print(line(side, results[side][patient.name]), flush=True)
+        if given.only or patient.name not in results["gpudoctor"]:
+            results["gpudoctor"][patient.name] = examine(patient, given)
+            save(given.json, results)
+            print(line(results["gpudoctor"][patient.name]), flush=True)
     mine = [results["gpudoctor"][item.name] for item in chosen if item.name in results["gpudoctor"]]
     cured = sum(item["cured"] for item in mine)
     print(f"{cured} of {len(mine)} cured")
@@ -66,27 +63,22 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--budget", default="6m", help="of each verify")
     parser.add_argument("--json", type=Path, default=DATA, metavar="FILE")
-    parser.add_argument("--rival", type=Path, metavar="PYTHON", help="of an environment with train-doctor")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="leave the folders of the patients there")
     parser.add_argument("--remark", default="", help="what else ran on the machine")
     parser.add_argument("--list", action="store_true")
     return parser.parse_args()
 
 
-def examine(patient: Patient, side: str, given: argparse.Namespace) -> dict[str, Any]:
-    """One patient under one of the two tools."""
+def examine(patient: Patient, given: argparse.Namespace) -> dict[str, Any]:
+    """One patient, treated."""
     base = Path(tempfile.mkdtemp(prefix=f"{patient.name}-"))
     try:
-        if side == "gpudoctor":
-            outcome = treat(patient, base, given.pairs, given.budget, lambda words: status(patient.name, words))
-            return {**asdict(outcome), "ratio_to_well": outcome.ratio, "cured": outcome.cured}
-        status(patient.name, side)
-        tool = given.rival.parent / "train-doctor"
-        return asdict(treat_theirs(patient, base, tool, given.pairs))
+        outcome = treat(patient, base, given.pairs, given.budget, lambda words: status(patient.name, words))
+        return {**asdict(outcome), "ratio_to_well": outcome.ratio, "cured": outcome.cured}
     finally:
         status("", "")
         if given.keep:
-            target = given.keep / f"{patient.name}-{side}"
+            target = given.keep / patient.name
             shutil.rmtree(target, ignore_errors=True)
             shutil.copytree(base, target)
         shutil.rmtree(base, ignore_errors=True)
@@ -99,16 +91,14 @@ def status(name: str, words: str) -> None:
         sys.stderr.flush()
 
 
-def line(side: str, item: dict[str, Any]) -> str:
+def line(item: dict[str, Any]) -> str:
     """One row of the table."""
     proof = item.get("proof") or item
     ratio = f"{proof['ratio']:.2f}x [{proof['low']:.2f}, {proof['high']:.2f}]" if proof.get("ratio") else "-"
     well = f"{item['ratio_to_well']:.2f}" if item.get("ratio_to_well") else "-"
     marks = " ".join(name if item.get(name) else f"NOT {name}" for name in MARKS if name in item)
     seconds = item.get("verify_seconds") or item.get("seconds") or 0.0
-    return (
-        f"{item['name']:<32}{side:<13}{ratio:<22}{well:>6} of well {seconds:6.0f} s  {marks}  {item['error']}"
-    )
+    return f"{item['name']:<32}{ratio:<22}{well:>6} of well {seconds:6.0f} s  {marks}  {item['error']}"
 
 
 MARKS = ("found", "proven", "kept", "healthy", "reached")
@@ -150,7 +140,7 @@ def load(path: Path) -> dict[str, Any]:
     """What is known already."""
     if path.exists():
         return dict(json.loads(path.read_text(encoding="utf-8")))
-    return {"how": {}, "gpudoctor": {}, "train-doctor": {}}
+    return {"how": {}, "gpudoctor": {}}
 
 
 def save(path: Path, results: dict[str, Any]) -> None:

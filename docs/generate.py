@@ -1,4 +1,6 @@
-"""Writes the generated pages: one for each of our checks, their index, overrides, every command's help, man.
+"""Writes the generated pages: one for each of our checks, an index, commands' help, overrides, verdicts.
+
+The pages of checks and commands are built for the site and not kept in git.
 
 python docs/generate.py            write them
 python docs/generate.py --check    say which are stale, exit code 1 when one is
@@ -7,12 +9,10 @@ python docs/generate.py --check    say which are stale, exit code 1 when one is
 import argparse
 import os
 import re
+import shutil
 import sys
 from pathlib import Path
 
-from man_page import man_page
-
-from gpudoctor import __version__
 from gpudoctor.cli.list import listed_overrides
 from gpudoctor.cli.parser import build_parser
 from gpudoctor.engine.claims import CLAIMS
@@ -33,17 +33,15 @@ def pages() -> dict[Path, str]:
     written = {DOCS / "checks" / f"{page.code}.md": page_markdown(page) for page in read}
     written[DOCS / "checks" / "README.md"] = index_markdown(read)
     written[DOCS / "cli.md"] = _command_line()
-    written[DOCS / "man" / "gpudoctor.1"] = man_page(build_parser(), __version__)
     written[DOCS / "verdicts.md"] = verdicts_markdown(CLAIMS)
     written[DOCS / "overrides.md"] = overrides_markdown(listed_overrides())
     return written
 
 
 def stale(wanted: dict[Path, str]) -> list[Path]:
-    """Files that differ from their text, are missing, or belong to a check that is gone."""
-    differing = [path for path, text in wanted.items() if not path.is_file() or path.read_text("utf-8") != text]
-    gone = [path for path in (DOCS / "checks").glob("*.md") if path not in wanted]
-    return sorted(differing + gone)
+    """Kept files that differ from their text."""
+    kept = {path: text for path, text in wanted.items() if path.parent == DOCS and path.name != "cli.md"}
+    return sorted(path for path, text in kept.items() if not path.is_file() or path.read_text("utf-8") != text)
 
 
 def _command_line() -> str:
@@ -68,21 +66,21 @@ def main() -> int:
     """Write or check the pages."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 when a page is stale")
-    wanted = pages()
-    old = stale(wanted)
     if parser.parse_args().check:
+        old = stale(pages())
         for path in old:
             sys.stdout.write(f"stale: {path.relative_to(DOCS.parent)} (run: make docs)\n")
         return 1 if old else 0
-    for folder in ("checks", "man"):
-        (DOCS / folder).mkdir(exist_ok=True)
-    for path in old:
-        if path in wanted:
-            path.write_text(wanted[path], "utf-8")
-        else:
-            path.unlink()
-        sys.stdout.write(f"{path.relative_to(DOCS.parent)}\n")
+    write()
     return 0
+
+
+def write() -> None:
+    """Write every page."""
+    shutil.rmtree(DOCS / "checks", ignore_errors=True)
+    (DOCS / "checks").mkdir()
+    for path, text in pages().items():
+        path.write_text(text, "utf-8")
 
 
 if __name__ == "__main__":

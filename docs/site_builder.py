@@ -57,6 +57,7 @@ def write(source: Path, *, with_pictures: bool, progress: Callable[[str], None])
     """
     shutil.rmtree(source, ignore_errors=True)
     source.mkdir(parents=True)
+    generate.write()
     drawn = pictures.draw(source / "pictures", progress) if with_pictures else set()
     pages = {path.relative_to(DOCS).as_posix(): path for path in DOCS.glob("*.md")}
     pages.pop("cli.md")

@@ -1,13 +1,12 @@
 """Scores `gpudoctor run` on the corpus: the right ailment first, its line, silence on the well twins.
 
     python benchmarks/diagnosis/score.py [--style plain,classes] [--only NAME,...] [--shard 1/4]
-        [--json FILE] [--keep DIR] [--rival PYTHON]
+        [--json FILE] [--keep DIR]
 
 Every program is written into an empty folder and run there by `gpudoctor run`, checks of the machine (ENV,
 GPU) left out, since they speak of the reader's computer. A hit is a first finding with one of the codes that
 name the cause; a right line is the line marked `# sick` among that finding's places (programs that mark the
-cause by a comment at the top have none); a false alarm is a warning or an error on a well twin. `--rival` has
-the train-doctor of another environment examine the programs instead; `page.py` puts both side by side.
+cause by a comment at the top have none); a false alarm is a warning or an error on a well twin.
 """
 
 import argparse
@@ -21,7 +20,6 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import rival
 from ailments import AILMENTS, Ailment
 from skeletons import STYLES, fill
 
@@ -52,25 +50,6 @@ def arguments_of(ailment: Ailment, script: str) -> list[str]:
     if ailment.ranks == 1:
         return [script]
     return ["-m", "torch.distributed.run", f"--nproc_per_node={ailment.ranks}", script]
-
-
-def run_rival(ailment: Ailment, style: str, state: str, python: Path) -> Outcome:
-    """The same program under the other tool, judged alike."""
-    with tempfile.TemporaryDirectory(prefix=f"{ailment.name}-{style}-{state}-") as name:
-        folder = Path(name)
-        (folder / "train.py").write_text(fill(style, getattr(ailment, state)), encoding="utf-8")
-        start = time.monotonic()
-        code, found, error = rival.examine(python, arguments_of(ailment, "train.py"), folder, ailment.fails)
-    outcome = Outcome(
-        ailment=ailment.name, style=style, state=state, seconds=round(time.monotonic() - start, 1),
-        exit_code=code, findings=[(name, "finding") for name in found], error=error,
-    )  # fmt: skip
-    if state == "well":
-        outcome.alarms = tuple(name for name in found if name != rival.DIED)
-    else:
-        right = [ailment.name in rival.MEANS.get(name, ()) for name in found]
-        outcome.hit, outcome.found = bool(right) and right[0], any(right)
-    return outcome
 
 
 def run_one(ailment: Ailment, style: str, state: str, keep: Path | None) -> Outcome:
@@ -179,7 +158,6 @@ def main() -> int:
     parser.add_argument("--only", default="")
     parser.add_argument("--shard", default="1/1", metavar="I/N")
     parser.add_argument("--json", metavar="FILE")
-    parser.add_argument("--rival", metavar="PYTHON", type=Path, help="interpreter beside train-doctor")
     parser.add_argument("--keep", metavar="DIR", type=Path, help="keep the folders of the runs here")
     arguments = parser.parse_args()
     index, shards = (int(part) for part in arguments.shard.split("/"))
@@ -195,10 +173,7 @@ def main() -> int:
         arguments.keep.mkdir(parents=True, exist_ok=True)
     outcomes = []
     for ailment, style, state in jobs:
-        if arguments.rival is not None:
-            outcome = run_rival(ailment, style, state, arguments.rival)
-        else:
-            outcome = run_one(ailment, style, state, arguments.keep)
+        outcome = run_one(ailment, style, state, arguments.keep)
         outcomes.append(outcome)
         first = outcome.findings[0][0] if outcome.findings else "-"
         print(f"{ailment.name:24}{style:9}{state:6}{outcome.seconds:6.1f} s  {first}", flush=True)

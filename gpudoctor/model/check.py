@@ -78,7 +78,7 @@ was the aim of Bessey et al., "A Few Billion Lines of Code Later", CACM 53(2), 2
 
 @dataclass(frozen=True, slots=True)
 class TrackRecord:
-    """How often a check's warnings from source alone were right on public code (docs/eyes-on.md).
+    """How often a check's warnings from source alone were right on public code (docs/accuracy.md).
 
     Debatable ones are in neither number.
     """

@@ -78,7 +78,7 @@ def page_markdown(page: ManualPage) -> str:
         lines += [page.text, ""]
     if page.track_record:
         lines += [
-            f"Track record: {page.track_record} ([how it was judged](../eyes-on.md)).",
+            f"Track record: {page.track_record} ([how it was judged](../accuracy.md)).",
             "",
         ]
     if page.no_rule:

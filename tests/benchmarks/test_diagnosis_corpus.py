@@ -1,8 +1,7 @@
-"""The corpus of sick and well programs: whole, marked, its page current, and a sample of it diagnosed."""
+"""The corpus of sick and well programs: whole, marked, and a sample of it diagnosed."""
 
 import ast
 import importlib.util
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +17,7 @@ CORPUS = Path(__file__).parents[2] / "benchmarks" / "diagnosis"
 def corpus(monkeypatch):
     """Imports modules of the corpus by name, as its programs do."""
     monkeypatch.syspath_prepend(str(CORPUS))
-    names = ("ailments", "page", "rival", "score", "skeletons")
+    names = ("ailments", "score", "skeletons")
     yield importlib.import_module
     for name in names:
         sys.modules.pop(name, None)
@@ -34,11 +33,6 @@ def test_every_program_is_python_with_one_cause(corpus):
             ast.parse(well)
             assert sick != well
             assert well.count("# sick") == 0, ailment.name
-
-
-def test_the_page_shows_the_data(corpus):
-    page = corpus("page")
-    assert page.PAGE.read_text("utf-8") == page.page(json.loads(page.DATA.read_text("utf-8")))
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="the programs train with torch")

@@ -1,8 +1,7 @@
-"""The patients of the trials: their twins, what is read out of reports, the noise, the page."""
+"""The patients of the trials: their twins, what is read out of reports, the noise."""
 
 import ast
 import importlib
-import json
 import random
 import sys
 from itertools import pairwise
@@ -64,18 +63,6 @@ def test_a_report_is_judged(module):
     assert unclear.found and not unclear.proven and unclear.error == "no clear difference"
 
 
-def test_the_other_tools_report_is_judged_generously(module):
-    rival = module("trials.rival")
-    said = {
-        "candidates": [],
-        "suggestions": [{"id": "no_torch_compile"}, {"id": "checkpoint_in_hot_loop"}],
-        "proven": None,
-    }
-    outcome = rival.Theirs(name="a")
-    rival.judge_theirs(said, ("checkpoint_in_hot_loop",), outcome)
-    assert outcome.found and not outcome.proven and outcome.findings == ("checkpoint_in_hot_loop",)
-
-
 def test_measured_noise_is_resampled_with_its_neighbours(module, tmp_path):
     null = module("trial_null")
     path = tmp_path / "noise.csv"
@@ -95,34 +82,3 @@ def test_identical_commands_are_seldom_called_faster(module, capsys):
     capsys.readouterr()
     assert all(row["faster"] <= 0.05 for row in rows if row["true"] == 1.0)
     assert all(row["faster"] >= 0.9 for row in rows if row["true"] == 1.10)
-
-
-def test_the_page_shows_the_data(module):
-    page = module("trials.page")
-    assert page.PAGE.read_text("utf-8") == page.page()
-
-
-def test_rows_of_the_page(module):
-    page, cure, rival = module("trials.page"), module("trials.cure"), module("trials.rival")
-    ours = cure.Outcome(
-        name="a", what="Saved too often", code="OBS003", found=True, proven=True, kept=True, healthy=True, reached=True,
-        proof=report()["trial"]["rows"][0]["proof"], ratios=[1.02, 1.0, 1.01], sick_seconds=0.02,
-        mended_seconds=0.01, well_seconds=0.01, verify_seconds=60.0,
-    )  # fmt: skip
-    assert ours.cured
-    theirs = rival.Theirs(name="a", findings=("checkpoint_in_hot_loop",), found=True, seconds=50.0)
-    how = {"date": "2026-01-02", "machine": "a CPU", "python": "3", "versions": {"torch": "2"}, "pairs": 3,
-           "remark": "Busy"}  # fmt: skip
-    data = {
-        "how": how,
-        "gpudoctor": {"a": {**vars(ours), "ratio_to_well": ours.ratio, "cured": ours.cured}},
-        "train-doctor": {"a": json.loads(json.dumps(vars(theirs)))},
-    }
-    text = page.patients(data)
-    words = " ".join(text.split())
-    assert "**1 of 1 cured**. " in words and "The machine has a CPU. Busy." in words
-    assert (
-        "| Saved too often | OBS003 | 2.00x [1.80, 2.20] | 3 | identical | yes | 20 ms | 10 ms | 10 ms |"
-        in text
-    )
-    assert "| 1.01 | 60 s | checkpoint_in_hot_loop | nothing | - | 50 s |" in text

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ElementTree
-from pathlib import Path
 
 import pytest
 from command import gpudoctor
@@ -307,12 +306,6 @@ def test_markdown_and_output(ask, tmp_path):
     for line in text.splitlines():
         if line.startswith("|"):
             assert line.endswith("|")
-
-
-def test_the_readme_shows_what_is_printed(ask):
-    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
-    shown = readme.split("$ gpudoctor estimate --model 7b --gpu 24GiB\n", 1)[1].split("```", 1)[0]
-    assert ask("--model", "7b", "--gpu", "24GiB")[1] == shown
 
 
 def test_the_sequence_of_a_model_with_few_positions(data):

@@ -53,23 +53,6 @@ def test_the_hooks_of_pre_commit_name_flags_that_exist():
         assert build_parser("check").parse_args([*words, "train.py"]).targets == ["train.py"]
 
 
-@pytest.mark.skipif(shutil.which("man") is None, reason="no man here")
-def test_the_manual_page_renders_without_a_warning():
-    page = ROOT / "docs/man/gpudoctor.1"
-    variables = {**os.environ, "MANWIDTH": "80", "LC_ALL": "C.UTF-8"}
-    done = subprocess.run(
-        ["man", "--warnings", "-P", "cat", "-l", str(page)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env=variables,
-    )
-    if "--warnings" in done.stderr:
-        pytest.skip("a man without --warnings")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "gpudoctor recordings" in done.stdout and "--older-than AGE" in done.stdout
-
-
 def test_no_document_installs_from_an_index_that_lacks_the_package():
     """gpudoctor comes from its repository: an index may be named once the package is there."""
     index = re.compile(
