@@ -3,7 +3,7 @@
     python benchmarks/autopsy.py              the composed logs, which are here
     python benchmarks/autopsy.py FOLDER       ID.log and labels.jsonl (id, code, kind, line, also)
 
-`code` is `none` for a healthy log and `unclear` where nobody settled the cause.
+`code` is `none` for a healthy log, `unclear` if nobody settled the cause.
 `benchmarks/data/composed-logs.tar.xz` holds logs that nobody's job wrote, with their causes and lines: four writers
 composed them after the forms of real tools. All were seen. Each text is examined as the command does it.
 What counts is its first finding that is more than a note.

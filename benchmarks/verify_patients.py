@@ -7,9 +7,8 @@ Every patient (`trials/patients`) is copied into an empty folder and treated as 
 `gpudoctor verify --keep`. It is cured when the cause came first, a remedy of it is proven (interval, loss),
 the patch was applied, `gpudoctor run` of the mended program names the cause at most in a note, and its step
 takes at most 15 % longer than the well twin's: the median of at least five pairs of runs one right after the
-other, each timed by the program itself, with no probe near it. Results are written after each patient; patients that are in FILE already are
-done anew only when they are named by `--only`. `--remark` notes how the machine was: results of a busy one say
-so.
+other, each timed by the program itself, with no probe near it. Results are written after each patient. Those that
+are in FILE already are done anew only if `--only` names them. `--remark` notes how the machine was.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""What `verify` does about an ailment itself, beside the trials of speed: replays a NaN, searches a leak."""
+"""What `verify` does about an ailment itself, beside the trials of speed: it replays a NaN."""
 
 import argparse
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from gpudoctor.cli.run_common import recorded_patient
 if TYPE_CHECKING:
     from gpudoctor.engine.examination import Request
     from gpudoctor.model import Finding, Report
-    from gpudoctor.model.proof import LeakSearch, Replay
+    from gpudoctor.model.proof import Replay
     from gpudoctor.model.signs.recording import Recording
     from gpudoctor.trial.cure import Cures
     from gpudoctor.trial.session import TrialSession
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 _REPLAY_SHARE = 0.4
 """Share of the time that is left which a replay may take."""
-_LEAK_SHARE = 0.5
-"""Share of the time that is left which the search of a leak may take."""
 
 
 class Ailments:
@@ -36,18 +34,14 @@ class Ailments:
         self._request = request
         self._arguments = arguments
         self.replay: Replay | None = None
-        self.leak: LeakSearch | None = None
 
     @property
     def found(self) -> bool:
         """Whether there is anything to tell."""
-        return self.replay is not None or self.leak is not None
+        return self.replay is not None
 
-    def explain(self, report: "Report", recording: "Recording", seconds: float) -> "Report":
-        """The report with what replays and searches have shown in its findings.
-
-        `seconds` is how long the baseline took.
-        """
+    def explain(self, report: "Report", recording: "Recording") -> "Report":
+        """The report with what a replay has shown in its findings."""
         if (
             self._arguments.against is not None
             or self._arguments.vary
@@ -55,8 +49,7 @@ class Ailments:
         ):
             return report
         with self._session.stopping():
-            report = self._replayed(report, recording)
-            return self._searched(report, seconds)
+            return self._replayed(report, recording)
         return report
 
     def cures(self, report: "Report", recording: "Recording", seconds: float) -> "Cures":
@@ -79,8 +72,7 @@ class Ailments:
         return not named or any(name.startswith(code) for name in named)
 
     def _replayed(self, report: "Report", recording: "Recording") -> "Report":
-        from gpudoctor.trial.replay import bad_step, replay
-        from gpudoctor.trial.replay_words import explained
+        from gpudoctor.trial.replay import bad_step, explained, replay
 
         session = self._session
         bad = bad_step(report.findings, recording)
@@ -89,24 +81,6 @@ class Ailments:
 
         self.replay = found = replay(session.bench, bad, recording, _REPLAY_SHARE * session.left, self._doing)
         return self._with(report, found.code, lambda finding: explained(finding, found))
-
-    def _searched(self, report: "Report", seconds: float) -> "Report":
-        from gpudoctor.model import GROWTH
-        from gpudoctor.trial.leaks import held, search
-
-        session = self._session
-        leaks = [item.finding.code for item in report.findings if item.finding.traits & GROWTH]
-        if not any(map(self._wanted, leaks)):
-            return report
-        patient = recorded_patient(self._command, self._folder)
-        budget = _LEAK_SHARE * session.left
-        made = search(
-            session.bench, patient, report.findings, seconds=seconds, budget=budget, doing=self._doing
-        )
-        if made is None:
-            return report
-        self.leak, session.known = found, _ = made
-        return self._with(report, found.code, lambda finding: held(finding, found))
 
     def _doing(self, what: str) -> None:
         self._session.doing, self._session.current = what, None

@@ -107,7 +107,7 @@ def examine_and_try(
         recording = read_recording(str(folder))
         bench.deadline = session.began + session.budget
         ailments = Ailments(session, command, folder, request, arguments)
-        report = ailments.explain(report, recording, finished.seconds)
+        report = ailments.explain(report, recording)
         _check_names(report, arguments.remedy)
         session.cures = ailments.cures(report, recording, finished.seconds)
         timed = not finished.failed and session.choose_window(recording, finished.stopped_by is None)
@@ -125,7 +125,6 @@ def examine_and_try(
         kept_out=guard.kept_out,
         not_sent=guard.not_sent,
         replay=ailments.replay,
-        leak=ailments.leak,
     )
     trial = _patched(trial, session, folder, arguments)
     report = proven_report(report, session, trial)

@@ -1,4 +1,4 @@
-"""What trials prove: pairs of bounded runs, the search of a leak, the replay of a step with NaN."""
+"""What trials prove: pairs of bounded runs, the replay of a step with NaN."""
 
 from dataclasses import dataclass, field
 from enum import Enum
@@ -6,48 +6,6 @@ from enum import Enum
 from gpudoctor.lang import say
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.finding import Detail
-
-# What the search of a leak found: which line or container holds what grows, shown by growth that stops.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeakTry:
-    """One run with something kept less, or let go."""
-
-    change: str
-    """What: `without train.py:41`, `loss.item() at train.py:41`, `gc.collect() every 10 steps`."""
-    place: SourceSpan | None = None
-    bytes_per_step: float | None = None
-    """Growth with it; None where the run failed or did not tell."""
-    p: float | None = None
-    """Two-sided probability of so clear a trend by chance (Mann and Kendall)."""
-    outcome: str
-    """`gone`, `less`, `as before`, `failed`, `no place to edit`."""
-    reason: str = ""
-    """Why it failed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeakSearch:
-    """The search."""
-
-    code: str
-    """Of the finding: `MEM001`, `MEM002`."""
-    bytes_per_step: float
-    """Of the command as it is."""
-    steps: int
-    """Of every run."""
-    tries: tuple[LeakTry, ...] = field(default=())
-    place: SourceSpan | None = None
-    """The line that keeps it; None where none was found."""
-    holder: str = ""
-    """What holds it: `losses`, `model.seen`, reference cycles."""
-    keep: str = ""
-    """What the smallest change of the line that stops the growth still keeps: `detached`, `number`, `last`,
-    `nothing`; "" for none."""
-    words: str = ""
-    """What was found, one or two sentences."""
-    seconds: float = 0.0
 
 
 class LeakKind(Enum):
@@ -69,18 +27,11 @@ class LeakKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeakDetail(Detail):
-    """What a check with one of the traits `GROWTH` knows of the memory, and what a search added."""
+    """What a check with one of the traits `GROWTH` knows of the memory."""
 
     kind: LeakKind = LeakKind.OBJECTS
     target: str = ""
     """What retains it, as far as the check knows: `losses`."""
-    search: LeakSearch | None = None
-    """The search that found something to say; None where nobody searched."""
-
-    @property
-    def place(self) -> SourceSpan | None:
-        """The line that the search found to retain it."""
-        return self.search.place if self.search is not None else None
 
 
 # What the replay of a step with NaN or infinite values showed: the operation, its line, the class of cause.
@@ -97,20 +48,12 @@ class Cause(Enum):
     """A value beyond the range of float32 (bfloat16), finite with more digits."""
     DOMAIN = "domain"
     """An operation at the edge of what it is defined for, with more digits too: log of 0, 0/0."""
-    ROUNDING = "rounding"
-    """The same, but only because a number was rounded to 0 or 1: finite with more digits."""
-    EMPTY = "empty"
-    """A mean over nothing, a spread of one value, a softmax of a row that is masked throughout."""
     EXPLODING = "exploding"
     """Weights, gradients or loss had grown from step to step: the rate."""
     POISONED = "poisoned-weights"
     """Weights that were not finite before any step."""
     OPTIMIZER = "optimizer"
     """The optimizer's own arithmetic, from finite gradients."""
-    CONSTANT = "constant"
-    """A NaN that the program itself writes down."""
-    PEER = "peer"
-    """It came from another rank, of which nothing was seen."""
     UNKNOWN = "unknown"
 
 
@@ -135,31 +78,14 @@ class Replay:
     """Torch's own name: `aten.log.default`."""
     phase: str = ""
     """`forward`, `backward`, `optimizer`, `loader`; empty where not known."""
-    began: int | None = None
-    """The step in which it began, where that is another one."""
     rank: int = 0
     value: str = ""
     """`nan`, `inf`, `-inf`."""
     dtype: str = ""
-    module: str = ""
-    """Its name in the model, or the class of the outermost one; empty outside of all."""
-    module_class: str = ""
     place: SourceSpan | None = None
     """The user's line."""
-    site: SourceSpan | None = None
-    """The line of a library that the user's line led to."""
-    turned: SourceSpan | None = None
-    """The line where an infinity became NaN."""
-    items: tuple[int, ...] = field(default=())
-    """Items of the data set that held it."""
     names: tuple[str, ...] = field(default=())
     """Parameters whose gradients, or weights, were bad."""
-    precision: str = ""
-    """`float32` or `float64`: with so many digits the step was made again; empty where it was not."""
-    finite: bool | None = None
-    """Whether loss and gradients were finite then."""
-    eager: bool = False
-    """Whether compiled code ran as written, so that its operations could be seen."""
     seconds: float = 0.0
     """Spent on it."""
 
@@ -341,7 +267,5 @@ class TrialSummary:
     """The file that holds it."""
     kept: tuple[str, ...] = ()
     """Files that `--keep` has changed."""
-    leak: LeakSearch | None = None
-    """The search of a leak; None where there was none."""
     replay: Replay | None = None
     """The replay of a step with NaN; None where there was none to replay."""

@@ -84,7 +84,7 @@ def leave_us_out(dynamo: Any) -> None:
         skip = partial(_skip_all, dynamo.set_code_exec_strategy, core._FrameExecStrategy(action, action))
     package = __name__.rpartition(".")[0]
     for name, module in list(sys.modules.items()):
-        if name.startswith(package) and not name.startswith((f"{package}.overrides", f"{package}.replay")):
+        if name.startswith(package) and not name.startswith(f"{package}.overrides"):
             for code in _codes(vars(module)):
                 if code.co_name in CALLS_THE_PROGRAM:
                     dynamo.skip_code(code)

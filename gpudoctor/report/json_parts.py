@@ -7,7 +7,7 @@ from enum import Enum
 
 from gpudoctor.model import Json, SourceSpan
 from gpudoctor.model.log_message import LogMoment, LogSummary
-from gpudoctor.model.proof import Cure, LeakSearch, Proof, Replay, TrialRow, TrialSummary
+from gpudoctor.model.proof import Cure, Proof, Replay, TrialRow, TrialSummary
 from gpudoctor.model.run import RunSummary, SyntheticSummary
 from gpudoctor.model.signs.preflight import Preflight
 
@@ -196,7 +196,7 @@ def trial_object(trial: TrialSummary) -> JsonObject:
         "patch": trial.patch or None,
         "patch_path": trial.patch_path or None,
         "kept": list(trial.kept),
-        "leak": _leak(trial.leak) if trial.leak else None,
+        "leak": None,
         "replay": _replay(trial.replay) if trial.replay else None,
     }
 
@@ -212,45 +212,21 @@ def _replay(replay: Replay) -> JsonObject:
         "operation": replay.operation or None,
         "operator": replay.operator or None,
         "phase": replay.phase or None,
-        "began": replay.began,
+        "began": None,
         "rank": replay.rank,
         "value": replay.value or None,
         "dtype": replay.dtype or None,
-        "module": replay.module or None,
-        "module_class": replay.module_class or None,
+        "module": None,
+        "module_class": None,
         "place": _span(replay.place),
-        "site": _span(replay.site),
-        "turned": _span(replay.turned),
-        "items": list(replay.items),
+        "site": None,
+        "turned": None,
+        "items": [],
         "names": list(replay.names),
-        "precision": replay.precision or None,
-        "finite": replay.finite,
-        "eager": replay.eager,
+        "precision": None,
+        "finite": None,
+        "eager": False,
         "seconds": replay.seconds,
-    }
-
-
-def _leak(leak: LeakSearch) -> JsonObject:
-    return {
-        "code": leak.code,
-        "bytes_per_step": leak.bytes_per_step,
-        "steps": leak.steps,
-        "holder": leak.holder or None,
-        "place": _span(leak.place),
-        "keep": leak.keep or None,
-        "words": leak.words or None,
-        "tries": [
-            {
-                "change": item.change,
-                "place": _span(item.place),
-                "bytes_per_step": item.bytes_per_step,
-                "p": item.p,
-                "outcome": item.outcome,
-                "reason": item.reason or None,
-            }
-            for item in leak.tries
-        ],
-        "seconds": leak.seconds,
     }
 
 

@@ -1,4 +1,4 @@
-"""The NaN replay: the bad step with every operation watched, once more with more digits, and its cause."""
+"""The bad step once more, under a look at each operation: the first result that is not finite, and its cause."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -7,78 +7,20 @@ from statistics import median
 from typing import Any
 
 from gpudoctor.analysis.run.curves import explosion, loss_curve, norm_curve
+from gpudoctor.analysis.run.line_costs import relative
 from gpudoctor.lang import say
-from gpudoctor.model import Ranked, Trait
+from gpudoctor.model import Finding, Measurement, Ranked, SourceSpan, Trait
 from gpudoctor.model.proof import BadStepDetail, Cause, Replay
 from gpudoctor.model.signs.recording import Process, Recording
 from gpudoctor.text import duration
-from gpudoctor.trial.replay_words import Story
 from gpudoctor.trial.trial_runner import Arm, TrialRunner
 
-# From the probe's `replay` record to a class of cause.
-
 GROWN = 10.0
-"""Growth of weights or gradients from which on the rate is to blame (the threshold of NUM003)."""
+"""Growth of gradients from which on the rate is to blame (the threshold of NUM003)."""
 _LOSS_GROWN = 100.0
-"""Growth of the loss above its lowest before the bad step, likewise: single batches vary."""
-_EMPTY = {"empty", "masked", "spread"}
-
-
-def grown(record: Mapping[str, Any], recording: Recording, step: int) -> str:
-    """What had grown before the bad step, as a clause; empty where nothing had."""
-    weights = record.get("weights") or []
-    if len(weights) == 2 and weights[0] > 0 and weights[1] >= GROWN * weights[0]:
-        times = weights[1] / weights[0]
-        return say("the largest weight had grown {times:.3g} times before", times=times)
-    for process in recording.ranks:
-        found = explosion(norm_curve(process))
-        if found is not None and found[0] >= GROWN:
-            return say("the norm of the gradients had grown {found:.3g} times before", found=found[0])
-        curve = loss_curve(process)
-        before = [abs(value) for index, value in zip(curve.steps, curve.values, strict=True) if index < step]
-        if len(before) >= 3 and before[-1] >= _LOSS_GROWN * max(median(before[: len(before) // 2 + 1]), 1e-9):
-            return say("the loss had grown to {before:.3g} before", before=before[-1])
-    return ""
-
-
-def cause_of(record: Mapping[str, Any], growth: str) -> Cause:
-    """The class, before more digits were tried."""
-    origin = record.get("origin")
-    if record.get("found") == "poisoned" or not origin:
-        return Cause.UNKNOWN
-    kind = origin.get("kind")
-    if kind in ("weights", "gradient", "buffer") or (kind in ("constant", "data") and origin.get("early")):
-        return Cause.POISONED
-    if kind in ("batch", "data"):
-        return Cause.BAD_INPUT
-    if kind == "peer":
-        return Cause.PEER
-    if kind == "constant":
-        return Cause.CONSTANT
-    return _of_operation(origin, growth)
-
-
-def _of_operation(origin: Mapping[str, Any], growth: str) -> Cause:
-    if origin.get("edge") in _EMPTY:
-        return Cause.EMPTY
-    if growth:
-        return Cause.EXPLODING
-    if origin.get("phase") == "optimizer":
-        return Cause.OPTIMIZER
-    if origin.get("wide") == "finite" or origin.get("edge") == "overflow":
-        return Cause.HALF_OVERFLOW if origin.get("dtype") == "float16" else Cause.OVERFLOW
-    return Cause.DOMAIN
-
-
-# The run up to that step is as ever (same seeds); where its weights had gone bad earlier than anybody saw, the
-# step in which they did is replayed instead. What it costs is bounded by a share of the budget.
-
-_RUNS = 3
-"""Replays at most: each looks at an earlier step than the one before."""
+"""Growth of the loss above its earlier median, likewise: single batches vary."""
 _SLOWER, _SPARE = 2.0, 20.0
 """A replay may take so many times the seconds until the bad step, and so many more."""
-_PRECISE = (Cause.HALF_OVERFLOW, Cause.OVERFLOW, Cause.DOMAIN, Cause.EXPLODING, Cause.EMPTY)
-"""Causes that a step with more digits says more about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,91 +52,112 @@ def replay(
     nothing = Replay(code=bad.code, step=bad.step, reproduced=False)
     limit = _SPARE + _SLOWER * bad.seconds
     if limit > seconds:
-        need = say(
-            "step {step} comes after {seconds}: a replay needs a longer --budget",
-            step=bad.step,
-            seconds=duration(bad.seconds),
-        )
+        late = duration(bad.seconds)
+        need = say("step {step} comes after {seconds}: a replay needs a longer --budget", step=bad.step, seconds=late)
         return replace(nothing, reason=need)
     doing(say("replay of step {step}", step=bad.step))
-    found = _watched(bench, bad, limit, began + seconds)
-    if isinstance(found, str):
-        return replace(nothing, reason=found, seconds=time.monotonic() - began)
-    process, record = found
-    growth = grown(record, recording, bad.step)
-    story = Story(
-        record=record, recording=recording, rank=process.rank, cause=cause_of(record, growth), growth=growth
-    )
-    made = story.replay(bad.code, bad.step)
-    if made.cause in _PRECISE and time.monotonic() + limit < began + seconds:
-        step = made.began if made.began is not None else made.step
-        doing(say("step {step} with more digits", step=step))
-        made = _with_digits(bench, story, step, limit).replay(bad.code, bad.step)
-    return replace(made, seconds=time.monotonic() - began)
-
-
-def _watched(
-    bench: TrialRunner, bad: BadStep, limit: float, deadline: float
-) -> "tuple[Process, Mapping[str, Any]] | str":
-    """The record of the replay that saw the root of it, or why there is none."""
-    step, last = bad.step, None
-    for _ in range(_RUNS):
-        found = _record(bench, {"step": step}, step, limit)
-        if isinstance(found, str):
-            return last or found
-        last = found
-        earlier = _earlier(found[1])
-        if earlier is None or earlier >= step or time.monotonic() + limit > deadline:
-            break
-        step = earlier
-    return last or ""
-
-
-def _earlier(record: Mapping[str, Any]) -> int | None:
-    """The step in which weights went bad before the watch began; None where they did not."""
-    if record.get("found") == "poisoned":
-        return int(record.get("step") or 0)
-    origin = record.get("origin") or {}
-    begin = int(record.get("begin") or 0)
-    if origin.get("kind") in ("weights", "gradient") and begin > 0:
-        return begin - 1
-    return None
-
-
-def _record(
-    bench: TrialRunner, table: Mapping[str, Any], step: int, limit: float
-) -> "tuple[Process, Mapping[str, Any]] | str":
-    """One run; of several ranks the one that saw where it came from."""
-    arm = Arm(name="replay", overrides={"replay.nan": dict(table), "profiler.enabled": False})
-    lap = bench.look(arm, steps=step + 1, seconds=limit)
-    told = [(process, record.fields) for process in lap.recording.ranks for record in process.of("replay")]
+    arm = Arm(name="replay", overrides={"replay.nan": {"step": bad.step}, "profiler.enabled": False})
+    lap = bench.look(arm, steps=bad.step + 1, seconds=limit)
+    spent = time.monotonic() - began
+    told = [(process.rank, record.fields) for process in lap.recording.ranks for record in process.of("replay")]
     if not told:
-        return lap.problem or say("the replay did not reach that step")
-    return min(told, key=_place)
-
-
-def _place(told: "tuple[Process, Mapping[str, Any]]") -> tuple[int, int]:
-    """The best witness first: one with an origin that is its own."""
-    process, record = told
+        reason = lap.problem or say("the replay did not reach that step")
+        return replace(nothing, reason=reason, seconds=spent)
+    rank, record = min(told, key=lambda item: ("origin" not in item[1], item[0]))
     origin: Mapping[str, Any] = record.get("origin") or {}
-    borrowed = origin.get("kind") in ("peer", "data", "gradient")
-    return (1 if borrowed else 0) if origin else 2, process.rank
+    if not origin:
+        broken = record.get("broken")
+        reason = (
+            say("its operations could not be watched ({broken})", broken=broken)
+            if broken
+            else say("step {step} was finite this time: the seeds do not determine its cause", step=bad.step)
+        )
+        return replace(nothing, reason=reason, seconds=spent)
+    cause = cause_of(origin, grown(recording, bad.step))
+    seen = {name: str(origin.get(name) or "") for name in ("operation", "operator", "phase", "value", "dtype")}
+    return Replay(
+        code=bad.code, step=bad.step, reproduced=True, cause=cause, words=words(origin, cause), rank=rank, **seen,
+        names=(str(origin["name"]),) if origin.get("name") else (), place=_span(origin, recording), seconds=spent,
+    )  # fmt: skip
 
 
-def _with_digits(bench: TrialRunner, story: Story, step: int, limit: float) -> Story:
-    """The step again in float32 where half precision failed, else in float64."""
-    origin: Mapping[str, Any] = story.record.get("origin") or {}
-    half = origin.get("dtype") in ("float16", "bfloat16")
-    precision = "float32" if half else "float64"
-    found = _record(bench, {"step": step, "precision": precision}, step, limit)
-    if isinstance(found, str):
-        return story
-    wide = found[1]
-    if wide.get("losses") is None:
-        return story
-    finite = bool(wide.get("losses")) and bool(wide.get("gradients"))
-    rounded = story.cause is Cause.DOMAIN and finite
-    return replace(story, precision=precision, finite=finite, cause=Cause.ROUNDING if rounded else story.cause)
+def grown(recording: Recording, step: int) -> bool:
+    """Whether gradients or loss had grown before the bad step."""
+    for process in recording.ranks:
+        found = explosion(norm_curve(process))
+        if found is not None and found[0] >= GROWN:
+            return True
+        curve = loss_curve(process)
+        before = [abs(value) for index, value in zip(curve.steps, curve.values, strict=True) if index < step]
+        if len(before) >= 3 and before[-1] >= _LOSS_GROWN * max(median(before[: len(before) // 2 + 1]), 1e-9):
+            return True
+    return False
+
+
+def cause_of(origin: Mapping[str, Any], growth: bool) -> Cause:
+    """The class of cause of what was seen first."""
+    if origin.get("kind") == "weights":
+        return Cause.POISONED
+    if origin.get("kind") == "data":
+        return Cause.BAD_INPUT
+    if growth:
+        return Cause.EXPLODING
+    if origin.get("phase") == "optimizer":
+        return Cause.OPTIMIZER
+    if origin.get("value") == "inf" and origin.get("dtype") == "float16":
+        return Cause.HALF_OVERFLOW
+    grows = str(origin.get("operation")).lower() in {"exp", "expm1", "exp2", "sinh", "cosh"}
+    return Cause.OVERFLOW if origin.get("value") == "inf" and grows else Cause.DOMAIN
+
+
+def words(origin: Mapping[str, Any], cause: Cause) -> str:
+    """What happened, in one sentence."""
+    value = "NaN" if origin.get("value") == "nan" else "inf"
+    at = (
+        say(" ({short})", short=f"{str(origin['path']).rpartition('/')[2]}:{origin['line']}")
+        if origin.get("path")
+        else ""
+    )
+    if origin.get("kind") == "weights":
+        return say("The weight {name} contained NaN before that step.", name=origin.get("name"))
+    if origin.get("kind") == "data":
+        return say("NaN came in with data, not from an operation of the step{at}.", at=at)
+    told = {"value": value, "operation": origin.get("operation"), "at": at}
+    if origin.get("phase") == "backward":
+        made = say("In the backward pass the derivative of {operation} gave {value} first{at}.", **told)
+    elif origin.get("phase") == "optimizer":
+        made = say("In the optimizer's step {operation} gave {value} first{at}.", **told)
+    else:
+        made = say("In the forward pass or the loss {operation} gave {value} first{at}.", **told)
+    if cause is Cause.EXPLODING:
+        return say("{made} Gradients or loss had grown before.", made=made)
+    return made
+
+
+def explained(finding: Finding, replayed: Replay) -> Finding:
+    """The finding with the replay's evidence in front; where it showed nothing, with the reason why."""
+    if not replayed.reproduced:
+        message, reason = finding.message.rstrip("."), replayed.reason
+        shown = say("{message}. A replay shows no more: {reason}.", message=message, reason=reason)
+        return replace(finding, message=shown)
+    detail, place = finding.detail, replayed.place
+    kept = [item for item in finding.evidence if place is None or not isinstance(item, SourceSpan)]
+    seen = [Measurement(name="cause_class", value=replayed.cause.value if replayed.cause else "", unit="")]
+    seen += [Measurement(name="operation", value=replayed.operator, unit="")] if replayed.operator else []
+    head = finding.message.partition(";")[0].rstrip(".")
+    return replace(
+        finding,
+        message=say("{head}. {words}", head=head, words=replayed.words),
+        evidence=(*([place] if place is not None else []), *seen, *kept),
+        detail=replace(detail, replay=replayed) if isinstance(detail, BadStepDetail) else detail,
+    )
+
+
+def _span(origin: Mapping[str, Any], recording: Recording) -> SourceSpan | None:
+    if not origin.get("path"):
+        return None
+    path = relative(recording, str(origin["path"]))
+    return SourceSpan(path=path, line=int(origin["line"]), text=str(origin.get("text") or ""))
 
 
 def _reached(process: Process, step: int) -> float:

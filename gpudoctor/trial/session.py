@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,8 +12,7 @@ from gpudoctor.analysis.run.steady_state import steady
 from gpudoctor.errors import IncompleteError
 from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Ranked, Unavailable
-from gpudoctor.model.proof import Conclusion, Cure, TrialRow
-from gpudoctor.model.remedy import Edit
+from gpudoctor.model.proof import Conclusion, TrialRow
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.text import duration
 from gpudoctor.trial.candidates import Candidate, Untried, candidates, joined
@@ -123,8 +122,6 @@ class TrialSession:
     """Why trials ended before all were tried."""
     interrupted: bool = False
     """Whether it was Ctrl-C."""
-    known: Mapping[tuple[Edit, ...], Cure] = field(default_factory=dict)
-    """What a search has shown of some edits."""
     cures: Cures | None = None
     """Looks whether an ailment that is not about speed is gone; None where nobody can."""
 
@@ -254,8 +251,7 @@ class TrialSession:
 
     def _cure(self, cures: Cures, candidate: Candidate, tried: Tried, deadline: float) -> None:
         """Look whether the remedy's ailment is gone with it; a moved loss is what most of them are for."""
-        known = self.known.get(candidate.remedy.edits)
-        found = known or cures.of(candidate.item, candidate.arm, deadline)
+        found = cures.of(candidate.item, candidate.arm, deadline)
         if isinstance(found, str):
             tried.problem, tried.ended = found, Conclusion.FAILED
         else:

@@ -125,21 +125,14 @@ def _measured_words(tried: Sequence[TrialRow]) -> str:
 
 
 def _ailment_words(trial: TrialSummary) -> list[str]:
-    """Where a replay or a search has found the cause."""
+    """Where a replay has found the cause."""
     found = []
-    replay, leak = trial.replay, trial.leak
+    replay = trial.replay
     if replay is not None and replay.reproduced:
-        span = replay.place or replay.site
+        span = replay.place
         what = replay.operation or (replay.cause.value.replace("-", " ") if replay.cause else "")
         at = say(" ({path}:{line})", path=span.path, line=span.line) if span is not None else ""
         found.append(say("It comes from {what}{at}.", what=what, at=at) if what else "")
-    if leak is not None and leak.holder:
-        at = (
-            say(" ({path}:{line})", path=leak.place.path, line=leak.place.line)
-            if leak.place is not None
-            else ""
-        )
-        found.append(say("The memory is retained by {holder}{at}.", holder=leak.holder, at=at))
     return [words for words in found if words]
 
 

@@ -73,11 +73,7 @@ def _cast(script: Script, name: str) -> bool:
     for call in script.calls:
         if call.receiver == name and call.method in {"float", "bfloat16", "half", "to", "double"}:
             return True
-    for node in nodes(script, ast.Assign):
-        # `param.data = param.data.float()`
-        if any(is_attribute(target, "data") for target in node.targets):
-            return True
-    return False
+    return any(any(is_attribute(target, "data") for target in node.targets) for node in nodes(script, ast.Assign))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

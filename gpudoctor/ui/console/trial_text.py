@@ -9,8 +9,6 @@ from gpudoctor.lang.wrapping import padded
 from gpudoctor.model.proof import (
     TIME_RAN_OUT,
     Conclusion,
-    LeakSearch,
-    LeakTry,
     Proof,
     Replay,
     TrialRow,
@@ -28,13 +26,11 @@ _MEMORY_CHANGE, _MEMORY_FLOOR = 0.05, 64 << 20
 
 def trial_table(canvas: Canvas, trial: TrialSummary, verbose: bool) -> None:
     """The baseline, then what was tried, best first; what was not tried last."""
-    told = trial.steps or trial.leak or trial.replay
+    told = trial.steps or trial.replay
     if not told and all(_dull(row) for row in trial.rows):
         return
     canvas.blank()
     canvas.paragraph(_baseline(trial))
-    if trial.leak is not None:
-        _leak(canvas, trial.leak)
     if trial.replay is not None:
         canvas.paragraph(_replay(trial.replay), hang=10)
     rows = [_cells(row) for row in trial.rows if verbose or not _dull(row)]
@@ -128,38 +124,6 @@ def _baseline(trial: TrialSummary) -> str:
     )
 
 
-def _leak(canvas: Canvas, leak: LeakSearch) -> None:
-    """The search, a line a try."""
-    spent = duration(float(round(leak.seconds)))
-    tried = tr("{runs} of {steps:,} steps", runs=count(len(leak.tries), "run"), steps=leak.steps)
-    canvas.paragraph(
-        tr(
-            "leak      {bytes_per_step} a step; {tried} ({spent})",
-            bytes_per_step=size(leak.bytes_per_step),
-            tried=tried,
-            spent=spent,
-        ),
-        hang=10,
-    )
-    rows = [(one_line(item.change), _grew(item), _outcome(item)) for item in leak.tries]
-    widths = [max((cell_len(row[column]) for row in rows), default=0) for column in range(2)]
-    for change, grew, outcome in rows:
-        cells = padded(change, widths[0]), padded(grew, widths[1]), outcome
-        canvas.paragraph_raw("  ".join(cells), indent=2, hang=4)
-
-
-def _grew(item: LeakTry) -> str:
-    return (
-        tr("{bytes_per_step} a step", bytes_per_step=size(round(item.bytes_per_step)))
-        if item.bytes_per_step is not None
-        else ""
-    )
-
-
-def _outcome(item: LeakTry) -> str:
-    return word(item.outcome) + (tr(": {reason}", reason=one_line(item.reason)) if item.reason else "")
-
-
 def _replay(replay: Replay) -> str:
     """One line: the finding below tells the story."""
     spent = duration(float(round(replay.seconds)))
@@ -170,7 +134,7 @@ def _replay(replay: Replay) -> str:
             reason=one_line(replay.reason),
             spent=spent,
         )
-    span = replay.place or replay.site
+    span = replay.place
     parts = [
         word(replay.cause.value.replace("-", " ")) if replay.cause else "",
         replay.operation,
@@ -178,14 +142,6 @@ def _replay(replay: Replay) -> str:
     ]
     if span is not None:
         parts.append(f"{span.path}:{span.line}")
-    if replay.finite is not None:
-        parts.append(
-            tr(
-                "{finite} in {precision}",
-                finite=say("finite") if replay.finite else say("not finite"),
-                precision=replay.precision,
-            )
-        )
     return tr(
         "replay    step {step}: {parts} ({spent})",
         step=replay.step,

@@ -12,7 +12,7 @@ class GpuMemoryLeakRule(Rule):
 
     answers = Code("MEM001")
 
-    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
         yield from retained.remedies(
             self.answers,
             say(
@@ -20,5 +20,4 @@ class GpuMemoryLeakRule(Rule):
                 "torch.cuda.memory._dump_snapshot('mem.pickle')   # what keeps it"
             ),
             finding,
-            patient,
         )

@@ -9,7 +9,6 @@ from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule, TextEdit
 from gpudoctor.model.signs.source import Script
 from gpudoctor_checks.memory.graph_retained import GraphRetainedDetail
-from gpudoctor_rules.memory import retained
 
 _REFERENCES = (
     "https://docs.pytorch.org/docs/stable/notes/faq.html#my-model-reports-cuda-runtime-error-2-out-of-memory",
@@ -24,9 +23,6 @@ class GraphRetainedRule(Rule):
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
         kept = finding.detail_of(GraphRetainedDetail)
         value = kept.value
-        # A trial may have shown that nothing less than the number helps.
-        if kept.search is not None and kept.search.keep == "number":
-            yield from retained.searched(self.answers, kept, patient)
         if not value:  # the recorder saw the container grow: which tensor it is, only the user knows
             yield _by_container(kept.target)
             return
@@ -110,9 +106,7 @@ def _edits(finding: Finding, patient: Patient, detached: str) -> tuple[Edit, ...
 
 
 def _node(script: Script, kept: GraphRetainedDetail) -> ast.expr | None:
-    """The kept expression; None where a search named an other line."""
-    if kept.place is not None and kept.place.line != kept.line:
-        return None
+    """The kept expression."""
     place = (kept.line, kept.column)
     found = (node for node in nodes(script, ast.expr) if (node.lineno, node.col_offset) == place)
     return next((node for node in found if ast.unparse(node) == kept.value), None)

@@ -12,12 +12,11 @@ class HostMemoryLeakRule(Rule):
 
     answers = Code("MEM002")
 
-    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
         if finding.detail_of(LeakDetail).kind in (LeakKind.WORKERS, LeakKind.PROFILER):
             return
         yield from retained.remedies(
             self.answers,
             say("tracemalloc, or gc.get_objects() counted by type between two epochs, shows what keeps it"),
             finding,
-            patient,
         )

@@ -7,7 +7,6 @@ from gpudoctor.analysis.run.steady_run import script_at
 from gpudoctor.analysis.source.syntax import nodes, segment
 from gpudoctor.analysis.source.syntax_edits import replace_node
 from gpudoctor.model import BadStepDetail, Edit, Patient
-from gpudoctor.model.proof import Cause
 from gpudoctor.model.signs.source import Script
 
 _CLAMPS = {
@@ -26,10 +25,10 @@ def edge_edit(bad: BadStepDetail, patient: Patient) -> tuple[Edit, ...]:
     script = script_at(patient, bad.place.path) if bad.place is not None else None
     if script is None or bad.place is None:
         return ()
-    if bad.operation in ("a division", "div"):
+    if bad.operation in ("a division", "div", "Div"):
         found = list(_division(script, bad.place.line))
     else:
-        found = list(_clamped(script, bad.place.line, bad.operation, bad.cause == Cause.ROUNDING.value))
+        found = list(_clamped(script, bad.place.line, bad.operation))
     return (found[0],) if len(found) == 1 else ()
 
 
@@ -40,7 +39,7 @@ def _here(script: Script, line: int, kind: type[ast.AST]) -> Iterator[ast.AST]:
             yield node
 
 
-def _clamped(script: Script, line: int, operation: str, rounded: bool) -> Iterator[Edit]:
+def _clamped(script: Script, line: int, operation: str) -> Iterator[Edit]:
     """`torch.log(x)` and `x.log()` with the argument clamped; of a softmax log_softmax."""
     for node in _here(script, line, ast.Call):
         assert isinstance(node, ast.Call)
@@ -49,7 +48,7 @@ def _clamped(script: Script, line: int, operation: str, rounded: bool) -> Iterat
         inner = _argument(node)
         if inner is None:
             continue
-        if operation == "log" and rounded and (whole := _log_softmax(script, inner)):
+        if operation == "log" and (whole := _log_softmax(script, inner)):
             yield replace_node(script, node, whole)
         elif operation in _CLAMPS:
             yield replace_node(script, inner, _wrapped(script, inner) + _CLAMPS[operation])
@@ -67,11 +66,7 @@ def _argument(call: ast.Call) -> ast.expr | None:
 
 def _log_softmax(script: Script, inner: ast.expr) -> str:
     """`torch.log_softmax(x, dim=1)` for the softmax that is the logarithm's argument; "" for another one."""
-    if (
-        not isinstance(inner, ast.Call)
-        or not isinstance(inner.func, ast.Attribute)
-        or inner.func.attr != "softmax"
-    ):
+    if not isinstance(inner, ast.Call) or not isinstance(inner.func, ast.Attribute) or inner.func.attr != "softmax":
         return ""
     text = segment(script, inner)
     name = segment(script, inner.func)

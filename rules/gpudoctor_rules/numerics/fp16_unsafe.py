@@ -39,19 +39,13 @@ class Fp16UnsafeRule(Rule):
         if cure == "scaler-step":
             yield self._scaler_step(finding, patient)
         elif cure == "dynamic":
-            yield _remedy(
-                "dynamic", "loss_scale: 0 (dynamic)", ('"loss_scale": 0',), _config(finding, patient, "0")
-            )
+            yield _remedy("dynamic", "loss_scale: 0 (dynamic)", ('"loss_scale": 0',), _config(finding, patient, "0"))
         elif cure == "bf16":
             yield self._bf16(finding, patient)
         elif cure == "collapsed":
             missing = has_bf16(patient) is False
-            title = (
-                say("train in float32: this card has no bf16") if missing else say("use bf16 instead of fp16")
-            )
-            yield _remedy(
-                "bf16", title, (say("torch.autocast('cuda', dtype=torch.bfloat16), or bf16=True"),), ()
-            )
+            title = say("train in float32: this card has no bf16") if missing else say("use bf16 instead of fp16")
+            yield _remedy("bf16", title, (say("torch.autocast('cuda', dtype=torch.bfloat16), or bf16=True"),), ())
         elif cure == "precision":
             value = "bf16-true" if "16-true" in finding.message else "bf16"
             yield _remedy("precision", f"precision: {value}", (value,), _config(finding, patient, value))
@@ -68,9 +62,7 @@ class Fp16UnsafeRule(Rule):
         edits: tuple[Edit, ...] = ()
         if found is not None:
             script, call = found
-            scaler = next(
-                (item.receiver for item in script.calls if item.name.endswith("GradScaler.scale")), "scaler"
-            )
+            scaler = next((item.receiver for item in script.calls if item.name.endswith("GradScaler.scale")), "scaler")
             updates = any(item.name.endswith("GradScaler.update") for item in script.calls)
             text = f"{scaler}.step({call.receiver})" + ("" if updates else f"; {scaler}.update()")
             edits = (replace_node(script, call.node, text),)
@@ -131,9 +123,7 @@ def _autocast(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
         added = add_keyword(script, call, "dtype", "torch.bfloat16")
         return () if added is None else (added,)
     span = call.span
-    return (
-        KeywordEdit(path=span.path, line=span.line, column=span.column, set=(("dtype", "torch.bfloat16"),)),
-    )
+    return (KeywordEdit(path=span.path, line=span.line, column=span.column, set=(("dtype", "torch.bfloat16"),)),)
 
 
 def _switch(finding: Finding, patient: Patient) -> tuple[Edit, ...]:

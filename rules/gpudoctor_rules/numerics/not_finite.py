@@ -21,7 +21,7 @@ def remedies(code: Code, finding: Finding, patient: Patient) -> Iterator[Remedy]
         yield _rate(code, patient)
     elif cause in ("range", "half-overflow"):
         yield _half(code, bad)
-    elif cause in ("operation", "domain", "rounding", "overflow"):
+    elif cause in ("operation", "domain", "overflow"):
         yield _edge(code, bad, patient)
     else:
         yield from _others(code, bad)
@@ -32,17 +32,13 @@ def remedies(code: Code, finding: Finding, patient: Patient) -> Iterator[Remedy]
 def _where(bad: BadStepDetail) -> str:
     """` (train.py:41)`; empty where no line is known."""
     return (
-        say(
-            " ({bad_place_path}:{bad_place_line})", bad_place_path=bad.place.path, bad_place_line=bad.place.line
-        )
+        say(" ({bad_place_path}:{bad_place_line})", bad_place_path=bad.place.path, bad_place_line=bad.place.line)
         if bad.place is not None
         else ""
     )
 
 
-def _remedy(
-    code: Code, word: str, title: str, steps: tuple[str, ...], effort: Effort = Effort.SMALL_EDIT
-) -> Remedy:
+def _remedy(code: Code, word: str, title: str, steps: tuple[str, ...], effort: Effort = Effort.SMALL_EDIT) -> Remedy:
     """One that a person must do."""
     return Remedy(
         id=f"{code}-{word}",
@@ -81,9 +77,7 @@ def _half(code: Code, bad: BadStepDetail) -> Remedy:
     )
     return Remedy(
         id=f"{code}-bf16",
-        title=say("use bf16 instead of fp16, or a GradScaler")
-        if not where
-        else say("use bf16 instead of fp16"),
+        title=say("use bf16 instead of fp16, or a GradScaler") if not where else say("use bf16 instead of fp16"),
         steps=(
             "torch.autocast('cuda', dtype=torch.bfloat16)   # the range of float32; Ampere or later",
             *(more if where else ()),
@@ -112,11 +106,6 @@ def _edge(code: Code, bad: BadStepDetail, patient: Patient) -> Remedy:
 
 
 def _edge_steps(operation: str, cause: str, phase: str) -> tuple[str, ...]:
-    if cause == "rounding":
-        return (
-            say("torch.log_softmax(x, dim) for log(softmax(x)); binary_cross_entropy_with_logits, log1p"),
-            say("or x.clamp_min(1e-12) before the operation"),
-        )
     if cause == "overflow":
         return (
             say("torch.logsumexp, softplus or softmax instead of exp; x.clamp(max=80) before exp in float32"),
@@ -128,21 +117,16 @@ def _edge_steps(operation: str, cause: str, phase: str) -> tuple[str, ...]:
                 "x.clamp_min(1e-12) before {operation}: the derivative is infinite at the edge, not the value",
                 operation=operation,
             ),
-            say(
-                "where() after it does not help, 0 times infinity is NaN: choose its input with where() instead"
-            ),
+            say("where() after it does not help, 0 times infinity is NaN: choose its input with where() instead"),
         )
-    if operation in ("a division", "div"):
+    if operation in ("a division", "div", "Div"):
         return (
             say("a / (b + 1e-8), or b.clamp_min(1e-8) for a norm or a standard deviation"),
             say("torch.nn.functional.normalize and LayerNorm have such an eps"),
         )
     return (
         say("x.clamp_min(1e-6).sqrt(), torch.log(x + 1e-6), a / (b + 1e-6); log_softmax, logsumexp"),
-        say(
-            "the derivative of sqrt is infinite at 0 even where its value is fine; where() does not "
-            "help after it"
-        ),
+        say("the derivative of sqrt is infinite at 0 even where its value is fine; where() does not help after it"),
     )
 
 
@@ -151,19 +135,6 @@ _PLAIN: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "weights", say("start from finite weights"),
         (say("torch.empty contains old memory: initialise it; look at what was loaded"),
          say("assert all(p.isfinite().all() for p in model.parameters())   # before the first step")),
-    ),
-    "constant": (
-        "constant", say("take the NaN out"),
-        (say("NaN times 0 stays NaN: leave missing values out with a mask, or torch.nan_to_num"),),
-    ),
-    "empty": (
-        "empty", say("leave out what is empty"),
-        (say("each[mask].sum() / mask.sum().clamp_min(1) instead of each[mask].mean()"),
-         say("a row that is masked throughout: let it see one place, or leave it out; std needs two values")),
-    ),
-    "peer": (
-        "rank", say("check the other ranks: one of them had it first"),
-        (say("assert torch.isfinite(loss), torch.distributed.get_rank()   # before backward(), on each rank"),),
     ),
 }  # fmt: skip
 """Cause to the word of the remedy's id, its title and its steps."""
@@ -187,26 +158,10 @@ def _others(code: Code, bad: BadStepDetail) -> Iterator[Remedy]:
 
 
 def _data(code: Code, bad: BadStepDetail) -> Remedy:
-    items = ", ".join(map(str, bad.replay.items)) if bad.replay is not None else ""
-    which = (
-        (
-            say("items {items} of the data set", items=items)
-            if "," in items
-            else say("item {items} of the data set", items=items)
-        )
-        if items
-        else say("the data")
-    )
-    first = (
-        say("dataset[{item}]   # look at it", item=items.partition(",")[0])
-        if items
-        else say("look at{where}", where=_where(bad))
-    )
-    return _remedy(
-        code, "data", say("mend or leave out {which}", which=which),
-        (first, say("assert torch.isfinite(x).all(), index   # in __getitem__: the first bad item "
-         "names itself")),
-    )  # fmt: skip
+    title = say("mend or leave out {which}", which=say("the data"))
+    look = say("look at{where}", where=_where(bad))
+    check = say("assert torch.isfinite(x).all(), index   # in __getitem__: the first bad item names itself")
+    return _remedy(code, "data", title, (look, check))
 
 
 def _replay(code: Code, step: int, patient: Patient) -> Remedy:

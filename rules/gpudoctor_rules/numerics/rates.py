@@ -18,11 +18,7 @@ def rate_edit(patient: Patient) -> tuple[str, tuple[Edit, ...]]:
                 continue
             for keyword in call.node.keywords:
                 value = keyword.value
-                if (
-                    keyword.arg == "lr"
-                    and isinstance(value, ast.Constant)
-                    and isinstance(value.value, float | int)
-                ):
+                if keyword.arg == "lr" and isinstance(value, ast.Constant) and isinstance(value.value, float | int):
                     found.append((script, value, float(value.value)))
     if len(found) != 1 or found[0][2] <= 0:
         return "", ()
