@@ -4,7 +4,7 @@ BIN = $(VENV)/bin
 
 KIND ?= source
 
-.PHONY: help dev lint test quick new-check docs site snapshots golden bench clean
+.PHONY: help dev lint test quick new-check docs site snapshots golden gate bench clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -49,6 +49,15 @@ golden: dev ## compare all findings, remedies and texts of the tests with those 
 	cd $(TREE) && PYTHONPATH=$(TREE):$(TREE)/checks:$(TREE)/rules $(CURDIR)/$(BIN)/pytest -q -n auto -p golden --golden ../before $(TESTS)
 	$(BIN)/pytest -q -n auto -p golden --golden build/golden/now $(TESTS)
 	$(BIN)/python tests/helpers/golden.py build/golden/before build/golden/now
+
+GATE = $(CURDIR)/benchmarks/gate.py
+INPUTS = $(PUBLIC:%=--public %) $(RECORDINGS:%=--recordings %)
+
+gate: dev ## what BASE and this version say of the same inputs: make gate BASE=large [PUBLIC=FOLDER] [RECORDINGS=FOLDER]
+	rm -rf build/gate && git worktree prune && git worktree add --detach build/gate/tree $(BASE)
+	cd build/gate/tree && PYTHONPATH=$$PWD:$$PWD/checks:$$PWD/rules $(CURDIR)/$(BIN)/python $(GATE) collect ../before.json $(INPUTS)
+	$(BIN)/python $(GATE) collect build/gate/now.json $(INPUTS)
+	$(BIN)/python $(GATE) compare build/gate/before.json build/gate/now.json
 
 bench: dev ## speed of the command line beside its neighbours
 	$(BIN)/python benchmarks/cli_speed.py
