@@ -73,6 +73,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="seconds to wait for an unresponsive driver",
     )
+    parser.add_argument(
+        "--preview",
+        action="store_true",
+        help="also show suspicions of checks that are often wrong without a run",
+    )
     add_mend_flags(parser)
     add_report_flags(parser)
 
@@ -112,6 +117,7 @@ def _request(arguments: argparse.Namespace, registry: "Registry", settings: "Set
         selection=choose_checks(arguments, registry, settings),
         settings=settings,
         baseline=load_baseline(arguments, settings),
+        preview=arguments.preview or settings.preview,
         signs_first=("gpu_survey", "kernel_log", "packages", "torch", "host"),
     )
 

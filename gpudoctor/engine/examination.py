@@ -63,6 +63,8 @@ class Request:
     settings: Settings = field(default_factory=Settings)
     baseline: Counter[str] = field(default_factory=Counter)
     """Fingerprints of findings that were known before, with how often each may appear."""
+    preview: bool = False
+    """Whether suspicions of checks that are often wrong are shown, too."""
     signs_first: tuple[str, ...] = ()
     """Signs to take at the same time before the first check."""
 
@@ -72,7 +74,7 @@ def examine(patient: Patient, request: Request, problems: Iterable[str] = ()) ->
     registry = request.registry
     chosen, left = request.selection.splits(registry.checks.values())
     take_signs(patient, request.signs_first)
-    outcomes = run_checks(patient, chosen, request.settings.thresholds)
+    outcomes = run_checks(patient, chosen, request.settings.thresholds, preview=request.preview)
     outcomes += [Skipped(code=check.code, reason=say("not selected"), deselected=True) for check in left]
     outcomes, silenced = _silence(outcomes, patient, request)
     outcomes = [_unmeasured(_claimed(item, patient), patient) for item in outcomes]

@@ -21,6 +21,7 @@ from gpudoctor.model import (
     Skipped,
     Unavailable,
 )
+from gpudoctor.model.check import track_record
 
 
 def take_signs(patient: Patient, names: Sequence[str]) -> None:
@@ -41,12 +42,14 @@ def run_checks(
     patient: Patient,
     checks: Iterable[type[Check]],
     thresholds: Mapping[Code, Mapping[str, float]],
+    *,
+    preview: bool = False,
 ) -> list[Outcome]:
-    """The outcome of each check, in the order given."""
-    return [_run(check, patient, thresholds.get(check.code, {})) for check in checks]
+    """The outcome of each check, in the order given; `preview`: with what waits for `--preview`."""
+    return [_run(check, patient, thresholds.get(check.code, {}), preview) for check in checks]
 
 
-def _run(kind: type[Check], patient: Patient, overrides: Mapping[str, float]) -> Outcome:
+def _run(kind: type[Check], patient: Patient, overrides: Mapping[str, float], preview: bool) -> Outcome:
     code = kind.code
     try:
         examined = _examined(kind(overrides), patient)
@@ -57,7 +60,11 @@ def _run(kind: type[Check], patient: Patient, overrides: Mapping[str, float]) ->
         return Crashed(code=code, error=str(error))
     except Exception as error:  # noqa: BLE001  # the one boundary: a crashed check is a result
         return Crashed(code=code, error=f"{type(error).__name__}: {error} ({_place(error)})")
-    return Found(code=code, findings=findings) if findings else Passed(code=code)
+    record = track_record(kind)
+    said = [item for finding in findings if (item := record.said(finding, preview=preview)) is not None]
+    if findings and not said:
+        return Skipped(code=code, reason=say("only --preview shows what it suspects"), deselected=True)
+    return Found(code=code, findings=tuple(said)) if said else Passed(code=code)
 
 
 def _examined(check: Check, patient: Patient) -> Iterator[Finding]:

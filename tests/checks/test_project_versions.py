@@ -10,7 +10,6 @@ from gpudoctor.vitals.project import read_project_versions
 from gpudoctor_checks.config.deprecated_key import DeprecatedKey
 from gpudoctor_checks.config.unknown_key import UnknownKey
 from gpudoctor_checks.environment.package_conflict import PackageConflict
-from gpudoctor_checks.loop.accumulation_wrong import AccumulationWrong
 from gpudoctor_checks.loop.deprecated_api import DeprecatedApi
 from gpudoctor_checks.performance.compile_off import _torch
 from gpudoctor_checks.performance.optimizer_unfused import OptimizerUnfused
@@ -155,38 +154,6 @@ def test_an_optimizer_of_an_old_torch_is_slow_only_where_no_line_admits_a_newer_
     found = examine(OptimizerUnfused, project(LOOPED, files))
     assert len(found) == count
     assert all("asks for torch==1." in item.message for item in found)
-
-
-EARLY = """import torch
-from torch.utils.data import DataLoader
-model = torch.nn.Linear(8, 2)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 10)
-for epoch in range(90):
-    scheduler.step()
-    for x, y in DataLoader(data, batch_size=8):
-        optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(model(x), y).backward()
-        optimizer.step()
-"""
-
-
-@pytest.mark.parametrize(
-    ("files", "severity"),
-    [
-        ({}, Severity.WARNING),
-        ({"README.md": "* PyTorch >= 0.4.1\n"}, Severity.WARNING),
-        ({"README.md": "* PyTorch 1.1.0\n"}, Severity.WARNING),
-        ({"README.md": "* PyTorch (0.4.1)\n"}, Severity.NOTE),
-        ({"requirements.txt": "torch==1.0.1\n"}, Severity.NOTE),
-    ],
-)
-def test_a_scheduler_that_steps_first_is_a_note_where_the_project_means_a_torch_before_1_1(
-    project, files, severity
-):
-    [finding] = examine(AccumulationWrong, project(EARLY, files))
-    assert finding.severity is severity
-    assert ("before 1.1" in finding.message) == (severity is Severity.NOTE)
 
 
 @pytest.mark.parametrize(

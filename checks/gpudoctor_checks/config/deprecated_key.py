@@ -22,7 +22,6 @@ from gpudoctor.model import (
     Patient,
     Reads,
     Severity,
-    TrackRecord,
 )
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Call, Script, Source
@@ -101,7 +100,6 @@ class DeprecatedKey(Check):
 
     code = Code("CFG009")
     name = "deprecated-key"
-    track_record = TrackRecord(right=1, wrong=0)
     reads = frozenset({Reads.CONFIG, Reads.SOURCE, Reads.ENVIRONMENT, Reads.LOG})
     severity = Severity.WARNING
     log_messages = (

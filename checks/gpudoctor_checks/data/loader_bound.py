@@ -43,7 +43,6 @@ from gpudoctor.model import (
     Reads,
     Severity,
     Threshold,
-    TrackRecord,
 )
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.source import Known
@@ -128,8 +127,6 @@ class LoaderBound(Check):
 
     code = Code("DATA001")
     name = "loader-bound"
-    track_record = TrackRecord(right=5, wrong=7)
-    costs_time = True
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (

@@ -27,7 +27,6 @@ from gpudoctor.model import (
     Reads,
     Severity,
     Threshold,
-    TrackRecord,
     Unavailable,
 )
 from gpudoctor.model.job_devices import VARIABLE, job_gpus
@@ -84,8 +83,6 @@ class Dataparallel(Check):
 
     code = Code("DIST005")
     name = "dataparallel"
-    track_record = TrackRecord(right=33, wrong=8)
-    costs_time = True
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (

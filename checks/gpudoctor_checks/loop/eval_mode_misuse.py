@@ -51,7 +51,6 @@ from gpudoctor.model import (
     Reads,
     Severity,
     Threshold,
-    TrackRecord,
     Trait,
 )
 from gpudoctor.model.signs.recording import Record
@@ -139,7 +138,6 @@ class EvalModeMisuse(Check):
     code = Code("LOOP002")
     name = "eval-mode-misuse"
     traits = frozenset({Trait.IN_EVALUATION})
-    track_record = TrackRecord(right=36, wrong=25)
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (

@@ -35,7 +35,6 @@ from gpudoctor.model import (
     Severity,
     SourceSpan,
     Threshold,
-    TrackRecord,
     Trait,
 )
 from gpudoctor.model.signs.recording import Process
@@ -104,7 +103,6 @@ class GraphRetained(Check):
     code = Code("MEM003")
     name = "graph-retained"
     traits = frozenset({Trait.DEVICE_MEMORY_GROWS, Trait.HOST_MEMORY_GROWS})
-    track_record = TrackRecord(right=5, wrong=9)
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (

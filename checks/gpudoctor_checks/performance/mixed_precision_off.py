@@ -40,7 +40,6 @@ from gpudoctor.model import (
     Reads,
     Severity,
     Threshold,
-    TrackRecord,
 )
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.job_devices import lowest_capability
@@ -117,8 +116,6 @@ class MixedPrecisionOff(Check):
 
     code = Code("PERF001")
     name = "mixed-precision-off"
-    track_record = TrackRecord(right=50, wrong=8)
-    costs_time = True
     reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (

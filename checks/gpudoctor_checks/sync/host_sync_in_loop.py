@@ -32,7 +32,6 @@ from gpudoctor.model import (
     Severity,
     SourceSpan,
     Threshold,
-    TrackRecord,
 )
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.source import Call, Event, Guard, GuardKind, Known, Loop, Script, Source
@@ -116,8 +115,6 @@ class HostSyncInLoop(Check):
 
     code = Code("SYNC001")
     name = "host-sync-in-loop"
-    track_record = TrackRecord(right=42, wrong=11)
-    costs_time = True
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (

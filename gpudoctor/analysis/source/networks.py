@@ -65,8 +65,6 @@ class Layer:
     script: Script
     parameters: int | None
     """Weights of one such layer; None when its sizes are not known."""
-    feature_sizes: tuple[int, ...] = ()
-    """Sizes that become sides of its matrix products, where they are known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -418,9 +416,7 @@ class _Counter:
             for script, call in calls:
                 made = sizes_of(call, {})
                 if made is not None:
-                    yield Layer(
-                        kind=made[0], call=call, script=script, parameters=made[1], feature_sizes=made[2]
-                    )
+                    yield Layer(kind=made[0], call=call, script=script, parameters=made[1])
 
     def largest(self, used: InTraining) -> tuple[str, int, tuple[Script, SourceSpan] | None]:
         """Name, weights and place of the largest network of the program's own in training."""
@@ -565,7 +561,7 @@ class _Counter:
     def _one(self, script: Script, call: Call, function: str, names: Names, depth: int) -> int:
         made = sizes_of(call, names)
         if made is not None:
-            kind, weights, _ = made
+            kind, weights = made
             if kind == "embedding" or not weights:
                 return 0
             return weights * repeats(script, call, names, self._ranges) * self._stacked(call, function, names)

@@ -194,12 +194,12 @@ ADVICE = (
         references=(_BUILT,),
     ),
     advise(
-        "NUM008-plain",
-        "Make it a parameter: {text}",
-        "If it stays as it is on purpose, register it: self.register_buffer(name, tensor).",
-        when=where(WeightsFrozenDetail, lambda frozen: frozen.how == "plain"),
+        "NUM008-other",
+        "give the optimizer the parameters of the model that is trained",
+        "pass the parameters of the model that the message names",
+        when=where(WeightsFrozenDetail, lambda frozen: frozen.how in (None, "other")),
         effort=Effort.ONE_LINE,
-        references=("https://docs.pytorch.org/docs/stable/generated/torch.nn.parameter.Parameter.html",),
+        references=(_BUILT,),
     ),
     advise(
         "NUM008-cleared",
