@@ -439,7 +439,8 @@ class _Counter:
             if best[2] is None or total > best[1]:
                 largest = name
                 best = (info.name, total, (script, info.span))
-        doubtful = len(sized) > 1 or largest in self._doubtful
+        # What nothing in sight makes may be made with other sizes than those that its class has by itself.
+        doubtful = len(sized) > 1 or largest in self._doubtful or bool(largest and largest not in self._sites)
         one_each = len({self._classes[name][1].name for name in ours}) == len(ours)
         told = one_each and largest not in self._doubtful
         self.certain = told if used.told and ours else not doubtful
@@ -606,19 +607,20 @@ class _Counter:
     def _bound(
         self, script: Script, call: Call, start: ast.FunctionDef | None, names: Names
     ) -> dict[str, Plain]:
-        """Values of a function's parameters at a call: arguments, else defaults."""
+        """Values of a function's parameters at a call: arguments, else defaults that no stars may change."""
         if start is None:
             return {}
         every = [*start.args.posonlyargs, *start.args.args]
         found: dict[str, Plain] = {}
         defaults = zip(every[len(every) - len(start.args.defaults) :], start.args.defaults, strict=False)
         keyword_only = zip(start.args.kwonlyargs, start.args.kw_defaults, strict=False)
-        for parameter, default in [*defaults, *keyword_only]:
+        plain = not any(isinstance(item, ast.Starred) for item in call.node.args)
+        whole = plain and all(keyword.arg for keyword in call.node.keywords)
+        for parameter, default in [*defaults, *keyword_only] if whole else ():
             self._put(found, parameter.arg, worked_out(default, None, {}))
         parameters = [item.arg for item in every]
         if parameters[:1] in (["self"], ["cls"]):
             parameters = parameters[1:]
-        plain = not any(isinstance(item, ast.Starred) for item in call.node.args)
         for place, node in enumerate(call.node.args[: len(parameters)] if plain else []):
             value = call.positional[place] if place < len(call.positional) else None
             found.pop(parameters[place], None)

@@ -24,6 +24,7 @@ from gpudoctor.model import (
     Severity,
     Skipped,
 )
+from gpudoctor.report.few_notes import with_few_notes
 from gpudoctor.report.preflight_words import preflight_facts
 from gpudoctor.report.printable import one_line
 from gpudoctor.report.run_words import read_words, run_facts
@@ -67,7 +68,7 @@ def render_text(report: Report, *, width: int, colour: bool, verbose: bool = Fal
     `verbose` adds every outcome, all evidence with the commands that show it, remedies that were set aside and
     the reason for each rank.
     """
-    shown = for_reader(report)
+    shown = for_reader(report if verbose else with_few_notes(report))
     canvas = Canvas(width, colour)
     canvas.joined(_heading(shown), hang=2)
     if shown.findings or shown.run:

@@ -27,7 +27,8 @@ def test_sick_scripts(path):
     patient = script_patient(path)
     [finding] = examine(EvalModeMisuse, patient)
     assert (finding.detail.how, finding.span.text) == GUILTY[path.stem]
-    assert (finding.severity, finding.confidence) == (Severity.WARNING, Confidence.SUSPECTED)
+    severity = Severity.WARNING if finding.detail.how == "graph" else Severity.NOTE
+    assert (finding.severity, finding.confidence) == (severity, Confidence.SUSPECTED)
     [remedy] = prescribe(EvalModeMisuseRule, finding, patient)
     safe = finding.detail.how == "graph"  # the metric stays the same, only the graph goes
     assert (remedy.applicability is Applicability.SAFE) == safe
@@ -59,9 +60,9 @@ def look(layer="torch.nn.Dropout(0.1)", head="pass", tail="model.eval()"):
 
 
 def test_sick_loops():
-    assert [f.severity for f in look()] == [Severity.WARNING]
+    assert [f.severity for f in look()] == [Severity.NOTE]
     assert [f.severity for f in look(layer="torch.nn.ReLU()")] == [Severity.NOTE]  # both modes are the same
-    assert [f.severity for f in look(tail="if epoch % 2 == 0: model.eval()")] == [Severity.WARNING]
+    assert [f.severity for f in look(tail="if epoch % 2 == 0: model.eval()")] == [Severity.NOTE]
 
 
 @pytest.mark.parametrize(
@@ -145,7 +146,7 @@ EMBED = """
 @pytest.mark.parametrize(
     ("layer", "switch", "severities"),
     [
-        ("Dropout(0.1)", "pass", [Severity.WARNING]),
+        ("Dropout(0.1)", "pass", [Severity.NOTE]),
         ("Dropout(0.1)", "self.body.eval()", []),
         ("Dropout(0.1)", "self.body.train(False)", []),
         ("InstanceNorm2d(8)", "pass", []),  # it keeps no statistics: both modes are alike

@@ -1,6 +1,5 @@
 import pytest
 from recordings import make_process, make_recording, make_steps, record
-from scripts import script_patient
 
 from gpudoctor.model import Severity
 from gpudoctor.testing import examine, make_patient, prescribe

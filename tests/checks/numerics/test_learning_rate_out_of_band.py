@@ -2,9 +2,9 @@ import math
 
 import pytest
 from recordings import make_process, make_recording, make_steps, record
-from scripts import script_patient
+from scripts import read_script
 
-from gpudoctor.model import Severity
+from gpudoctor.model import PatientKind, Severity
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.numerics.learning_rate_out_of_band import LearningRateOutOfBand
 from gpudoctor_rules.numerics.advice import ADVICE
@@ -86,9 +86,10 @@ PAIRS = """
 
 
 def of_script(text, rate):
-    made = record("optimizer", name="Adam", groups=1, lr=rate, path="/job/train.py", line=4)
-    run = make_recording(make_process(make_steps(100, lr=rate), records=[made]))
-    return script_patient(text, recording=run)
+    source = read_script(text)
+    made = record("optimizer", name="Adam", groups=1, lr=rate, path=source.scripts[0].path, line=4)
+    run = make_recording(make_process(make_steps(100, lr=lambda _: rate), records=[made]))
+    return make_patient(source=source, kind=PatientKind.SCRIPT, recording=run)
 
 
 @pytest.mark.parametrize(("words", "found"), [(("chosen", "rejected"), 0), (("left", "right"), 1)])
@@ -101,4 +102,4 @@ def test_the_edit_is_at_the_optimizer_that_ran():
     patient = of_script(PAIRS, 4e-8)
     [finding] = examine(LearningRateOutOfBand, patient)
     [remedy] = prescribe(LearningRateOutOfBandRule, finding, patient)
-    assert remedy.title == "lr=1e-4" and remedy.edits[0].replacement == "1e-4"
+    assert remedy.title == "lr=1e-4" and remedy.edits[0].new_text == "1e-4"

@@ -65,10 +65,7 @@ def idle(steps, called, cleared=0, **more):
     seen = record("numeric", 3.0, kind="idle", step=50, steps=steps, model="Maker", called=called, **more,
                   cleared=cleared, path="/job/train.py", line=11)  # fmt: skip
     patient = make_patient(recording=make_recording(make_process(make_steps(100), records=[seen])))
-    return [
-        (item, prescribe(ADVICE, item, patient))
-        for item in examine(WeightsFrozen, patient)
-    ]
+    return [(item, prescribe(ADVICE, item, patient)) for item in examine(WeightsFrozen, patient)]
 
 
 def test_sick_steps_that_find_no_gradient():

@@ -12,7 +12,7 @@ from gpudoctor_rules.observability.log_flush import LogFlushRule
 
 FOLDER = PATIENTS / "OBS007"
 GUILTY = {
-    "sick_fsync": (15, "sync", Severity.WARNING),
+    "sick_fsync": (15, "sync", Severity.NOTE),
     "sick_writer": (13, "flush", Severity.NOTE),
     "sick_reopened": (13, "open", Severity.NOTE),
 }

@@ -17,7 +17,7 @@ GUILTY = {
     "sick_wandb": ("wandb.log(", 1, Severity.NOTE),
     "sick_tensorboard_and_print": ("self.writer.add_scalar(", 1, Severity.NOTE),
     "sick_logfile": ("f.write(", 2, Severity.NOTE),
-    "sick_images": ("writer.add_images(", 5, Severity.WARNING),
+    "sick_images": ("writer.add_images(", 5, Severity.NOTE),
 }
 
 LOOP = """

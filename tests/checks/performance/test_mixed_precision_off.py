@@ -434,3 +434,43 @@ def test_a_demonstration_of_a_few_steps_has_nothing_to_gain(steps, found):
         optimizer.step()
     """
     assert len(examine(MixedPrecisionOff, script_patient(text))) == found
+
+
+WIDE = """
+    import json
+    import torch
+
+    class Tower(torch.nn.Module):
+        def __init__(self, rows=50, size=3000):
+            super().__init__()
+            self.one = torch.nn.Linear(size, size)
+            self.two = torch.nn.Linear(size, rows)
+
+        def forward(self, x):
+            return self.two(self.one(x))
+
+    SIZES = json.load(open("sizes.json"))
+    tower = MADE.to("cuda")
+    optimizer = torch.optim.SGD(tower.parameters(), 0.1)
+    for x, y in torch.utils.data.DataLoader(range(10_000)):
+        loss = torch.nn.functional.cross_entropy(tower(x.cuda()), y.cuda())
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "severities"),
+    [
+        ("Tower()", [WARNING]),
+        ("Tower(rows=9)", [WARNING]),
+        ("Tower(*SIZES)", []),
+        ("Tower(**SIZES)", []),
+        ("Tower(size=SIZES['size'])", []),
+        ("Tower(size=2048, **SIZES)", [NOTE]),
+    ],
+)
+def test_the_defaults_of_a_class_are_no_sizes_where_something_else_may_set_them(made, severities):
+    found = examine(MixedPrecisionOff, script_patient(WIDE.replace("MADE", made)))
+    assert [item.severity for item in found] == severities

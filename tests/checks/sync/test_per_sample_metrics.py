@@ -23,7 +23,7 @@ def test_sick_script(path):
     line, word = GUILTY[path.stem]
     assert finding.span.line == line
     assert word in finding.message
-    assert finding.severity is Severity.WARNING
+    assert finding.severity is Severity.NOTE
 
 
 @pytest.mark.parametrize("path", healthy_scripts("SYNC004"), ids=lambda path: path.stem)
