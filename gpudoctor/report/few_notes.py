@@ -12,20 +12,21 @@ _MOST = 3
 
 
 def with_few_notes(report: Report) -> Report:
-    """The report without the notes of a file that follow the first ones; a remark counts them."""
-    shown, seen = [], Counter[str]()
+    """The report with the first note of each of a file's ailments, and few of them; a remark counts the rest."""
+    shown, told, left = [], dict[str, set[str]](), Counter[str]()
     for item in report.findings:
         finding = item.finding
         places = (part.path for part in finding.evidence if isinstance(part, SourceSpan | Setting))
         path = next(places, None)
         if path and finding.severity is Severity.NOTE and finding.confidence is Confidence.SUSPECTED:
-            seen[path] += 1
-            if seen[path] > _MOST:
+            codes = told.setdefault(path, set())
+            if finding.code in codes or len(codes) == _MOST:
+                left[path] += 1
                 continue
+            codes.add(finding.code)
         shown.append(item)
-    left = (
-        say("{path}: and {notes}: --verbose or --json", path=path, notes=count(number - _MOST, "more note"))
-        for path, number in seen.items()
-        if number > _MOST
+    more = (
+        say("{path} has {notes} (--verbose or --json)", path=path, notes=count(number, "more note"))
+        for path, number in left.items()
     )
-    return replace(report, findings=tuple(shown), remarks=(*left, *report.remarks))
+    return replace(report, findings=tuple(shown), remarks=(*more, *report.remarks))

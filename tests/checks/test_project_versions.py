@@ -217,3 +217,37 @@ def test_healthy_arguments_of_the_pinned_transformers(project):
 def test_no_advice_that_the_pinned_torch_lacks(project):
     patient = project(TORCH, {"requirements.txt": "torch==1.13.1\n"})
     assert _torch(patient, patient.source.scripts[0].path) == 1
+
+
+LOCKED = """version = 1
+
+[[package]]
+name = "torch"
+version = "2.0.1"
+source = { registry = "https://pypi.org/simple" }
+dependencies = [
+    { name = "filelock" },
+]
+
+[[package]]
+name = "torch"
+version = "VERSION+cu118"
+source = { registry = "https://download.pytorch.org/whl/cu118" }
+
+[[package]]
+name = "torchvision"
+version = "0.23.0"
+"""
+HASHED = "torch==VERSION ; python_version >= '3.9' \\\n    --hash=sha256:0aa1 \\\n    --hash=sha256:0bb2\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("uv.lock", LOCKED), ("poetry.lock", LOCKED), ("pdm.lock", LOCKED), ("requirements-lock.txt", HASHED)],
+)
+@pytest.mark.parametrize(("version", "said"), [("1.12.1", [Severity.NOTE]), ("2.13.0", [Severity.ERROR])])
+def test_a_lock_file_says_for_which_release_a_program_is_written(project, name, text, version, said):
+    """What the project admits is wider than what it was installed with."""
+    wide = '[project]\nname = "x"\nversion = "1"\ndependencies = ["torch>=1.10"]\n'
+    text = text.replace("2.0.1", "1.11.0").replace("VERSION", version)
+    assert severities(DeprecatedApi, project(TORCH, {"pyproject.toml": wide, name: text})) == said
