@@ -74,7 +74,7 @@ class Threshold:
 # The track record of a check on code that nobody here wrote, and what follows from it for a mere suspicion.
 
 _ENOUGH = 5
-"""Judged warnings from which a share says something: with four, one wrong one decides."""
+"""Judged findings from which a share says something: with four, one wrong one decides."""
 _LEAST = 0.75
 """Share of right ones that a warning needs. Above 30 % wrong, people begin to ignore a tool; below 20 %
 was the aim of Bessey et al., "A Few Billion Lines of Code Later", CACM 53(2), 2010. This is the middle."""
@@ -82,15 +82,15 @@ was the aim of Bessey et al., "A Few Billion Lines of Code Later", CACM 53(2), 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackRecord:
-    """How often a check's warnings from source or config alone were right on public code (docs/eyes-on.md).
+    """How often what a check found in source or config alone was right on public code (docs/eyes-on.md).
 
-    A row of `track_record.json` at the root of the check's package. Debatable warnings are in neither number.
+    A row of `track_record.json` at the root of the check's package. Debatable findings and notes do not count.
     """
 
     right: int = 0
-    """Warnings that people who did not know the check called right."""
+    """Errors and warnings that people who did not know the check called right."""
     wrong: int = 0
-    """Warnings that they called wrong."""
+    """Those that they called wrong."""
     suspected: str = ""
     """What a suspicion becomes, where the numbers alone do not decide: `warning`, `note` or `preview`."""
 
@@ -114,12 +114,12 @@ class TrackRecord:
         """The record and what follows, as a manual page says it."""
         counted = (
             say(
-                "{right} of {judged} warnings from source alone were right on public code",
+                "{right} of {judged} errors and warnings from source alone were right on public code",
                 right=self.right,
                 judged=self.right + self.wrong,
             )
             if self.right + self.wrong
-            else say("no warning from source alone was judged on public code")
+            else say("no error or warning from source alone was judged on public code")
         )
         if self.follows == "note":
             return say("{counted}; it is a note until a run has measured it", counted=counted)

@@ -12,7 +12,7 @@ _MOST = 3
 
 
 def with_few_notes(report: Report) -> Report:
-    """The report with the first note of each of a file's ailments, and few of them; a remark counts the rest."""
+    """The report with the first note of each ailment in a file, at most three; a remark counts the rest."""
     shown, told, left = [], dict[str, set[str]](), Counter[str]()
     for item in report.findings:
         finding = item.finding

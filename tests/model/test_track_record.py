@@ -82,7 +82,7 @@ def test_what_waits_for_preview_is_skipped_by_choice_and_what_was_measured_is_no
 
 def test_the_manual_says_both_numbers_and_what_follows():
     assert TrackRecord(right=5, wrong=7).text.endswith(
-        "5 of 12 warnings from source alone were right on public code; it is a note until a run has measured it"
+        "5 of 12 errors and warnings from source alone were right on public code; it is a note until a run has measured it"
     )
     assert HELD.text.endswith("without a run, only `--preview` shows it")
     assert TrackRecord(right=9, wrong=1).text.endswith("right on public code")
