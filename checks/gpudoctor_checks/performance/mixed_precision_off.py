@@ -106,7 +106,7 @@ class MixedPrecisionOff(Check):
         Neither are programs for a torch before 1.6, which has no autocast. With L-BFGS it is a note, because
         its line search compares nearly equal losses. It is also a note for a library's classifier with a few
         images per batch, which waits for its launches. A network that may not be the one that trains is a note
-        too.
+        too, and so is a config that names no model.
     Remedies:
         Use bfloat16 autocast from compute capability 8.0 on, and float16 with a GradScaler on 7.x.
     References:
@@ -290,7 +290,7 @@ class MixedPrecisionOff(Check):
             entries = [entry for other, entry in said.full if other is file]
             if not _decides(file, entries):
                 continue
-            large = file.kind in _LARGE_MODELS and not _small_model(file)
+            large = file.kind in _LARGE_MODELS and _names_large_model(file)
             evidence: tuple[Evidence, ...] = tuple(file.setting(entry) for entry in entries)
             words = chained(
                 dict.fromkeys(
@@ -345,11 +345,9 @@ def _decides(file: ConfigFile, entries: list[Entry]) -> bool:
     return bool(lasts)
 
 
-def _small_model(file: ConfigFile) -> bool:
-    return any(
-        isinstance(meaning.value, str) and re.search(r"tiny|dummy", meaning.value, re.IGNORECASE)
-        for meaning in file.meaning("model")
-    )
+def _names_large_model(file: ConfigFile) -> bool:
+    names = [meaning.value for meaning in file.meaning("model") if isinstance(meaning.value, str)]
+    return bool(names) and not any(re.search(r"tiny|dummy", name, re.IGNORECASE) for name in names)
 
 
 def _plain(entry: Entry) -> str:

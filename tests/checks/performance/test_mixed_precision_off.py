@@ -13,7 +13,7 @@ from gpudoctor_rules.performance.mixed_precision_off import MixedPrecisionOffRul
 
 FOLDER = PATIENTS / "PERF001"
 NOTE, WARNING = Severity.NOTE, Severity.WARNING
-SEVERITIES = {"sick_switch_off": NOTE, "sick_sections": NOTE, "sick_accelerate": NOTE}
+SEVERITIES = {"sick_switch_off": NOTE, "sick_sections": NOTE, "sick_accelerate": NOTE, "sick_deepspeed": NOTE}
 
 
 @pytest.mark.parametrize("path", sick_scripts("PERF001"), ids=lambda path: path.stem)
