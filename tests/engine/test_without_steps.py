@@ -10,6 +10,7 @@ from gpudoctor.engine.examination import Request, examine
 from gpudoctor.engine.registry import load_registry
 from gpudoctor.engine.selection import Selection
 from gpudoctor.model import Code, Confidence, Severity
+from gpudoctor.testing import make_torch
 
 PASS = """
     for x, y in DataLoader(Rows(), batch_size={size}, shuffle=True):
@@ -64,11 +65,12 @@ def test_healthy_a_run_with_steps_says_nothing_of_the_kind():
 
 def test_a_fault_of_the_result_keeps_its_severity():
     text = PROGRAM + textwrap.dedent(PASS.format(size=4)).replace(
-        "net(x.cuda()), y.cuda()", "net(x.cuda()).softmax(1), y.cuda()"
+        "net(x.cuda()), y.cuda()", "torch.symeig(net(x.cuda()))[0], y.cuda()"
     )
     request = Request(
-        registry=load_registry(), selection=Selection(selected=frozenset({Code("LOOP006")}), ignored={})
+        registry=load_registry(), selection=Selection(selected=frozenset({Code("LOOP005")}), ignored={})
     )
-    patient = script_patient(text, recording=make_recording(make_process(make_steps(0))))
+    run = make_recording(make_process(make_steps(0)))
+    patient = script_patient(text, recording=run, torch=make_torch("2.13.0"))
     [item] = examine(patient, request).findings
     assert item.finding.severity is Severity.ERROR and item.finding.cost.breaks
