@@ -126,7 +126,7 @@ def _nothing_passed(case: Examined) -> str:
 
 
 def _deselected(case: Examined | Ran) -> str:
-    number = sum(isinstance(item, Skipped) and item.deselected for item in case.outcomes)
+    number = sum(isinstance(item, Skipped) and item.deselected and not item.held for item in case.outcomes)
     if not number:
         return ""
     return (

@@ -63,7 +63,9 @@ def _run(kind: type[Check], patient: Patient, overrides: Mapping[str, float], pr
     record = track_record(kind)
     said = [item for finding in findings if (item := record.said(finding, preview=preview)) is not None]
     if findings and not said:
-        return Skipped(code=code, reason=say("only --preview shows what it suspects"), deselected=True)
+        return Skipped(
+            code=code, reason=say("only --preview shows what it suspects"), deselected=True, held=True
+        )
     return Found(code=code, findings=tuple(said)) if said else Passed(code=code)
 
 

@@ -278,6 +278,8 @@ class Skipped:
     reason: str
     deselected: bool = False
     """True when it was not selected; such a skip is no gap in the examination."""
+    held: bool = False
+    """True when what it suspects waits for `--preview`; no gap either."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -73,7 +73,7 @@ HELD = TrackRecord(right=1, wrong=9, suspected="preview")
 
 def test_what_waits_for_preview_is_skipped_by_choice_and_what_was_measured_is_not(monkeypatch):
     held = outcome(monkeypatch, HELD, Confidence.SUSPECTED)
-    assert isinstance(held, Skipped) and held.deselected and "--preview" in held.reason
+    assert isinstance(held, Skipped) and held.deselected and held.held and "--preview" in held.reason
     assert severities(outcome(monkeypatch, HELD, Confidence.SUSPECTED, preview=True)) == [Severity.WARNING]
     both = outcome(monkeypatch, HELD, Confidence.SUSPECTED, Confidence.CONFIRMED)
     assert isinstance(both, Found) and [item.confidence for item in both.findings] == [Confidence.CONFIRMED]
@@ -125,7 +125,8 @@ def test_the_flag_and_the_setting_show_what_waits(tmp_path, monkeypatch, capsys,
     assert {item["code"] for item in report["findings"]} == ({"LOOP001", "MEM003"} if seen else set())
     reasons = [item.get("reason") or "" for item in report["outcomes"] if item["code"] == "LOOP001"]
     assert ("--preview" in reasons[0]) is not bool(seen)
-    assert main(["check", str(script), "--strict", "-q", "--select", "LOOP001"]) != 3
+    assert main(["check", str(script), "--strict", "--select", "LOOP001", *flags]) != 3
+    assert ("1 waiting for --preview" in capsys.readouterr().out) is not bool(seen)
 
 
 def test_a_code_that_is_gone_is_explained_and_may_stay_in_settings(tmp_path, capsys):

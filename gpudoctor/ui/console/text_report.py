@@ -237,7 +237,10 @@ def _tally(canvas: Canvas, report: Report, verbose: bool) -> None:
         parts.append(passed_over + ("" if verbose else _why_skipped(reasons)))
     if summary.silenced:
         parts.append(tr("{silenced:,} silenced", silenced=summary.silenced))
-    deselected = sum(isinstance(item, Skipped) and item.deselected for item in report.outcomes)
+    held = sum(isinstance(item, Skipped) and item.held for item in report.outcomes)
+    if held:
+        parts.append(tr("{held:,} waiting for --preview", held=held))
+    deselected = sum(isinstance(item, Skipped) and item.deselected for item in report.outcomes) - held
     if deselected:
         parts.append(tr("{deselected:,} not selected", deselected=deselected))
     canvas.joined(parts, hang=2)
@@ -296,7 +299,9 @@ def _outcome_words(outcome: Outcome) -> tuple[str, str]:
         case Found():
             return word("found"), count(len(outcome.findings), "finding")
         case Skipped():
-            return tr("not selected") if outcome.deselected else word("skipped"), outcome.reason
+            return tr("not selected") if outcome.deselected and not outcome.held else word(
+                "skipped"
+            ), outcome.reason
         case Crashed():
             return word("crashed"), outcome.error
         case _:
