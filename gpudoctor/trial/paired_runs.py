@@ -82,7 +82,7 @@ class Tried:
 
     arm: Arm
     gated: bool = True
-    """Whether a moved loss ends it early; the speed of the user's own changes (another batch) is still shown."""
+    """Whether a moved loss ends it early; the user's own changes (another batch) are measured all the same."""
     baseline: list[TrialWindow] = field(default_factory=list)
     candidate: list[TrialWindow] = field(default_factory=list)
     first: list[bool] = field(default_factory=list)

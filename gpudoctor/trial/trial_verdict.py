@@ -38,7 +38,7 @@ def _marked(item: Ranked, tried: Sequence[Attempt]) -> Ranked:
 
 
 def _with_proof(item: Ranked, remedy: Remedy, tried: Sequence[Attempt]) -> Remedy:
-    """The remedy with its proof; if the loss moved and must not, it cures nothing and its results may change."""
+    """The remedy with its proof; if the loss moved and must not, it is no cure, and its results may change."""
     found = _trial_of(item, remedy, tried)
     proof = found.proof() if found is not None else None
     if found is None or proof is None or found.conclusion() is not Conclusion.MOVED:
