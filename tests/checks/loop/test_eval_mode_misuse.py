@@ -1103,3 +1103,33 @@ class Still:
 def test_a_context_manager_of_ones_own_may_switch_to_eval_mode(manager, entered, found):
     text = CONTEXTS.format(manager=manager, entered=entered)
     assert len(examine(EvalModeMisuse, script_patient(text))) == found
+
+
+def test_a_network_of_another_file_in_a_program_that_only_scores(tmp_path):
+    (tmp_path / "encoder.py").write_text(
+        textwrap.dedent("""
+        from torch import nn
+
+        class Encoder(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner = nn.Linear(4, 4)
+
+            def forward(self, x):
+                return self.inner(x)
+        """)
+    )
+    path = tmp_path / "score.py"
+    path.write_text(
+        textwrap.dedent("""
+        from encoder import Encoder
+
+        def evaluate(loader):
+            net, seen = Encoder(), []
+            for x, y in loader:
+                seen.append(net(x))
+            return seen
+        """)
+    )
+    [finding] = examine(EvalModeMisuse, script_patient(path))
+    assert finding.detail.how == "graph"
