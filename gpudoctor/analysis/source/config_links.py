@@ -9,7 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.source.declared_settings import Setup
-from gpudoctor.analysis.source.training_arguments import deepspeed_configs, option_words, training_arguments
+from gpudoctor.analysis.source.training_arguments import (
+    deepspeed_configs,
+    option_words,
+    read_by,
+    training_arguments,
+)
 from gpudoctor.lang import say
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs
@@ -30,8 +35,14 @@ class Link:
 
 
 def links(patient: Patient) -> list[Link]:
-    """Training arguments with their DeepSpeed configs."""
+    """Training arguments with their DeepSpeed configs, in a program whose arguments transformers may read."""
+    source = optional(lambda: patient.source)
+    if not read_by(ConfigKind.HUGGINGFACE, source):
+        return []
     arguments, engines = training_arguments(patient), deepspeed_configs(patient)
+    if source is not None and any(any(script.calls_to("deepspeed.initialize")) for script in source.scripts):
+        # Nobody compares the options of such a program with the config, or fills in "auto".
+        arguments = [one for one in arguments if one.call is not None]
     found: list[Link] = []
     for one in arguments:
         engine = _named(one, engines)
