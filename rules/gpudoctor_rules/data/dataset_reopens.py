@@ -58,7 +58,7 @@ def _opened(finding: Finding, script: Script | None, patient: Patient) -> Iterat
                     path=path,
                 ),
             ),
-            applicability=Applicability.SAFE,
+            applicability=Applicability.UNSAFE,  # arrays of objects cannot be mapped
             effort=Effort.ONE_LINE,
             edits=(edit,),
             references=("https://numpy.org/doc/stable/reference/generated/numpy.load.html",),

@@ -28,8 +28,8 @@ class TeacherTrainedRule(Rule):
                 id="LOOP011-no-grad",
                 title=say("put torch.no_grad() around {teacher}", teacher=teacher),
                 steps=("with torch.no_grad():", f"    {finding.span.text if finding.span else teacher}"),
-                # A teacher inside of a module may be among the parameters that its optimizer steps.
-                applicability=Applicability.UNSAFE if "." in teacher else Applicability.SAFE,
+                # Gradients may flow through a teacher, to its inputs or to its own parameters.
+                applicability=Applicability.UNSAFE,
                 effort=Effort.ONE_LINE,
                 edits=_no_grad(finding, patient),
                 references=_REFERENCES,

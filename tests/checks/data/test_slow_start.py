@@ -22,7 +22,7 @@ def test_sick_script_and_its_cure(path):
     line, kind, cure = GUILTY[path.stem]
     assert (finding.span.line, finding.detail.kind, finding.severity) == (line, kind, Severity.NOTE)
     text = path.read_text("utf-8")
-    new = mended(text, unsafe=False, select="DATA012")
+    new = mended(text, select="DATA012")
     assert cure in new
     assert "load_from_cache_file" not in new
     assert gone("DATA012", text)
@@ -49,7 +49,7 @@ def test_the_rule_names_processes_for_this_machine():
     patient = config_patient(path, host=make_host(cpus_affinity=12))
     [finding] = examine(SlowStart, patient)
     [remedy] = prescribe(SlowStartRule, finding, patient)
-    assert (remedy.title, remedy.applicability) == ("preprocessing_num_workers=12", Applicability.SAFE)
+    assert (remedy.title, remedy.applicability) == ("preprocessing_num_workers=12", Applicability.UNSAFE)
     assert remedy.edits[0].new_text == "\npreprocessing_num_workers: 12"
 
 

@@ -29,8 +29,7 @@ def test_sick_scripts(path):
     assert (finding.detail.how, finding.span.text) == GUILTY[path.stem]
     assert (finding.severity, finding.confidence) == (Severity.WARNING, Confidence.SUSPECTED)
     [remedy] = prescribe(EvalModeMisuseRule, finding, patient)
-    safe = finding.detail.how == "graph"  # the metric stays the same, only the graph goes
-    assert (remedy.applicability is Applicability.SAFE) == safe
+    assert remedy.applicability is Applicability.UNSAFE
 
 
 @pytest.mark.parametrize("path", healthy_scripts("LOOP002"), ids=lambda path: path.stem)
@@ -89,11 +88,11 @@ def test_the_edit_cures(name):
     assert mended(new, select="LOOP002") == new
 
 
-def test_gradients_alone_are_switched_off_without_asking():
+def test_gradients_are_switched_off_only_if_asked_for():
     path = next(path for path in sick_scripts("LOOP002") if path.stem == "sick_no_grad")
-    assert "@torch.no_grad()\ndef validate" in mended(
-        path.read_text(encoding="utf-8"), unsafe=False, select="LOOP002"
-    )
+    text = path.read_text(encoding="utf-8")
+    assert mended(text, unsafe=False, select="LOOP002") == text  # a caller may call backward on what it returns
+    assert "@torch.no_grad()\ndef validate" in mended(text, select="LOOP002")
 
 
 @pytest.mark.parametrize(

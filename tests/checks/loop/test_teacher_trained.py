@@ -37,8 +37,7 @@ def test_the_rule(path):
     patient = script_patient(path)
     for finding in some(examine(TeacherTrained, patient)):
         [remedy] = prescribe(TeacherTrainedRule, finding, patient)
-        free = finding.detail.how == "graph" and path.stem == "sick_distill"
-        assert (remedy.applicability is Applicability.SAFE) == free
+        assert remedy.applicability is Applicability.UNSAFE  # gradients may flow through a teacher
         assert remedy.edits
 
 
