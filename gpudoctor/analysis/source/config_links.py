@@ -79,10 +79,7 @@ def same_file(name: str, beside: str, setups: list[Setup]) -> Setup | None:
 
 
 def named_path(name: str, beside: str, paths: Iterable[str]) -> str | None:
-    """Which of the paths a relative name means that is written in `beside`: from its folder, or one above it.
-
-    A file of that name elsewhere is another program's.
-    """
+    """The path that a name in `beside` means: in its folder or one above; elsewhere is another program's."""
     known = {_plain(path): path for path in paths}
     folder = posixpath.dirname(_plain(beside))
     while (found := known.get(_plain(posixpath.join(folder, name)))) is None and folder not in {"", "/"}:

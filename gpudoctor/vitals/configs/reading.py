@@ -47,10 +47,7 @@ _MOST: Final = 20_000
 
 
 def find_configs(folder: str | os.PathLike[str]) -> list[Path]:
-    """Training configs in a folder, by content, in order of name. Links to folders are not followed.
-
-    What Hydra composes is left out: only it knows which of those files a run takes, and what overrides them.
-    """
+    """Training configs in a folder, by content and name, without links to folders and what Hydra composes."""
     found: list[Path] = []
     groups: set[Path] = set()
     for path in _candidates(Path(folder)):

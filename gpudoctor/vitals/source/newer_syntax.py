@@ -1,7 +1,4 @@
-"""Code for a newer Python than the one that reads it: what this one cannot parse is blanked in its place.
-
-libcst parses newer code too, but a file that nests deeply enough kills the process that it runs in.
-"""
+"""Code for a newer Python: what this one cannot parse is blanked. (libcst dies of files that nest too deep.)"""
 
 import ast
 import re
