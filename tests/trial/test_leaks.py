@@ -34,6 +34,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.proof import Conclusion
 from gpudoctor.report.json_parts import trial_object
+from gpudoctor.report.units import remedy_facts
 from gpudoctor.testing import make_patient, prescribe
 from gpudoctor.trial.cure import Cures, has_sign
 from gpudoctor.trial.leaks import held, search
@@ -178,7 +179,7 @@ def test_the_guilty_line_and_the_least_change_of_it(source):
     finding = held(leak("MEM002", 8).finding, found)
     [number, bound] = prescribe((HostMemoryLeakRule, *ADVICE), finding, make_patient(source=source))
     assert (number.id, number.title, number.applicability) == (
-        "MEM002-number", "keep loss.item() (train.py:7)", Applicability.SAFE)  # fmt: skip
+        "MEM002-number", "keep loss.item() (train.py:7)", Applicability.UNSAFE)  # fmt: skip
     assert number.edits == list(known)[1] and "del losses[:-1000]" in bound.steps[0]
     assert text_of(bench.seen[-1]) == TEXT.replace("append(loss)", "append(loss.item())")
 
@@ -339,7 +340,8 @@ def tried(source, item: Ranked, outcome: str, *, loss_moves: bool = False):
     bench = TimedBench(lambda arm: 0.0)
     bench.moves = loss_moves
     session = TrialSession(bench=bench, budget=600.0, unsafe=True)
-    session.cures = Cures(bench, lambda *_: report_of(LOOP001=outcome), [item], growing(0.0), 5.0)
+    told = report_of(**{str(item.finding.code): outcome})
+    session.cures = Cures(bench, lambda *_: told, [item], growing(0.0), 5.0)
     session.try_remedies([item])
     return session
 
@@ -372,6 +374,25 @@ def test_a_safe_remedy_must_not_move_the_loss_and_one_in_vain_is_not_cured(sourc
     trial = summarise_trials(vain)
     assert (trial.rows[0].proof.pairs, trial_object(trial)["rows"][0]["proof"]["ratio"]) == (0, None)
     assert "Nothing that was tried cures it" in verdict_words(trial, "sick.")
+
+
+@pytest.mark.parametrize("outcome", ["found", "passed", "too few steps"])
+def test_a_leaks_cure_that_moves_the_loss_is_not_proven_whatever_its_speed(source, outcome):
+    item = wrong("MEM003")
+    session = tried(source, item, outcome, loss_moves=True)
+    [attempt] = session.attempts
+    assert attempt.tried.conclusion() in (Conclusion.MOVED, Conclusion.NOT_CURED) and not session.worth_keeping
+    assert "Proven" not in verdict_words(summarise_trials(session), "sick.")
+
+
+def test_the_loss_moved_and_same_results_never_stand_together(source):
+    item = wrong(safe=Applicability.SAFE)
+    session = tried(source, item, "passed", loss_moves=True)
+    report = SimpleNamespace(findings=(item,), summary=SimpleNamespace(verdict="sick"))
+    [made] = proven_report_of(report, session)
+    facts = remedy_facts(made.remedies[0])
+    assert "risk: results may change" in facts and any("the loss moved" in fact for fact in facts)
+    assert not made.reason.startswith("cured by") and not any("is gone" in fact for fact in facts)
 
 
 def test_a_command_that_dies_has_its_cures_tried_without_pairs(source):

@@ -67,9 +67,6 @@ class GraphRetainedDetail(LeakDetail):
     kind: LeakKind = LeakKind.GRAPHS
     value: str = ""
     """The expression; "" where the recorder saw only the container."""
-    line: int = 0
-    column: int = 0
-    """Of the expression, in bytes from 0."""
 
 
 class GraphRetained(Check):
@@ -270,9 +267,7 @@ class GraphRetained(Check):
             evidence=evidence,
             confidence=Confidence.SUSPECTED,
             subject=f"{span.path}:{span.line}",
-            detail=GraphRetainedDetail(
-                target=sink.target, value=value, line=sink.value.lineno, column=sink.value.col_offset
-            ),
+            detail=GraphRetainedDetail(target=sink.target, value=value),
         )
 
 

@@ -35,7 +35,7 @@ ADVICE = (
         "DATA005-smaller",
         "copy bytes, convert on the device",
         "images as uint8: x.to(device, non_blocking=True).float().div_(255)   # a quarter of float32",
-        applicability=Applicability.SAFE,
+        applicability=Applicability.UNSAFE,
         effort=Effort.ONE_LINE,
     ),
     advise(
@@ -79,7 +79,7 @@ ADVICE = (
         "use fewer workers and prefetch_factor=1",
         "each worker keeps prefetch_factor batches; data sets as arrays, not as lists of objects",
         when=where(LoaderDeadDetail, lambda worker: not worker.hangs),
-        applicability=Applicability.SAFE,
+        applicability=Applicability.UNSAFE,
         effort=Effort.ONE_LINE,
     ),
     advise(

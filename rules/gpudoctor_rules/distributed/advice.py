@@ -22,7 +22,7 @@ ADVICE = (
         "bucket_cap_mb=100, gradient_as_bucket_view=True",
         "DistributedDataParallel(model, bucket_cap_mb=100, gradient_as_bucket_view=True)",
         "FSDP: backward_prefetch=BackwardPrefetch.BACKWARD_PRE, forward_prefetch=True",
-        applicability=Applicability.SAFE,
+        applicability=Applicability.UNSAFE,
         effort=Effort.ONE_LINE,
     ),
     advise(

@@ -18,7 +18,7 @@ ADVICE = (
         "use gradient checkpointing, or half the micro batch with twice the accumulation",
         "model.gradient_checkpointing_enable()   # 20 to 30 % more time",
         "gpudoctor estimate ... --fit   # which changes fit, and what each gives back",
-        applicability=Applicability.SAFE,
+        applicability=Applicability.UNSAFE,
         effort=Effort.ONE_LINE,
     ),
     advise(
@@ -85,7 +85,7 @@ ADVICE = (
         "turn on gradient checkpointing",
         "model.gradient_checkpointing_enable()   # 20 to 30 % more time, a fraction of the activations",
         when=_of_a_training,
-        applicability=Applicability.SAFE,
+        applicability=Applicability.UNSAFE,
         effort=Effort.ONE_LINE,
     ),
     advise(

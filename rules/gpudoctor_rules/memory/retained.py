@@ -68,7 +68,7 @@ def _at_line(code: Code, keeping: Retention, keep: RetentionKind, where: str) ->
                 say("replace what {container} keeps with {value}", container=keeping.target, value=new),
                 *wait,
             ),
-            applicability=Applicability.SAFE,
+            applicability=Applicability.UNSAFE,  # a backward pass elsewhere may read what is kept
             effort=Effort.ONE_LINE,
             edits=keeping.edits(keep),
         )

@@ -125,7 +125,7 @@ ADVICE = (
         "Call requires_grad_(False) on it before the optimizer is made.",
         _TRAINED_ALONE,
         when=where(DeadParametersDetail, lambda dead: dead.module),
-        applicability=Applicability.SAFE,
+        applicability=Applicability.UNSAFE,
     ),
     advise(
         "NUM005-use",
@@ -141,7 +141,7 @@ ADVICE = (
         "model.{layer}.requires_grad_(False)   # before the optimizer is made",
         _TRAINED_ALONE,
         when=where(DeadParametersDetail, lambda dead: not dead.module),
-        applicability=Applicability.SAFE,
+        applicability=Applicability.UNSAFE,
     ),
     advise(
         "NUM006-float32",

@@ -56,6 +56,7 @@ def load(model, size=0):
     {outer}
         model = adapted(model, rank=size)
     return model
+load(base)
 """
 
 

@@ -124,7 +124,7 @@ def test_the_rule_gives_an_interval():
 def test_the_engine_is_switched_on_again():
     text = sick("sick_trainer_off").read_text()
     assert gone("LOOP009", text)
-    assert 'save_strategy="steps"' in mended(text, select="LOOP009", unsafe=False)
+    assert 'save_strategy="steps"' in mended(text, select="LOOP009")
 
 
 EPOCHS = """

@@ -120,7 +120,7 @@ def test_the_rule_cures():
     [finding] = examine(LoggingTooOften, patient)
     [remedy] = prescribe(LoggingTooOftenRule, finding, patient)
     assert remedy.title == "write every 50 steps"
-    assert remedy.applicability is Applicability.SAFE
+    assert remedy.applicability is Applicability.UNSAFE
     cured = apply_edits(text, remedy.edits)
     assert "    if step % 50 == 0:\n        print(step, loss.item())" in cured
     assert examine(LoggingTooOften, script_patient(cured)) == []
