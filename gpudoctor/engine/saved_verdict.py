@@ -105,7 +105,7 @@ def _of_log(title: str, log: KernelLog, ranked: Sequence[Ranked], case: Examined
     messages = count(log.read or 0, "kernel message")
     if missing := NO_XID.lacks(case):
         return say("{title} holds {messages}; {missing}.", title=title, messages=messages, missing=missing[0])
-    return say("{title} holds {messages} {says}.", title=title, messages=messages, says=NO_XID.says)
+    return say("{title} holds {messages} and no Xid event.", title=title, messages=messages)
 
 
 def _of_machine(title: str, ranked: Sequence[Ranked]) -> str:
@@ -157,8 +157,7 @@ def _of_gpus(title: str, survey: GpuSurvey, case: Examined) -> str:
         )
     gpus = count(len(survey.gpus), "GPU")
     return say(
-        "{says} the {gpus} of the machine that wrote {title}: {checks} passed{noted}.",
-        says=SAVED_GPUS_WELL.says,
+        "Nothing is wrong with the {gpus} of the machine that wrote {title}: {checks} passed{noted}.",
         gpus=gpus,
         title=title,
         checks=count(passed, "check"),
