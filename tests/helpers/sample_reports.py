@@ -43,6 +43,7 @@ def _workers(batch: str = "workers", count: int = 6) -> Remedy:
         effect=Effect(quantity="throughput", low=1.9, high=2.3, unit="x", provenance=EffectOrigin.BOUND),
         sets=(("DataLoader.num_workers", str(count)),),
         edits=(KeywordEdit(path="train.py", line=88, column=10, set=(("num_workers", str(count)),)),),
+        patch="--- a/train.py\n+++ b/train.py\n",
     )
 
 

@@ -184,7 +184,6 @@ def test_sick_a_machine_without_the_gpus_that_the_job_asks_for(patient, words):
     [
         trains_on_cuda(environment={}, job=launched(8)),
         trains_on_cuda("model.to('cuda:1')", environment={}, job=launched(2, script_path="run.sh")),
-        trains_on_cuda(environment={NAME: "0,1"}, job=launched(2, script_path="start.sh")),
         make_patient(
             environment={}, gpus=[], job=Job(profile=Profile.NONE, script_path="go.sh", gpus_granted=4)
         ),
