@@ -6,6 +6,7 @@ from gpudoctor.analysis.job_log.flight_verdict import flight_verdict, undated
 from gpudoctor.analysis.job_log.group_positions import STUCK_SECONDS
 from gpudoctor.analysis.job_log.inspected_ranks import read_sentence, why_not_judged
 from gpudoctor.engine.claims import NO_XID, SAVED_GPUS_WELL, Examined
+from gpudoctor.engine.verdict import warned
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Outcome, Passed, Patient, Ranked, Severity
@@ -113,20 +114,7 @@ def _of_machine(title: str, ranked: Sequence[Ranked]) -> str:
     if unfit := _unfit(title, ranked):
         return unfit
     warnings = [item.finding.name for item in ranked if item.finding.severity is Severity.WARNING]
-    if not warnings:
-        return ""
-    if len(warnings) == 1:
-        return say(
-            "The machine that wrote {title}: one thing costs time or memory, {warnings}.",
-            title=title,
-            warnings=warnings[0],
-        )
-    return say(
-        "The machine that wrote {title}: {warnings} things cost time or memory; start with {first}.",
-        title=title,
-        warnings=len(warnings),
-        first=warnings[0],
-    )
+    return warned(say("The machine that wrote {title}", title=title), warnings) if warnings else ""
 
 
 def _unfit(title: str, ranked: Sequence[Ranked]) -> str:

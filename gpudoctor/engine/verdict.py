@@ -73,7 +73,7 @@ def pronounce(
     if errors:
         return _sick(patient, errors, warnings)
     if warnings:
-        return _slow(patient, warnings)
+        return warned(_who(patient), [item.finding.name for item in warnings])
     return _well(Examined(patient=patient, outcomes=outcomes, notes=len(ranked), incomplete=incomplete))
 
 
@@ -120,15 +120,15 @@ def _in_a_file(item: Ranked) -> bool:
     return any(isinstance(part, SourceSpan | Setting) and part.path for part in item.finding.evidence)
 
 
-def _slow(patient: Patient, warnings: Sequence[Ranked]) -> str:
-    first = warnings[0].finding
+def warned(who: str, warnings: Sequence[str]) -> str:
+    """How many warnings there are, by their names, and the first."""
     if len(warnings) == 1:
-        return say("{who}: one thing costs time or memory, {name}.", who=_who(patient), name=first.name)
+        return say("{who}: 1 warning, {name}.", who=who, name=warnings[0])
     return say(
-        "{who}: {warnings} things cost time or memory; start with {name}.",
-        who=_who(patient),
-        warnings=len(warnings),
-        name=first.name,
+        "{who}: {warnings}; start with {name}.",
+        who=who,
+        warnings=count(len(warnings), "warning"),
+        name=warnings[0],
     )
 
 

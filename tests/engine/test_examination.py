@@ -211,7 +211,7 @@ def test_exit_codes(checks, fail_on, strict, code):
             "were not judged.",
         ),
         ((Bad, Sick), "This machine is not fit for training (1 error, 1 warning)."),
-        ((Sick,), "This machine: one thing costs time or memory, always-sick."),
+        ((Sick,), "This machine: 1 warning, always-sick."),
         ((Blind,), "This machine: nothing could be examined (1 check skipped)."),
         (
             (Broken, Well),
