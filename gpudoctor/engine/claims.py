@@ -120,7 +120,7 @@ _OF_RUNS = (
 AREAS = {
     PatientKind.MACHINE: (
         (template("environment"), ("ENV",)),
-        (template("GPUs"), ("GPU",)),
+        (template("GPU state"), ("GPU",)),
         (template("GPU speed"), ("GPU009", "NODE")),
         (template("link speed"), ("NODE",)),
     ),
@@ -131,7 +131,7 @@ AREAS = {
 }
 """Areas of an examination, each with the codes, or their beginnings, of the checks that judge it."""
 _THERE: dict[str, Callable[[Patient], object]] = {
-    "GPUs": lambda patient: patient.gpu_survey.gpus,
+    "GPU state": lambda patient: patient.gpu_survey.gpus,
     "data loading": lambda patient: loaders(patient.source),
     "training loop": lambda patient: any(loop.engine is None for _, loop in patient.source.training_loops),
 }

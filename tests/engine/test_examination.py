@@ -207,7 +207,7 @@ def test_exit_codes(checks, fail_on, strict, code):
     [
         (
             (Well,),
-            "This machine shows no known fault in what can be read. Environment, GPUs, GPU speed and link speed "
+            "This machine shows no known fault in what can be read. Environment, GPU state, GPU speed and link speed "
             "were not judged.",
         ),
         ((Bad, Sick), "This machine is not fit for training (1 error, 1 warning)."),
@@ -215,7 +215,7 @@ def test_exit_codes(checks, fail_on, strict, code):
         ((Blind,), "This machine: nothing could be examined (1 check skipped)."),
         (
             (Broken, Well),
-            "This machine shows no known fault in what can be read, but 1 check crashed. Environment, GPUs, GPU "
+            "This machine shows no known fault in what can be read, but 1 check crashed. Environment, GPU state, GPU "
             "speed and link speed were not judged.",
         ),
     ],

@@ -250,7 +250,7 @@ def healthy_report() -> Report:
         version="0.1.0",
         subject=MACHINE,
         summary=Summary(
-            verdict="This machine shows no known fault in what can be read (environment, GPUs). GPU speed and link speed were not judged.",
+            verdict="This machine shows no known fault in what can be read (environment, GPU state). GPU speed and link speed were not judged.",
             error=0,
             warning=0,
             note=0,
