@@ -51,11 +51,7 @@ def _verdicts() -> str:
         f'| `{claim.command}` | "{claim.says}" | {"; ".join(_requires(need) for need in claim.needs)} |'
         for claim in CLAIMS
     ]
-    judged = [
-        f"| {kind.value} | {', '.join(name for name, codes in areas if codes)} "
-        f"| {', '.join(name for name, codes in areas if not codes)} |"
-        for kind, areas in AREAS.items()
-    ]
+    judged = [f"| {kind.value} | {', '.join(name for name, _ in areas)} |" for kind, areas in AREAS.items()]
     return "\n".join(
         [
             "# What a verdict requires",
@@ -67,12 +63,12 @@ def _verdicts() -> str:
             "|---|---|---|",
             *rows,
             "",
-            "No verdict says that a training is right. A verdict that finds nothing names the areas in",
-            'which no check passed or found something: "Labels, schedule and resume were not judged."',
+            "No verdict says that a training is right. A verdict that finds nothing names its areas in",
+            "which no check passed or found something. No check judges labels, schedule and resume yet.",
             "JSON has both lists: `summary.judged` and `summary.not_judged`.",
             "",
-            "| examined | areas that checks can judge | not judged yet |",
-            "|---|---|---|",
+            "| examined | areas |",
+            "|---|---|",
             *judged,
             "",
         ]

@@ -107,21 +107,21 @@ _UNJUDGED = ((template("labels"), ()), (template("schedule"), ()), (template("re
 _OF_FILES = (
     (template("data loading"), ("DATA",)),
     (template("training loop"), ("LOOP",)),
-    (template("precision"), ("NUM006", "PERF001")),
+    (template("precision"), ()),
     (template("settings"), ("CFG",)),
     *_UNJUDGED,
 )
 _OF_RUNS = (
-    (template("memory growth"), ("MEM001", "MEM002")),
-    (template("loss"), ("NUM002", "NUM007")),
-    (template("gradients"), ("NUM001", "NUM003", "NUM004")),
+    (template("memory growth"), ()),
+    (template("loss"), ()),
+    (template("gradients"), ()),
     *_UNJUDGED,
 )
 AREAS = {
     PatientKind.MACHINE: (
         (template("environment"), ("ENV",)),
         (template("GPU state"), ("GPU",)),
-        (template("GPU speed"), ("GPU009", "NODE")),
+        (template("GPU speed"), ("NODE",)),
         (template("link speed"), ("NODE",)),
     ),
     PatientKind.SCRIPT: _OF_FILES,
@@ -129,7 +129,7 @@ AREAS = {
     PatientKind.RECORDING: _OF_RUNS,
     PatientKind.PROCESS: _OF_RUNS,
 }
-"""Areas of an examination, each with the codes, or their beginnings, of the checks that judge it."""
+"""Areas of an examination, each with the topics whose checks judge it beside those that name it (`judges`)."""
 _THERE: dict[str, Callable[[Patient], object]] = {
     "GPU state": lambda patient: patient.gpu_survey.gpus,
     "data loading": lambda patient: loaders(patient.source),
@@ -142,9 +142,11 @@ def areas(
     kind: PatientKind, outcomes: Iterable[Outcome], patient: Patient | None = None
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The areas that were judged, and those that were not."""
-    codes = [str(item.code) for item in outcomes if isinstance(item, Passed | Found)]
+    looked = [item for item in outcomes if isinstance(item, Passed | Found)]
     rows = AREAS.get(kind, ())
-    judged = {name: any(code.startswith(begin) for code in codes) for name, begin in rows}
+    judged = {
+        name: any(item.judges == name or item.code.startswith(topic) for item in looked) for name, topic in rows
+    }
     missed = tuple(term(name) for name, is_judged in judged.items() if not is_judged)
     there = [name for name in judged if patient is None or name not in _THERE or _is_there(name, patient)]
     return tuple(term(name) for name in there if judged[name]), missed
@@ -462,6 +464,18 @@ CLAIMS = (
     _MACHINE, _JOB, _CLUSTER, NO_XID, SAVED_GPUS_WELL, RUN_WELL, WATCH_WELL, OTHER_SPEED, PROVEN, CURED
 )  # fmt: skip
 """Every sentence that calls something well, better or cured."""
+
+
+def warned(who: str, warnings: Sequence[str]) -> str:
+    """How many warnings there are, by their names, and the first."""
+    if len(warnings) == 1:
+        return say("{who}: 1 warning, {name}.", who=who, name=warnings[0])
+    return say(
+        "{who}: {warnings}; start with {name}.",
+        who=who,
+        warnings=count(len(warnings), "warning"),
+        name=warnings[0],
+    )
 
 
 def health(case: Examined) -> Claim[Examined]:

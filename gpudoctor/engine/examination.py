@@ -221,7 +221,7 @@ def _silence(
             if kept:
                 item = replace(item, findings=tuple(kept))
             else:
-                item = Passed(code=item.code, silenced=len(silenced))
+                item = Passed(code=item.code, silenced=len(silenced), judges=item.judges)
         result.append(item)
     return result, all_silenced
 

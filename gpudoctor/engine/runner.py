@@ -57,7 +57,8 @@ def _run(kind: type[Check], patient: Patient, overrides: Mapping[str, float]) ->
         return Crashed(code=code, error=str(error))
     except Exception as error:  # noqa: BLE001  # the one boundary: a crashed check is a result
         return Crashed(code=code, error=f"{type(error).__name__}: {error} ({_place(error)})")
-    return Found(code=code, findings=findings) if findings else Passed(code=code)
+    judges = kind.judges
+    return Found(code=code, findings=findings, judges=judges) if findings else Passed(code=code, judges=judges)
 
 
 def _examined(check: Check, patient: Patient) -> Iterator[Finding]:

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from gpudoctor.analysis.job_log.flight_verdict import flight_verdict, undated
 from gpudoctor.analysis.job_log.group_positions import STUCK_SECONDS
 from gpudoctor.analysis.job_log.inspected_ranks import read_sentence, why_not_judged
-from gpudoctor.engine.claims import NO_XID, SAVED_GPUS_WELL, Examined
-from gpudoctor.engine.verdict import warned
+from gpudoctor.engine.claims import NO_XID, SAVED_GPUS_WELL, Examined, warned
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Outcome, Passed, Patient, Ranked, Severity

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from gpudoctor.engine.claims import Examined, areas, health, not_judged, nothing_read, why_unread
+from gpudoctor.engine.claims import Examined, areas, health, not_judged, nothing_read, warned, why_unread
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import (
@@ -118,18 +118,6 @@ def _sick(patient: Patient, errors: Sequence[Ranked], warnings: Sequence[Ranked]
 def _in_a_file(item: Ranked) -> bool:
     """Whether the user's own script or config is at fault, and not the machine."""
     return any(isinstance(part, SourceSpan | Setting) and part.path for part in item.finding.evidence)
-
-
-def warned(who: str, warnings: Sequence[str]) -> str:
-    """How many warnings there are, by their names, and the first."""
-    if len(warnings) == 1:
-        return say("{who}: 1 warning, {name}.", who=who, name=warnings[0])
-    return say(
-        "{who}: {warnings}; start with {name}.",
-        who=who,
-        warnings=count(len(warnings), "warning"),
-        name=warnings[0],
-    )
 
 
 def _well(case: Examined) -> str:

@@ -99,6 +99,7 @@ class Fp16Unsafe(Check):
 
     code = Code("NUM006")
     name = "fp16-unsafe"
+    judges = "precision"
     track_record = TrackRecord(right=1, wrong=1)
     reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING, Reads.LOG})
     log_knobs = (

@@ -117,6 +117,7 @@ class MixedPrecisionOff(Check):
 
     code = Code("PERF001")
     name = "mixed-precision-off"
+    judges = "precision"
     track_record = TrackRecord(right=50, wrong=8)
     costs_time = True
     reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING})
