@@ -133,6 +133,7 @@ AREAS = {
 _THERE: dict[str, Callable[[Patient], object]] = {
     "GPU state": lambda patient: patient.gpu_survey.gpus,
     "data loading": lambda patient: loaders(patient.source),
+    "settings": lambda patient: patient.configs.files,
     "training loop": lambda patient: any(loop.engine is None for _, loop in patient.source.training_loops),
 }
 """What a patient must have for an area to be there: a check passes, too, where there is nothing of its kind."""

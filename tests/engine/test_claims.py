@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from recordings import make_machine, make_process, make_recording, make_steps, record
 from scripts import read_script
-from toys import Blind, Broken, Sick, Toy, Well, toy_registry
+from toys import Bad, Blind, Broken, Sick, Toy, Well, toy_registry
 from windows import make_rank, make_window, report_of
 
 from gpudoctor.analysis.saved_gpus import NOT_HELD
@@ -454,3 +454,15 @@ class LossRead(Well):
 
 def test_a_check_says_which_area_it_judges():
     assert run(LossRead).endswith("Memory growth, gradients, labels, schedule and resume were not judged.")
+
+
+def test_a_fault_of_the_job_is_not_one_of_this_machine():
+    class FewGpus(Bad):
+        """An error without a place in a file."""
+
+        code = Code("ENV905")
+        name = "few-gpus"
+
+    job = Job(profile=Profile.SLURM, script_path="job.sbatch", gpus_granted=2)
+    assert "on this machine" in script(TRAINING, FewGpus)
+    assert "on this machine" not in script(TRAINING, FewGpus, job=job, environment={})
