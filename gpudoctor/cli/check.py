@@ -156,13 +156,13 @@ def _examine(
 
 
 def _in_a_job(patient: "Patient", arguments: argparse.Namespace) -> bool:
-    """Whether a scheduler or launcher runs us, or the user says that it will (a job script alone does not)."""
+    """Whether a scheduler or launcher runs us: then the text is a paragraph for the log of the job."""
     from gpudoctor.model import ReaderCrashed, Unavailable
     from gpudoctor.model.signs.job import Profile
     from gpudoctor.vitals.job import detect_profile
 
-    if arguments.profile != "auto":
-        return bool(arguments.profile != "none")
+    if arguments.profile == "none":
+        return False
     try:
         return detect_profile(patient.environment.variables) is not Profile.NONE
     except (Unavailable, ReaderCrashed):

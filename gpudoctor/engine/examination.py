@@ -9,7 +9,7 @@ from gpudoctor import __version__
 from gpudoctor.analysis.known_gain import claimed, knowable, speedup
 from gpudoctor.analysis.run.unmeasured import as_notes, unmeasured
 from gpudoctor.analysis.source.target_versions import too_old
-from gpudoctor.engine.claims import Examined, Ran, unexamined
+from gpudoctor.engine.claims import Examined, Ran, areas, unexamined
 from gpudoctor.engine.manual import named
 from gpudoctor.engine.ranking import Case, rank
 from gpudoctor.engine.registry import Registry
@@ -223,7 +223,7 @@ def _silence(
             if kept:
                 item = replace(item, findings=tuple(kept))
             else:
-                item = Passed(code=item.code, silenced=len(silenced))
+                item = Passed(code=item.code, silenced=len(silenced), judges=item.judges)
         result.append(item)
     return result, all_silenced
 
@@ -333,9 +333,13 @@ def _summary(
     incomplete: bool,
 ) -> Summary:
     severities = [item.finding.severity for item in ranked]
+    saved = patient.kind is PatientKind.RECORDING and (run is None or not run.ranks)
+    judged, missed = ((), ()) if saved else areas(patient.kind, outcomes, patient)
     return Summary(
         verdict=pronounce(patient, ranked, outcomes, run, incomplete=incomplete),
         unexamined=_unexamined(patient, ranked, outcomes, run, incomplete=incomplete),
+        judged=judged,
+        not_judged=missed,
         promise=promised(patient, ranked, outcomes, run),
         error=severities.count(Severity.ERROR),
         warning=severities.count(Severity.WARNING),

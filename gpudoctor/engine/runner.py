@@ -66,7 +66,8 @@ def _run(kind: type[Check], patient: Patient, overrides: Mapping[str, float], pr
         return Skipped(
             code=code, reason=say("only --preview shows what it suspects"), deselected=True, held=True
         )
-    return Found(code=code, findings=tuple(said)) if said else Passed(code=code)
+    judges = kind.judges
+    return Found(code=code, findings=tuple(said), judges=judges) if said else Passed(code=code, judges=judges)
 
 
 def _examined(check: Check, patient: Patient) -> Iterator[Finding]:

@@ -187,6 +187,8 @@ class Check(ABC):
     """Every number it compares with."""
     traits: ClassVar[frozenset[Trait]] = frozenset()
     """What its findings mean to verdicts and trials beyond their topic."""
+    judges: ClassVar[str] = ""
+    """The area that a verdict calls judged once this check looked, beside its topic's; "" for none."""
     silent_on_synthetic: ClassVar[str | None] = None
     """Why it says nothing of a job with random weights and random data; None where it says something."""
     no_rule: ClassVar[str | None] = None
@@ -260,6 +262,8 @@ class Passed:
     code: Code
     silenced: int = 0
     """Findings that the user silenced."""
+    judges: str = ""
+    """The check's `judges`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,6 +272,8 @@ class Found:
 
     code: Code
     findings: tuple[Finding, ...]
+    judges: str = ""
+    """The check's `judges`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,6 +46,7 @@ class ExplodingGradients(Check):
 
     code = Code("NUM003")
     name = "exploding-gradients"
+    judges = "gradients"
     silent_on_synthetic = "its weights are random"
     reads = frozenset({Reads.RECORDING})
     severity = Severity.WARNING

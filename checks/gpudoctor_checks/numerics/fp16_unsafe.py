@@ -98,6 +98,7 @@ class Fp16Unsafe(Check):
 
     code = Code("NUM006")
     name = "fp16-unsafe"
+    judges = "precision"
     reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING, Reads.LOG})
     log_knobs = (
         "fp16",

@@ -33,6 +33,7 @@ from gpudoctor.report.units import (
     assert_never,
     confidence_text,
     cost_text,
+    diff_flags,
     evidence_command,
     evidence_content,
     evidence_place,
@@ -150,7 +151,7 @@ def _first_evidence(canvas: Canvas, finding: Finding) -> None:
     """The lines that show it; for numbers alone, the command that shows them (the message has the numbers)."""
     places = [item for item in finding.evidence if not isinstance(item, Measurement)]
     for number, item in enumerate(places[:_PLACES]):
-        canvas.clipped(_evidence_line(item, number), indent=_INDENT)
+        canvas.paragraph_raw(_evidence_line(item, number), indent=_INDENT, hang=cell_len(word(_EVIDENCE)))
     if len(places) > _PLACES:
         canvas.paragraph(
             tr("and {places}", places=count(len(places) - _PLACES, "more place")),
@@ -329,13 +330,14 @@ def _all_silenced(canvas: Canvas, report: Report) -> None:
 def _next_step(canvas: Canvas, report: Report) -> None:
     """What to type next: the edits, where there are some, and the manual page of the first finding."""
     edits = [edit for item in report.findings for remedy in item.remedies for edit in remedy.edits]
+    flags = diff_flags(report)
     # What was watched is a pid, what was recorded is a run; what can be mended is its script.
     of_a_run = report.subject.kind in {"process", "recording"}
     examined = () if of_a_run else report.subject.targets
     named = examined or tuple(dict.fromkeys(edit.path for edit in edits))
-    if named and edits:
+    if named and flags:
         targets = " ".join(shlex.quote(target) for target in named)
-        _command(canvas, tr("fix it"), f"gpudoctor check {targets} --diff")
+        _command(canvas, tr("fix it"), f"gpudoctor check {targets} {flags}")
     tried = any(remedy.override for item in report.findings for remedy in item.remedies)
     if tried and report.run is not None and report.run.command and report.trial is None:
         _command(canvas, tr("prove it"), f"gpudoctor verify -- {shlex.join(report.run.command)}")

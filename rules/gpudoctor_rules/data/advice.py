@@ -85,7 +85,8 @@ ADVICE = (
     advise(
         "DATA006-group",
         "build batches of similar length, or pack the texts",
-        "TrainingArguments(group_by_length=True), once samples keep their own length",
+        "TrainingArguments(train_sampling_strategy='group_by_length')   # transformers 5",
+        "TrainingArguments(group_by_length=True)                        # before transformers 5",
         "language models: packing=True in TRL's SFTConfig, or join texts and cut them into blocks",
     ),
     advise(
