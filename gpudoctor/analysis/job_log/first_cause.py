@@ -101,7 +101,7 @@ def first_cause(log: JobLog) -> FirstCause | None:
         item.order
         for item in open_events
         if was_handled(item, log)
-        or of_an_earlier_program(item, open_events, last)
+        or of_an_earlier_program(item, open_events, last, log)
         or kept_by_its_actor(item, open_events, log)
     }
     survived = [item for item in open_events if item.order in handled]

@@ -23,6 +23,9 @@ _OF_A_WARNING, _OF_A_QUOTE = 2, 5
 """The same behind a line that quotes an exception, as a warning or without a level: its process goes on."""
 _OF_A_LOOP = 10
 """Times that a line quotes an exception, after which it is of a loop: few ranks print no prefix."""
+_OF_A_RUN = 2
+"""Lines of a run before it fails, which may look like more of the message above: a process of the same run
+fails at once."""
 _SERVED = 2
 """Answers of a server behind an exception: one may be of a request that ran beside it."""
 BEFORE_THE_PROGRAM = frozenset({"command-line", "unrecognized", "program"})
@@ -37,6 +40,8 @@ _RECORDED = re.compile(r"JobState=|State: ")
 """How a record of a job says its last state: steps behind it are of a log that was pasted below."""
 TO_END = frozenset({"sigterm", "interrupted", "hangup"})
 """Kinds of signals after which a program ends itself."""
+_BY_SCHEDULER = frozenset({"time-limit", "preemption"})
+"""Kinds of ends that only the scheduler brings: what they end after the training was complete is no failure."""
 _SEVERAL = 2
 _OF_OTHERS = 12
 """Lines from an exception to the end of a file that other ranks may have written until somebody ended them."""
@@ -54,7 +59,9 @@ def was_handled(event: LogEvent, log: JobLog) -> bool:
         return True
     if _was_only_printed(event, log):
         return True
-    if event.kind in TO_END and 0 < done_line(log, event.path) < event.line and last_death(log) < 0:
+    if 0 < done_line(log, event.path) < event.line and (
+        event.kind in _BY_SCHEDULER or (event.kind in TO_END and last_death(log) < 0)
+    ):
         return True
     if event.progress >= WENT_ON and not event.earlier and _others_ran_on(event, log):
         return False
@@ -195,11 +202,18 @@ def last_lines(events: Sequence[LogEvent]) -> Mapping[str, _LastLines]:
 
 
 def of_an_earlier_program(
-    event: LogEvent, others: Sequence[LogEvent], last_lines: Mapping[str, _LastLines]
+    event: LogEvent, others: Sequence[LogEvent], last_lines: Mapping[str, _LastLines], log: JobLog
 ) -> bool:
     """Whether its file goes on after it, and fails again at its end: a job script runs programs in turn."""
     if event.rank is not None or not event.fatal:
         return False
+    if event.of_script and (log.world or 1) < _SEVERAL and not log.ranks and last_death(log) < 0:
+        # Its only process ended there: a step, or another failure behind some lines, is of the next run.
+        return event.progress > 0 or any(
+            item.path == event.path and item.fatal and event.followed - item.followed + event.text.count("\n") >= _OF_A_RUN
+            for item in others
+            if item.bearing is Bearing.CAUSE and item.line > event.last_line
+        )
     last = last_lines[event.path]
     later = (
         item

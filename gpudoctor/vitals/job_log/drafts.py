@@ -301,15 +301,28 @@ class Drafts:
     def done(self, line: int, *, surely: bool) -> None:
         """The log says that the training is done; `surely` if a job script would not say so.
 
-        Behind an exception that is no certain sign: the script goes on after the program has died.
+        Behind an exception that is no certain sign: the script goes on after the program has died. Some ranks
+        print one more step after another one was killed; two are of a run that was queued again.
         """
-        deaths = [item.last_line for item in self._drafts.values() if item.event.kind in OF_A_DEATH]
-        for draft in self._drafts.values():
-            if draft.last_line < line and draft.event.exception and max(deaths, default=0) < draft.event.line:
-                if surely or draft.seen or self._survived.get(_alike(draft.event), 0) > 0:
-                    draft.succeeded = True
-                else:
-                    draft.event = replace(draft.event, doubtful=True)
+        overcome = {
+            number
+            for number, item in self._drafts.items()
+            if item.last_line < line and len(item.seen) > (1 if not item.event.exception else 0)
+        }
+        deaths = [
+            item.last_line
+            for number, item in self._drafts.items()
+            if item.event.kind in OF_A_DEATH and number not in overcome
+        ]
+        for number, draft in self._drafts.items():
+            event = draft.event
+            if draft.last_line >= line or max(deaths, default=0) >= event.line:
+                continue
+            caught = surely or event.quoted or event.warned or self._survived.get(_alike(event), 0) > 0
+            if number in overcome or (event.exception and caught):
+                draft.succeeded = True
+            elif event.exception:
+                draft.event = replace(event, doubtful=True)
 
     def _count_habits(self) -> None:
         """Count what the training went on after time and again, and then another failure came, among these."""
