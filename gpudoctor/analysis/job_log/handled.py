@@ -24,8 +24,10 @@ _OF_A_WARNING, _OF_A_QUOTE = 2, 5
 _OF_A_LOOP = 10
 """Times that a line quotes an exception, after which it is of a loop: few ranks print no prefix."""
 _OF_A_RUN = 2
-"""Lines of a run before it fails, which may look like more of the message above: a process of the same run
-fails at once."""
+"""Lines or steps that show another run: a bar is printed once more, and ranks of one run fail at once.
+
+The lines may look like more of the message above.
+"""
 _SERVED = 2
 """Answers of a server behind an exception: one may be of a request that ran beside it."""
 BEFORE_THE_PROGRAM = frozenset({"command-line", "unrecognized", "program"})
@@ -208,12 +210,13 @@ def of_an_earlier_program(
     if event.rank is not None or not event.fatal:
         return False
     if event.of_script and (log.world or 1) < _SEVERAL and not log.ranks and last_death(log) < 0:
-        # Its only process ended there: a step, or another failure behind some lines, is of the next run.
-        return event.progress > 0 or any(
-            item.path == event.path and item.fatal and event.followed - item.followed + event.text.count("\n") >= _OF_A_RUN
+        # Its only process ended there: two steps, or another such end behind some lines, are of the next run.
+        if event.progress >= _OF_A_RUN or any(
+            item.of_script and event.followed - item.followed + event.text.count("\n") >= _OF_A_RUN
             for item in others
-            if item.bearing is Bearing.CAUSE and item.line > event.last_line
-        )
+            if item.path == event.path and item.line > event.last_line
+        ):
+            return True
     last = last_lines[event.path]
     later = (
         item

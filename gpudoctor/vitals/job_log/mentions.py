@@ -104,7 +104,11 @@ def pasted(
         whole = plain(text_of(raw[:4096]))
         if step_of(whole) is not None or says_done(whole) or OF_KERNEL.search(whole[:120]):
             return None
-        if of_low_level(whole) or OF_LOW_LEVEL.search(whole[:300]) or GOES_ON.search(f"{whole}\n{text_of(behind[:4096])}"):
+        if (
+            of_low_level(whole)
+            or OF_LOW_LEVEL.search(whole[:300])
+            or GOES_ON.search(f"{whole}\n{text_of(behind[:4096])}")
+        ):
             continue
         for line in lines_of(whole):
             match = _cause(table, line.text, general=number == first or _OF_TYPE.search(line.text) is not None)

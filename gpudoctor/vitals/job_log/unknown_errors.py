@@ -109,7 +109,13 @@ def cut_traceback(
 def _says_error(whole: str, text: str, *, weak: bool) -> bool:
     if OF_KERNEL.search(whole[:120]):
         return False  # the kernel prints errors of all kinds, few of them of the job
-    if _WARNED.match(text) or of_low_level(whole) or OF_LOW_LEVEL.search(whole[:80]) or _MEASURE.search(text) or GOES_ON.search(text):
+    if (
+        _WARNED.match(text)
+        or of_low_level(whole)
+        or OF_LOW_LEVEL.search(whole[:80])
+        or _MEASURE.search(text)
+        or GOES_ON.search(text)
+    ):
         return False
     if loose_exception(text) is not None:
         return False  # it is an event, or was judged to be none
