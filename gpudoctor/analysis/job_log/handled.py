@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from gpudoctor.analysis.job_log.consequences import OF_A_DEATH
 from gpudoctor.analysis.memo import once
@@ -180,62 +179,33 @@ def is_last(event: LogEvent, log: JobLog) -> bool:
     return event.last_line >= _lines(log, event.path)
 
 
-@dataclass(slots=True)
-class _LastLines:
-    """Of the fatal events of a file that no rank is named for: the lines of the last ones."""
-
-    any: int = 0
-    cause: int = 0
-    never_began: int = 0
-
-
-def last_lines(events: Sequence[LogEvent]) -> Mapping[str, _LastLines]:
-    """These of each file."""
-    found: dict[str, _LastLines] = {}
-    for item in events:
-        if item.rank is None and item.fatal:
-            last = found.setdefault(item.path, _LastLines())
-            last.any = max(last.any, item.line)
-            if item.bearing is Bearing.CAUSE:
-                last.cause = max(last.cause, item.line)
-            if _never_began(item):
-                last.never_began = max(last.never_began, item.line)
-    return found
-
-
-def of_an_earlier_program(
-    event: LogEvent, others: Sequence[LogEvent], last_lines: Mapping[str, _LastLines], log: JobLog
-) -> bool:
+def of_an_earlier_program(event: LogEvent, others: Sequence[LogEvent], log: JobLog) -> bool:
     """Whether its file goes on after it, and fails again at its end: a job script runs programs in turn."""
     if event.rank is not None or not event.fatal:
         return False
-    if event.of_script and (log.world or 1) < _SEVERAL and not log.ranks and last_death(log) < 0:
-        # Its only process ended there: two steps, or another such end behind some lines, are of the next run.
-        if event.progress >= _OF_A_RUN or any(
-            item.of_script and event.followed - item.followed + event.text.count("\n") >= _OF_A_RUN
-            for item in others
-            if item.path == event.path and item.line > event.last_line
-        ):
-            return True
-    last = last_lines[event.path]
-    later = (
+    later = [
         item
         for item in others
         if item.path == event.path and item.line > event.last_line and item.rank is None and item.fatal
-    )
-    if event.closing and not event.exception:  # the shell went on, and a program that it started failed
-        return any(item.exception and not (same_failure(item, event) or _of_a_file(item)) for item in later)
-    if event.exception and last.never_began > event.last_line:
-        return True
-    if _began_no_work(event) and any(
-        item.bearing is Bearing.CAUSE
-        and not (same_failure(item, event) or _began_no_work(item) or _of_a_file(item))
-        for item in later
+    ]
+    # The only process of a job ended: two steps, or another such end behind some lines, are of the next run.
+    alone = event.of_script and (log.world or 1) < _SEVERAL and not log.ranks and last_death(log) < 0
+    between = event.followed + event.text.count("\n") - _OF_A_RUN
+    if alone and (
+        event.progress >= _OF_A_RUN or any(item.of_script and item.followed <= between for item in later)
     ):
         return True
-    if not event.exception or event.followed <= _ANOTHER_PROGRAM:
-        return False
-    return event.last_line < (last.any if event.followed > _A_LONG_WAY else last.cause)
+    if event.closing and not event.exception:  # the shell went on, and a program that it started failed
+        return any(item.exception and not (same_failure(item, event) or _of_a_file(item)) for item in later)
+    if event.exception and any(map(_never_began, later)):
+        return True
+    causes = [item for item in later if item.bearing is Bearing.CAUSE]
+    if _began_no_work(event) and not all(
+        same_failure(item, event) or _began_no_work(item) or _of_a_file(item) for item in causes
+    ):
+        return True
+    ran_on = event.exception and event.followed > _ANOTHER_PROGRAM
+    return bool(ran_on and (later if event.followed > _A_LONG_WAY else causes))
 
 
 def kept_by_its_actor(event: LogEvent, others: Sequence[LogEvent], log: JobLog) -> bool:

@@ -107,7 +107,7 @@ class LogEvent:
     of_script: bool = False
     """Whether its traceback begins at the module level of a script: what comes later is of another process."""
     linked: tuple[int, str] | None = None
-    """Another exception of its traceback, which led to it or followed from it: how many lines behind, its text."""
+    """Another exception of its traceback, its reason or what came of it: how many lines behind, its text."""
     actor: bool = False
     """Whether an actor of Ray printed it: its driver raises it again, unless the actor handled it."""
     lasting: bool = False
