@@ -102,29 +102,18 @@ def _others_ran_on(event: LogEvent, log: JobLog) -> bool:
 
 def _was_only_printed(event: LogEvent, log: JobLog) -> bool:
     """Whether the program caught an exception and printed it in a message of its own, and went on."""
-    if (
-        event.habitual
-        and (event.progress > 0 or event.quoted or event.warned)
-        and not _others_ran_on(event, log)
-        and last_death(log) < 0
-    ):
-        return True
-    logged = event.logged and not _others_ran_on(event, log)  # the lines behind it may be those ranks'
-    if not (event.quoted or event.warned or logged or event.restated or event.goes_on):
-        return False
     if last_death(log) > event.order and not (event.progress > 0 and _raised_later(event, log)):
         return False
-    if event.quoted and event.goes_on and not is_last(event, log):
+    alone = not _others_ran_on(event, log)  # else the lines behind it may be those ranks'
+    logged, said = event.logged and alone, event.quoted or event.warned or event.goes_on
+    if event.progress > 0 and (said or logged or (event.habitual and alone)):
         return True
-    if event.quoted and event.rank is None and event.count >= _OF_A_LOOP:
-        return True
-    if event.progress > 0 and (event.quoted or event.warned or logged or event.goes_on):
-        return True
-    if event.warned and event.followed + event.logged_behind > _OF_A_WARNING:
-        return True
-    if (event.quoted or event.goes_on) and event.followed > _OF_A_QUOTE:
+    if said and event.followed > (_OF_A_WARNING - event.logged_behind if event.warned else _OF_A_QUOTE):
         return True
     if logged and event.logged_behind > _OF_A_WARNING:
+        return True
+    repeated = event.rank is None and event.count >= _OF_A_LOOP
+    if event.quoted and (repeated or (event.goes_on and not is_last(event, log))):
         return True
     return event.restated and event.rank is None and event.followed > _ANOTHER_PROGRAM
 

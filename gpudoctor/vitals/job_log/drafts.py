@@ -30,8 +30,6 @@ _HABIT = 10
 """Times that the training went on after a failure, after which one more is not what ended it."""
 _LASTS, _SHORT = 3, 10
 """Times that a lasting condition must have come, unless a few lines were pasted."""
-_FARTHER = 25
-"""Lines that a new run has at least if it came farther than the one before: less is late output of that one."""
 _NEAR_END = 12
 """Lines, or a fiftieth of the file, that count as its end."""
 
@@ -235,13 +233,6 @@ class Drafts:
             for item in self._drafts.values()
         )
 
-    def _came_farther(self, lines: int) -> bool:
-        """Whether the run that began last has more lines in a file of so many than the one before it had."""
-        failed = [self._drafts[number].event.line for number in self._in_doubt & self._drafts.keys()]
-        if self._begins_again is None or not failed:
-            return False
-        return lines - self._begins_again > max(_FARTHER, min(failed) - self._run_begins)
-
     def progress(self, step: float, rank: int | None, line: int) -> None:
         """A step was printed. Step 0 shows nothing: a bar is printed again as its program ends."""
         if step == 0:
@@ -342,8 +333,6 @@ class Drafts:
 
     def finished(self, lines: int, ordinary: int = 0) -> Iterator[LogEvent]:
         """The events of a file of so many lines, of which so many were ordinary."""
-        if self._came_farther(lines):
-            self.alive(lines)
         near = lines - max(_NEAR_END, lines // 50)
         self._count_habits()
         times: dict[Hashable, int] = {}
