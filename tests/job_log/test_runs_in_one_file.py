@@ -60,6 +60,15 @@ def test_a_time_limit_behind_the_end_of_the_training(done, tmp_path):
     assert named(tmp_path, steps(0, 9) + done + at_module(OOM)) == "MEM009"
 
 
+def test_what_other_ranks_write_behind_the_end_of_the_training(tmp_path):
+    stats = ':::MLLOG {"key": "tracked_stats", "value": {"throughput": 1.5, "iterations": %d}}\n'
+    behind = "".join(stats % n for n in range(3, 9)) + "Node[0] Epoch[34] Validation-accuracy=0.759520\n"
+    limit = KILL % "TIME LIMIT" + STEP
+    assert named(tmp_path, steps(0, 9) + STOP % "success" + behind + limit) is None
+    assert named(tmp_path, steps(0, 9) + STOP % "aborted" + behind + limit) == "FAIL002"
+    assert named(tmp_path, steps(0, 9) + "Training completed\n" + behind + limit) == "FAIL002"
+
+
 BEGIN = "reading the corpus\nmaking the network\n"
 
 
