@@ -52,11 +52,12 @@ def log_findings(check: Check, patient: Patient) -> Iterator[Finding]:
         else ""
     )
     evidence = (*log_evidence(cause, line), *(rank.evidence if rank is not None else ()))
+    before = earlier_run(
+        item for item in cause.of(LogRole.HANDLED) if item.path == root.path and item.line < root.line
+    )
+    said = (_who(root, cause, rank), _what(message, root), words, done, before, disagreement(cause))
     yield check.finding(
-        concatenated(
-            "",
-            (_who(root, cause, rank), _what(message, root), words, done, disagreement(cause), followers(cause)),
-        ),
+        concatenated("", (*said, followers(cause))),
         evidence=tuple(dict.fromkeys((*evidence, *settings_of(patient, check.log_knobs)))),
         confidence=confidence_of(message, root),
         severity=Severity.ERROR,
@@ -64,6 +65,12 @@ def log_findings(check: Check, patient: Patient) -> Iterator[Finding]:
         subject=root.exception or message.kind,
         detail=LogDetail(kind=kind, values=root.values),
     )
+
+
+def earlier_run(handled: Iterable[LogEvent]) -> str:
+    """A sentence on the last of these events that ended a run; "" without one."""
+    lines = [item.line for item in handled if item.of_script]
+    return say(" The same file shows an earlier failure at line {line:,}.", line=lines[-1]) if lines else ""
 
 
 def wording_of(messages: Iterable[LogMessage], kind: str, root: LogEvent) -> LogMessage:
@@ -86,6 +93,9 @@ def log_evidence(cause: FirstCause, at: SourceSpan | None = None) -> tuple[LogLi
     root = cause.root
     if root is not None:
         found.append(log_line(root))
+        if root.linked is not None:
+            behind, text = root.linked
+            found.append(LogLine(origin=root.path, text=text[:300], line=root.line + behind))
         if at is not None:
             found.append(at)
     shown = cause.of(LogRole.CASCADE) if root is None else ()
