@@ -280,13 +280,6 @@ class SettingsRejected(LogCheck):
             text="The tokenizer has no padding token, and a batch needs one.",
         ),
         LogMessage(
-            kind="fsdp",
-            cue="must flatten tensors with uniform",
-            pattern=r"Must flatten tensors with uniform (?P<what>dtype|`requires_grad`)",
-            text="FSDP cannot join parameters that differ in {what}.",
-            source="torch/distributed/fsdp/_flat_param.py",
-        ),
-        LogMessage(
             kind="chat-template",
             cue=("chat_template is not set", "chat template is no longer"),
             pattern="chat_template is not set|default chat template is no longer allowed",
@@ -314,13 +307,6 @@ class SettingsRejected(LogCheck):
             pattern="|".join(_ATTENTION.values()),
             text="The attention implementation does not take this model or its tensors: {said}.",
             source="flash-attention csrc/flash_attn, flash_attn/cute; torch, xformers, transformers",
-        ),
-        LogMessage(
-            kind="attention-type",
-            cue="fp16 and bf16 data type",
-            pattern=r"only supports? fp16 and bf16 data type",
-            text="FlashAttention got float32, and takes fp16 and bf16 only.",
-            source="flash-attention csrc/flash_attn/flash_api.cpp",
         ),
         LogMessage(
             kind="adapter",

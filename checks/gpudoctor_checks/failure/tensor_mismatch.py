@@ -28,6 +28,20 @@ class TensorMismatch(LogCheck):
     name = "tensor-mismatch"
     log_messages = (
         LogMessage(
+            kind="fsdp",
+            cue="must flatten tensors with uniform",
+            pattern=r"Must flatten tensors with uniform (?P<what>dtype|`requires_grad`)",
+            text="FSDP cannot join parameters that differ in {what}.",
+            source="torch/distributed/fsdp/_flat_param.py",
+        ),
+        LogMessage(
+            kind="attention-type",
+            cue="fp16 and bf16 data type",
+            pattern=r"only supports? fp16 and bf16 data type",
+            text="FlashAttention got float32, and takes fp16 and bf16 only.",
+            source="flash-attention csrc/flash_attn/flash_api.cpp",
+        ),
+        LogMessage(
             kind="dtype",
             cue=(
                 "expected object of scalar type",

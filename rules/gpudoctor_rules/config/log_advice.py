@@ -45,13 +45,6 @@ ADVICE = (
         when=in_log("tokenizer"),
     ),
     advise(
-        "CFG010-fsdp",
-        "Make the parameters alike before FSDP wraps them, or use FSDP2",
-        "dtype: one type for the model and its adapters; QLoRA: bnb_4bit_quant_storage in the same type",
-        "requires_grad: fsdp_use_orig_params: true",
-        when=in_log("fsdp"),
-    ),
-    advise(
         "CFG010-template",
         "Set a chat template, or use the tokenizer of the model's chat version",
         "tokenizer.chat_template = ...   # or text that is formatted already, without apply_chat_template",
@@ -76,12 +69,6 @@ ADVICE = (
         "Use another attention implementation, or another version of this one",
         'attn_implementation="sdpa" or "eager"   # in from_pretrained',
         when=in_log("attention"),
-    ),
-    advise(
-        "CFG010-attention-type",
-        "Run the model in bf16 or fp16, or use another attention implementation",
-        "from_pretrained(..., torch_dtype=torch.bfloat16), and autocast around the step",
-        when=in_log("attention-type"),
     ),
     advise(
         "CFG010-labels",

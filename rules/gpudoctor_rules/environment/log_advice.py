@@ -101,8 +101,8 @@ ADVICE = (
         "ENV005-versions",
         "Install versions that fit each other",
         "pip check; pip list | grep -i -E 'torch|transformers|numpy|accelerate|peft|trl'",
-        "pin the versions that the program names in its requirements",
         "torch, torchvision and torchaudio of one release: install them in one command",
+        "pin the versions that the program names in its requirements",
         when=in_log(
             "cannot-import",
             "required",

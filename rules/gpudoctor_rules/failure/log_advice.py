@@ -237,8 +237,8 @@ ADVICE = (
         "FAIL008-duplicate",
         "Give each rank its own GPU",
         "torch.cuda.set_device(int(os.environ['LOCAL_RANK']))   # before the process group is made",
-        "--nproc_per_node must not exceed the number of visible GPUs",
         "a trainer and an engine such as vLLM that share a GPU cannot have one NCCL group",
+        "--nproc_per_node must not exceed the number of visible GPUs",
         when=in_log("duplicate"),
     ),
     advise(
@@ -291,9 +291,9 @@ ADVICE = (
         "FAIL011-inputs",
         "Let the loss depend on a trainable parameter",
         "check that some parameter is trainable: any(p.requires_grad for p in model.parameters())",
-        "no detach(), item() or no_grad() between the model and the loss",
         "gradient checkpointing of a frozen base: model.enable_input_require_grads(), or "
         "gradient_checkpointing_kwargs={'use_reentrant': False}",
+        "no detach(), item() or no_grad() between the model and the loss",
         when=in_log("no-grad", "checkpoint-frozen"),
     ),
     advise(
@@ -332,6 +332,19 @@ ADVICE = (
         "Build the same model on each rank",
         "print(sum(1 for _ in model.parameters()))   # before DDP, on each rank; 0: that rank may have failed",
         when=in_log("other-model"),
+    ),
+    advise(
+        "FAIL013-fsdp",
+        "Make the parameters alike before FSDP wraps them, or use FSDP2",
+        "dtype: one type for the model and its adapters; QLoRA: bnb_4bit_quant_storage in the same type",
+        "requires_grad: fsdp_use_orig_params: true",
+        when=in_log("fsdp"),
+    ),
+    advise(
+        "FAIL013-attention-type",
+        "Run the model in bf16 or fp16, or use another attention implementation",
+        "from_pretrained(..., torch_dtype=torch.bfloat16), and autocast around the step",
+        when=in_log("attention-type"),
     ),
     advise(
         "FAIL013-types",
