@@ -8,7 +8,7 @@ from gpudoctor.cli import main
 MIXED = [
     ("RuntimeError: result type Float can't be cast to the desired output type Long", "dtype"),
     ("RuntimeError: Expected floating point type for target with class probabilities, got Long", "dtype"),
-    ("ValueError: Must flatten tensors with uniform dtype but got torch.float32 and torch.bfloat16", "dtype"),
+    ("ValueError: Must flatten tensors with uniform dtype but got torch.float32 and torch.bfloat16", "fsdp"),
     ("TypeError: lax.add requires arguments to have the same dtypes, got float32, bfloat16.", "dtype"),
     (
         "RuntimeError: indices should be either on cpu or on the same device as the indexed tensor (cpu)",

@@ -28,6 +28,12 @@ from gpudoctor.text import capitalised, count
 
 _LONGEST_SAID, _SHORTEST_SAID = 200, 60
 """Characters of an exception's message that a finding quotes, and those of a sentence that is enough."""
+_ASKS = re.compile(
+    r"(?:^|(?<=[.!?,:;] )|(?<=\n))(?P<asks>(?:[Pp]lease (?!see|check (?:the|that)|consult|file|find|note|open|"
+    r"provide|read|refer|report|request|visit)|Try |Use |Set |Make sure |Consider |Run `|Install |Upgrade |"
+    r"You (?:need|should|must) |You can (?!also|find|inspect|see|read))[^\n]{8,240}?)(?:\.(?=\s|$)|\s*(?:\n|$))"
+)
+"""What the message itself says is to be done."""
 _SHOWN = 3
 """Consequences that are shown as evidence beside the cause."""
 
@@ -39,7 +45,9 @@ def log_findings(check: Check, patient: Patient) -> Iterator[Finding]:
     if cause is None or cause.root is None or cause.root.code != check.code:
         return
     root = cause.root
-    kind = check.log_kind(root.kind, dict(root.values))
+    kind = check.log_kind(
+        root.kind, {**dict(root.values), "at": root.frame.text if root.frame is not None else ""}
+    )
     message = wording_of(check.log_messages, kind, root)
     line = guilty_line(patient, root)
     rank = failing_rank(log)
@@ -56,6 +64,7 @@ def log_findings(check: Check, patient: Patient) -> Iterator[Finding]:
         item for item in cause.of(LogRole.HANDLED) if item.path == root.path and item.line < root.line
     )
     said = (_who(root, cause, rank), _what(message, root), words, done, before, disagreement(cause))
+    asked = [found["asks"] for found in _ASKS.finditer(root.text) if not found["asks"].endswith(":")]
     yield check.finding(
         concatenated("", (*said, followers(cause))),
         evidence=tuple(dict.fromkeys((*evidence, *settings_of(patient, check.log_knobs)))),
@@ -63,7 +72,7 @@ def log_findings(check: Check, patient: Patient) -> Iterator[Finding]:
         severity=Severity.ERROR,
         cost=Cost(breaks=say("the job does not start") if unstarted else say("the run died")),
         subject=root.exception or message.kind,
-        detail=LogDetail(kind=kind, values=root.values),
+        detail=LogDetail(kind=kind, values=(*root.values, *(("asks", item) for item in asked[:1]))),
     )
 
 

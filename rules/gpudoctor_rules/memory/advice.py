@@ -8,8 +8,8 @@ _SETS_SEGMENTS = (("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True"),)
 
 
 def _of_a_training(finding: Finding) -> bool:
-    """Whether it is not of an engine that only generates: that has neither gradients nor a micro batch."""
-    return not in_log("engine-start")(finding)
+    """Whether it is of a training in torch: a recorded one, or the allocator's own message in a log."""
+    return not in_log()(finding) or in_log("size")(finding)
 
 
 ADVICE = (
