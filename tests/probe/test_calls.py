@@ -342,3 +342,25 @@ def test_a_program_whose_own_audit_hook_forbids_another_goes_on(tmp_path):
     run = run_script(tmp_path, FILES, prefix=textwrap.dedent(forbids) + PREFIX, start=True)
     assert run.rank.of("end")
     assert not [item for item in run.rank.of("site") if item["what"] == "open"]
+
+
+COMPILED = """
+import os, tempfile
+os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(tempfile.mkdtemp(), "torchinductor_me")
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+
+def written(graph, inputs):
+    import torch._inductor.codecache as cache
+    path = cache.write("x = %d\\n" % len(inputs[0]), "py", specified_dir=os.environ["TORCHINDUCTOR_CACHE_DIR"])[1]
+    return graph.forward
+
+fast = torch.compile(lambda x: model(x).sum(), backend=written, dynamic=False)
+for step in range(8):
+    fast(torch.randn(4 + step, 8)).backward()  # compiled
+    optimizer.step()
+"""
+
+
+def test_files_that_the_compiler_writes_are_not_the_programs(tmp_path):
+    assert [item for item in run_script(tmp_path, COMPILED).rank.of("site") if item["what"] == "open"] == []

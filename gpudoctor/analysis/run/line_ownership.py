@@ -295,7 +295,7 @@ def _owner(patient: Patient, item: LineCost, hooked: Mapping[str, list[Site]], s
         return LineOwner.PLAYING
     owners = [_by_syntax(script, part) for part in statements_on(script, item.place.line)]
     found = next((owner for owner in owners if owner is not LineOwner.NOBODY), LineOwner.NOBODY)
-    if found in (LineOwner.NOBODY, LineOwner.COMPUTE) and writes is not LineOwner.NOBODY and not trains:
+    if found is LineOwner.NOBODY and not trains:
         return writes
     return (
         LineOwner.COMPUTE if trains and found is LineOwner.METRICS else found

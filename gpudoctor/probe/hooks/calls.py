@@ -187,7 +187,7 @@ def _within(caller: FrameType, modules: tuple[str, ...]) -> bool:
 
 
 _COMPILERS = ("torch._", "torch.cuda.graphs", "torch.accelerator.graphs")
-"""Modules that collect garbage when they compile or capture: a part of their work, and nobody's call."""
+"""Modules that collect garbage and write files when they compile: a part of their work, and nobody's call."""
 PARALLELISM = (
     "torch.distributed.fsdp", "torch.nn.parallel", "torch.nn.modules", "torch.distributed._",
     "torch.distributed.tensor", "torch.distributed.distributed_c10d", "deepspeed",
@@ -226,9 +226,13 @@ def install_files(probe: Probe) -> None:
             return
         if not steps.index or (isinstance(path, str) and path.startswith(_NO_FILES)):
             return
-        frame = sys._getframe(3)  # count, safe, heard, and who opens the file
-        if not frame.f_code.co_filename.startswith(PROBE):
-            sites.at("other", OPEN, frame).add(0.0, steps.index)
+        frame: FrameType | None = sys._getframe(3)  # count, safe, heard, and who opens the file
+        opener = frame
+        while frame is not None and not probe.places.is_user(frame.f_code):
+            if frame.f_code.co_filename.startswith(PROBE) or _within(frame, _COMPILERS):
+                return
+            frame = frame.f_back
+        sites.at("other", OPEN, opener).add(0.0, steps.index)
 
     safe = guard.safely_of(FILES, count)
 
