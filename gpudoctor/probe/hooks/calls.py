@@ -155,10 +155,12 @@ def _time(probe: Probe, call: PhaseCall, owner: Any, name: str) -> None:
     phase = call.phase
     label = NAMES[phase]
 
-    def begin(_args: Any, _kwargs: Any) -> Any:
+    def begin(args: Any, _kwargs: Any) -> Any:
         before = clock.phase
         if before == phase or (OWNS[before] and (phase != CHECKPOINT or not evaluation.undeclared())):
             return None
+        if name == "handle" and args[1].name.startswith(_COMPILERS):
+            return None  # torch's own words
         named = what
         caller = sys._getframe(CALLER)
         if call.column == "flushes" and _within(caller, _COMPILERS):
@@ -187,7 +189,7 @@ def _within(caller: FrameType, modules: tuple[str, ...]) -> bool:
 
 
 _COMPILERS = ("torch._", "torch.cuda.graphs", "torch.accelerator.graphs")
-"""Modules that collect garbage and write files when they compile: a part of their work, and nobody's call."""
+"""Modules that collect garbage, write files and log when they compile: their own work, and nobody's call."""
 PARALLELISM = (
     "torch.distributed.fsdp", "torch.nn.parallel", "torch.nn.modules", "torch.distributed._",
     "torch.distributed.tensor", "torch.distributed.distributed_c10d", "deepspeed",

@@ -218,6 +218,26 @@ def test_lines_that_compute_the_loss_are_not_unexplained():
     assert findings("PERF014", text, make_process(make_steps(200, other=0.01), records=[seen])) == []
 
 
+@pytest.mark.parametrize("statement", ["out = compiled(x)", "loss = penalised_loss(out, y)"])
+def test_a_line_on_which_a_library_logged_once_is_no_logging(statement):
+    """torch warned there that it compiles no more: what the line takes on each step is its own work."""
+    text, line = script(statement)
+    warned = site("logging", "logging", 2e-4, 1, line=line)
+    seen = lines(("other", "/job/train.py", line, "<module>", 60))
+    process = make_process(make_steps(200, other=0.01), records=[warned, seen])
+    assert findings("OBS002", text, process) == []
+
+
+def test_a_line_that_makes_the_passes_is_no_logging():
+    text, line = script("print(compiled(x).sum().backward())")
+    prints = site("logging", "print", 2e-4, 200, line=line)
+    seen = lines(
+        ("other", "/job/train.py", line, "<module>", 50), ("backward", "/job/train.py", line, "<module>", 90)
+    )
+    steps = make_steps(200, other=0.01, logging=1e-6)
+    assert findings("OBS002", text, make_process(steps, records=[prints, seen])) == []
+
+
 def test_what_writes_files_is_known_by_the_files_whatever_its_name():
     text, line = script("keep_panel(x)")
     seen = lines(("other", "/job/train.py", line, "<module>", 60))
