@@ -70,8 +70,9 @@ class HostMemoryLeak(Check):
     False alarms:
         Lazily loaded libraries, caches and memory-mapped files fill up and stop growing. Growth of less than 16
         MiB is not reported. Growth that no object explains is a note below 256 MiB, and until it lasts 200
-        steps or reaches a tenth of the memory. An allocator may keep memory that its threads freed. It is an error only if the
-        memory is full within 50 times the recorded time. Under a profiler it is an effect of OBS001.
+        steps or reaches a tenth of the memory. An allocator may keep memory that its threads freed. It is an
+        error only if the memory is full within 50 times the recorded time. Under a profiler it is an effect of
+        OBS001.
     Remedies:
         By kind: detach or limit what you keep. Use arrays instead of lists of objects in the data set. Give the
         profiler a schedule that ends.
@@ -161,7 +162,8 @@ class HostMemoryLeak(Check):
         places = self._places(patient, things)
         named = bool(things or places) or kind is not LeakKind.OBJECTS
         early = grown.steps < _UNNAMED and grown.bytes < _MUCH * (limit or math.inf)
-        vague = not named and (early or grown.bytes < _LITTLE)
+        little = not (things or places) and kind is not LeakKind.PROFILER and grown.bytes < _LITTLE
+        vague = little or (not named and early)
         what = say("; what grew: {thing}", thing=things[0].words) if things else ""
         if vague:
             what = say("; no growing Python objects were seen. It may be the allocator: record a longer run")

@@ -401,6 +401,13 @@ def test_where_the_hand_over_is_what_takes_the_time(busy, title):
         "DATA001", None, process, workers=(make_worker(99, records=[items]),), machine=busy_machine, started=""
     )
     assert "other processes kept all CPUs busy" in crowded.message and "transferring" not in crowded.message
+    for cpus, used in ((2, 1.97), (1, 0.3)):  # both are in use; one is shared whoever uses it
+        facts = {"cpus": cpus, "machine_cpus": 16, "memory": 2**33}
+        own = make_machine(30, cpu=9.0, tree_cpu=used)
+        [shares] = findings("DATA001", None, process, workers=(make_worker(99, records=[items]),), machine=own,
+                            machine_facts=facts, started="")  # fmt: skip
+        assert f"share {cpus} CPU" in shares.message and "transferring" not in shares.message
+        assert "hand over few tensors, not many objects" not in remedies("DATA001", shares)
     assert remedies("DATA001", finding)[0] == title
     assert not any("num_workers=4" in one for one in remedies("DATA001", finding))
 
