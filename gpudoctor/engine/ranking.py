@@ -2,7 +2,8 @@
 
 The order: what breaks the run first, notes last (nobody has to act on one). Among the rest and among notes what
 a run measured comes first, then expected gain times confidence, then severity, then effort, then what uses a
-resource up before what says that it is short. What no run measured is of the machine or of the text. What a finding calls its cause comes before it, in its place. Two
+resource up before what says that it is short. What no run measured is of the machine or of the text. What a
+finding calls its cause comes before it, in its place. Two
 remedies that turn the same knob differently, or one that uses what another finding says is scarce, are told
 apart here and nowhere else: the lower one is set aside with the reason. If a cause has a remedy, the remedies
 of its effect are set aside too: they would treat a symptom.
@@ -141,7 +142,7 @@ def _place(case: Case) -> tuple[bool, bool, bool, float, int, int, bool, str, st
 
 
 def _measured(finding: Finding) -> bool:
-    """Whether the finding is known to cost time, or a run showed it: a number that was read from a recording."""
+    """Whether the finding is known to cost time, or a run showed it: a number was read from a recording."""
     if finding.cost.share is not None:
         return True
     shown = any(isinstance(item, Measurement) and _recorded(item) for item in finding.evidence)

@@ -101,7 +101,7 @@ def elsewhere(patient: Patient, finding: Finding) -> bool:
 def not_taken(patient: Patient, finding: Finding) -> bool:
     """Whether a suspicion is of a branch or a function that the run did not take.
 
-    The run was never seen in it, while it was seen in the other branch, or in a pass where this one has its own.
+    The run was never seen in it, but in the other branch, or in a pass where this one has its own.
     """
     recording, span = recorded(patient), finding.span
     script = script_at(patient, span.path) if span is not None else None
