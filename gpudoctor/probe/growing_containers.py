@@ -153,19 +153,20 @@ class Holders:
                 self._look(f"{name}.{inner}", element, 0)
 
 
-def grown(before: Holders, between: Holders, now: Holders) -> list[Holder]:
+def grown(before: Holders, now: Holders, between: Holders | None = None) -> list[Holder]:
     """Those that grew by at least an element in three steps; their length is by how much.
 
-    They did so up to a look between and since then: what is emptied now and then was shorter once.
+    With a look between they did so up to it and since: what is emptied now and then was shorter once.
     """
     least = max(6, (now.step - before.step) // 3)
-    lately = max(1, (now.step - between.step) // 3)
     found = []
     for key, holder in now.found.items():
-        old, later = before.found.get(key), between.found.get(key)
+        old = before.found.get(key)
         more = holder.length - (old.length if old is not None else 0)
-        if later is None or holder.length - later.length < lately:
-            continue
+        if between is not None:
+            later = between.found.get(key)
+            if later is None or holder.length - later.length < max(1, (now.step - between.step) // 3):
+                continue
         if more >= least and (old is not None or holder.length <= 2 * (now.step + 1)):
             holder.length = more
             found.append(holder)

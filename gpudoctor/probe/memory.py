@@ -95,7 +95,7 @@ class Memory:
         if first is None or now.step - first.step < _WARM:
             return
         holders = sorted(
-            grown(first, between, now), key=lambda holder: (not holder.graph, -holder.size * holder.length)
+            grown(first, now, between), key=lambda holder: (not holder.graph, -holder.size * holder.length)
         )
         held = sum(holder.size * holder.length for holder in holders)
         explained = held >= _EXPLAINED * self._more(device) or any(holder.graph for holder in holders)

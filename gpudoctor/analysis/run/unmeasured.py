@@ -135,8 +135,7 @@ def _looks(recording: Recording) -> Iterator[tuple[str, int, float, bool]]:
     for process in recording.ranks:
         for item in lines(process):
             yield item.place.path, item.place.line, item.samples, item.phase in _PASSES
-        for item in sites(process):
-            yield item.place.path, item.place.line, 0.0, False
+        yield from ((site.place.path, site.place.line, 0.0, False) for site in sites(process))
         for some in ways(process).values():
             for way in some:
                 yield from ((place.path, place.line, way.samples, False) for place in way.callers)
