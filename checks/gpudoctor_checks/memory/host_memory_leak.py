@@ -69,10 +69,10 @@ class HostMemoryLeak(Check):
         - a profiler that keeps its events
     False alarms:
         Lazily loaded libraries, caches and memory-mapped files fill up and stop growing. Growth of less than 16
-        MiB is not reported. Growth that no object explains is a note below 256 MiB, and until it lasts 200
-        steps or reaches a tenth of the memory. An allocator may keep memory that its threads freed. It is an
-        error only if the memory is full within 50 times the recorded time. Under a profiler it is an effect of
-        OBS001.
+        MiB is not reported. Growth that no object explains is a note below 256 MiB. It also is one until it
+        lasts 200 steps or reaches a tenth of the memory. An allocator may keep memory that its threads freed.
+        It is an error only if the memory is full within 50 times the recorded time. Under a profiler it is an
+        effect of OBS001.
     Remedies:
         By kind: detach or limit what you keep. Use arrays instead of lists of objects in the data set. Give the
         profiler a schedule that ends.
