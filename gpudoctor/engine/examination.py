@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from gpudoctor import __version__
 from gpudoctor.analysis.known_gain import claimed, knowable, speedup
-from gpudoctor.analysis.run.unmeasured import as_notes, unmeasured
+from gpudoctor.analysis.run.unmeasured import as_note, as_notes, not_taken, unmeasured
 from gpudoctor.analysis.source.target_versions import too_old
 from gpudoctor.engine.claims import Examined, Ran, areas, unexamined
 from gpudoctor.engine.manual import named
@@ -236,10 +236,16 @@ def _claimed(outcome: Outcome, patient: Patient) -> Outcome:
 
 
 def _unmeasured(outcome: Outcome, patient: Patient) -> Outcome:
-    """The outcome of a run without a step: what only the source suspects is a note, once for each ailment."""
-    if not isinstance(outcome, Found) or not unmeasured(patient):
+    """The outcome; what only the source suspects of what a run did not come to is a note.
+
+    Of a run without a step, that is all of it, once for each ailment.
+    """
+    if not isinstance(outcome, Found):
         return outcome
-    return replace(outcome, findings=as_notes(outcome.findings))
+    if unmeasured(patient):
+        return replace(outcome, findings=as_notes(outcome.findings))
+    findings = (as_note(found) if not_taken(patient, found) else found for found in outcome.findings)
+    return replace(outcome, findings=tuple(findings))
 
 
 def _prescribe(

@@ -80,6 +80,14 @@ def test_the_norm_is_the_gradients(tmp_path):
     assert numeric(run.rank, "norms")[0]["norm"] == pytest.approx(float(run.result.stdout), rel=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("call", "times"),
+    [("torch.nn.utils.clip_grad_value_(model.parameters(), 0.5)", 1), ("optimizer.zero_grad()", 0)],
+)
+def test_that_the_program_clips_is_told_once(tmp_path, call, times):
+    assert len(numeric(train(tmp_path, after=call).rank, "clips")) == times
+
+
 def test_clipping_tells_the_norm_before_it(tmp_path):
     run = train(tmp_path, after="print(torch.nn.utils.clip_grad_norm_(model.parameters(), 0.01).item())")
     told = run.rank

@@ -21,7 +21,7 @@ class ConstantOutputDetail(Detail):
     single: bool
     """A softmax over one score, not a layer whose units are dead."""
     since: int = 0
-    """Step from which on the outputs are the same; 1 is from the start."""
+    """Updates that were made before the outputs were the same; 0 is from the start."""
 
 
 class ConstantOutput(Check):
@@ -126,9 +126,8 @@ class ConstantOutput(Check):
                 where = place_of(record)
                 places = loss_lines(patient) + ([where] if where is not None else [])
                 spans = list(dict.fromkeys(spot(patient, place) for place in places))
-                begins = (
-                    say("from the first step on") if since < 2 else say("from step {since} on", since=since)
-                )
+                named = (say("from the first step on"), say("from the first update on"))
+                begins = named[since] if since < len(named) else say("from step {since} on", since=since)
                 yield self.finding(
                     say(
                         "The model gives every sample of a batch the same output, {since}, in all "
@@ -141,5 +140,6 @@ class ConstantOutput(Check):
                     cost=Cost(breaks="the output does not depend on the input"),
                     subject=f"{spans[0].path}:{spans[0].line}" if spans else "output",
                     detail=ConstantOutputDetail(single=False, since=since),
+                    effect_of=Code("NUM009") if since else None,
                 )
                 return

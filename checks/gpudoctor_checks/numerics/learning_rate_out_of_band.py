@@ -8,6 +8,7 @@ from math import isfinite
 from typing import NamedTuple
 
 from gpudoctor.analysis.observation import confirmed
+from gpudoctor.analysis.run.curves import loss_curve
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import LEAST_STEPS, Run, judged, spot
 from gpudoctor.analysis.run.steady_state import counts
@@ -71,7 +72,7 @@ class LearningRateOutOfBandDetail(Detail):
     """What the rule reads."""
 
     cure: str
-    """`adam`, `low` or `spent`."""
+    """`adam`, `sgd`, `low` or `spent`."""
 
 
 class LearningRateOutOfBand(Check):
@@ -125,6 +126,13 @@ class LearningRateOutOfBand(Check):
             meaning="A rate of this or more is a warning; between the two it is a note.",
         ),
         Threshold(
+            name="sgd_high",
+            default=3.0,
+            unit="1",
+            source="super-convergence (arXiv 1708.07120) trains with at most 3",
+            meaning="In a run, a rate above this with SGD is a finding if the loss has not fallen.",
+        ),
+        Threshold(
             name="low",
             default=1e-7,
             unit="1",
@@ -171,11 +179,15 @@ class LearningRateOutOfBand(Check):
         place = spot(patient, where) if where is not None else SourceSpan(path=run.recording.path, line=1)
         rate = Rate(
             value=used,
-            adam="adam" in name.lower(),
+            adam="adam" in name.lower() or name == "RMSprop",
             preference=_compares(optional(lambda: patient.source)),
             used=run.lead.steps >= LEAST_STEPS,
         )
         found = self.judge(rate) if len(made) == 1 else None  # of several the column has one
+        loss = loss_curve(process)  # the first update may have ruined all but the first loss
+        worse = len(loss) > 0 and loss.late >= loss.values[0]
+        if name == "SGD" and len(made) == 1 and used > self.limit("sgd_high") and worse:
+            found = RateVerdict("", "sgd", Severity.WARNING)
         spans = [*([place] if where is not None else []), *_schedules(patient)]
         if (up := _below_zero(run)) is not None:
             yield self._climbs(run, name, up, spans)
@@ -195,8 +207,8 @@ class LearningRateOutOfBand(Check):
                 optimizer=name,
                 rate=used,
                 # the sentence has named the optimizer
-                verdict=say("the usual maximum is {limit:g}", limit=self.limit("adam_high"))
-                if found.cure == "adam"
+                verdict=say("the usual maximum is {limit:g}", limit=self.limit(f"{found.cure}_high"))
+                if found.cure in ("adam", "sgd")
                 else found.verdict,
             ),
             evidence=(

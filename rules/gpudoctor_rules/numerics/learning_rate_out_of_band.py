@@ -12,6 +12,7 @@ from gpudoctor_checks.numerics.learning_rate_out_of_band import LearningRateOutO
 
 MIDDLES = {
     "adam": ("1e-3", say("from scratch 1e-4 to 1e-3")),
+    "sgd": ("0.1", say("from scratch 0.01 to 0.1")),
     "low": ("1e-4", say("from scratch 1e-4 to 1e-3, full fine-tuning 1e-5 to 5e-5, LoRA 1e-4 to 3e-4")),
 }
 """What was found, the rate to try first, and the band."""

@@ -11,13 +11,13 @@ from gpudoctor_rules.numerics.advice import ADVICE
 from gpudoctor_rules.numerics.learning_rate_out_of_band import LearningRateOutOfBandRule
 
 
-def of_run(rate, n=400, name="SGD", optimizers=1):
+def of_run(rate, n=400, name="SGD", optimizers=1, **columns):
     """The findings on a run whose step i was made with `rate(i)`."""
     made = [
         record("optimizer", name=name, groups=1, lr=rate(0), path="/job/train.py", line=8 + number)
         for number in range(optimizers)
     ]
-    process = make_process(make_steps(n, lr=rate), records=made)
+    process = make_process(make_steps(n, lr=rate, **columns), records=made)
     return examine(LearningRateOutOfBand, make_patient(recording=make_recording(process)))
 
 
@@ -46,6 +46,23 @@ def test_sick_a_schedule_that_goes_on_below_zero(optimizers):
 def test_the_words_of_a_rate_that_was_too_high_in_a_run():
     [finding] = of_run(lambda i: 1.0, name="Adam")
     assert finding.message == "Adam trained with a rate of 1; the usual maximum is 0.01."
+
+
+def test_sick_rates_of_other_optimizers_in_a_run():
+    [finding] = of_run(lambda i: 0.5, name="RMSprop")
+    assert finding.message == "RMSprop trained with a rate of 0.5; the usual maximum is 0.01."
+    [finding] = of_run(lambda i: 40.0, loss=lambda i: 0.7 if i == 0 else 1e6 * 0.96**i + 8)
+    assert finding.severity is Severity.WARNING
+    assert finding.message == "SGD trained with a rate of 40; the usual maximum is 3."
+    [remedy] = prescribe((LearningRateOutOfBandRule, *ADVICE), finding, make_patient())
+    assert remedy.title == "lr=0.1"
+
+
+def test_healthy_rates_of_other_optimizers_in_a_run():
+    assert of_run(lambda i: 0.01, name="RMSprop") == []
+    assert of_run(lambda i: 2.0, loss=lambda i: 0.7 + i) == []
+    assert of_run(lambda i: 40.0, loss=lambda i: 1e-4 * 0.99**i) == []  # a small loss has a large rate
+    assert of_run(lambda i: 1.0, name="Adadelta") == []
 
 
 def test_several_optimizers_of_one_class():

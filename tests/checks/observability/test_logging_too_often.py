@@ -259,3 +259,28 @@ def test_the_price_of_lines_beside_other_processes(share, others, severity):
     [finding] = examine(LoggingTooOften, make_patient(recording=recording))
     assert finding.severity is severity
     assert ("other processes kept all CPUs busy" in finding.message) is (others > 1)
+
+
+ENCLOSED = """
+    import torch
+    net = torch.nn.Linear(4, 1)
+    opt = torch.optim.SGD(net.parameters(), lr=0.1)
+
+    def fit(x, y):
+        opt.zero_grad()
+        loss = (net(x) - y).square().mean()
+        loss.backward()
+        opt.step()
+        return loss
+
+    fast = torch.compile(fit)
+    for n, (x, y) in enumerate(loader):
+        print("loss", {call})
+"""
+
+
+@pytest.mark.parametrize("call", ["fit(x, y).item()", "fast(x, y).item()"])
+def test_no_edit_encloses_a_step(call):
+    patient = script_patient(ENCLOSED.format(call=call))
+    [finding] = examine(LoggingTooOften, patient)
+    assert [remedy.edits for remedy in prescribe(LoggingTooOftenRule, finding, patient)] == [()]
