@@ -204,6 +204,7 @@ _OF: Mapping[str, Mapping[str, Judge]] = {
     "compile": {"reason": text},
     "window": {"begin": step, "end": step, "on": flag},
     "lost": {"hook": text, "error": text},
+    "warning": {"library": text, "text": text},
     "exception": {
         **dict.fromkeys(("exception", "message"), text), "frames": _STACK, "user": whole, "cause": _NAMES,
         "oom": lambda value: _object("oom", value), "beyond": lambda value: _object("beyond", value),
