@@ -23,7 +23,7 @@ _LOGGERS = FRAMEWORKS | {"DeepSpeed", "diffusers", "huggingface_hub", "unsloth",
 
 
 class Warned:
-    """The texts so far. Called only where something warns: no step of a training that says nothing comes here."""
+    """The texts so far. Called only where something warns: no step of a quiet training comes here."""
 
     def __init__(self, probe: Probe) -> None:
         self._probe = probe
@@ -41,7 +41,7 @@ class Warned:
 
     def shown(self, told: Any) -> None:
         """A warning that Python is about to show; one that the program catches, nobody sees."""
-        if isinstance(sys.modules["warnings"]._showwarnmsg_impl, BuiltinFunctionType):  # type: ignore[attr-defined]
+        if isinstance(sys.modules["warnings"]._showwarnmsg_impl, BuiltinFunctionType):
             return
         text, frame = str(told.message), _caller()
         library = str(frame.f_globals.get("__name__", "")).partition(".")[0] if frame is not None else ""
@@ -104,5 +104,6 @@ def install(probe: Probe) -> None:
     probe.when_imported("warnings", lambda module: hear(module, "_showwarnmsg", warned.shown, 0))
     probe.when_imported("logging", lambda module: hear(module.Logger, "callHandlers", warned.logged, 1))
     probe.when_imported(
-        "peft.peft_model", lambda module: hear(module.PeftModel, "print_trainable_parameters", warned.counted, 0)
+        "peft.peft_model",
+        lambda module: hear(module.PeftModel, "print_trainable_parameters", warned.counted, 0),
     )
