@@ -28,6 +28,6 @@ def _library_warnings() -> dict[str, list[LibraryWarning]]:
     found: defaultdict[str, list[LibraryWarning]] = defaultdict(list)
     for row in json.loads(files(__name__).joinpath("library_warnings.json").read_text("utf-8"))["warnings"]:
         code, severity = row.pop("code"), Severity(row.pop("severity"))
-        always = {"bearing": Bearing.HINT, "everywhere": True, "explains": "(?!)"}
-        found[code].append(LibraryWarning(severity=severity, **always, **row))
+        row |= {"bearing": Bearing.HINT, "everywhere": True, "explains": "(?!)"}  # of no failure
+        found[code].append(LibraryWarning(severity=severity, **row))
     return found

@@ -14,7 +14,6 @@ from .device_clock import DeviceClock
 from .evaluation import Evaluation
 from .faults import Faults
 from .guard import Guard
-from .hooks.warned import Warned
 from .identity import Identity
 from .known_by_now import KnownByNow
 from .memory import Memory
@@ -25,6 +24,7 @@ from .sampler import Sampler
 from .sampling_policy import Pace
 from .steps import Steps
 from .table import StepTable
+from .warned import Warned
 from .wire.masking import mask_cut
 from .wire.steps import COLUMNS
 

@@ -11,9 +11,10 @@ from typing import Any
 from .call_sites import PROBE
 from .compiling import DYNAMO, leave_us_out
 from .deaths import install_exits
-from .hooks import backward, calls, forward, loader, optimizer, reads, streams, warned, windows, workers
+from .hooks import backward, calls, forward, loader, optimizer, reads, streams, windows, workers
 from .instrument import forget_sources
 from .probe import Probe
+from .warned import install as install_warned
 
 HOOKS = {
     "loader": loader.install,
@@ -29,7 +30,7 @@ HOOKS = {
     "calls": calls.install,
     "files": calls.install_files,
     "ends": install_exits,
-    "warnings": warned.install,
+    "warnings": install_warned,
 }
 
 

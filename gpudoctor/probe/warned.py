@@ -7,11 +7,11 @@ import sys
 from types import BuiltinFunctionType, FrameType
 from typing import TYPE_CHECKING, Any
 
-from ..call_sites import FRAMEWORKS, PROBE, where
-from ..wire.masking import mask_cut
+from .call_sites import FRAMEWORKS, PROBE, where
+from .wire.masking import mask_cut
 
 if TYPE_CHECKING:
-    from ..probe import Probe
+    from .probe import Probe
 
 WARNINGS = "warnings"
 _MOST, _LONGEST = 64, 500
