@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 WARNINGS = "warnings"
 _MOST, _LONGEST = 64, 500
 """Texts that are told apart, and characters of one."""
-_OURS = ("warnings", "_py_warnings", "logging", "contextlib", "functools")
+_OURS = ("warnings", "_py_warnings", "logging", "functools", "lightning_utilities.core.rank_zero")
 _LEVEL = 30
 _NUMBER = re.compile(r"\d+")
 _LOGGERS = FRAMEWORKS | {"DeepSpeed", "diffusers", "huggingface_hub", "unsloth", "axolotl", "llamafactory"}
