@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from gpudoctor import __version__
 from gpudoctor.analysis.known_gain import claimed, knowable, speedup
+from gpudoctor.analysis.library_warnings import unjudged
 from gpudoctor.analysis.run.unmeasured import as_note, as_notes, not_taken, unmeasured
 from gpudoctor.analysis.source.target_versions import too_old
 from gpudoctor.engine.claims import Examined, Ran, areas, unexamined
@@ -18,7 +19,7 @@ from gpudoctor.engine.selection import Selection
 from gpudoctor.engine.settings import Settings
 from gpudoctor.engine.suppression import silence
 from gpudoctor.engine.verdict import promised, pronounce
-from gpudoctor.lang import say
+from gpudoctor.lang import say, term
 from gpudoctor.model import (
     Absent,
     Applicability,
@@ -27,6 +28,7 @@ from gpudoctor.model import (
     Crashed,
     Effect,
     EffectOrigin,
+    Effort,
     Finding,
     Found,
     LogDetail,
@@ -46,10 +48,11 @@ from gpudoctor.model import (
     Summary,
     Unavailable,
 )
-from gpudoctor.model.log_message import LogSummary
+from gpudoctor.model.log_message import LibraryDetail, LogSummary
 from gpudoctor.model.run import RunSummary
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.model.unavailable import Unread
+from gpudoctor.text import count, joined
 
 T = TypeVar("T")
 
@@ -95,7 +98,7 @@ def examine(patient: Patient, request: Request, problems: Iterable[str] = ()) ->
         outcomes=tuple(outcomes),
         checks=tuple(named(check) for check in registry.checks.values()),
         problems=tuple(dict.fromkeys(trouble)),
-        remarks=tuple(_remarks(patient)),
+        remarks=(*_unjudged(patient, registry), *_remarks(patient)),
         run=run,
         log=_log(patient),
         preflight=_or_none(patient.signs.preflight.take),
@@ -199,6 +202,16 @@ def _remarks(patient: Patient) -> Iterator[str]:
             )
 
 
+def _unjudged(patient: Patient, registry: Registry) -> Iterator[str]:
+    """How many warnings of which libraries no check is about."""
+    if found := unjudged(patient, registry.checks.values()):
+        named = joined(list(dict.fromkeys(item.library for item in found)))
+        warnings = count(len(found), "other warning")
+        yield say(
+            "{warnings} of {named}: `run.warnings` of --format json has them", warnings=warnings, named=named
+        )
+
+
 def _without_source(patient: Patient) -> Iterator[str]:
     """Of a recording whose script is not here as it was: what its source would confirm cannot be told."""
     try:
@@ -254,6 +267,11 @@ def _prescribe(
     """Remedies of every rule that answers a finding; a rule that fails is a problem of the examination."""
     remedies: list[Remedy] = []
     in_log = isinstance(finding.detail, LogDetail)
+    if isinstance(finding.detail, LibraryDetail):
+        advice = term(finding.detail.advice)
+        own = f"{finding.code}-{finding.detail.kind}"
+        by_hand = Applicability.DISPLAY_ONLY
+        return (Remedy(id=own, title=advice, steps=(advice,), applicability=by_hand, effort=Effort.SMALL_EDIT),)
     for kind in rules.get(finding.code, ()):
         if in_log and not kind.reads_logs:
             continue

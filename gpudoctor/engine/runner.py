@@ -3,9 +3,10 @@
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 from gpudoctor.analysis.job_log.findings import log_findings
+from gpudoctor.analysis.library_warnings import library_findings
 from gpudoctor.analysis.run.unmeasured import elsewhere
 from gpudoctor.lang import say
 from gpudoctor.model import (
@@ -52,8 +53,13 @@ def run_checks(
 def _run(kind: type[Check], patient: Patient, overrides: Mapping[str, float], preview: bool) -> Outcome:
     code = kind.code
     try:
-        examined = _examined(kind(overrides), patient)
-        findings = _distinct(item for item in examined if not elsewhere(patient, item))
+        check = kind(overrides)
+        warned = list(library_findings(check, patient))
+        examined: list[Finding] = []
+        with suppress(Unavailable) if warned else nullcontext():
+            examined += (item for item in _examined(check, patient) if not elsewhere(patient, item))
+        alone = {row.kind for row in check.library_warnings if row.alone} if examined else set()
+        findings = _distinct((*examined, *(item for item in warned if item.subject not in alone)))
     except Unavailable as reason:
         return Skipped(code=code, reason=str(reason))
     except ReaderCrashed as error:

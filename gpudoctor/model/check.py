@@ -13,7 +13,7 @@ from typing import ClassVar, TypeAlias
 from gpudoctor.lang import say, term
 from gpudoctor.model.evidence import Evidence
 from gpudoctor.model.finding import Code, Confidence, Cost, Detail, Finding, Resource, Severity, Trait
-from gpudoctor.model.log_message import LogMessage
+from gpudoctor.model.log_message import LibraryWarning, LogMessage
 from gpudoctor.model.patient import Patient
 
 # A threshold: a number with a source, overridable in `[tool.gpudoctor.thresholds]`.
@@ -181,6 +181,8 @@ class Check(ABC):
     """Its life."""
     log_messages: ClassVar[tuple[LogMessage, ...]] = ()
     """What a log says of the ailment; the engine makes the finding where one of them is the first cause."""
+    library_warnings: ClassVar[tuple[LibraryWarning, ...]] = ()
+    """What libraries themselves say of the ailment while the training goes on; the engine makes the finding."""
     log_knobs: ClassVar[tuple[str, ...]] = ()
     """Settings that bear on it: keys of configs and keyword arguments, shown where they stand beside a log."""
     thresholds: ClassVar[tuple[Threshold, ...]] = ()

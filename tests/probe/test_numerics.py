@@ -517,6 +517,32 @@ def test_a_single_optimizer_without_gradients_keeps_them_elsewhere(tmp_path):
     assert numeric(run.rank, "idle") == []
 
 
+CUT = """
+    model = net()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    for step, (x, y) in enumerate(DataLoader(data(480), batch_size=8)):
+        {loss}
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("loss", "told"),
+    [
+        ("loss = torch.tensor(F.cross_entropy(model(x), y).item(), requires_grad=True)", [20, 50, 60]),
+        ("loss = F.cross_entropy(model(x).detach(), y).requires_grad_(True)", [20, 50, 60]),
+        ("loss = F.cross_entropy(model(x) if step > 30 else model(x).detach().requires_grad_(), y)", [20, 0]),
+        ("loss = F.cross_entropy(model(x), y)", []),
+    ],
+)  # fmt: skip
+def test_no_parameter_ever_has_a_gradient(tmp_path, loss, told):
+    found = numeric(run_script(tmp_path, CUT.format(loss=loss)).rank, "idle")
+    assert [item["steps"] for item in found] == told
+    assert all(item["alone"] and item["model"] == "Sequential" for item in found if item["steps"])
+
+
 def test_rows_of_an_embedding_that_no_token_asks_for_stand_still(tmp_path):
     told = run_script(
         tmp_path,

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 
+from gpudoctor.analysis.live.rank_positions import workers_stand_still
 from gpudoctor.analysis.live.stack_shares import (
     INLINE,
     device_busy,
@@ -187,6 +188,8 @@ class LoaderBound(Check):
 
     def _live(self, patient: Patient, window: ProcessWindow) -> Iterator[Finding]:
         """The wait in the samples of a watched process: no call of it could be edited."""
+        if workers_stand_still(window):
+            return  # a hang, or a disk that does not answer
         seen = waiting_live(window)
         severity = seen.level(self)
         if severity is None:

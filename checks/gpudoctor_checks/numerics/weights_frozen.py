@@ -175,7 +175,8 @@ class WeightsFrozen(Check):
         if item.get("shared"):
             return self._shared(run, name, steps, spans)
         cleared = int(item.get("cleared") or 0) >= self.limit("cleared_share") * steps
-        sure = cleared or bool(item.get("called"))  # else a part that runs without gradients: fixed on purpose?
+        # Else a part that runs without gradients: fixed on purpose?
+        sure = cleared or bool(item.get("called") or item.get("alone"))
         what = (
             say(
                 "The backward pass gives the parameters{whose} gradients. Something clears them before each "

@@ -4,9 +4,10 @@ from probed import run_script
 from recordings import make_process, make_recording, make_steps, record
 
 from gpudoctor.analysis.run.untrained_models import forgotten
-from gpudoctor.model import Severity
+from gpudoctor.model import Severity, Unavailable
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor.vitals.recording.opening import open_recording
+from gpudoctor_checks.numerics.dead_parameters import DeadParameters
 from gpudoctor_checks.numerics.weights_frozen import WeightsFrozen
 from gpudoctor_rules.numerics.advice import ADVICE
 
@@ -74,6 +75,18 @@ def test_sick_steps_that_find_no_gradient():
     assert "in any of the 50 steps" in finding.message and "Maker" in remedy.title
     [(finding, _)] = idle(50, False)
     assert finding.severity is Severity.WARNING and finding.cost.breaks is None
+
+
+def test_sick_no_parameter_ever_had_a_gradient():
+    [(finding, [remedy])] = idle(50, False, alone=True)  # the model was called under no_grad()
+    assert finding.severity is Severity.ERROR and finding.cost.breaks == "Maker does not learn"
+    assert "No parameter of Maker had a gradient" in finding.message and remedy.title
+    seen = record("numeric", 3.0, kind="idle", step=50, steps=50, model="Maker", called=False, alone=True)
+    with pytest.raises(Unavailable, match="no parameter had a gradient"):
+        examine(
+            DeadParameters,
+            make_patient(recording=make_recording(make_process(make_steps(100), records=[seen]))),
+        )
 
 
 def test_sick_gradients_that_are_cleared_before_the_step():
