@@ -39,10 +39,6 @@ SAID = {
     ): "UserWarning: Unexpected keyword arguments ['corda_config'] for class LoraConfig, "
     "these are ignored. This probably means",
     (
-        "LOOP003",
-        "schedule-first",
-    ): "UserWarning: Detected call of `lr_scheduler.step()` before `optimizer.step()`. In",
-    (
         "LOOP012",
         "target-size",
     ): "UserWarning: Using a target size (torch.Size([64])) that is different to the input size "
