@@ -11,14 +11,15 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from gpudoctor.cli.list import listed_overrides
 from gpudoctor.cli.parser import build_parser
-from gpudoctor.engine.claims import CLAIMS
+from gpudoctor.engine.claims import AREAS, CLAIMS
 from gpudoctor.engine.manual import read_page, topic_order
 from gpudoctor.engine.registry import load_registry
-from gpudoctor.report.pages import index_markdown, overrides_markdown, page_markdown, verdicts_markdown
+from gpudoctor.report.pages import index_markdown, overrides_markdown, page_markdown
 
 DOCS = Path(__file__).parent
 _OURS = "gpudoctor_checks."
@@ -33,9 +34,44 @@ def pages() -> dict[Path, str]:
     written = {DOCS / "checks" / f"{page.code}.md": page_markdown(page) for page in read}
     written[DOCS / "checks" / "README.md"] = index_markdown(read)
     written[DOCS / "cli.md"] = _command_line()
-    written[DOCS / "verdicts.md"] = verdicts_markdown(CLAIMS)
+    written[DOCS / "verdicts.md"] = _verdicts()
     written[DOCS / "overrides.md"] = overrides_markdown(listed_overrides())
     return written
+
+
+def _requires(need: Callable[..., str]) -> str:
+    said = str(need.__doc__).rstrip(".")
+    return said[0].lower() + said[1:]
+
+
+def _verdicts() -> str:
+    """What each sentence that calls something well requires, and the areas of each examination."""
+    rows = [
+        f'| `{claim.command}` | "{claim.says}" | {"; ".join(_requires(need) for need in claim.needs)} |'
+        for claim in CLAIMS
+    ]
+    judged = [f"| {kind.value} | {', '.join(name for name, _ in areas)} |" for kind, areas in AREAS.items()]
+    return "\n".join(
+        [
+            "# What a verdict requires",
+            "",
+            "A verdict calls something well, better or cured only where it was examined and found so. If",
+            "something is missing, the verdict names it. The tables are in `gpudoctor/engine/claims.py`.",
+            "",
+            "| command | sentence | requires |",
+            "|---|---|---|",
+            *rows,
+            "",
+            "No verdict says that a training is right. A verdict that finds nothing names its areas in",
+            "which no check passed or found something. No check judges labels, schedule and resume yet.",
+            "JSON has both lists: `summary.judged` and `summary.not_judged`.",
+            "",
+            "| examined | areas |",
+            "|---|---|",
+            *judged,
+            "",
+        ]
+    )
 
 
 def stale(wanted: dict[Path, str]) -> list[Path]:

@@ -24,6 +24,7 @@ from gpudoctor.model import (
     Signs,
     rules_of,
 )
+from gpudoctor.model.check import track_record
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.flight_recorder import FlightRecords
 from gpudoctor.model.signs.gpu import DriverState, Gpu, GpuSurvey, PciDevice, RowRemap
@@ -255,7 +256,8 @@ def _sign(name: str, value: T | None) -> Sign[T]:
 
 def examine(check: type[Check], patient: Patient, **overrides: float) -> list[Finding]:
     """The findings of one check; `overrides` are its thresholds. `Unavailable` passes through."""
-    return list(check(overrides).examine(patient))
+    record = track_record(check)
+    return [said for item in check(overrides).examine(patient) if (said := record.said(item, preview=True))]
 
 
 def prescribe(

@@ -3,10 +3,31 @@
 A check is one module: add a file in a topic folder and it is there.
 """
 
-from gpudoctor.model import Check
+import functools
+import json
+from collections import defaultdict
+from importlib.resources import files
+
+from gpudoctor.model import Check, Severity
 from gpudoctor.model.collecting import classes_of
+from gpudoctor.model.log_message import Bearing, LibraryWarning
 
 
 def collect() -> tuple[type[Check], ...]:
-    """Every Check class defined in a module of this package."""
-    return classes_of(__name__, Check)
+    """Every Check class defined in a module of this package, with the warnings of libraries that it answers."""
+    warnings = _library_warnings()
+    found = classes_of(__name__, Check)
+    for check in found:
+        check.library_warnings = tuple(warnings.get(check.code, ()))
+    return found
+
+
+@functools.cache
+def _library_warnings() -> dict[str, list[LibraryWarning]]:
+    """The rows of library_warnings.json by code."""
+    found: defaultdict[str, list[LibraryWarning]] = defaultdict(list)
+    for row in json.loads(files(__name__).joinpath("library_warnings.json").read_text("utf-8"))["warnings"]:
+        code, severity = row.pop("code"), Severity(row.pop("severity"))
+        row |= {"bearing": Bearing.HINT, "everywhere": True, "explains": "(?!)"}  # of no failure
+        found[code].append(LibraryWarning(severity=severity, **row))
+    return found

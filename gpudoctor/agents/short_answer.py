@@ -98,8 +98,7 @@ def report_answer(report: Mapping[str, Any], extra: Document, name: str, most: i
     head: Document = {"verdict": summary["verdict"]}
     head["counts"] = {key: value for key, value in summary.items() if isinstance(value, int)}
     head |= {key: report[key] for key in ("problems", "remarks") if report.get(key)}
-    if summary.get("unexamined"):
-        head["unexamined"] = summary["unexamined"]
+    head |= {key: summary[key] for key in ("unexamined", "not_judged") if summary.get(key)}
     for key, wanted in (("run", _RUN), ("trial", _TRIAL)):
         if report.get(key):
             head[key] = filled({part: report[key][part] for part in wanted if part in report[key]})

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 
 from gpudoctor.analysis.run.job_facts import torch_fact
 from gpudoctor.analysis.run.recorded_loaders import loaders_as_run
+from gpudoctor.analysis.source.device_tensors import Target, training_target
 from gpudoctor.analysis.source.environment_assignments import assigned
 from gpudoctor.analysis.source.loaders import Loader
 from gpudoctor.lang import say
 from gpudoctor.model.evidence import Evidence
-from gpudoctor.model.job_devices import ranks_here
+from gpudoctor.model.job_devices import ranks_here, without_gpus
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.signs.job import Environment, Job, Profile
 from gpudoctor.model.signs.source import Call, Known, Source
@@ -139,12 +140,20 @@ def uses_torchrun(patient: Patient) -> bool:
 
 
 def runs_here(patient: Patient) -> bool:
-    """Whether the job runs on the machine examined: false for a scheduler's script read outside of it."""
+    """Whether the job runs on the machine examined.
+
+    False for a scheduler's job outside of it, and for a script that launches GPUs, read where there are none.
+    """
     job = optional(lambda: patient.job)
-    if job is None or job.script_path is None or job.profile not in {Profile.SLURM, Profile.KUBERNETES}:
-        return True
     environment = optional(lambda: patient.environment)
-    return environment is None or in_allocation(environment)
+    if job is None or environment is None or in_allocation(environment):
+        return True
+    if job.profile in {Profile.SLURM, Profile.KUBERNETES}:
+        return False
+    survey, source = optional(lambda: patient.gpu_survey), optional(lambda: patient.source)
+    if job.script_path is None or survey is None or not without_gpus(survey):
+        return True
+    return not (job.gpus_granted or (source is not None and training_target(source) is Target.CUDA))
 
 
 def in_allocation(environment: Environment) -> bool:

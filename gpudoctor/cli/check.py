@@ -73,6 +73,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="seconds to wait for an unresponsive driver",
     )
+    parser.add_argument(
+        "--preview",
+        action="store_true",
+        help="also show suspicions of checks that are often wrong without a run",
+    )
     add_mend_flags(parser)
     add_report_flags(parser)
 
@@ -112,6 +117,7 @@ def _request(arguments: argparse.Namespace, registry: "Registry", settings: "Set
         selection=choose_checks(arguments, registry, settings),
         settings=settings,
         baseline=load_baseline(arguments, settings),
+        preview=arguments.preview or settings.preview,
         signs_first=("gpu_survey", "kernel_log", "packages", "torch", "host"),
     )
 
@@ -150,13 +156,13 @@ def _examine(
 
 
 def _in_a_job(patient: "Patient", arguments: argparse.Namespace) -> bool:
-    """Whether a scheduler or launcher runs us, or the user says that it will (a job script alone does not)."""
+    """Whether a scheduler or launcher runs us: then the text is a paragraph for the log of the job."""
     from gpudoctor.model import ReaderCrashed, Unavailable
     from gpudoctor.model.signs.job import Profile
     from gpudoctor.vitals.job import detect_profile
 
-    if arguments.profile != "auto":
-        return bool(arguments.profile != "none")
+    if arguments.profile == "none":
+        return False
     try:
         return detect_profile(patient.environment.variables) is not Profile.NONE
     except (Unavailable, ReaderCrashed):

@@ -2,12 +2,13 @@
 
 import argparse
 import difflib
+import json
 import re
 from typing import TYPE_CHECKING
 
 from gpudoctor.cli.output import add_color_flag, add_format_flags
 from gpudoctor.errors import UsageError
-from gpudoctor.lang import say, template
+from gpudoctor.lang import say, template, tr
 
 if TYPE_CHECKING:
     from gpudoctor.engine.manual_search import Hit
@@ -42,9 +43,15 @@ def run(arguments: argparse.Namespace) -> int:
     from gpudoctor.cli.output import deliver_page, note_problems, text_width
     from gpudoctor.engine.manual import read_page
     from gpudoctor.engine.registry import load_registry
+    from gpudoctor.engine.selection import retired_check
 
     registry = load_registry()
     query = " ".join(arguments.words)
+    if (gone := retired_check(query)) is not None:
+        told = {"code": gone.code, "name": gone.name, "retired": gone.answer}
+        text = tr("{code} {name}: this check is gone. {answer}", **{**told, "answer": say(gone.answer)})
+        deliver_page((json.dumps(told) if arguments.format == "json" else text) + "\n", arguments)
+        return 0
     found = found_checks(registry, query)
     pages = [read_page(check, answered=check.code in registry.rules) for check in found]
     if arguments.format == "json":

@@ -148,7 +148,7 @@ def rendered(
 
     if arguments.strict:
         report = named_strictly(report)
-    if arguments.format in ("json", "html"):
+    if arguments.format in (TEXT, "json", "html"):
         from gpudoctor.mend.plan import with_patches
 
         report = with_patches(report)

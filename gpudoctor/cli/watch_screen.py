@@ -116,9 +116,10 @@ def _rendered(tick: "Tick", arguments: argparse.Namespace) -> str:
         from gpudoctor.report import render
 
         return render(report, arguments.format)
+    from gpudoctor.mend.plan import with_patches
     from gpudoctor.ui.console import render_text
 
-    return render_text(report, width=80, colour=False, verbose=True)
+    return render_text(with_patches(report), width=80, colour=False, verbose=True)
 
 
 def _kill(pid: int) -> str:

@@ -1,26 +1,27 @@
-"""What must have been seen before a verdict says that something is well: one table for every command.
+"""What a verdict has seen: the areas that its checks judged, and what a sentence that says "well" requires.
 
-"Healthy" means examined and found well. A claim is a sentence of that kind. Its needs say what it requires, and
-each says in a clause what is missing where it is not met: a verdict then says that clause instead.
+A verdict that finds nothing says what was examined (`areas`). A need is a function that returns what was not
+seen, as a clause, or ""; its docstring says what it requires (docs/verdicts.md).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from gpudoctor.analysis.saved_gpus import not_held
 from gpudoctor.analysis.source.device_tensors import Target, training_target
+from gpudoctor.analysis.source.loaders import loaders
 from gpudoctor.analysis.workload import runs_here
-from gpudoctor.lang import say
+from gpudoctor.lang import say, template, term
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import Crashed, Outcome, Passed, Patient, PatientKind, Ranked, Severity, Skipped
+from gpudoctor.model import Crashed, Found, Outcome, Passed, Patient, PatientKind, Ranked, Severity, Skipped
 from gpudoctor.model.comparison import Change, Ratio
 from gpudoctor.model.proof import TrialRow
 from gpudoctor.model.run import RunSummary
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.model.unavailable import optional
-from gpudoctor.text import count, joined, percent
+from gpudoctor.text import capitalised, count, joined, percent
 
 T = TypeVar("T")
 
@@ -51,30 +52,17 @@ PRICED = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Need(Generic[T]):
-    """One thing that must have been seen."""
-
-    name: str
-    missing: Callable[[T], str]
-    """What is missing, as a clause; "" where nothing is."""
-    gap: bool = True
-    """Whether what is missing is a gap in the examination; what the user left out is none."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Claim(Generic[T]):
-    """A sentence that calls something well."""
+    """A sentence that calls something well, and what it requires."""
 
-    name: str
-    commands: tuple[str, ...]
-    """Commands that can say it."""
+    command: str
     says: str
-    """What the sentence begins with or holds, and no other sentence does."""
-    needs: tuple[Need[T], ...]
+    """What the sentence holds, and no other sentence does."""
+    needs: tuple[Callable[[T], str], ...]
 
     def lacks(self, case: T) -> list[str]:
-        """What is missing for it, a clause for each need."""
-        return [clause for need in self.needs if (clause := need.missing(case))]
+        """What was not seen, a clause for each need."""
+        return [clause for need in self.needs if (clause := need(case))]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,19 +102,83 @@ class ComparedRuns:
     """What other processes took beside them, a clause each."""
 
 
+_UNJUDGED = ((template("labels"), ()), (template("schedule"), ()), (template("resume"), ()))
+"""What no check judges yet."""
+_OF_FILES = (
+    (template("data loading"), ("DATA",)),
+    (template("training loop"), ("LOOP",)),
+    (template("precision"), ()),
+    (template("settings"), ("CFG",)),
+    *_UNJUDGED,
+)
+_OF_RUNS = (
+    (template("memory growth"), ()),
+    (template("loss"), ()),
+    (template("gradients"), ()),
+    *_UNJUDGED,
+)
+AREAS = {
+    PatientKind.MACHINE: (
+        (template("environment"), ("ENV",)),
+        (template("GPU state"), ("GPU",)),
+        (template("GPU speed"), ("NODE",)),
+        (template("link speed"), ("NODE",)),
+    ),
+    PatientKind.SCRIPT: _OF_FILES,
+    PatientKind.COMMAND: _OF_FILES,
+    PatientKind.RECORDING: _OF_RUNS,
+    PatientKind.PROCESS: _OF_RUNS,
+}
+"""Areas of an examination, each with the topics whose checks judge it beside those that name it (`judges`)."""
+_THERE: dict[str, Callable[[Patient], object]] = {
+    "GPU state": lambda patient: patient.gpu_survey.gpus,
+    "data loading": lambda patient: loaders(patient.source),
+    "settings": lambda patient: patient.configs.files,
+    "training loop": lambda patient: any(loop.engine is None for _, loop in patient.source.training_loops),
+}
+"""What a patient must have for an area to be there: a check passes, too, where there is nothing of its kind."""
+
+
+def areas(
+    kind: PatientKind, outcomes: Iterable[Outcome], patient: Patient | None = None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The areas that were judged, and those that were not."""
+    looked = [item for item in outcomes if isinstance(item, Passed | Found)]
+    rows = AREAS.get(kind, ())
+    judged = {
+        name: any(item.judges == name or item.code.startswith(topic) for item in looked) for name, topic in rows
+    }
+    missed = tuple(term(name) for name, is_judged in judged.items() if not is_judged)
+    there = [name for name in judged if patient is None or name not in _THERE or _is_there(name, patient)]
+    return tuple(term(name) for name in there if judged[name]), missed
+
+
+def _is_there(name: str, patient: Patient) -> bool:
+    return bool(optional(lambda: _THERE[name](patient)))
+
+
+def not_judged(kind: PatientKind, outcomes: Iterable[Outcome]) -> str:
+    """A sentence that names the areas that were not judged, with a blank before it; "" if all were."""
+    missed = areas(kind, outcomes)[1]
+    return say(" {areas} were not judged.", areas=capitalised(joined(missed))) if missed else ""
+
+
 def _crashed(case: Examined | Ran) -> str:
+    """No check crashed."""
     number = sum(isinstance(item, Crashed) for item in case.outcomes)
     return say("{checks} crashed", checks=count(number, "check")) if number else ""
 
 
 def _nothing_passed(case: Examined) -> str:
+    """A check passed."""
     if case.notes or any(isinstance(item, Passed) for item in case.outcomes):
         return ""
     return say("nothing could be examined")
 
 
 def _deselected(case: Examined | Ran) -> str:
-    number = sum(isinstance(item, Skipped) and item.deselected for item in case.outcomes)
+    """No check was left out."""
+    number = sum(isinstance(item, Skipped) and item.deselected and not item.held for item in case.outcomes)
     if not number:
         return ""
     return (
@@ -161,10 +213,12 @@ def why_unread(patient: Patient) -> str:
 
 
 def _unread(case: Examined) -> str:
+    """Every file that was named was read."""
     return say("a part of it could not be examined") if case.incomplete else ""
 
 
 def _no_gpu(case: Examined) -> str:
+    """A GPU of this machine answered."""
     survey = optional(lambda: case.patient.gpu_survey)
     if survey is None:
         return say("the GPUs were not examined")
@@ -172,6 +226,7 @@ def _no_gpu(case: Examined) -> str:
 
 
 def _no_training(case: Examined) -> str:
+    """A training was found in the files."""
     source = optional(lambda: case.patient.source)
     configs = optional(lambda: case.patient.configs)
     found = (source is not None and source.trains) or (configs is not None and configs.trains)
@@ -179,7 +234,7 @@ def _no_training(case: Examined) -> str:
 
 
 def _elsewhere(case: Examined) -> str:
-    """A job of GPUs that this machine does not have, or that runs on another one."""
+    """The job's GPUs, if it requests any, are here."""
     job = optional(lambda: case.patient.job)
     survey = optional(lambda: case.patient.gpu_survey)
     if job is not None and not runs_here(case.patient):
@@ -198,6 +253,7 @@ def _elsewhere(case: Examined) -> str:
 
 
 def _ranks_lost(case: Examined) -> str:
+    """Every rank took part to the end."""
     preflight = optional(lambda: case.patient.preflight)
     if preflight is None:
         return say("nothing was measured")
@@ -210,6 +266,7 @@ def _ranks_lost(case: Examined) -> str:
 
 
 def _units_unmeasured(case: Examined) -> str:
+    """A unit of each node was measured."""
     preflight = optional(lambda: case.patient.preflight)
     if preflight is None:
         return ""
@@ -227,16 +284,19 @@ def _units_unmeasured(case: Examined) -> str:
 
 
 def _file_cut(case: Examined) -> str:
+    """The whole log was read."""
     log = optional(lambda: case.patient.kernel_log)
     return say("the part that could be read has no Xid event") if log is not None and log.problems else ""
 
 
 def _xid_unseen(case: Examined) -> str:
+    """A check passed that looks for Xid events."""
     looked = any(isinstance(item, Passed) and not item.silenced for item in case.outcomes)
     return "" if looked else say("no check passed")
 
 
 def _gpus_unlisted(case: Examined) -> str:
+    """The file lists every GPU."""
     survey = optional(lambda: case.patient.gpu_survey)
     if survey is None or not survey.unlisted:
         return ""
@@ -245,39 +305,39 @@ def _gpus_unlisted(case: Examined) -> str:
 
 
 def _readings_missing(case: Examined) -> str:
+    """The file has errors, clocks, temperatures, power and link."""
     survey = optional(lambda: case.patient.gpu_survey)
     missing = not_held(survey, needed=True) if survey is not None else []
     return say("the file does not contain {missing}", missing=joined(missing)) if missing else ""
 
 
 def _severe(case: Ran) -> str:
+    """No finding is above a note."""
     severe = sum(item.finding.severity is not Severity.NOTE for item in case.ranked)
     return say("{findings} above a note", findings=count(severe, "finding")) if severe else ""
 
 
-def _dear_note(case: Ran) -> str:
-    notes = [item.finding for item in case.ranked if item.finding.severity is Severity.NOTE]
-    share = max((finding.cost.share or 0.0 for finding in notes), default=0.0)
-    return say("a note is about {share} of the time", share=percent(share)) if share >= MUCH else ""
-
-
 def _ended_badly(case: Ran) -> str:
+    """It ended well."""
     return say("it did not end well") if case.died else ""
 
 
 def _few_steps(case: Ran) -> str:
+    """20 steady steps."""
     if case.run.steady_steps >= FEWEST_STEPS:
         return ""
     return say("it made only {steps}", steps=count(case.run.steady_steps, "steady step"))
 
 
 def _unexplained(case: Ran) -> str:
+    """Its time is computation, or a finding explains the rest."""
     if case.bound <= UNEXPLAINED:
         return ""
     return say("{bound} of its time is not computation", bound=percent(1 - 1 / case.bound))
 
 
 def _ranks_unseen(case: Ran) -> str:
+    """Every rank reported."""
     starts = [process.first("start") for process in case.recording.ranks]
     worlds = [start.get("world") for start in starts if start is not None]
     world = max((size for size in worlds if isinstance(size, int)), default=0)
@@ -286,6 +346,7 @@ def _ranks_unseen(case: Ran) -> str:
 
 
 def _device_unseen(case: Ran) -> str:
+    """Its GPU, if it uses one, was sampled."""
     from gpudoctor.analysis.run.job_facts import on_gpu
 
     used = any(on_gpu(process) for process in case.recording.ranks)
@@ -295,6 +356,7 @@ def _device_unseen(case: Ran) -> str:
 
 
 def _few_samples(window: ProcessWindow) -> str:
+    """30 stack samples."""
     if window.samples >= FEWEST_SAMPLES:
         return ""
     return say(
@@ -310,17 +372,20 @@ def share_lost(window: ProcessWindow) -> float:
 
 
 def _time_lost(window: ProcessWindow) -> str:
+    """Most of its time is computation."""
     lost = share_lost(window)
     return say("{lost} of its time is not computation", lost=percent(lost)) if lost >= TO_GAIN else ""
 
 
 def _gpus_unread(window: ProcessWindow) -> str:
+    """The GPUs were read, if there are any."""
     # Without a fix there is no GPU here, and nothing to read.
     gap = next((gap for gap in window.gaps if gap.panel == "gpu" and gap.fix), None)
     return say("the GPUs were not read: {reason}", reason=gap.reason) if gap is not None else ""
 
 
 def _too_short(case: ComparedRuns) -> str:
+    """8 steady steps of each run."""
     return (
         say("a run made fewer than {fewest_compared} steady steps", fewest_compared=FEWEST_COMPARED)
         if case.time is None
@@ -329,14 +394,17 @@ def _too_short(case: ComparedRuns) -> str:
 
 
 def _no_difference(case: ComparedRuns) -> str:
+    """An interval of the ratio without 1, and a change above 1 %."""
     return "" if case.change in (Change.FASTER, Change.SLOWER) else say("the difference may be chance")
 
 
 def _two_jobs(case: ComparedRuns) -> str:
+    """One job: script, model, ranks and kind of step agree."""
     return say("they are two jobs: {jobs}", jobs=concatenated("; ", case.jobs)) if case.jobs else ""
 
 
 def _crowded(case: ComparedRuns) -> str:
+    """Other processes left a CPU idle during both."""
     return (
         say("other processes used {crowds}, and no CPU was idle", crowds=concatenated(" and ", case.crowds))
         if case.crowds
@@ -345,171 +413,86 @@ def _crowded(case: ComparedRuns) -> str:
 
 
 def _not_faster(row: TrialRow) -> str:
+    """Pairs of runs whose interval is above 1 for all looks."""
     faster = row.proof is not None and row.proof.verdict == "faster"
     return "" if faster else say("it was not faster at every look")
 
 
 def _loss_moved(row: TrialRow) -> str:
+    """The loss did not change, if one was seen."""
     return say("its loss is different") if row.proof is not None and row.proof.loss == "moved" else ""
 
 
 def _not_gone(row: TrialRow) -> str:
+    """A run with the remedy in which the ailment was looked for and is gone."""
     cure = row.proof.cure if row.proof is not None else None
     return "" if cure is not None and cure.gone else say("the finding came back, or its check did not run")
 
 
-SELECTED: Need[Examined] = Need(name="no check was left out", missing=_deselected, gap=False)
-CRASHED: Need[Examined] = Need(name="no check crashed", missing=_crashed)
-PASSED = Need(name="a check passed", missing=_nothing_passed)
-READ = Need(name="every file that was named was read", missing=_unread)
-GPUS = Need(name="a GPU of this machine answered", missing=_no_gpu)
-TRAINING = Need(name="a training was found in the files", missing=_no_training)
-PLACE = Need(name="the job's GPUs, if it requests any, are here", missing=_elsewhere)
-
-MACHINE_HEALTHY = Claim(
-    name="machine-healthy",
-    commands=("check",),
-    says=say("This machine looks healthy"),
-    needs=(CRASHED, PASSED, SELECTED, READ, GPUS),
+_EXAMINED = (_crashed, _nothing_passed, _deselected, _unread)
+_MACHINE: Claim[Examined] = Claim(command="check", says="This machine shows", needs=(*_EXAMINED, _no_gpu))
+_JOB: Claim[Examined] = Claim(
+    command="check", says="shows no known fault", needs=(*_EXAMINED, _no_training, _elsewhere)
 )
-JOB_HEALTHY = Claim(
-    name="job-healthy",
-    commands=("check",),
-    says=say("looks healthy"),
-    needs=(CRASHED, PASSED, SELECTED, READ, TRAINING, PLACE),
+_CLUSTER: Claim[Examined] = Claim(
+    command="preflight",
+    says="units passed",
+    needs=(_crashed, _nothing_passed, _unread, _ranks_lost, _units_unmeasured),
 )
-CLUSTER_HEALTHY = Claim(
-    name="cluster-healthy",
-    commands=("preflight",),
-    says=say("units passed"),
-    needs=(
-        CRASHED,
-        PASSED,
-        Need(name="nothing was left unmeasured", missing=_unread),
-        Need(name="every rank took part to the end", missing=_ranks_lost),
-        Need(name="a unit of each node was measured", missing=_units_unmeasured),
-    ),
+NO_XID: Claim[Examined] = Claim(command="report", says="and no Xid event", needs=(_xid_unseen, _file_cut))
+SAVED_GPUS_WELL: Claim[Examined] = Claim(
+    command="report",
+    says="Nothing is wrong with",
+    needs=(_crashed, _nothing_passed, _deselected, _no_gpu, _gpus_unlisted, _readings_missing),
 )
-NO_XID = Claim(
-    name="no-xid",
-    commands=("report",),
-    says=say("and no Xid event"),
-    needs=(
-        Need(name="a check passed that looks for Xid events", missing=_xid_unseen),
-        Need(name="the whole log was read", missing=_file_cut),
-    ),
+_SEEN = (_few_steps, _ranks_unseen, _device_unseen)
+RUN_WELL: Claim[Ran] = Claim(
+    command="run",
+    says="Little time is lost",
+    needs=(_ended_badly, _severe, _crashed, _deselected, *_SEEN, _unexplained),
 )
-SAVED_GPUS_WELL = Claim(
-    name="saved-gpus-well",
-    commands=("report",),
-    says=say("Nothing is wrong with"),
-    needs=(
-        CRASHED,
-        PASSED,
-        SELECTED,
-        Need(name="the file lists a GPU that answered", missing=_no_gpu),
-        Need(name="the file lists every GPU", missing=_gpus_unlisted),
-        Need(name="the file has errors, clocks, temperatures, power and link", missing=_readings_missing),
-    ),
-)
-SELECTED_RUN: Need[Ran] = Need(name="no check was left out", missing=_deselected, gap=False)
-CRASHED_RUN: Need[Ran] = Need(name="no check crashed", missing=_crashed)
-STEPS = Need(name=say("{fewest_steps} steady steps", fewest_steps=FEWEST_STEPS), missing=_few_steps)
-RANKS = Need(name="every rank reported", missing=_ranks_unseen)
-DEVICE = Need(name="its GPU, if it uses one, was sampled", missing=_device_unseen)
-RUN_HEALTHY: Claim[Ran] = Claim(
-    name="run-healthy",
-    commands=("run", "report", "verify"),
-    says=say("In good health"),
-    needs=(
-        Need(name="it ended well", missing=_ended_badly),
-        Need(name="no finding is above a note", missing=_severe),
-        CRASHED_RUN,
-        SELECTED_RUN,
-        STEPS,
-        Need(name="its time is computation, or a finding explains the rest", missing=_unexplained),
-        RANKS,
-        DEVICE,
-    ),
-)
-REST_WELL: Claim[Ran] = Claim(
-    name="rest-well",
-    commands=("run", "report", "verify"),
-    says=say("no other finding is worth your time"),
-    needs=(
-        CRASHED_RUN,
-        SELECTED_RUN,
-        STEPS,
-        Need(name=say("no note is about {much} of the time or more", much=percent(MUCH)), missing=_dear_note),
-        RANKS,
-        DEVICE,
-    ),
-)
-SAMPLES = Need(name=say("{fewest_samples} stack samples", fewest_samples=FEWEST_SAMPLES), missing=_few_samples)
-WATCHED_GPUS = Need(name="the GPUs were read, if there are any", missing=_gpus_unread)
 WATCH_WELL: Claim[ProcessWindow] = Claim(
-    name="watch-well",
-    commands=("watch",),
-    says=say("Nothing wrong was found"),
-    needs=(
-        SAMPLES,
-        Need(name="most of its time is computation", missing=_time_lost),
-        WATCHED_GPUS,
-    ),
+    command="watch", says="Little time is lost", needs=(_few_samples, _time_lost, _gpus_unread)
 )
 OTHER_SPEED: Claim[ComparedRuns] = Claim(
-    name="other-speed",
-    commands=("compare",),
-    says=say("The second run is"),
-    needs=(
-        Need(
-            name=say("{fewest_compared} steady steps of each run", fewest_compared=FEWEST_COMPARED),
-            missing=_too_short,
-        ),
-        Need(name="an interval of the ratio without 1, and a change above 1 %", missing=_no_difference),
-        Need(name="one job: script, model, ranks and kind of step agree", missing=_two_jobs),
-        Need(name="other processes left a CPU idle during both", missing=_crowded),
-    ),
+    command="compare",
+    says="The second run is",
+    needs=(_too_short, _no_difference, _two_jobs, _crowded),
 )
-PROVEN: Claim[TrialRow] = Claim(
-    name="proven",
-    commands=("verify",),
-    says=say("Proven: "),
-    needs=(
-        Need(name="pairs of runs whose interval is above 1 for all looks", missing=_not_faster),
-        Need(name="the loss did not change, if one was seen", missing=_loss_moved),
-    ),
-)
-CURED: Claim[TrialRow] = Claim(
-    name="cured",
-    commands=("verify",),
-    says=say("Cured: "),
-    needs=(
-        Need(name="a run with the remedy in which the ailment was looked for and is gone", missing=_not_gone),
-    ),
-)
+PROVEN: Claim[TrialRow] = Claim(command="verify", says="Proven: ", needs=(_not_faster, _loss_moved))
+CURED: Claim[TrialRow] = Claim(command="verify", says="Cured: ", needs=(_not_gone,))
 CLAIMS = (
-    MACHINE_HEALTHY, JOB_HEALTHY, CLUSTER_HEALTHY, NO_XID, SAVED_GPUS_WELL, RUN_HEALTHY, REST_WELL, WATCH_WELL,
-    OTHER_SPEED, PROVEN, CURED
+    _MACHINE, _JOB, _CLUSTER, NO_XID, SAVED_GPUS_WELL, RUN_WELL, WATCH_WELL, OTHER_SPEED, PROVEN, CURED
 )  # fmt: skip
-"""Every sentence that calls something well, better or cured, of every command."""
+"""Every sentence that calls something well, better or cured."""
+
+
+def warned(who: str, warnings: Sequence[str]) -> str:
+    """How many warnings there are, by their names, and the first."""
+    if len(warnings) == 1:
+        return say("{who}: 1 warning, {name}.", who=who, name=warnings[0])
+    return say(
+        "{who}: {warnings}; start with {name}.",
+        who=who,
+        warnings=count(len(warnings), "warning"),
+        name=warnings[0],
+    )
 
 
 def health(case: Examined) -> Claim[Examined]:
     """The claim that an examination without a run can make."""
-    kinds = {PatientKind.MACHINE: MACHINE_HEALTHY, PatientKind.CLUSTER: CLUSTER_HEALTHY}
-    return kinds.get(case.patient.kind, JOB_HEALTHY)
+    return {PatientKind.MACHINE: _MACHINE, PatientKind.CLUSTER: _CLUSTER}.get(case.patient.kind, _JOB)
 
 
 def unexamined(case: Examined | Ran | ProcessWindow) -> tuple[str, ...]:
-    """What was not seen and must have been for a claim of health, a clause each."""
+    """What was not seen and must have been for a claim of health, a clause each; not what the user left out."""
     if isinstance(case, Ran):
-        return tuple(clause for need in (CRASHED_RUN, STEPS, RANKS, DEVICE) if (clause := need.missing(case)))
+        return tuple(clause for need in (_crashed, *_SEEN) if (clause := need(case)))
     if isinstance(case, ProcessWindow):
-        return tuple(clause for need in (SAMPLES, WATCHED_GPUS) if (clause := need.missing(case)))
+        return tuple(clause for need in (_few_samples, _gpus_unread) if (clause := need(case)))
     claim = _claim(case.patient)
     needs = claim.needs if claim is not None else ()
-    return tuple(clause for need in needs if need.gap and (clause := need.missing(case)))
+    return tuple(clause for need in needs if need is not _deselected and (clause := need(case)))
 
 
 def _claim(patient: Patient) -> Claim[Examined] | None:

@@ -7,9 +7,10 @@ from typing import TypeVar
 
 from gpudoctor import __version__
 from gpudoctor.analysis.known_gain import claimed, knowable, speedup
-from gpudoctor.analysis.run.unmeasured import as_notes, unmeasured
+from gpudoctor.analysis.library_warnings import unjudged
+from gpudoctor.analysis.run.unmeasured import as_note, as_notes, not_taken, unmeasured
 from gpudoctor.analysis.source.target_versions import too_old
-from gpudoctor.engine.claims import Examined, Ran, unexamined
+from gpudoctor.engine.claims import Examined, Ran, areas, unexamined
 from gpudoctor.engine.manual import named
 from gpudoctor.engine.ranking import Case, rank
 from gpudoctor.engine.registry import Registry
@@ -18,7 +19,7 @@ from gpudoctor.engine.selection import Selection
 from gpudoctor.engine.settings import Settings
 from gpudoctor.engine.suppression import silence
 from gpudoctor.engine.verdict import promised, pronounce
-from gpudoctor.lang import say
+from gpudoctor.lang import say, term
 from gpudoctor.model import (
     Absent,
     Applicability,
@@ -27,6 +28,7 @@ from gpudoctor.model import (
     Crashed,
     Effect,
     EffectOrigin,
+    Effort,
     Finding,
     Found,
     LogDetail,
@@ -46,10 +48,11 @@ from gpudoctor.model import (
     Summary,
     Unavailable,
 )
-from gpudoctor.model.log_message import LogSummary
+from gpudoctor.model.log_message import LibraryDetail, LogSummary
 from gpudoctor.model.run import RunSummary
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.model.unavailable import Unread
+from gpudoctor.text import count, joined
 
 T = TypeVar("T")
 
@@ -63,6 +66,8 @@ class Request:
     settings: Settings = field(default_factory=Settings)
     baseline: Counter[str] = field(default_factory=Counter)
     """Fingerprints of findings that were known before, with how often each may appear."""
+    preview: bool = False
+    """Whether suspicions of checks that are often wrong are shown, too."""
     signs_first: tuple[str, ...] = ()
     """Signs to take at the same time before the first check."""
 
@@ -72,7 +77,7 @@ def examine(patient: Patient, request: Request, problems: Iterable[str] = ()) ->
     registry = request.registry
     chosen, left = request.selection.splits(registry.checks.values())
     take_signs(patient, request.signs_first)
-    outcomes = run_checks(patient, chosen, request.settings.thresholds)
+    outcomes = run_checks(patient, chosen, request.settings.thresholds, preview=request.preview)
     outcomes += [Skipped(code=check.code, reason=say("not selected"), deselected=True) for check in left]
     outcomes, silenced = _silence(outcomes, patient, request)
     outcomes = [_unmeasured(_claimed(item, patient), patient) for item in outcomes]
@@ -93,7 +98,7 @@ def examine(patient: Patient, request: Request, problems: Iterable[str] = ()) ->
         outcomes=tuple(outcomes),
         checks=tuple(named(check) for check in registry.checks.values()),
         problems=tuple(dict.fromkeys(trouble)),
-        remarks=tuple(_remarks(patient)),
+        remarks=(*_unjudged(patient, registry), *_remarks(patient)),
         run=run,
         log=_log(patient),
         preflight=_or_none(patient.signs.preflight.take),
@@ -197,6 +202,16 @@ def _remarks(patient: Patient) -> Iterator[str]:
             )
 
 
+def _unjudged(patient: Patient, registry: Registry) -> Iterator[str]:
+    """How many warnings of which libraries no check is about."""
+    if found := unjudged(patient, registry.checks.values()):
+        named = joined(list(dict.fromkeys(item.library for item in found)))
+        warnings = count(len(found), "other warning")
+        yield say(
+            "{warnings} of {named}: `run.warnings` of --format json has them", warnings=warnings, named=named
+        )
+
+
 def _without_source(patient: Patient) -> Iterator[str]:
     """Of a recording whose script is not here as it was: what its source would confirm cannot be told."""
     try:
@@ -221,7 +236,7 @@ def _silence(
             if kept:
                 item = replace(item, findings=tuple(kept))
             else:
-                item = Passed(code=item.code, silenced=len(silenced))
+                item = Passed(code=item.code, silenced=len(silenced), judges=item.judges)
         result.append(item)
     return result, all_silenced
 
@@ -234,10 +249,16 @@ def _claimed(outcome: Outcome, patient: Patient) -> Outcome:
 
 
 def _unmeasured(outcome: Outcome, patient: Patient) -> Outcome:
-    """The outcome of a run without a step: what only the source suspects is a note, once for each ailment."""
-    if not isinstance(outcome, Found) or not unmeasured(patient):
+    """The outcome; what only the source suspects of what a run did not come to is a note.
+
+    Of a run without a step, that is all of it, once for each ailment.
+    """
+    if not isinstance(outcome, Found):
         return outcome
-    return replace(outcome, findings=as_notes(outcome.findings))
+    if unmeasured(patient):
+        return replace(outcome, findings=as_notes(outcome.findings))
+    findings = (as_note(found) if not_taken(patient, found) else found for found in outcome.findings)
+    return replace(outcome, findings=tuple(findings))
 
 
 def _prescribe(
@@ -246,6 +267,11 @@ def _prescribe(
     """Remedies of every rule that answers a finding; a rule that fails is a problem of the examination."""
     remedies: list[Remedy] = []
     in_log = isinstance(finding.detail, LogDetail)
+    if isinstance(finding.detail, LibraryDetail):
+        advice = term(finding.detail.advice)
+        own = f"{finding.code}-{finding.detail.kind}"
+        by_hand = Applicability.DISPLAY_ONLY
+        return (Remedy(id=own, title=advice, steps=(advice,), applicability=by_hand, effort=Effort.SMALL_EDIT),)
     for kind in rules.get(finding.code, ()):
         if in_log and not kind.reads_logs:
             continue
@@ -331,9 +357,13 @@ def _summary(
     incomplete: bool,
 ) -> Summary:
     severities = [item.finding.severity for item in ranked]
+    saved = patient.kind is PatientKind.RECORDING and (run is None or not run.ranks)
+    judged, missed = ((), ()) if saved else areas(patient.kind, outcomes, patient)
     return Summary(
         verdict=pronounce(patient, ranked, outcomes, run, incomplete=incomplete),
         unexamined=_unexamined(patient, ranked, outcomes, run, incomplete=incomplete),
+        judged=judged,
+        not_judged=missed,
         promise=promised(patient, ranked, outcomes, run),
         error=severities.count(Severity.ERROR),
         warning=severities.count(Severity.WARNING),

@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 
 from gpudoctor.analysis.job_log.failing_rank import FailingRank, RankSign, failing_rank
+from gpudoctor.analysis.job_log.findings import earlier_run
 from gpudoctor.analysis.job_log.first_cause import FirstCause, LogRole, first_cause
 from gpudoctor.analysis.job_log.unexplained import unexplained_error
 from gpudoctor.lang import say, term
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Patient, PatientKind, Ranked, Severity
 from gpudoctor.model.log_message import LogMoment, LogSummary
 from gpudoctor.model.signs.job_log import JobLog, UnknownError
@@ -91,7 +93,8 @@ def pronounce_log(patient: Patient, ranked: Sequence[Ranked]) -> str:
                 name=errors[0].finding.name,
                 code=errors[0].finding.code,
             )
-        return say("{title}: no failure in {read}{end}.", title=patient.title, read=read, end=_end(log))
+        well = say("{title}: no failure in {read}{end}.", title=patient.title, read=read, end=_end(log))
+        return concatenated("", (well, earlier_run(log.events)))
     rank = failing_rank(log)
     if cause.root is None and optional(lambda: patient.flight_records) is not None:
         decided = next((item.finding for item in ranked if item.finding.severity is Severity.ERROR), None)

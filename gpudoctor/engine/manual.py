@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from gpudoctor.lang import ENGLISH, current_language, page_text, say, word
 from gpudoctor.model import Check, Code, Maturity, Named, Reads, Severity, Threshold
-from gpudoctor.model.check import track_record_text
+from gpudoctor.model.check import TrackRecord, track_record
 
 HEADINGS = ("What it finds", "Why it hurts", "How it knows", "False alarms", "Remedies", "References")
 """The headings of every page, in this order."""
@@ -91,7 +91,7 @@ class ManualPage:
     maturity: Maturity
     thresholds: tuple[Threshold, ...]
     track_record: str
-    """How often its warnings from source alone were right on public code, in words; "" when none was judged."""
+    """How often its warnings from source alone were right on public code, and what follows; "" for nothing."""
     answered: bool
     """True when a rule prescribes remedies for it."""
     no_rule: str | None
@@ -151,7 +151,7 @@ def read_page(check: type[Check], *, answered: bool, language: str | None = None
         severity=check.severity,
         maturity=check.maturity,
         thresholds=check.thresholds,
-        track_record=track_record_text(check.track_record, check.costs_time) if check.track_record else "",
+        track_record=record.text if (record := track_record(check)) != TrackRecord() else "",
         answered=answered,
         no_rule=check.no_rule,
     )

@@ -108,7 +108,7 @@ def _said(check: type[Check], query: str) -> float:
     """Whether a wording of the check's log messages is in the query."""
     lowered = query.lower()
     best = 0.0
-    for message in check.log_messages:
+    for message in (*check.log_messages, *check.library_warnings):
         if message.kind == PLAIN:
             continue  # any exception at all
         cues = (message.cue,) if isinstance(message.cue, str) else message.cue

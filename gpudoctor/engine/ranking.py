@@ -1,9 +1,9 @@
 """Ranking: one pure function from findings and their remedies to a prescription, with a reason for each place.
 
-The order: what breaks the run first, notes last (nobody has to act on one), among the rest and among notes
-expected gain times confidence, then severity, then effort, then what uses a resource up before what says that
-it is short. Notes that a run measured come before notes that neither a run nor a remedy prices: those are of
-the machine or of the text, whatever happened. What a finding calls its cause comes before it, in its place. Two
+The order: what breaks the run first, notes last (nobody has to act on one). Among the rest and among notes what
+a run measured comes first, then expected gain times confidence, then severity, then effort, then what uses a
+resource up before what says that it is short. What no run measured is of the machine or of the text. What a
+finding calls its cause comes before it, in its place. Two
 remedies that turn the same knob differently, or one that uses what another finding says is scarce, are told
 apart here and nowhere else: the lower one is set aside with the reason. If a cause has a remedy, the remedies
 of its effect are set aside too: they would treat a symptom.
@@ -128,7 +128,7 @@ def _place(case: Case) -> tuple[bool, bool, bool, float, int, int, bool, str, st
     return (
         finding.cost.breaks is None,
         finding.severity is Severity.NOTE,
-        finding.severity is Severity.NOTE and not _priced(case),
+        not _measured(finding),
         -_gain(case).share * finding.confidence.weight,
         -finding.severity.rank,
         min((remedy.effort.rank for remedy in case.remedies), default=99),
@@ -141,17 +141,12 @@ def _place(case: Case) -> tuple[bool, bool, bool, float, int, int, bool, str, st
     )
 
 
-def _priced(case: Case) -> bool:
-    """Whether a run or a remedy says what the finding is worth: a share, or a number read from a recording."""
-    cost = case.finding.cost
-    return (
-        cost.share is not None
-        or any(remedy.effect and expected_share(remedy.effect) > 0 for remedy in case.remedies)
-        or (
-            case.finding.confidence is Confidence.CONFIRMED
-            and any(isinstance(item, Measurement) and _recorded(item) for item in case.finding.evidence)
-        )
-    )
+def _measured(finding: Finding) -> bool:
+    """Whether the finding is known to cost time, or a run showed it: a number was read from a recording."""
+    if finding.cost.share is not None:
+        return True
+    shown = any(isinstance(item, Measurement) and _recorded(item) for item in finding.evidence)
+    return shown and finding.confidence is Confidence.CONFIRMED
 
 
 def _recorded(measurement: Measurement) -> bool:

@@ -31,7 +31,7 @@ class Registry:
     def log_messages(self) -> Iterator[tuple[str, LogMessage]]:
         """What logs say of every ailment, with the code of its check."""
         for code, check in self.checks.items():
-            yield from ((code, message) for message in check.log_messages)
+            yield from ((code, message) for message in (*check.log_messages, *check.library_warnings))
 
     def by_name(self, name: str) -> type[Check] | None:
         """The check of an ailment's name, or None."""

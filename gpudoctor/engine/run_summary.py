@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from gpudoctor.analysis.known_gain import unknown_in
+from gpudoctor.analysis.library_warnings import said_in
 from gpudoctor.analysis.run.job_facts import torch_fact
 from gpudoctor.analysis.run.line_ownership import THE_JOB, share_of
 from gpudoctor.analysis.run.recorded_gpus import cards, peak_of_ranks
@@ -53,6 +54,7 @@ def summarise(recording: Recording) -> RunSummary:
             LineShare(path=item.path, line=item.line, function=item.function, share=item.share)
             for item in numbers.lines
         ),
+        warnings=said_in(recording),
         series=run_series(recording),
         step_times=step_times(recording),
         bad_step=bad_step(recording),

@@ -14,14 +14,14 @@ from gpudoctor.analysis.run.unmeasured import is_suspicion, without_steps
 from gpudoctor.engine.claims import (
     FEWEST_STEPS,
     MUCH,
-    REST_WELL,
-    RUN_HEALTHY,
+    RUN_WELL,
     UNEXPLAINED,
     Ran,
+    not_judged,
 )
 from gpudoctor.lang import say, term
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import Crashed, Outcome, Ranked, Severity, Trait
+from gpudoctor.model import Crashed, Outcome, PatientKind, Ranked, Severity, Trait
 from gpudoctor.model.run import RunSummary
 from gpudoctor.model.signs.recording import Recording, RunEnd
 from gpudoctor.text import capitalised, count, cut, joined, joined_clauses, percent
@@ -93,7 +93,7 @@ def pronounce_run(
     if errors:
         return _wrong(title, run, errors) + _interrupted(recording.end) + _crowded(recording)
     case = _ran(recording, run, ranked, outcomes)
-    said = _slow(case, warnings) if warnings else _well(case)
+    said = _slow(case, warnings) if warnings else _well(case) + not_judged(PatientKind.RECORDING, outcomes)
     return _steps_are(run) + said + _interrupted(recording.end) + _crowded(recording)
 
 
@@ -161,7 +161,7 @@ def in_good_health(
     recording: Recording, run: RunSummary, ranked: Sequence[Ranked], outcomes: Sequence[Outcome]
 ) -> bool:
     """Whether a run ended well, was seen whole, has no finding above a note, and loses little."""
-    return not RUN_HEALTHY.lacks(_ran(recording, run, ranked, outcomes))
+    return not RUN_WELL.lacks(_ran(recording, run, ranked, outcomes))
 
 
 def _ran(recording: Recording, run: RunSummary, ranked: Sequence[Ranked], outcomes: Sequence[Outcome]) -> Ran:
@@ -292,12 +292,7 @@ def _promise(case: Ran, warnings: Sequence[Ranked]) -> str:
         if _WORTH <= low < high
         else say("up to {factor}", factor=_factor(high))
     )
-    rest = (
-        say("; no other finding is worth your time")
-        if len(dear) == len(warnings) and not REST_WELL.lacks(case)
-        else ""
-    )
-    return say("Fixing {which} should make this run {gain} faster{rest}.", which=which, gain=gain, rest=rest)
+    return say("Fixing {which} should make this run {gain} faster.", which=which, gain=gain)
 
 
 def _together(run: RunSummary, shares: Sequence[tuple[Ranked, float]]) -> float:
@@ -374,7 +369,7 @@ def _bound(run: RunSummary) -> float:
 
 
 def _well(case: Ran) -> str:
-    """Health with its margins, or why it cannot be called that."""
+    """How much of the time is lost, or why that is not known."""
     losses = sorted(_losses(case.run).items(), key=lambda item: -item[1])
     said = concatenated(
         ", ",
@@ -384,9 +379,9 @@ def _well(case: Ran) -> str:
             if share >= 0.001
         ),
     )
-    missing = RUN_HEALTHY.lacks(case)
+    missing = RUN_WELL.lacks(case)
     if any(isinstance(item, Crashed) for item in case.outcomes):
-        return say("Nothing wrong was found, but {missing}.", missing=joined_clauses(missing))
+        return say("No fault was found, but {missing}.", missing=joined_clauses(missing))
     if case.run.steady_steps < FEWEST_STEPS:
         return _few(case, said)
     noted = _noted(case.ranked)
@@ -411,9 +406,9 @@ def _well(case: Ran) -> str:
         else ""
     )
     begin = (
-        say("Nothing wrong was found, but {missing}: ", missing=joined_clauses(missing))
+        say("No fault was found, but {missing}: ", missing=joined_clauses(missing))
         if missing
-        else say("In good health: ")
+        else say("Little time is lost outside computation: ")
     )
     return (
         say("{begin}{said}, {margin}.{more}", begin=begin, said=said, margin=margin, more=more)
@@ -442,10 +437,8 @@ def _few(case: Ran, said: str) -> str:
             more=more,
             note=note,
         )
-    found = say("No fault") if noted else say("Nothing wrong")
     return say(
-        "{found} was found in {steps}; for a verdict on its speed {more}.{note}",
-        found=found,
+        "No fault was found in {steps}; for a verdict on its speed {more}.{note}",
         steps=steps,
         more=more,
         note=note,

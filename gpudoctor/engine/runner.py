@@ -3,9 +3,10 @@
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 from gpudoctor.analysis.job_log.findings import log_findings
+from gpudoctor.analysis.library_warnings import library_findings
 from gpudoctor.analysis.run.unmeasured import elsewhere
 from gpudoctor.lang import say
 from gpudoctor.model import (
@@ -21,6 +22,7 @@ from gpudoctor.model import (
     Skipped,
     Unavailable,
 )
+from gpudoctor.model.check import track_record
 
 
 def take_signs(patient: Patient, names: Sequence[str]) -> None:
@@ -41,23 +43,37 @@ def run_checks(
     patient: Patient,
     checks: Iterable[type[Check]],
     thresholds: Mapping[Code, Mapping[str, float]],
+    *,
+    preview: bool = False,
 ) -> list[Outcome]:
-    """The outcome of each check, in the order given."""
-    return [_run(check, patient, thresholds.get(check.code, {})) for check in checks]
+    """The outcome of each check, in the order given; `preview`: with what waits for `--preview`."""
+    return [_run(check, patient, thresholds.get(check.code, {}), preview) for check in checks]
 
 
-def _run(kind: type[Check], patient: Patient, overrides: Mapping[str, float]) -> Outcome:
+def _run(kind: type[Check], patient: Patient, overrides: Mapping[str, float], preview: bool) -> Outcome:
     code = kind.code
     try:
-        examined = _examined(kind(overrides), patient)
-        findings = _distinct(item for item in examined if not elsewhere(patient, item))
+        check = kind(overrides)
+        warned = list(library_findings(check, patient))
+        examined: list[Finding] = []
+        with suppress(Unavailable) if warned else nullcontext():
+            examined += (item for item in _examined(check, patient) if not elsewhere(patient, item))
+        alone = {row.kind for row in check.library_warnings if row.alone} if examined else set()
+        findings = _distinct((*examined, *(item for item in warned if item.subject not in alone)))
     except Unavailable as reason:
         return Skipped(code=code, reason=str(reason))
     except ReaderCrashed as error:
         return Crashed(code=code, error=str(error))
     except Exception as error:  # noqa: BLE001  # the one boundary: a crashed check is a result
         return Crashed(code=code, error=f"{type(error).__name__}: {error} ({_place(error)})")
-    return Found(code=code, findings=findings) if findings else Passed(code=code)
+    record = track_record(kind)
+    said = [item for finding in findings if (item := record.said(finding, preview=preview)) is not None]
+    if findings and not said:
+        return Skipped(
+            code=code, reason=say("only --preview shows what it suspects"), deselected=True, held=True
+        )
+    judges = kind.judges
+    return Found(code=code, findings=tuple(said), judges=judges) if said else Passed(code=code, judges=judges)
 
 
 def _examined(check: Check, patient: Patient) -> Iterator[Finding]:

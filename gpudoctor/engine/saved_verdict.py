@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from gpudoctor.analysis.job_log.flight_verdict import flight_verdict, undated
 from gpudoctor.analysis.job_log.group_positions import STUCK_SECONDS
 from gpudoctor.analysis.job_log.inspected_ranks import read_sentence, why_not_judged
-from gpudoctor.engine.claims import NO_XID, SAVED_GPUS_WELL, Examined
+from gpudoctor.engine.claims import NO_XID, SAVED_GPUS_WELL, Examined, warned
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Outcome, Passed, Patient, Ranked, Severity
@@ -105,7 +105,7 @@ def _of_log(title: str, log: KernelLog, ranked: Sequence[Ranked], case: Examined
     messages = count(log.read or 0, "kernel message")
     if missing := NO_XID.lacks(case):
         return say("{title} holds {messages}; {missing}.", title=title, messages=messages, missing=missing[0])
-    return say("{title} holds {messages} {says}.", title=title, messages=messages, says=NO_XID.says)
+    return say("{title} holds {messages} and no Xid event.", title=title, messages=messages)
 
 
 def _of_machine(title: str, ranked: Sequence[Ranked]) -> str:
@@ -113,20 +113,7 @@ def _of_machine(title: str, ranked: Sequence[Ranked]) -> str:
     if unfit := _unfit(title, ranked):
         return unfit
     warnings = [item.finding.name for item in ranked if item.finding.severity is Severity.WARNING]
-    if not warnings:
-        return ""
-    if len(warnings) == 1:
-        return say(
-            "The machine that wrote {title}: one thing costs time or memory, {warnings}.",
-            title=title,
-            warnings=warnings[0],
-        )
-    return say(
-        "The machine that wrote {title}: {warnings} things cost time or memory; start with {first}.",
-        title=title,
-        warnings=len(warnings),
-        first=warnings[0],
-    )
+    return warned(say("The machine that wrote {title}", title=title), warnings) if warnings else ""
 
 
 def _unfit(title: str, ranked: Sequence[Ranked]) -> str:
@@ -157,8 +144,7 @@ def _of_gpus(title: str, survey: GpuSurvey, case: Examined) -> str:
         )
     gpus = count(len(survey.gpus), "GPU")
     return say(
-        "{says} the {gpus} of the machine that wrote {title}: {checks} passed{noted}.",
-        says=SAVED_GPUS_WELL.says,
+        "Nothing is wrong with the {gpus} of the machine that wrote {title}: {checks} passed{noted}.",
         gpus=gpus,
         title=title,
         checks=count(passed, "check"),

@@ -1,8 +1,10 @@
 """Which checks to run: by code, topic or name."""
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from importlib.resources import files
 
 from gpudoctor.engine.registry import Registry
 from gpudoctor.errors import UsageError
@@ -26,8 +28,29 @@ def nearest(word: str, choices: Iterable[str]) -> str:
     return say("; did you mean {best}?", best=best[1]) if best[0] >= _NEAR else ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retired:
+    """A check that is gone; its code stays reserved."""
+
+    code: str
+    name: str
+    answer: str
+    """What answers it now."""
+
+
+def retired_check(word: str) -> Retired | None:
+    """The check that is gone and had this code or name."""
+    rows = json.loads(files(__package__).joinpath("retired.json").read_text(encoding="utf-8"))["retired"]
+    return next(
+        (Retired(**row) for row in rows if word.strip().lower() in (row["code"].lower(), row["name"])), None
+    )
+
+
 def resolve(selector: str, registry: Registry, where: str) -> frozenset[Code]:
-    """The codes that a code, a topic, a name or ALL stands for; `UsageError` for an unknown one."""
+    """The codes that a code, a topic, a name or ALL stands for; none for a check that is gone.
+
+    Raises `UsageError` for an unknown one.
+    """
     word = selector.strip()
     if word.upper() == ALL:
         return frozenset(registry.checks)
@@ -35,7 +58,7 @@ def resolve(selector: str, registry: Registry, where: str) -> frozenset[Code]:
     by_name = registry.by_name(word.lower())
     if by_name is not None:
         codes.append(by_name.code)
-    if not codes:
+    if not codes and retired_check(word) is None:
         topics = {topic_of(code) for code in registry.checks}
         names = [check.name for check in registry.checks.values()]
         hint = nearest(word.upper(), [*registry.checks, *topics]) or nearest(word.lower(), names)
@@ -77,6 +100,10 @@ def make_selection(
     `select` holds pairs of a selector and where it was written; empty means all. `ignore` adds the reason.
     """
     chosen = [resolve(word, registry, where) for word, where in select]
+    for gone in filter(None, (retired_check(word) for word, _ in select)):
+        raise UsageError(
+            say("{code} ({name}) is gone: {answer}", code=gone.code, name=gone.name, answer=gone.answer)
+        )
     ignored: dict[Code, str | None] = {}
     for word, where, reason in ignore:
         ignored |= dict.fromkeys(resolve(word, registry, where), reason)

@@ -18,7 +18,7 @@ from gpudoctor.model.read_limits import SETTINGS
 Toml: TypeAlias = "str | int | float | bool | list[Toml] | dict[str, Toml] | object"
 
 FAIL_ON = ("error", "warning", "note", "never")
-_KEYS = ("select", "ignore", "per-file-ignores", "fail-on", "thresholds", "baseline")
+_KEYS = ("select", "ignore", "per-file-ignores", "fail-on", "thresholds", "baseline", "preview")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +39,8 @@ class Settings:
     """Overrides by code and threshold name."""
     baseline: Path | None = None
     """The baseline file, relative to the settings file's folder."""
+    preview: bool = False
+    """As `check --preview`."""
 
     @property
     def where(self) -> str:
@@ -98,6 +100,7 @@ def read_settings(path: Path, registry: Registry) -> Settings:
         fail_on=_fail_on(table.get("fail-on", "error"), path),
         thresholds=_thresholds(table.get("thresholds", {}), path, registry),
         baseline=_baseline(table.get("baseline"), path),
+        preview=_preview(table.get("preview", False), path),
     )
 
 
@@ -173,6 +176,14 @@ def _baseline(value: Toml, path: Path) -> Path | None:
     return path.parent / value
 
 
+def _preview(value: Toml, path: Path) -> bool:
+    if not isinstance(value, bool):
+        raise UsageError(
+            say("{path}: preview is {value!r}; it should be true or false", path=path, value=value)
+        )
+    return value
+
+
 def _fail_on(value: Toml, path: Path) -> str:
     if value not in FAIL_ON:
         hint = nearest(str(value), FAIL_ON)
@@ -203,6 +214,8 @@ def _thresholds(value: Toml, path: Path, registry: Registry) -> dict[Code, dict[
         word, _, tail = key.partition(".")
         names: Mapping[str, Toml] = {tail: inner} if tail else inner if isinstance(inner, dict) else {"": inner}
         codes = resolve(word, registry, say("{path}: thresholds", path=path))
+        if not codes:
+            continue  # of a check that is gone
         if len(codes) != 1:
             raise UsageError(
                 say(

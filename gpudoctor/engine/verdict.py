@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 
-from gpudoctor.engine.claims import Examined, health, nothing_read, why_unread
+from gpudoctor.analysis.workload import runs_here
+from gpudoctor.engine.claims import Examined, areas, health, not_judged, nothing_read, warned, why_unread
 from gpudoctor.lang import say
+from gpudoctor.lang.message import concatenated
 from gpudoctor.model import (
     Outcome,
     Passed,
@@ -36,7 +38,7 @@ def pronounce(
     if patient.kind is PatientKind.PROCESS:
         from gpudoctor.engine.watch_verdict import pronounce_live
 
-        return pronounce_live(patient.process, ranked)
+        return pronounce_live(patient.process, ranked, outcomes)
     measured = optional(lambda: patient.preflight)
     if patient.kind is PatientKind.CLUSTER or (measured is not None and measured.losses):
         from gpudoctor.engine.preflight_verdict import pronounce_preflight
@@ -72,7 +74,7 @@ def pronounce(
     if errors:
         return _sick(patient, errors, warnings)
     if warnings:
-        return _slow(patient, warnings)
+        return warned(_who(patient), [item.finding.name for item in warnings])
     return _well(Examined(patient=patient, outcomes=outcomes, notes=len(ranked), incomplete=incomplete))
 
 
@@ -109,7 +111,7 @@ def _sick(patient: Patient, errors: Sequence[Ranked], warnings: Sequence[Ranked]
     if patient.kind is PatientKind.MACHINE:
         return say("This machine is not fit for training ({counts}).", counts=counts)
     machine = [item for item in errors if not _in_a_file(item)]
-    if machine and len(machine) == len(errors):
+    if machine and len(machine) == len(errors) and runs_here(patient):
         return say("{title} will not run well on this machine ({counts}).", title=patient.title, counts=counts)
     return say("{title} will fail or give a wrong result ({counts}).", title=patient.title, counts=counts)
 
@@ -119,31 +121,11 @@ def _in_a_file(item: Ranked) -> bool:
     return any(isinstance(part, SourceSpan | Setting) and part.path for part in item.finding.evidence)
 
 
-def _slow(patient: Patient, warnings: Sequence[Ranked]) -> str:
-    first = warnings[0].finding
-    if len(warnings) == 1:
-        return say("{who}: one thing costs time or memory, {name}.", who=_who(patient), name=first.name)
-    return say(
-        "{who}: {warnings} things cost time or memory; start with {name}.",
-        who=_who(patient),
-        warnings=len(warnings),
-        name=first.name,
-    )
-
-
 def _well(case: Examined) -> str:
-    """Health, where all that it requires was seen; else that nothing wrong was found, and what was not seen."""
+    """What was examined and shows no fault, what of it was not seen, and what nobody judged."""
     who = _who(case.patient)
     passed = sum(isinstance(item, Passed) for item in case.outcomes)
     noted = say("; {notes} worth knowing", notes=count(case.notes, "note")) if case.notes else ""
-    passing = "" if noted else say(" ({checks} passed)", checks=count(passed, "check"))
-    missing = health(case).lacks(case)
-    if not missing:
-        return (
-            say("{who} looks healthy{noted}.", who=who, noted=noted)
-            if noted
-            else say("{who} looks healthy: {checks} passed.", who=who, checks=count(passed, "check"))
-        )
     if not passed and not case.notes:
         skipped = sum(isinstance(item, Skipped) and not item.deselected for item in case.outcomes)
         return say(
@@ -163,10 +145,13 @@ def _well(case: Examined) -> str:
             checks=count(passed, "check"),
             noted=noted,
         )
+    seen, _ = areas(case.patient.kind, case.outcomes, case.patient)
+    missing = health(case).lacks(case)
     return say(
-        "{who}: nothing wrong was found{passing}, but {missing}{noted}.",
+        "{who} shows no known fault in what can be read{areas}{but}{noted}.{rest}",
         who=who,
-        passing=passing,
-        missing=joined_clauses(missing),
+        areas=say(" ({areas})", areas=concatenated(", ", seen)) if seen else "",
+        but=say(", but {missing}", missing=joined_clauses(missing)) if missing else "",
         noted=noted,
+        rest=not_judged(case.patient.kind, case.outcomes),
     )

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from gpudoctor.analysis.live.rank_positions import seen, standing_for, works
 from gpudoctor.analysis.live.stack_shares import blind, worth
-from gpudoctor.engine.claims import FEWEST_SAMPLES, PRICED, TO_GAIN, WATCH_WELL, share_lost
+from gpudoctor.engine.claims import FEWEST_SAMPLES, PRICED, TO_GAIN, WATCH_WELL, not_judged, share_lost
 from gpudoctor.lang import say, term
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import Ranked, Severity
+from gpudoctor.model import Outcome, PatientKind, Ranked, Severity
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.text import capitalised, duration, joined_clauses, percent
 
@@ -16,7 +16,7 @@ _STILL = 15.0
 """Seconds without any change of any rank's stack that are worth a word; DIST008 waits for a minute."""
 
 
-def pronounce_live(window: ProcessWindow, ranked: Sequence[Ranked]) -> str:
+def pronounce_live(window: ProcessWindow, ranked: Sequence[Ranked], outcomes: Sequence[Outcome]) -> str:
     """One or two sentences: the first finding where there is one, the margins of health where there is none."""
     ended = say("{ended}. ", ended=capitalised(window.ended)) if window.ended else ""
     severe = [item for item in ranked if item.finding.severity is not Severity.NOTE]
@@ -42,7 +42,10 @@ def pronounce_live(window: ProcessWindow, ranked: Sequence[Ranked]) -> str:
         )
     if not window.samples:
         return ended + _unseen(window)
-    said = _standing(window) or (_margins(window) if window.samples >= FEWEST_SAMPLES else _too_few(window))
+    judged = window.samples >= FEWEST_SAMPLES
+    said = _standing(window) or (
+        _margins(window) + not_judged(PatientKind.PROCESS, outcomes) if judged else _too_few(window)
+    )
     noted = (
         say(
             " {ranked} {note} worth knowing.",
@@ -129,7 +132,11 @@ def _margins(window: ProcessWindow) -> str:
         said = say("No finding explains it")
     else:
         missing = WATCH_WELL.lacks(window)
-        said = WATCH_WELL.says + (say(", but {missing}", missing=joined_clauses(missing)) if missing else "")
+        said = (
+            say("No fault was found, but {missing}", missing=joined_clauses(missing))
+            if missing
+            else say("Little time is lost outside computation")
+        )
     return say("{said}: {parts}; {gain}.", said=said, parts=concatenated(", ", parts), gain=gain)
 
 

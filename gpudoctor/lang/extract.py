@@ -34,7 +34,12 @@ _PLACED = {
     "note_and_warning": 1,
 }
 """How many positional arguments of a call are texts without parts."""
-_TABLES = {"xid.json": ("name", "meaning", "advice"), "stacks.json": ("title",)}
+_TABLES = {
+    "xid.json": ("name", "meaning", "advice"),
+    "stacks.json": ("title",),
+    "retired.json": ("answer",),
+    "library_warnings.json": ("text", "advice", "breaks"),
+}
 """Files with rows of texts, and under which keys."""
 _HELP = frozenset({"help", "description", "epilog"})
 """Arguments of argparse, whatever takes them; in `cli`."""

@@ -7,7 +7,7 @@ from unicodedata import east_asian_width
 _CJK = "\u2e80-\u2fff\u3005-\u3007\u3021-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _OPENING = "「『（《〈【“‘"
 _CLOSING = "。，、；：！？）」』》〉】”’…—"
-_TOKEN = re.compile(r"\S+\s*|\s+")
+_TOKEN = re.compile(r"\S*?\blines? \d\S*\s*|\S+\s*|\s+")
 _PIECE = re.compile(
     rf"[{_OPENING}]*[{_CJK}][{_CLOSING}]*\s*|[{_OPENING}]*[^{_CJK}{_OPENING}{_CLOSING}]+[{_CLOSING}]*\s*"
     rf"|[{_OPENING}{_CLOSING}]+\s*"

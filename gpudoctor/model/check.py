@@ -1,15 +1,19 @@
 """The protocol of a check (one ailment, whatever reveals it), its thresholds, and how its examination ended."""
 
+import json
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+from functools import lru_cache
+from importlib.resources import files
 from typing import ClassVar, TypeAlias
 
 from gpudoctor.lang import say, term
 from gpudoctor.model.evidence import Evidence
 from gpudoctor.model.finding import Code, Confidence, Cost, Detail, Finding, Resource, Severity, Trait
-from gpudoctor.model.log_message import LogMessage
+from gpudoctor.model.log_message import LibraryWarning, LogMessage
 from gpudoctor.model.patient import Patient
 
 # A threshold: a number with a source, overridable in `[tool.gpudoctor.thresholds]`.
@@ -70,55 +74,72 @@ class Threshold:
 # The track record of a check on code that nobody here wrote, and what follows from it for a mere suspicion.
 
 _ENOUGH = 5
-"""Judged warnings from which a share says something: with four, one wrong one decides."""
+"""Judged findings from which a share says something: with four, one wrong one decides."""
 _LEAST = 0.75
 """Share of right ones that a warning needs. Above 30 % wrong, people begin to ignore a tool; below 20 %
 was the aim of Bessey et al., "A Few Billion Lines of Code Later", CACM 53(2), 2010. This is the middle."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrackRecord:
-    """How often a check's warnings from source alone were right on public code (docs/accuracy.md).
+    """How often what a check found in source or config alone was right on public code (docs/accuracy.md).
 
-    Debatable ones are in neither number.
+    A row of `track_record.json` at the root of the check's package. Debatable findings and notes do not count.
     """
 
-    right: int
-    """Warnings that people who did not know the check called right."""
-    wrong: int
-    """Warnings that they called wrong."""
+    right: int = 0
+    """Errors and warnings that people who did not know the check called right."""
+    wrong: int = 0
+    """Those that they called wrong."""
+    suspected: str = ""
+    """What a suspicion becomes, where the numbers alone do not decide: `warning`, `note` or `preview`."""
 
     @property
-    def judged(self) -> int:
-        """Warnings that were judged right or wrong."""
-        return self.right + self.wrong
+    def follows(self) -> str:
+        """What a suspicion becomes: as written, else a note where too many warnings were wrong."""
+        judged = self.right + self.wrong
+        return self.suspected or ("note" if judged >= _ENOUGH and self.right < _LEAST * judged else "warning")
+
+    def said(self, finding: Finding, *, preview: bool) -> Finding | None:
+        """The finding as a report has it; None where it waits for `--preview`. What was measured stays."""
+        if finding.confidence is not Confidence.SUSPECTED:
+            return finding
+        if self.follows == "preview":
+            return finding if preview else None
+        lowered = self.follows == "note" and finding.severity is Severity.WARNING
+        return replace(finding, severity=Severity.NOTE) if lowered else finding
 
     @property
-    def poor(self) -> bool:
-        """Whether too many were wrong for a warning that only the source shows."""
-        return self.judged >= _ENOUGH and self.right < _LEAST * self.judged
+    def text(self) -> str:
+        """The record and what follows, as a manual page says it."""
+        counted = (
+            say(
+                "{right} of {judged} errors and warnings from source alone were right on public code",
+                right=self.right,
+                judged=self.right + self.wrong,
+            )
+            if self.right + self.wrong
+            else say("no error or warning from source alone was judged on public code")
+        )
+        if self.follows == "note":
+            return say("{counted}; it is a note until a run has measured it", counted=counted)
+        if self.follows == "preview":
+            return say("{counted}; without a run, only `--preview` shows it", counted=counted)
+        return counted
 
 
-def track_record_text(record: TrackRecord, costs_time: bool) -> str:
-    """The track record as a manual page says it; `costs_time` as in `Check`."""
-    counted = say(
-        "{right} of {judged} warnings from source alone were right on public code",
-        right=record.right,
-        judged=record.judged,
-    )
-    return (
-        say("{counted}; it is a note until a run has measured it", counted=counted)
-        if costs_time and record.poor
-        else counted
-    )
+@lru_cache
+def _records(package: str) -> dict[str, TrackRecord]:
+    if not hasattr(sys.modules.get(package), "__path__"):
+        return {}
+    table = files(package).joinpath("track_record.json")
+    rows = json.loads(table.read_text(encoding="utf-8")) if table.is_file() else {}
+    return {code: TrackRecord(**row) for code, row in rows.items()}
 
 
-def weighed(severity: Severity, confidence: Confidence, record: TrackRecord | None) -> Severity:
-    """The severity of a cost in view of the track record: a suspected one of an often wrong check is a note."""
-    often_wrong = record is not None and record.poor
-    if often_wrong and severity is Severity.WARNING and confidence is Confidence.SUSPECTED:
-        return Severity.NOTE
-    return severity
+def track_record(check: "type[Check]") -> TrackRecord:
+    """The track record of a check; an empty one where its package has none."""
+    return _records(check.__module__.partition(".")[0]).get(check.code, TrackRecord())
 
 
 class Reads(Enum):
@@ -160,16 +181,16 @@ class Check(ABC):
     """Its life."""
     log_messages: ClassVar[tuple[LogMessage, ...]] = ()
     """What a log says of the ailment; the engine makes the finding where one of them is the first cause."""
+    library_warnings: ClassVar[tuple[LibraryWarning, ...]] = ()
+    """What libraries themselves say of the ailment while the training goes on; the engine makes the finding."""
     log_knobs: ClassVar[tuple[str, ...]] = ()
     """Settings that bear on it: keys of configs and keyword arguments, shown where they stand beside a log."""
     thresholds: ClassVar[tuple[Threshold, ...]] = ()
     """Every number it compares with."""
-    track_record: ClassVar[TrackRecord | None] = None
-    """How often its warnings from source alone were right on public code; None when none was judged."""
-    costs_time: ClassVar[bool] = False
-    """Whether its warnings are of lost time, which a run measures: a suspicion may wait for the run."""
     traits: ClassVar[frozenset[Trait]] = frozenset()
     """What its findings mean to verdicts and trials beyond their topic."""
+    judges: ClassVar[str] = ""
+    """The area that a verdict calls judged once this check looked, beside its topic's; "" for none."""
     silent_on_synthetic: ClassVar[str | None] = None
     """Why it says nothing of a job with random weights and random data; None where it says something."""
     no_rule: ClassVar[str | None] = None
@@ -216,14 +237,11 @@ class Check(ABC):
         effect_of: Code | None = None,
         detail: Detail | None = None,
     ) -> Finding:
-        """A finding that carries this check's code, name and default severity.
-
-        A suspected loss of time is a note when the check's track record is poor: nobody has measured it.
-        """
+        """A finding that carries this check's code, name and default severity."""
         return Finding(
             code=self.code,
             name=self.name,
-            severity=self._weighed(severity or self.severity, confidence),
+            severity=severity or self.severity,
             confidence=confidence,
             message=message,
             evidence=evidence,
@@ -234,9 +252,6 @@ class Check(ABC):
             detail=detail,
             traits=self.traits,
         )
-
-    def _weighed(self, severity: Severity, confidence: Confidence) -> Severity:
-        return weighed(severity, confidence, self.track_record) if self.costs_time else severity
 
 
 # How the examination of one check ended: four ways, always shown.
@@ -249,6 +264,8 @@ class Passed:
     code: Code
     silenced: int = 0
     """Findings that the user silenced."""
+    judges: str = ""
+    """The check's `judges`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,6 +274,8 @@ class Found:
 
     code: Code
     findings: tuple[Finding, ...]
+    judges: str = ""
+    """The check's `judges`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,6 +286,8 @@ class Skipped:
     reason: str
     deselected: bool = False
     """True when it was not selected; such a skip is no gap in the examination."""
+    held: bool = False
+    """True when what it suspects waits for `--preview`; no gap either."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from enum import Enum
 
 from gpudoctor.lang import say
 from gpudoctor.lang.message import optional_template
-from gpudoctor.model.finding import Confidence, Detail
+from gpudoctor.model.finding import Confidence, Detail, Severity
 
 
 class Bearing(Enum):
@@ -75,6 +75,19 @@ class LogMessage:
         return (self.cue,) if isinstance(self.cue, str) else self.cue
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LibraryWarning(LogMessage):
+    """A warning of a library that says what ails the training; it is never the cause of a death."""
+
+    severity: Severity
+    advice: str
+    """What to do: a sentence that begins with a verb."""
+    breaks: str | None = None
+    """What is wrong with the result, as in `Cost`."""
+    alone: bool = False
+    """Whether it says no more than the check's own finding: it is left out beside one."""
+
+
 _EXITED = ("exitcode", "exit code", "exit status", "exited with code")
 
 
@@ -100,6 +113,13 @@ class LogDetail(Detail):
     def placeholders(self) -> Mapping[str, object]:
         """The kind and the named parts."""
         return {"kind": self.kind, **dict(self.values)}
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryDetail(LogDetail):
+    """Of a finding that a library's own warning shows."""
+
+    advice: str = ""
 
 
 _NAME = re.compile(r"\{(\w+)\}")

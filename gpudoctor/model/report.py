@@ -70,6 +70,10 @@ class Summary:
     """One or two sentences: the answer first."""
     unexamined: tuple[str, ...] = ()
     """What a claim of health requires and was not seen, a clause each: nothing found is not health then."""
+    judged: tuple[str, ...] = ()
+    """Areas that checks judged; a fault in them may be among the findings."""
+    not_judged: tuple[str, ...] = ()
+    """Areas that no check judged."""
     promise: str = ""
     """The sentence of it that says what the first findings can give back; "" without one."""
     error: int

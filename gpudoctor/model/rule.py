@@ -95,6 +95,15 @@ def in_log(*kinds: str) -> Condition:
     return lambda finding: isinstance(finding.detail, LogDetail) and (not kinds or finding.detail.kind in kinds)
 
 
+def asked(*kinds: str) -> Condition:
+    """The condition of `in_log`, and that the message itself says what to do: the row's part `{asks}`."""
+    return lambda finding: (
+        in_log(*kinds)(finding)
+        and isinstance(finding.detail, LogDetail)
+        and "asks" in dict(finding.detail.values)
+    )
+
+
 def rules_of(rows: Iterable[Advice], module: str) -> tuple[type[Rule], ...]:
     """The rules that a module's rows make, one for each code."""
     tables: dict[Code, tuple[Advice, ...]] = {}

@@ -81,6 +81,21 @@ class LineShare:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Warned:
+    """A warning that Python or a library gave during the run."""
+
+    library: str
+    """The package that gave it; "" for the program itself."""
+    text: str
+    """Cut, secrets masked."""
+    count: int
+    """How often it came, on all ranks."""
+    path: str | None = None
+    """The innermost place of the user's; None where there was none."""
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunSeries:
     """One quantity over the run, thinned out for drawing."""
 
@@ -149,6 +164,8 @@ class RunSummary:
     gpus: tuple[RunGpu, ...] = ()
     lines: tuple[LineShare, ...] = ()
     """The user's lines with most of the main thread's time, most first."""
+    warnings: tuple[Warned, ...] = ()
+    """What Python and libraries warned of, in the order in which it came."""
     samples: int = 0
     """Stack samples that phases and lines are of, when a live process was watched; 0 for a recording."""
     lost_samples: int = 0

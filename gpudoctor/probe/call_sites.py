@@ -15,6 +15,8 @@ Place = Tuple[Optional[str], Optional[int], Optional[str]]
 
 PROBE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
+_COMPILED = f"{os.sep}torchinductor_"
+"""Part of the path of code that torch.compile has written."""
 _DEPTH = 60
 """Frames that are looked at, innermost first."""
 _CALLERS = 4
@@ -69,7 +71,7 @@ class Places:
     def _judge(self, path: str) -> bool:
         if path.startswith("<"):
             return path in ("<string>", "<stdin>") and not _generated()
-        if path.startswith(PROBE):
+        if path.startswith(PROBE) or _COMPILED in path:
             return False
         if f"{os.sep}site-packages{os.sep}" in path or f"{os.sep}dist-packages{os.sep}" in path:
             return bool(self._main_package()) and path.startswith(self._main_package())

@@ -92,7 +92,7 @@ class Holders:
         kind = type(value)
         if self._left < 0 or kind in (int, float, str, bool):
             return
-        if kind in CONTAINERS and len(value) >= _LARGE:
+        if kind in CONTAINERS and len(value) >= _LARGE and getattr(value, "maxlen", None) is None:
             holder = Holder(name, len(value), _contents(value, self._tensor))
             self.found.setdefault((id(value), kind), holder)
         elif kind is self._tensor:
@@ -153,13 +153,20 @@ class Holders:
                 self._look(f"{name}.{inner}", element, 0)
 
 
-def grown(before: Holders, now: Holders) -> list[Holder]:
-    """Those that grew by at least an element in three steps; their length is by how much."""
+def grown(before: Holders, now: Holders, between: Holders | None = None) -> list[Holder]:
+    """Those that grew by at least an element in three steps; their length is by how much.
+
+    With a look between they did so up to it and since: what is emptied now and then was shorter once.
+    """
     least = max(6, (now.step - before.step) // 3)
     found = []
     for key, holder in now.found.items():
         old = before.found.get(key)
         more = holder.length - (old.length if old is not None else 0)
+        if between is not None:
+            later = between.found.get(key)
+            if later is None or holder.length - later.length < max(1, (now.step - between.step) // 3):
+                continue
         if more >= least and (old is not None or holder.length <= 2 * (now.step + 1)):
             holder.length = more
             found.append(holder)
@@ -288,7 +295,9 @@ def growth(before: Census, now: Census) -> list[list[Any]]:
             rows.append([what, count - old[0], size - old[1], None, None])
     for kind, count in now.types.items():
         more = count - before.types.get(kind, 0)
-        if more >= least and not issubclass(kind, (int, float, str, tuple, list, dict)):
+        # Python's own are everywhere, and say nothing of who keeps them.
+        own = kind.__module__ == "builtins" or issubclass(kind, (int, float, str, tuple, list, dict))
+        if more >= least and not own:
             rows.append([f"{kind.__module__}.{kind.__qualname__}", more, None, None, None])
     rows.sort(key=lambda row: (-(row[2] or 0), -row[1]))
     return rows[:_TOLD]

@@ -42,6 +42,9 @@ class Memory:
         self._device = Growth(_DEVICE)
         self._budget = Budget(0.001)
         self._holders: Holders | None = None
+        """The first look..."""
+        self._between: Holders | None = None
+        """...and the last one."""
         self._next = _WARM + 4
         self._census: Census | None = None
         self._counts = 0
@@ -86,9 +89,14 @@ class Memory:
         self._host.grew = self._device.grew = False
         now = Holders(self._probe, frame)
         first, self._holders = self._holders, self._holders or now
+        between = self._between or now
+        if now.step - between.step >= _WARM or between is now:
+            self._between = now
         if first is None or now.step - first.step < _WARM:
             return
-        holders = sorted(grown(first, now), key=lambda holder: (not holder.graph, -holder.size * holder.length))
+        holders = sorted(
+            grown(first, now, between), key=lambda holder: (not holder.graph, -holder.size * holder.length)
+        )
         held = sum(holder.size * holder.length for holder in holders)
         explained = held >= _EXPLAINED * self._more(device) or any(holder.graph for holder in holders)
         rows = [row(self._probe, holder) for holder in holders[:8]]

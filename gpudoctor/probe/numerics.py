@@ -83,6 +83,7 @@ class Numerics:
         self._place: Place = (None, None, None)
         self._canaries: dict[int, Any] = {}
         self._skipped = 0
+        self._clips = False
         self._told_scale = 0.0
 
     def read(self, number: Any, note: Callable[[float], None]) -> None:
@@ -330,7 +331,10 @@ class Numerics:
     # -- norms and scale
 
     def clipped(self, norm: Any) -> None:
-        """`clip_grad_norm_` has returned the norm before clipping."""
+        """The program clips: once told. `clip_grad_norm_` has returned the norm before clipping."""
+        if not self._clips:
+            self._clips = True
+            self._tell("clips", {"step": self._steps.index})
         if type(norm) is self._tensor and norm.numel() == 1:
             step = self._steps.index
             self.read(norm, lambda value: self._set(_NORM, step, value))

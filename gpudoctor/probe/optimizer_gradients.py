@@ -10,7 +10,7 @@ from .models import class_name, parameters
 from .parameters import sample
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from .probe import Probe
 
@@ -182,9 +182,13 @@ class _Followed:
         return self.steps > self.empty
 
 
+def _parameters(optimizer: Any) -> Iterator[Any]:
+    return (parameter for group in optimizer.param_groups for parameter in group["params"][:_MANY])
+
+
 def _held(optimizer: Any) -> set[int]:
     """Ids of the parameters that an optimizer has."""
-    return {id(parameter) for group in optimizer.param_groups for parameter in group["params"][:_MANY]}
+    return set(map(id, _parameters(optimizer)))
 
 
 class Idle:
@@ -206,6 +210,8 @@ class Idle:
         given, asked = self._gradient(optimizer)
         if not asked:
             return
+        if known.began is None and not given:
+            self._begin(known, next(filter(self._trains, _parameters(optimizer)), None))
         known.steps += 1
         known.empty += not given
         known.lost += known.given and not given
@@ -221,19 +227,20 @@ class Idle:
         for known in self._seen.values():
             done = known.found or known.given or known.steps > max(_TOLD)
             optimizer = None if done else known.optimizer()
-            parameter = self._with_gradient(optimizer) if optimizer is not None else None
+            held = _parameters(optimizer) if optimizer is not None else iter(())
+            parameter = next((item for item in held if self._trains(item) and item.grad is not None), None)
             if parameter is not None:
                 known.given = True
                 if known.began is None:
-                    known.parameter, known.began = weakref.ref(parameter), sample(parameter)
+                    self._begin(known, parameter)
 
-    def _with_gradient(self, optimizer: Any) -> Any:
-        plain = self._probe.numerics.parameters.plain
-        for group in optimizer.param_groups:
-            for parameter in group["params"][:_MANY]:
-                if plain(parameter) and parameter.grad is not None:
-                    return parameter
-        return None
+    def _trains(self, parameter: Any) -> bool:
+        return bool(self._probe.numerics.parameters.plain(parameter)) and parameter.requires_grad
+
+    def _begin(self, known: _Followed, parameter: Any) -> None:
+        """Keep some elements of a parameter, to see whether something else than its optimizer moves it."""
+        if parameter is not None:
+            known.parameter, known.began = weakref.ref(parameter), sample(parameter)
 
     def tell(self) -> None:
         """Write down the optimizers that never found a gradient, where another one has or it was cleared."""
@@ -245,8 +252,10 @@ class Idle:
             if others:
                 known.told = known.steps
                 self._record(optimizer, known.steps, known.lost)
-            elif known.lost >= known.steps - 1 and known.began is not None:  # the first pass was not seen
-                self._ask(known)
+            elif known.began is None:
+                continue
+            elif known.lost >= known.steps - 1 or (not known.lost and self._models_of(optimizer)):
+                self._ask(known)  # of gradients that were cleared, the first pass was not seen
 
     def _ask(self, known: _Followed) -> None:
         """Write down the only optimizer, if its parameters are what they were: no engine applies gradients."""
@@ -263,22 +272,27 @@ class Idle:
 
         self._probe.numerics.read_all((now - known.began).abs().max().float().reshape(1), note)
 
+    def _models_of(self, optimizer: Any) -> list[tuple[Any, Any]]:
+        """The models whose parameters an optimizer has; none of one that steps copies of them."""
+        held = _held(optimizer)
+        return [
+            (module, model)
+            for module, model in self._probe.models.all()
+            if held & {id(parameter) for parameter in parameters(module).values()}
+        ]
+
     def _record(self, optimizer: Any, steps: int, lost: int = 0) -> None:
         """So many steps without a gradient; 0: it has found one after all."""
         held = _held(optimizer)
         others = [known.optimizer() for known in self._seen.values() if known.found]
-        models = self._probe.models
-        found = [
-            (module, model)
-            for module, model in models.all()
-            if held & {id(parameter) for parameter in parameters(module).values()}
-        ]
-        path, line, function = models.made.get(id(optimizer), (None, None, None))
+        found = self._models_of(optimizer)
+        path, line, function = self._probe.models.made.get(id(optimizer), (None, None, None))
         fields = {
             "kind": "idle", "step": self._probe.steps.index, "steps": steps, "cleared": lost,
             "model": class_name(found[0][0]) if found else "",
             "called": any(model.grad_calls for _, model in found),
             "shared": any(other is not None and held & _held(other) for other in others),
+            "alone": not others,
             "path": path, "line": line, "function": function,
         }  # fmt: skip
         self._probe.record("numeric", fields)
@@ -289,9 +303,8 @@ class Idle:
         One of a class of the program's own is not asked: that would run the program's code.
         """
         asked, plain = False, self._probe.numerics.parameters.plain
-        for group in optimizer.param_groups:
-            for parameter in group["params"][:_MANY]:
-                if not plain(parameter) or parameter.grad is not None:
-                    return True, True
-                asked = asked or parameter.requires_grad
+        for parameter in _parameters(optimizer):
+            if not plain(parameter) or parameter.grad is not None:
+                return True, True
+            asked = asked or parameter.requires_grad
         return False, asked

@@ -24,6 +24,7 @@ from .sampler import Sampler
 from .sampling_policy import Pace
 from .steps import Steps
 from .table import StepTable
+from .warned import Warned
 from .wire.masking import mask_cut
 from .wire.steps import COLUMNS
 
@@ -61,6 +62,7 @@ class Probe:
         self.sampler = Sampler(self)
         self.deaths = Deaths(self)
         self.faults = Faults(self)
+        self.warned = Warned(self)
         self.loaders: Any = None
         self.windows: Any = None
         self.facts: Any = None
@@ -131,6 +133,7 @@ class Probe:
         self._ended = False
         self.deaths.renew()
         self.faults.renew()
+        self.warned.renew()
         self.identity.renew()
         self.clock.renew()
         self.device_clock.renew()
@@ -176,6 +179,7 @@ class Probe:
         self.guard.reading("ddp", self.models.tell_ddp, subclasses=True)()
         self.guard.reading("memory", self.memory.end)()
         self.guard.safely("compile", self.compiling.look)()
+        self.guard.safely("warnings", self.warned.tell)()
         if self.windows is not None:
             self.guard.safely("windows", self.windows.end)()
 

@@ -14,6 +14,7 @@ from .deaths import install_exits
 from .hooks import backward, calls, forward, loader, optimizer, reads, streams, windows, workers
 from .instrument import forget_sources
 from .probe import Probe
+from .warned import install as install_warned
 
 HOOKS = {
     "loader": loader.install,
@@ -29,6 +30,7 @@ HOOKS = {
     "calls": calls.install,
     "files": calls.install_files,
     "ends": install_exits,
+    "warnings": install_warned,
 }
 
 

@@ -43,6 +43,7 @@ def render(report: "Report", format: str, fail_on: str = "error") -> str:
     that makes the exit code 1. Raises `UsageError` for a format that nobody
     renders.
     """
+    from gpudoctor.report.few_notes import with_few_notes
     from gpudoctor.report.strings import for_reader, presentable
 
     if format not in FORMATS:
@@ -61,5 +62,5 @@ def render(report: "Report", format: str, fail_on: str = "error") -> str:
     if format not in _FOR_PEOPLE:
         with speaking(ENGLISH):
             return cast(str, module.render(presentable(report), *further))
-    shown = for_reader(report)
+    shown = for_reader(with_few_notes(report))
     return cast(str, module.render(shown, *further))

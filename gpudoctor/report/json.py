@@ -105,6 +105,8 @@ def _summary(summary: Summary) -> JsonObject:
         "verdict": summary.verdict,
         "template": template_object(summary.verdict),
         "unexamined": list(summary.unexamined),
+        "judged": list(summary.judged),
+        "not_judged": list(summary.not_judged),
         "error": summary.error,
         "warning": summary.warning,
         "note": summary.note,

@@ -86,6 +86,7 @@ def run_object(run: RunSummary) -> JsonObject:
         "samples": run.samples,
         "lost_samples": run.lost_samples,
         "lines": [_plain(line) for line in run.lines],
+        "warnings": [_plain(item) for item in run.warnings],
     }
 
 

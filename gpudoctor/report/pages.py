@@ -1,11 +1,9 @@
 """Manual pages and overrides as data and as Markdown: `--format json`, the generated docs."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
-from gpudoctor.engine.claims import Claim
 from gpudoctor.engine.manual import ManualPage
 from gpudoctor.model import Json, Threshold
 from gpudoctor.report.markdown import code, escape
@@ -150,27 +148,3 @@ def _summary(page: ManualPage) -> JsonObject:
 
 def _dump(document: JsonObject) -> str:
     return json.dumps(document, indent=2, ensure_ascii=True, allow_nan=False) + "\n"
-
-
-def verdicts_markdown(claims: Iterable[Claim[Any]]) -> str:
-    """What each sentence that calls something well, better or cured requires."""
-    rows = [
-        f'| {", ".join(f"`{command}`" for command in claim.commands)} | "{claim.says}" | '
-        f"{'; '.join(need.name for need in claim.needs)} |"
-        for claim in claims
-    ]
-    return "\n".join(
-        [
-            "# What a verdict requires",
-            "",
-            "A verdict calls something well, better or cured only where it was examined and found so. This",
-            "table lists those sentences and what each requires. If something is missing, the verdict",
-            "says what was measured, and names what was not seen. The table is",
-            "`gpudoctor/engine/claims.py`; a test takes each requirement away once.",
-            "",
-            "| command | sentence | requires |",
-            "|---|---|---|",
-            *rows,
-            "",
-        ]
-    )

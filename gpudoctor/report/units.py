@@ -18,6 +18,7 @@ from gpudoctor.model import (
     Measurement,
     Provenance,
     Remedy,
+    Report,
     Setting,
     SourceSpan,
 )
@@ -131,6 +132,14 @@ def evidence_command(evidence: Evidence) -> str | None:
     return evidence.reproduce if isinstance(evidence, Measurement | Setting) else None
 
 
+def diff_flags(report: Report) -> str:
+    """The flags of `check` that print the edits of a report with patches; "" if they would print none."""
+    fit = {remedy.applicability for item in report.findings for remedy in item.remedies if remedy.patch}
+    if Applicability.SAFE in fit:
+        return "--diff"
+    return "--diff --unsafe" if Applicability.UNSAFE in fit else ""
+
+
 RISKS = {
     Applicability.SAFE: template("none (same results)"),
     Applicability.UNSAFE: template("results may change"),
@@ -175,9 +184,11 @@ def remedy_gain(remedy: Remedy) -> list[str]:
 
 def remedy_facts(remedy: Remedy) -> list[str]:
     """Gain, risk and effort: ["gain: 1.9x to 2.3x", "risk: none (same results)", "effort: one line"]."""
+    moved = remedy.proof is not None and remedy.proof.loss == "moved"
+    risk = RISKS[Applicability.UNSAFE if moved else remedy.applicability]
     return [
         *remedy_gain(remedy),
-        tr("risk: {risk}", risk=word(RISKS[remedy.applicability])),
+        tr("risk: {risk}", risk=word(risk)),
         tr("effort: {effort}", effort=word(remedy.effort.value)),
     ]
 

@@ -82,7 +82,7 @@ class Tried:
 
     arm: Arm
     gated: bool = True
-    """Whether a moved loss decides it; the user's own changes may well move it (another batch does)."""
+    """Whether a moved loss ends it early; the user's own changes (another batch) are measured all the same."""
     baseline: list[TrialWindow] = field(default_factory=list)
     candidate: list[TrialWindow] = field(default_factory=list)
     first: list[bool] = field(default_factory=list)
@@ -151,7 +151,7 @@ class Tried:
     def _speed(self) -> Conclusion:
         if self.decision is None:
             return Conclusion.NOT_TRIED
-        if self.gated and self.loss == "moved":
+        if self.loss == "moved":
             return Conclusion.MOVED
         words = {"faster": Conclusion.PROVEN, "slower": Conclusion.SLOWER}
         return words.get(self.decision.verdict, Conclusion.UNCLEAR)

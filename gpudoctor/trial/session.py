@@ -11,7 +11,7 @@ from gpudoctor.analysis.run.run_numbers import run_numbers
 from gpudoctor.analysis.run.steady_state import steady
 from gpudoctor.errors import IncompleteError
 from gpudoctor.lang import say
-from gpudoctor.model import Applicability, Ranked, Unavailable
+from gpudoctor.model import GROWTH, Applicability, Ranked, Unavailable
 from gpudoctor.model.proof import Conclusion, TrialRow
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.text import duration
@@ -241,7 +241,9 @@ class TrialSession:
         tried = Tried(arm=arm, gated=gated)
         self.doing, self.current = name, None
         if candidate is not None and self.cures is not None and has_sign(candidate.item):
-            tried.safe = candidate.remedy.applicability is _SAFE
+            # What is kept less of may be what a backward pass reads: a leak's cure leaves the loss alone, too.
+            leaks = candidate.item.finding.traits & GROWTH
+            tried.safe = candidate.remedy.applicability is _SAFE or bool(leaks)
             self._cure(self.cures, candidate, tried, deadline)
             timed = timed and tried.ended is None and (tried.cure is None or tried.cure.gone is not False)
         if timed:

@@ -7,9 +7,10 @@ from dataclasses import replace
 from gpudoctor.engine.claims import CURED, PROVEN
 from gpudoctor.lang import say, term
 from gpudoctor.lang.message import concatenated, without
-from gpudoctor.model import Ranked, Remedy, Report
-from gpudoctor.model.proof import Conclusion, Proof, TrialRow, TrialSummary
+from gpudoctor.model import Applicability, Ranked, Remedy, Report
+from gpudoctor.model.proof import Conclusion, TrialRow, TrialSummary
 from gpudoctor.text import count
+from gpudoctor.trial.paired_runs import Tried
 from gpudoctor.trial.session import Attempt, TrialSession
 
 
@@ -31,13 +32,23 @@ def proven_report(report: Report, session: TrialSession, trial: TrialSummary) ->
 
 def _marked(item: Ranked, tried: Sequence[Attempt]) -> Ranked:
     """A finding's remedies with their proofs, the tried ones first."""
-    remedies = [replace(remedy, proof=_proof(item, remedy, tried)) for remedy in item.remedies]
+    remedies = [_with_proof(item, remedy, tried) for remedy in item.remedies]
     remedies.sort(key=_best_first)
     return replace(item, remedies=tuple(remedies))
 
 
-def _proof(item: Ranked, remedy: Remedy, tried: Sequence[Attempt]) -> Proof | None:
-    """The proof of a remedy; of one with the same edit that another finding was tried for, that one's.
+def _with_proof(item: Ranked, remedy: Remedy, tried: Sequence[Attempt]) -> Remedy:
+    """The remedy with its proof; if the loss moved and must not, it is no cure, and its results may change."""
+    found = _trial_of(item, remedy, tried)
+    proof = found.proof() if found is not None else None
+    if found is None or proof is None or found.conclusion() is not Conclusion.MOVED:
+        return replace(remedy, proof=proof)
+    able = Applicability.UNSAFE if remedy.applicability is Applicability.SAFE else remedy.applicability
+    return replace(remedy, proof=replace(proof, cure=None), applicability=able)
+
+
+def _trial_of(item: Ranked, remedy: Remedy, tried: Sequence[Attempt]) -> Tried | None:
+    """The trial of a remedy; of one with the same edit that another finding was tried for, that one's.
 
     Another ailment's proof counts where this one was gone in that run, too.
     """
@@ -45,12 +56,12 @@ def _proof(item: Ranked, remedy: Remedy, tried: Sequence[Attempt]) -> Proof | No
         candidate = attempt.candidate
         assert candidate is not None
         if (candidate.item.rank, candidate.remedy.id) == (item.rank, remedy.id):
-            return attempt.tried.proof()
+            return attempt.tried
     for attempt in tried:
         candidate, cure = attempt.candidate, attempt.tried.cure
         same = candidate is not None and bool(remedy.edits) and candidate.remedy.edits == remedy.edits
         if same and cure is not None and str(item.finding.code) in cure.also:
-            return attempt.tried.proof()
+            return attempt.tried
     return None
 
 

@@ -16,7 +16,7 @@ from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.unavailable import Unread
 from gpudoctor.text import capitalised
 from gpudoctor.vitals.job_log import read_job_log
-from gpudoctor.vitals.output_files import output_of
+from gpudoctor.vitals.output_files import output_of, own_output
 
 _TAIL = 4 << 20
 """Bytes at the end of each file that are read."""
@@ -51,8 +51,10 @@ class JobOutput:
             found = output_of(pid)
             if found.files:  # one that prints to a pipe yet may open a file of its own later
                 self._known.add(pid)
+            own = own_output().starts  # what we print ourselves says nothing of the job
             for path, start in found.files.items():
-                self._files.setdefault(path, start)
+                if path not in own:
+                    self._files.setdefault(path, start)
             self._elsewhere = self._elsewhere or found.elsewhere
 
     def add_to(self, report: Report, window: ProcessWindow, title: str, *, at_once: bool = False) -> Report:

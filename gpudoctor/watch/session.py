@@ -62,7 +62,7 @@ class WatchSession:
             self._report = self._examine(window, last=last)
         elif self._samples < window.samples < FEWEST_SAMPLES:
             # the next examination may be a minute away; the first sentence counts the samples
-            verdict = pronounce_live(window, self._report.findings)
+            verdict = pronounce_live(window, self._report.findings, self._report.outcomes)
             self._report = replace(self._report, summary=replace(self._report.summary, verdict=verdict))
         tick = Tick(window=window, report=self._report, number=self._number)
         self._number += 1

@@ -10,7 +10,6 @@ from gpudoctor.vitals.project import read_project_versions
 from gpudoctor_checks.config.deprecated_key import DeprecatedKey
 from gpudoctor_checks.config.unknown_key import UnknownKey
 from gpudoctor_checks.environment.package_conflict import PackageConflict
-from gpudoctor_checks.loop.accumulation_wrong import AccumulationWrong
 from gpudoctor_checks.loop.deprecated_api import DeprecatedApi
 from gpudoctor_checks.performance.compile_off import _torch
 from gpudoctor_checks.performance.optimizer_unfused import OptimizerUnfused
@@ -157,38 +156,6 @@ def test_an_optimizer_of_an_old_torch_is_slow_only_where_no_line_admits_a_newer_
     assert all("asks for torch==1." in item.message for item in found)
 
 
-EARLY = """import torch
-from torch.utils.data import DataLoader
-model = torch.nn.Linear(8, 2)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 10)
-for epoch in range(90):
-    scheduler.step()
-    for x, y in DataLoader(data, batch_size=8):
-        optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(model(x), y).backward()
-        optimizer.step()
-"""
-
-
-@pytest.mark.parametrize(
-    ("files", "severity"),
-    [
-        ({}, Severity.WARNING),
-        ({"README.md": "* PyTorch >= 0.4.1\n"}, Severity.WARNING),
-        ({"README.md": "* PyTorch 1.1.0\n"}, Severity.WARNING),
-        ({"README.md": "* PyTorch (0.4.1)\n"}, Severity.NOTE),
-        ({"requirements.txt": "torch==1.0.1\n"}, Severity.NOTE),
-    ],
-)
-def test_a_scheduler_that_steps_first_is_a_note_where_the_project_means_a_torch_before_1_1(
-    project, files, severity
-):
-    [finding] = examine(AccumulationWrong, project(EARLY, files))
-    assert finding.severity is severity
-    assert ("before 1.1" in finding.message) == (severity is Severity.NOTE)
-
-
 @pytest.mark.parametrize(
     "files",
     [
@@ -250,3 +217,37 @@ def test_healthy_arguments_of_the_pinned_transformers(project):
 def test_no_advice_that_the_pinned_torch_lacks(project):
     patient = project(TORCH, {"requirements.txt": "torch==1.13.1\n"})
     assert _torch(patient, patient.source.scripts[0].path) == 1
+
+
+LOCKED = """version = 1
+
+[[package]]
+name = "torch"
+version = "2.0.1"
+source = { registry = "https://pypi.org/simple" }
+dependencies = [
+    { name = "filelock" },
+]
+
+[[package]]
+name = "torch"
+version = "VERSION+cu118"
+source = { registry = "https://download.pytorch.org/whl/cu118" }
+
+[[package]]
+name = "torchvision"
+version = "0.23.0"
+"""
+HASHED = "torch==VERSION ; python_version >= '3.9' \\\n    --hash=sha256:0aa1 \\\n    --hash=sha256:0bb2\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("uv.lock", LOCKED), ("poetry.lock", LOCKED), ("pdm.lock", LOCKED), ("requirements-lock.txt", HASHED)],
+)
+@pytest.mark.parametrize(("version", "said"), [("1.12.1", [Severity.NOTE]), ("2.13.0", [Severity.ERROR])])
+def test_a_lock_file_says_for_which_release_a_program_is_written(project, name, text, version, said):
+    """What the project admits is wider than what it was installed with."""
+    wide = '[project]\nname = "x"\nversion = "1"\ndependencies = ["torch>=1.10"]\n'
+    text = text.replace("2.0.1", "1.11.0").replace("VERSION", version)
+    assert severities(DeprecatedApi, project(TORCH, {"pyproject.toml": wide, name: text})) == said

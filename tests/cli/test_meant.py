@@ -80,11 +80,15 @@ def test_a_mistyped_flag_is_still_named(folder, capsys):
 def test_nagios_does_not_call_a_job_well_whose_gpus_were_not_examined(folder, capsys):
     code = main(["check", "ddp.py", "--format", "nagios"])
     line = capsys.readouterr().out.splitlines()[0]
-    assert code == 3 and line.startswith("GPUDOCTOR UNKNOWN - ddp.py: nothing wrong was found")
+    assert code == 3 and line.startswith(
+        "GPUDOCTOR UNKNOWN - ddp.py shows no known fault in what can be read (training loop"
+    )
     assert "its GPUs were not examined" in line
 
 
 def test_nagios_calls_a_job_well_that_needs_no_gpu(folder, capsys):
     (folder / "cpu.py").write_text(TRAINING.replace(".cuda()", ""))
     code = main(["check", "cpu.py", "--format", "nagios"])
-    assert code == 0 and capsys.readouterr().out.startswith("GPUDOCTOR OK - cpu.py looks healthy")
+    line = capsys.readouterr().out
+    assert code == 0 and line.startswith("GPUDOCTOR OK - cpu.py shows no known fault in what can be read")
+    assert "Labels, schedule and resume were not judged." in line

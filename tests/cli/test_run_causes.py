@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import re
+import subprocess
 import sys
 import textwrap
 
@@ -320,3 +321,27 @@ def test_a_device_that_asserts_is_told_the_label_of_the_last_batch(tmp_path):
     first, *_ = run_of(tmp_path, GIVEN.format(**{**parts, "settings": failed}))
     assert first[:2] == ("FAIL003", "error")
     assert "The labels reach from 0 to 7, and the loss has 4 classes (0 to 3)." in first[2]
+
+
+GROWS = """
+import torch
+net = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)
+for step in range(60):
+    loss = net(torch.randn(16, 8 if step < 30 else 9)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.xfail(strict=True, reason="a recorded exception is not looked up among the messages of the checks")
+def test_one_death_has_one_code_in_run_and_autopsy(tmp_path):
+    ran = run_of(tmp_path, GROWS)
+    log, out = tmp_path / "job.log", tmp_path / "autopsy.json"
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "main.py")], capture_output=True, check=False, timeout=120
+    )
+    log.write_bytes(done.stderr)
+    done = gpudoctor("autopsy", str(log), "--format", "json", "--output", str(out), cwd=tmp_path, timeout=120)
+    assert findings(out, done)[0][0] == ran[0][0]

@@ -216,4 +216,4 @@ def test_tensorboard_and_on_finding_by_the_command_line(tmp_path):
     assert done.returncode == 0, done.stderr
     assert len(list(Path(tmp_path / "tb2").iterdir())) == 1
     codes = [json.loads(line)["code"] for line in out.read_text().splitlines()]
-    assert "LOOP001" in codes  # gradients are never cleared
+    assert "LOOP008" in codes  # no seed is set

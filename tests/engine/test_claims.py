@@ -6,13 +6,14 @@ from dataclasses import replace
 import pytest
 from recordings import make_machine, make_process, make_recording, make_steps, record
 from scripts import read_script
-from toys import Blind, Broken, Sick, Toy, Well, toy_registry
+from toys import Bad, Blind, Broken, Sick, Toy, Well, toy_registry
 from windows import make_rank, make_window, report_of
 
 from gpudoctor.analysis.saved_gpus import NOT_HELD
-from gpudoctor.engine.claims import CLAIMS, FEWEST_SAMPLES, FEWEST_STEPS
+from gpudoctor.engine.claims import AREAS, CLAIMS
 from gpudoctor.engine.comparison import compare
 from gpudoctor.engine.examination import Request, examine
+from gpudoctor.engine.registry import load_registry
 from gpudoctor.engine.selection import make_selection
 from gpudoctor.model import Code, Cost, Patient, PatientKind, Severity, Sign, Signs
 from gpudoctor.model.proof import Conclusion, Cure, Proof, TrialRow, TrialSummary
@@ -183,7 +184,7 @@ class DearNote(Dear):
 SLOW = {"data_wait": 0.01}
 
 CASES = {
-    "machine-healthy": (
+    "This machine shows": (
         machine,
         {
             "no check crashed": lambda: machine(Well, Broken),
@@ -193,7 +194,7 @@ CASES = {
             "a GPU of this machine answered": lambda: machine(gpus=0),
         },
     ),
-    "job-healthy": (
+    "shows no known fault": (
         script,
         {
             "no check crashed": lambda: script(TRAINING, Well, Broken),
@@ -208,34 +209,34 @@ CASES = {
             ),
         },
     ),
-    "no-xid": (
+    "and no Xid event": (
         saved_log,
         {
             "a check passed that looks for Xid events": lambda: saved_log(Blind),
             "the whole log was read": lambda: saved_log(problems=("its packing is damaged",)),
         },
     ),
-    "saved-gpus-well": (
+    "Nothing is wrong with": (
         saved_gpus,
         {
             "no check crashed": lambda: saved_gpus(Well, Broken),
             "no check was left out": lambda: saved_gpus(Well, LeftOut),
             "a check passed": lambda: saved_gpus(Blind),
-            "the file lists a GPU that answered": lambda: saved_gpus(gpus=[]),
+            "a GPU of this machine answered": lambda: saved_gpus(gpus=[]),
             "the file lists every GPU": lambda: saved_gpus(unlisted=6),
             "the file has errors, clocks, temperatures, power and link": lambda: saved_gpus(
                 gpus=[make_gpu(temperature=NOT_HELD)]
             ),
         },
     ),
-    "run-healthy": (
+    "run: Little time is lost": (
         run,
         {
             "it ended well": lambda: run(end=RunEnd(exit_code=1, signal=None, seconds=30.0)),
             "no finding is above a note": lambda: run(Sick),
             "no check crashed": lambda: run(Well, Broken),
             "no check was left out": lambda: run(Well, LeftOut),
-            f"{FEWEST_STEPS} steady steps": lambda: run(steps=15),
+            "20 steady steps": lambda: run(steps=15),
             "its time is computation, or a finding explains the rest": lambda: run(
                 table=make_steps(200, **SLOW)
             ),
@@ -243,38 +244,27 @@ CASES = {
             "its GPU, if it uses one, was sampled": lambda: run(device="cuda:0"),
         },
     ),
-    "rest-well": (
-        lambda: run(Dear),
-        {
-            "no check crashed": lambda: run(Dear, Broken),
-            "no check was left out": lambda: run(Dear, LeftOut),
-            f"{FEWEST_STEPS} steady steps": lambda: run(Dear, steps=15),
-            "no note is about 15 % of the time or more": lambda: run(Dear, DearNote),
-            "every rank reported": lambda: run(Dear, ranks=((0, 2),)),
-            "its GPU, if it uses one, was sampled": lambda: run(Dear, device="cuda:0"),
-        },
-    ),
-    "watch-well": (
+    "watch: Little time is lost": (
         watch,
         {
-            f"{FEWEST_SAMPLES} stack samples": lambda: watch({"forward": 20}),
+            "30 stack samples": lambda: watch({"forward": 20}),
             "most of its time is computation": lambda: watch({"forward": 60, "data_wait": 10, "sync": 10}),
             "the GPUs were read, if there are any": lambda: watch(
                 gaps=(Gap(panel="gpu", reason="NVIDIA driver: hung", fix="gpudoctor check"),)
             ),
         },
     ),
-    "cluster-healthy": (
+    "units passed": (
         lambda: cluster(),
         {
             "no check crashed": lambda: cluster(Well, Broken),
             "a check passed": lambda: cluster(Blind),
-            "nothing was left unmeasured": lambda: cluster(problems=("torch is not installed",)),
+            "every file that was named was read": lambda: cluster(problems=("torch is not installed",)),
             "every rank took part to the end": lambda: cluster(lost=True),
             "a unit of each node was measured": lambda: cluster(units=1),
         },
     ),
-    "other-speed": (
+    "The second run is": (
         compared,
         {
             "8 steady steps of each run": lambda: compared(steps=6),
@@ -283,7 +273,7 @@ CASES = {
             "other processes left a CPU idle during both": lambda: compared(crowded=True),
         },
     ),
-    "proven": (
+    "Proven: ": (
         lambda: tried(Conclusion.PROVEN),
         {
             "pairs of runs whose interval is above 1 for all looks": lambda: tried(
@@ -292,7 +282,7 @@ CASES = {
             "the loss did not change, if one was seen": lambda: tried(Conclusion.PROVEN, loss="moved"),
         },
     ),
-    "cured": (
+    "Cured: ": (
         lambda: cured(True),
         {
             "a run with the remedy in which the ailment was looked for and is gone": lambda: cured(None),
@@ -301,33 +291,38 @@ CASES = {
 }
 
 
+def case_of(claim):
+    return CASES.get(claim.says) or CASES[f"{claim.command}: {claim.says}"]
+
+
+def requires(need):
+    said = need.__doc__.rstrip(".")
+    return said[0].lower() + said[1:]
+
+
 def test_every_claim_and_every_need_has_a_case():
-    assert {claim.name: {need.name for need in claim.needs} for claim in CLAIMS} == {
-        name: set(broken) for name, (_, broken) in CASES.items()
-    }
+    assert len(CASES) == len(CLAIMS)
+    for claim in CLAIMS:
+        assert set(map(requires, claim.needs)) == set(case_of(claim)[1])
 
 
-@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.name)
+@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: f"{claim.command}-{claim.says}")
 def test_what_has_all_is_called_well(claim):
-    well, _ = CASES[claim.name]
-    assert claim.says in well()
+    said = case_of(claim)[0]()
+    assert claim.says in said and ", but " not in said
 
 
 @pytest.mark.parametrize(
     ("claim", "need"),
     [
-        pytest.param(claim, need.name, id=f"{claim.name}-{need.name}")
+        pytest.param(claim, requires(need), id=f"{claim.command}-{claim.says}-{requires(need)}")
         for claim in CLAIMS
         for need in claim.needs
     ],
 )
 def test_what_lacks_one_is_not(claim, need):
-    _, broken = CASES[claim.name]
-    said = broken[need]()
-    if claim.name == "watch-well" and need.startswith("the GPUs"):
-        assert said.startswith("Nothing wrong was found, but the GPUs were not read")
-    else:
-        assert claim.says not in said
+    said = case_of(claim)[1][need]()
+    assert claim.says not in said or ", but " in said
 
 
 @pytest.mark.parametrize(
@@ -335,14 +330,14 @@ def test_what_lacks_one_is_not(claim, need):
     [
         (
             lambda: machine(gpus=0),
-            "This machine: nothing wrong was found (1 check passed), but no GPU was examined",
+            "This machine shows no known fault in what can be read, but no GPU was examined",
         ),
-        (lambda: script("x = 1"), "(1 check passed), but no training was found in it."),
+        (lambda: script("x = 1"), "can be read, but no training was found in it. Training loop, "),
         (
             lambda: script(TRAINING, Well, LeftOut),
-            "a patient: nothing wrong was found (1 check passed), but 1 check was not selected.",
+            "a patient shows no known fault in what can be read, but 1 check was not selected.",
         ),
-        (lambda: script(gpus=[make_gpu(0)]), "a patient looks healthy: 1 check passed."),
+        (lambda: script(gpus=[make_gpu(0)]), "a patient shows no known fault in what can be read. "),
         (
             lambda: script(
                 job=Job(profile=Profile.SLURM, script_path="job.sbatch", gpus_granted=8), environment={}
@@ -352,7 +347,7 @@ def test_what_lacks_one_is_not(claim, need):
         (lambda: script(job=Job(profile=Profile.NONE, card="H100")), "but its card (H100) was not examined."),
         (
             lambda: run(ranks=((0, 4), (1, 4))),
-            "Nothing wrong was found, but 2 of its 4 ranks were seen: ",
+            "No fault was found, but 2 of its 4 ranks were seen: ",
         ),
         (cluster, "2 nodes with 2 units passed."),
         (
@@ -369,7 +364,7 @@ def test_what_lacks_one_is_not(claim, need):
             lambda: watch(gaps=(Gap(panel="gpu", reason="no driver library is here", fix="install it"),)),
             "the possible speedup is unknown: the GPUs were not read (no driver library is here).",
         ),
-        (lambda: run(steps=15), "Nothing wrong was found in 12 steady steps; for a verdict"),
+        (lambda: run(steps=15), "No fault was found in 12 steady steps; for a verdict"),
         (
             lambda: run(steps=15, table=make_steps(15, **SLOW)),
             " of 12 steady steps; let the run make more for a verdict",
@@ -396,3 +391,78 @@ def test_a_script_that_python_cannot_parse_is_said_first_and_not_called_well():
         "bad.py: line 2: syntax error: invalid syntax (1 file more). gpudoctor examined only this machine: "
         "1 check passed."
     )
+
+
+LOADING = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+loader = DataLoader(TensorDataset(torch.rand(64, 2)), batch_size=8)
+model = torch.nn.Linear(2, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    for (x,) in loader:
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        optimizer.step()
+"""
+
+
+class LoopRead(Well):
+    """A check of training loops."""
+
+    code = Code("LOOP903")
+    name = "loop-read"
+
+
+@pytest.mark.parametrize(
+    ("said", "judged"),
+    [
+        (lambda: script(LOADING, Well, LoopRead), "can be read (data loading, training loop). Precision, "),
+        (lambda: script(LOADING, Well), "can be read (data loading). Training loop, precision, "),
+        (
+            lambda: script(TRAINING, Well, LoopRead),
+            "can be read (training loop). Precision, settings, labels, ",
+        ),
+        (lambda: script(LOADING, Blind, LoopRead), "can be read (training loop). Data loading, "),
+        (lambda: script(LOADING, Broken, LoopRead), "(training loop), but 1 check crashed. Data loading, "),
+        (run, "1.03x. Memory growth, loss, gradients, labels, schedule and resume were not judged."),
+        (lambda: run(steps=15), "Memory growth, loss, gradients, labels, schedule and resume were not judged."),
+        (watch, " were not judged."),
+        (machine, "GPU speed and link speed were not judged."),
+    ],
+)
+def test_a_verdict_that_finds_nothing_says_what_was_judged(said, judged):
+    assert judged in said()
+
+
+def test_what_no_check_judges_is_never_called_judged():
+    checks = load_registry().checks.values()
+    named = {check.judges for check in checks} - {""}
+    listed = {name for areas in AREAS.values() for name, _ in areas}
+    topics = {name for areas in AREAS.values() for name, begin in areas if begin}
+    assert named <= listed
+    assert listed - named - topics == {"labels", "schedule", "resume"}
+
+
+class LossRead(Well):
+    """A check of the loss alone."""
+
+    code = Code("NUM904")
+    name = "loss-read"
+    judges = "loss"
+
+
+def test_a_check_says_which_area_it_judges():
+    assert run(LossRead).endswith("Memory growth, gradients, labels, schedule and resume were not judged.")
+
+
+def test_a_fault_of_the_job_is_not_one_of_this_machine():
+    class FewGpus(Bad):
+        """An error without a place in a file."""
+
+        code = Code("ENV905")
+        name = "few-gpus"
+
+    job = Job(profile=Profile.SLURM, script_path="job.sbatch", gpus_granted=2)
+    assert "on this machine" in script(TRAINING, FewGpus)
+    assert "on this machine" not in script(TRAINING, FewGpus, job=job, environment={})

@@ -205,11 +205,19 @@ def test_exit_codes(checks, fail_on, strict, code):
 @pytest.mark.parametrize(
     ("checks", "verdict"),
     [
-        ((Well,), "This machine looks healthy: 1 check passed."),
+        (
+            (Well,),
+            "This machine shows no known fault in what can be read. Environment, GPU state, GPU speed and link speed "
+            "were not judged.",
+        ),
         ((Bad, Sick), "This machine is not fit for training (1 error, 1 warning)."),
-        ((Sick,), "This machine: one thing costs time or memory, always-sick."),
+        ((Sick,), "This machine: 1 warning, always-sick."),
         ((Blind,), "This machine: nothing could be examined (1 check skipped)."),
-        ((Broken, Well), "This machine: nothing wrong was found (1 check passed), but 1 check crashed."),
+        (
+            (Broken, Well),
+            "This machine shows no known fault in what can be read, but 1 check crashed. Environment, GPU state, GPU "
+            "speed and link speed were not judged.",
+        ),
     ],
 )
 def test_verdicts(checks, verdict):

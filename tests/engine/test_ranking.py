@@ -256,3 +256,14 @@ def test_the_remedies_of_an_effect_are_set_aside_if_its_cause_has_one():
         assert [kept.id for item in ranked for kept in item.remedies if item.finding.code == "NUM005"] == [
             freeze.id
         ]
+
+
+def test_a_warning_that_nobody_measured_comes_after_one_that_a_run_measured():
+    advised = Case(
+        finding=finding("PERF001", confidence=Confidence.SUSPECTED), remedies=(remedy(low=2, high=4),)
+    )
+    counted = Case(finding=finding("DATA003"), remedies=(remedy(),))
+    cheap = Case(finding=finding("SYNC001", cost=Cost(step_share=0.06)), remedies=())
+    shown = Measurement(name="rate", value=1, unit="1", reproduce="gpudoctor report runs/0")
+    seen = Case(finding=finding("NUM009", evidence=(shown,)), remedies=())
+    assert order(advised, counted, cheap, seen) == ["NUM009", "SYNC001", "PERF001", "DATA003"]

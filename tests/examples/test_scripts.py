@@ -11,7 +11,7 @@ from forks import own_environment, zygote
 from probed import forked
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-AILMENTS = {"DATA001", "MEM003", "OBS001", "OBS002", "OBS005", "SYNC001", "SYNC002"}
+AILMENTS = {"DATA001", "OBS001", "OBS002", "OBS005", "SYNC001", "SYNC002"}
 
 
 def codes(script):

@@ -32,6 +32,8 @@ def patient_of(files: dict[str, str], launch: Launch | None = None, **signs: obj
             for name, text in scripts.items():
                 Path(folder, name).write_text(text, encoding="utf-8")
             signs["source"] = read_source([Path(folder, name) for name in scripts], {})
+            if launch is not None:  # it stands beside the scripts
+                launch = replace(launch, path=str(Path(folder, launch.path or "job.sh")))
     if launch is not None:
         signs["job"] = Job(profile=Profile.NONE, launches=(launch,))
     return make_patient(kind=PatientKind.SCRIPT, **signs)  # type: ignore[arg-type]

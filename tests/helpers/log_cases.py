@@ -52,7 +52,7 @@ def each_wording_is_found(code: str, folder: Path) -> None:
     for text in texts_of(code):
         [finding] = found_in_log(code, folder, f"step 7 loss 2.1\n{text}\n")
         assert finding.code == code and finding.cost.breaks
-        assert finding.evidence[0].line in (2, 3)
+        assert 2 <= finding.evidence[0].line <= 2 + max(1, text.count("\n"))
 
 
 def silent_if_the_training_goes_on(code: str, folder: Path) -> None:

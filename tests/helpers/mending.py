@@ -83,7 +83,7 @@ def _check(name: str, *flags: str) -> str:
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(io.StringIO()),
     ):
-        main(["check", name, "--fail-on", "never", "--quiet", *flags])
+        main(["check", name, "--preview", "--fail-on", "never", "--quiet", *flags])
     return out.getvalue()
 
 

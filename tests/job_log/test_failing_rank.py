@@ -120,6 +120,19 @@ def test_the_rank_in_another_collective_of_nccl_is_named(tmp_path):
     assert "in ALLREDUCE number 76" in who.words
 
 
+def test_two_of_six_ranks_in_another_collective_are_both_named(tmp_path):
+    waited = "".join(
+        f"[rank{rank}]: {WATCHDOG.format(rank=rank, number=41, kind='ALLREDUCE')}\n" for rank in (0, 1, 3, 5)
+    )
+    log = log_of(tmp_path, waited + "".join(raised(rank, CLOSED, 210, "sync_stats") for rank in (2, 4)))
+    who = failing_rank(log)
+    assert who is not None and (who.ranks, who.sign) == ((2, 4), RankSign.APART)
+    assert (
+        who.words
+        == "Ranks 2, 4 waited at fit.py:210 (sync_stats), and ranks 0, 1, 3, 5 in ALLREDUCE number 41."
+    )
+
+
 def test_the_check_of_collectives_names_the_odd_one(tmp_path):
     call = "CollectiveFingerPrint(SequenceNumber=7, OpType={}, TensorShape=[{}], TensorDtypes=Float)"
     text = "".join(

@@ -22,7 +22,7 @@ FAILED = SETTINGS + "reading the corpus\n" + raised("KeyError: 'mask'")
         (SETTINGS + steps(0, 1), None),
         (SETTINGS + "Training finished\n", None),
         (SETTINGS + "reading the corpus\nchecking the corpus\n", None),
-        (SETTINGS + "reading the corpus\n" * 40, None),
+        (SETTINGS + "reading the corpus\n" * 40, "FAIL001"),
         (SETTINGS + raised("ModuleNotFoundError: No module named 'einops'"), "ENV005"),
         (SETTINGS + steps(0, 1) + "Killed\n", "FAIL002"),
     ],

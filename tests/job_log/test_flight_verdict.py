@@ -8,6 +8,7 @@ from gpudoctor.analysis.job_log.group_positions import STUCK_SECONDS
 from gpudoctor.model import Confidence, LogLine, SourceSpan
 
 WAITS = {"state": "started"}
+PAIRS = [(0, 2), (1, 3)]
 TP = {"tp": [range(2), range(2, 4)]}
 TP_DP = {"tp": [range(2), range(2, 4)], "dp": [(0, 2), (1, 3)]}
 
@@ -397,3 +398,33 @@ def test_groups_of_one_name_with_different_members_are_apart(tmp_path):
     found = judged(tmp_path, ranks)
     assert found.kind is FlightKind.STALLED and found.evidence
     assert WORLD not in found.text
+
+
+def test_the_group_that_the_pipeline_waits_for_is_named_and_not_the_oldest_wait(tmp_path):
+    """Rank 3 never comes to the experts' exchange; 0 waits for what 2 would send, 1 and 3 share a data group."""
+    ranks = make_ranks(4, {"ep": [range(2), range(2, 4)], "dp": PAIRS, "pp": PAIRS})
+    for rank in ranks:
+        rank.calls(2, group="ep")
+    ranks[1].call(group="dp", line=80, **WAITS)  # the oldest wait
+    for rank in ranks:
+        rank.clock += 5_000_000_000
+    ranks[2].call("all_to_all", group="ep", line=61, **WAITS)
+    ranks[0].call("recv 0<-1", group="pp", line=70, **WAITS)
+    found = judged(tmp_path, ranks)
+    assert (found.kind, found.ranks) == (FlightKind.MISSING, (3,))
+    assert found.sentences[0] == "Rank 3 did not enter all_to_all number 3 of group ep (ranks 2, 3)."
+    assert "2 other ranks of other groups only wait for them." in found.sentences
+
+
+def test_two_groups_that_wait_for_a_rank_each_name_both(tmp_path):
+    ranks = make_ranks(6, {"ep": [range(2), range(2, 4), range(4, 6)]})
+    for rank in ranks:
+        rank.calls(4, group="ep")
+    for number in (2, 5):
+        ranks[number].call("all_to_all", group="ep", line=61, **WAITS)
+    for number in (0, 1):
+        ranks[number].call("all_to_all", group="ep").call("barrier", line=9, **WAITS)
+    found = judged(tmp_path, ranks)
+    assert (found.kind, found.ranks) == (FlightKind.MISSING, (3, 4))
+    assert "Rank 4 did not enter all_to_all number 5 of group ep (ranks 4, 5), either." in found.sentences
+    assert found.sentences[-1] == "2 other ranks of other groups only wait for them."

@@ -142,15 +142,18 @@ def test_docker_without_the_runtime(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("line", "kind"),
     [
-        "sbatch: error: Batch job submission failed: Requested node configuration is not available\n",
-        "srun: error: Unable to create step for job 47: More processors requested than permitted\n",
-        "salloc: error: Unable to allocate resources: Invalid account or account/partition combination specified\n",
+        (
+            "sbatch: error: Batch job submission failed: Requested node configuration is not available\n",
+            "scheduler",
+        ),
+        ("srun: error: Unable to create step for job 47: More processors requested than permitted\n", "step"),
+        ("salloc: error: Unable to allocate resources: Invalid account combination specified\n", "scheduler"),
     ],
 )
-def test_a_job_that_slurm_refused(line, tmp_path):
-    assert kind_of(tmp_path, line) == "scheduler"
+def test_a_job_or_a_step_that_slurm_refused(line, kind, tmp_path):
+    assert kind_of(tmp_path, line) == kind
     assert kind_of(tmp_path, line.rpartition(": ")[0] + ": Requested nodes are busy\n") is None
     assert kind_of(tmp_path, TRAINED + "Training finished\n" + line) is None  # it asked for the next job
     assert kind_of(tmp_path, line + raised("KeyError: 'mask'")) == "exception"

@@ -9,7 +9,7 @@ from log_samples import SAMPLES
 
 from gpudoctor.analysis.job_log.first_cause import first_cause
 from gpudoctor.engine.registry import load_registry
-from gpudoctor.model.log_message import Bearing, LogDetail
+from gpudoctor.model.log_message import Bearing, LibraryWarning, LogDetail
 from gpudoctor.vitals.job_log import read_job_log
 
 REGISTRY = load_registry()
@@ -23,7 +23,8 @@ def read(tmp_path: Path, text: str):
 
 
 def test_every_wording_has_a_sample():
-    assert {(code, item.kind) for code, item in MESSAGES} == set(SAMPLES)
+    named = {(code, item.kind) for code, item in MESSAGES if not isinstance(item, LibraryWarning)}
+    assert named == set(SAMPLES)
 
 
 @pytest.mark.parametrize(("code", "kind"), sorted(SAMPLES))

@@ -117,7 +117,7 @@ def verdict_of(text: str) -> str:
 
 def test_the_frame_of_a_check_is_chinese(shown):
     text = shown("check", str(EXAMPLES / "train_crops.py"), "-v")
-    assert "处浪费时间或显存" in verdict_of(text) and "证据：" in text and "修复它：" in text
+    assert "个警告" in verdict_of(text) and "证据：" in text and "修复它：" in text
     outcomes = text.partition("个检查项通过")[2]
     assert not english(outcomes), english(outcomes)
 

@@ -249,3 +249,22 @@ def test_the_masker_needs_nothing_else_of_the_probe():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "_ZN2at4_ops5zeros4callEN3c108ArrayRefINS2_6SymIntEEENS2_8optionalINS2_10ScalarTypeEEENS6_INS2_6LayoutEEE",
+        "_ZNK5torch8autograd12VariableInfo5zerosERKN2at6TensorEQ8Fx7Kd2Lm9",
+        "_ZTVN10__cxxabiv120__si_class_type_infoE9Xk3Lq8Vb2Nm7Rt5",
+    ],
+)
+def test_the_name_of_a_function_in_a_library_stays_whole(name):
+    assert mask_text(f"libfast.so: undefined symbol: {name}, version 2") == (
+        f"libfast.so: undefined symbol: {name}, version 2"
+    )
+
+
+def test_a_key_that_begins_alike_is_masked():
+    key = "_Zk3Lq8Vb2Nm7Rt5Xw1Yp6Jc4Hd9Fs0GaTuEiOoPqAbZ"
+    assert key not in mask_text(f"token {key} end")

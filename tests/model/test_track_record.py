@@ -1,14 +1,32 @@
-"""What a track record does to a warning that only the source shows."""
+"""What a track record does to what only the source shows, and where a user sees it."""
+
+import json
+import textwrap
 
 import pytest
 
-from gpudoctor.model import Check, Code, Confidence, Reads, Severity, SourceSpan, TrackRecord
-from gpudoctor.model.check import track_record_text
+from gpudoctor.cli import main
+from gpudoctor.engine.registry import load_registry
+from gpudoctor.engine.runner import run_checks
+from gpudoctor.model import (
+    Check,
+    Code,
+    Confidence,
+    Found,
+    Passed,
+    Reads,
+    Severity,
+    Skipped,
+    SourceSpan,
+    TrackRecord,
+)
+from gpudoctor.model.check import track_record
+from gpudoctor.testing import make_patient
 
 PLACE = (SourceSpan(path="train.py", line=3, text="loss.item()"),)
 
 
-def found(record, *, costs_time=True, severity=Severity.WARNING, confidence=Confidence.SUSPECTED):
+def outcome(monkeypatch, record, *confidences, severity=Severity.WARNING, preview=False):
     class Slow(Check):
         """A check of a test."""
 
@@ -17,42 +35,106 @@ def found(record, *, costs_time=True, severity=Severity.WARNING, confidence=Conf
         reads = frozenset({Reads.SOURCE})
 
         def examine(self, patient):
-            yield self.finding("It is slow.", evidence=PLACE, confidence=confidence, severity=severity)
+            for number, confidence in enumerate(confidences):
+                yield self.finding(
+                    "It is slow.", evidence=PLACE, confidence=confidence, severity=severity, subject=str(number)
+                )
 
-    Slow.track_record, Slow.costs_time = record, costs_time
-    [finding] = Slow().examine(None)
-    return finding.severity
+    monkeypatch.setattr("gpudoctor.engine.runner.track_record", lambda check: record)
+    [result] = run_checks(make_patient(), [Slow], {}, preview=preview)
+    return result
 
 
-def test_a_suspected_loss_of_time_of_an_often_wrong_check_is_a_note():
-    assert found(TrackRecord(right=3, wrong=2)) is Severity.NOTE
-
-
-@pytest.mark.parametrize(
-    "record",
-    [None, TrackRecord(right=0, wrong=4), TrackRecord(right=6, wrong=2), TrackRecord(right=9, wrong=0)],
-)
-def test_a_check_that_is_mostly_right_or_hardly_judged_warns(record):
-    assert found(record) is Severity.WARNING
+def severities(result):
+    return [item.severity for item in result.findings]
 
 
 @pytest.mark.parametrize(
-    "case",
+    ("record", "follows"),
     [
-        {"confidence": Confidence.CONFIRMED},
-        {"confidence": Confidence.PROBABLE},
-        {"severity": Severity.ERROR},
-        {"costs_time": False},
+        (TrackRecord(), "warning"),
+        (TrackRecord(right=3, wrong=2), "note"),
+        (TrackRecord(right=0, wrong=4), "warning"),
+        (TrackRecord(right=6, wrong=2), "warning"),
+        (TrackRecord(right=9, wrong=0, suspected="note"), "note"),
     ],
 )
-def test_what_was_measured_breaks_the_job_or_spoils_its_result_stays(case):
-    expected = case.get("severity", Severity.WARNING)
-    assert found(TrackRecord(right=0, wrong=9), **case) is expected
+def test_a_suspicion_of_an_often_wrong_check_is_a_note(monkeypatch, record, follows):
+    assert record.follows == follows
+    assert severities(outcome(monkeypatch, record, Confidence.SUSPECTED)) == [Severity(follows)]
+    assert severities(outcome(monkeypatch, record, Confidence.CONFIRMED)) == [Severity.WARNING]
+    assert severities(outcome(monkeypatch, record, Confidence.SUSPECTED, severity=Severity.ERROR)) == [
+        Severity.ERROR
+    ]
+
+
+HELD = TrackRecord(right=1, wrong=9, suspected="preview")
+
+
+def test_what_waits_for_preview_is_skipped_by_choice_and_what_was_measured_is_not(monkeypatch):
+    held = outcome(monkeypatch, HELD, Confidence.SUSPECTED)
+    assert isinstance(held, Skipped) and held.deselected and held.held and "--preview" in held.reason
+    assert severities(outcome(monkeypatch, HELD, Confidence.SUSPECTED, preview=True)) == [Severity.WARNING]
+    both = outcome(monkeypatch, HELD, Confidence.SUSPECTED, Confidence.CONFIRMED)
+    assert isinstance(both, Found) and [item.confidence for item in both.findings] == [Confidence.CONFIRMED]
+    assert isinstance(outcome(monkeypatch, HELD), Passed)
 
 
 def test_the_manual_says_both_numbers_and_what_follows():
-    said = track_record_text(TrackRecord(right=5, wrong=7), costs_time=True)
-    assert said == (
-        "5 of 12 warnings from source alone were right on public code; it is a note until a run has measured it"
+    assert TrackRecord(right=5, wrong=7).text.endswith(
+        "5 of 12 errors and warnings from source alone were right on public code; it is a note until a run has measured it"
     )
-    assert track_record_text(TrackRecord(right=5, wrong=7), costs_time=False).endswith("right on public code")
+    assert HELD.text.endswith("without a run, only `--preview` shows it")
+    assert TrackRecord(right=9, wrong=1).text.endswith("right on public code")
+
+
+def test_every_row_is_of_a_check_and_says_what_is_known():
+    checks = load_registry().checks
+    own = {code: track_record(check) for code, check in checks.items()}
+    assert {code for code, record in own.items() if record.follows == "preview"} == {
+        "CFG005",
+        "LOOP001",
+        "MEM003",
+    }
+    assert {record.suspected for record in own.values()} <= {"", "warning", "note", "preview"}
+
+
+KEPT = """
+    import torch
+    net, sums = torch.nn.Linear(4, 1), []
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for rows in torch.utils.data.DataLoader(torch.randn(64, 4)):
+        value = net(rows).mean()
+        value.backward()
+        optimizer.step()
+        sums.append(value)
+    print(sum(sums))
+"""
+
+
+@pytest.mark.parametrize(
+    ("setting", "flags", "seen"), [("", [], 0), ("", ["--preview"], 1), ("preview = true", [], 1)]
+)
+def test_the_flag_and_the_setting_show_what_waits(tmp_path, monkeypatch, capsys, setting, flags, seen):
+    (tmp_path / "gpudoctor.toml").write_text(setting + "\n")
+    script = tmp_path / "fit.py"
+    script.write_text(textwrap.dedent(KEPT))
+    monkeypatch.chdir(tmp_path)
+    main(["check", str(script), "--json", "--select", "LOOP001,MEM003", *flags])
+    report = json.loads(capsys.readouterr().out)
+    assert {item["code"] for item in report["findings"]} == ({"LOOP001", "MEM003"} if seen else set())
+    reasons = [item.get("reason") or "" for item in report["outcomes"] if item["code"] == "LOOP001"]
+    assert ("--preview" in reasons[0]) is not bool(seen)
+    assert main(["check", str(script), "--strict", "--select", "LOOP001", *flags]) != 3
+    assert ("1 waiting for --preview" in capsys.readouterr().out) is not bool(seen)
+
+
+def test_a_code_that_is_gone_is_explained_and_may_stay_in_settings(tmp_path, capsys):
+    assert main(["explain", "perf008"]) == 0
+    assert "PERF012" in capsys.readouterr().out
+    settings = tmp_path / "gpudoctor.toml"
+    settings.write_text('ignore = ["shapes-misaligned"]\n[thresholds]\nDIST010.long = 5\n')
+    script = tmp_path / "one.py"
+    script.write_text("print(1)\n")
+    assert main(["check", str(script), "--config", str(settings), "-q"]) in (0, 1)
+    assert main(["check", str(script), "--select", "PERF008"]) == 2

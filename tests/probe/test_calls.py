@@ -342,3 +342,29 @@ def test_a_program_whose_own_audit_hook_forbids_another_goes_on(tmp_path):
     run = run_script(tmp_path, FILES, prefix=textwrap.dedent(forbids) + PREFIX, start=True)
     assert run.rank.of("end")
     assert not [item for item in run.rank.of("site") if item["what"] == "open"]
+
+
+COMPILED = """
+import itertools, logging, os, tempfile
+import torch._inductor.codecache as cache
+os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(tempfile.mkdtemp(), "torchinductor_me")
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+numbers = itertools.count()
+
+def written(graph, inputs):
+    cache.write(f"x = {next(numbers)}", "py", specified_dir=os.environ["TORCHINDUCTOR_CACHE_DIR"])
+    logging.getLogger("torch._dynamo.guards").warning("compiled again")
+    return graph.forward
+
+fast = torch.compile(lambda x: model(x).sum(), backend=written, dynamic=False)
+for step in range(8):
+    fast(torch.randn(4 + step, 8)).backward()  # compiled
+    optimizer.step()
+"""
+
+
+def test_what_the_compiler_writes_is_not_the_programs(tmp_path):
+    run = run_script(tmp_path, COMPILED)
+    assert run.result.stderr.count("compiled again") >= 7
+    assert [item for item in run.rank.of("site") if item["what"] in ("open", "logging")] == []

@@ -98,6 +98,31 @@ def test_what_stays_small_is_no_growth_while_training_runs(tmp_path, first, each
     assert all(size is not None and size < 10_000 for _, _, size, _, _ in rows)
 
 
+EPISODES = """
+class World:
+    pass
+world = World()
+world.seen, world.last = [], __import__("collections").deque(maxlen=500)
+"""
+
+
+def test_what_is_emptied_now_and_then_does_not_grow(tmp_path):
+    """Two lists of each episode, one emptied and one made anew; a buffer with an end; and what is never emptied."""
+    each = """world.seen.append(torch.ones(64, 512)); world.last.append(torch.ones(64, 512))
+        if step % 36 == 0:
+            world.seen.clear()
+            world.rewards = []
+        world.rewards.append(torch.ones(64, 256))
+        kept.append(torch.ones(8, 1024))"""
+    _, rows = growth(tmp_path, "kept = []", each, EPISODES)
+    assert {row[0].split("`")[1] for row in rows if "`" in row[0]} == {"kept"}
+
+
+def test_objects_of_pythons_own_are_nothing_that_grows(tmp_path):
+    _, rows = growth(tmp_path, "kept = set()", "kept.add((lambda: step, bytearray(1 << 20)).__len__)", "")
+    assert not [row[0] for row in rows if row[0].startswith("builtins.")]
+
+
 def test_looking_for_names_keeps_nothing_alive(tmp_path):
     """A frame's `f_locals` is a copy that lives on: it would hold the tensors of the step that was looked at."""
     run, _ = growth(

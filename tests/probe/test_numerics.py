@@ -80,6 +80,14 @@ def test_the_norm_is_the_gradients(tmp_path):
     assert numeric(run.rank, "norms")[0]["norm"] == pytest.approx(float(run.result.stdout), rel=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("call", "times"),
+    [("torch.nn.utils.clip_grad_value_(model.parameters(), 0.5)", 1), ("optimizer.zero_grad()", 0)],
+)
+def test_that_the_program_clips_is_told_once(tmp_path, call, times):
+    assert len(numeric(train(tmp_path, after=call).rank, "clips")) == times
+
+
 def test_clipping_tells_the_norm_before_it(tmp_path):
     run = train(tmp_path, after="print(torch.nn.utils.clip_grad_norm_(model.parameters(), 0.01).item())")
     told = run.rank
@@ -507,6 +515,32 @@ def test_a_single_optimizer_without_gradients_keeps_them_elsewhere(tmp_path):
         """,
     )
     assert numeric(run.rank, "idle") == []
+
+
+CUT = """
+    model = net()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    for step, (x, y) in enumerate(DataLoader(data(480), batch_size=8)):
+        {loss}
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("loss", "told"),
+    [
+        ("loss = torch.tensor(F.cross_entropy(model(x), y).item(), requires_grad=True)", [20, 50, 60]),
+        ("loss = F.cross_entropy(model(x).detach(), y).requires_grad_(True)", [20, 50, 60]),
+        ("loss = F.cross_entropy(model(x) if step > 30 else model(x).detach().requires_grad_(), y)", [20, 0]),
+        ("loss = F.cross_entropy(model(x), y)", []),
+    ],
+)  # fmt: skip
+def test_no_parameter_ever_has_a_gradient(tmp_path, loss, told):
+    found = numeric(run_script(tmp_path, CUT.format(loss=loss)).rank, "idle")
+    assert [item["steps"] for item in found] == told
+    assert all(item["alone"] and item["model"] == "Sequential" for item in found if item["steps"])
 
 
 def test_rows_of_an_embedding_that_no_token_asks_for_stand_still(tmp_path):

@@ -261,7 +261,7 @@ def test_nagios_exit_codes(changes, code):
     report = dataclasses.replace(healthy, summary=dataclasses.replace(healthy.summary, **changes))
     assert exit_code(report) == code
     word = ("OK", "WARNING", "CRITICAL", "UNKNOWN")[code]
-    assert render(report, "nagios").startswith(f"GPUDOCTOR {word} - This machine looks healthy")
+    assert render(report, "nagios").startswith(f"GPUDOCTOR {word} - This machine shows no known fault")
 
 
 def test_nagios_is_unknown_when_a_target_could_not_be_read():

@@ -128,10 +128,11 @@ def test_arguments_replace_those_of_the_command():
     assert BASELINE.empty and not arm.empty
 
 
-def test_a_change_that_the_user_named_may_move_the_loss():
+def test_a_change_that_the_user_named_is_measured_to_the_end_and_not_proven_if_the_loss_moves():
     bench = FakeBench(
         lambda arm, n: 0.5 if arm == "change" else 1.0, losses={"change": dict.fromkeys(CURVE, 9.0)}
     )
     tried = Tried(arm=Arm(name="change", environment={"A": "1"}), gated=False)
     try_arm(bench, tried, deadline=time.monotonic() + 60)
-    assert (tried.loss, tried.conclusion()) == ("moved", Conclusion.PROVEN)
+    assert (tried.loss, tried.conclusion(), len(tried.pairs)) == ("moved", Conclusion.MOVED, 3)
+    assert tried.proof().ratio == pytest.approx(2.0)

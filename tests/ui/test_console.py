@@ -4,6 +4,7 @@ import dataclasses
 import io
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from sample_reports import full_report, healthy_report
 from some import some
 
 from gpudoctor.engine.manual import read_page
-from gpudoctor.model import Check, Code, Maturity, Reads, Severity, Threshold
+from gpudoctor.model import Applicability, Check, Code, LogLine, Maturity, Reads, Severity, Threshold
+from gpudoctor.model.proof import Proof
 from gpudoctor.model.run import RunSummary
 from gpudoctor.ui.console import render_preflight, render_text
 from gpudoctor.ui.console.canvas import Canvas
@@ -87,13 +89,60 @@ def test_text_is_as_it_was(name):
 
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_lines_fit_except_those_to_be_copied(width):
-    commands = ("nvidia-smi", "scontrol", "DataLoader(", "docker run", "fix it:")
+    commands = ("nvidia-smi", "scontrol", "DataLoader(", "docker run", "fix it:", "_ZN")
     for line in some(render_text(full_report(), width=width, colour=False).splitlines()):
         assert len(line) <= width or any(command in line for command in commands), line
 
 
+def test_the_first_evidence_is_wrapped_and_loses_nothing():
+    symbol = "_ZN3c104cuda14ExchangeDeviceEa" + "N2at6TensorE" * 8
+    text = f"ImportError: /opt/lib/kernels.so: it needs {symbol} of a newer library, see the end of the page"
+    report = full_report()
+    finding = replace(report.findings[0].finding, evidence=(LogLine(origin="job.out", line=12345, text=text),))
+    shown = replace(report, findings=(replace(report.findings[0], finding=finding),))
+    lines = render_text(shown, width=60, colour=False).splitlines()
+    [first] = [place for place, line in enumerate(lines) if "job.out:12345" in line]
+    said = " ".join(line.strip() for line in lines[first : first + 6])
+    assert text in said
+
+
+def test_a_line_is_not_torn_from_its_number():
+    for width in range(12, 60):
+        canvas = Canvas(width, colour=False)
+        canvas.paragraph("The step waits once (.item(); line 1204) and twice more in lines 7 and 88 of it.")
+        text = canvas.text()
+        assert "line\n" not in text and "lines\n" not in text
+
+
+@pytest.mark.parametrize(
+    ("applicability", "patch", "shown"),
+    [
+        (Applicability.SAFE, "--- a", "train.yaml --diff\n"),
+        (Applicability.UNSAFE, "--- a", "train.yaml --diff --unsafe\n"),
+        (Applicability.DISPLAY_ONLY, "--- a", ""),
+        (Applicability.SAFE, None, ""),
+    ],
+)
+def test_the_diff_is_offered_only_where_it_prints_one(applicability, patch, shown):
+    report = full_report()
+    [item] = [item for item in report.findings if item.finding.code == "DATA001"]
+    remedy = replace(item.remedies[0], applicability=applicability, patch=patch)
+    report = replace(report, findings=(replace(item, remedies=(remedy,)),))
+    text = render_text(report, width=80, colour=False)
+    assert f"{shown}" in text if shown else "fix it" not in text
+
+
+def test_a_remedy_whose_loss_moved_is_not_called_safe():
+    report = full_report()
+    [item] = [item for item in report.findings if item.finding.code == "DATA001"]
+    proof = Proof(ratio=1.5, low=1.4, high=1.6, pairs=5, verdict="faster", loss="moved")
+    safe = replace(item.remedies[0], applicability=Applicability.SAFE, proof=proof)
+    text = render_text(replace(report, findings=(replace(item, remedies=(safe,)),)), width=120, colour=False)
+    assert "the loss moved" in text and "same results" not in text and "results may change" in text
+
+
 def test_a_healthy_machine_gets_three_lines():
-    assert len(render_text(healthy_report(), width=120, colour=False).splitlines()) == 3
+    assert len(render_text(healthy_report(), width=130, colour=False).splitlines()) == 3
 
 
 def test_the_verdict_stands_before_the_findings():

@@ -22,7 +22,6 @@ from gpudoctor.model import (
     Patient,
     Reads,
     Severity,
-    TrackRecord,
 )
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Call, Script, Source
@@ -101,7 +100,6 @@ class DeprecatedKey(Check):
 
     code = Code("CFG009")
     name = "deprecated-key"
-    track_record = TrackRecord(right=1, wrong=0)
     reads = frozenset({Reads.CONFIG, Reads.SOURCE, Reads.ENVIRONMENT, Reads.LOG})
     severity = Severity.WARNING
     log_messages = (
@@ -149,7 +147,8 @@ class DeprecatedKey(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         source, configs = patient.source_and_configs
         for setup in training_arguments(patient):
-            if setup.kind is not ConfigKind.AXOLOTL:
+            # No library reads its settings from TOML: such a table is the program's own.
+            if setup.kind is not ConfigKind.AXOLOTL and not setup.path.endswith(".toml"):
                 meant = meant_version(patient, "transformers", setup.path)
                 dated = is_dated(patient, setup.path, "transformers")
                 yield from self._arguments(setup, meant, _fields(patient, setup), dated)

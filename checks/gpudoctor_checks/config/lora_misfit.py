@@ -26,7 +26,6 @@ from gpudoctor.model import (
     Severity,
     SourceSpan,
     Threshold,
-    TrackRecord,
 )
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Call, Known, Script, Source
@@ -96,7 +95,6 @@ class LoraMisfit(Check):
 
     code = Code("CFG007")
     name = "lora-misfit"
-    track_record = TrackRecord(right=1, wrong=2)
     reads = frozenset({Reads.CONFIG, Reads.SOURCE})
     severity = Severity.WARNING
     thresholds = (

@@ -19,6 +19,16 @@ _OF_A_SIZE = (
 )
 """A word of a setting: a number of something else, which no setting has, may have to be divisible, too."""
 
+_ATTENTION = {
+    "only supports head dimension": r"only supports head dimensions?\b",
+    "head_dim=": r"\bSM\d{2,3} (?:forward|backward) .{0,40}head_dim=\d+.{0,40}not support",
+    "not support flash attention": r"does not support Flash Attention",
+    "not support an attention": r"does not support an attention implementation through",
+    "no available kernel": r"No available kernel\. Aborting execution",
+    "no operator found for": r"No operator found for `memory_efficient_attention",
+}
+"""Cue to pattern, of limits that have nothing to do with the card."""
+
 
 class SettingsRejected(LogCheck):
     """A library rejected the settings.
@@ -60,8 +70,11 @@ class SettingsRejected(LogCheck):
                 "divisible by",
                 "multiple of",
                 "batch_size should be a positive",
+                "size of dataproto",
+                "set at least one of '",
             ),
             pattern="[Cc]heck batch related parameters|batch_size should be a positive integer|"
+            r"Got size of DataProto \d|set at least one of '[\w.]*micro_batch_size|"
             rf"{_OF_A_SIZE}[^\n]{{0,200}}?{_DIVISIBLE}|{_DIVISIBLE}[^\n]{{0,80}}?{_OF_A_SIZE}",
             text="Settings of sizes do not fit each other: {said}.",
             general=True,
@@ -145,13 +158,11 @@ class SettingsRejected(LogCheck):
                 "are not supported for now",
                 "than the derived max_model_len",
                 "quantization method",
-                "chat template is no longer",
                 " registry. ",
             ),
             pattern=r"Model architectures \[[^\]]{1,200}\] are not supported for now|"
             "than the derived max_model_len|"
             r"[Qq]uantization method specified in the model config|is not supported for quantization method|"
-            r"default chat template is no longer allowed|"
             r"loaded with `device_map=.{1,40} in any distributed mode|"
             r"Could not find the transformer layer class|Non-existent config key|"
             r"is not in the \S{1,60} registry\. |"
@@ -264,9 +275,38 @@ class SettingsRejected(LogCheck):
         ),
         LogMessage(
             kind="tokenizer",
-            cue="tokenizer does not have a padding token",
-            pattern="tokenizer does not have a padding token",
+            cue=("does not have a padding token", "no padding token is defined"),
+            pattern="does not have a padding token|no padding token is defined",
             text="The tokenizer has no padding token, and a batch needs one.",
+        ),
+        LogMessage(
+            kind="chat-template",
+            cue=("chat_template is not set", "chat template is no longer"),
+            pattern="chat_template is not set|default chat template is no longer allowed",
+            text="The tokenizer has no chat template: usually it is that of a base model.",
+            source="transformers/tokenization_utils_base.py",
+        ),
+        LogMessage(
+            kind="remote-code",
+            cue="contains custom code which must be executed",
+            pattern="contains custom code which must be executed to correctly load the (?P<what>model|dataset)",
+            text="The {what} brings code of its own, and the program does not allow it to run.",
+            source="transformers/dynamic_module_utils.py; datasets 2 and 3: load.py",
+        ),
+        LogMessage(
+            kind="length",
+            cue=("is longer than", "is larger than max_length", "features and image tokens do not match"),
+            pattern=r"Prompt length \d+ is longer than|sequence_length=\d+ is larger than max_length|"
+            r"[Ii]mage features and image tokens do not match",
+            text="A sample is longer than the limit that the settings give: {said}.",
+            source="verl/utils/torch_functional.py, rl_dataset.py; a cut that removes image tokens",
+        ),
+        LogMessage(
+            kind="attention",
+            cue=tuple(_ATTENTION),
+            pattern="|".join(_ATTENTION.values()),
+            text="The attention implementation does not take this model or its tensors: {said}.",
+            source="flash-attention csrc/flash_attn, flash_attn/cute; torch, xformers, transformers",
         ),
         LogMessage(
             kind="adapter",

@@ -24,7 +24,6 @@ from gpudoctor.model import (
     Reads,
     Setting,
     Severity,
-    TrackRecord,
 )
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Entry, Section
 from gpudoctor.model.signs.source import Call, Script, Source
@@ -97,7 +96,6 @@ class UnknownKey(Check):
 
     code = Code("CFG005")
     name = "unknown-key"
-    track_record = TrackRecord(right=0, wrong=1)
     reads = frozenset({Reads.CONFIG, Reads.SOURCE, Reads.ENVIRONMENT})
     severity = Severity.WARNING
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 
+from gpudoctor.analysis.live.rank_positions import workers_stand_still
 from gpudoctor.analysis.live.stack_shares import (
     INLINE,
     device_busy,
@@ -16,7 +17,7 @@ from gpudoctor.analysis.live.stack_shares import (
 )
 from gpudoctor.analysis.observation import Observation, suspicions
 from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
-from gpudoctor.analysis.run.cpu_contention import cpu_use, crowd
+from gpudoctor.analysis.run.cpu_contention import CpuUse, cpu_use, crowd
 from gpudoctor.analysis.run.data_waits import (
     LoaderFacts,
     WorkerActivity,
@@ -43,11 +44,10 @@ from gpudoctor.model import (
     Reads,
     Severity,
     Threshold,
-    TrackRecord,
 )
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.source import Known
-from gpudoctor.text import duration, percent
+from gpudoctor.text import count, duration, percent
 
 WHOLE, CHEAP, DEAR, OWN, FED = "whole", "cheap", "dear", "own", "fed"
 """What setting a number of workers would not mend: items that are only indexed one by one, batches that are
@@ -55,6 +55,8 @@ cheaper to make than to hand over, batches that are dear to hand over, batches o
 processes of the program's own put into a queue."""
 _CHEAP = 0.5
 """Part of the wait that making a batch takes at most where the training had better make it itself."""
+_FULL = 0.9
+"""Part of several CPUs in reach that is in use where a training with no fewer workers shares them."""
 _HOT = 0.1
 """Share of the samples in the making of items from which on a line is named."""
 
@@ -128,8 +130,6 @@ class LoaderBound(Check):
 
     code = Code("DATA001")
     name = "loader-bound"
-    track_record = TrackRecord(right=5, wrong=7)
-    costs_time = True
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (
@@ -188,6 +188,8 @@ class LoaderBound(Check):
 
     def _live(self, patient: Patient, window: ProcessWindow) -> Iterator[Finding]:
         """The wait in the samples of a watched process: no call of it could be edited."""
+        if workers_stand_still(window):
+            return  # a hang, or a disk that does not answer
         seen = waiting_live(window)
         severity = seen.level(self)
         if severity is None:
@@ -233,6 +235,13 @@ class LoaderBound(Check):
             handed = WHOLE
         else:
             handed = _hand_over(busy, each) if idle else ""
+        used = cpu_use(run.recording)
+        few = used is not None and loader is not None and used.reach <= loader.workers
+        shared = (
+            used if few and used is not None and (used.reach < 2 or used.job >= _FULL * used.reach) else None
+        )
+        if shared and handed == DEAR:
+            handed = ""
         if light or quick:
             severity = Severity.NOTE
         makers = item_lines(run.recording, process, lambda place: heads_loop(patient, place))
@@ -242,7 +251,6 @@ class LoaderBound(Check):
         filling = feeders(patient, spans) if handed == OWN else []
         handed = FED if filling else handed
         spans += callers(patient, spans[1:2])
-        used = cpu_use(run.recording)
         whose = say("; the program's own processes do not keep up{at}", at=at(filling)) if filling else ""
         spans += filling
         call = loader_call(patient, made_at, "num_workers", "pin_memory")
@@ -255,7 +263,7 @@ class LoaderBound(Check):
                 share=percent(share),
                 each=duration(each),
                 step_seconds=duration(run.lead.step_seconds),
-                how=_how(loader, busy, crowded=crowd(run.recording) is not None),
+                how=_how(loader, busy, shared, crowded=crowd(run.recording) is not None),
                 whose=whose or at(spans[1:]),
             ),
             name="data_wait_share",
@@ -362,8 +370,11 @@ def _hand_over(busy: WorkerActivity | None, wait: float) -> str:
     return CHEAP if quicker else DEAR
 
 
-def _how(loader: LoaderFacts | None, busy: WorkerActivity | None, *, crowded: bool) -> str:
-    """Who prepares the batches, as a clause. `crowded`: other processes kept the CPUs busy."""
+def _how(
+    loader: LoaderFacts | None, busy: WorkerActivity | None, shared: CpuUse | None, *, crowded: bool
+) -> str:
+    """Who prepares the batches, as a clause. `crowded`: other processes kept the CPUs busy; `shared`: the CPUs
+    that the training and its workers kept busy themselves."""
     if loader is None:
         return ""
     if loader.workers == 0:
@@ -385,6 +396,14 @@ def _how(loader: LoaderFacts | None, busy: WorkerActivity | None, *, crowded: bo
                 who=who,
                 busy=percent(busy.busy),
                 whose=whose,
+            )
+        if shared is not None:  # and so does who waits for the training's own CPU
+            return say(
+                "; its {who} {busy} of {whose} time, and share {cpus} with the training",
+                who=who,
+                busy=percent(busy.busy),
+                whose=whose,
+                cpus=count(round(shared.reach), "CPU"),
             )
         return say(
             "; its {who} {busy} of {whose} time: the time goes to transferring batches",

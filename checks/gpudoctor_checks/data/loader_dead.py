@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.live.rank_positions import standing_for
+from gpudoctor.analysis.live.rank_positions import standing_for, workers_stand_still
 from gpudoctor.analysis.live.stack_shares import by_hand, spans, watched
 from gpudoctor.analysis.run.data_waits import training_loader
 from gpudoctor.analysis.run.deaths import Death, death, user_place
@@ -176,12 +176,14 @@ class LoaderDead(Check):
 
     def _live(self, window: ProcessWindow) -> Iterator[Finding]:
         """In a watched process: a worker that went away, or a wait for one batch that does not end."""
+        idle = workers_stand_still(window)
         for rank in window.ranks:
             waits = bool(rank.trail) and rank.trail[-1][1] == "data_wait"
             if rank.alive and rank.lost_workers:
                 yield self._lost(rank)
-            elif rank.alive and waits and standing_for(rank) >= self.limit("wait_seconds"):
+            elif rank.alive and waits and (idle or standing_for(rank) >= self.limit("wait_seconds")):
                 waited, how = standing_for(rank), by_hand(window)
+                surely = waited >= self.limit("wait_seconds")
                 yield self.finding(
                     say(
                         "{rank} has been waiting for one batch for {waited}{idle_workers}.",
@@ -193,8 +195,9 @@ class LoaderDead(Check):
                         *spans(rank.places[:1]),
                         Measurement(name="wait_seconds", value=round(waited, 1), unit="s", reproduce=how),
                     ),
-                    confidence=Confidence.CONFIRMED,
-                    cost=Cost(breaks=say("the training makes no progress")),
+                    confidence=Confidence.CONFIRMED if surely else Confidence.PROBABLE,
+                    severity=Severity.ERROR if surely else Severity.WARNING,
+                    cost=Cost(breaks=say("the training makes no progress")) if surely else None,
                     subject=rank.title,
                     detail=LoaderDeadDetail(hangs=True),
                 )

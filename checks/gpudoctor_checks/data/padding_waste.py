@@ -29,6 +29,9 @@ from gpudoctor.model.signs.source import Call, Known, Script
 from gpudoctor.text import percent
 from gpudoctor_checks.data.fixed_padding import fixed_padding
 
+_PACKING = ("packing", "group_by_length", "train_sampling_strategy", "pack_to_max_length", "padding_free")
+_APART = (False, "random", "sequential")
+"""Values of them with which samples of any length share a batch."""
 _COLLATORS = re.compile(r"DataCollator\w*|default_data_collator")
 _NOT_TRAINING = re.compile(
     r"(?:^|_|\.)(?:eval|evaluate|evaluation|val|valid|validation|test|infer|inference|predict|generate|sample|demo|export)(?:_|$|\d)"
@@ -236,9 +239,9 @@ def _how(item: _Padded) -> str:
 def _packs(program: Program) -> bool:
     """Whether packing or length grouping is asked for anywhere in the program."""
     for _, call in program.calls:
-        for name in ("packing", "group_by_length", "pack_to_max_length", "padding_free"):
+        for name in _PACKING:
             value = call.keywords.get(name)
-            if value is not None and not (isinstance(value, Known) and value.value is False):
+            if value is not None and not (isinstance(value, Known) and value.value in _APART):
                 return True
     return False
 

@@ -27,7 +27,6 @@ from gpudoctor.model import (
     Severity,
     SourceSpan,
     Threshold,
-    TrackRecord,
 )
 from gpudoctor.model.signs.source import Call, Known, Loop, LoopRole, Script, Source
 from gpudoctor_checks.data.identical_ranks import IdenticalRanks, twins
@@ -122,7 +121,6 @@ class SamplerMisuse(Check):
 
     code = Code("DATA008")
     name = "sampler-misuse"
-    track_record = TrackRecord(right=4, wrong=0)
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (

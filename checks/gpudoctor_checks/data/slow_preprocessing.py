@@ -36,7 +36,6 @@ from gpudoctor.model import (
     Severity,
     SourceSpan,
     Threshold,
-    TrackRecord,
 )
 from gpudoctor.model.signs.process import Place, ProcessWindow
 from gpudoctor.model.signs.source import Known, LoopRole, Script, Source
@@ -98,7 +97,6 @@ class SlowPreprocessing(Check):
 
     code = Code("DATA002")
     name = "slow-preprocessing"
-    track_record = TrackRecord(right=0, wrong=4)
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (

@@ -25,7 +25,6 @@ from gpudoctor.model import (
     Reads,
     Severity,
     Threshold,
-    TrackRecord,
     Unavailable,
 )
 from gpudoctor.model.job_devices import cpus_per_rank, without_gpus
@@ -83,8 +82,6 @@ class WorkersMisfit(Check):
 
     code = Code("DATA003")
     name = "workers-misfit"
-    track_record = TrackRecord(right=5, wrong=3)
-    costs_time = True
     reads = frozenset({Reads.SOURCE, Reads.ENVIRONMENT, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (

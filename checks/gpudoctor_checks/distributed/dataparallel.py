@@ -27,7 +27,6 @@ from gpudoctor.model import (
     Reads,
     Severity,
     Threshold,
-    TrackRecord,
     Unavailable,
 )
 from gpudoctor.model.job_devices import VARIABLE, job_gpus
@@ -59,7 +58,8 @@ class Dataparallel(Check):
     """The model trains on several GPUs through DataParallel: one process, one thread per GPU.
 
     What it finds:
-        A model wrapped in `torch.nn.DataParallel` (or `data_parallel`) in a program that trains.
+        A model wrapped in `torch.nn.DataParallel` (or `data_parallel`, or a class that extends it) in a program
+        that trains.
     Why it hurts:
         One process drives every GPU under Python's global lock. On each step it copies the model to all GPUs.
         It scatters the batch from the first one and gathers the outputs there. The first GPU fills up and the
@@ -84,8 +84,6 @@ class Dataparallel(Check):
 
     code = Code("DIST005")
     name = "dataparallel"
-    track_record = TrackRecord(right=33, wrong=8)
-    costs_time = True
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (
@@ -125,8 +123,14 @@ class Dataparallel(Check):
         seen: set[tuple[str, int]] = set()
         source = patient.source
         for program in training_programs(source):
-            if not program.called & set(_NAMES) or program.target is Target.CPU or _other_ways(program):
+            if program.target is Target.CPU or _other_ways(program):
                 continue
+            own = {
+                name
+                for script in program.scripts
+                for name, info in script.classes.items()
+                if _NAMES[0] in info.bases
+            }
             left = _left(program)
             if left is not None and left.known and left.cards <= 1:
                 continue
@@ -135,7 +139,7 @@ class Dataparallel(Check):
             calls = [
                 call
                 for script, call in program.calls
-                if call.name in _NAMES
+                if (call.name in _NAMES or call.name.rpartition(".")[2] in own)
                 and not _one_device(program, call)
                 and not _unused(program, script, call)
                 and not _for_one(script, call)
@@ -220,11 +224,9 @@ def _is_one(option: Value | None) -> bool:
 
 
 def _unused(program: Program, script: Script, call: Call) -> bool:
-    """Whether a class makes the wrapper that nothing in the program makes, and that does not train itself."""
+    """Whether a class makes the wrapper that nothing in the program makes."""
     owner = call.function.partition(".")[0]
-    if owner not in script.classes or any(loop.function.startswith(f"{owner}.") for _, loop in program.loops):
-        return False
-    return not instantiated(program, owner)
+    return owner in script.classes and not instantiated(program, owner)
 
 
 def _for_one(script: Script, call: Call) -> bool:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.job_log.flight_verdict import flight_verdict
 from gpudoctor.analysis.job_log.group_positions import STUCK_SECONDS
-from gpudoctor.analysis.job_log.stack_positions import odd_rank, shown, standings, stands_still, told
-from gpudoctor.analysis.live.rank_positions import seen, standing_for, works
+from gpudoctor.analysis.job_log.stack_positions import odd_rank, shown, standings, told
+from gpudoctor.analysis.job_log.stack_positions import stands_still as dumps_stand_still
+from gpudoctor.analysis.live.rank_positions import WAITS, seen, standing_for, stands_still, works
 from gpudoctor.analysis.live.stack_shares import by_hand, spans, watched
 from gpudoctor.analysis.run.rank_positions import RankPosition, odd_one, standing
 from gpudoctor.analysis.run.steady_run import measured, spot
@@ -39,6 +40,8 @@ _BUSY = frozenset({"evaluation", "checkpoint"})
 """Phases that rightly take long."""
 _BUSY_LIVE = frozenset({"checkpoint", "compile", "start"})
 """What may stand for long with idle CPUs and devices: disks, compilers of their own, a rendezvous."""
+_CROSSED = frozenset({*WAITS, "backward"})
+"""Phases in which a rank whose main thread takes no CPU time waits for other ranks."""
 _STILL_SECONDS = 60.0
 """WATCH-PREFLIGHT: the same stack for a minute; long evaluations and saves have their own limit."""
 
@@ -154,7 +157,7 @@ class Hang(Check):
         """Ranks of which most wait for others, where nothing but their stack dumps tells of an end."""
         groups = standings(log)
         waiting = sum(len(group.stacks) for group in groups if group.waits)
-        if not stands_still(log) or 2 * waiting <= len(log.stacks):
+        if not dumps_stand_still(log) or 2 * waiting <= len(log.stacks):
             return
         odd = any(group.odd for group in groups)
         apart = odd or len(groups) > 1
@@ -177,11 +180,14 @@ class Hang(Check):
         ranks = [rank for rank in window.ranks if rank.alive]
         if not ranks or any(not rank.samples for rank in ranks):
             raise Unavailable(say("not every rank's stack can be read"))
-        if any(standing_for(rank) < self._live_limit(rank) for rank in ranks) or works(window, ranks):
+        groups = Counter(_leaf(rank) for rank in ranks)
+        surely = all(standing_for(rank) >= self._live_limit(rank) for rank in ranks)
+        # Ranks that wait for others at several places: nobody computes, so nobody will come.
+        crossed = len(groups) > 1 and all(rank.trail and rank.trail[-1][1] in _CROSSED for rank in ranks)
+        if not (surely or (crossed and stands_still(window))) or works(window, ranks):
             return
         if len(ranks) == 1 and ranks[0].trail[-1][1] == "data_wait":
             return  # the loader's ailment
-        groups = Counter(_leaf(rank) for rank in ranks)
         common = groups.most_common(1)[0][0]
         odd = [rank for rank in ranks if _leaf(rank) != common]
         odd = odd if len(odd) * 2 <= len(ranks) else []
@@ -206,8 +212,9 @@ class Hang(Check):
                 *(span for rank in shown for span in spans(rank.places[:1], most=1)),
                 Measurement(name="seconds_without_a_sign", value=round(silent, 1), unit="s", reproduce=how),
             ),
-            confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks=say("the training makes no progress")),
+            confidence=Confidence.CONFIRMED if surely else Confidence.PROBABLE,
+            severity=Severity.ERROR if surely else Severity.WARNING,
+            cost=Cost(breaks=say("the training makes no progress")) if surely else None,
             subject=odd[0].title if alone else "",
             detail=HangDetail(odd[0].rank if odd and odd[0].rank is not None else -1),
         )

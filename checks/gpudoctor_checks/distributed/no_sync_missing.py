@@ -21,7 +21,6 @@ from gpudoctor.model import (
     Reads,
     Severity,
     Threshold,
-    TrackRecord,
 )
 from gpudoctor.model.signs.source import Event, Known, Loop, Script
 
@@ -65,7 +64,6 @@ class NoSyncMissing(Check):
 
     code = Code("DIST003")
     name = "no-sync-missing"
-    track_record = TrackRecord(right=1, wrong=1)
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (

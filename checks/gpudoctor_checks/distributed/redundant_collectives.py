@@ -29,7 +29,6 @@ from gpudoctor.model import (
     Severity,
     SourceSpan,
     Threshold,
-    TrackRecord,
     Whose,
 )
 from gpudoctor.model.signs.process import ProcessWindow
@@ -95,8 +94,6 @@ class RedundantCollectives(Check):
 
     code = Code("DIST004")
     name = "redundant-collectives"
-    track_record = TrackRecord(right=9, wrong=0)
-    costs_time = True
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (

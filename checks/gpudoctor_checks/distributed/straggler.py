@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from gpudoctor.analysis.job_log.inspected_ranks import called, late_ranks, located, why_not_judged
-from gpudoctor.analysis.live.rank_positions import LEAST_LOOKS, WAITS, phase_share
+from gpudoctor.analysis.live.rank_positions import LEAST_LOOKS, WAITS, phase_share, stands_still
 from gpudoctor.analysis.live.stack_shares import seen_at, watched, where
 from gpudoctor.analysis.run.aligned_ranks import FEW_STEPS, LEAST_STEPS, LONG, Straggler, aligned, straggler
 from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
@@ -173,6 +173,8 @@ class StragglingRank(Check):
         ranks = [rank for rank in window.ranks if rank.alive]
         if len(ranks) < 2:
             raise Unavailable(say("the job has one rank"))
+        if stands_still(window):
+            raise Unavailable("nothing moved on any rank: no rank is late")
         least = min(rank.samples for rank in ranks)
         if least < LEAST_LOOKS:
             raise Unavailable(

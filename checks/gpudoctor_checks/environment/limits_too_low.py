@@ -95,8 +95,8 @@ class LimitsTooLow(Check):
                 "resource temporarily unavailable",
             ),
             pattern=r"can't start new thread|pthread_create(?:\(\))? failed|Thread creation failed|"
-            r"BlockingIOError: \[Errno 11\] Resource temporarily unavailable|fork: (?:retry: "
-            ")?Resource temporarily unavailable",
+            r"^(?:BlockingIOError: \[Errno 11\]|RuntimeError:) Resource temporarily unavailable|"
+            r"fork: (?:retry: )?Resource temporarily unavailable",
             text="The user's limit of processes and threads is reached.",
         ),
         LogMessage(

@@ -218,16 +218,29 @@ class PackageConflict(Check):
             kind="requires",
             cue=(
                 "couldn't instantiate the backend tokenizer",
-                "package flash_attn seems to be not installed",
                 "pip install",
+                "data, please install '",
             ),
-            pattern="Couldn't instantiate the backend tokenizer|package flash_attn seems to be not "
-            "installed|"
+            pattern="Couldn't instantiate the backend tokenizer|data, please install '|"
             r"(?:requires?|needs?|could not be imported|is not installed|not "
             "found|[Pp]lease (?:run|install|update|upgrade)).{0,160}?pip install (?P<what>(?:-U |"
             r"""--upgrade )?[\"'`]?[\w.\[\]<>=-]+)""",
             text="A package is missing or too old: {said}.",
             general=True,
+        ),
+        LogMessage(
+            kind="no-flash-attn",
+            cue="flash_attn seems to be not installed",
+            pattern="package flash_attn seems to be not installed",
+            text="The program asks for FlashAttention 2, and the package flash_attn is not installed.",
+            source="transformers/modeling_utils.py",
+        ),
+        LogMessage(
+            kind="old-code",
+            cue=("'dynamiccache' object has no", "descriptors cannot be created directly"),
+            pattern=r"'DynamicCache' object has no attribute|Descriptors cannot be created directly",
+            text="A part of the program was written for an older version of a library: {said}.",
+            source="transformers/cache_utils.py; google/protobuf/descriptor.py",
         ),
         LogMessage(
             kind="operator",
@@ -246,9 +259,11 @@ class PackageConflict(Check):
         ),
         LogMessage(
             kind="unknown-model",
-            cue="does not recognize this architecture",
-            pattern=r"model type `?(?P<model>[\w.-]+)`? but Transformers does not recognize this architecture",
-            text="The installed transformers does not know the model type {model}.",
+            cue=("does not recognize this architecture", "keyerror: '"),
+            pattern=r"model type `?(?P<model>[\w.-]+)`? but Transformers does not recognize this architecture|"
+            r"^KeyError: '(?P<key>[\w.-]+)'[\s\S]*\nin "
+            r"[^\n]*transformers/models/auto/configuration_auto\.py$",
+            text="The installed transformers does not know the model type[ {model}][ {key}].",
         ),
         LogMessage(
             kind="unknown-model",

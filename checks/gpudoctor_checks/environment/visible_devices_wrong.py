@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.job_log.cuda_words import call_failed
-from gpudoctor.analysis.source.device_tensors import Target, training_target
 from gpudoctor.analysis.source.environment_assignments import assigned
 from gpudoctor.analysis.workload import in_allocation, optional, runs_here
 from gpudoctor.lang import say
@@ -330,37 +329,17 @@ def _asks(patient: Patient, given: _Given | None) -> _Asks | None:
             certain=given.where == "environment",
             evidence=(given.evidence,),
         )
-    if job is None:
-        return None
-    if job.gpus_granted:
-        return _Asks(
-            words=say("{origin} {gpus}", origin=_origin(job), gpus=count(job.gpus_granted, "GPU")),
-            gpus=job.gpus_granted,
-            certain=True,
-            evidence=(
-                Measurement(
-                    name="gpus_granted", value=job.gpus_granted, unit="{GPUs}", provenance=Provenance.DECLARED
-                ),
-            ),
-        )
-    return _asked_by_launch(patient, job)
-
-
-def _asked_by_launch(patient: Patient, job: Job) -> _Asks | None:
-    """Several ranks of a script that trains on CUDA whatever the machine has."""
-    source, ranks = optional(lambda: patient.source), ranks_here(patient)
-    launch = next((launch for launch in job.launches if (launch.ranks_per_node or 1) > 1), None)
-    if source is None or launch is None or training_target(source) is not Target.CUDA:
+    if job is None or not job.gpus_granted:
         return None
     return _Asks(
-        words=say(
-            "{launcher} starts {ranks} ranks here of a script that trains on CUDA",
-            launcher=launch.launcher,
-            ranks=ranks,
+        words=say("{origin} {gpus}", origin=_origin(job), gpus=count(job.gpus_granted, "GPU")),
+        gpus=job.gpus_granted,
+        certain=True,
+        evidence=(
+            Measurement(
+                name="gpus_granted", value=job.gpus_granted, unit="{GPUs}", provenance=Provenance.DECLARED
+            ),
         ),
-        gpus=ranks,
-        certain=False,
-        evidence=(Measurement(name="ranks_here", value=ranks, unit="{ranks}", provenance=Provenance.DECLARED),),
     )
 
 

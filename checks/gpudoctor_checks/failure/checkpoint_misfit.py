@@ -98,6 +98,13 @@ class CheckpointMisfit(LogCheck):
             source="https://github.com/huggingface/transformers/issues/34631",
         ),
         LogMessage(
+            kind="old-torch",
+            cue="require users to upgrade torch to at least",
+            pattern=r"require users to upgrade torch to at least v?(?P<version>[\d.]+\d)",
+            text="transformers refuses to load this checkpoint by torch.load with a torch before {version}.",
+            source="transformers/utils/import_utils.py: CVE-2025-32434",
+        ),
+        LogMessage(
             kind="lfs-pointer",
             cue=(
                 "headertoolarge",

@@ -73,16 +73,22 @@ class CudaLibraryError(LogCheck):
             source="tensorflow/core/kernels/matmul_op.cc, stream_executor/cuda/cuda_blas.cc",
         ),
         LogMessage(
+            kind="xla",
+            cue="dnn library initialization failed",
+            pattern="DNN library initialization failed",
+            text="XLA could not start cuDNN: usually memory is short, or the libraries do not fit each other.",
+            confidence=Confidence.PROBABLE,
+            source="xla/stream_executor/cuda/cuda_dnn.cc: JAX",
+        ),
+        LogMessage(
             kind="cudnn",
             cue=(
-                "dnn library initialization failed",
                 "cudnn_status",
                 "cudnn error",
                 "unable to find an engine",
                 "cudnn failed to initialize",
             ),
-            pattern="DNN library initialization failed|"
-            r"(?P<status>CUDNN_STATUS_(?!ALLOC_FAILED|NOT_INITIALIZED)\w+)|unable to find an engine "
+            pattern=r"(?P<status>CUDNN_STATUS_(?!ALLOC_FAILED|NOT_INITIALIZED)\w+)|unable to find an engine "
             "to execute this computation|cuDNN failed to initialize",
             text="A cuDNN call failed[ ({status})]: usually memory is short, or the libraries do not fit "
             "each other.",

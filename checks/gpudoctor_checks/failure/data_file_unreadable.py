@@ -2,6 +2,7 @@
 
 from gpudoctor.analysis.job_log.log_check import LogCheck
 from gpudoctor.model import Code, Confidence, LogMessage
+from gpudoctor_checks.failure.data_format_messages import DATA_FORMATS
 from gpudoctor_checks.failure.kernel_messages import KERNEL_STORAGE
 
 
@@ -246,5 +247,6 @@ class DataFileUnreadable(LogCheck):
             "(?:images|labels|data|files) found|[Cc]ouldn't find any class folder",
             text="The data set is empty.",
         ),
+        *DATA_FORMATS,
         *KERNEL_STORAGE,
     )

@@ -1,6 +1,7 @@
 """FAIL006 native-crash."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from gpudoctor.analysis.run.deaths import Death, death, user_place
 from gpudoctor.analysis.run.steady_run import measured, spot
@@ -11,6 +12,7 @@ from gpudoctor.model import (
     Code,
     Confidence,
     Cost,
+    Detail,
     Finding,
     LogLine,
     LogMessage,
@@ -20,6 +22,7 @@ from gpudoctor.model import (
     exit_code_cues,
     exit_code_form,
 )
+from gpudoctor.model.signs.recording import Process
 from gpudoctor.text import capitalised
 from gpudoctor_checks.failure.mpi_messages import MPI_FAILED
 
@@ -34,6 +37,14 @@ _SEGFAULT_CUES = (
 """The word of the C library for a segmentation fault in other languages."""
 _CRASHED = r"(?:^|[:\uff1a] {1,6}\d{1,8} +)"
 """What a shell prints before such a word."""
+
+
+@dataclass(frozen=True, slots=True)
+class NativeCrashDetail(Detail):
+    """What the rule reads."""
+
+    profiled: bool
+    """It crashed as it ended, with a profiler that was never stopped."""
 
 
 class NativeCrash(Check):
@@ -259,8 +270,15 @@ class NativeCrash(Check):
             if many and told.process is not None
             else say("the training")
         )
+        profiled = any(map(_left_on, [told.process] if told.process is not None else recording.ranks))
         yield self.finding(
             say(
+                "{who} crashed outside of Python as it ended, with {kind}: torch.profiler was still on.",
+                who=capitalised(who),
+                kind=told.kind or say("a fault"),
+            )
+            if profiled
+            else say(
                 "{who} crashed outside of Python{when} with {kind}{where}.",
                 who=capitalised(who),
                 when=when,
@@ -273,6 +291,15 @@ class NativeCrash(Check):
                 measured("exit_code", code, "1", recording),
             ),
             confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks=say("the run died")),
+            severity=Severity.WARNING if profiled else Severity.ERROR,
+            cost=Cost(breaks=None if profiled else say("the run died")),
             subject=told.kind,
+            detail=NativeCrashDetail(profiled=profiled),
         )
+
+
+def _left_on(process: Process) -> bool:
+    """Whether a process had come to its end in Python, with a profiler that nobody had stopped."""
+    end, window = process.last("end"), process.last("window")
+    ended = end is not None and bool(end.get("clean"))
+    return ended and window is not None and bool(window.get("on")) and window.get("what") == "torch.profiler"

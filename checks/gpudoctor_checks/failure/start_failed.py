@@ -328,10 +328,9 @@ class StartFailed(LogCheck):
             cue=(
                 "batch job submission failed: ",
                 "unable to allocate resources: ",
-                "unable to create step for job ",
             ),
-            pattern=r"(?:sbatch|srun|salloc): error: (?:Batch job submission failed|Unable to (?:allocate "
-            r"resources|create step for job \d+)): (?!.*(?:busy|[Ss]ocket timed out|temporarily|"
+            pattern=r"(?:sbatch|srun|salloc): error: (?:Batch job submission failed|Unable to allocate "
+            r"resources): (?!.*(?:busy|[Ss]ocket timed out|temporarily|"
             r"slurm controller|already complet))(?P<why>.{1,200}?)\s*$",
             text="Slurm refused the job: {why}.",
             bearing=Bearing.SYMPTOM,
@@ -341,6 +340,19 @@ class StartFailed(LogCheck):
             outside=True,
             closing=True,
             source="Slurm src/sbatch/sbatch.c, src/srun",
+        ),
+        LogMessage(
+            kind="step",
+            cue="unable to create step for job ",
+            pattern=r"srun: error: Unable to create step for job \d+: (?!.*(?:busy|[Ss]ocket timed out|"
+            r"temporarily|slurm controller|already complet))(?P<why>.{1,200}?)\s*$",
+            text="The job runs, and Slurm refused a step of it: {why}.",
+            bearing=Bearing.SYMPTOM,
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            outside=True,
+            closing=True,
+            source="Slurm src/srun",
         ),
         LogMessage(
             kind="device-plugin",

@@ -8,7 +8,6 @@ _TYPES = {
     "following scalar types": r"to have one of the following scalar types",
     "same dtype": r"(?:must|should|to) (?:either )?(?:all )?(?:have|be of|be) (?:the )?same dtypes?\b",
     "same type as": r"(?:must|should) (?:be|have) (?:of )?the same type as",
-    "uniform dtype": r"with uniform dtype but got",
     "boolean masks": r"only supports boolean masks",
     "dtype": r"[Ee]xpected (?:\S+ ){0,6}dtypes? .{0,60}\bbut (?:got|found)\b",
     "was expected to be a": r"was expected to be a \w+ tensor but is an? \w+ tensor",

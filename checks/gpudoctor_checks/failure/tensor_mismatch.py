@@ -28,6 +28,20 @@ class TensorMismatch(LogCheck):
     name = "tensor-mismatch"
     log_messages = (
         LogMessage(
+            kind="fsdp",
+            cue="must flatten tensors with uniform",
+            pattern=r"Must flatten tensors with uniform (?P<what>dtype|`requires_grad`)",
+            text="FSDP cannot join parameters that differ in {what}.",
+            source="torch/distributed/fsdp/_flat_param.py",
+        ),
+        LogMessage(
+            kind="attention-type",
+            cue="fp16 and bf16 data type",
+            pattern=r"only supports? fp16 and bf16 data type",
+            text="FlashAttention got float32, and takes fp16 and bf16 only.",
+            source="flash-attention csrc/flash_attn/flash_api.cpp",
+        ),
+        LogMessage(
             kind="dtype",
             cue=(
                 "expected object of scalar type",
@@ -42,8 +56,7 @@ class TensorMismatch(LogCheck):
                 "dtype",
             ),
             pattern=r"[Ee]xpected object of scalar type (?P<wanted>\w+) but got scalar type "
-            r"(?P<came>\w+)|framework doesn't support float64|only supports? fp16 and bf16 "
-            "data type|"
+            r"(?P<came>\w+)|framework doesn't support float64|"
             r"expected scalar type (?P<one>\w+) but found (?P<two>\w+)|must have the same dtype|"
             r"source and destination dtypes match|\"(?P<operation>[\w.]+)\" not implemented for "
             r"'(?P<type>\w+)'|Input type .{0,60} and (?:weight|bias) type .{0,60} should be the same|"
@@ -80,6 +93,14 @@ class TensorMismatch(LogCheck):
             source="https://github.com/huggingface/trl/issues/1152",
         ),
         LogMessage(
+            kind="meta-sharded",
+            cue=("meta tensor", "device meta"),
+            pattern=r"(?:out of meta tensor|not on the expected device meta)[\s\S]*\nin "
+            r"[^\n]*(?:/fsdp/|fsdp_utils|_composable)",
+            text="FSDP met a parameter or buffer on the meta device: this rank never got its weights.",
+            source="torch/distributed/fsdp/_init_utils.py; accelerate/utils/fsdp_utils.py",
+        ),
+        LogMessage(
             kind="meta",
             cue=(
                 "meta tensor",
@@ -90,6 +111,13 @@ class TensorMismatch(LogCheck):
             "tensors?",
             text="A parameter is still on the meta device: its weights were never loaded.",
             source="https://github.com/huggingface/transformers/issues/26510",
+        ),
+        LogMessage(
+            kind="padding",
+            cue="activate truncation",
+            pattern=r"activate truncation and/or padding",
+            text="The samples of a batch have different lengths, or hold something other than numbers.",
+            source="transformers/tokenization_utils_base.py",
         ),
         LogMessage(
             kind="shape",
@@ -109,7 +137,6 @@ class TensorMismatch(LogCheck):
                 "dimensional input",
                 "broadcast",
                 "not resizable",
-                "activate truncation",
                 "shape mismatch",
                 "same size",
                 "size mismatch",
@@ -138,7 +165,7 @@ class TensorMismatch(LogCheck):
             "size mismatch, (?:m1|got)|Given (?:groups|normalized_shape|transposed)=|more than 1 "
             "value per channel|view size is not compatible|[Kk]ernel size can't be greater|expanded "
             "size of the tensor|dimensional input|doesn't match the broadcast shape|could not "
-            "broadcast|not resizable|activate truncation and/or padding|shape mismatch|that is "
+            "broadcast|not resizable|shape mismatch|that is "
             "different to the input size|[Tt]arget size .{0,60}must be the same as input size|"
             "[Ee]xpected input.{0,80}(?:to have|channels|size)|inconsistent tensor size|"
             r"[Ii]ncompatible shapes|[Ee]xpected (?:hidden|\d?-?D).{0,60}(?:got|but)|"

@@ -56,6 +56,7 @@ class Underperforms(Check):
 
     code = Code("GPU009")
     name = "underperforms"
+    judges = "GPU speed"
     reads = frozenset({Reads.RECORDING, Reads.ENVIRONMENT})
     severity = Severity.WARNING
     thresholds = (

@@ -6,14 +6,12 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.live.stack_shares import watched
 from gpudoctor.lang import say, term
-from gpudoctor.lang.message import concatenated
 from gpudoctor.model import (
     Bearing,
     Check,
     Code,
     Confidence,
     Cost,
-    Evidence,
     Finding,
     LogDetail,
     LogLine,
@@ -29,7 +27,7 @@ from gpudoctor.model.job_devices import CardsDetail
 from gpudoctor.model.signs.gpu import GpuSurvey
 from gpudoctor.model.signs.kernel_log import KernelLog
 from gpudoctor.model.unavailable import optional
-from gpudoctor_checks.hardware.xid_log import XidEvent, XidMeaning, events, meaning_of, place_of
+from gpudoctor_checks.hardware.xid_log import XidEvent, events, meaning_of, place_of
 
 _BY_NUMBER = frozenset({"off-the-bus", "xid", "xid-program", "nvlink"})
 """Kinds of messages that may be an Xid or SXid event."""
@@ -54,15 +52,15 @@ class Xid(Check):
 
     What it finds:
         Xid events of the NVIDIA driver and SXid events of NVSwitches in the kernel log of this boot. This
-        includes a GPU that fell off the bus without a number. One finding for each number.
+        includes a GPU that fell off the bus without a number. One finding for each number and GPU.
     Why it hurts:
         An Xid is the driver's only record of why a job died. Some (48, 64, 79, 95) mean that the card or its
         slot is failing. The next job on the node will die too. Others (13, 31, 43) mean that a program did
         something illegal. Draining the node for them wastes a healthy machine.
     How it knows:
         It reads the last 24 hours of the kernel log (journal, /dev/kmsg, dmesg or syslog), or a whole saved
-        one. A table has 109 numbers from NVIDIA's catalogue and from the rules of public node checkers. From a
-        job's log: the messages that name it, in the exception or line that came first.
+        one. A table has the 172 numbers of NVIDIA's catalogue. From a job's log: the messages that name it, in
+        the exception or line that came first.
     False alarms:
         Events of a program that was killed on purpose (45), or of another user's job. The log covers the whole
         machine. Both are notes. An error that a reset has settled since becomes a note.
@@ -101,7 +99,8 @@ class Xid(Check):
         LogMessage(
             kind="xid",
             cue="xid",
-            pattern=r"NVRM: Xid \((?P<bus>[^)]*)\): (?P<xid>(?!(?:13|31|43|45|63|64|92|94|154)\b)\d+)",
+            pattern=r"NVRM: Xid \((?P<bus>[^)]*)\): (?P<xid>(?!(?:1[34]|31|4[357]|6[345]|73|9[234]|10[67]|"
+            r"11[1-8]|14[12]|15[234]|16[024])\b)\d+)",
             text="The driver reported Xid {xid} of the GPU at {bus}.",
             everywhere=True,
         ),
@@ -246,10 +245,13 @@ class Xid(Check):
         settled = {event.address: event for event in events(recent) if event.settled}
         survey = _survey(patient)
         primary = {event.address for event in found if not meaning_of(event).follows}
-        groups: dict[tuple[bool, int], list[XidEvent]] = {}
+        groups: dict[tuple[str, int], list[XidEvent]] = {}
         for event in found:
-            if not (meaning_of(event).follows and event.address in primary):
-                groups.setdefault((event.switch, event.code), []).append(event)
+            row = meaning_of(event)
+            if row.cancels is not None:
+                groups.pop((event.address, row.cancels), None)
+            if not (row.follows and event.address in primary):
+                groups.setdefault((event.address, event.code), []).append(event)
         for group in groups.values():
             yield self._judge(group, settled, survey, log)
 
@@ -262,8 +264,7 @@ class Xid(Check):
         cured = all(_is_settled(event, settled) for event in group)
         if cured:
             severity = Severity.NOTE
-        places = list(dict.fromkeys(place_of(event, survey) for event in group))
-        where = _subject(places)
+        where = place_of(last, survey)
         kind = "SXid" if last.switch else "Xid"
         times = say(", {group} times", group=len(group)) if len(group) > 1 else ""
         asked = say(" to {recovery}", recovery=last.recovery) if last.recovery else ""
@@ -286,14 +287,28 @@ class Xid(Check):
                 blame=blame,
                 since=since,
             ),
-            evidence=_evidence(group, places, survey, log),
+            evidence=(
+                LogLine(origin=log.origin, text=last.text, line=last.line, time=last.time),
+                Measurement(
+                    name="xid_events",
+                    value=len(group),
+                    unit="{events}",
+                    reproduce=log.searched("Xid|fallen off the bus"),
+                ),
+            ),
             confidence=Confidence.CONFIRMED if _dated(last) else Confidence.PROBABLE,
             severity=severity,
             cost=Cost(breaks=say("{where} may stop working or give wrong results", where=where))
             if severity is Severity.ERROR
             else None,
             subject=where,
-            detail=_detail(last, row, places),
+            detail=XidDetail(
+                gpus=where.removeprefix("GPU ") if where.startswith("GPU ") else "",
+                code=last.code,
+                action=row.action,
+                advice=term(row.advice),
+                recovery=last.recovery or "",
+            ),
         )
 
     def _severity(self, event: XidEvent, group: list[XidEvent], survey: GpuSurvey | None) -> Severity:
@@ -301,7 +316,7 @@ class Xid(Check):
         word = row.severity
         if row.single and survey and len(survey.gpus) + len(survey.lost) == 1:
             word = row.single
-        if row.repeated and sum(one.address == event.address for one in group) >= self.limit("repeats"):
+        if row.repeated and len(group) >= self.limit("repeats"):
             word = row.repeated
         if row.fatal and event.fatal:
             word = row.fatal
@@ -344,13 +359,6 @@ def _is_settled(event: XidEvent, settled: dict[str, XidEvent]) -> bool:
     return event.age is not None and later.age is not None and later.age <= event.age
 
 
-def _subject(places: list[str]) -> str:
-    numbers = [place.removeprefix("GPU ") for place in places if place.startswith("GPU ")]
-    others = [place for place in places if not place.startswith("GPU ")]
-    cards = [f"GPU {', '.join(sorted(numbers, key=int))}"] if numbers else []
-    return concatenated(", ", [*cards, *others])
-
-
 def _dated(event: XidEvent) -> bool:
     return event.age is not None or bool(event.stamp) or event.uptime is not None
 
@@ -365,27 +373,3 @@ def _ago(event: XidEvent) -> str:
     if event.age < 5400:
         return say(", {age} min ago", age=max(1, round(event.age / 60)))
     return say(", {age} h ago", age=round(event.age / 3600))
-
-
-def _evidence(
-    group: list[XidEvent], places: list[str], survey: GpuSurvey | None, log: KernelLog
-) -> tuple[Evidence, ...]:
-    latest = {place_of(event, survey): event for event in group}
-    lines = [
-        LogLine(origin=log.origin, text=event.text, line=event.line, time=event.time)
-        for event in (latest[place] for place in places[:4])
-    ]
-    count = Measurement(
-        name="xid_events",
-        value=len(group),
-        unit="{events}",
-        reproduce=log.searched("Xid|fallen off the bus"),
-    )
-    return (*lines, count)
-
-
-def _detail(event: XidEvent, row: XidMeaning, places: list[str]) -> XidDetail:
-    gpus = ",".join(place.removeprefix("GPU ") for place in places if place.startswith("GPU "))
-    return XidDetail(
-        gpus=gpus, code=event.code, action=row.action, advice=term(row.advice), recovery=event.recovery or ""
-    )

@@ -71,6 +71,8 @@ class XidMeaning:
     """The severity on a node with one GPU."""
     follows: bool = False
     """Usually the consequence of another event."""
+    cancels: int | None = None
+    """The number of an earlier event on the same GPU that it ends."""
 
 
 _UNKNOWN = XidMeaning(

@@ -11,7 +11,7 @@ from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.syntax_places import line_at
 from gpudoctor.analysis.source.target_versions import has_run
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, TrackRecord
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.source import Call, Misfit, Script, Source
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import joined
@@ -53,7 +53,6 @@ class CallMisfit(Check):
 
     code = Code("LOOP013")
     name = "call-misfit"
-    track_record = TrackRecord(right=1, wrong=0)
     reads = frozenset({Reads.SOURCE})
     severity = Severity.ERROR
     no_rule = "only the author knows what the call should pass"

@@ -21,7 +21,6 @@ from gpudoctor.model import (
     Provenance,
     Reads,
     Severity,
-    TrackRecord,
 )
 from gpudoctor.model.signs.source import Guard, Known, Value
 
@@ -88,7 +87,6 @@ class ClipMisplaced(Check):
 
     code = Code("LOOP004")
     name = "clip-misplaced"
-    track_record = TrackRecord(right=1, wrong=0)
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
 

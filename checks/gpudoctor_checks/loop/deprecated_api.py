@@ -33,7 +33,6 @@ from gpudoctor.model import (
     Reads,
     Severity,
     SourceSpan,
-    TrackRecord,
     Unavailable,
 )
 from gpudoctor.model.signs.source import Call, GuardKind, Known, Script, Source
@@ -125,7 +124,6 @@ class DeprecatedApi(Check):
 
     code = Code("LOOP005")
     name = "deprecated-api"
-    track_record = TrackRecord(right=2, wrong=1)
     reads = frozenset({Reads.SOURCE, Reads.ENVIRONMENT})
     severity = Severity.NOTE
 

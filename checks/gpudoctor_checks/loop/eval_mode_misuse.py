@@ -51,7 +51,6 @@ from gpudoctor.model import (
     Reads,
     Severity,
     Threshold,
-    TrackRecord,
     Trait,
 )
 from gpudoctor.model.signs.recording import Record
@@ -126,8 +125,9 @@ class EvalModeMisuse(Check):
         switches gradients off itself. Loaded transformers are in eval mode, as
         is a model after a training that ends with eval(). If only inputs are optimised, eval mode is intended.
         Models without dropout and batch norm behave the same in both modes. A missing eval() is then not a
-        finding, and staying in eval mode is a note. An instance norm counts only if it keeps running
-        statistics, and is a note. A graph in a loop that ends after a few batches is also a note.
+        finding. An instance norm counts only if it keeps running statistics. The source alone often misses who
+        switches the mode: what it says of the mode is a note. A graph in a loop that ends after a few batches
+        is also a note.
     Remedies:
         Use `@torch.no_grad()` and `model.eval()` for the evaluation, and `model.train()` before training
         continues.
@@ -139,7 +139,6 @@ class EvalModeMisuse(Check):
     code = Code("LOOP002")
     name = "eval-mode-misuse"
     traits = frozenset({Trait.IN_EVALUATION})
-    track_record = TrackRecord(right=36, wrong=25)
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (
@@ -269,7 +268,7 @@ class EvalModeMisuse(Check):
         for left in () if only_inputs_are_trained(source) else left_during_training(source):
             if left.switch.node not in said:
                 said.add(left.switch.node)
-                yield self._training(source, left, layers)
+                yield self._training(source, left)
 
     def _evaluation(
         self, source: Source, script: Script, loop: Loop, said: set[ast.AST], *, layers: str
@@ -332,7 +331,7 @@ class EvalModeMisuse(Check):
                 ),
                 evidence=(run.span, loop.span) if how == "graph" else (loop.span, run.span),
                 confidence=Confidence.SUSPECTED,
-                severity=Severity.NOTE if self._minor(how, layers, script, loop) else Severity.WARNING,
+                severity=Severity.NOTE if how == "mode" or self._brief(script, loop) else Severity.WARNING,
                 subject=f"{script.path}:{run.span.line if how == 'graph' else loop.span.line}",
                 detail=EvalModeMisuseDetail(
                     how=how,
@@ -342,15 +341,12 @@ class EvalModeMisuse(Check):
                 ),
             )
 
-    def _minor(self, how: str, layers: str, script: Script, loop: Loop) -> bool:
-        """In training mode an instance norm normalises each image by itself, as most authors mean it; a graph
-        for a few batches takes no time."""
-        if how == "mode":
-            return layers == "instance norm"
+    def _brief(self, script: Script, loop: Loop) -> bool:
+        """Whether a graph for a few batches takes no time."""
         passes = bound(script, loop)
         return passes is not None and passes < self.limit("batches")
 
-    def _training(self, source: Source, left: LeftInEvalMode, layers: str) -> Finding:
+    def _training(self, source: Source, left: LeftInEvalMode) -> Finding:
         call = left.forward.call
         assert call is not None and left.switch.call is not None
         model = model_of(call)
@@ -370,7 +366,7 @@ class EvalModeMisuse(Check):
             ),
             evidence=(left.switch.span, *left.switch.via, left.forward.span, left.loop.span),
             confidence=Confidence.SUSPECTED,
-            severity=Severity.WARNING if layers else Severity.NOTE,
+            severity=Severity.NOTE,
             subject=f"{left.switch.span.path}:{left.switch.span.line}",
             detail=EvalModeMisuseDetail(
                 how="training",

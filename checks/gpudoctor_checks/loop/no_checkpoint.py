@@ -14,7 +14,6 @@ from gpudoctor.model import (
     Check,
     Code,
     Confidence,
-    Cost,
     Detail,
     Evidence,
     Finding,
@@ -32,8 +31,7 @@ from gpudoctor_checks.loop.time_limits import limit_setting
 
 _SEVERITIES = {
     # what says that the run is long: nothing is saved while it trains, only weights are
-    "limit": (Severity.ERROR, Severity.WARNING),
-    "preemption": (Severity.WARNING, Severity.WARNING),
+    "scheduler": (Severity.WARNING, Severity.WARNING),
     "config": (Severity.WARNING, Severity.NOTE),
     "source": (Severity.NOTE, None),
 }
@@ -85,7 +83,6 @@ class NoCheckpoint(Check):
     False alarms:
         Runs of undeclared length are not findings, except for their resume. Weights from another program, or
         loaded only as far as they match, are a start, not a resume. Trainer and Lightning save by themselves.
-        If code that gpudoctor could not read gets the model, an error becomes a warning.
     Remedies:
         Save model, optimizer, scheduler, step and random state every few minutes; load them at the start.
     References:
@@ -169,9 +166,9 @@ class NoCheckpoint(Check):
         job = optional(lambda: patient.job)
         if job is not None and job.time_limit is not None and job.time_limit >= self.limit("time_limit"):
             words = say("the scheduler ends the job after {time_limit}", time_limit=duration(job.time_limit))
-            return _Length("limit", words, limit_setting(job), job.time_limit)
+            return _Length("scheduler", words, limit_setting(job), job.time_limit)
         if job is not None and job.preemptible:
-            return _Length("preemption", say("the scheduler may stop the job at any time"), limit_setting(job))
+            return _Length("scheduler", say("the scheduler may stop the job at any time"), limit_setting(job))
         for file in configs.files if configs is not None else ():
             for meaning in file.meaning("max_steps"):
                 if (meaning.number or 0) >= self.limit("steps"):
@@ -218,8 +215,6 @@ class NoCheckpoint(Check):
         severity = _SEVERITIES[length.origin][1 if weights else 0]
         if severity is None:
             return
-        if severity is Severity.ERROR and saved.opaque:
-            severity = Severity.WARNING
         what = {
             Saving.NOTHING: say("the program never saves a checkpoint"),
             Saving.AT_THE_END: say("the program saves only when training ends"),
@@ -235,9 +230,6 @@ class NoCheckpoint(Check):
             evidence=tuple(dict.fromkeys((*places, length.evidence, _counted(saved)))),
             confidence=Confidence.SUSPECTED,
             severity=severity,
-            cost=Cost(breaks=say("the training is lost if the job ends early"))
-            if severity is Severity.ERROR
-            else None,
             subject=program.entry.path,
             detail=NoCheckpointDetail(
                 how=saved.how.value,

@@ -35,7 +35,6 @@ from gpudoctor.model import (
     Reads,
     Severity,
     Threshold,
-    TrackRecord,
 )
 from gpudoctor.model.signs.recording import Record
 from gpudoctor.model.signs.source import Call, Event, Script, Source
@@ -109,7 +108,6 @@ class TeacherTrained(Check):
 
     code = Code("LOOP011")
     name = "teacher-trained"
-    track_record = TrackRecord(right=0, wrong=1)
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (

@@ -56,6 +56,7 @@ class GpuMemoryLeak(Check):
 
     code = Code("MEM001")
     name = "gpu-memory-leak"
+    judges = "memory growth"
     traits = frozenset({Trait.DEVICE_MEMORY_GROWS})
     reads = frozenset({Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING

@@ -35,7 +35,6 @@ from gpudoctor.model import (
     Severity,
     SourceSpan,
     Threshold,
-    TrackRecord,
     Trait,
 )
 from gpudoctor.model.signs.recording import Process
@@ -68,9 +67,6 @@ class GraphRetainedDetail(LeakDetail):
     kind: LeakKind = LeakKind.GRAPHS
     value: str = ""
     """The expression; "" where the recorder saw only the container."""
-    line: int = 0
-    column: int = 0
-    """Of the expression, in bytes from 0."""
 
 
 class GraphRetained(Check):
@@ -104,7 +100,6 @@ class GraphRetained(Check):
     code = Code("MEM003")
     name = "graph-retained"
     traits = frozenset({Trait.DEVICE_MEMORY_GROWS, Trait.HOST_MEMORY_GROWS})
-    track_record = TrackRecord(right=5, wrong=9)
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (
@@ -272,9 +267,7 @@ class GraphRetained(Check):
             evidence=evidence,
             confidence=Confidence.SUSPECTED,
             subject=f"{span.path}:{span.line}",
-            detail=GraphRetainedDetail(
-                target=sink.target, value=value, line=sink.value.lineno, column=sink.value.col_offset
-            ),
+            detail=GraphRetainedDetail(target=sink.target, value=value),
         )
 
 

@@ -12,7 +12,7 @@ from gpudoctor.analysis.run.memory_growth import growth
 from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.analysis.run.steady_state import OTHER
 from gpudoctor.analysis.workload import optional
-from gpudoctor.lang import say
+from gpudoctor.lang import say, template
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import (
     Check,
@@ -36,6 +36,15 @@ from gpudoctor.text import capitalised, count, joined, size
 
 _SHOWN = 3
 """Lines of a snapshot that a finding of a log names."""
+_PHASES = (
+    r"(?P<optimizer>[^\n]*torch/optim/\w+\.py)|"
+    r"(?P<generation>[^\n]*(?:transformers/generation/utils|diffusers/pipelines/\S+)\.py\b[^\n]*)"
+)
+"""What ran, by the files of libraries that an exception came through; the innermost stands last."""
+_LOADS = re.compile(
+    r"\b(?:model|net|network|unet|vae|pipe\w*|module)\.(?:to|cuda)\(|from_pretrained\(|Trainer\($"
+)
+"""The line of the program that puts a model onto the device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,48 +113,87 @@ class OutOfMemory(Check):
             r"which| of which) ?(?P<free>[\d.]+ (?:\wi?B|bytes)) is free)?(?:.{0,400}?(?:this process|"
             r"[Pp]rocess \d+) has (?P<own>[\d.]+ \wi?B) memory in use)?(?:.{0,200}?Of the allocated "
             r"memory (?P<allocated>[\d.]+ \wi?B) is allocated by PyTorch)?(?:.{0,100}?and "
-            r"(?P<reserved>[\d.]+ \wi?B) is reserved by PyTorch but unallocated)?",
+            r"(?P<reserved>[\d.]+ \wi?B) is reserved by PyTorch but unallocated)?"
+            rf"(?:[\s\S]*\nin (?:{_PHASES})$)?",
             text="The GPU ran out of memory[: it needed {asked} more][, its capacity is {total}].",
             source="c10/cuda/CUDACachingAllocator.cpp",
         ),
-        LogMessage(
-            kind="fragmented",
-            cue=("@never@",),
-            pattern="(?!)",
-            text="The GPU ran out of memory through fragmentation: {asked} did not fit, while {reserved} "
-            "were reserved and unused.",
-        ),
-        LogMessage(
-            kind="other-process",
-            cue=("@never@",),
-            pattern="(?!)",
-            text="The GPU ran out of memory while other processes used it: this process used {own} of {total}.",
+        *(
+            LogMessage(kind=kind, cue="@never@", pattern="(?!)", text=text)
+            for kind, text in (
+                (
+                    "fragmented",
+                    template(
+                        "The GPU ran out of memory through fragmentation: {asked} did not fit, while "
+                        "{reserved} were reserved and unused."
+                    ),
+                ),
+                (
+                    "other-process",
+                    template(
+                        "The GPU ran out of memory while other processes used it: this process used {own} of "
+                        "{total}."
+                    ),
+                ),
+                ("loading", template("The GPU ran out of memory while the model was loaded onto it.")),
+                ("optimizer", template("The GPU ran out of memory in the step of the optimizer.")),
+                ("generation", template("The GPU ran out of memory while the model generated.")),
+            )
         ),
         LogMessage(
             kind="engine-start",
-            cue=("is less than desired gpu memory utilization", "no available memory for the cache blocks"),
+            cue="is less than desired gpu memory utilization",
             pattern=r"Free memory on device[^(]{0,40}\((?P<free>[\d.]+)/(?P<total>[\d.]+) GiB\) on startup is "
-            r"less than desired GPU memory utilization|No available memory for the cache blocks",
-            text="vLLM found too little GPU memory for its share[: {free} of {total} GiB were free].",
-            source="vllm/v1/worker/utils.py, vllm/v1/core/kv_cache_utils.py",
+            r"less than desired GPU memory utilization",
+            text="vLLM found too little GPU memory for its share: {free} of {total} GiB were free.",
+            source="vllm/v1/worker/utils.py",
         ),
         LogMessage(
-            kind="engine-start",
+            kind="engine-wake",
+            cue="cumem_allocator.cpp",
+            pattern=r"out of memory at \S*cumem_allocator\.cpp",
+            text="vLLM could not take its GPU memory back when it woke up: something else still held it.",
+            everywhere=True,
+            source="vllm csrc/cumem_allocator.cpp",
+        ),
+        LogMessage(
+            kind="engine-cache",
             cue=(
+                "no available memory for the cache blocks",
                 "can be stored in kv cache",
                 "larger than the available kv cache memory",
                 "mem-fraction-static",
             ),
-            pattern="is larger than the maximum number of tokens that can be stored in KV cache|is "
+            pattern="No available memory for the cache blocks|"
+            "is larger than the maximum number of tokens that can be stored in KV cache|is "
             r"larger than the available KV cache memory|Not enough memory\. Please try to "
             "increase --mem-fraction-static",
             text="The inference engine has too little GPU memory for its cache of keys and values.",
             source="vllm/v1/core/kv_cache_utils.py; sglang/srt/model_executor/model_runner.py",
         ),
         LogMessage(
+            kind="xla",
+            cue=("resource_exhausted", "resource exhausted", "resourceexhausted"),
+            pattern=r"[Rr]esource exhausted: Out\s*$|"
+            r"RESOURCE_EXHAUSTED: (?:XLA:TPU compile permanent error\. |Error allocating device buffer: )?"
+            r"(?:(?:Ran )?[Oo]ut of memory|Attempting to (?:reserve|allocate) [\d.]+\w)|"
+            r"[Rr]esource ?[Ee]xhausted(?:Error)?:[\s\S]{0,1000}?(?:OOM when allocating|[Oo]ut of memory)",
+            text="The framework could not allocate memory on the device.",
+            confidence=Confidence.PROBABLE,
+            everywhere=True,
+            source="xla/pjrt; tensorflow/core/framework",
+        ),
+        LogMessage(
+            kind="xla",
+            cue="resource_exhausted: oom when allocating",
+            pattern="RESOURCE_EXHAUSTED: OOM when allocating tensor",
+            text="The framework could not allocate memory on the device.",
+            confidence=Confidence.PROBABLE,
+            source="tensorflow/core/framework/op_kernel.cc: a warning, which a program may survive",
+        ),
+        LogMessage(
             kind="library-alloc",
             cue=(
-                "resource exhausted: out",
                 "hip error: out of memory",
                 "triton error [cuda]: out of memory",
                 "ur_result_error_out_of",
@@ -160,10 +208,6 @@ class OutOfMemory(Check):
                 "cuda failure 'out of memory'",
                 "failed to cuda calloc",
                 "mps backend out of memory",
-                "resource_exhausted: out of memory",
-                "resource_exhausted",
-                "resourceexhausted",
-                "resource exhausted",
                 "out of memory allocating",
                 "cuda failure 2",
                 "outofmemoryerror: allocation on device",
@@ -172,19 +216,14 @@ class OutOfMemory(Check):
                 "cuda error 2 at",
                 "bytes of device memory",
             ),
-            pattern=r"[Rr]esource exhausted: Out\s*$|"
-            r"HIP error: out of memory|Triton Error \[CUDA\]: out of memory|"
+            pattern=r"HIP error: out of memory|Triton Error \[CUDA\]: out of memory|"
             r"UR_RESULT_ERROR_OUT_OF_(?:RESOURCES|DEVICE_MEMORY)|initialization on GPU:\d+ "
             r"failed\. Status: out of memory|error=2 : out of memory|"
             "HIPBLAS_STATUS_ALLOC_FAILED|"
             "CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_ALLOC_FAILED|CUDA error: out of memory|cuda "
             r"runtime error \(2\)|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY|Cuda failure "
             "(?:2 )?'out of memory'|Failed to CUDA calloc|MPS backend out of memory|"
-            r"RESOURCE_EXHAUSTED: (?:XLA:TPU compile permanent error\. |Error allocating device buffer: )?"
-            r"(?:(?:Ran )?[Oo]ut of memory|"
-            r"Attempting to (?:reserve|allocate) [\d.]+\w)|"
             "OutOfMemoryError: Allocation on device|"
-            r"[Rr]esource ?[Ee]xhausted(?:Error)?:[\s\S]{0,1000}?(?:OOM when allocating|[Oo]ut of memory)|"
             r"OutOfMemoryError: Out of memory allocating|cudaMalloc failed: out of memory|"
             r"ggml[\w-]{0,60}(?:cuda|cublas|hip|vulkan|metal).{0,160}[Oo]ut of (?:device )?memory|"
             r"CUDA error 2 at \S+: out of memory|Error allocating \d+ bytes of device memory \(out of memory\)",
@@ -209,14 +248,6 @@ class OutOfMemory(Check):
             text="The GPU ran out of memory inside a library call.",
             everywhere=True,
             source="MXNet src/storage, MindSpore, wgpu-hal",
-        ),
-        LogMessage(
-            kind="library-alloc",
-            cue="resource_exhausted: oom when allocating",
-            pattern="RESOURCE_EXHAUSTED: OOM when allocating tensor",
-            text="The GPU ran out of memory inside a library call.",
-            confidence=Confidence.PROBABLE,
-            source="tensorflow/core/framework/op_kernel.cc: a warning, which a program may survive",
         ),
         LogMessage(
             kind="out-of-memory",
@@ -294,7 +325,7 @@ class OutOfMemory(Check):
     )
 
     def log_kind(self, kind: str, values: Mapping[str, str]) -> str:
-        """Whether the allocator's own numbers show fragmentation, or another process on the GPU."""
+        """Whether the allocator's numbers show fragmentation or another process, else what ran."""
         asked, reserved = _bytes(values.get("asked", "")), _bytes(values.get("reserved", ""))
         own, total = _bytes(values.get("own", "")), _bytes(values.get("total", ""))
         free = _bytes(values.get("free", ""))
@@ -302,7 +333,9 @@ class OutOfMemory(Check):
             return "other-process"
         if asked and reserved and reserved >= asked:
             return "fragmented"
-        return kind
+        if kind == "size" and _LOADS.search(values.get("at", "")):
+            return "loading"
+        return next((phase for phase in ("optimizer", "generation") if values.get(phase)), kind)
 
     def beside_log(self, finding: Finding, patient: Patient) -> Finding:
         """The finding of a log, with what held the memory by a snapshot beside it."""

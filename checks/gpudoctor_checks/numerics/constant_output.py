@@ -1,26 +1,16 @@
 """NUM010 constant-output."""
 
-import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
-from gpudoctor.analysis.observation import confirmed, suspicions
+from gpudoctor.analysis.observation import confirmed
 from gpudoctor.analysis.run.curves import numerics
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.risky_operations import loss_lines
 from gpudoctor.analysis.run.steady_run import Run, measured, recorded, run_of, spot, spots
-from gpudoctor.analysis.source.control_flow import bound_to
-from gpudoctor.analysis.source.probabilities import LAYERS, given, maker
-from gpudoctor.analysis.source.syntax_places import resolved_calls
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.signs.source import Call, Known, Script, Source
 
-_SOFTMAX = frozenset({"softmax", "log_softmax"})
-_LAST = -1
-_ROWS = frozenset({"torch.nn.Flatten"})
-"""Layers after which a batch has two dimensions, the samples' and the features'."""
 _NO_GRADIENT = say("the layers that compute the score get no gradient and never learn")
 
 
@@ -31,7 +21,7 @@ class ConstantOutputDetail(Detail):
     single: bool
     """A softmax over one score, not a layer whose units are dead."""
     since: int = 0
-    """Step from which on the outputs are the same; 1 is from the start."""
+    """Updates that were made before the outputs were the same; 0 is from the start."""
 
 
 class ConstantOutput(Check):
@@ -52,8 +42,7 @@ class ConstantOutput(Check):
     How it knows:
         From a recording: the graph behind the loss keeps its arguments; gpudoctor compares the first 64 samples
         of the batch. It examines each of the first losses, then as many as the probe's time budget allows. The
-        graphs of the first losses show the softmaxes and their sizes. The source shows a layer with one output
-        before a softmax.
+        graphs of the first losses show the softmaxes and their sizes.
     False alarms:
         Batches under 8 samples, targets that are all equal, and outputs expanded from one value on purpose are
         not findings. Neither are several losses in one graph. One batch with different outputs ends the count.
@@ -70,7 +59,7 @@ class ConstantOutput(Check):
 
     code = Code("NUM010")
     name = "constant-output"
-    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
+    reads = frozenset({Reads.RECORDING})
     severity = Severity.ERROR
     thresholds = (
         Threshold(
@@ -92,47 +81,23 @@ class ConstantOutput(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         recording = recorded(patient)
         run = run_of(recording) if recording is not None else None
-        suspected = suspicions(lambda: self._suspected(patient), run)
         if run is None:
-            yield from suspected
             return
-        single = list(self._single(patient, run, suspected))
-        yield from single or suspected
-        if not single:
-            yield from self._alike(patient)
+        single = list(self._single(patient, run))
+        yield from single or self._alike(patient)
 
-    def _suspected(self, patient: Patient) -> Iterator[Finding]:
-        for script, softmax, layer in _single_scores(patient.source):
-            name = ast.unparse(layer.node)
-            yield self.finding(
-                say(
-                    "This softmax runs over a dimension of size 1, the output of {layer}: it gives "
-                    "1 for any score.",
-                    layer=name,
-                ),
-                evidence=(softmax.span,)
-                if softmax.span.line == layer.span.line
-                else (softmax.span, layer.span),
-                confidence=Confidence.SUSPECTED,
-                severity=Severity.WARNING,
-                cost=Cost(breaks=_NO_GRADIENT),
-                subject=f"{script.path}:{softmax.span.line}",
-                detail=ConstantOutputDetail(single=True),
-            )
-
-    def _single(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
+    def _single(self, patient: Patient, run: Run) -> Iterator[Finding]:
         for record in numerics(run.lead.process, "single-score")[-1:]:
             losses, closed = int(record.get("losses") or 0), int(record.get("closed") or 0)
             if losses < self.limit("graphs"):
                 return
             where = place_of(record)
-            places = [item.span for item in suspected if item.span is not None]
-            places += [spot(patient, place) for place in loss_lines(patient)[:2]]
+            places = [spot(patient, place) for place in loss_lines(patient)[:2]]
             places += spots(patient, where)
             all_of_it = closed == losses
             yield confirmed(
                 self,
-                suspected,
+                (),
                 say(
                     "A softmax runs over a dimension of size 1 in all {losses} examined losses. "
                     "It gives 1 for any score, and no parameter gets a gradient."
@@ -161,9 +126,8 @@ class ConstantOutput(Check):
                 where = place_of(record)
                 places = loss_lines(patient) + ([where] if where is not None else [])
                 spans = list(dict.fromkeys(spot(patient, place) for place in places))
-                begins = (
-                    say("from the first step on") if since < 2 else say("from step {since} on", since=since)
-                )
+                named = (say("from the first step on"), say("from the first update on"))
+                begins = named[since] if since < len(named) else say("from step {since} on", since=since)
                 yield self.finding(
                     say(
                         "The model gives every sample of a batch the same output, {since}, in all "
@@ -176,65 +140,6 @@ class ConstantOutput(Check):
                     cost=Cost(breaks="the output does not depend on the input"),
                     subject=f"{spans[0].path}:{spans[0].line}" if spans else "output",
                     detail=ConstantOutputDetail(single=False, since=since),
+                    effect_of=Code("NUM009") if since else None,
                 )
                 return
-
-
-def _single_scores(source: Source) -> Iterator[tuple[Script, Call, Call]]:
-    """Softmaxes over the last dimension of what `nn.Linear(n, 1)` gives, each with that layer's call.
-
-    Over another dimension one layer's scores of several parts are weighed against each other: no fault.
-    """
-    for script in source.scripts:
-        ones = [call for call in script.calls_to("torch.nn.Linear") if _one_output(call)]
-        yield from _applied(script, ones)
-        yield from _stacked(script, {call.node: call for call in ones})
-
-
-def _applied(script: Script, ones: list[Call]) -> Iterator[tuple[Script, Call, Call]]:
-    """`softmax(self.score(x), dim=-1)`: of the class or function that makes the layer."""
-    for call in script.calls:
-        if maker(call) not in _SOFTMAX or _dimension(call) != _LAST:
-            continue
-        inner = given(call)
-        if not isinstance(inner, ast.Call):
-            continue
-        name = ast.unparse(inner.func)
-        homes = [one for one in ones if bound_to(script, one.node) == name and _near(one, call)]
-        bound = sum(bound_to(script, other.node) == name and _near(other, call) for other in script.calls)
-        if len(homes) == 1 and bound == 1:
-            yield script, call, homes[0]
-
-
-def _stacked(script: Script, ones: dict[ast.Call, Call]) -> Iterator[tuple[Script, Call, Call]]:
-    """`nn.Sequential(..., nn.Linear(n, 1), nn.Softmax(dim=-1))`."""
-    calls = resolved_calls(script)
-    for stack in script.calls_to("torch.nn.Sequential"):
-        layers = [calls.get(item) if isinstance(item, ast.Call) else None for item in stack.node.args]
-        for place, (before, after) in enumerate(pairwise(layers)):
-            if before is None or after is None or before.node not in ones:
-                continue
-            if LAYERS.get(after.name) not in _SOFTMAX:
-                continue
-            flat = any(layer is not None and layer.name in _ROWS for layer in layers[:place])
-            if _dimension(after) == _LAST or (flat and _dimension(after) == 1):
-                yield script, after, before
-
-
-def _one_output(call: Call) -> bool:
-    size = call.argument("out_features", 1)
-    return isinstance(size, Known) and size.value == 1
-
-
-def _dimension(call: Call) -> int | None:
-    """The dimension that a softmax goes over; None where the text does not say."""
-    layer = call.name in LAYERS
-    method = call.name.startswith(("torch.Tensor.", "?."))
-    dim = call.argument("dim", 0 if layer or method else 1)
-    return dim.value if isinstance(dim, Known) and isinstance(dim.value, int) else None
-
-
-def _near(made: Call, used: Call) -> bool:
-    """Whether a layer is made in the function, or by the class, that uses it."""
-    mine, theirs = made.function.rpartition("."), used.function.rpartition(".")
-    return made.function == used.function or (bool(mine[0]) and mine[0] == theirs[0])

@@ -12,6 +12,7 @@ from gpudoctor.analysis.run.untrained_models import swapped
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.recording import Process, Record, Recording
+from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import joined, percent
 
 
@@ -72,6 +73,9 @@ class DeadParameters(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = demanded(patient, self.limit("steps"))
+        idle = [item for item in numerics(run.lead.process, "idle") if item.get("alone")]
+        if idle and idle[-1].get("steps"):
+            raise Unavailable("no parameter had a gradient in any step")  # the optimizer steps nothing: NUM008
         lives = _last_of_each_model(run.lead.process)
         if not lives or not lives[-1].get("parameters"):
             return

@@ -1,20 +1,29 @@
 """NUM003 exploding-gradients."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import dropwhile
 from statistics import median
 
-from gpudoctor.analysis.run.curves import Curve, explosion, loss_curve, moving, norm_curve, usual_of
+from gpudoctor.analysis.run.curves import Curve, explosion, loss_curve, moving, norm_curve, numerics, usual_of
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.risky_operations import loss_lines
 from gpudoctor.analysis.run.rollouts import gathers
 from gpudoctor.analysis.run.steady_run import Run, demanded, spot
 from gpudoctor.analysis.run.untrained_models import unheld
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import figure
+
+
+@dataclass(frozen=True, slots=True)
+class ExplodingGradientsDetail(Detail):
+    """What the rule reads."""
+
+    clipped: bool
+    """The program clips: the norms are those before it."""
 
 
 class ExplodingGradients(Check):
@@ -46,6 +55,7 @@ class ExplodingGradients(Check):
 
     code = Code("NUM003")
     name = "exploding-gradients"
+    judges = "gradients"
     silent_on_synthetic = "its weights are random"
     reads = frozenset({Reads.RECORDING})
     severity = Severity.WARNING
@@ -113,7 +123,8 @@ class ExplodingGradients(Check):
         if ratio < self.limit("growth_warned"):
             yield from self._from_the_start(patient, run, norm_curve(process), several)
             return
-        far = ratio >= self.limit("growth_error") or late > self.limit("norm_error")
+        clipped = bool(numerics(process, "clips"))
+        far = not clipped and (ratio >= self.limit("growth_error") or late > self.limit("norm_error"))
         made = process.last("optimizer")
         where = place_of(made) if made is not None else None
         yield self.finding(
@@ -133,6 +144,7 @@ class ExplodingGradients(Check):
             confidence=Confidence.CONFIRMED,
             severity=Severity.ERROR if far else Severity.WARNING,
             cost=Cost(breaks="the updates are too large, and NaN is likely to follow" if far else None),
+            detail=ExplodingGradientsDetail(clipped),
         )
 
     def _from_the_start(self, patient: Patient, run: Run, curve: Curve, several: bool) -> Iterator[Finding]:
@@ -173,6 +185,7 @@ class ExplodingGradients(Check):
         return bool(losses) and median(norms) > self.limit("norm_of_loss") * median(map(abs, losses))
 
     def _all_the_time(self, patient: Patient, run: Run, curve: Curve, message: str) -> Finding:
+        clipped = bool(numerics(run.lead.process, "clips"))
         return self.finding(
             message,
             evidence=(
@@ -182,7 +195,8 @@ class ExplodingGradients(Check):
             ),
             confidence=Confidence.CONFIRMED,
             severity=Severity.WARNING,
-            cost=Cost(breaks=say("single updates undo what the model learned")),
+            cost=Cost(breaks=None if clipped else say("single updates undo what the model learned")),
+            detail=ExplodingGradientsDetail(clipped),
         )
 
 

@@ -31,7 +31,6 @@ from gpudoctor.model import (
     Severity,
     SourceSpan,
     Threshold,
-    TrackRecord,
     Whose,
 )
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
@@ -99,7 +98,7 @@ class Fp16Unsafe(Check):
 
     code = Code("NUM006")
     name = "fp16-unsafe"
-    track_record = TrackRecord(right=1, wrong=1)
+    judges = "precision"
     reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING, Reads.LOG})
     log_knobs = (
         "fp16",

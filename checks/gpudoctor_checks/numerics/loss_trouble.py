@@ -50,6 +50,7 @@ class LossTrouble(Check):
 
     code = Code("NUM007")
     name = "loss-trouble"
+    judges = "loss"
     silent_on_synthetic = "a model cannot learn random tokens"
     reads = frozenset({Reads.RECORDING})
     severity = Severity.WARNING

@@ -56,6 +56,7 @@ class NanGradients(Check):
 
     code = Code("NUM001")
     name = "nan-gradients"
+    judges = "gradients"
     silent_on_synthetic = "its weights are random"
     traits = frozenset({Trait.FIRST_BAD_STEP})
     reads = frozenset({Reads.RECORDING, Reads.LOG})

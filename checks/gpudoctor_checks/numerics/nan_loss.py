@@ -72,6 +72,7 @@ class NanLoss(Check):
 
     code = Code("NUM002")
     name = "nan-loss"
+    judges = "loss"
     silent_on_synthetic = "its weights are random"
     traits = frozenset({Trait.FIRST_BAD_STEP})
     reads = frozenset({Reads.RECORDING, Reads.LOG})

@@ -1,26 +1,20 @@
 """NUM008: the optimizer does not hold the parameters that are trained."""
 
-import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gpudoctor.analysis.observation import confirmed, suspicions
+from gpudoctor.analysis.observation import confirmed
 from gpudoctor.analysis.run.cost_attribution import at
 from gpudoctor.analysis.run.curves import numerics
 from gpudoctor.analysis.run.job_facts import main_model
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import Run, judged, measured, processes, spot, spots
 from gpudoctor.analysis.run.untrained_models import forgotten, inner_teacher, missing, swapped, unheld
-from gpudoctor.analysis.source.entry_points import training_programs
-from gpudoctor.analysis.source.optimizers import statement_of
-from gpudoctor.analysis.source.syntax_places import extent
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.recording import Process, Record
 from gpudoctor.text import joined, percent
-from gpudoctor_checks.numerics.optimizer_params import MisboundOptimizer, misheld
-from gpudoctor_checks.numerics.plain_weights import plain_weights
 
 _ALL = 0.95
 """Share of unmoved elements that nobody leaves alone on purpose."""
@@ -31,43 +25,30 @@ class WeightsFrozenDetail(Detail):
     """What the rule reads."""
 
     how: str | None = None
-    """One of `order`, `copy`, `step`, `frozen`, `forgotten`, `swapped`, `cleared`, `plain`, `idle`, `shared`,
-    `other`."""
+    """One of `step`, `frozen`, `forgotten`, `swapped`, `cleared`, `idle`, `shared`, `other`."""
     text: str | None = None
-    """What is to be written, or the parts that are meant."""
-    optimizer: str | None = None
-    """Its name."""
-    statement: str | None = None
-    """Extent of the statement that builds it."""
-    edit_at: str | None = None
-    """Extent of what is to change."""
+    """The parts that are meant."""
 
 
 class WeightsFrozen(Check):
     """The optimizer does not have the parameters of the model that trains.
 
     What it finds:
-        - An optimizer built before the model (or one of its layers) is replaced, wrapped by FSDP or given LoRA
-          adapters.
-        - An optimizer over a copy (`deepcopy(model).parameters()`), a model built on the spot, a
-          `state_dict()`, or only frozen parameters.
-        - Two optimizers over the same model while a second one in the loop has none.
-        - One over a model that the loop does not use.
-        - A tensor of a module that is filled with random numbers like a weight, and is not a `Parameter`.
-
-        In a recording: weights that no step changes, and gradients that are cleared before the step. Also a
-        second model that gets gradients but is in no optimizer.
+        In a recording:
+        - weights that no step changes
+        - gradients that are cleared before the step
+        - a second model that gets gradients but is in no optimizer
+        - an optimizer without parameters, or over another model than the one that trains
+        - an optimizer whose step is never called
     Why it hurts:
         `step()` updates tensors that the model no longer uses. The loss is computed and gradients flow, but the
         weights never change. Hours of training give the initial model, or train all but the new layer.
     How it knows:
-        It follows the expression given to the optimizer. It also follows what the same function does with that
-        model afterwards, on paths that always run.
+        From a recording: the parameters of the models and of the optimizers, their gradients before each
+        step, and whether a step changed them.
     False alarms:
-        `.to(device)`, `torch.compile`, DDP and SyncBatchNorm keep the same parameters, and so does what is
-        built around the old model (`model = Wrapper(model)`). An optimizer that is built again, or gets the new
-        parameters with `add_param_group`, is not a finding. Nor is code behind a condition. LOOP011 reports a
-        model that is called a teacher, was loaded or copied, or is in eval mode.
+        `.to(device)`, `torch.compile`, DDP and SyncBatchNorm keep the same parameters. LOOP011 reports a model
+        that is called a teacher, was loaded or copied, or is in eval mode.
     Remedies:
         Build the optimizer after the model has its final form.
     References:
@@ -78,7 +59,7 @@ class WeightsFrozen(Check):
 
     code = Code("NUM008")
     name = "weights-frozen"
-    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
+    reads = frozenset({Reads.RECORDING})
     severity = Severity.ERROR
     thresholds = (
         Threshold(
@@ -110,18 +91,15 @@ class WeightsFrozen(Check):
             yield self._unstepped(patient, idle)
             return
         run = judged(patient, self.limit("steps"))
-        suspected = suspicions(lambda: self._from_source(patient), run)
-        yield from suspicions(lambda: self._plain(patient), run)  # no run refutes that
         if run is None:
-            yield from suspected
             return
         process = run.lead.process
         model = main_model(process)
         if model is not None and _held_nothing(process, model):
-            yield self._empty(patient, run, model, suspected)
+            yield self._empty(patient, run, model)
             return
         if trained := swapped(process, self.limit("steps")):
-            yield self._swapped(patient, run, trained, suspected)
+            yield self._swapped(patient, run, trained)
             return
         last = {(item.get("path"), item.get("line")): item for item in numerics(process, "idle")}
         for item in last.values():
@@ -137,7 +115,6 @@ class WeightsFrozen(Check):
         if (still is not None and not still.get("parameters")) or inner_teacher(patient, process) is not None:
             return  # everything moves, or what does not is LOOP011's
         if still is None and not others:
-            yield from suspected
             return
         named = list(map(str, still.get("parameters"))) if still is not None else sorted(others)
         share = float(still.get("share") or 0.0) if still is not None else 1.0
@@ -149,7 +126,7 @@ class WeightsFrozen(Check):
         why = say("no optimizer has them") if left else say("although an optimizer has them")
         yield confirmed(
             self,
-            suspected,
+            (),
             say(
                 "The steps do not change {parameters}{more}, {share} of the trainable elements: {why}.",
                 parameters=", ".join(named[:3]),
@@ -198,7 +175,8 @@ class WeightsFrozen(Check):
         if item.get("shared"):
             return self._shared(run, name, steps, spans)
         cleared = int(item.get("cleared") or 0) >= self.limit("cleared_share") * steps
-        sure = cleared or bool(item.get("called"))  # else a part that runs without gradients: fixed on purpose?
+        # Else a part that runs without gradients: fixed on purpose?
+        sure = cleared or bool(item.get("called") or item.get("alone"))
         what = (
             say(
                 "The backward pass gives the parameters{whose} gradients. Something clears them before each "
@@ -253,7 +231,7 @@ class WeightsFrozen(Check):
             detail=WeightsFrozenDetail(how="shared", text=name or say("the parameters of this optimizer")),
         )
 
-    def _empty(self, patient: Patient, run: Run, model: Record, suspected: Sequence[Finding]) -> Finding:
+    def _empty(self, patient: Patient, run: Run, model: Record) -> Finding:
         """Steps of optimizers without a parameter: an adapter that was loaded for inference, for instance."""
         total, trainable = int(model.get("parameters") or 0), int(model.get("trainable") or 0)
         name = str(model.get("name") or "the model")
@@ -265,7 +243,7 @@ class WeightsFrozen(Check):
         where = place_of(run.lead.process.of("optimizer")[-1])
         return confirmed(
             self,
-            suspected,
+            (),
             say(
                 "The optimizer has no parameters, {why}: {steps:,} steps have changed nothing.",
                 why=why,
@@ -280,16 +258,14 @@ class WeightsFrozen(Check):
             detail=WeightsFrozenDetail(how="frozen" if not trainable else "other", text=name),
         )
 
-    def _swapped(
-        self, patient: Patient, run: Run, trained: Sequence[Record], suspected: Sequence[Finding]
-    ) -> Finding:
+    def _swapped(self, patient: Patient, run: Run, trained: Sequence[Record]) -> Finding:
         """Every tensor of the optimizer is without a gradient, and a model without an optimizer gets them."""
         places = [place_of(record) for record in (*run.lead.process.of("optimizer")[-1:], *trained)]
         spans = spots(patient, *places)
         named = joined(list(dict.fromkeys(str(item.get("model") or "another model") for item in trained)))
         return confirmed(
             self,
-            suspected,
+            (),
             say(
                 "No parameter of the optimizer gets a gradient, and no optimizer has those that do: {named}"
                 "{at}. It was built over another model.",
@@ -323,58 +299,6 @@ class WeightsFrozen(Check):
             cost=Cost(breaks=say("the weights do not learn")),
             subject="step",
             detail=WeightsFrozenDetail(how="step"),
-        )
-
-    def _from_source(self, patient: Patient) -> Iterator[Finding]:
-        said: set[ast.AST] = set()
-        for program in training_programs(patient.source):
-            for case in misheld(program):
-                if case.bound.call.node not in said:
-                    said.add(case.bound.call.node)
-                    yield self._found(case)
-
-    def _plain(self, patient: Patient) -> Iterator[Finding]:
-        """Tensors of a module that look like its weights and are none of its parameters."""
-        said: set[ast.AST] = set()
-        for program in training_programs(patient.source):
-            for case in plain_weights(program):
-                if case.made in said:
-                    continue
-                said.add(case.made)
-                made, filled = case.script.span(case.made), case.script.span(case.filled)
-                yield self.finding(
-                    say(
-                        "{name} of {owner} is filled like a weight{at}, but is a plain tensor. Neither an "
-                        "optimizer nor a checkpoint gets it.",
-                        name=case.name,
-                        owner=case.owner,
-                        at=at([filled]),
-                    ),
-                    evidence=(made, filled),
-                    confidence=Confidence.SUSPECTED,
-                    severity=Severity.WARNING,
-                    cost=Cost(breaks=say("{name} does not learn", name=case.name)),
-                    subject=f"{made.path}:{made.line}",
-                    detail=WeightsFrozenDetail(
-                        how="plain", text=f"{case.name} = torch.nn.Parameter({ast.unparse(case.made)})"
-                    ),
-                )
-
-    def _found(self, case: MisboundOptimizer) -> Finding:
-        script, whole = case.bound.script, statement_of(case.bound)
-        return self.finding(
-            case.message,
-            evidence=(case.bound.call.span, script.span(case.place)),
-            confidence=Confidence.SUSPECTED,
-            cost=Cost(breaks=case.breaks),
-            subject=f"{script.path}:{case.bound.call.span.line}",
-            detail=WeightsFrozenDetail(
-                how=case.how,
-                optimizer=case.bound.name,
-                statement=extent(script, whole) if whole is not None else "",
-                edit_at=extent(script, case.place),
-                text=case.text,
-            ),
         )
 
 

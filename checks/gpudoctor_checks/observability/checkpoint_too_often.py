@@ -30,7 +30,6 @@ from gpudoctor.model import (
     Reads,
     Severity,
     Threshold,
-    TrackRecord,
 )
 from gpudoctor.model.signs.source import Call, Event, Source
 
@@ -97,7 +96,6 @@ class CheckpointTooOften(Check):
 
     code = Code("OBS003")
     name = "checkpoint-too-often"
-    track_record = TrackRecord(right=1, wrong=2)
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (

@@ -29,7 +29,6 @@ from gpudoctor.model import (
     Reads,
     Severity,
     Threshold,
-    TrackRecord,
     Trait,
     Whose,
 )
@@ -170,7 +169,6 @@ class DebugModeOn(Check):
     code = Code("OBS005")
     name = "debug-mode-on"
     traits = frozenset({Trait.INSIDE_PASSES})
-    track_record = TrackRecord(right=4, wrong=0)
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (

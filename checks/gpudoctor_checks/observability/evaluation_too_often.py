@@ -31,7 +31,6 @@ from gpudoctor.model import (
     Severity,
     SourceSpan,
     Threshold,
-    TrackRecord,
     Trait,
     Whose,
 )
@@ -111,8 +110,6 @@ class EvaluationTooOften(Check):
     code = Code("OBS004")
     name = "evaluation-too-often"
     traits = frozenset({Trait.IN_EVALUATION})
-    track_record = TrackRecord(right=0, wrong=4)
-    costs_time = True
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (

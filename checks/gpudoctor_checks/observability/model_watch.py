@@ -31,7 +31,6 @@ from gpudoctor.model import (
     Setting,
     Severity,
     Threshold,
-    TrackRecord,
     Trait,
 )
 from gpudoctor.model.signs.configs import Configs
@@ -89,7 +88,6 @@ class ModelWatch(Check):
 
     code = Code("OBS006")
     name = "model-watch"
-    track_record = TrackRecord(right=1, wrong=0)
     traits = frozenset({Trait.INSIDE_PASSES})
     reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING})
     severity = Severity.WARNING

@@ -1,7 +1,7 @@
 """PERF001 mixed-precision-off."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gpudoctor.analysis.observation import confirmed, suspicions
@@ -15,6 +15,7 @@ from gpudoctor.analysis.run.job_facts import (
 )
 from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu, spots
 from gpudoctor.analysis.source.call_frequency import brief
+from gpudoctor.analysis.source.config_links import named
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.loaders import LoaderRole, loaders
@@ -40,7 +41,6 @@ from gpudoctor.model import (
     Reads,
     Severity,
     Threshold,
-    TrackRecord,
 )
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.job_devices import lowest_capability
@@ -107,7 +107,7 @@ class MixedPrecisionOff(Check):
         Neither are programs for a torch before 1.6, which has no autocast. With L-BFGS it is a note, because
         its line search compares nearly equal losses. It is also a note for a library's classifier with a few
         images per batch, which waits for its launches. A network that may not be the one that trains is a note
-        too.
+        too, and so is a config that names no model.
     Remedies:
         Use bfloat16 autocast from compute capability 8.0 on, and float16 with a GradScaler on 7.x.
     References:
@@ -117,8 +117,7 @@ class MixedPrecisionOff(Check):
 
     code = Code("PERF001")
     name = "mixed-precision-off"
-    track_record = TrackRecord(right=50, wrong=8)
-    costs_time = True
+    judges = "precision"
     reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (
@@ -198,11 +197,13 @@ class MixedPrecisionOff(Check):
         if card is not None and card[0] + card[1] / 10 < self.limit("capability"):
             return
         source, configs = patient.source_and_configs
-        said = config_precision(configs)
-        if said.lowered:
+        programs = training_programs(source)
+        if config_precision(configs).lowered:
             return
+        own = [file for file in configs.files if _may_decide(patient, programs, file)]
+        said = config_precision(Configs(files=tuple(own)))
         places: set[tuple[str, int]] = set()
-        for program in training_programs(source):
+        for program in programs:
             if any(predates(patient, script, _AUTOCAST) for script in program.scripts):
                 continue
             for finding in self._from_source(program, said, _keeps_stored(patient, program.entry.path)):
@@ -212,7 +213,7 @@ class MixedPrecisionOff(Check):
                     places.add(place)
                     yield finding
         if not places:
-            yield from self._from_configs(said, configs)
+            yield from self._from_configs(said, own)
 
     def _from_source(self, program: Program, said: ConfigTold, stored: bool | None) -> Iterator[Finding]:
         if program.target not in (Target.CUDA, Target.MAYBE):
@@ -287,13 +288,13 @@ class MixedPrecisionOff(Check):
         known = [size.value for size in sizes if isinstance(size, Known) and isinstance(size.value, int)]
         return bool(known) and len(known) == len(sizes) and max(known) <= self.limit("few_images")
 
-    def _from_configs(self, said: ConfigTold, configs: Configs) -> Iterator[Finding]:
+    def _from_configs(self, said: ConfigTold, files: Sequence[ConfigFile]) -> Iterator[Finding]:
         """Configs alone: only what they write themselves."""
-        for file in configs.files:
+        for file in files:
             entries = [entry for other, entry in said.full if other is file]
             if not _decides(file, entries):
                 continue
-            large = file.kind in _LARGE_MODELS and not _small_model(file)
+            large = file.kind in _LARGE_MODELS and _names_large_model(file)
             evidence: tuple[Evidence, ...] = tuple(file.setting(entry) for entry in entries)
             words = chained(
                 dict.fromkeys(
@@ -312,6 +313,21 @@ class MixedPrecisionOff(Check):
                 subject=file.path,
                 detail=MixedPrecisionOffDetail(kind="config", decides=False, keyword="", value="", large=large),
             )
+
+
+def _may_decide(patient: Patient, programs: Sequence[Program], file: ConfigFile) -> bool:
+    """Whether a file may settle the precision: beside a program only one that the user named with it, where no
+    call tells it. An argument of Accelerator stands over accelerate's file."""
+    if len(programs) != 1:
+        return not programs
+    given = file.kind is ConfigKind.ACCELERATE and any(
+        call.name == "accelerate.Accelerator"
+        and (call.open_ended or call.argument("mixed_precision") is not None)
+        for _, call in programs[0].calls
+    )
+    return (
+        not given and named(patient, file.path) and told_precision(programs[0]).precision is Precision.UNKNOWN
+    )
 
 
 def _searches(program: Program) -> bool:
@@ -340,19 +356,15 @@ def _decides(file: ConfigFile, entries: list[Entry]) -> bool:
         return "bf16" in lasts  # its default is auto
     if file.kind is ConfigKind.HUGGINGFACE:
         trl = any(file.has(key) for key in _TRL_KEYS)
-        return not file.meaning("deepspeed_config") and (
-            "bf16" in lasts if trl else bool(lasts & {"bf16", "fp16"})
-        )
+        return "bf16" in lasts if trl else bool(lasts & {"bf16", "fp16"})
     if file.kind is ConfigKind.ACCELERATE:
         return "mixed_precision" in lasts and file.value("use_cpu") is not True
     return bool(lasts)
 
 
-def _small_model(file: ConfigFile) -> bool:
-    return any(
-        isinstance(meaning.value, str) and re.search(r"tiny|dummy", meaning.value, re.IGNORECASE)
-        for meaning in file.meaning("model")
-    )
+def _names_large_model(file: ConfigFile) -> bool:
+    names = [meaning.value for meaning in file.meaning("model") if isinstance(meaning.value, str)]
+    return bool(names) and not any(re.search(r"tiny|dummy", name, re.IGNORECASE) for name in names)
 
 
 def _plain(entry: Entry) -> str:

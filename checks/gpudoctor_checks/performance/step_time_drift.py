@@ -12,7 +12,7 @@ from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
 from gpudoctor.analysis.run.cpu_contention import crowd, fairness
 from gpudoctor.analysis.run.line_costs import LinePlace
 from gpudoctor.analysis.run.recorded_statements import callers
-from gpudoctor.analysis.run.rollouts import plays
+from gpudoctor.analysis.run.rollouts import gathers, plays
 from gpudoctor.analysis.run.steady_run import demanded, spot
 from gpudoctor.analysis.run.steady_state import PARTS, Steady, counts
 from gpudoctor.analysis.run.trends import Trend, trend
@@ -48,7 +48,7 @@ _LATER = 0.2
 _PASSES = ("forward", "backward", "optimizer")
 _OWNED = ("evaluation", "checkpoint")
 """What a step holds now and then: no part of its usual time."""
-_EPISODES = say(", which gathers experience: longer episodes are not a fault")
+_EPISODES = say(", which gathers experience: longer episodes and more decisions are not a fault")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +150,8 @@ class StepTimeDrift(Check):
         if severity is None:
             return
         growing = _growing_lines(run.lead)
-        longer = any(plays(patient, place.path, place.line) for place in growing)
+        acts = found.part == "forward" and gathers(patient)  # as it explores less, the agent decides more
+        longer = acts or any(plays(patient, place.path, place.line) for place in growing)
         spans = [spot(patient, place) for place in growing]
         spans += callers(patient, spans[:1])
         yield seen_in_run(run, found.lost, spans, whose=Whose.STEPS).finding(

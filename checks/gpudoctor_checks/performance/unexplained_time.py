@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import isfinite
 from statistics import median
 
 from gpudoctor.analysis.live.stack_shares import hidden, seen_live, watched, where
@@ -14,9 +15,11 @@ from gpudoctor.analysis.run.rollouts import experience
 from gpudoctor.analysis.run.steady_run import Run, dear, demanded, sites_of, spot
 from gpudoctor.analysis.run.steady_state import OTHER
 from gpudoctor.analysis.run.trainer_engines import started_at
+from gpudoctor.analysis.run.trends import trend
 from gpudoctor.lang import say
 from gpudoctor.model import OWN_CHOICE, Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Trait
 from gpudoctor.model.signs.process import ProcessWindow
+from gpudoctor.model.signs.recording import PHASES
 from gpudoctor.text import chained, duration, joined, percent
 from gpudoctor_checks.performance.non_tensor_time import foreign
 
@@ -26,6 +29,8 @@ _NO_LINE = say("; no stack sample caught it, so its line is unknown")
 _MOST = 0.5
 """Share of the time from which on calls of the runtime explain it."""
 _PLACES = 3
+_SURE = 0.01
+"""Mann-Kendall p-value above which a rise to the double may be chance."""
 _EXPLAINED = ("metric", "sleep", "debugger")
 """Kinds of samples of a watched process that other findings name, or that wait on purpose."""
 _COMMON = 0.5
@@ -46,6 +51,21 @@ class UnexplainedTimeDetail(Detail):
     """Share of the environment in gathering experience."""
     package: str = ""
     """The package that computes without tensors."""
+
+
+def _grows(run: Run) -> str:
+    """How the time outside of all phases rises along the run, as a clause; "" where it does not."""
+    lead, columns = run.lead, [run.lead.values(name) for name in PHASES]
+    spent = [sum(filter(isfinite, row)) for row in zip(*columns, strict=True)]
+    rest = [whole - known for whole, known in zip(lead.values("duration"), spent, strict=True)]
+    found = trend(lead.values("index"), rest)
+    if found is None or found.p > _SURE or found.last < 2 * max(0.0, found.first):
+        return ""
+    return say(
+        ". It grows: {first} a step at the start, {last} at the end",
+        first=duration(max(0.0, found.first)),
+        last=duration(found.last),
+    )
 
 
 class UnexplainedTime(Check):
@@ -148,7 +168,7 @@ class UnexplainedTime(Check):
         loop = f"{heads[0].path}:{heads[0].line}" if heads else ""
         yield seen_in_run(run, share, spans).finding(
             self,
-            say("{cost}, {into}.", cost=_time(run, share), into=into),
+            say("{cost}, {into}{grows}.", cost=_time(run, share), into=into, grows=_grows(run)),
             name="unexplained_share",
             severity=severity,
             detail=UnexplainedTimeDetail(engine_loop=started_at(run, spans), nature=nature, loop=loop),

@@ -19,7 +19,6 @@ from gpudoctor.model import (
     Reads,
     Severity,
     Threshold,
-    TrackRecord,
 )
 from gpudoctor.model.signs.source import Source
 from gpudoctor.text import duration
@@ -76,8 +75,6 @@ class AllocatorFlushInLoop(Check):
 
     code = Code("SYNC002")
     name = "allocator-flush-in-loop"
-    track_record = TrackRecord(right=3, wrong=0)
-    costs_time = True
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (

@@ -4,7 +4,6 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from gpudoctor.analysis.live.stack_shares import device_busy, hidden, seen_live, watched, where
 from gpudoctor.analysis.observation import suspicions
@@ -32,7 +31,6 @@ from gpudoctor.model import (
     Severity,
     SourceSpan,
     Threshold,
-    TrackRecord,
 )
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.source import Call, Event, Guard, GuardKind, Known, Loop, Script, Source
@@ -50,8 +48,6 @@ _LENGTH = re.compile(r"\blen\(|\.size\(|\.shape\b")
 _SHOWN = say("of a tensor")
 _FEWER = 0.9
 """Waits below this share of the reads are told beside them."""
-_SEVERAL = 3.0
-"""Passes that a loop over samples or parameters is judged by; how many there are is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +60,8 @@ class _Read:
     """Reads a step, all calls that lead to the place together; the least, if `repeated`."""
     repeated: bool
     """Whether a loop of unknown length runs it."""
-    weight: float
-    """Waits a step as they are judged, were it the only read: a loop over data has several passes."""
+    several: bool
+    """Whether a loop over samples, parameters or the like makes a wait of each."""
     waits: float
     """Waits a step, were it the only read."""
     filling: int
@@ -100,8 +96,8 @@ class HostSyncInLoop(Check):
         From the source: gpudoctor follows names from the model, the loss and `.to(device)`. It weights reads by
         the conditions around them (`if step % 50 == 0` counts a fiftieth). It also counts the passes of inner
         loops, if they are known. Else the count is "at least". Reads with no work for the device between them
-        are one wait: the later ones find the queue empty. One or two waits a step are a note, three or more a
-        warning.
+        are one wait: the later ones find the queue empty. Waits in a loop over samples or parameters are a
+        warning, all others a note.
     False alarms:
         A step of hundreds of milliseconds hides one read. Reads in evaluation, under a period, or after an
         explicit synchronize are not reported. Neither are reads in a script that trains on the CPU. SYNC004
@@ -116,8 +112,6 @@ class HostSyncInLoop(Check):
 
     code = Code("SYNC001")
     name = "host-sync-in-loop"
-    track_record = TrackRecord(right=42, wrong=11)
-    costs_time = True
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (
@@ -126,7 +120,7 @@ class HostSyncInLoop(Check):
             default=3,
             unit="{reads}",
             source="PyTorch tuning guide",
-            meaning="This many waits per step are a warning; in a recorded run, this many reads are a note.",
+            meaning="In a recorded run, this many reads per step are a note.",
         ),
         Threshold(
             name="reads_noted",
@@ -237,11 +231,11 @@ class HostSyncInLoop(Check):
         often = [read for read in reads if read.rate >= self.limit("reads_noted")]
         # A value that the step goes by cannot be read less often: alone it is worth knowing, no more.
         free = [read for read in runs if not steers(source, read.span)]
-        warn = sum(_of_each_wait(free, "weight")) >= self.limit("reads_per_step")
+        warn = any(read.several and read.waits >= self.limit("reads_noted") for read in free)
         reads = often or reads
         total = sum(read.rate for read in reads)
         named = {_key(read) for read in reads}
-        waits = sum(_of_each_wait([read for read in runs if _key(read) in named], "waits"))
+        waits = sum(_of_each_wait([read for read in runs if _key(read) in named]))
         words = concatenated(", ", dict.fromkeys(read.word for read in reads))
         more = any(read.repeated for read in reads) or _unsure(loop, reads)
         where = lines_at((read.span for read in reads), script.path)
@@ -281,11 +275,11 @@ def _sentence(reads: int, waits: int, *, at_least: bool, what: str) -> str:
     )
 
 
-def _of_each_wait(reads: list[_Read], what: Literal["waits", "weight"]) -> Iterator[float]:
+def _of_each_wait(reads: list[_Read]) -> Iterator[float]:
     """Of the reads that make one wait, the one that runs most often."""
     most: dict[int, float] = {}
     for read in reads:
-        most[read.filling] = max(most.get(read.filling, 0.0), getattr(read, what))
+        most[read.filling] = max(most.get(read.filling, 0.0), read.waits)
     yield from most.values()
 
 
@@ -351,13 +345,12 @@ def _reads(source: Source, script: Script, loop: Loop) -> list[_Read]:
             each = queue.refills(event, loop)
             waits = rate if each else rate / max(1, _passes(event, loop) or 1)
             rate *= _values(event, tensors) if word.endswith(_SHOWN) else 1
-            several = _over_data(event, loop) and each
             read = _Read(
                 span=event.span,
                 word=word,
                 rate=rate,
                 repeated=_may_be_more(event, loop),
-                weight=waits * (_SEVERAL if several else 1),
+                several=_over_data(event, loop) and each,
                 waits=waits,
                 filling=queue.filling(event),
             )
@@ -367,7 +360,7 @@ def _reads(source: Source, script: Script, loop: Loop) -> list[_Read]:
                 found.append(read)
     found += _behind_backward(source, loop) if not drained else ()
     for first, second in arms.values():
-        for read in min(first, second, key=lambda reads: sum(item.weight for item in reads)):
+        for read in min(first, second, key=lambda reads: sum(item.waits for item in reads)):
             found.append(read)  # one of the two is executed on every pass
     return found
 
@@ -387,8 +380,8 @@ def _behind_backward(source: Source, loop: Loop) -> Iterator[_Read]:
         for script in source.scripts:
             for call in script.calls:
                 if call.function == wanted and call.method in _READS and not call.guards and call.receiver:
-                    yield _Read(span=call.span, word=f".{call.method}()", rate=1.0, repeated=False, weight=1.0,
-                                waits=1.0, filling=-place)  # fmt: skip
+                    yield _Read(span=call.span, word=f".{call.method}()", rate=1.0, repeated=False,
+                                several=False, waits=1.0, filling=-place)  # fmt: skip
 
 
 def _key(read: _Read) -> tuple[str, int, int]:

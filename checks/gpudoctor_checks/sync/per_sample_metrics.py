@@ -27,7 +27,6 @@ from gpudoctor.model import (
     Severity,
     SourceSpan,
     Threshold,
-    TrackRecord,
 )
 from gpudoctor.model.signs.source import Call, Event, Loop, Script, Source
 from gpudoctor.text import joined
@@ -75,8 +74,6 @@ class PerSampleMetrics(Check):
 
     code = Code("SYNC004")
     name = "per-sample-metrics"
-    track_record = TrackRecord(right=0, wrong=2)
-    costs_time = True
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (

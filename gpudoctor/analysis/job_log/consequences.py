@@ -532,6 +532,12 @@ HARMLESS: tuple[LogMessage, ...] = (
         r"sigabrt|sigbus|killed|terminated)",
         source="a kernel's ring buffer into which init and services of a device write: none of them is the job",
     ),
+    _calm(
+        "exporter",
+        "metrics exporter agent",
+        r"Failed to establish connection to the (?:event\+)?metrics exporter agent",
+        source="Ray src/ray/core_worker, src/ray/raylet/main.cc: metrics are not exported, the job goes on",
+    ),
     _calm("factory", "unable to register", r"Unable to register \w+ (?:factory|plugin)", source="TensorFlow"),
     _calm(
         "tensorrt",

@@ -168,13 +168,13 @@ def _operation(fingerprint: str) -> str:
 
 
 def _odd(places: Mapping[int, str]) -> tuple[int, ...]:
-    """The ranks that differ from most others; nobody where there is no clear most."""
+    """The ranks that differ from most others, all at one place; nobody where there is no clear most."""
     counts = Counter(places.values())
     if len(counts) < 2:
         return ()
     common, times = counts.most_common(1)[0]
     odd = tuple(sorted(rank for rank, place in places.items() if place != common))
-    few = len(odd) <= max(1, len(places) // (2 * _FEW)) and times > 1
+    few = len(counts) == 2 and len(odd) <= max(1, len(places) // _FEW) and times > 1
     return odd if few else ()
 
 

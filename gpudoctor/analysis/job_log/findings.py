@@ -28,6 +28,12 @@ from gpudoctor.text import capitalised, count
 
 _LONGEST_SAID, _SHORTEST_SAID = 200, 60
 """Characters of an exception's message that a finding quotes, and those of a sentence that is enough."""
+_ASKS = re.compile(
+    r"(?:^|(?<=[.!?,:;] )|(?<=\n))(?P<asks>(?:[Pp]lease (?!see|check (?:the|that)|consult|file|find|note|open|"
+    r"provide|read|refer|report|request|visit)|Try |Use |Set |Make sure |Consider |Run `|Install |Upgrade |"
+    r"You (?:need|should|must) |You can (?!also|find|inspect|see|read))[^\n]{8,240}?)(?:\.(?=\s|$)|\s*(?:\n|$))"
+)
+"""What the message itself says is to be done."""
 _SHOWN = 3
 """Consequences that are shown as evidence beside the cause."""
 
@@ -39,7 +45,9 @@ def log_findings(check: Check, patient: Patient) -> Iterator[Finding]:
     if cause is None or cause.root is None or cause.root.code != check.code:
         return
     root = cause.root
-    kind = check.log_kind(root.kind, dict(root.values))
+    kind = check.log_kind(
+        root.kind, {**dict(root.values), "at": root.frame.text if root.frame is not None else ""}
+    )
     message = wording_of(check.log_messages, kind, root)
     line = guilty_line(patient, root)
     rank = failing_rank(log)
@@ -52,18 +60,26 @@ def log_findings(check: Check, patient: Patient) -> Iterator[Finding]:
         else ""
     )
     evidence = (*log_evidence(cause, line), *(rank.evidence if rank is not None else ()))
+    before = earlier_run(
+        item for item in cause.of(LogRole.HANDLED) if item.path == root.path and item.line < root.line
+    )
+    said = (_who(root, cause, rank), _what(message, root), words, done, before, disagreement(cause))
+    asked = [found["asks"] for found in _ASKS.finditer(root.text) if not found["asks"].endswith(":")]
     yield check.finding(
-        concatenated(
-            "",
-            (_who(root, cause, rank), _what(message, root), words, done, disagreement(cause), followers(cause)),
-        ),
+        concatenated("", (*said, followers(cause))),
         evidence=tuple(dict.fromkeys((*evidence, *settings_of(patient, check.log_knobs)))),
         confidence=confidence_of(message, root),
         severity=Severity.ERROR,
         cost=Cost(breaks=say("the job does not start") if unstarted else say("the run died")),
         subject=root.exception or message.kind,
-        detail=LogDetail(kind=kind, values=root.values),
+        detail=LogDetail(kind=kind, values=(*root.values, *(("asks", item) for item in asked[:1]))),
     )
+
+
+def earlier_run(handled: Iterable[LogEvent]) -> str:
+    """A sentence on the last of these events that ended a run; "" without one."""
+    lines = [item.line for item in handled if item.of_script]
+    return say(" The same file shows an earlier failure at line {line:,}.", line=lines[-1]) if lines else ""
 
 
 def wording_of(messages: Iterable[LogMessage], kind: str, root: LogEvent) -> LogMessage:
@@ -86,6 +102,9 @@ def log_evidence(cause: FirstCause, at: SourceSpan | None = None) -> tuple[LogLi
     root = cause.root
     if root is not None:
         found.append(log_line(root))
+        if root.linked is not None:
+            behind, text = root.linked
+            found.append(LogLine(origin=root.path, text=text[:300], line=root.line + behind))
         if at is not None:
             found.append(at)
     shown = cause.of(LogRole.CASCADE) if root is None else ()

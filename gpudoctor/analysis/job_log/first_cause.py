@@ -18,7 +18,6 @@ from gpudoctor.analysis.job_log.handled import (
     is_last,
     kept_by_its_actor,
     last_death,
-    last_lines,
     of_an_earlier_program,
     overcome_with,
     was_handled,
@@ -96,12 +95,11 @@ def first_cause(log: JobLog) -> FirstCause | None:
     ]
     passed = {item.order for item in open_events if item.last and not is_last(item, log)}
     open_events = [item for item in open_events if item.order not in passed]
-    last = last_lines(open_events)
     handled = passed | {
         item.order
         for item in open_events
         if was_handled(item, log)
-        or of_an_earlier_program(item, open_events, last)
+        or of_an_earlier_program(item, open_events, log)
         or kept_by_its_actor(item, open_events, log)
     }
     survived = [item for item in open_events if item.order in handled]

@@ -90,11 +90,19 @@ def flight_verdict(records: FlightRecords, seconds: float, died: bool = False) -
     blocked = {rank for wait in found for rank in wait.waiting}
     roots = {rank for wait in found for rank in wait.missing} - blocked
     if roots:
-        wait = min(
+        # the group that others wait for comes first: of those that wait in it, others wait for most
+        first, *rest = sorted(
             (item for item in found if roots & set(item.missing)),
-            key=lambda item: (not roots.issuperset(item.missing), _age(item)),
+            key=lambda item: (
+                not roots.issuperset(item.missing),
+                -sum(not {*item.waiting}.isdisjoint(other.missing) for other in found),
+                _age(item),
+            ),
         )
-        return words.missing(wait, found, tuple(rank for rank in wait.missing if rank in roots))
+        absent = tuple(rank for rank in first.missing if rank in roots)
+        second = next((item for item in rest if not {*absent}.issuperset(roots & {*item.missing})), None)
+        also = tuple(rank for rank in second.missing if rank in roots - {*absent}) if second else ()
+        return words.missing(first, found, absent, second, also)
     ends = [wait for wait in found if not wait.missing]
     unseen = [wait for wait in ends if wait.unseen]
     if unseen:
@@ -145,8 +153,15 @@ class _Words:
         self._dumps = {dump.rank: dump for dump in records.ranks}
         self._many = len(process_groups(records)) > 1
 
-    def missing(self, wait: Wait, found: Sequence[Wait], absent: tuple[int, ...]) -> FlightVerdict:
-        """Ranks that did not enter what others wait in."""
+    def missing(
+        self,
+        wait: Wait,
+        found: Sequence[Wait],
+        absent: tuple[int, ...],
+        second: Wait | None,
+        also: tuple[int, ...],
+    ) -> FlightVerdict:
+        """Ranks that did not enter what others wait in; and others, for which a second group waits."""
         peer = wait.launch.peer is not None
         few = not peer and len(wait.waiting) < len(absent)
         who, site = ranks(absent), self._at(wait)
@@ -168,15 +183,27 @@ class _Words:
             )
         else:
             first = say("{who} did not enter {named}.", who=capitalised(who), named=self._named(wait))
-        second = (
+        there = (
             ""
             if peer or few
             else say("{ranks} waited in it{site}.", ranks=capitalised(ranks(wait.waiting)), site=site)
         )
         return FlightVerdict(
             kind=FlightKind.PEER if peer else FlightKind.ALONE if few else FlightKind.MISSING,
-            ranks=wait.waiting if few else absent,
-            sentences=_said(first, second, self._last(absent), self._followers(wait, found)),
+            ranks=wait.waiting if few else tuple(sorted({*absent, *also})),
+            sentences=_said(
+                first,
+                there,
+                self._last(absent),
+                say(
+                    "{who} did not enter {named}, either.",
+                    who=capitalised(ranks(also)),
+                    named=self._named(second),
+                )
+                if second is not None
+                else "",
+                self._followers(wait, found, (*also, *second.waiting) if second is not None else ()),
+            ),
             evidence=self._evidence([*absent[:_SHOWN], *wait.waiting[:_SHOWN]], wait),
             confidence=_sure(wait),
         )

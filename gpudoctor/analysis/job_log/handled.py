@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from gpudoctor.analysis.job_log.consequences import OF_A_DEATH
 from gpudoctor.analysis.memo import once
@@ -23,6 +22,11 @@ _OF_A_WARNING, _OF_A_QUOTE = 2, 5
 """The same behind a line that quotes an exception, as a warning or without a level: its process goes on."""
 _OF_A_LOOP = 10
 """Times that a line quotes an exception, after which it is of a loop: few ranks print no prefix."""
+_OF_A_RUN = 2
+"""Lines or steps that show another run: a bar is printed once more, and ranks of one run fail at once.
+
+The lines may look like more of the message above.
+"""
 _SERVED = 2
 """Answers of a server behind an exception: one may be of a request that ran beside it."""
 BEFORE_THE_PROGRAM = frozenset({"command-line", "unrecognized", "program"})
@@ -37,6 +41,8 @@ _RECORDED = re.compile(r"JobState=|State: ")
 """How a record of a job says its last state: steps behind it are of a log that was pasted below."""
 TO_END = frozenset({"sigterm", "interrupted", "hangup"})
 """Kinds of signals after which a program ends itself."""
+_BY_SCHEDULER = frozenset({"time-limit", "preemption"})
+"""Kinds of ends that only the scheduler brings: what they end after the training was complete is no failure."""
 _SEVERAL = 2
 _OF_OTHERS = 12
 """Lines from an exception to the end of a file that other ranks may have written until somebody ended them."""
@@ -54,7 +60,9 @@ def was_handled(event: LogEvent, log: JobLog) -> bool:
         return True
     if _was_only_printed(event, log):
         return True
-    if event.kind in TO_END and 0 < done_line(log, event.path) < event.line and last_death(log) < 0:
+    if 0 < done_line(log, event.path) < event.line and (
+        event.kind in _BY_SCHEDULER or (event.kind in TO_END and last_death(log) < 0)
+    ):
         return True
     if event.progress >= WENT_ON and not event.earlier and _others_ran_on(event, log):
         return False
@@ -94,29 +102,18 @@ def _others_ran_on(event: LogEvent, log: JobLog) -> bool:
 
 def _was_only_printed(event: LogEvent, log: JobLog) -> bool:
     """Whether the program caught an exception and printed it in a message of its own, and went on."""
-    if (
-        event.habitual
-        and (event.progress > 0 or event.quoted or event.warned)
-        and not _others_ran_on(event, log)
-        and last_death(log) < 0
-    ):
-        return True
-    logged = event.logged and not _others_ran_on(event, log)  # the lines behind it may be those ranks'
-    if not (event.quoted or event.warned or logged or event.restated or event.goes_on):
-        return False
     if last_death(log) > event.order and not (event.progress > 0 and _raised_later(event, log)):
         return False
-    if event.quoted and event.goes_on and not is_last(event, log):
+    alone = not _others_ran_on(event, log)  # else the lines behind it may be those ranks'
+    logged, said = event.logged and alone, event.quoted or event.warned or event.goes_on
+    if event.progress > 0 and (said or logged or (event.habitual and alone)):
         return True
-    if event.quoted and event.rank is None and event.count >= _OF_A_LOOP:
-        return True
-    if event.progress > 0 and (event.quoted or event.warned or logged or event.goes_on):
-        return True
-    if event.warned and event.followed + event.logged_behind > _OF_A_WARNING:
-        return True
-    if (event.quoted or event.goes_on) and event.followed > _OF_A_QUOTE:
+    if said and event.followed > (_OF_A_WARNING - event.logged_behind if event.warned else _OF_A_QUOTE):
         return True
     if logged and event.logged_behind > _OF_A_WARNING:
+        return True
+    repeated = event.rank is None and event.count >= _OF_A_LOOP
+    if event.quoted and (repeated or (event.goes_on and not is_last(event, log))):
         return True
     return event.restated and event.rank is None and event.followed > _ANOTHER_PROGRAM
 
@@ -171,54 +168,33 @@ def is_last(event: LogEvent, log: JobLog) -> bool:
     return event.last_line >= _lines(log, event.path)
 
 
-@dataclass(slots=True)
-class _LastLines:
-    """Of the fatal events of a file that no rank is named for: the lines of the last ones."""
-
-    any: int = 0
-    cause: int = 0
-    never_began: int = 0
-
-
-def last_lines(events: Sequence[LogEvent]) -> Mapping[str, _LastLines]:
-    """These of each file."""
-    found: dict[str, _LastLines] = {}
-    for item in events:
-        if item.rank is None and item.fatal:
-            last = found.setdefault(item.path, _LastLines())
-            last.any = max(last.any, item.line)
-            if item.bearing is Bearing.CAUSE:
-                last.cause = max(last.cause, item.line)
-            if _never_began(item):
-                last.never_began = max(last.never_began, item.line)
-    return found
-
-
-def of_an_earlier_program(
-    event: LogEvent, others: Sequence[LogEvent], last_lines: Mapping[str, _LastLines]
-) -> bool:
+def of_an_earlier_program(event: LogEvent, others: Sequence[LogEvent], log: JobLog) -> bool:
     """Whether its file goes on after it, and fails again at its end: a job script runs programs in turn."""
     if event.rank is not None or not event.fatal:
         return False
-    last = last_lines[event.path]
-    later = (
+    later = [
         item
         for item in others
         if item.path == event.path and item.line > event.last_line and item.rank is None and item.fatal
-    )
-    if event.closing and not event.exception:  # the shell went on, and a program that it started failed
-        return any(item.exception and not (same_failure(item, event) or _of_a_file(item)) for item in later)
-    if event.exception and last.never_began > event.last_line:
-        return True
-    if _began_no_work(event) and any(
-        item.bearing is Bearing.CAUSE
-        and not (same_failure(item, event) or _began_no_work(item) or _of_a_file(item))
-        for item in later
+    ]
+    # The only process of a job ended: two steps, or another such end behind some lines, are of the next run.
+    alone = event.of_script and (log.world or 1) < _SEVERAL and not log.ranks and last_death(log) < 0
+    between = event.followed + event.text.count("\n") - _OF_A_RUN
+    if alone and (
+        event.progress >= _OF_A_RUN or any(item.of_script and item.followed <= between for item in later)
     ):
         return True
-    if not event.exception or event.followed <= _ANOTHER_PROGRAM:
-        return False
-    return event.last_line < (last.any if event.followed > _A_LONG_WAY else last.cause)
+    if event.closing and not event.exception:  # the shell went on, and a program that it started failed
+        return any(item.exception and not (same_failure(item, event) or _of_a_file(item)) for item in later)
+    if event.exception and any(map(_never_began, later)):
+        return True
+    causes = [item for item in later if item.bearing is Bearing.CAUSE]
+    if _began_no_work(event) and not all(
+        same_failure(item, event) or _began_no_work(item) or _of_a_file(item) for item in causes
+    ):
+        return True
+    ran_on = event.exception and event.followed > _ANOTHER_PROGRAM
+    return bool(ran_on and (later if event.followed > _A_LONG_WAY else causes))
 
 
 def kept_by_its_actor(event: LogEvent, others: Sequence[LogEvent], log: JobLog) -> bool:

@@ -10,6 +10,8 @@ WAITS = ("collective", "sync")
 """Where a rank stands that waits for others: NCCL's calls return at once, and the wait surfaces at a sync."""
 LEAST_LOOKS = 12
 """Samples of each rank before ranks are compared."""
+STOOD = 5.0
+"""Seconds without any sign of work on any rank after which paces are not compared: it may be a hang."""
 _IDLE_CPU, _IDLE_GPU = 0.1, 0.05
 
 
@@ -52,3 +54,16 @@ def works(window: ProcessWindow, ranks: Sequence[Rank]) -> bool:
         gpu.power.last / gpu.power_limit for gpu in job_gpus(window) if gpu.power_limit and gpu.power.known()
     ]
     return busy > _IDLE_GPU and (not drawn or max(drawn) > 0.5)
+
+
+def stands_still(window: ProcessWindow) -> bool:
+    """Whether nothing moved on any rank for a while."""
+    ranks = [rank for rank in window.ranks if rank.alive]
+    stood = bool(ranks) and all(rank.samples and standing_for(rank) >= STOOD for rank in ranks)
+    return stood and not works(window, ranks)
+
+
+def workers_stand_still(window: ProcessWindow) -> bool:
+    """Whether nothing moved, and loader workers did nothing either."""
+    workers = [worker for rank in window.ranks for worker in rank.workers]
+    return bool(workers) and not any(worker.cpu > _IDLE_CPU for worker in workers) and stands_still(window)

@@ -165,7 +165,7 @@ def _owned(patient: Patient, state: Steady) -> tuple[OwnedLine, ...]:
         for item in inside:
             here = (item.place.path, item.place.line)
             owner = LineOwner.ENGINE if here in loops else _owner(patient, item, hooked, state)
-            if owner is LineOwner.NOBODY and here in machinery:
+            if owner in (LineOwner.NOBODY, LineOwner.LOGGING) and here in machinery:
                 owner = LineOwner.COMPUTE
             share = item.samples * scale
             if owner in _SHARED and (part := playing_part(patient, state.process, item)) > 0:
@@ -295,7 +295,7 @@ def _owner(patient: Patient, item: LineCost, hooked: Mapping[str, list[Site]], s
         return LineOwner.PLAYING
     owners = [_by_syntax(script, part) for part in statements_on(script, item.place.line)]
     found = next((owner for owner in owners if owner is not LineOwner.NOBODY), LineOwner.NOBODY)
-    if found in (LineOwner.NOBODY, LineOwner.COMPUTE) and writes is not LineOwner.NOBODY and not trains:
+    if found is LineOwner.NOBODY and not trains:
         return writes
     return (
         LineOwner.COMPUTE if trains and found is LineOwner.METRICS else found
@@ -304,7 +304,8 @@ def _owner(patient: Patient, item: LineCost, hooked: Mapping[str, list[Site]], s
 
 def _by_hook(here: Iterable[Site], state: Steady) -> LineOwner | None:
     """Who answers by the hooks' sites on the statement; many reads a step are a metric's."""
-    owners = [_OF_PHASE[site.phase] for site in here if site.phase in _OF_PHASE and not by_parallelism(site)]
+    again = [site for site in here if site.steps >= _AGAIN or site.phase != "logging"]
+    owners = [_OF_PHASE[site.phase] for site in again if site.phase in _OF_PHASE and not by_parallelism(site)]
     if owners:
         return owners[0]
     every = state.steps + state.warm_up_steps

@@ -10,7 +10,6 @@ from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.control_flow import bound
 from gpudoctor.lang import say
 from gpudoctor.model.signs.source import (
-    NO_CALLER,
     Call,
     Event,
     Guard,
@@ -20,7 +19,6 @@ from gpudoctor.model.signs.source import (
     LoopRole,
     Script,
     Source,
-    Value,
 )  # fmt: skip
 
 _EPOCH = re.compile(r"epoch|episode|^ep$|^e$|^round$")
@@ -100,16 +98,9 @@ def step_period(event: Event, assume: Callable[[Guard], bool] | None = None) -> 
     if any(guard.never or guard.kind in (GuardKind.ONCE, GuardKind.FAILURE) for guard in guards):
         return None
     period = event.period
-    if any(_by_a_caller(guard.period) for guard in guards):
-        return None
     if isinstance(period, Known) and isinstance(period.value, int | float) and period.value >= 1:
         return float(period.value)
     return None
-
-
-def _by_a_caller(period: Value | None) -> bool:
-    """Whether a period is the default of a parameter, and nobody who passes one was read."""
-    return isinstance(period, Known) and period.origin.endswith(NO_CALLER)
 
 
 def often(period: float) -> str:

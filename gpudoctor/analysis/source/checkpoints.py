@@ -53,8 +53,6 @@ class Saved:
     how: Saving
     calls: tuple[tuple[Script, Call], ...] = ()
     """What saves; for an engine that was told not to, the call that says so."""
-    opaque: bool = False
-    """Whether the model is handed to code that could not be read and may save it."""
 
 
 def saving(program: Program) -> Saved:
@@ -67,11 +65,11 @@ def saving(program: Program) -> Saved:
     if any(_has_keeper(script) for script in program.scripts):
         return Saved(how=Saving.RESUMABLE, calls=calls)
     if not calls:
-        return Saved(how=Saving.NOTHING, opaque=_opaque(loops))
+        return Saved(how=Saving.NOTHING)
     if all(_after_training(program, script, call) for script, call in calls):
-        return Saved(how=Saving.AT_THE_END, calls=calls, opaque=_opaque(loops))
+        return Saved(how=Saving.AT_THE_END, calls=calls)
     if all(_weights_only(call) for _, call in calls) and not _keeps_optimizer(program):
-        return Saved(how=Saving.WEIGHTS, calls=calls, opaque=_opaque(loops))
+        return Saved(how=Saving.WEIGHTS, calls=calls)
     return Saved(how=Saving.RESUMABLE, calls=calls)
 
 
@@ -155,22 +153,6 @@ def _weights_only(call: Call) -> bool:
 
 def _keeps_optimizer(program: Program) -> bool:
     return any(_has_optimizer_state(script) for script in program.scripts)
-
-
-def _opaque(loops: list[Loop]) -> bool:
-    """Whether the model or optimizer is given to code out of sight."""
-    for loop in loops:
-        followed = {site for event in loop.events for site in event.via}
-        for event in loop.events:
-            call = event.call
-            if call is None or not isinstance(event.node, ast.Call) or event.span in followed:
-                continue
-            if call.name.startswith(("torch.", "?.", "numpy.", "wandb.", "tqdm.")) or "." not in call.name:
-                continue
-            given = [*event.node.args, *(item.value for item in event.node.keywords)]
-            if any(re.search(r"(^|[._])(model|net)$", ast.unparse(item)) for item in given):
-                return True
-    return False
 
 
 def launched(source: Source, job: Job | None) -> Iterator[Program]:

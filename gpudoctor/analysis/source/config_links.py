@@ -5,11 +5,16 @@ both, or they are the only two of their kinds that the user named.
 """
 
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.source.declared_settings import Setup
-from gpudoctor.analysis.source.training_arguments import deepspeed_configs, option_words, training_arguments
+from gpudoctor.analysis.source.training_arguments import (
+    deepspeed_configs,
+    option_words,
+    read_by,
+    training_arguments,
+)
 from gpudoctor.lang import say
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs
@@ -30,8 +35,14 @@ class Link:
 
 
 def links(patient: Patient) -> list[Link]:
-    """Training arguments with their DeepSpeed configs."""
+    """Training arguments with their DeepSpeed configs, in a program whose arguments transformers may read."""
+    source = optional(lambda: patient.source)
+    if not read_by(ConfigKind.HUGGINGFACE, source):
+        return []
     arguments, engines = training_arguments(patient), deepspeed_configs(patient)
+    if source is not None and any(any(script.calls_to("deepspeed.initialize")) for script in source.scripts):
+        # Nobody compares the options of such a program with the config, or fills in "auto".
+        arguments = [one for one in arguments if one.call is not None]
     found: list[Link] = []
     for one in arguments:
         engine = _named(one, engines)
@@ -62,17 +73,22 @@ def _named(one: Setup, engines: list[Setup]) -> Setup | None:
 
 
 def same_file(name: str, beside: str, setups: list[Setup]) -> Setup | None:
-    """The setup of the file that a name means, written in `beside`; None when it is none or two of them."""
-    wanted = posixpath.normpath(name.replace("\\", "/"))
-    near = posixpath.normpath(posixpath.join(posixpath.dirname(beside.replace("\\", "/")), wanted))
-    files = [item for item in setups if item.file is not None]
-    for exact in (wanted, near):
-        for item in files:
-            if posixpath.normpath(item.path.replace("\\", "/")) == exact:
-                return item
-    plain = wanted.lstrip("./")
-    ends = [item for item in files if ("/" + item.path.replace("\\", "/")).endswith("/" + plain)]
-    return ends[0] if len(ends) == 1 else None
+    """The setup of the file that a name means, written in `beside`; None where no such file was read."""
+    path = named_path(name, beside, [item.path for item in setups if item.file is not None])
+    return next((item for item in setups if item.file is not None and item.path == path), None)
+
+
+def named_path(name: str, beside: str, paths: Iterable[str]) -> str | None:
+    """The path that a name in `beside` means: in its folder or one above; elsewhere is another program's."""
+    known = {_plain(path): path for path in paths}
+    folder = posixpath.dirname(_plain(beside))
+    while (found := known.get(_plain(posixpath.join(folder, name)))) is None and folder not in {"", "/"}:
+        folder = posixpath.dirname(folder)
+    return found or known.get(_plain(name))
+
+
+def _plain(path: str) -> str:
+    return posixpath.normpath(path.replace("\\", "/"))
 
 
 def _linked_by_launch(
@@ -83,9 +99,9 @@ def _linked_by_launch(
         return
     for one in arguments:
         words = one.path == (launch.path or "") and one.file is None and one.script is None
-        called = one.script is not None and bool(launch.script) and _ends(one.path, str(launch.script))
-        given = one.file is not None and any(_ends(one.path, word) for word in launch.arguments if "." in word)
-        if (words and one.line == (launch.line or 1)) or called or given:
+        named_words = [str(launch.script)] if one.script is not None else launch.arguments
+        given = any(named_path(word, launch.path or "", [one.path]) for word in named_words if "." in word)
+        if (words and one.line == (launch.line or 1)) or (given and (one.script or one.file) is not None):
             yield Link(arguments=one, deepspeed=engine, how="the launch line names both", sure=True)
 
 
@@ -105,19 +121,13 @@ def launched_accelerate(patient: Patient, launch: Launch) -> ConfigFile | None:
     configs = optional(lambda: patient.configs)
     files = configs.of(ConfigKind.ACCELERATE) if configs is not None else ()
     name = _word_after(launch.text, "--config_file") or _word_after(launch.text, "--config-file")
-    if name:
-        return next((file for file in files if _ends(file.path, name)), None)
-    return None
+    path = named_path(name, launch.path or "", [file.path for file in files]) if name else None
+    return next((file for file in files if file.path == path), None)
 
 
 def _word_after(text: str, option: str) -> str:
     words = text.replace("=", " ").split()
     return words[words.index(option) + 1].strip("\"'") if option in words[:-1] else ""
-
-
-def _ends(path: str, name: str) -> bool:
-    plain = posixpath.normpath(name).lstrip("./")
-    return bool(plain) and ("/" + path).endswith("/" + plain)
 
 
 def _only_pair(patient: Patient, arguments: list[Setup], engines: list[Setup]) -> Iterator[Link]:

@@ -25,12 +25,12 @@ STACKS = {
 _MOST_REPEATS = 1000
 
 
-def sizes_of(call: Call, names: Names) -> tuple[str, int | None, tuple[int, ...]] | None:
-    """Kind, weights and feature sizes of a layer; None when the call makes none."""
+def sizes_of(call: Call, names: Names) -> tuple[str, int | None] | None:
+    """Kind and weights of a layer; None when the call makes none."""
     get = _Numbers(call, names)
     if call.name == "torch.nn.Linear":
         inner, outer = get("in_features", 0), get("out_features", 1)
-        return "linear", _product(inner, outer), _known(inner, outer)
+        return "linear", _product(inner, outer)
     if call.name in CONVS:
         inner, outer, kernel = get("in_channels", 0), get("out_channels", 1), get("kernel_size", 2)
         groups = get("groups", 7 if "Transpose" in call.name else 6) or 1
@@ -40,33 +40,33 @@ def sizes_of(call: Call, names: Names) -> tuple[str, int | None, tuple[int, ...]
         else:
             side = None if kernel is None else kernel ** CONVS[call.name]
         weights = _product(inner, outer, side)
-        return "conv", None if weights is None else weights // max(1, groups), _known(inner, outer)
+        return "conv", None if weights is None else weights // max(1, groups)
     if call.name == "torch.nn.Embedding":
         rows, width = get("num_embeddings", 0), get("embedding_dim", 1)
-        return "embedding", _product(rows, width), _known(width)
+        return "embedding", _product(rows, width)
     if call.name in RECURRENT:
         inner, hidden = get("input_size", 0), get("hidden_size", 1)
         weights = None if inner is None or hidden is None else hidden * (inner + hidden)
         layers = get("num_layers", 2) or 1
-        return "recurrent", _product(weights, RECURRENT[call.name], layers), _known(inner, hidden)
+        return "recurrent", _product(weights, RECURRENT[call.name], layers)
     if call.name in ATTENTION and not call.name.endswith("attention"):
         return _attention(call, get)
     return None
 
 
-def _attention(call: Call, get: "_Numbers") -> tuple[str, int | None, tuple[int, ...]]:
+def _attention(call: Call, get: "_Numbers") -> tuple[str, int | None]:
     if call.name == "torch.nn.MultiheadAttention":
         width = get("embed_dim", 0)
-        return "attention", _product(width, width, 4), _known(width)
+        return "attention", _product(width, width, 4)
     width = get("d_model", 0)
     if call.name == "torch.nn.Transformer":
         width, inner = width or 512, get("dim_feedforward", 5) or 2048
         pairs = (get("num_encoder_layers", 2) or 6) * 4 + (get("num_decoder_layers", 3) or 6) * 8
-        return "attention", pairs * width * width + 12 * 2 * width * inner, _known(width, inner)
+        return "attention", pairs * width * width + 12 * 2 * width * inner
     inner = get("dim_feedforward", 2) or 2048
     maps = 8 if "Decoder" in call.name else 4
     weights = None if width is None else maps * width * width + 2 * width * inner
-    return "attention", weights, _known(width, inner)
+    return "attention", weights
 
 
 class _Numbers:
@@ -137,10 +137,6 @@ def _product(*factors: int | None) -> int | None:
             return None
         total *= factor
     return total
-
-
-def _known(*sizes: int | None) -> tuple[int, ...]:
-    return tuple(size for size in sizes if size is not None)
 
 
 def repeats(script: Script, call: Call, names: Names, ranges: Mapping[int, Call]) -> int:

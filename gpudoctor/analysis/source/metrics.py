@@ -10,7 +10,7 @@ from gpudoctor.model.signs.source import Call, Event, Loop, LoopRole, Script
 OFTEN = 10
 """Training steps: metrics more often than that are SYNC004's by default (S4: every 10 steps)."""
 _PACKAGES = ("sklearn.metrics.", "scipy.stats.", "nltk.translate.", "sacrebleu.", "rouge.", "rouge_score.",
-             "pycocotools.", "seqeval.metrics.", "jiwer.", "skimage.metrics.", "evaluate.", "bert_score.",
+             "pycocotools.", "seqeval.metrics.", "jiwer.", "skimage.metrics.", "bert_score.",
              "editdistance.", "Levenshtein.", "pycocoevalcap.")  # fmt: skip
 _NO_METRICS = frozenset(
     {"load", "ConfusionMatrixDisplay", "make_scorer", "combine", "norm", "truncnorm", "uniform"}

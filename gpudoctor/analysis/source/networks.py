@@ -65,8 +65,6 @@ class Layer:
     script: Script
     parameters: int | None
     """Weights of one such layer; None when its sizes are not known."""
-    feature_sizes: tuple[int, ...] = ()
-    """Sizes that become sides of its matrix products, where they are known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -418,9 +416,7 @@ class _Counter:
             for script, call in calls:
                 made = sizes_of(call, {})
                 if made is not None:
-                    yield Layer(
-                        kind=made[0], call=call, script=script, parameters=made[1], feature_sizes=made[2]
-                    )
+                    yield Layer(kind=made[0], call=call, script=script, parameters=made[1])
 
     def largest(self, used: InTraining) -> tuple[str, int, tuple[Script, SourceSpan] | None]:
         """Name, weights and place of the largest network of the program's own in training."""
@@ -443,7 +439,8 @@ class _Counter:
             if best[2] is None or total > best[1]:
                 largest = name
                 best = (info.name, total, (script, info.span))
-        doubtful = len(sized) > 1 or largest in self._doubtful
+        # What nothing in sight makes may be made with other sizes than those that its class has by itself.
+        doubtful = len(sized) > 1 or largest in self._doubtful or bool(largest and largest not in self._sites)
         one_each = len({self._classes[name][1].name for name in ours}) == len(ours)
         told = one_each and largest not in self._doubtful
         self.certain = told if used.told and ours else not doubtful
@@ -565,7 +562,7 @@ class _Counter:
     def _one(self, script: Script, call: Call, function: str, names: Names, depth: int) -> int:
         made = sizes_of(call, names)
         if made is not None:
-            kind, weights, _ = made
+            kind, weights = made
             if kind == "embedding" or not weights:
                 return 0
             return weights * repeats(script, call, names, self._ranges) * self._stacked(call, function, names)
@@ -610,19 +607,20 @@ class _Counter:
     def _bound(
         self, script: Script, call: Call, start: ast.FunctionDef | None, names: Names
     ) -> dict[str, Plain]:
-        """Values of a function's parameters at a call: arguments, else defaults."""
+        """Values of a function's parameters at a call: arguments, else defaults that no stars may change."""
         if start is None:
             return {}
         every = [*start.args.posonlyargs, *start.args.args]
         found: dict[str, Plain] = {}
         defaults = zip(every[len(every) - len(start.args.defaults) :], start.args.defaults, strict=False)
         keyword_only = zip(start.args.kwonlyargs, start.args.kw_defaults, strict=False)
-        for parameter, default in [*defaults, *keyword_only]:
+        plain = not any(isinstance(item, ast.Starred) for item in call.node.args)
+        whole = plain and all(keyword.arg for keyword in call.node.keywords)
+        for parameter, default in [*defaults, *keyword_only] if whole else ():
             self._put(found, parameter.arg, worked_out(default, None, {}))
         parameters = [item.arg for item in every]
         if parameters[:1] in (["self"], ["cls"]):
             parameters = parameters[1:]
-        plain = not any(isinstance(item, ast.Starred) for item in call.node.args)
         for place, node in enumerate(call.node.args[: len(parameters)] if plain else []):
             value = call.positional[place] if place < len(call.positional) else None
             found.pop(parameters[place], None)

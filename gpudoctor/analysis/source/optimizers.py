@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.source.control_flow import FUNCTIONS, bound_to, enclosing, scope_of, statement
+from gpudoctor.analysis.source.control_flow import FUNCTIONS, bound_to, enclosing, scope_of
 from gpudoctor.analysis.source.entry_points import Program
 from gpudoctor.analysis.source.scopes import owned_names, parameters
 from gpudoctor.analysis.source.step_order import arms
@@ -133,11 +133,6 @@ def assignments_to(scope: ast.AST, text: str) -> Iterator[tuple[ast.Assign, ast.
                     if ast.unparse(part) == text:
                         values = node.value.elts if isinstance(node.value, ast.Tuple) else []
                         yield node, values[index] if index < len(values) else node.value
-
-
-def statement_of(one: BoundOptimizer) -> ast.stmt | None:
-    """The statement that builds an optimizer."""
-    return statement(one.script, one.call.node)
 
 
 Holder: TypeAlias = tuple[str, str]

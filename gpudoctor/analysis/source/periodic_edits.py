@@ -13,7 +13,15 @@ from collections.abc import Iterator
 from gpudoctor.analysis.source.call_frequency import option_of, step_period
 from gpudoctor.analysis.source.control_flow import FUNCTIONS, enclosing, function_of, loop_node, statement
 from gpudoctor.analysis.source.loop_counters import LoopCounter, counter_at
-from gpudoctor.analysis.source.syntax import LoopNode, is_method_call, keyword_value, names_in, nodes, walk
+from gpudoctor.analysis.source.syntax import (
+    LoopNode,
+    is_attribute,
+    is_method_call,
+    keyword_value,
+    names_in,
+    nodes,
+    walk,
+)
 from gpudoctor.analysis.source.syntax_edits import insert_after, put_under, replace_node
 from gpudoctor.model.remedy import Edit, ImportEdit, KeywordEdit
 from gpudoctor.model.signs.source import Event, Guard, GuardKind, Loop, Script, Source
@@ -267,7 +275,12 @@ def indentation(script: Script, place: ast.stmt) -> str:
 
 
 def own_lines(script: Script, place: ast.stmt) -> str | None:
-    """The text of a statement that has its lines for itself and can be indented; None otherwise."""
+    """The text of a statement that has its lines for itself and can be indented; None otherwise.
+
+    None as well for one that makes a pass or a step, itself or in a function of the script: it never waits.
+    """
+    if _makes_steps(script, place):
+        return None
     text = ast.get_source_segment(script.text, place) or ""
     lines = script.text.splitlines()
     first, last = lines[place.lineno - 1], lines[(place.end_lineno or place.lineno) - 1]
@@ -282,6 +295,24 @@ def own_lines(script: Script, place: ast.stmt) -> str | None:
     ):
         return None
     return text
+
+
+def _makes_steps(script: Script, place: ast.stmt) -> bool:
+    """Whether a statement calls a backward pass or an optimizer's step, or what does so in the script."""
+    known: set[str] = set()
+    todo: list[ast.AST] = [place]
+    for part in todo:
+        called = [node.func for node in walk(part) if isinstance(node, ast.Call)]
+        if any(is_attribute(func, "backward", "manual_backward", "step") for func in called):
+            return True
+        new = {ast.unparse(func).rpartition(".")[2] for func in called} - known
+        known |= new
+        todo += [node for node in nodes(script, ast.FunctionDef) if node.name in new]
+        for node in nodes(script, ast.Assign):  # fast = torch.compile(train_one)
+            if isinstance(node.value, ast.Call) and new.intersection(map(ast.unparse, node.targets)):
+                held = names_in(node.value)
+                todo += [other for other in nodes(script, ast.FunctionDef) if other.name in held]
+    return False
 
 
 def once_more(script: Script, head: LoopNode, block: list[ast.stmt]) -> tuple[Edit, ...] | None:

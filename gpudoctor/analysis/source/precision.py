@@ -377,7 +377,9 @@ def _lowers(file: ConfigFile) -> bool:
 
 
 def _full_entries(file: ConfigFile) -> Iterator[Entry]:
-    """Keys that say float32."""
+    """Keys that say float32; none beside a DeepSpeed config, which decides instead."""
+    if file.meaning("deepspeed_config"):
+        return
     yield from (meaning.entry for name in _SWITCHES for meaning in file.meaning(name) if meaning.value is False)
     for entry in file.find(*_KEYS):
         named = entry.last in {"mixed_precision", "precision"}

@@ -246,7 +246,7 @@ def off_inside(source: Source, run: Event, loop: Loop) -> bool:
         if event.via == (*run.via, run.span)
         and event.call is not None
         and is_forward(event.call)
-        and not _in_training_arm(homes[event.span.path], event.call.node)
+        and not ((home := homes.get(event.span.path)) and _in_training_arm(home, event.call.node))
     ]
     return bool(inner) and all(event.no_grad for event in inner)
 

@@ -1,13 +1,14 @@
 """How often a framework's loop logs, evaluates and saves: the argument that says it, and the period to set.
 
 The period is as long as it must be for the measured cost to fall to a fiftieth of a step, and no longer than
-half of a run whose length is written down.
+half of a run whose length is written down or was recorded.
 """
 
 import math
+import sys
 from collections.abc import Iterator
 
-from gpudoctor.analysis.run.steady_run import judged, source_of
+from gpudoctor.analysis.run.steady_run import judged, recorded, source_of
 from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.syntax_edits import settable
 from gpudoctor.model.finding import Finding
@@ -62,11 +63,17 @@ def period_for(finding: Finding, patient: Patient, default: int, now: float | No
     `now` are the steps between two of them, None where nobody knows.
     """
     share = finding.cost.share or 0.0
-    return max(
-        default,
-        int(norm or 1),
-        cheap_period(share, float(now or 1), _watching(patient)),
-    )
+    every = max(default, int(norm or 1), cheap_period(share, float(now or 1), _watching(patient)))
+    return min(every, _longest(patient))
+
+
+def _longest(patient: Patient) -> int:
+    """Half of a recorded run that came to its own end: what comes later comes once, or never."""
+    run, recording = judged(patient), recorded(patient)
+    end = recording.end if recording is not None else None
+    if run is None or end is None or end.exit_code != 0 or end.stopped_by is not None:
+        return sys.maxsize
+    return max(1, run.lead.steps // 2)
 
 
 def engine_period(
@@ -80,7 +87,7 @@ def engine_period(
     usual = max(norm, min(default, steps // OCCASIONS)) if steps else max(norm, default)
     run = judged(patient)
     cheap = cheap_period(run.share(PHASES[kind]), now, _watching(patient)) if run is not None else 1
-    return min(max(usual, cheap), max(1, steps // 2)) if steps else max(usual, cheap)
+    return min(max(usual, cheap), max(1, steps // 2) if steps else _longest(patient))
 
 
 def _watching(patient: Patient) -> float:

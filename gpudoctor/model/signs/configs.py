@@ -35,7 +35,7 @@ class ConfigKind(Enum):
     AXOLOTL = "axolotl"
     TORCHTUNE = "torchtune"
     LIGHTNING = "lightning"
-    """Lightning CLI or a Hydra config around a Lightning Trainer."""
+    """Lightning CLI, or a section of a Lightning Trainer."""
     PEFT = "peft"
     """An adapter's config."""
     QUANTISATION = "quantisation"

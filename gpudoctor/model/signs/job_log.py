@@ -104,6 +104,10 @@ class LogEvent:
     """Whether its rank waited for another one."""
     unstarted: bool = False
     """Whether the job, or its container, has not begun."""
+    of_script: bool = False
+    """Whether its traceback begins at the module level of a script: what comes later is of another process."""
+    linked: tuple[int, str] | None = None
+    """Another exception of its traceback, its reason or what came of it: how many lines behind, its text."""
     actor: bool = False
     """Whether an actor of Ray printed it: its driver raises it again, unless the actor handled it."""
     lasting: bool = False

@@ -52,10 +52,6 @@ class LoopRole(Enum):
     """Anything else: set-up, preprocessing, printing."""
 
 
-NO_CALLER = ", whose caller was not read"
-"""The end of the origin of a default that any caller of a library's function may replace."""
-
-
 class GuardKind(Enum):
     """What a condition around a statement means for how often it runs."""
 

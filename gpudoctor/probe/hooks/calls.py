@@ -155,10 +155,12 @@ def _time(probe: Probe, call: PhaseCall, owner: Any, name: str) -> None:
     phase = call.phase
     label = NAMES[phase]
 
-    def begin(_args: Any, _kwargs: Any) -> Any:
+    def begin(args: Any, _kwargs: Any) -> Any:
         before = clock.phase
         if before == phase or (OWNS[before] and (phase != CHECKPOINT or not evaluation.undeclared())):
             return None
+        if name == "handle" and args[1].name.startswith(_COMPILERS):
+            return None  # torch's own words
         named = what
         caller = sys._getframe(CALLER)
         if call.column == "flushes" and _within(caller, _COMPILERS):
@@ -187,7 +189,7 @@ def _within(caller: FrameType, modules: tuple[str, ...]) -> bool:
 
 
 _COMPILERS = ("torch._", "torch.cuda.graphs", "torch.accelerator.graphs")
-"""Modules that collect garbage when they compile or capture: a part of their work, and nobody's call."""
+"""Modules that collect garbage, write files and log when they compile: their own work, and nobody's call."""
 PARALLELISM = (
     "torch.distributed.fsdp", "torch.nn.parallel", "torch.nn.modules", "torch.distributed._",
     "torch.distributed.tensor", "torch.distributed.distributed_c10d", "deepspeed",
@@ -226,9 +228,13 @@ def install_files(probe: Probe) -> None:
             return
         if not steps.index or (isinstance(path, str) and path.startswith(_NO_FILES)):
             return
-        frame = sys._getframe(3)  # count, safe, heard, and who opens the file
-        if not frame.f_code.co_filename.startswith(PROBE):
-            sites.at("other", OPEN, frame).add(0.0, steps.index)
+        frame: FrameType | None = sys._getframe(3)  # count, safe, heard, and who opens the file
+        opener = frame
+        while frame is not None and not probe.places.is_user(frame.f_code):
+            if frame.f_code.co_filename.startswith(PROBE) or _within(frame, _COMPILERS):
+                return
+            frame = frame.f_back
+        sites.at("other", OPEN, opener).add(0.0, steps.index)
 
     safe = guard.safely_of(FILES, count)
 

@@ -189,7 +189,7 @@ def _phase(probe: Probe, owner: Any, name: str) -> None:
 
     def end(token: Any, result: Any, _failed: bool) -> None:
         clock.switch(token)
-        if name == "clip_grad_norm_":
+        if name.startswith("clip"):
             clipped(result)
 
     probe.guard.surround(HOOK, owner, name, begin, end, passes=True)

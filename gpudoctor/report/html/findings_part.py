@@ -17,6 +17,7 @@ from gpudoctor.report.printable import one_line
 from gpudoctor.report.units import (
     confidence_text,
     cost_text,
+    diff_flags,
     evidence_command,
     evidence_content,
     evidence_place,
@@ -34,11 +35,11 @@ def findings_part(report: Report) -> Iterator[str]:
     for item in report.findings:
         yield from _finding(report, item)
     paths = [edit.path for item in report.findings for remedy in item.remedies for edit in remedy.edits]
-    if paths and report.subject.kind != "process":
+    if (flags := diff_flags(report)) and report.subject.kind != "process":
         targets = " ".join(map(shlex.quote, dict.fromkeys(paths)))
         yield f"<p>{text(tr('All of these patches in one, then applied:'))}</p>"
-        yield copyable(f"gpudoctor check {targets} --diff")
-        yield copyable(f"gpudoctor check {targets} --fix")
+        yield copyable(f"gpudoctor check {targets} {flags}")
+        yield copyable(f"gpudoctor check {targets} {flags.replace('--diff', '--fix')}")
 
 
 def _finding(report: Report, item: Ranked) -> Iterator[str]:

@@ -141,12 +141,12 @@ class Canvas:
 def _breaks(text: str, first: int, rest: int) -> list[int]:
     """Where lines after the first begin; `first` and `rest` are the columns that lines have."""
     starts: list[int] = []
-    used, room = 0, first
-    at = len(text) - len(text.lstrip())
+    begun = used = at = len(text) - len(text.lstrip())
+    room = first
     for piece in pieces(text.lstrip()):
-        if used and used + cell_len(piece.rstrip()) > room:
+        if used > begun and used + cell_len(piece.rstrip()) > room:
             starts.append(at)
-            used, room = 0, rest
+            begun, used, room = 0, 0, rest
         used += cell_len(piece)
         at += len(piece)
     return starts

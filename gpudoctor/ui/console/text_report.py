@@ -24,6 +24,7 @@ from gpudoctor.model import (
     Severity,
     Skipped,
 )
+from gpudoctor.report.few_notes import with_few_notes
 from gpudoctor.report.preflight_words import preflight_facts
 from gpudoctor.report.printable import one_line
 from gpudoctor.report.run_words import read_words, run_facts
@@ -32,6 +33,7 @@ from gpudoctor.report.units import (
     assert_never,
     confidence_text,
     cost_text,
+    diff_flags,
     evidence_command,
     evidence_content,
     evidence_place,
@@ -67,7 +69,7 @@ def render_text(report: Report, *, width: int, colour: bool, verbose: bool = Fal
     `verbose` adds every outcome, all evidence with the commands that show it, remedies that were set aside and
     the reason for each rank.
     """
-    shown = for_reader(report)
+    shown = for_reader(report if verbose else with_few_notes(report))
     canvas = Canvas(width, colour)
     canvas.joined(_heading(shown), hang=2)
     if shown.findings or shown.run:
@@ -149,7 +151,7 @@ def _first_evidence(canvas: Canvas, finding: Finding) -> None:
     """The lines that show it; for numbers alone, the command that shows them (the message has the numbers)."""
     places = [item for item in finding.evidence if not isinstance(item, Measurement)]
     for number, item in enumerate(places[:_PLACES]):
-        canvas.clipped(_evidence_line(item, number), indent=_INDENT)
+        canvas.paragraph_raw(_evidence_line(item, number), indent=_INDENT, hang=cell_len(word(_EVIDENCE)))
     if len(places) > _PLACES:
         canvas.paragraph(
             tr("and {places}", places=count(len(places) - _PLACES, "more place")),
@@ -236,7 +238,10 @@ def _tally(canvas: Canvas, report: Report, verbose: bool) -> None:
         parts.append(passed_over + ("" if verbose else _why_skipped(reasons)))
     if summary.silenced:
         parts.append(tr("{silenced:,} silenced", silenced=summary.silenced))
-    deselected = sum(isinstance(item, Skipped) and item.deselected for item in report.outcomes)
+    held = sum(isinstance(item, Skipped) and item.held for item in report.outcomes)
+    if held:
+        parts.append(tr("{held:,} waiting for --preview", held=held))
+    deselected = sum(isinstance(item, Skipped) and item.deselected for item in report.outcomes) - held
     if deselected:
         parts.append(tr("{deselected:,} not selected", deselected=deselected))
     canvas.joined(parts, hang=2)
@@ -295,7 +300,9 @@ def _outcome_words(outcome: Outcome) -> tuple[str, str]:
         case Found():
             return word("found"), count(len(outcome.findings), "finding")
         case Skipped():
-            return tr("not selected") if outcome.deselected else word("skipped"), outcome.reason
+            return tr("not selected") if outcome.deselected and not outcome.held else word(
+                "skipped"
+            ), outcome.reason
         case Crashed():
             return word("crashed"), outcome.error
         case _:
@@ -323,13 +330,14 @@ def _all_silenced(canvas: Canvas, report: Report) -> None:
 def _next_step(canvas: Canvas, report: Report) -> None:
     """What to type next: the edits, where there are some, and the manual page of the first finding."""
     edits = [edit for item in report.findings for remedy in item.remedies for edit in remedy.edits]
+    flags = diff_flags(report)
     # What was watched is a pid, what was recorded is a run; what can be mended is its script.
     of_a_run = report.subject.kind in {"process", "recording"}
     examined = () if of_a_run else report.subject.targets
     named = examined or tuple(dict.fromkeys(edit.path for edit in edits))
-    if named and edits:
+    if named and flags:
         targets = " ".join(shlex.quote(target) for target in named)
-        _command(canvas, tr("fix it"), f"gpudoctor check {targets} --diff")
+        _command(canvas, tr("fix it"), f"gpudoctor check {targets} {flags}")
     tried = any(remedy.override for item in report.findings for remedy in item.remedies)
     if tried and report.run is not None and report.run.command and report.trial is None:
         _command(canvas, tr("prove it"), f"gpudoctor verify -- {shlex.join(report.run.command)}")

@@ -107,10 +107,22 @@ def recognise(flat: Flat) -> ConfigKind:
         return ConfigKind.KUBERNETES
     if "log_history" in top or "nbformat" in top:
         return ConfigKind.UNKNOWN  # a Trainer's own state, a notebook: what was, no settings
+    if composed(flat):
+        return ConfigKind.UNKNOWN  # what other files and the command line make of it, only Hydra knows
     for kind, matches in _RULES:
         if matches(flat, top):
             return kind
     return ConfigKind.UNKNOWN
+
+
+def composed(flat: Flat) -> bool:
+    """Whether Hydra puts the file together with others, or builds objects from it."""
+    return any(
+        entry.last == "_target_"
+        or entry.key.startswith("defaults[")
+        or (entry.key == "defaults" and isinstance(entry.value, tuple))
+        for entry in flat.entries.values()
+    )
 
 
 def _top(flat: Flat) -> set[str]:
@@ -128,12 +140,9 @@ def _torchtune(flat: Flat, top: set[str]) -> bool:
 
 
 def _lightning(flat: Flat, top: set[str]) -> bool:
-    own = flat.entries.get("_target_")
-    if own is not None and "lightning" in str(own.value) and str(own.value).endswith("Trainer"):
-        return True
     classes = any(f"{part}.class_path" in flat.entries for part in ("model", "data", "optimizer"))
     for prefix in ("trainer", "fit.trainer", "pl_trainer", "lightning.trainer"):
-        target = flat.entries.get(f"{prefix}._target_") or flat.entries.get(f"{prefix}.class_path")
+        target = flat.entries.get(f"{prefix}.class_path")
         if target is not None and "lightning" in str(target.value):
             return True
         inside = {key[len(prefix) + 1 :].split(".")[0] for key in flat.entries if key.startswith(prefix + ".")}

@@ -11,7 +11,7 @@ from gpudoctor.model.external_files import read_head
 from gpudoctor.model.read_limits import CONFIG_IN_FOLDER
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs
 from gpudoctor.vitals.configs.canonical_settings import canonical
-from gpudoctor.vitals.configs.config_kinds import recognise
+from gpudoctor.vitals.configs.config_kinds import composed, recognise
 from gpudoctor.vitals.configs.config_text import UnreadConfig, decode, read_text, words
 from gpudoctor.vitals.configs.tree import MAX_ENTRIES, ConfigNode, Flat, flatten
 
@@ -36,6 +36,7 @@ _KIND_LINE: Final = re.compile(r"^kind:[ \t]*[\"']?(\w+)", re.MULTILINE)
 _API_LINE: Final = re.compile(r"^apiVersion:[ \t]*\S", re.MULTILINE)
 
 
+_COMPOSED: Final = re.compile(rb"^defaults:[^\S\n]*(?:#[^\n]*)?\n\s*- ", re.MULTILINE)
 _SKIPPED: Final = words(
     """__pycache__ node_modules site-packages dist-packages venv env wandb mlruns lightning_logs outputs build
     dist checkpoints"""
@@ -46,8 +47,15 @@ _MOST: Final = 20_000
 
 
 def find_configs(folder: str | os.PathLike[str]) -> list[Path]:
-    """Training configs in a folder, by content, in order of name. Links to folders are not followed."""
-    return [path for path in _candidates(Path(folder)) if looks_like_config(path) is not None]
+    """Training configs in a folder, by content and name, without links to folders and what Hydra composes."""
+    found: list[Path] = []
+    groups: set[Path] = set()
+    for path in _candidates(Path(folder)):
+        if _COMPOSED.search(_head(os.fspath(path), _LARGEST) or b""):
+            groups.add(path.parent)
+        elif looks_like_config(path) is not None:
+            found.append(path)
+    return [path for path in found if groups.isdisjoint(path.parents)]
 
 
 def _candidates(folder: Path) -> Iterator[Path]:
@@ -120,6 +128,7 @@ FULL = say(
     "larger or deeper than any training config: only its first {max_entries:,} settings were read",
     max_entries=MAX_ENTRIES,
 )
+COMPOSED = say("Hydra builds the run from this file and others: gpudoctor does not judge it")
 INTERPOLATED = say(
     "values of the form ${{...}} are filled in by Hydra or OmegaConf: gpudoctor does not judge them"
 )
@@ -157,6 +166,8 @@ def parse(path: str, text: str, notes: tuple[str, ...] = ()) -> ConfigFile:
         )
     if flat.full:
         notes = (*notes, FULL)
+    if composed(flat):
+        notes = (*notes, COMPOSED)
     if kind.trains and "${" in text and any("${" in str(entry.value) for entry in flat.entries.values()):
         notes = (*notes, INTERPOLATED)
     ignored, reasons = _ignored(text)

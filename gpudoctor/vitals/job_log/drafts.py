@@ -30,8 +30,6 @@ _HABIT = 10
 """Times that the training went on after a failure, after which one more is not what ended it."""
 _LASTS, _SHORT = 3, 10
 """Times that a lasting condition must have come, unless a few lines were pasted."""
-_FARTHER = 25
-"""Lines that a new run has at least if it came farther than the one before: less is late output of that one."""
 _NEAR_END = 12
 """Lines, or a fiftieth of the file, that count as its end."""
 
@@ -235,13 +233,6 @@ class Drafts:
             for item in self._drafts.values()
         )
 
-    def _came_farther(self, lines: int) -> bool:
-        """Whether the run that began last has more lines in a file of so many than the one before it had."""
-        failed = [self._drafts[number].event.line for number in self._in_doubt & self._drafts.keys()]
-        if self._begins_again is None or not failed:
-            return False
-        return lines - self._begins_again > max(_FARTHER, min(failed) - self._run_begins)
-
     def progress(self, step: float, rank: int | None, line: int) -> None:
         """A step was printed. Step 0 shows nothing: a bar is printed again as its program ends."""
         if step == 0:
@@ -301,15 +292,28 @@ class Drafts:
     def done(self, line: int, *, surely: bool) -> None:
         """The log says that the training is done; `surely` if a job script would not say so.
 
-        Behind an exception that is no certain sign: the script goes on after the program has died.
+        Behind an exception that is no certain sign: the script goes on after the program has died. Some ranks
+        print one more step after another one was killed; two are of a run that was queued again.
         """
-        deaths = [item.last_line for item in self._drafts.values() if item.event.kind in OF_A_DEATH]
-        for draft in self._drafts.values():
-            if draft.last_line < line and draft.event.exception and max(deaths, default=0) < draft.event.line:
-                if surely or draft.seen or self._survived.get(_alike(draft.event), 0) > 0:
-                    draft.succeeded = True
-                else:
-                    draft.event = replace(draft.event, doubtful=True)
+        overcome = {
+            number
+            for number, item in self._drafts.items()
+            if item.last_line < line and len(item.seen) > (1 if not item.event.exception else 0)
+        }
+        deaths = [
+            item.last_line
+            for number, item in self._drafts.items()
+            if item.event.kind in OF_A_DEATH and number not in overcome
+        ]
+        for number, draft in self._drafts.items():
+            event = draft.event
+            if draft.last_line >= line or max(deaths, default=0) >= event.line:
+                continue
+            caught = surely or event.quoted or event.warned or self._survived.get(_alike(event), 0) > 0
+            if number in overcome or (event.exception and caught):
+                draft.succeeded = True
+            elif event.exception:
+                draft.event = replace(event, doubtful=True)
 
     def _count_habits(self) -> None:
         """Count what the training went on after time and again, and then another failure came, among these."""
@@ -329,8 +333,6 @@ class Drafts:
 
     def finished(self, lines: int, ordinary: int = 0) -> Iterator[LogEvent]:
         """The events of a file of so many lines, of which so many were ordinary."""
-        if self._came_farther(lines):
-            self.alive(lines)
         near = lines - max(_NEAR_END, lines // 50)
         self._count_habits()
         times: dict[Hashable, int] = {}

@@ -7,6 +7,7 @@ What is found is no event of its own: it explains a death that nothing else expl
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from gpudoctor.model.log_message import Bearing
 from gpudoctor.vitals.job_log.envelopes import HEADER
@@ -99,11 +100,15 @@ def pasted(
 ) -> Mention | None:
     """The first cause in a few lines that somebody pasted: without its type, or in a sentence about it."""
     first = next((number for raw, number in pieces if raw.strip()), 0)
-    for raw, number in pieces:
+    for (raw, number), (behind, _) in pairwise([*pieces, (b"", 0)]):
         whole = plain(text_of(raw[:4096]))
         if step_of(whole) is not None or says_done(whole) or OF_KERNEL.search(whole[:120]):
             return None
-        if of_low_level(whole) or OF_LOW_LEVEL.search(whole[:300]) or GOES_ON.search(whole):
+        if (
+            of_low_level(whole)
+            or OF_LOW_LEVEL.search(whole[:300])
+            or GOES_ON.search(f"{whole}\n{text_of(behind[:4096])}")
+        ):
             continue
         for line in lines_of(whole):
             match = _cause(table, line.text, general=number == first or _OF_TYPE.search(line.text) is not None)

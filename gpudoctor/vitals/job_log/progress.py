@@ -22,21 +22,21 @@ _VALUE = re.compile(
 )
 _OTHER_WORK = re.compile(
     r"(?i)loading|download|\bmap\b|tokeniz|generating|resolving|fetching|filter|saving|examples/s|"
-    r"\bfiles/s|building|warm-?up|collecting|B/s\]|extracting|checkpoint shards|retry|attempt"
+    r"\bfiles/s|building|warm-?up|collecting|tracked_stats|B/s\]|extracting|checkpoint shards|retry|attempt"
 )
 _RESULT = re.compile(r"(?i)\b(?:loss|acc(?:uracy)?|ppl|perplexity|reward|score)\b\W{1,4}-?\d{1,9}\.\d")
+_STOPPED = r"\"key\": ?\"run_stop\".{1,400}\"status\": ?\"success\""
+"""How MLPerf's logger says that a training is complete."""
 _DONE = re.compile(
     r"(?i)training (?:is )?(?:complete|finished|done|ended)|train(?:ing)? completed|finished training|"
     r"train_runtime|`?Trainer\.fit`? stopped|training (?:has )?(?:successfully )?(?:completed|finished)|"
     r"(?:end|done|completed) (?:of )?training|"
     r"done training|job (?:completed|finished) successfully|All done|(?<!\d)\d{1,9} epochs completed in|"
+    r"saved (?:the )?final (?:model|checkpoint|weights)|"
     r"finished (?:all )?\d{1,9} (?:steps|epochs|iterations|updates)|reached max_?steps|"
-    r"训练(?:已)?(?:结束|完成|完毕)|\"key\": ?\"run_stop\".{1,400}\"status\": ?\"success\""
+    r"训练(?:已)?(?:结束|完成|完毕)|" + _STOPPED
 )
-"""The last one is of MLPerf's logger."""
-
-
-_DONE_BY_LIBRARY = re.compile(r"train_runtime|`?Trainer\.fit`? stopped")
+_DONE_BY_LIBRARY = re.compile(r"train_runtime|`?Trainer\.fit`? stopped|" + _STOPPED)
 
 
 def step_of(line: str) -> float | None:
@@ -52,9 +52,7 @@ def step_of(line: str) -> float | None:
 
 
 def moment_of(line: str, step: float) -> float:
-    """A step that `step_of` gave, with its epoch: a bar counts anew in each, or shows only its last step."""
-    if _BAR.search(line) is None:
-        return step
+    """A step that `step_of` gave, with its epoch: many count anew in each, or show only its last step."""
     epoch = _EPOCH.search(line) or _COUNTED.match(line)
     return step + 1e10 * float(epoch[1]) if epoch else step
 
@@ -95,10 +93,11 @@ DONE_CUES = (
     b"successfully",
     b"end of ",
     b"max_steps",
+    b"saved ",
     "训练".encode(),
     b'"run_stop"',
 )
-DONE_ALSO = (b"train", b"job ", b"all done", "训练".encode(), b'"success"')
+DONE_ALSO = (b"train", b"final ", b"job ", b"all done", "训练".encode(), b'"success"')
 """Of which such a line holds one, too."""
 WORLD_CUES = (b"world", b"nranks ", b", member: ")
 """What lines hold that say how many ranks there are."""

@@ -1061,7 +1061,8 @@ class _FileReader:
         plain_ones = [(item, match) for item, match in matches if match is None or match.plain]
         weak = [(item, match) for item, match in matches if match is not None]
         weak.sort(key=lambda found: found[1].known.message.kind == PEER)  # what ended by it says more
-        raised, match = (strong or plain_ones or weak)[0]
+        raised, match = (strong or _telling(plain_ones) or weak)[0]
+        other = chain[-1] if raised is not chain[-1] else chain[0]
         code, known = (match.known.code, match.known.message) if match is not None else ("", _UNKNOWN)
         event = event_of(
             code,
@@ -1079,6 +1080,11 @@ class _FileReader:
             # It has ended its process, unless an actor printed it.
             lasting=False,
             last=False,
+            of_script=chain[-1].of_script
+            and not (raised.actor or raised.unheeded or raised.lost or raised.warned or raised.logged),
+            linked=(other.line - raised.line, mask_text(other.text.partition("\n")[0][:_LONGEST_EXCEPTION]))
+            if other.line != raised.line
+            else None,
             actor=raised.actor,
             quoted=raised.quoted,
             before=mask_text(raised.before[:_LONGEST_RESTATED]),
@@ -1190,6 +1196,8 @@ class _FileReader:
     def _look_at_end(self) -> None:
         """Count the steps at the end of the file: what trains on there has survived what failed far above."""
         tested, of_good_pod = False, 0
+        behind: set[float] = set()
+        late = 1
         for raw, number in self._last_pieces(self._most_tail) if self._drafts else ():
             small = raw.lower()
             if raw[:1].isalpha():  # a line of the program ends the description, and the name of the next pod
@@ -1210,11 +1218,15 @@ class _FileReader:
                 step = step_of(text)
                 if step is not None:
                     self._drafts.alive(number)
+                    behind.add(moment_of(text, step))
                     self._drafts.progress(moment_of(text, step), rank, number)
+                    self._done_line = self._done_line if len(behind) < late else 0
             if any(cue in small for cue in DONE_CUES) and says_done(text_of(raw)):
+                surely = surely_done(text_of(raw))
                 self._drafts.alive(number)
-                self._done_line = number
-                self._drafts.done(number, surely=surely_done(text_of(raw)))
+                self._done_line, late = number, WENT_ON if surely else 1  # other ranks' last steps come behind
+                behind.clear()
+                self._drafts.done(number, surely=surely)
             if b"http/" in small or b"app]" in small:
                 if _SERVED.search(plain(text_of(raw))):
                     self._drafts.served(number)
@@ -1372,8 +1384,8 @@ class _FileReader:
             bytes=self._bytes,
             ends_in_progress=self._last_progress_line > 0
             and self.lines <= self._last_progress_line + 2
-            and self._done_line <= self._last_progress_line,
-            done_line=self._done_line if self._done_line > self._last_progress_line else 0,
+            and self._done_line < self._last_progress_line,
+            done_line=self._done_line,
             behind_steps=mask_text(text[:_LONGEST_RESTATED]) if behind else "",
         )
 
@@ -1429,6 +1441,19 @@ def _lines_with(
             if any(small.find(other, begin, end) >= 0 for other in also):
                 yield text_of(text[begin:end])
             at = small.find(cue, end)
+
+
+def _telling(chain: Sequence[tuple[Raised, Match | None]]) -> Sequence[tuple[Raised, Match | None]]:
+    """Exceptions of a chain that no wording knows, the one that says more first.
+
+    It is the inner one, unless somebody raised the outer one to say what an accident of Python means. A library
+    that only wraps what the program raised does not know.
+    """
+    if not chain:
+        return chain
+    inner, outer = chain[0][0], chain[-1][0]
+    wraps = outer.of_library and not inner.of_library
+    return chain[::-1] if outer.by_hand and not (inner.by_hand or wraps) else chain
 
 
 def _with_libraries(raised: Raised, last: Raised) -> str:

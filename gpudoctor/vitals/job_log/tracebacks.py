@@ -161,6 +161,12 @@ class Raised:
     """A logger printed its traceback as an error: the program had caught it."""
     before: str = ""
     """What the line that quotes it says before it."""
+    of_script: bool = False
+    """Whether its traceback begins at the module level of a script: nobody caught it, and its process ended."""
+    by_hand: bool = False
+    """Whether a `raise` raised it, which somebody wrote to say what is wrong."""
+    of_library: bool = False
+    """Whether a library's line raised it."""
     evaluating: bool = False
     """Whether it came through an evaluation: the bar above it counts that one's batches, and no steps."""
 
@@ -424,6 +430,7 @@ class Tracebacks:
             opened.noise += 0 if blank else 1
             return
         kind, message = raised
+        frames = opened.frames
         at_exit = opened.at_exit or any(item.function in _OF_FINALIZERS for item in opened.frames)
         opened.current = Raised(
             type=kind,
@@ -441,6 +448,11 @@ class Tracebacks:
             at_exit=at_exit,
             warned=opened.logged == "warning",
             logged=opened.logged == "error",
+            of_script=bool(frames)
+            and frames[0].function == "<module>"
+            and _LIBRARY.search(frames[0].path) is None,
+            by_hand=bool(frames) and frames[-1].text.startswith("raise "),
+            of_library=bool(frames) and _LIBRARY.search(frames[-1].path) is not None,
             evaluating=any(_EVALUATES.fullmatch(item.function) for item in opened.frames),
         )
         opened.message_lines = 0

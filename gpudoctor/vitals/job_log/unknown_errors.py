@@ -25,6 +25,8 @@ OF_LOW_LEVEL = re.compile(
     r"^[WID]\d{4} \d\d:|(?:^|\s)[WID] (?:tensorflow|external)/|\bwarn|\w{1,40}Warning: ", re.IGNORECASE
 )
 """Lower levels, as glog, TensorFlow and others write them."""
+_WARNED = re.compile(r"\S{1,300}\.py:\d{1,7}: (?!\w{0,80}(?:error|exception)\b)", re.IGNORECASE)
+"""How Python prints a warning, with its category or, as Lightning does, without."""
 _NAMED = re.compile(
     r"(?:^|[\s:>\]])(?:fatal|panic|error)(?: error)?: \S|"
     r"^\[?(?:error|fatal|panic|abort(?:ed|ing)?)\b(?![ _]?rate)|^thread '[^']{0,80}' (?:\(\d+\) )?panicked at ",
@@ -62,7 +64,7 @@ def unknown_error(
     `is_known` says whether a wording has a line. `at_death`: the pieces end where the job began to die.
     """
     found: tuple[int, str] | None = None
-    others, apart, looked_at = 0, _APART if at_death else _BEHIND, 0
+    others, apart, looked_at, behind = 0, _APART if at_death else _BEHIND, 0, ""
     for raw, number in reversed(pieces):
         whole = plain(text_of(raw[:4096])).strip()
         text = take_apart(whole).text.strip()
@@ -71,7 +73,9 @@ def unknown_error(
         looked_at += 1
         if looked_at > _LOOKED_AT or step_of(text) is not None or says_done(text):
             break
-        if _says_error(whole, text, weak=found is None and others == 0) and not is_known(text):
+        went_on, behind = GOES_ON.search(behind) is not None, text
+        weak = found is None and others == 0
+        if not went_on and _says_error(whole, text, weak=weak) and not is_known(text):
             found, others, apart = (number, whole), 0, _APART
         else:
             others += 1
@@ -105,7 +109,13 @@ def cut_traceback(
 def _says_error(whole: str, text: str, *, weak: bool) -> bool:
     if OF_KERNEL.search(whole[:120]):
         return False  # the kernel prints errors of all kinds, few of them of the job
-    if of_low_level(whole) or OF_LOW_LEVEL.search(whole[:80]) or _MEASURE.search(text) or GOES_ON.search(text):
+    if (
+        _WARNED.match(text)
+        or of_low_level(whole)
+        or OF_LOW_LEVEL.search(whole[:80])
+        or _MEASURE.search(text)
+        or GOES_ON.search(text)
+    ):
         return False
     if loose_exception(text) is not None:
         return False  # it is an event, or was judged to be none

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from gpudoctor.model.cuda import numbers
 from gpudoctor.vitals.packages import normalise
 from gpudoctor.vitals.source.notebook import read_notebook
 
@@ -53,6 +54,7 @@ _NEEDED = re.compile(
 _UPWARDS = re.compile(
     r"\b(at least|minim\w+|newer|higher|later|greater|above|upwards?|latest|more recent)\b|이상|以上", re.I
 )
+_LOCKED = re.compile(r'^\[\[package\]\]\s+name = "([^"]+)"\s+version = "(\d[^"]*)"', re.MULTILINE)
 _SET_UP = re.compile(r"(set_?up|install|init|env|environment|create_env|requirements)([-_]\w+)?\.sh")
 """Scripts that make the environment of a project."""
 _DENIED = re.compile(r"\b(not|cannot|no longer)\b|n't\b", re.IGNORECASE)
@@ -74,7 +76,23 @@ def formats(path: str) -> Reader | None:
         return shell
     if name.endswith(".ipynb"):
         return notebook
-    return _BY_NAME.get(name)
+    return lock if is_lock(path) else _BY_NAME.get(name)
+
+
+def is_lock(path: str) -> bool:
+    """Whether a file holds the releases that a project was last installed with, whatever else admits more."""
+    return os.path.basename(path) in {"uv.lock", "poetry.lock", "pdm.lock"}
+
+
+def lock(text: str) -> Iterator[RequiredPackage]:
+    """The packages of uv, Poetry and PDM; the newest where several platforms have their own."""
+    newest: dict[str, re.Match[str]] = {}
+    for item in _LOCKED.finditer(text):
+        before = newest.get(normalise(item[1]))
+        if before is None or numbers(before[2]) < numbers(item[2]):
+            newest[normalise(item[1])] = item
+    for name, item in newest.items():
+        yield RequiredPackage(name=name, wanted=f"=={item[2]}", line=text.count("\n", 0, item.start(2)) + 1)
 
 
 def is_manual(path: str) -> bool:

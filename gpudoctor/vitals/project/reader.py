@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from gpudoctor.model import Unavailable
 from gpudoctor.model.external_files import read_file
-from gpudoctor.model.read_limits import REQUIREMENTS, SCRIPT
+from gpudoctor.model.read_limits import REQUIREMENTS, SCRIPT, SETTINGS
 from gpudoctor.model.signs.project import Asked, ProjectVersions
-from gpudoctor.vitals.project.formats import RequiredPackage, formats, is_manual
+from gpudoctor.vitals.project.formats import RequiredPackage, formats, is_lock, is_manual
 from gpudoctor.vitals.source.notebook import NotANotebook, read_notebook
 
 _TOPS = (".git", ".hg")
@@ -118,8 +118,8 @@ def _asked_in(folder: str) -> list[Asked]:
     found = list(_carried(folder))
     paths = [path for path in paths if not path.endswith(_NOTEBOOK)]  # each speaks for itself
     wanted = [path for path in paths if formats(path) and not _ASIDE.search(path[len(folder) :])]
-    # A README speaks of what no file for a tool names.
-    for path in sorted(wanted[:_ENOUGH_FILES], key=is_manual):
+    # What was installed goes first. A README speaks of what no file for a tool names.
+    for path in sorted(wanted[:_ENOUGH_FILES], key=lambda path: (is_manual(path), not is_lock(path))):
         named = {item.name for item in found if item.wanted} if is_manual(path) else set()
         found += [
             Asked(
@@ -191,7 +191,8 @@ def _read(path: str) -> list[RequiredPackage]:
 def _text(path: str) -> str:
     """A file's text; "" when it cannot be read."""
     try:
-        data = read_file(path, SCRIPT if path.endswith(_NOTEBOOK) else REQUIREMENTS)
+        limit = SETTINGS if is_lock(path) else SCRIPT if path.endswith(_NOTEBOOK) else REQUIREMENTS
+        data = read_file(path, limit)
     except OSError:
         return ""
     # `pip freeze > requirements.txt` in PowerShell writes UTF-16.

@@ -190,7 +190,7 @@ _OF: Mapping[str, Mapping[str, Judge]] = {
         "made_by": every(row(text, whole)), "labels": every(row(number, whole)), "classes": whole,
         "shapes": every(row(every(whole), every(whole), whole, how, least=3)), "since": step, "loss": text,
         **dict.fromkeys(("parameters", "none", "weights", "affected"), _NAMES),
-        **dict.fromkeys(("all", "reached", "training", "shared"), flag),
+        **dict.fromkeys(("all", "reached", "training", "shared", "alone"), flag),
     },
     "memory": {
         **dict.fromkeys(("retries", "ooms"), whole), "since": step, "rss": amount, "grew": number,
@@ -204,6 +204,7 @@ _OF: Mapping[str, Mapping[str, Judge]] = {
     "compile": {"reason": text},
     "window": {"begin": step, "end": step, "on": flag},
     "lost": {"hook": text, "error": text},
+    "warning": {"library": text, "text": text},
     "exception": {
         **dict.fromkeys(("exception", "message"), text), "frames": _STACK, "user": whole, "cause": _NAMES,
         "oom": lambda value: _object("oom", value), "beyond": lambda value: _object("beyond", value),

@@ -1,6 +1,7 @@
 """Types from annotations."""
 
 import ast
+from collections.abc import Mapping
 
 from gpudoctor.analysis.source.syntax import called_name
 from gpudoctor.vitals.source.program import SourceInterpreter
@@ -40,10 +41,21 @@ def read_annotation(
     return _instance(program.peek(frame, node), called_name(node))
 
 
+def _handed_in(fields: Mapping[str, AbstractValue]) -> dict[str, AbstractValue]:
+    """Fields without their defaults: whoever hands the object in, such as a config's library, may set them."""
+    vague = {name: thing.widened() for name, thing in fields.items()}
+    return {
+        name: thing.replace(attrs=_handed_in(thing.attrs))
+        if thing.attrs and thing.klass and thing.klass.data
+        else thing
+        for name, thing in vague.items()
+    }
+
+
 def _instance(thing: AbstractValue, name: str) -> AbstractValue:
     if isinstance(thing.definition, ClassSymbol):
         klass = thing.definition
-        attrs = klass.all_fields() if klass.data else None
+        attrs = _handed_in(klass.all_fields()) if klass.data else None
         return AbstractValue(type=klass.kind, klass=klass, attrs=attrs, option=klass.data)
     if thing.ref is not None:
         if thing.ref == TENSOR:

@@ -76,8 +76,16 @@ def _decorate(program: SourceInterpreter, frame: ScopeState, function: Function,
         function.is_property = True
     elif ref in _CONTEXTS:
         function.context = True
+    elif ref.startswith("gin."):
+        _steer(function)
     else:
         configuration.decorate(program, frame, function, decorator, ref)
+
+
+def _steer(function: Function | None) -> None:
+    """Forget the defaults of a function to which gin binds values from its files."""
+    if function is not None:
+        function.defaults = {name: thing.widened() for name, thing in function.defaults.items()}
 
 
 def define_class(program: SourceInterpreter, frame: ScopeState, node: ast.ClassDef) -> ClassSymbol:
@@ -92,6 +100,7 @@ def define_class(program: SourceInterpreter, frame: ScopeState, node: ast.ClassD
         target = decorator.func if isinstance(decorator, ast.Call) else decorator
         ref = program.peek(frame, target).ref or conditions.dotted(target)
         klass.data = klass.data or ref in _DATA or ref.endswith(".dataclass")
+        klass.steered = klass.steered or ref.startswith("gin.")
     klass.data = klass.data or any(b.ref in _DATA_BASES for b in bases)
     klass.data = klass.data or any(isinstance(b.definition, ClassSymbol) and b.definition.data for b in bases)
     klass.kind = _kind_of_class(bases)
@@ -102,6 +111,8 @@ def define_class(program: SourceInterpreter, frame: ScopeState, node: ast.ClassD
 
 def finish_class(program: SourceInterpreter, inner: ScopeState, klass: ClassSymbol) -> None:
     """Take the fields of a dataclass from its body."""
+    if klass.steered:
+        _steer(klass.method("__init__"))
     if not klass.data:
         return
     for statement in klass.node.body:

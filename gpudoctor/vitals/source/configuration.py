@@ -261,7 +261,7 @@ def decorate(
         if args_:
             annotation = args_[0].annotation
             made = program.annotation(frame, annotation) if annotation is not None else NOTHING
-            if made.klass is not None:
+            if made.klass is not None and ref != "hydra.main":  # its files set the fields, and are not resolved
                 made = _parsed_class(frame, made)
             function.options[args_[0].arg] = made.replace(option=True)
 

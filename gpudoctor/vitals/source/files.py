@@ -5,6 +5,7 @@ import codecs
 import io
 import os
 import re
+import sys
 import tokenize
 import warnings
 from collections.abc import Iterator, Mapping
@@ -14,6 +15,7 @@ from gpudoctor.analysis.source.syntax import by_kind, children
 from gpudoctor.lang import SpokenError, say
 from gpudoctor.model.external_files import read_file
 from gpudoctor.model.read_limits import SCRIPT_CODE, SCRIPT_DEPTH, SCRIPT_NODES, ReadLimit
+from gpudoctor.vitals.source.newer_syntax import without_newer_syntax
 from gpudoctor.vitals.source.notebook import NotANotebook, read_notebook
 from gpudoctor.vitals.source.values import Module
 
@@ -86,7 +88,11 @@ def load(
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if len(text) > SCRIPT_CODE.most:
         raise UnreadSource(say("{shown}: it was not read: it is {words}", shown=shown, words=SCRIPT_CODE.words))
-    tree = _parsed(text, shown, bool(cells))
+    try:
+        tree = _parsed(text, shown, bool(cells))
+    except UnreadSource as error:
+        tree, note = _read_in_part(text, shown, bool(cells), error)
+        notes.append(note)
     nodes = _measured(tree, shown)
     module = Module(
         path=shown,
@@ -159,6 +165,21 @@ def _decoded(data: bytes, shown: str) -> str:
 
 def _first(error: BaseException) -> str:
     return (error.msg if isinstance(error, SyntaxError) else str(error)).split("\n")[0]
+
+
+def _read_in_part(text: str, shown: str, notebook: bool, error: UnreadSource) -> tuple[ast.Module, str]:
+    """The tree without what is too new for this Python, and what that is. Raises `error` if it is not that."""
+    try:
+        older, lines = without_newer_syntax(text)
+        tree = _parsed(older, shown, notebook)
+    except (RecursionError, UnreadSource):
+        raise error from None
+    return tree, say(
+        "{shown}: line {lines}: newer syntax than that of Python {version} was left out; the rest was read",
+        shown=shown,
+        lines=", ".join(map(str, dict.fromkeys(lines))),
+        version=".".join(map(str, sys.version_info[:2])),
+    )
 
 
 def _parsed(text: str, shown: str, notebook: bool) -> ast.Module:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpudoctor.lang import say
-from gpudoctor.model.signs.source import NO_CALLER
 from gpudoctor.vitals.source.importing import Importer
 from gpudoctor.vitals.source.joins import join
 from gpudoctor.vitals.source.qualified_names import guess
@@ -157,11 +156,9 @@ class SourceInterpreter:
             return function.options[arg.arg]
         default = function.defaults.get(arg.arg, NOTHING)
         if default.known:
-            unread = NO_CALLER if outside else ""
-            default = default.replace(
-                origin=say("default of {argument}{unread}", argument=arg.arg, unread=unread)
-            )
-        thing = default.widened() if open_ended else default
+            default = default.replace(origin=say("default of {argument}", argument=arg.arg))
+        # Whoever calls it from outside, a config's library among them, may pass another value.
+        thing = default.widened() if open_ended or outside else default
         return self._annotated(function, arg, thing)
 
     def _annotated(self, function: Function, arg: ast.arg, thing: AbstractValue) -> AbstractValue:

@@ -395,6 +395,8 @@ class ClassSymbol:
     """Fields of a dataclass, with their defaults."""
     data: bool = False
     """Whether it is a dataclass or the like."""
+    steered: bool = False
+    """Whether gin binds what its constructor gets."""
 
     def lineage(self) -> "list[ClassSymbol]":
         """Itself and its bases of the program, nearest first."""

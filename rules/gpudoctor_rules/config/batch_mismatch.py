@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor_checks.config.batch_mismatch import BatchMismatchDetail
-from gpudoctor_rules.config.placing import auto_edits, settings
+from gpudoctor_rules.config.placing import auto_remedy, settings
 
 
 class BatchMismatchRule(Rule):
@@ -17,19 +17,7 @@ class BatchMismatchRule(Rule):
         cure = finding.detail_of(BatchMismatchDetail).cure
         items = [item for _, item in settings(finding, patient)]
         if cure == "auto" and items:
-            key = items[0].key
-            yield Remedy(
-                id="CFG002-auto",
-                title=say('{key}: "auto" in the DeepSpeed config', key=key),
-                steps=(
-                    say(
-                        '"{key}": "auto"   # filled in from the training arguments', key=key.rpartition(".")[2]
-                    ),
-                ),
-                applicability=Applicability.UNSAFE,
-                effort=Effort.SETTING,
-                edits=auto_edits(finding, patient),
-            )
+            yield auto_remedy(finding, patient, items[0].key)
         elif cure == "drop":
             yield Remedy(
                 id="CFG002-drop",

@@ -19,6 +19,8 @@ class DeprecatedKeyRule(Rule):
         edits: list[Edit] = []
         pairs = list(settings(finding, patient))
         items = [item for _, item in pairs]
+        # What a file's reader ignored until now, the new name switches on.
+        known = detail.installed and all(item.file is None for item in items)
         if same and not any(setup is not None and new in setup.items for setup, _ in pairs):
             for item in items:
                 edits += item.rename(new)
@@ -29,7 +31,7 @@ class DeprecatedKeyRule(Rule):
                 id="CFG009-value",
                 title=say("replace {old} by {new}", old=old_value, new=new),
                 steps=(new,),
-                applicability=_applicability(bool(changed), detail.installed),
+                applicability=_applicability(bool(changed), known),
                 effort=Effort.SETTING,
                 edits=tuple(changed),
             )
@@ -50,14 +52,14 @@ class DeprecatedKeyRule(Rule):
                 if dropped
                 else new,
             ),
-            applicability=_applicability(bool(edits), detail.installed),
+            applicability=_applicability(bool(edits), known),
             effort=Effort.SETTING,
             edits=tuple(edits),
         )
 
 
-def _applicability(edited: bool, installed: bool) -> Applicability:
+def _applicability(edited: bool, known: bool) -> Applicability:
     """Safe where the installed version is known to take the new name; an older one might not."""
     if not edited:
         return Applicability.DISPLAY_ONLY
-    return Applicability.SAFE if installed else Applicability.UNSAFE
+    return Applicability.SAFE if known else Applicability.UNSAFE

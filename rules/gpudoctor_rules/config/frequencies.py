@@ -24,8 +24,6 @@ from gpudoctor_checks.config.frequencies import FrequenciesDetail
 PERIODS = {"log": 50, "eval": 500, "save": 500}
 """Steps: the catalogue's 10 to 50 for logs, transformers' default of 500 for the others."""
 
-_NONE = Applicability.DISPLAY_ONLY
-
 
 class FrequenciesRule(Rule):
     """Set a period that suits the run's length."""
@@ -57,8 +55,9 @@ class FrequenciesRule(Rule):
                 if run
                 else line,
             ),
-            # Other checkpoints are left behind, and early stopping sees other evaluations.
-            applicability=_NONE if not edits else Applicability.SAFE if kind == "log" else Applicability.UNSAFE,
+            # Other checkpoints are left behind, and early stopping sees other evaluations: those of the
+            # period of the log, if they have none of their own.
+            applicability=Applicability.UNSAFE if edits else Applicability.DISPLAY_ONLY,
             effort=Effort.SETTING,
             override=((override, str(period)),) if override is not None else (),
             sets=((key, str(period)),),

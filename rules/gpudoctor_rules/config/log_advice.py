@@ -1,6 +1,6 @@
 """Advice on what a job's log names as the first cause of its death."""
 
-from gpudoctor.model import advise, in_log
+from gpudoctor.model import advise, asked, in_log
 
 ADVICE = (
     advise(
@@ -18,6 +18,12 @@ ADVICE = (
         when=in_log("unrecognized"),
     ),
     advise(
+        "CFG010-asks",
+        "Do what the message asks",
+        "the message: {asks}",
+        when=asked("exists", "precision", "strategy", "deepspeed", "framework", "quantized"),
+    ),
+    advise(
         "CFG010-settings",
         "Change the settings that the message names",
         "gpudoctor check SCRIPT CONFIG   # finds such conflicts before the run",
@@ -29,10 +35,46 @@ ADVICE = (
             "deepspeed",
             "framework",
             "command-line",
-            "tokenizer",
             "quantized",
-            "no-loss",
         ),
+    ),
+    advise(
+        "CFG010-padding-token",
+        "Give the tokenizer and the model a padding token",
+        "tokenizer.pad_token = tokenizer.eos_token; model.config.pad_token_id = tokenizer.pad_token_id",
+        when=in_log("tokenizer"),
+    ),
+    advise(
+        "CFG010-template",
+        "Set a chat template, or use the tokenizer of the model's chat version",
+        "tokenizer.chat_template = ...   # or text that is formatted already, without apply_chat_template",
+        when=in_log("chat-template"),
+    ),
+    advise(
+        "CFG010-code",
+        "Set trust_remote_code=True, if you trust that code",
+        "pin it: revision=COMMIT; newer versions of the library may have the model without that code",
+        "datasets 4 runs no script of a data set any more: use a copy without one",
+        when=in_log("remote-code"),
+    ),
+    advise(
+        "CFG010-length",
+        "Raise the limit of the length, or leave out the samples that are longer",
+        "verl: data.max_prompt_length, data.filter_overlong_prompts=True",
+        "images: their tokens must not be cut; a greater max_length, or fewer pixels an image",
+        when=in_log("length"),
+    ),
+    advise(
+        "CFG010-attention",
+        "Use another attention implementation, or another version of this one",
+        'attn_implementation="sdpa" or "eager"   # in from_pretrained',
+        when=in_log("attention"),
+    ),
+    advise(
+        "CFG010-labels",
+        "Give the model labels in each batch",
+        'the key is "labels", unless label_names says otherwise; a collator may make them',
+        when=in_log("no-loss"),
     ),
     advise(
         "CFG010-object",

@@ -39,31 +39,26 @@ class LoraMisfitRule(Rule):
         elif cure == "alpha" and len(items) == 2 and items[1].number:
             value = str(int(2 * items[1].number))
             edit = items[0].edit(value)
-            yield _remedy(cure, f"{items[0].key}={value}", say("two times the rank"), _one(edit), safe=False)
+            yield _remedy(cure, f"{items[0].key}={value}", say("two times the rank"), _one(edit))
         elif cure == "rank" and items:
-            yield _remedy(
-                cure, f"{items[0].key}={RANK}", say("PEFT's default"), _one(items[0].edit(RANK)), safe=False
-            )
+            yield _remedy(cure, f"{items[0].key}={RANK}", say("PEFT's default"), _one(items[0].edit(RANK)))
         elif cure == "gather":
             edits = _one(items[0].edit("true", python="True")) if items else ()
             title = "stage3_gather_16bit_weights_on_model_save: true"
-            yield _remedy(cure, title, say("the adapter is then saved whole"), edits, safe=True)
+            yield _remedy(cure, title, say("the adapter is then saved whole"), edits)
         elif cure == "reentrant":
             yield _remedy(
                 cure,
                 'gradient_checkpointing_kwargs={"use_reentrant": False}',
                 say("or model.enable_input_require_grads() before the training"),
                 _reentrant(finding, patient),
-                safe=True,
             )
 
 
 def _targets(item: Written) -> Remedy:
     kind = item.file.kind if item.file is not None else None
     if kind is ConfigKind.AXOLOTL:
-        return _remedy(
-            "targets", "lora_target_linear: true", say("instead of lora_target_modules"), (), safe=False
-        )
+        return _remedy("targets", "lora_target_linear: true", say("instead of lora_target_modules"), ())
     word = "all" if kind is ConfigKind.LLAMA_FACTORY else "all-linear"
     quoted = word if item.file is not None and item.file.format == "yaml" else f'"{word}"'
     return _remedy(
@@ -71,7 +66,6 @@ def _targets(item: Written) -> Remedy:
         f"{item.key}={quoted}",
         say("every linear layer of the blocks, whatever the family calls them (PEFT 0.8 and later)"),
         _one(item.edit(quoted, python=f'"{word}"')),
-        safe=False,
     )
 
 
@@ -100,13 +94,12 @@ def _with(script: Script, call: Call) -> tuple[Edit, ...]:
     return (KeywordEdit(path=span.path, line=span.line, column=span.column, set=((name, value),)),)
 
 
-def _remedy(name: str, title: str, why: str, edits: tuple[Edit, ...], *, safe: bool) -> Remedy:
-    able = Applicability.SAFE if safe else Applicability.UNSAFE
+def _remedy(name: str, title: str, why: str, edits: tuple[Edit, ...]) -> Remedy:
     return Remedy(
         id=f"CFG007-{name}",
         title=title,
         steps=(title, why),
-        applicability=able if edits else Applicability.DISPLAY_ONLY,
+        applicability=Applicability.UNSAFE if edits else Applicability.DISPLAY_ONLY,
         effort=Effort.SETTING,
         edits=edits,
     )

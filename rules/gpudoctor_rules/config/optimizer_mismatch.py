@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor_checks.config.optimizer_mismatch import OptimizerMismatchDetail
-from gpudoctor_rules.config.placing import auto_edits, settings
+from gpudoctor_rules.config.placing import auto_remedy, settings
 
 
 class OptimizerMismatchRule(Rule):
@@ -17,16 +17,7 @@ class OptimizerMismatchRule(Rule):
         cure = finding.detail_of(OptimizerMismatchDetail).cure
         items = [item for _, item in settings(finding, patient)]
         if cure == "auto" and items:
-            key = items[0].key
-            name = key.rpartition(".")[2]
-            yield Remedy(
-                id="CFG003-auto",
-                title=say('{key}: "auto" in the DeepSpeed config', key=key),
-                steps=(say('"{key}": "auto"   # filled in from the training arguments', key=name),),
-                applicability=Applicability.UNSAFE,
-                effort=Effort.SETTING,
-                edits=auto_edits(finding, patient),
-            )
+            yield auto_remedy(finding, patient, items[0].key)
         elif cure == "drop":
             yield Remedy(
                 id="CFG003-drop",

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from gpudoctor.analysis.source.declared_settings import Setup, Tool, Written, from_entry, from_keyword
 from gpudoctor.analysis.source.training_arguments import deepspeed_configs, training_arguments
 from gpudoctor.analysis.workload import optional
-from gpudoctor.model import Edit, Finding, Patient, Setting, SourceSpan
+from gpudoctor.lang import say
+from gpudoctor.model import Applicability, Edit, Effort, Finding, Patient, Remedy, Setting, SourceSpan
 
 
 def settings(finding: Finding, patient: Patient) -> Iterator[tuple[Setup | None, Written]]:
@@ -57,6 +58,23 @@ def auto_edits(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
             if edit is not None and edit not in edits:
                 edits.append(edit)
     return tuple(edits)
+
+
+def auto_remedy(finding: Finding, patient: Patient, key: str) -> Remedy:
+    """DeepSpeed's side left to the training arguments, with the name of who reads that."""
+    return Remedy(
+        id=f"{finding.code}-auto",
+        title=say('{key}: "auto" in the DeepSpeed config', key=key),
+        steps=(
+            say(
+                '"{key}": "auto"   # transformers fills it in; DeepSpeed alone cannot read it',
+                key=key.rpartition(".")[2],
+            ),
+        ),
+        applicability=Applicability.UNSAFE,
+        effort=Effort.SETTING,
+        edits=auto_edits(finding, patient),
+    )
 
 
 def quoted(item: Written, word: str) -> str:

@@ -11,7 +11,7 @@ from gpudoctor_rules.config.placing import auto_edits, settings
 STEPS = {
     "auto": (
         say('"auto" for fp16.enabled and bf16.enabled in the DeepSpeed config'),
-        say("the training arguments decide"),
+        say("transformers fills it in from the training arguments; DeepSpeed alone cannot read it"),
     ),
     "drop": (say("remove mixed_precision from the accelerate config"), say("the DeepSpeed config says it")),
     "scaler": (

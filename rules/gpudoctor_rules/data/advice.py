@@ -3,10 +3,7 @@
 from gpudoctor.model import Applicability, Effort, Resource, advise, where
 from gpudoctor_checks.data.eval_loader_misuse import EvalLoaderMisuseDetail
 from gpudoctor_checks.data.loader_dead import LoaderDeadDetail
-from gpudoctor_checks.data.same_seed import SameSeedDetail
 from gpudoctor_checks.data.slow_preprocessing import SlowPreprocessingDetail
-
-_RANDOMNESS = "https://docs.pytorch.org/docs/stable/notes/randomness.html#dataloader"
 
 ADVICE = (
     advise(
@@ -38,7 +35,7 @@ ADVICE = (
         "DATA005-smaller",
         "copy bytes, convert on the device",
         "images as uint8: x.to(device, non_blocking=True).float().div_(255)   # a quarter of float32",
-        applicability=Applicability.SAFE,
+        applicability=Applicability.UNSAFE,
         effort=Effort.ONE_LINE,
     ),
     advise(
@@ -82,30 +79,14 @@ ADVICE = (
         "use fewer workers and prefetch_factor=1",
         "each worker keeps prefetch_factor batches; data sets as arrays, not as lists of objects",
         when=where(LoaderDeadDetail, lambda worker: not worker.hangs),
-        applicability=Applicability.SAFE,
+        applicability=Applicability.UNSAFE,
         effort=Effort.ONE_LINE,
-    ),
-    advise(
-        "DATA014-start",
-        "seed from torch.initial_seed(), which differs in each worker",
-        "{seeds}(torch.initial_seed() % 2**32)",
-        "or leave worker_init_fn out: torch seeds random and NumPy apart in each worker",
-        when=where(SameSeedDetail, lambda seed: seed.seeds),
-        references=(_RANDOMNESS,),
-    ),
-    advise(
-        "DATA014-held",
-        "make self.{name} in the worker, at its first item",
-        "self.{name} = None                                  # in __init__",
-        "if self.{name} is None:                             # first lines of __getitem__",
-        "    self.{name} = {maker}(torch.initial_seed() % 2**32)   # differs by worker and epoch",
-        when=where(SameSeedDetail, lambda seed: not seed.seeds),
-        references=(_RANDOMNESS,),
     ),
     advise(
         "DATA006-group",
         "build batches of similar length, or pack the texts",
-        "TrainingArguments(group_by_length=True), once samples keep their own length",
+        "TrainingArguments(train_sampling_strategy='group_by_length')   # transformers 5",
+        "TrainingArguments(group_by_length=True)                        # before transformers 5",
         "language models: packing=True in TRL's SFTConfig, or join texts and cut them into blocks",
     ),
     advise(

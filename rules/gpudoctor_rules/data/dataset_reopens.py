@@ -4,10 +4,10 @@ import ast
 from collections.abc import Iterator
 
 from gpudoctor.analysis.source.syntax import segment
-from gpudoctor.analysis.source.syntax_edits import insert_after, replace_node, settable
+from gpudoctor.analysis.source.syntax_edits import insert_after, replace_node
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.lang import say
-from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, KeywordEdit, Patient, Remedy, Rule
+from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor.model.signs.source import Call, Script
 from gpudoctor_checks.data.dataset_reopens import DatasetReopensDetail
 
@@ -31,24 +31,23 @@ class DatasetReopensRule(Rule):
             None,
         )
         if kind == "opened":
-            yield from _opened(finding, script, patient)
+            yield from _opened(finding, script)
         elif kind == "lengths":
             yield _lengths()
         elif script is not None:
             yield _lost(finding, script)
 
 
-def _opened(finding: Finding, script: Script | None, patient: Patient) -> Iterator[Remedy]:
+def _opened(finding: Finding, script: Script | None) -> Iterator[Remedy]:
     detail = finding.detail_of(DatasetReopensDetail)
     call, path = detail.call, detail.path
     found = _call(finding, script) if script is not None else None
-    maps = found is not None and settable(
-        scripts_given(patient), found.span, "mmap_mode", method="load", free=1
-    )
-    if call == "numpy.load" and found is not None and maps and not path.strip("'\"").endswith(".npz"):
-        span = found.span
-        # "c" is copy on write: items may still be changed in place, and the file stays as it is.
-        edit = KeywordEdit(path=span.path, line=span.line, column=span.column, set=(("mmap_mode", '"c"'),))
+    if (
+        call == "numpy.load"
+        and found is not None
+        and not found.keywords
+        and not path.strip("'\"").endswith(".npz")
+    ):
         yield Remedy(
             id="DATA011-map",
             title='np.load(..., mmap_mode="c")',
@@ -58,9 +57,8 @@ def _opened(finding: Finding, script: Script | None, patient: Patient) -> Iterat
                     path=path,
                 ),
             ),
-            applicability=Applicability.SAFE,
+            applicability=Applicability.DISPLAY_ONLY,  # arrays of objects cannot be mapped
             effort=Effort.ONE_LINE,
-            edits=(edit,),
             references=("https://numpy.org/doc/stable/reference/generated/numpy.load.html",),
         )
     edits = _kept(finding, script, found) if script is not None and found is not None else ()

@@ -117,7 +117,7 @@ class LoaderBoundRule(Rule):
             id="DATA001-workers",
             title=title,
             steps=tuple(steps),
-            applicability=Applicability.UNSAFE if iterable else Applicability.SAFE,
+            applicability=Applicability.UNSAFE,  # other random numbers, another order
             effort=Effort.SMALL_EDIT if iterable else Effort.ONE_LINE,
             effect=gain,
             bounded=not _doubt(finding),

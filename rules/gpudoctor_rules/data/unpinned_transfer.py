@@ -53,7 +53,8 @@ class UnpinnedTransferRule(Rule):
             id="DATA004-pin",
             title=", ".join(f"{name}=True" for name in names) or "pin_memory=True, non_blocking=True",
             steps=tuple(steps) or ("Loader: pin_memory=True; batch.to(device, non_blocking=True).",),
-            applicability=Applicability.SAFE,
+            # A copy that does not block reads what is written into its source meanwhile.
+            applicability=Applicability.UNSAFE if "non_blocking" in names else Applicability.SAFE,
             effort=Effort.ONE_LINE if len(edits) == 1 else Effort.SMALL_EDIT,
             sets=tuple((f"DataLoader.{name}", "True") for name in names if name == "pin_memory"),
             uses=frozenset({Resource.HOST_MEMORY}) if kind != "blocking" else frozenset(),

@@ -22,7 +22,7 @@ ADVICE = (
         "bucket_cap_mb=100, gradient_as_bucket_view=True",
         "DistributedDataParallel(model, bucket_cap_mb=100, gradient_as_bucket_view=True)",
         "FSDP: backward_prefetch=BackwardPrefetch.BACKWARD_PRE, forward_prefetch=True",
-        applicability=Applicability.SAFE,
+        applicability=Applicability.UNSAFE,
         effort=Effort.ONE_LINE,
     ),
     advise(
@@ -52,15 +52,5 @@ ADVICE = (
         "torch.load(path, map_location='cpu')                    # or every rank loads onto the saver's device",
         "nvidia-smi: which processes are on the card of rank {rank}?",
         effort=Effort.ONE_LINE,
-    ),
-    advise(
-        "DIST010-shorter",
-        "Set {better}",
-        "two hours are enough for what one rank prepares while the others wait; torch waits 10 to 30 minutes",
-        "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1   # the timeout then names the rank",
-        "prepare slow data in its own job, before the training starts",
-        applicability=Applicability.SAFE,
-        effort=Effort.ONE_LINE,
-        references=("https://github.com/pytorch/pytorch/pull/110947",),
     ),
 )

@@ -55,7 +55,7 @@ class HostMemoryTightRule(Rule):
             id=f"{self.answers}-workers",
             title=say("set num_workers={half} instead of {workers}", half=half, workers=workers),
             steps=(say("num_workers={half}: each worker takes some hundred MiB before any data", half=half),),
-            applicability=Applicability.SAFE,
+            applicability=Applicability.UNSAFE,
             effort=Effort.ONE_LINE,
             sets=(("DataLoader.num_workers", str(half)),),
         )

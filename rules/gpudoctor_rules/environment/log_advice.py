@@ -1,6 +1,6 @@
 """Advice on what a job's log names as the first cause of its death."""
 
-from gpudoctor.model import advise, in_log
+from gpudoctor.model import advise, asked, in_log
 
 ADVICE = (
     advise(
@@ -35,8 +35,7 @@ ADVICE = (
     advise(
         "ENV001-visible",
         "Check that this process sees a GPU",
-        'nvidia-smi; echo "$CUDA_VISIBLE_DEVICES"; python -c \'import torch; '
-        "print(torch.cuda.device_count())'",
+        'nvidia-smi -L; echo "$CUDA_VISIBLE_DEVICES"   # the GPUs that are there, and those it may use',
         "Slurm: ask for one (--gres=gpu:1); containers: --gpus all",
         when=in_log("no-device", "unknown-cuda", "warned", "smi-failed"),
     ),
@@ -81,9 +80,28 @@ ADVICE = (
         when=in_log("flash-attention"),
     ),
     advise(
+        "ENV005-asks",
+        "Do what the message asks",
+        "the message: {asks}",
+        when=asked("required", "requires", "unknown-model"),
+    ),
+    advise(
+        "ENV005-attention",
+        'Install flash-attn, or use attn_implementation="sdpa"',
+        "pip install flash-attn --no-build-isolation   # it needs the torch of the job",
+        when=in_log("no-flash-attn"),
+    ),
+    advise(
+        "ENV005-newer",
+        "Upgrade the library that does not know the model",
+        "pip install -U transformers tokenizers",
+        when=in_log("unknown-model"),
+    ),
+    advise(
         "ENV005-versions",
         "Install versions that fit each other",
         "pip check; pip list | grep -i -E 'torch|transformers|numpy|accelerate|peft|trl'",
+        "torch, torchvision and torchaudio of one release: install them in one command",
         "pin the versions that the program names in its requirements",
         when=in_log(
             "cannot-import",
@@ -91,7 +109,7 @@ ADVICE = (
             "conflict",
             "requires",
             "operator",
-            "unknown-model",
+            "old-code",
             "removed-attribute",
         ),
     ),

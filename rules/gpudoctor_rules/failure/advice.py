@@ -8,6 +8,7 @@ from gpudoctor_checks.failure.collective_timeout import CollectiveTimeoutDetail
 from gpudoctor_checks.failure.device_assert import DeviceAssertDetail
 from gpudoctor_checks.failure.exception import ExceptionDetail
 from gpudoctor_checks.failure.killed import KilledDetail
+from gpudoctor_checks.failure.native_crash import NativeCrashDetail
 
 _SAME = (
     "no collective in a branch that not all ranks take (if rank == 0: dist.all_reduce(...))",
@@ -197,6 +198,13 @@ ADVICE = (
         "FAIL006-rebuild",
         "rebuild the extensions against the installed torch",
         "gpudoctor check   # ENV005 names packages of the stack that do not fit together",
+        when=lambda crash: not (isinstance(crash.detail, NativeCrashDetail) and crash.detail.profiled),
         effort=Effort.COMMAND,
+    ),
+    advise(
+        "FAIL006-profiler",
+        "stop the profiler before the program ends",
+        "with torch.profiler.profile(...) as prof:   # or prof.stop() after the last step",
+        when=where(NativeCrashDetail, lambda crash: crash.profiled),
     ),
 )

@@ -1,11 +1,17 @@
 """Advice on what a job's log names as the first cause of its death."""
 
-from gpudoctor.model import advise, in_log
+from gpudoctor.model import advise, asked, in_log
 
 ADVICE = (
     advise(
+        "FAIL001-asks",
+        "Do what the message asks",
+        "the message: {asks}",
+        when=asked("exception"),
+    ),
+    advise(
         "FAIL001-line",
-        "Fix the program at the line that the traceback names",
+        "Correct the line that the traceback names, or what it passes to the library that raised the error",
         "read the first traceback of the rank that is named; the others follow from it",
         when=in_log("exception"),
     ),
@@ -111,6 +117,7 @@ ADVICE = (
         "TORCH_FR_DUMP_TEMP_FILE=/shared/fr_rank_   # and give the dumps to gpudoctor autopsy",
         "before torch 2.9 they are TORCH_NCCL_TRACE_BUFFER_SIZE and TORCH_NCCL_DEBUG_INFO_TEMP_FILE",
         "py-spy dump --pid PID   # on every rank, while it hangs",
+        "ranks that wait in another collective took another branch: each step needs the same calls on all",
         when=in_log("watchdog", "gloo-timeout", "heartbeat", "barrier", "barrier-peer"),
     ),
     advise(
@@ -230,6 +237,7 @@ ADVICE = (
         "FAIL008-duplicate",
         "Give each rank its own GPU",
         "torch.cuda.set_device(int(os.environ['LOCAL_RANK']))   # before the process group is made",
+        "a trainer and an engine such as vLLM that share a GPU cannot have one NCCL group",
         "--nproc_per_node must not exceed the number of visible GPUs",
         when=in_log("duplicate"),
     ),
@@ -259,6 +267,13 @@ ADVICE = (
         when=in_log("cublas", "cudnn", "other", "cuda-error"),
     ),
     advise(
+        "FAIL009-xla",
+        "Leave memory for cuDNN, and install the CUDA libraries of this JAX",
+        "XLA_PYTHON_CLIENT_PREALLOCATE=false python train.py   # if it runs then, it was memory",
+        "pip install -U 'jax[cuda12]'; LD_LIBRARY_PATH must not name another cuDNN",
+        when=in_log("xla"),
+    ),
+    advise(
         "FAIL009-npu",
         "Find the failed operator in the log of the NPU",
         "grep -m1 -rn ERROR ~/ascend/log/   # the first error names the operator",
@@ -274,9 +289,11 @@ ADVICE = (
     ),
     advise(
         "FAIL011-inputs",
-        "Let the inputs of checkpointed blocks require a gradient",
-        "model.enable_input_require_grads()   # or gradient_checkpointing_kwargs={'use_reentrant': False}",
+        "Let the loss depend on a trainable parameter",
         "check that some parameter is trainable: any(p.requires_grad for p in model.parameters())",
+        "gradient checkpointing of a frozen base: model.enable_input_require_grads(), or "
+        "gradient_checkpointing_kwargs={'use_reentrant': False}",
+        "no detach(), item() or no_grad() between the model and the loss",
         when=in_log("no-grad", "checkpoint-frozen"),
     ),
     advise(
@@ -295,7 +312,7 @@ ADVICE = (
     advise(
         "FAIL011-recompute",
         "Let the checkpointed block compute the same twice",
-        "no state that changes between forward and backward; use_reentrant=True as a test",
+        "no state, and no autocast, that changes between forward and backward; use_reentrant=True as a test",
         when=in_log("recomputed"),
     ),
     advise(
@@ -317,6 +334,19 @@ ADVICE = (
         when=in_log("other-model"),
     ),
     advise(
+        "FAIL013-fsdp",
+        "Make the parameters alike before FSDP wraps them, or use FSDP2",
+        "dtype: one type for the model and its adapters; QLoRA: bnb_4bit_quant_storage in the same type",
+        "requires_grad: fsdp_use_orig_params: true",
+        when=in_log("fsdp"),
+    ),
+    advise(
+        "FAIL013-attention-type",
+        "Run the model in bf16 or fp16, or use another attention implementation",
+        "from_pretrained(..., torch_dtype=torch.bfloat16), and autocast around the step",
+        when=in_log("attention-type"),
+    ),
+    advise(
         "FAIL013-types",
         "Bring tensors to one type at this line",
         "x = x.to(weight.dtype); or wrap the step in torch.autocast",
@@ -333,6 +363,20 @@ ADVICE = (
         "Load the weights before they are used",
         "no init_empty_weights around from_pretrained; low_cpu_mem_usage=False as a test",
         when=in_log("meta"),
+    ),
+    advise(
+        "FAIL013-sharded",
+        "Let each rank load the weights, or let FSDP send those of rank 0",
+        "fsdp_cpu_ram_efficient_loading: true needs fsdp_sync_module_states: true; false as a test",
+        "a second model (a reference, a reward) and buffers that no checkpoint holds need their values, too",
+        when=in_log("meta-sharded"),
+    ),
+    advise(
+        "FAIL013-padding",
+        "Bring the samples of a batch to one length, and leave out what is no number",
+        "tokenizer(..., truncation=True, padding=True); a collator that pads labels: DataCollatorForSeq2Seq",
+        "dataset.remove_columns([...])   # texts and nested lists",
+        when=in_log("padding"),
     ),
     advise(
         "FAIL013-shapes",
@@ -359,6 +403,12 @@ ADVICE = (
         "Load with weights_only=False if you trust the file",
         "torch.load(path, weights_only=False)   # it can run code; or save state_dict() alone",
         when=in_log("weights-only"),
+    ),
+    advise(
+        "FAIL014-torch",
+        "Upgrade torch, or load a checkpoint in safetensors",
+        "pip install -U torch   # or the model's revision that has .safetensors files",
+        when=in_log("old-torch"),
     ),
     advise(
         "FAIL014-again",
@@ -421,7 +471,61 @@ ADVICE = (
         "FAIL016-path",
         "Check the path on the node that runs the job",
         "ls -l PATH   # on the compute node: mounts and working folder may differ there",
-        when=in_log("missing", "permission", "empty"),
+        when=in_log("missing", "permission"),
+    ),
+    advise(
+        "FAIL016-empty",
+        "Find where the samples get lost",
+        "print(len(dataset))   # after loading, and after each filter and split",
+        "ls -l PATH   # on the compute node: mounts and working folder may differ there",
+        when=in_log("empty"),
+    ),
+    advise(
+        "FAIL016-script",
+        "Load a copy of the data without a script, or install datasets<4",
+        "load_dataset(NAME, revision='refs/convert/parquet')   # the hub's own conversion, where there is one",
+        "pip install 'datasets<4'   # and trust_remote_code=True: the script runs on this machine",
+        when=in_log("script"),
+    ),
+    advise(
+        "FAIL016-feature",
+        "Upgrade `datasets`",
+        "pip install -U datasets; or delete its cache of this data set, if a newer version wrote only that",
+        when=in_log("feature"),
+    ),
+    advise(
+        "FAIL016-name",
+        "Use a split, configuration and columns that the data set has",
+        "print(dataset)   # its splits and columns; datasets.get_dataset_config_names(NAME)",
+        "the Trainer drops columns that forward does not take: tokenize first, or remove_unused_columns=False",
+        when=in_log("name"),
+    ),
+    advise(
+        "FAIL016-columns",
+        "Give all data files the same columns and types",
+        "load the files that differ by themselves, or pass features=Features(...) to load_dataset",
+        when=in_log("columns"),
+    ),
+    advise(
+        "FAIL016-map",
+        "Remove the old columns when map() changes the number of rows",
+        "dataset.map(function, batched=True, remove_columns=dataset.column_names)",
+        when=in_log("map"),
+    ),
+    advise(
+        "FAIL016-llama-factory",
+        "Write the data as its entry in dataset_info.json says, or correct that entry",
+        "sharegpt: the roles alternate, a user first; their names are those of `tags`",
+        "alpaca: `columns` names the fields of prompt, query and response",
+        "as many <image> in the messages as the sample has images",
+        when=in_log("llama-factory"),
+    ),
+    advise(
+        "FAIL016-verl",
+        "Write the columns that verl reads: prompt, data_source, reward_model",
+        "data.prompt_key=NAME   # prompt is a list of messages with role and content",
+        "custom_reward_function.path=FILE   # for a data_source without a reward function of its own",
+        when=in_log("verl"),
     ),
     advise(
         "FAIL016-file",
@@ -501,6 +605,13 @@ ADVICE = (
         "sacctmgr show assoc user=$USER   # the accounts and limits of the user",
         "other schedulers: qstat -Q -f, bqueues -l, qconf -sq QUEUE",
         when=in_log("scheduler"),
+    ),
+    advise(
+        "FAIL020-step",
+        "Let srun request no more than the job has",
+        "scontrol show job JOBID   # the nodes, CPUs and GPUs of the job",
+        "tasks times --cpus-per-task, and --gpus or --gres of srun, must fit them; srun inherits from sbatch",
+        when=in_log("step"),
     ),
     advise(
         "FAIL020-held",

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
+from gpudoctor_checks.failure.native_crash import NativeCrashDetail
 
 
 class NativeCrashRule(Rule):
@@ -12,6 +13,8 @@ class NativeCrashRule(Rule):
     answers = Code("FAIL006")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
+        if isinstance(finding.detail, NativeCrashDetail) and finding.detail.profiled:
+            return
         span = finding.span
         where = (
             say(" (it was called from {path}:{line})", path=span.path, line=span.line)

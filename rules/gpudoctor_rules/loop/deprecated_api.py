@@ -46,7 +46,7 @@ class DeprecatedApiRule(Rule):
             id="LOOP005-replace",
             title=title,
             steps=(say("{places}: {change}", places=capitalised(lines_at(spans)), change=title),),
-            applicability=Applicability.UNSAFE if add else Applicability.SAFE,
+            applicability=Applicability.UNSAFE if add or detail.keyword else Applicability.SAFE,
             effort=Effort.ONE_LINE if len(spans) == 1 else Effort.SMALL_EDIT,
             edits=edits if len(edits) == len(spans) else (),
             references=(detail.source,),

@@ -1,11 +1,9 @@
-"""Answers LOOP006: logits for the loss, log_softmax for the logarithm."""
+"""Answers LOOP006: logits for the loss."""
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.source.syntax_edits import replace_node
-from gpudoctor.analysis.source.syntax_places import find_extent
 from gpudoctor.lang import say
-from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule
+from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor_checks.loop.double_softmax import DoubleSoftmaxDetail
 
 _CROSS_ENTROPY = "https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html"
@@ -17,25 +15,8 @@ class DoubleSoftmaxRule(Rule):
 
     answers = Code("LOOP006")
 
-    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
         detail = finding.detail_of(DoubleSoftmaxDetail)
-        text = detail.edit_text or ""
-        edits = _edits(finding, patient, text)
-        if detail.how == "log":
-            yield Remedy(
-                id="LOOP006-log-softmax",
-                title="use log_softmax instead of log(softmax)",
-                steps=(
-                    say("write {expression}", expression=text)
-                    if text
-                    else "call torch.nn.functional.log_softmax on the logits",
-                ),
-                applicability=Applicability.UNSAFE,
-                effort=Effort.ONE_LINE,
-                edits=edits,
-                references=(_LOG_SOFTMAX,),
-            )
-            return
         if detail.loss == "nll_loss":
             yield _log_probabilities(detail.how)
             return
@@ -43,14 +24,11 @@ class DoubleSoftmaxRule(Rule):
             id="LOOP006-logits",
             title=say("pass raw logits to {loss}", loss=detail.loss),
             steps=(
-                say("use {logits} there: the loss applies the function itself", logits=text)
-                if text
-                else "give it the logits",
+                "give it the logits",
                 "If you need probabilities (metrics, inference), apply softmax or sigmoid there.",
             ),
             applicability=Applicability.UNSAFE,
             effort=Effort.ONE_LINE,
-            edits=edits,
             references=(_CROSS_ENTROPY,),
         )
 
@@ -74,10 +52,3 @@ def _log_probabilities(how: str) -> Remedy:
         effort=Effort.ONE_LINE,
         references=(_LOG_SOFTMAX if how == "dimension" else _CROSS_ENTROPY,),
     )
-
-
-def _edits(finding: Finding, patient: Patient, text: str) -> tuple[Edit, ...]:
-    found = find_extent(patient.source, finding.detail_of(DoubleSoftmaxDetail).edit_at)
-    if found is None or not text:
-        return ()
-    return (replace_node(*found, text),)

@@ -54,7 +54,7 @@ class EvalModeMisuseRule(Rule):
             id="LOOP002-no-grad",
             title="put torch.no_grad() around the evaluation",
             steps=("@torch.no_grad() above the function, or: with torch.no_grad(): around the loop",),
-            applicability=Applicability.SAFE,
+            applicability=Applicability.UNSAFE,  # a caller may use what the function returns in a backward pass
             effort=Effort.ONE_LINE,
             edits=_no_grad(finding, patient),
             references=(_NO_GRAD,),

@@ -86,7 +86,7 @@ class NoCheckpointRule(Rule):
                 if lightning
                 else say("resume: trainer.train(resume_from_checkpoint=True)"),
             ),
-            applicability=Applicability.SAFE,
+            applicability=Applicability.UNSAFE,
             effort=Effort.ONE_LINE,
             edits=edits,
             references=(_LIGHTNING if lightning else _TRAINER,),

@@ -4,8 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from gpudoctor.analysis.source.control_flow import statement
-from gpudoctor.analysis.source.syntax import segment
-from gpudoctor.analysis.source.syntax_edits import alone, insert_after, replace_node
+from gpudoctor.analysis.source.syntax_edits import alone, insert_after
 from gpudoctor.analysis.source.syntax_places import find
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.lang import say
@@ -28,10 +27,9 @@ class TeacherTrainedRule(Rule):
                 id="LOOP011-no-grad",
                 title=say("put torch.no_grad() around {teacher}", teacher=teacher),
                 steps=("with torch.no_grad():", f"    {finding.span.text if finding.span else teacher}"),
-                # A teacher inside of a module may be among the parameters that its optimizer steps.
-                applicability=Applicability.UNSAFE if "." in teacher else Applicability.SAFE,
+                # No edit: gradients may flow through a teacher, to its inputs or to its own parameters.
+                applicability=Applicability.DISPLAY_ONLY,
                 effort=Effort.ONE_LINE,
-                edits=_no_grad(finding, patient),
                 references=_REFERENCES,
             )
             return
@@ -44,35 +42,6 @@ class TeacherTrainedRule(Rule):
             edits=_eval(finding, patient, teacher),
             references=_REFERENCES,
         )
-
-
-def _no_grad(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
-    """The statement in a with block, where nothing else of it needs a gradient."""
-    detail = finding.detail_of(TeacherTrainedDetail)
-    found = find(scripts_given(patient), detail.call)
-    if found is None:
-        return ()
-    script, node = found
-    whole = statement(script, node)
-    if not isinstance(whole, ast.Assign) or not alone(script, whole) or script.imports.get("torch") != "torch":
-        return ()
-    teacher = detail.teacher
-    others = [
-        call
-        for call in script.calls
-        if any(part is call.node for part in ast.walk(whole.value))
-        and call.name.endswith(".__call__")
-        and not ast.unparse(call.node.func).startswith(teacher)
-    ]
-    text = segment(script, whole)
-    if others or not text or "\n" in text:
-        return ()
-    indent = " " * whole.col_offset
-    return (
-        replace_node(
-            script, whole, say("with torch.no_grad():\n{indent}    {statement}", indent=indent, statement=text)
-        ),
-    )
 
 
 def _eval(finding: Finding, patient: Patient, teacher: str) -> tuple[Edit, ...]:

@@ -8,8 +8,8 @@ _SETS_SEGMENTS = (("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True"),)
 
 
 def _of_a_training(finding: Finding) -> bool:
-    """Whether it is not of an engine that only generates: that has neither gradients nor a micro batch."""
-    return not in_log("engine-start")(finding)
+    """Whether it is of a training in torch: a recorded one, or the allocator's own message in a log."""
+    return not in_log()(finding) or in_log("size")(finding)
 
 
 ADVICE = (
@@ -18,7 +18,7 @@ ADVICE = (
         "use gradient checkpointing, or half the micro batch with twice the accumulation",
         "model.gradient_checkpointing_enable()   # 20 to 30 % more time",
         "gpudoctor estimate ... --fit   # which changes fit, and what each gives back",
-        applicability=Applicability.SAFE,
+        applicability=Applicability.UNSAFE,
         effort=Effort.ONE_LINE,
     ),
     advise(
@@ -85,7 +85,7 @@ ADVICE = (
         "turn on gradient checkpointing",
         "model.gradient_checkpointing_enable()   # 20 to 30 % more time, a fraction of the activations",
         when=_of_a_training,
-        applicability=Applicability.SAFE,
+        applicability=Applicability.UNSAFE,
         effort=Effort.ONE_LINE,
     ),
     advise(

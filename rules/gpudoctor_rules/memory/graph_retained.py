@@ -3,11 +3,8 @@
 import ast
 from collections.abc import Iterator
 
-from gpudoctor.analysis.source.syntax import nodes, segment
-from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.lang import say
-from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule, TextEdit
-from gpudoctor.model.signs.source import Script
+from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor_checks.memory.graph_retained import GraphRetainedDetail
 
 _REFERENCES = (
@@ -27,7 +24,6 @@ class GraphRetainedRule(Rule):
             yield _by_container(kept.target)
             return
         detached = _detached(value)
-        edits = _edits(finding, patient, detached)
         yield Remedy(
             id="MEM003-detach",
             title=say("keep {value}", value=detached),
@@ -38,10 +34,11 @@ class GraphRetainedRule(Rule):
                     detached=detached,
                     statement=finding.span.text if finding.span else value,
                 ),
+                "Leave it as it is if a later backward pass uses it.",
             ),
-            applicability=Applicability.SAFE if edits else Applicability.DISPLAY_ONLY,
+            # No edit: the value may be kept for a backward pass, in this function or in another.
+            applicability=Applicability.DISPLAY_ONLY,
             effort=Effort.ONE_LINE,
-            edits=edits,
             references=_REFERENCES,
         )
 
@@ -79,34 +76,3 @@ def _contains_display(node: ast.expr) -> bool:
     if isinstance(node, ast.Call):
         return isinstance(node.func, ast.Name) and node.func.id in {"dict", "list", "tuple"}
     return isinstance(node, ast.Tuple | ast.List | ast.Dict)
-
-
-def _edits(finding: Finding, patient: Patient, detached: str) -> tuple[Edit, ...]:
-    span = finding.span
-    script = next((item for item in scripts_given(patient).scripts if span and item.path == span.path), None)
-    node = _node(script, finding.detail_of(GraphRetainedDetail)) if script else None
-    if script is None or node is None or " with " in detached:
-        return ()
-    text = segment(script, node)
-    line = script.text.splitlines()[node.lineno - 1]
-    if not text or node.end_lineno != node.lineno:
-        return ()
-    start = len(line.encode()[: node.col_offset].decode()) + 1
-    return (
-        TextEdit(
-            path=script.path,
-            line=node.lineno,
-            column=start,
-            end_line=node.lineno,
-            end_column=start + len(text),
-            new_text=_detached(text),
-            expected=text,
-        ),
-    )
-
-
-def _node(script: Script, kept: GraphRetainedDetail) -> ast.expr | None:
-    """The kept expression."""
-    place = (kept.line, kept.column)
-    found = (node for node in nodes(script, ast.expr) if (node.lineno, node.col_offset) == place)
-    return next((node for node in found if ast.unparse(node) == kept.value), None)

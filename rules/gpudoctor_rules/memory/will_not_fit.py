@@ -20,8 +20,6 @@ from gpudoctor.text import size
 from gpudoctor_rules.memory.fields import answer, edits
 
 _ONE_SETTING = frozenset({"checkpointing", "batch", "optimizer", "loss"})
-_SAME_NUMBERS = frozenset({"checkpointing"})
-"""Changes after which the same numbers are computed."""
 
 
 class WillNotFitRule(Rule):
@@ -59,15 +57,9 @@ def _remedy(job: JobMemory, cut: Projection, patient: Patient) -> Remedy:
             fits=fits,
         ),
         steps=tuple(answer(job, name, value, patient) for name, value in changes.items()),
-        applicability=_applicability(changes.keys(), bool(made)),
+        applicability=Applicability.UNSAFE if made else Applicability.DISPLAY_ONLY,
         effort=Effort.ONE_LINE if changes.keys() <= _ONE_SETTING else Effort.SMALL_EDIT,
         effect=Effect(quantity="memory", low=gives, high=gives, unit="B", provenance=EffectOrigin.ESTIMATE),
         sets=tuple((name, str(value)) for name, value in changes.items()),
         edits=made,
     )
-
-
-def _applicability(names: object, edited: bool) -> Applicability:
-    if not edited:
-        return Applicability.DISPLAY_ONLY
-    return Applicability.SAFE if set(names) <= _SAME_NUMBERS else Applicability.UNSAFE  # type: ignore[call-overload]

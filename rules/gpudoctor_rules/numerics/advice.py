@@ -4,6 +4,7 @@ from gpudoctor.model import Applicability, BadStepDetail, Effort, advise, where
 from gpudoctor_checks.numerics.constant_output import ConstantOutputDetail
 from gpudoctor_checks.numerics.constant_target import ConstantTargetDetail
 from gpudoctor_checks.numerics.dead_parameters import DeadParametersDetail
+from gpudoctor_checks.numerics.exploding_gradients import ExplodingGradientsDetail
 from gpudoctor_checks.numerics.fp16_unsafe import Fp16UnsafeDetail
 from gpudoctor_checks.numerics.learning_rate_out_of_band import LearningRateOutOfBandDetail
 from gpudoctor_checks.numerics.loss_trouble import LossTroubleDetail
@@ -28,6 +29,7 @@ ADVICE = (
         "call clip_grad_norm_(model.parameters(), 1.0) after backward",
         "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)   # after backward, before optimizer.step()",
         "with a GradScaler: scaler.unscale_(optimizer) before it",
+        when=where(ExplodingGradientsDetail, lambda gradients: not gradients.clipped),
         applicability=Applicability.UNSAFE,
         effort=Effort.ONE_LINE,
         references=("https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html",),
@@ -58,9 +60,8 @@ ADVICE = (
     ),
     advise(
         "NUM007-rate",
-        "use a third of the learning rate, a warm-up and clipping",
+        "use a third of the learning rate, and a warm-up",
         "a third of the rate; warm-up over the first 1 % of the steps",
-        "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)   # after backward, before step",
         when=where(LossTroubleDetail, lambda loss: loss.kind != "stalled"),
         applicability=Applicability.UNSAFE,
         effort=Effort.ONE_LINE,
@@ -80,16 +81,16 @@ ADVICE = (
         *_HOOK,
         "scale the inputs to mean 0 and deviation 1, and test the weights that were loaded",
         "LeakyReLU or GELU for ReLU; normalisation before it",
-        when=where(ConstantOutputDetail, lambda output: not output.single and output.since <= 1),
+        when=where(ConstantOutputDetail, lambda output: not output.single and not output.since),
         references=(_DEAD_UNITS,),
     ),
     advise(
         "NUM010-layer",
         "find the first layer whose output is the same for two samples",
         *_HOOK,
-        "lower the learning rate, warm it up, clip the gradients: a step has killed the units",
+        "lower the learning rate and warm it up: a step has killed the units",
         "LeakyReLU or GELU for ReLU; normalisation before it",
-        when=where(ConstantOutputDetail, lambda output: not output.single and output.since > 1),
+        when=where(ConstantOutputDetail, lambda output: not output.single and output.since),
         references=(_DEAD_UNITS,),
     ),
     advise(
@@ -125,7 +126,7 @@ ADVICE = (
         "Call requires_grad_(False) on it before the optimizer is made.",
         _TRAINED_ALONE,
         when=where(DeadParametersDetail, lambda dead: dead.module),
-        applicability=Applicability.SAFE,
+        applicability=Applicability.UNSAFE,
     ),
     advise(
         "NUM005-use",
@@ -141,7 +142,7 @@ ADVICE = (
         "model.{layer}.requires_grad_(False)   # before the optimizer is made",
         _TRAINED_ALONE,
         when=where(DeadParametersDetail, lambda dead: not dead.module),
-        applicability=Applicability.SAFE,
+        applicability=Applicability.UNSAFE,
     ),
     advise(
         "NUM006-float32",
@@ -194,12 +195,12 @@ ADVICE = (
         references=(_BUILT,),
     ),
     advise(
-        "NUM008-plain",
-        "Make it a parameter: {text}",
-        "If it stays as it is on purpose, register it: self.register_buffer(name, tensor).",
-        when=where(WeightsFrozenDetail, lambda frozen: frozen.how == "plain"),
+        "NUM008-other",
+        "give the optimizer the parameters of the model that is trained",
+        "pass the parameters of the model that the message names",
+        when=where(WeightsFrozenDetail, lambda frozen: frozen.how in (None, "other")),
         effort=Effort.ONE_LINE,
-        references=("https://docs.pytorch.org/docs/stable/generated/torch.nn.parameter.Parameter.html",),
+        references=(_BUILT,),
     ),
     advise(
         "NUM008-cleared",

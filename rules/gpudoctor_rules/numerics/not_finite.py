@@ -54,13 +54,8 @@ def _rate(code: Code, patient: Patient) -> Remedy:
     lower = f"lr={value}" if edits else say("a third of the rate")
     return Remedy(
         id=f"{code}-rate",
-        title=say("{lower}; warm-up and clipping", lower=lower)
-        if edits
-        else say("use a lower learning rate, a warm-up and clipping"),
-        steps=(
-            say("{lower}; warm-up over the first 1 % of the steps", lower=lower),
-            "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)   # after backward, before step",
-        ),
+        title=say("{lower}; warm-up", lower=lower) if edits else say("use a lower learning rate and a warm-up"),
+        steps=(say("{lower}; warm-up over the first 1 % of the steps", lower=lower),),
         applicability=Applicability.UNSAFE,
         effort=Effort.SMALL_EDIT,
         edits=edits,

@@ -62,7 +62,7 @@ class LogFlushRule(Rule):
             steps=_BAR[1:]
             if drawn
             else (_STEPS[kind], "log.flush() once an epoch, or every few hundred steps, if you need it."),
-            applicability=Applicability.SAFE if whole else Applicability.DISPLAY_ONLY,
+            applicability=Applicability.UNSAFE if whole else Applicability.DISPLAY_ONLY,
             effort=Effort.SMALL_EDIT if kind == "open" else Effort.ONE_LINE,
             override=(("every", "50"),) if kind in {"sync", "flush"} else (),
             edits=edits if whole else (),

@@ -60,7 +60,7 @@ class LoggingTooOftenRule(Rule):
                 *(f"    {place.text}" for place in places[:3]),
                 *(() if found else (say("count the steps: for step, batch in enumerate(loader):"),)),
             ),
-            applicability=Applicability.SAFE if edits else Applicability.DISPLAY_ONLY,
+            applicability=Applicability.UNSAFE if edits else Applicability.DISPLAY_ONLY,
             effort=Effort.ONE_LINE if len(places) == 1 else Effort.SMALL_EDIT,
             override=(("every", str(every)),),
             sets=(("log_period", str(every)),),

@@ -49,7 +49,11 @@ class ModelWatchRule(Rule):
                 if how != "loop"
                 else say("if step % {every} == 0:   # around the loop over the parameters", every=EVERY),
             ),
-            applicability=Applicability.SAFE if edits else Applicability.DISPLAY_ONLY,
+            applicability=Applicability.DISPLAY_ONLY
+            if not edits
+            else Applicability.UNSAFE
+            if how == "loop"
+            else Applicability.SAFE,
             effort=Effort.ONE_LINE,
             override=(("every", str(EVERY)),) if how == "loop" else (),
             sets=(("watch_period", str(EVERY)),),

@@ -9,14 +9,13 @@ def by_setting(code: str, setting: tuple[str, str], kind: str, every: int, edits
     title, step = setting
     field = next((name for name in (*FIELDS.values(), *OVERRIDES) if title.startswith(f"{name}=")), "")
     override = OVERRIDES.get(field)
-    # Other checkpoints are left behind, and early stopping sees other evaluations.
-    changes = Applicability.SAFE if kind == "log" else Applicability.UNSAFE
     written = field == FIELDS[kind] and bool(edits)
     return Remedy(
         id=f"{code}-setting",
         title=title,
         steps=(step,),
-        applicability=changes if written else Applicability.DISPLAY_ONLY,
+        # Other checkpoints are left behind; evaluations without a period of their own follow the log's.
+        applicability=Applicability.UNSAFE if written else Applicability.DISPLAY_ONLY,
         effort=Effort.SETTING,
         override=((override, str(every)),) if override is not None else (),
         sets=((f"{kind}_period", str(every)),),

@@ -20,7 +20,7 @@ ADVICE = (
         "use torch.compile(model, dynamic=True), or torch._dynamo.mark_dynamic for the changing dimension",
         "torch._dynamo.mark_dynamic(input_ids, 1)   # the length changes, one graph serves all",
         "or pad to few lengths (pad_to_multiple_of=64) and drop_last=True for the last batch",
-        applicability=Applicability.SAFE,
+        applicability=Applicability.UNSAFE,
         effort=Effort.ONE_LINE,
     ),
     advise(
@@ -33,7 +33,7 @@ ADVICE = (
         "PERF011-compile",
         'torch.compile(model, mode="reduce-overhead")',
         'model = torch.compile(model, mode="reduce-overhead")   # CUDA graphs; fixed shapes',
-        applicability=Applicability.SAFE,
+        applicability=Applicability.UNSAFE,
         effort=Effort.ONE_LINE,
         sets=(("compile", "reduce-overhead"),),
     ),
@@ -49,7 +49,7 @@ ADVICE = (
         "PERF011-fused",
         "set fused=True for the optimizer",
         "torch.optim.AdamW(..., fused=True)   # one kernel instead of hundreds",
-        applicability=Applicability.SAFE,
+        applicability=Applicability.UNSAFE,
         effort=Effort.ONE_LINE,
     ),
     advise(

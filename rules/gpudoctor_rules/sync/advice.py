@@ -13,7 +13,7 @@ ADVICE = (
         "batch = batch.to(device, non_blocking=True)",
         "What the step makes itself: make it on the device (torch.tensor(..., device=device)).",
         when=where(HostSyncInLoopDetail, lambda waits: waits.copies),
-        applicability=Applicability.SAFE,
+        applicability=Applicability.UNSAFE,
     ),
     advise(
         "SYNC002-segments",

@@ -22,9 +22,6 @@ class ExplicitSynchronizeRule(Rule):
         edits = tuple(edit for edit in found if edit is not None)
         whole = bool(edits) and len(edits) == len(places)
         timed = bool(detail.timed)
-        # Own streams may need the wait; a clock beside it would time launches instead of steps.
-        risky = timed or bool(detail.streams)
-        applicability = Applicability.UNSAFE if risky else Applicability.SAFE
         steps = [say("Delete {call}(): the next read of a tensor waits for what it needs.", call=detail.call)]
         if timed:
             steps += [
@@ -40,7 +37,8 @@ class ExplicitSynchronizeRule(Rule):
             if timed
             else "remove synchronize from the loop",
             steps=tuple(steps),
-            applicability=applicability if whole else Applicability.DISPLAY_ONLY,
+            # Streams and copies that do not block may need the wait; a clock beside it would time launches.
+            applicability=Applicability.UNSAFE if whole else Applicability.DISPLAY_ONLY,
             effort=Effort.SMALL_EDIT if timed else Effort.ONE_LINE,
             override=(("gc.synchronize", "False"),),
             edits=edits if whole else (),

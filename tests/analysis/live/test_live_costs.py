@@ -48,9 +48,9 @@ def job(looks, gpu_busy=None, **changes):
 def test_a_healthy_job_has_no_finding_and_says_its_margins():
     window = job({"forward": 35, "backward": 50, "optimizer": 12, "data_wait": 3}, gpu_busy=0.95)
     assert findings(window) == {}
-    assert (
-        verdict(window)
-        == "Nothing wrong was found: data wait 3 %, other 0 %; the possible speedup there is at most 1.03x."
+    assert verdict(window) == (
+        "Little time is lost outside computation: data wait 3 %, other 0 %; the possible speedup there is at "
+        "most 1.03x. Loss, gradients, labels, schedule and resume were not judged."
     )
 
 
@@ -410,7 +410,7 @@ def test_lost_samples_are_said():
 
 def test_the_end_is_said_first():
     window = replace(job({"forward": 50, "backward": 50}), ended="the process has ended (12:03:11)")
-    assert verdict(window).startswith("The process has ended (12:03:11). Nothing wrong")
+    assert verdict(window).startswith("The process has ended (12:03:11). Little time")
 
 
 def test_start_up_is_no_verdict_on_the_loop():

@@ -120,13 +120,21 @@ def test_words_of_a_launch_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "linked"),
-    [("ds.json", True), ("./ds.json", True), ("conf/ds.json", True), ("other.json", False), ("s.json", False)],
+    ("name", "at", "linked"),
+    [
+        ("ds.json", "job/ds.json", True),
+        ("./ds.json", "job/ds.json", True),
+        ("ds.json", "ds.json", True),
+        ("conf/ds.json", "conf/ds.json", True),
+        ("../conf/ds.json", "conf/ds.json", True),
+        ("conf/ds.json", "other/conf/ds.json", False),
+        ("ds.json", "conf/ds.json", False),
+        ("ds.json", "job/conf/ds.json", False),
+        ("s.json", "job/ds.json", False),
+    ],
 )
-def test_a_file_that_is_named(name: str, linked: bool) -> None:
-    patient = patient_of(
-        {"a.yaml": HF + f"deepspeed: {name}\n", "conf/ds.json" if "/" in name else "ds.json": DS}
-    )
+def test_a_file_that_is_named(name: str, at: str, linked: bool) -> None:
+    patient = patient_of({"job/a.yaml": HF + f"deepspeed: {name}\n", at: DS})
     assert bool(links(patient)) is linked
 
 

@@ -1,11 +1,17 @@
 """Statements of a training loop that run less often: the guard, its counter, and what is left alone."""
 
+from types import SimpleNamespace
+
 import pytest
 from edits import apply_edits
+from recordings import make_process, make_recording, make_steps
 from scripts import read_script
 
 from gpudoctor.analysis.source.periodic_edits import entered_seldom, thinned
-from gpudoctor.analysis.source.trainer_periods import cheap_period
+from gpudoctor.analysis.source.trainer_periods import cheap_period, engine_period, period_for
+from gpudoctor.model import Cost
+from gpudoctor.model.signs.recording import RunEnd
+from gpudoctor.testing import make_patient
 
 HEAD = """\
 import torch
@@ -192,6 +198,22 @@ def cure_entered(text: str) -> str:
 )
 def test_a_period_leaves_a_fiftieth(share, now, watching, period):
     assert cheap_period(share, now, watching) == period
+
+
+@pytest.mark.parametrize(
+    ("end", "fits"),
+    [
+        (RunEnd(exit_code=0, signal=None, seconds=9.0), True),
+        (RunEnd(exit_code=0, signal=None, seconds=9.0, stopped_by="steps"), False),
+        (RunEnd(exit_code=1, signal=None, seconds=9.0), False),
+    ],
+)
+def test_a_period_fits_the_run_that_came_to_its_end(end, fits):
+    recording = make_recording(make_process(make_steps(300, checkpoint=0.4)), end=end)
+    patient = make_patient(recording=recording)
+    finding = SimpleNamespace(cost=Cost(step_share=0.98))
+    every = period_for(finding, patient, 500, 1, None), engine_period(patient, "save", 1, 500, None)
+    assert max(every) <= 150 if fits else min(every) >= 500
 
 
 def test_of_several_calls_that_lead_to_a_helper_the_most_frequent_is_thinned():

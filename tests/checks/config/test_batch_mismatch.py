@@ -145,3 +145,31 @@ def test_sick_ranks_that_model_parallelism_may_explain() -> None:
     )
     [finding] = examine(BatchMismatch, patient_of({"ds.json": engine}, launch_line("x train.py", ranks=8)))
     assert finding.severity is WARNING
+
+
+CHAT = """
+    import argparse, deepspeed
+    from transformers import AutoModelForCausalLM
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--per_device_train_batch_size", type=int, default=16)
+    parser.add_argument("--gradient_accumulation_steps", type=int, default=1)
+    args = deepspeed.add_config_arguments(parser).parse_args()
+    model = AutoModelForCausalLM.from_pretrained("gpt2")
+    engine, *_ = deepspeed.initialize(args=args, model=model)
+    """
+PURE = CHAT.replace("from transformers import AutoModelForCausalLM", "from local import AutoModelForCausalLM")
+
+
+@pytest.mark.parametrize("script", [CHAT, PURE])
+def test_nobody_compares_or_fills_in_the_config_of_a_program_that_starts_deepspeed_itself(script: str) -> None:
+    line = "deepspeed main.py --per_device_train_batch_size 4 --deepspeed_config ds.json"
+    job = launch_line(line, ranks=2)
+    engine = DS % '"train_micro_batch_size_per_gpu": 2'
+    assert examine(BatchMismatch, patient_of({"main.py": script, "ds.json": engine}, job)) == []
+
+
+def test_the_remedy_names_who_reads_auto() -> None:
+    patient = patient_of({"train.py": ARGUMENTS % "", "ds.json": DS % '"train_micro_batch_size_per_gpu": 2'})
+    [finding] = examine(BatchMismatch, patient)
+    [remedy] = prescribe(BatchMismatchRule, finding, patient)
+    assert "transformers" in remedy.steps[0] and remedy.edits

@@ -8,12 +8,12 @@ from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.config.frequencies import Frequencies
 from gpudoctor_rules.config.frequencies import FrequenciesRule
 
-NOTE, WARNING = Severity.NOTE, Severity.WARNING
+NOTE = Severity.NOTE
 
 EXPECTED = {
-    "sick_training_arguments": {"logging_steps": NOTE, "eval_steps": NOTE, "save_steps": WARNING},
+    "sick_training_arguments": {"logging_steps": NOTE, "eval_steps": NOTE, "save_steps": NOTE},
     "sick_argparse": {"logging_steps": NOTE, "save_steps": NOTE},
-    "sick_lightning": {"every_n_train_steps": WARNING, "log_every_n_steps": NOTE, "val_check_interval": NOTE},
+    "sick_lightning": {"every_n_train_steps": NOTE, "log_every_n_steps": NOTE, "val_check_interval": NOTE},
     "sick_longer_than_run": {"logging_steps": NOTE, "eval_steps": NOTE},
 }
 

@@ -7,16 +7,16 @@ from gpudoctor.testing import examine, make_packages, make_patient, prescribe
 from gpudoctor_checks.config.lora_misfit import LoraMisfit
 from gpudoctor_rules.config.lora_misfit import LoraMisfitRule
 
-NOTE, WARNING, ERROR = Severity.NOTE, Severity.WARNING, Severity.ERROR
+NOTE, ERROR = Severity.NOTE, Severity.ERROR
 EXPECTED = {
     "configs-sick_axolotl": (NOTE, 7),
-    "configs-sick_gather": (WARNING, 5),
-    "configs-sick_llama_factory": (WARNING, 4),
+    "configs-sick_gather": (NOTE, 5),
+    "configs-sick_llama_factory": (NOTE, 4),
     "source-sick_alpha": (NOTE, 3),
-    "source-sick_checkpointing": (WARNING, 6),
-    "source-sick_checkpointing_loop": (WARNING, 9),
+    "source-sick_checkpointing": (NOTE, 6),
+    "source-sick_checkpointing_loop": (NOTE, 9),
     "source-sick_some_targets": (NOTE, 15),
-    "source-sick_targets": (WARNING, 5),
+    "source-sick_targets": (NOTE, 5),
 }
 SICK, HEALTHY = dict(job_files("CFG007", "sick")), dict(job_files("CFG007", "healthy"))
 
@@ -56,6 +56,7 @@ def load(model, size=0):
     {outer}
         model = adapted(model, rank=size)
     return model
+load(base)
 """
 
 

@@ -507,16 +507,15 @@ FROM_MEMORY = """
 @pytest.mark.parametrize(
     ("imports", "rows", "severity"),
     [
-        ("from pictures import Rows; import tables", "Rows()", Severity.WARNING),
+        ("from pictures import Rows; import tables", "Rows()", Severity.NOTE),
         ("from tables import Rows; import pictures", "Rows()", None),
-        ("from pictures import open_rows; import tables", "open_rows()", Severity.WARNING),
+        ("from pictures import open_rows; import tables", "open_rows()", Severity.NOTE),
         ("from tables import open_rows; import pictures", "open_rows()", None),
         ("import sys, pictures, tables; from tables import Rows",
          "pictures.open_rows() if len(sys.argv) > 1 else Rows()", Severity.NOTE),
     ],
 )  # fmt: skip
 def test_a_loader_has_the_work_of_the_data_set_that_is_meant(tmp_path, monkeypatch, imports, rows, severity):
-    monkeypatch.setattr(LoaderBound, "costs_time", False)  # what the check itself thinks of it
     (tmp_path / "pictures.py").write_text(textwrap.dedent(FROM_FILES))
     (tmp_path / "tables.py").write_text(textwrap.dedent(FROM_MEMORY))
     path = tmp_path / "run.py"

@@ -38,6 +38,18 @@ def test_padding_by_hand_is_left_to_a_person():
     dynamic, group = prescribe((PaddingWasteRule, *ADVICE), finding, patient)
     assert dynamic.applicability is Applicability.DISPLAY_ONLY
     assert group.id == "DATA006-group"
+    assert any(
+        "train_sampling_strategy" in step for step in group.steps
+    )  # the only name that transformers 5 has
+
+
+@pytest.mark.parametrize(("strategy", "found"), [("group_by_length", 0), ("sequential", 1)])
+def test_transformers_5_groups_by_another_name(strategy, found):
+    text = (FOLDER / "sick_map.py").read_text("utf-8") + (
+        "\nfrom transformers import TrainingArguments\n"
+        f'more = TrainingArguments("out", train_sampling_strategy="{strategy}")\n'
+    )
+    assert len(examine(PaddingWaste, script_patient(text))) == found
 
 
 def test_healthy_where_nothing_would_pad_later():

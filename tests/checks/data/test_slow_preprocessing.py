@@ -12,8 +12,8 @@ from gpudoctor_rules.data.slow_preprocessing import SlowPreprocessingRule
 
 FOLDER = PATIENTS / "DATA002"
 GUILTY = {
-    "sick_pixels": (17, "pixels", Severity.WARNING),
-    "sick_getpixel": (22, "pixels", Severity.WARNING),
+    "sick_pixels": (17, "pixels", Severity.NOTE),
+    "sick_getpixel": (22, "pixels", Severity.NOTE),
     "sick_tokenises": (14, "tokens", Severity.NOTE),
 }
 
@@ -101,7 +101,7 @@ def test_sick_cells_one_by_one_behind_several_calls(held):
             rule.step()
     """
     [finding] = examine(SlowPreprocessing, script_patient(script))
-    assert finding.detail.kind == "pixels" and finding.severity is Severity.WARNING
+    assert finding.detail.kind == "pixels" and finding.severity is Severity.NOTE
 
 
 @pytest.mark.parametrize(("epochs", "findings"), [(20, 1), (1, 0)])

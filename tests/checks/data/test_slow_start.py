@@ -1,6 +1,5 @@
 import pytest
 from configs import config_files, config_patient
-from mending import gone, mended
 from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 
 from gpudoctor.model import Applicability, Severity
@@ -11,21 +10,19 @@ from gpudoctor_rules.data.slow_start import SlowStartRule
 FOLDER = PATIENTS / "DATA012"
 GUILTY = {
     "sick_one_by_one": (12, "workers", "num_proc="),
-    "sick_no_cache": (8, "cache", "num_proc=8"),
+    "sick_no_cache": (8, "cache", "cache"),
     "sick_large": (13, "workers", "num_proc="),
 }
 
 
 @pytest.mark.parametrize("path", sick_scripts("DATA012"), ids=lambda path: path.stem)
-def test_sick_script_and_its_cure(path):
-    [finding] = examine(SlowStart, script_patient(path))
-    line, kind, cure = GUILTY[path.stem]
+def test_sick_script_and_its_advice(path):
+    patient = script_patient(path)
+    [finding] = examine(SlowStart, patient)
+    line, kind, advice = GUILTY[path.stem]
     assert (finding.span.line, finding.detail.kind, finding.severity) == (line, kind, Severity.NOTE)
-    text = path.read_text("utf-8")
-    new = mended(text, unsafe=False, select="DATA012")
-    assert cure in new
-    assert "load_from_cache_file" not in new
-    assert gone("DATA012", text)
+    [remedy] = prescribe(SlowStartRule, finding, patient)
+    assert advice in remedy.title and remedy.edits == ()  # a mapped function may count, or draw random numbers
 
 
 @pytest.mark.parametrize("path", healthy_scripts("DATA012"), ids=lambda path: path.stem)
@@ -34,9 +31,8 @@ def test_healthy_script(path):
 
 
 @pytest.mark.parametrize("path", config_files("DATA012", "sick"), ids=lambda path: path.stem)
-def test_sick_config_and_its_cure(path):
+def test_sick_config(path):
     assert len(examine(SlowStart, config_patient(path))) == 1
-    assert gone("DATA012", path.read_text("utf-8"), "train.yaml")
 
 
 @pytest.mark.parametrize("path", config_files("DATA012", "healthy"), ids=lambda path: path.stem)
@@ -49,18 +45,9 @@ def test_the_rule_names_processes_for_this_machine():
     patient = config_patient(path, host=make_host(cpus_affinity=12))
     [finding] = examine(SlowStart, patient)
     [remedy] = prescribe(SlowStartRule, finding, patient)
-    assert (remedy.title, remedy.applicability) == ("preprocessing_num_workers=12", Applicability.SAFE)
-    assert remedy.edits[0].new_text == "\npreprocessing_num_workers: 12"
+    assert (remedy.title, remedy.applicability) == ("preprocessing_num_workers=12", Applicability.DISPLAY_ONLY)
 
 
 def test_sick_at_the_users_threshold():
     [path] = [item for item in config_files("DATA012", "healthy") if "capped" in item.stem]
     assert len(examine(SlowStart, config_patient(path), capped_samples=100)) == 2
-
-
-def test_the_edit_finds_its_call_in_a_chain():
-    text = (FOLDER / "sick_one_by_one.py").read_text("utf-8")
-    chained = mended(
-        text.replace("dataset.map(tokenize)", "dataset.map(tokenize).shuffle(seed=1)"), select="DATA012"
-    )
-    assert "dataset.map(tokenize, num_proc=16).shuffle(seed=1)" in chained

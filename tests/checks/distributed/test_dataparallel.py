@@ -265,3 +265,32 @@ def test_a_name_for_the_option_that_leaves_one_gpu(ids, said):
         len(examine(Dataparallel, script_patient(SETTINGS.format(ids=ids, before=before, condition="True"))))
         == said
     )
+
+
+SCATTERED = """
+    import torch
+
+    class Spread(torch.nn.DataParallel):
+        def __getattr__(self, name):
+            try:
+                return super().__getattr__(name)
+            except AttributeError:
+                return getattr(self.module, name)
+
+    class Fit:
+        def __init__(self):
+            self.net = Spread(torch.nn.Linear(8, 8)).cuda()
+            self.optimizer = torch.optim.SGD(self.net.parameters(), 0.1)
+        def go(self):
+            for rows in torch.utils.data.DataLoader(torch.randn(640, 8), batch_size=64):
+                self.net(rows.cuda()).mean().backward()
+                self.optimizer.step()
+                self.optimizer.zero_grad()
+    START
+"""
+
+
+@pytest.mark.parametrize(("start", "lines"), [("Fit().go()", [[13]]), ("pass", [])])
+def test_a_class_of_ones_own_that_extends_it_counts_where_it_is_made(start, lines):
+    found = examine(Dataparallel, script_patient(SCATTERED.replace("START", start)))
+    assert [[item.line for item in one.evidence[:1]] for one in found] == lines

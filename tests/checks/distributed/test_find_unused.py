@@ -1,31 +1,27 @@
 import pytest
-from mending import gone, mended
-from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
+from recordings import make_process, make_recording, make_steps, record
 
 from gpudoctor.model import Severity
-from gpudoctor.testing import examine, prescribe
+from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.distributed.find_unused import FindUnused
 from gpudoctor_rules.distributed.find_unused import FindUnusedRule
 
-FOLDER = PATIENTS / "DIST007"
+
+def recorded(**told):
+    model = record("model", name="Net", parameters=100, trainable=100, dtypes={"float32": 100}, device="cuda:0",
+                   wrapped="DDP", path="/job/train.py", line=17)  # fmt: skip
+    process = make_process(make_steps(200), records=[record("torch", version="2.9", **told), model])
+    return make_patient(recording=make_recording(process))
 
 
-@pytest.mark.parametrize("path", sick_scripts("DIST007"), ids=lambda path: path.stem)
-def test_sick_script(path):
-    patient = script_patient(path)
+def test_sick_a_run_that_used_every_parameter():
+    patient = recorded(find_unused=True, unused=False)
     [finding] = examine(FindUnused, patient)
-    assert finding.severity is Severity.NOTE
+    assert finding.severity is Severity.NOTE and finding.span.line == 17
     [remedy] = prescribe(FindUnusedRule, finding, patient)
-    assert remedy.title == "find_unused_parameters=False" and remedy.effect is None
+    assert remedy.title == "find_unused_parameters=False" and remedy.override
 
 
-@pytest.mark.parametrize("path", healthy_scripts("DIST007"), ids=lambda path: path.stem)
-def test_healthy_script(path):
-    assert examine(FindUnused, script_patient(path)) == []
-
-
-@pytest.mark.parametrize("name", ["sick_resnet", "sick_own_network"])
-def test_sick_edit_cures(name):
-    text = (FOLDER / f"{name}.py").read_text("utf-8")
-    assert gone("DIST007", text)
-    assert "find_unused_parameters" not in mended(text, select="DIST007")
+@pytest.mark.parametrize("told", [{}, {"find_unused": False}, {"find_unused": True, "unused": True}])
+def test_healthy_runs(told):
+    assert examine(FindUnused, recorded(**told)) == []

@@ -143,3 +143,25 @@ def test_remedy_grows_with_the_ranks_and_stays_below_half_of_the_memory():
         [finding] = examine(ShmTooSmall, patient)
         [remedy] = prescribe((ShmTooSmallRule, *ADVICE), finding, patient)
         assert remedy.title == f"give /dev/shm {size} GiB"
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        Job(profile=Profile.SLURM),
+        Job(profile=Profile.KUBERNETES),
+        Job(profile=Profile.NONE, script_path="launch.sh", gpus_granted=2),
+    ],
+)
+def test_the_memory_of_another_machine_is_not_judged(job):
+    roomy = make_host(shm_total=16 * GIB, shm_free=16 * GIB)
+    with pytest.raises(Unavailable, match="another machine"):
+        examine(ShmTooSmall, script("8", host=roomy, gpus=[], environment={}, job=job))
+
+
+def test_inside_its_allocation_the_job_has_this_machines_memory():
+    patient = script(
+        "8", host=docker(), environment={"SLURM_JOB_ID": "7"}, gpus=[], job=Job(profile=Profile.SLURM)
+    )
+    [finding] = examine(ShmTooSmall, patient)
+    assert finding.severity is Severity.ERROR

@@ -170,8 +170,6 @@ def launched(ranks, **changes):
             ),
             "SLURM_GPUS_ON_NODE grants 4 GPUs",
         ),
-        (lambda: trains_on_cuda(environment={}, job=launched(8)), "torchrun starts 8 ranks"),
-        (lambda: trains_on_cuda("model.to('cuda:1')", environment={}, job=launched(2)), "trains on CUDA"),
     ],
 )
 def test_sick_a_machine_without_the_gpus_that_the_job_asks_for(patient, words):
@@ -179,6 +177,21 @@ def test_sick_a_machine_without_the_gpus_that_the_job_asks_for(patient, words):
     assert finding.severity is Severity.ERROR and words in finding.message
     [remedy] = prescribe((VisibleDevicesWrongRule, *ADVICE), finding, patient())
     assert "--gpu H100" in remedy.title
+
+
+@pytest.mark.parametrize(
+    "patient",
+    [
+        trains_on_cuda(environment={}, job=launched(8)),
+        trains_on_cuda("model.to('cuda:1')", environment={}, job=launched(2, script_path="run.sh")),
+        make_patient(
+            environment={}, gpus=[], job=Job(profile=Profile.NONE, script_path="go.sh", gpus_granted=4)
+        ),
+    ],
+)
+def test_healthy_a_launch_line_read_where_there_are_no_gpus(patient):
+    with pytest.raises(Unavailable):
+        examine(VisibleDevicesWrong, patient)
 
 
 def test_sick_fewer_gpus_than_the_user_expects():

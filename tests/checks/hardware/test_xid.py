@@ -75,7 +75,13 @@ def test_sick_events_that_make_a_node_unfit_are_errors(code):
     assert f"Xid {code}" in finding.message and "10 min ago" in finding.message
 
 
-@pytest.mark.parametrize("code", [13, 31, 43, 137])
+@pytest.mark.parametrize("code", [14, 106, 107, 142, 164])
+def test_healthy_events_that_mean_nothing_for_a_training_are_notes(code):
+    [finding] = found(*[xid(code)] * 5)
+    assert finding.severity is Severity.NOTE and "table" not in finding.message
+
+
+@pytest.mark.parametrize("code", [13, 31, 43, 108, 137])
 def test_sick_application_events_blame_the_program(code):
     [finding] = found(xid(code))
     assert finding.severity is Severity.NOTE and finding.cost.breaks is None
@@ -84,9 +90,24 @@ def test_sick_application_events_blame_the_program(code):
     assert again.severity is Severity.WARNING and "3 times" in again.message
 
 
-def test_sick_repeats_count_on_one_gpu_only():
-    [finding] = found(xid(31, "1b"), xid(31, "1c"), xid(31, "1d"))
-    assert finding.severity is Severity.NOTE and finding.subject == "GPU 0, 1, 2"
+def test_sick_each_gpu_of_a_number_is_judged_by_itself():
+    each = found(xid(31, "1b"), xid(31, "1c"), xid(31, "1d"), xid(31, "1d"), xid(31, "1d"))
+    assert [(finding.subject, finding.severity) for finding in each] == [
+        ("GPU 0", Severity.NOTE),
+        ("GPU 1", Severity.NOTE),
+        ("GPU 2", Severity.WARNING),
+    ]
+    switch = "nvidia-nvswitch{0}: SXid (PCI:0000:c{0}:00.0): 12028, {1}, Link 30 egress non-posted"
+    mild, fatal = found(switch.format(1, "Non-fatal"), switch.format(2, "Fatal"))
+    assert (mild.severity, mild.subject) == (Severity.NOTE, "NVSwitch 0000:c1:00")
+    assert (fatal.severity, fatal.subject) == (Severity.ERROR, "NVSwitch 0000:c2:00")
+
+
+def test_healthy_power_smoothing_that_came_back_is_no_warning():
+    off, on = (f"NVRM: Xid (PCI:0018:01:00): {code}, PSHC" for code in (163, 162))
+    assert [finding.severity for finding in found(off, on)] == [Severity.NOTE]
+    assert sorted(finding.detail.code for finding in found(on, off)) == [162, 163]
+    assert len(found(off, on.replace("0018", "0019"))) == 2
 
 
 def test_sick_nvlink5_events_go_by_the_word_fatal():
@@ -165,7 +186,7 @@ def rows():
 
 def test_every_row_of_the_table_is_whole_and_has_a_remedy():
     codes = [code for row in rows() for code in row["codes"]]
-    assert len(codes) == len(set(codes)) == 109
+    assert sorted(codes) == list(range(1, 174))
     for row in some(rows()):
         for code in some(row["codes"]):
             patient = make_patient(gpus=GPUS, kernel_log=log(xid(code)))

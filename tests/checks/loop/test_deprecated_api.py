@@ -507,3 +507,42 @@ def test_who_asks_for_a_package_without_a_bound_gets_the_newest(tmp_path, requir
         tmp_path / "train.py", project_versions=read_project_versions([str(tmp_path / "train.py")])
     )
     assert [item.severity for item in examine(DeprecatedApi, patient)] == severities
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        ("Ahead(iter(DataLoader([1])))", 0),
+        ("iter(Rows([1]))", 0),
+        ("iter(Ahead(DataLoader([1])))", 0),
+        ("iter(DataLoader([1]))", 1),
+    ],
+)
+def test_a_method_next_of_ones_own_is_no_iterators(made, said):
+    text = f"""
+    from torch.utils.data import DataLoader
+    class Ahead:
+        def __init__(self, behind):
+            self.behind = behind
+        def __iter__(self):
+            return self
+        def next(self):
+            return next(self.behind)
+    class Rows(DataLoader):
+        def __iter__(self):
+            return Ahead(super().__iter__())
+    stream = {made}
+    first = stream.next()
+    """
+    assert len(examine(DeprecatedApi, script_patient(text))) == said
+
+
+@pytest.mark.xfail(strict=True, reason="a test of the version that is bound to a name is not followed")
+def test_a_branch_behind_a_named_version_test_does_not_run():
+    text = """
+        import torch
+        LEGACY = torch.__version__ < "1.9"
+        if LEGACY:
+            torch.symeig(torch.eye(2))
+    """
+    assert examine(DeprecatedApi, script_patient(text, packages=make_packages(torch="2.13.0"))) == []

@@ -27,10 +27,10 @@ def test_sick_scripts(path):
     patient = script_patient(path)
     [finding] = examine(EvalModeMisuse, patient)
     assert (finding.detail.how, finding.span.text) == GUILTY[path.stem]
-    assert (finding.severity, finding.confidence) == (Severity.WARNING, Confidence.SUSPECTED)
+    severity = Severity.WARNING if finding.detail.how == "graph" else Severity.NOTE
+    assert (finding.severity, finding.confidence) == (severity, Confidence.SUSPECTED)
     [remedy] = prescribe(EvalModeMisuseRule, finding, patient)
-    safe = finding.detail.how == "graph"  # the metric stays the same, only the graph goes
-    assert (remedy.applicability is Applicability.SAFE) == safe
+    assert remedy.applicability is Applicability.UNSAFE
 
 
 @pytest.mark.parametrize("path", healthy_scripts("LOOP002"), ids=lambda path: path.stem)
@@ -59,9 +59,9 @@ def look(layer="torch.nn.Dropout(0.1)", head="pass", tail="model.eval()"):
 
 
 def test_sick_loops():
-    assert [f.severity for f in look()] == [Severity.WARNING]
+    assert [f.severity for f in look()] == [Severity.NOTE]
     assert [f.severity for f in look(layer="torch.nn.ReLU()")] == [Severity.NOTE]  # both modes are the same
-    assert [f.severity for f in look(tail="if epoch % 2 == 0: model.eval()")] == [Severity.WARNING]
+    assert [f.severity for f in look(tail="if epoch % 2 == 0: model.eval()")] == [Severity.NOTE]
 
 
 @pytest.mark.parametrize(
@@ -89,11 +89,11 @@ def test_the_edit_cures(name):
     assert mended(new, select="LOOP002") == new
 
 
-def test_gradients_alone_are_switched_off_without_asking():
+def test_gradients_are_switched_off_only_if_asked_for():
     path = next(path for path in sick_scripts("LOOP002") if path.stem == "sick_no_grad")
-    assert "@torch.no_grad()\ndef validate" in mended(
-        path.read_text(encoding="utf-8"), unsafe=False, select="LOOP002"
-    )
+    text = path.read_text(encoding="utf-8")
+    assert mended(text, unsafe=False, select="LOOP002") == text  # a caller may call backward on what it returns
+    assert "@torch.no_grad()\ndef validate" in mended(text, select="LOOP002")
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ EMBED = """
 @pytest.mark.parametrize(
     ("layer", "switch", "severities"),
     [
-        ("Dropout(0.1)", "pass", [Severity.WARNING]),
+        ("Dropout(0.1)", "pass", [Severity.NOTE]),
         ("Dropout(0.1)", "self.body.eval()", []),
         ("Dropout(0.1)", "self.body.train(False)", []),
         ("InstanceNorm2d(8)", "pass", []),  # it keeps no statistics: both modes are alike
@@ -1103,3 +1103,33 @@ class Still:
 def test_a_context_manager_of_ones_own_may_switch_to_eval_mode(manager, entered, found):
     text = CONTEXTS.format(manager=manager, entered=entered)
     assert len(examine(EvalModeMisuse, script_patient(text))) == found
+
+
+def test_a_network_of_another_file_in_a_program_that_only_scores(tmp_path):
+    (tmp_path / "encoder.py").write_text(
+        textwrap.dedent("""
+        from torch import nn
+
+        class Encoder(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner = nn.Linear(4, 4)
+
+            def forward(self, x):
+                return self.inner(x)
+        """)
+    )
+    path = tmp_path / "score.py"
+    path.write_text(
+        textwrap.dedent("""
+        from encoder import Encoder
+
+        def evaluate(loader):
+            net, seen = Encoder(), []
+            for x, y in loader:
+                seen.append(net(x))
+            return seen
+        """)
+    )
+    [finding] = examine(EvalModeMisuse, script_patient(path))
+    assert finding.detail.how == "graph"

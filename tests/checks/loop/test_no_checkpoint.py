@@ -27,10 +27,10 @@ data:
   num_workers: 3
 """
 HOW = {
-    "sick_nothing": ("nothing", Severity.ERROR),
-    "sick_at_the_end": ("at the end", Severity.ERROR),
+    "sick_nothing": ("nothing", Severity.WARNING),
+    "sick_at_the_end": ("at the end", Severity.WARNING),
     "sick_weights_only": ("weights", Severity.WARNING),
-    "sick_trainer_off": ("nothing", Severity.ERROR),
+    "sick_trainer_off": ("nothing", Severity.WARNING),
 }
 
 
@@ -47,7 +47,7 @@ def test_sick_under_a_time_limit(name):
     [finding] = examine(NoCheckpoint, script_patient(sick(name), job=LIMITED))
     assert (finding.detail.how, finding.severity) == HOW[name]
     assert "4 h" in finding.message
-    assert bool(finding.cost.breaks) == (finding.severity is Severity.ERROR)
+    assert finding.cost.breaks is None  # a job that ends in time loses nothing
     assert any(getattr(item, "line", None) == 2 for item in finding.evidence)
 
 
@@ -94,7 +94,7 @@ def test_healthy_when_the_job_launches_another_program():
     source = script_patient(sick("sick_nothing")).source
     assert source.trains
     [finding] = examine(NoCheckpoint, script_patient(sick("sick_nothing"), job=job))  # it is the only one
-    assert finding.severity is Severity.ERROR
+    assert finding.severity is Severity.WARNING
 
 
 def launch(script):
@@ -104,13 +104,6 @@ def launch(script):
 @pytest.mark.parametrize("path", healthy_scripts("LOOP009"), ids=lambda path: path.stem)
 def test_healthy_scripts(path):
     assert examine(NoCheckpoint, script_patient(path, job=LIMITED)) == []
-
-
-def test_a_model_handed_out_of_sight_is_no_error():
-    text = sick("sick_nothing").read_text().replace("import torch\n", "import torch\nfrom lab import keep\n", 1)
-    text = text.replace("    print(epoch", "        keep.progress(model)\n    print(epoch")
-    [finding] = examine(NoCheckpoint, script_patient(text, job=LIMITED))
-    assert finding.severity is Severity.WARNING
 
 
 def test_the_rule_gives_an_interval():
@@ -124,7 +117,7 @@ def test_the_rule_gives_an_interval():
 def test_the_engine_is_switched_on_again():
     text = sick("sick_trainer_off").read_text()
     assert gone("LOOP009", text)
-    assert 'save_strategy="steps"' in mended(text, select="LOOP009", unsafe=False)
+    assert 'save_strategy="steps"' in mended(text, select="LOOP009")
 
 
 EPOCHS = """

@@ -1,7 +1,4 @@
-import ast
-
 import pytest
-from mending import gone, mended
 from scripts import healthy_scripts, script_patient, sick_scripts
 from some import some
 
@@ -24,7 +21,7 @@ def test_every_script_is_named():
 def test_sick_scripts(path):
     found = examine(TeacherTrained, script_patient(path))
     assert {item.detail.how: item.span.text for item in found} == GUILTY[path.stem]
-    assert {(item.severity, item.confidence) for item in found} == {(Severity.WARNING, Confidence.SUSPECTED)}
+    assert {(item.severity, item.confidence) for item in found} == {(Severity.NOTE, Confidence.SUSPECTED)}
 
 
 @pytest.mark.parametrize("path", healthy_scripts("LOOP011"), ids=lambda path: path.stem)
@@ -37,19 +34,10 @@ def test_the_rule(path):
     patient = script_patient(path)
     for finding in some(examine(TeacherTrained, patient)):
         [remedy] = prescribe(TeacherTrainedRule, finding, patient)
-        free = finding.detail.how == "graph" and path.stem == "sick_distill"
-        assert (remedy.applicability is Applicability.SAFE) == free
-        assert remedy.edits
-
-
-@pytest.mark.parametrize("path", sick_scripts("LOOP011"), ids=lambda path: path.stem)
-def test_the_edit_cures(path):
-    text = path.read_text(encoding="utf-8")
-    assert gone("LOOP011", text)
-    new = mended(text, select="LOOP011")
-    ast.parse(new)
-    assert "with torch.no_grad():" in new
-    assert mended(new, select="LOOP011") == new
+        # Gradients may flow through a teacher: what cuts them is written by hand.
+        by_hand = finding.detail.how == "graph"
+        assert remedy.applicability is (Applicability.DISPLAY_ONLY if by_hand else Applicability.UNSAFE)
+        assert bool(remedy.edits) is not by_hand
 
 
 OWNED = """

@@ -35,6 +35,18 @@ def test_sick_ten_times_is_a_warning():
     assert finding.severity is Severity.WARNING and finding.cost.breaks is None
 
 
+@pytest.mark.parametrize(
+    "shape", [lambda i: 1.2 ** max(0, i - 60), lambda i: 3e7, lambda i: 5e3 if i % 20 == 7 else 1.0]
+)
+def test_a_program_that_clips_is_not_told_to_clip(shape):
+    """The norms are those before clipping: the updates are as small as the bound makes them."""
+    clips = record("numeric", 2.0, kind="clips", step=0, path="/job/train.py", line=44)
+    steps = make_steps(200, grad_norm=shape, loss=lambda i: 1.0 + i / 10)
+    [finding] = look(make_process(steps, records=[clips]))
+    assert finding.severity is Severity.WARNING and finding.cost.breaks is None
+    assert "clip" not in remedies(finding) and "learning rate" in remedies(finding)
+
+
 def test_healthy_norms():
     assert look(norms(1.0)) == []
     assert look(norms(lambda i: 10.0 * 0.97**i)) == []

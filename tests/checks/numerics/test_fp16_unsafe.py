@@ -9,17 +9,17 @@ from gpudoctor_checks.numerics.fp16_unsafe import Fp16Unsafe
 from gpudoctor_rules.numerics.advice import ADVICE
 from gpudoctor_rules.numerics.fp16_unsafe import Fp16UnsafeRule
 
-NOTE, WARNING = Severity.NOTE, Severity.WARNING
+NOTE = Severity.NOTE
 EXPECTED = {
-    "source-sick_autocast_alone": (WARNING, 10),
-    "source-sick_half_weights": (WARNING, 6),
-    "source-sick_scaler_forgotten": (WARNING, 12),
-    "source-sick_scaler_forgotten_in_its_branch": (WARNING, 16),
-    "source-sick_trainer_in_half": (WARNING, 4),
-    "source-sick_t5": (WARNING, 4),
-    "configs-sick_t5": (WARNING, 5),
+    "source-sick_autocast_alone": (NOTE, 10),
+    "source-sick_half_weights": (NOTE, 6),
+    "source-sick_scaler_forgotten": (NOTE, 12),
+    "source-sick_scaler_forgotten_in_its_branch": (NOTE, 16),
+    "source-sick_trainer_in_half": (NOTE, 4),
+    "source-sick_t5": (NOTE, 4),
+    "configs-sick_t5": (NOTE, 5),
     "configs-sick_static_scale": (NOTE, 4),
-    "configs-sick_lightning": (WARNING, 5),
+    "configs-sick_lightning": (NOTE, 5),
     "configs-sick_bf16_trained": (NOTE, 6),
 }
 SICK, HEALTHY = dict(job_files("NUM006", "sick")), dict(job_files("NUM006", "healthy"))

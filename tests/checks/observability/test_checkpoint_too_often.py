@@ -10,8 +10,8 @@ from gpudoctor_rules.observability.checkpoint_too_often import CheckpointTooOfte
 
 FOLDER = PATIENTS / "OBS003"
 GUILTY = {
-    "sick_every_step": (11, 1, Severity.WARNING, "if step % 500 == 0:\n            torch.save("),
-    "sick_option": (23, 5, Severity.WARNING, "default=500"),
+    "sick_every_step": (11, 1, Severity.NOTE, "if step % 500 == 0:\n            torch.save("),
+    "sick_option": (23, 5, Severity.NOTE, "default=500"),
     "sick_in_method": (12, 20, Severity.NOTE, "self.step % 500 == 0"),
 }
 

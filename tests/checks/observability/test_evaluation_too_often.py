@@ -9,7 +9,7 @@ from gpudoctor_checks.observability.evaluation_too_often import EvaluationTooOft
 
 FOLDER = PATIENTS / "OBS004"
 GUILTY = {
-    "sick_called_each_step": (24, 1, Severity.WARNING, "if step % 500 == 0:\n            evaluate(model"),
+    "sick_called_each_step": (24, 1, Severity.NOTE, "if step % 500 == 0:\n            evaluate(model"),
     "sick_inline": (21, 20, Severity.NOTE, "if step % 500 == 0:"),
 }
 UNFOLLOWED = """

@@ -12,7 +12,7 @@ from gpudoctor_rules.observability.log_flush import LogFlushRule
 
 FOLDER = PATIENTS / "OBS007"
 GUILTY = {
-    "sick_fsync": (15, "sync", Severity.WARNING),
+    "sick_fsync": (15, "sync", Severity.NOTE),
     "sick_writer": (13, "flush", Severity.NOTE),
     "sick_reopened": (13, "open", Severity.NOTE),
 }
@@ -32,7 +32,8 @@ def test_healthy_script(path):
 @pytest.mark.parametrize("name", ["sick_fsync", "sick_writer"])
 def test_sick_flush_goes(name):
     text = (FOLDER / f"{name}.py").read_text("utf-8")
-    cured = mended(text, unsafe=False, select="OBS007")
+    assert mended(text, unsafe=False, select="OBS007") == text  # another program may read the file
+    cured = mended(text, select="OBS007")
     assert "flush" not in cured
     assert "fsync" not in cured
     assert gone("OBS007", text)

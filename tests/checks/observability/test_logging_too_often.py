@@ -17,7 +17,7 @@ GUILTY = {
     "sick_wandb": ("wandb.log(", 1, Severity.NOTE),
     "sick_tensorboard_and_print": ("self.writer.add_scalar(", 1, Severity.NOTE),
     "sick_logfile": ("f.write(", 2, Severity.NOTE),
-    "sick_images": ("writer.add_images(", 5, Severity.WARNING),
+    "sick_images": ("writer.add_images(", 5, Severity.NOTE),
 }
 
 LOOP = """
@@ -120,7 +120,7 @@ def test_the_rule_cures():
     [finding] = examine(LoggingTooOften, patient)
     [remedy] = prescribe(LoggingTooOftenRule, finding, patient)
     assert remedy.title == "write every 50 steps"
-    assert remedy.applicability is Applicability.SAFE
+    assert remedy.applicability is Applicability.UNSAFE
     cured = apply_edits(text, remedy.edits)
     assert "    if step % 50 == 0:\n        print(step, loss.item())" in cured
     assert examine(LoggingTooOften, script_patient(cured)) == []
@@ -259,3 +259,28 @@ def test_the_price_of_lines_beside_other_processes(share, others, severity):
     [finding] = examine(LoggingTooOften, make_patient(recording=recording))
     assert finding.severity is severity
     assert ("other processes kept all CPUs busy" in finding.message) is (others > 1)
+
+
+ENCLOSED = """
+    import torch
+    net = torch.nn.Linear(4, 1)
+    opt = torch.optim.SGD(net.parameters(), lr=0.1)
+
+    def fit(x, y):
+        opt.zero_grad()
+        loss = (net(x) - y).square().mean()
+        loss.backward()
+        opt.step()
+        return loss
+
+    fast = torch.compile(fit)
+    for n, (x, y) in enumerate(loader):
+        print("loss", {call})
+"""
+
+
+@pytest.mark.parametrize("call", ["fit(x, y).item()", "fast(x, y).item()"])
+def test_no_edit_encloses_a_step(call):
+    patient = script_patient(ENCLOSED.format(call=call))
+    [finding] = examine(LoggingTooOften, patient)
+    assert [remedy.edits for remedy in prescribe(LoggingTooOftenRule, finding, patient)] == [()]

@@ -44,7 +44,7 @@ def test_every_script_is_named():
 def test_sick_scripts(path):
     [finding] = examine(ProfilerInLoop, script_patient(path))
     assert finding.span.text.startswith(GUILTY[path.stem])
-    assert (finding.severity, finding.confidence) == (Severity.WARNING, Confidence.SUSPECTED)
+    assert (finding.severity, finding.confidence) == (Severity.NOTE, Confidence.SUSPECTED)
 
 
 @pytest.mark.parametrize("path", healthy_scripts("OBS001"), ids=lambda path: path.stem)
@@ -161,7 +161,7 @@ def test_the_rule_cures(name):
     patient = script_patient(path)
     [finding] = examine(ProfilerInLoop, patient)
     [remedy] = prescribe(ProfilerInLoopRule, finding, patient)
-    assert remedy.applicability is Applicability.SAFE
+    assert (remedy.applicability is Applicability.SAFE) == (name == "sick_lightning")
     assert examine(ProfilerInLoop, script_patient(apply_edits(path.read_text(), remedy.edits))) == []
 
 

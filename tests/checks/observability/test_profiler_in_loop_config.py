@@ -10,16 +10,16 @@ from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.observability.profiler_in_loop import ProfilerInLoop
 from gpudoctor_rules.observability.profiler_in_loop import ProfilerInLoopRule
 
-NOTE, WARNING = Severity.NOTE, Severity.WARNING
+NOTE = Severity.NOTE
 
 EXPECTED = {
-    "sick_sections.yaml": ("monitor.all_freq.flops_profile_freq", 5, WARNING, "500"),
-    "sick_sections.json": ("profiler.profile_freq", 5, WARNING, "500"),
-    "sick_sections.toml": ("monitor.flops_profile_freq", 7, WARNING, "500"),
-    "sick_lightning.yaml": ("trainer.profiler", 5, WARNING, "null"),
-    "sick_lightning_class.yaml": ("trainer.profiler.class_path", 6, WARNING, "null"),
+    "sick_sections.yaml": ("monitor.all_freq.flops_profile_freq", 5, NOTE, "500"),
+    "sick_sections.json": ("profiler.profile_freq", 5, NOTE, "500"),
+    "sick_sections.toml": ("monitor.flops_profile_freq", 7, NOTE, "500"),
+    "sick_lightning.yaml": ("trainer.profiler", 5, NOTE, "null"),
+    "sick_lightning_class.yaml": ("trainer.profiler.class_path", 6, NOTE, "null"),
     "sick_deepspeed.json": ("flops_profiler.enabled", 5, NOTE, "false"),
-    "sick_torchtune.yaml": ("profiler.enabled", 6, WARNING, "false"),
+    "sick_torchtune.yaml": ("profiler.enabled", 6, NOTE, "false"),
 }
 
 

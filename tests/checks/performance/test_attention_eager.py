@@ -16,7 +16,7 @@ SEVERITIES = {"sick_written_out": Severity.NOTE}
 def test_sick_script(path):
     patient = script_patient(path)
     [finding] = examine(AttentionEager, patient)
-    assert finding.severity is SEVERITIES.get(path.stem, Severity.WARNING)
+    assert finding.severity is Severity.NOTE
     [remedy] = prescribe(AttentionEagerRule, finding, patient)
     assert remedy.applicability is Applicability.UNSAFE
     assert bool(remedy.edits) == (path.stem != "sick_written_out")
@@ -30,7 +30,7 @@ def test_healthy_script(path):
 @pytest.mark.parametrize("path", config_files("PERF006", "sick"), ids=lambda path: path.stem)
 def test_sick_config(path):
     [finding] = examine(AttentionEager, config_patient(path, gpus=[make_gpu()]))
-    assert finding.severity is Severity.WARNING
+    assert finding.severity is Severity.NOTE
     [finding] = examine(AttentionEager, config_patient(path))
     assert finding.severity is Severity.NOTE
     assert gone("PERF006", path.read_text("utf-8"), path.name)

@@ -2,6 +2,7 @@ import re
 
 import pytest
 from configs import config_files, config_patient
+from jobs import patient_of
 from mending import found, gone, mended
 from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 
@@ -13,7 +14,7 @@ from gpudoctor_rules.performance.mixed_precision_off import MixedPrecisionOffRul
 
 FOLDER = PATIENTS / "PERF001"
 NOTE, WARNING = Severity.NOTE, Severity.WARNING
-SEVERITIES = {"sick_switch_off": NOTE, "sick_sections": NOTE, "sick_accelerate": NOTE}
+SEVERITIES = {"sick_switch_off": NOTE, "sick_sections": NOTE, "sick_accelerate": NOTE, "sick_deepspeed": NOTE}
 
 
 @pytest.mark.parametrize("path", sick_scripts("PERF001"), ids=lambda path: path.stem)
@@ -434,3 +435,78 @@ def test_a_demonstration_of_a_few_steps_has_nothing_to_gain(steps, found):
         optimizer.step()
     """
     assert len(examine(MixedPrecisionOff, script_patient(text))) == found
+
+
+WIDE = """
+    import json
+    import torch
+
+    class Tower(torch.nn.Module):
+        def __init__(self, rows=50, size=3000):
+            super().__init__()
+            self.one = torch.nn.Linear(size, size)
+            self.two = torch.nn.Linear(size, rows)
+
+        def forward(self, x):
+            return self.two(self.one(x))
+
+    SIZES = json.load(open("sizes.json"))
+    tower = MADE.to("cuda")
+    optimizer = torch.optim.SGD(tower.parameters(), 0.1)
+    for x, y in torch.utils.data.DataLoader(range(10_000)):
+        loss = torch.nn.functional.cross_entropy(tower(x.cuda()), y.cuda())
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "severities"),
+    [
+        ("Tower()", [WARNING]),
+        ("Tower(rows=9)", [WARNING]),
+        ("Tower(*SIZES)", []),
+        ("Tower(**SIZES)", []),
+        ("Tower(size=SIZES['size'])", []),
+        ("Tower(size=2048, **SIZES)", [NOTE]),
+    ],
+)
+def test_the_defaults_of_a_class_are_no_sizes_where_something_else_may_set_them(made, severities):
+    found = examine(MixedPrecisionOff, script_patient(WIDE.replace("MADE", made)))
+    assert [item.severity for item in found] == severities
+
+
+HANDED = """
+    import torch, torchvision
+    from accelerate import Accelerator
+    accelerator = Accelerator({given})
+    net = torchvision.models.resnet50()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    net, optimizer, loader = accelerator.prepare(net, optimizer, loader)
+    for x, y in loader:
+        optimizer.zero_grad()
+        accelerator.backward(torch.nn.functional.cross_entropy(net(x), y))
+        optimizer.step()
+"""
+LAUNCHED = "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nmixed_precision: 'no'\n"
+ENGINE = LAUNCHED + "deepspeed_config:\n  deepspeed_config_file: away/ds.json\n  zero3_init_flag: false\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "config", "targets", "findings"),
+    [
+        ("", LAUNCHED, ("train.py", "acc.yaml"), 1),
+        ("mixed_precision='fp16'", LAUNCHED, ("train.py", "acc.yaml"), 0),
+        ("mixed_precision=chosen()", LAUNCHED, ("train.py", "acc.yaml"), 0),
+        ("", LAUNCHED, (".",), 0),
+        ("", ENGINE, ("train.py", "acc.yaml"), 0),
+    ],
+    ids=["yaml", "argument", "unknown-argument", "folder", "engine"],
+)
+def test_what_an_argument_an_engine_or_another_program_decides_is_not_read_from_a_yaml(
+    given, config, targets, findings
+):
+    patient = patient_of({"train.py": HANDED.format(given=given), "acc.yaml": config})
+    patient.targets = targets
+    assert len(examine(MixedPrecisionOff, patient)) == findings

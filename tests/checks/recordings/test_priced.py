@@ -207,6 +207,14 @@ def test_histograms_by_the_sampler_and_the_source():
     assert findings("PERF014", text, process) == []
 
 
+@pytest.mark.parametrize(("other", "grows"), [(lambda i: 1e-4 * i, True), (lambda i: 0.02, False)])
+def test_unexplained_time_that_grows_is_told_so(other, grows):
+    text, line = script("spread = spread_of(kept)")
+    seen = lines(("other", "/job/train.py", line, "<module>", 60))
+    [finding] = findings("PERF014", text, make_process(make_steps(200, other=other), records=[seen]))
+    assert ("It grows: " in finding.message) is grows
+
+
 def test_unexplained_time_without_a_line_is_a_note():
     [finding] = findings("PERF014", None, make_process(make_steps(200, other=0.01)))
     assert finding.severity is Severity.NOTE and "its line is unknown" in finding.message
@@ -216,6 +224,26 @@ def test_lines_that_compute_the_loss_are_not_unexplained():
     text, line = script("loss = torch.nn.functional.mse_loss(out, y)")
     seen = lines(("other", "/job/train.py", line, "<module>", 60))
     assert findings("PERF014", text, make_process(make_steps(200, other=0.01), records=[seen])) == []
+
+
+@pytest.mark.parametrize("statement", ["out = compiled(x)", "loss = penalised_loss(out, y)"])
+def test_a_line_on_which_a_library_logged_once_is_no_logging(statement):
+    """torch warned there that it compiles no more: what the line takes on each step is its own work."""
+    text, line = script(statement)
+    warned = site("logging", "logging", 2e-4, 1, line=line)
+    seen = lines(("other", "/job/train.py", line, "<module>", 60))
+    process = make_process(make_steps(200, other=0.01), records=[warned, seen])
+    assert findings("OBS002", text, process) == []
+
+
+def test_a_line_that_makes_the_passes_is_no_logging():
+    text, line = script("print(compiled(x).sum().backward())")
+    prints = site("logging", "print", 2e-4, 200, line=line)
+    seen = lines(
+        ("other", "/job/train.py", line, "<module>", 50), ("backward", "/job/train.py", line, "<module>", 90)
+    )
+    steps = make_steps(200, other=0.01, logging=1e-6)
+    assert findings("OBS002", text, make_process(steps, records=[prints, seen])) == []
 
 
 def test_what_writes_files_is_known_by_the_files_whatever_its_name():
@@ -336,7 +364,7 @@ def test_a_training_that_keeps_the_cpus_busy_is_promised_nothing_by_workers(used
 
 
 @pytest.mark.parametrize("iterable", [False, True])
-def test_workers_for_a_stream_are_no_safe_remedy(iterable):
+def test_workers_are_no_safe_remedy_and_a_stream_is_to_be_split(iterable):
     loader = record("loader", 1.1, id=0, dataset="Items", workers=0, batch_size=8, role="training", iterable=iterable,
                     path="/job/train.py", line=13, batches=100)  # fmt: skip
     recording = make_recording(make_process(make_steps(200, data_wait=0.04), records=[loader]))
@@ -344,7 +372,7 @@ def test_workers_for_a_stream_are_no_safe_remedy(iterable):
     [rule] = REGISTRY.rules["DATA001"]
     remedy = prescribe(rule, finding, make_patient(host=make_host(cpus_affinity=8)))[0]
     assert remedy.id == "DATA001-workers"
-    assert remedy.applicability is (Applicability.UNSAFE if iterable else Applicability.SAFE)
+    assert remedy.applicability is Applicability.UNSAFE  # each worker draws its own random numbers
     assert iterable == any("get_worker_info" in step for step in remedy.steps)
 
 
@@ -381,6 +409,13 @@ def test_where_the_hand_over_is_what_takes_the_time(busy, title):
         "DATA001", None, process, workers=(make_worker(99, records=[items]),), machine=busy_machine, started=""
     )
     assert "other processes kept all CPUs busy" in crowded.message and "transferring" not in crowded.message
+    for cpus, used in ((2, 1.97), (1, 0.3)):  # both are in use; one is shared whoever uses it
+        facts = {"cpus": cpus, "machine_cpus": 16, "memory": 2**33}
+        own = make_machine(30, cpu=9.0, tree_cpu=used)
+        [shares] = findings("DATA001", None, process, workers=(make_worker(99, records=[items]),), machine=own,
+                            machine_facts=facts, started="")  # fmt: skip
+        assert f"share {cpus} CPU" in shares.message and "transferring" not in shares.message
+        assert "hand over few tensors, not many objects" not in remedies("DATA001", shares)
     assert remedies("DATA001", finding)[0] == title
     assert not any("num_workers=4" in one for one in remedies("DATA001", finding))
 

@@ -105,7 +105,7 @@ def test_lines_that_call_the_passes_are_the_jobs_own(body, phases):
     patient, _ = patient_of(loop, *seen, other=0.01)
     assert findings(patient) == []
     said, run = verdict(patient)
-    assert said.startswith("In good health") and run.healthy
+    assert said.startswith("Little time is lost") and run.healthy
     assert run.work == pytest.approx(run.phases["other"])
 
 
@@ -119,7 +119,7 @@ def test_experience_is_gathered_by_the_job_itself():
     assert "in its own process" in remedies(patient, finding)[0]
     assert findings(patient, "OBS004") == []
     said, run = verdict(patient)
-    assert said.startswith("In good health") and "Note 1 is about" in said
+    assert said.startswith("Little time is lost") and "Note 1 is about" in said
     assert run.phases["evaluation"] == 0 and sum(run.phases.values()) == pytest.approx(1)
 
 
@@ -188,7 +188,7 @@ def test_what_only_acting_calls_is_acting():
     patient, _ = patient_of(EPISODES, *seen, other=0.01)
     [finding] = findings(patient)
     assert finding.severity is Severity.NOTE and "gathers experience" in finding.message
-    assert verdict(patient)[0].startswith("In good health")
+    assert verdict(patient)[0].startswith("Little time is lost")
 
 
 def test_what_training_calls_too_is_not():
@@ -408,7 +408,7 @@ for step in range(1000):
 def test_a_loop_that_makes_the_passes_is_the_jobs_own(loop):
     patient, _ = patient_of(loop, ("other", "line", 50), ("forward", "line", 5), other=0.01)
     assert findings(patient) == []
-    assert verdict(patient)[0].startswith("In good health")
+    assert verdict(patient)[0].startswith("Little time is lost")
 
 
 @pytest.mark.parametrize(
@@ -471,7 +471,7 @@ def test_a_line_by_itself_is_to_be_done_less_often():
     assert finding.severity is Severity.NOTE
     assert f":{places['line']} once before the loop" in remedies(patient, finding)[0]
     said, _ = verdict(patient)
-    assert said.startswith("No fault was found") and said.endswith("see note 1.")
+    assert said.startswith("No fault was found") and "see note 1." in said
 
 
 def two_ranks(n):

@@ -42,8 +42,6 @@ KNOWN = {
     ConfigKind.LIGHTNING: [
         "trainer:\n  max_epochs: 3\n  accelerator: gpu\n  devices: 2\ndata:\n  batch_size: 3\n",
         "seed_everything: 1\ntrainer:\n  max_epochs: 3\nmodel:\n  class_path: a.B\n",
-        "trainer:\n  _target_: lightning.pytorch.trainer.Trainer\n  max_epochs: 3\n",
-        "_target_: lightning.pytorch.trainer.Trainer\nmax_epochs: 3\nlog_every_n_steps: 1\n",
     ],
     ConfigKind.PEFT: [
         "peft_type: LORA\nr: 8\nbase_model_name_or_path: x\n",
@@ -61,6 +59,7 @@ KNOWN = {
         "lr: 0.1\nbatch_size: 128\nepochs: 90\n",
         "optimization:\n  gradient_checkpointing: true\n",
         "lora:\n  r: 8\n  lora_alpha: 16\n",
+        "defaults:\n  batch_size: 8\nlr: 1e-4\nepochs: 3\nwarmup_steps: 2\n",
         "SOLVER:\n  BASE_LR: 0.1\n  BATCH_SIZE: 3\n  MAX_EPOCHS: 5\n",
         "trainer:\n  logger: [console]\n  total_epochs: 3\n  save_freq: 5\n  profiler: x\ndata:\n  class_path: a\n"
         "  batch_size: 2\n",
@@ -79,6 +78,10 @@ KNOWN = {
         "site_name: docs\nnav:\n  - Training: train.md\nplugins: [search]\n",
         "model_name: x\nresults:\n  lr: 0.1\n  accuracy: 0.9\n",
         "channels: [pytorch]\ndependencies: [python=3.10, deepspeed, lora]\n",
+        "trainer:\n  _target_: lightning.pytorch.trainer.Trainer\n  max_epochs: 3\n",
+        "_target_: lightning.pytorch.trainer.Trainer\nmax_epochs: 3\nlog_every_n_steps: 1\n",
+        "defaults:\n  - model: gpt\ntrain:\n  lr: 0.1\n  batch_size: 3\n  epochs: 3\n",
+        "defaults: [base]\nper_device_train_batch_size: 1\nnum_train_epochs: 3\nlogging_steps: 1\n",
         "version: 2\nupdates:\n  - package-ecosystem: pip\n    schedule:\n      interval: weekly\n",
     ],
 }

@@ -371,3 +371,15 @@ def test_entries_are_the_same_whatever_the_format() -> None:
     toml = "".join(f"{k} = {__import__('json').dumps(v)}\n" for k, v in keys.items())
     for path, text in (("a.yaml", yaml), ("a.json", json), ("a.toml", toml)):
         assert {key: entry.value for key, entry in parse(path, text).entries.items()} == keys
+
+
+def test_a_folder_that_hydra_composes_is_left_out_and_a_named_file_says_why(tmp_path: Path) -> None:
+    (tmp_path / "settings" / "data").mkdir(parents=True)
+    (tmp_path / "settings" / "main.yaml").write_text(
+        "# all\ndefaults:   # groups\n\n  - data: web\n  - _self_\n"
+    )
+    (tmp_path / "settings" / "data" / "web.yaml").write_text("batch_size: 4\nnum_workers: 0\nlr: 1\n")
+    (tmp_path / "own.yaml").write_text("batch_size: 4\nnum_workers: 0\nlr: 1\n")
+    assert find_configs(tmp_path) == [tmp_path / "own.yaml"]
+    [file] = read_configs([tmp_path / "settings" / "main.yaml"]).files
+    assert not file.kind.trains and "Hydra" in file.notes[0]

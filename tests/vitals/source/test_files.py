@@ -1,5 +1,7 @@
+import ast
 import json
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -229,3 +231,48 @@ def cost(folder: Path, blocks: int) -> float:
 def test_time_is_linear_in_lines(tmp_path: Path) -> None:
     small, large = cost(tmp_path, 40), cost(tmp_path, 400)
     assert large < 20 * small + 0.2, (small, large)
+
+
+NEWER = '''
+import torch
+type Pair[A, B: tuple[int, int]] = dict[A, B]  # type Row = int
+
+
+def pick[T](rows: list[T], at: int) -> T:
+    """type Row = int"""
+    return rows[at]
+
+
+class Fit[
+    M,
+](torch.nn.Module):
+    async def run[**P](self, loader):
+        for x, y in loader:
+            print(f"{"日" if x else f"{y["b"]:>{"9"}}"} {{ {
+                self[x]} }}", rf'\\d{y['c']}', f"{x!r}", "{}"); torch.cuda.empty_cache()
+'''
+
+
+def test_syntax_newer_than_this_python_costs_only_itself(tmp_path):
+    path = tmp_path / "newer.py"
+    path.write_text(NEWER, encoding="utf-8")
+    source = read_source([str(path)])
+    [script] = source.scripts
+    [flush] = script.calls_to("torch.cuda.empty_cache")
+    assert flush.span.line == 17 and flush.function == "Fit.run"
+    assert flush.span.column == NEWER.split("\n")[16].index("torch") + 1
+    assert {node.name for node in ast.walk(script.tree) if isinstance(node, ast.FunctionDef)} == {"pick"}
+    notes = [text for _, text in source.unread]
+    if sys.version_info < (3, 12):
+        [note] = notes
+        assert "line 3, 6, 11, 14, 16, 17: newer syntax than that of Python 3.1" in note
+    else:
+        assert notes == []
+
+
+@pytest.mark.parametrize("more", ["for in y:\n", "x = (\n", "f'{'\n", 'f"{d["', "def g[T(x): pass\n"])
+def test_an_error_beside_newer_syntax_is_still_told_by_its_line(tmp_path, more):
+    path = tmp_path / "broken.py"
+    path.write_text("type X = int\n" + more)
+    source = read_source([str(path)])
+    assert source.scripts == () and "syntax error" in source.unread[0][1]

@@ -176,6 +176,7 @@ def test_assignments_to_the_namespace_are_followed() -> None:
                 m: int = 5
             def main(c: Config):
                 probe((c.n, c.m))
+            main(Config())
             """,
             (4, 5),
         ),
@@ -316,3 +317,60 @@ def test_words_that_overwrite_constants() -> None:
     text = "interval = 2000\nexec(open('configurator.py').read())\nprobe(interval)\n"
     assert argument(read_main(text, ["--interval=5"])) == Known(value=5, origin="command line", text="interval")
     assert plain(argument(read_main(text))) == 2000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """
+        from gin import configurable
+        @configurable("fit")
+        def fit(n=4):
+            probe(n)
+        fit()
+        """,
+        """
+        import gin.torch
+        @gin.register
+        class Fit:
+            def __init__(self, n=4):
+                self.n = n
+            def run(self):
+                probe(self.n)
+        Fit().run()
+        """,
+        """
+        import hydra
+        from dataclasses import dataclass, field
+        @dataclass
+        class Data:
+            n: int = 4
+        @dataclass
+        class Config:
+            data: Data = field(default_factory=Data)
+        @hydra.main(config_name="c")
+        def main(c: Config):
+            probe(c.data.n)
+        main()
+        """,
+        """
+        from dataclasses import dataclass
+        @dataclass
+        class Config:
+            n: int = 4
+        def main(c: Config):
+            probe(c.n)
+        main(read("c.yaml"))
+        """,
+        """
+        from hydra.utils import instantiate
+        class Runner:
+            def __init__(self, n=4):
+                probe(n)
+        instantiate(read("c.yaml"))
+        """,
+    ],
+    ids=["gin", "gin-class", "hydra", "annotation", "instantiated"],
+)
+def test_what_a_config_that_is_not_resolved_may_set_is_unknown(text: str) -> None:
+    assert plain(argument(read_main(text))) == "?"

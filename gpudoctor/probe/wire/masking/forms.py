@@ -260,7 +260,13 @@ def _without_chance(word: str) -> str:
     return "/".join(MASK if len(part) >= 40 and _by_chance(part) else part for part in word.split("/"))
 
 
+_MANGLED = Expression(r"_Z(?:N[KVr]?|T[VTIS]N?)?(?:S[tab])?\d{1,3}[A-Za-z_]")
+"""How the name of a C++ function begins in a library: the length of a word, and the word."""
+
+
 def _by_chance(word: str) -> bool:
+    if _MANGLED.match(word):
+        return False
     head = word[:_READ]
     mixed = any(map(str.islower, head)) and any(map(str.isupper, head)) and any(map(str.isdigit, head))
     others = sum(not character.isalnum() for character in head)

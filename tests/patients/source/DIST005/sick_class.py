@@ -13,3 +13,6 @@ class Runner:
             loss = torch.nn.functional.mse_loss(self.net(x.cuda()), y.cuda())
             loss.backward()
             self.optimizer.step()
+
+
+Runner(torch.nn.Linear(8, 1), torch.utils.data.DataLoader(torch.randn(64, 8))).run()
