@@ -256,9 +256,7 @@ def in_turn(kind: str, megabytes: int, folder: Path, before: Path) -> dict[str, 
         words = [sys.executable, "-c", _READ, str(path)]
         packages = os.pathsep.join(str(version / part) for part in ("", "checks", "rules"))
         surroundings = {**os.environ, "PYTHONPATH": packages}
-        output = subprocess.run(
-            words, capture_output=True, text=True, check=True, cwd=folder, env=surroundings
-        ).stdout
+        output = subprocess.run(words, capture_output=True, text=True, check=True, cwd=folder, env=surroundings).stdout
         row = json.loads(output)
         if version not in best or row["cpu_seconds"] < best[version]["cpu_seconds"]:
             best[version] = row

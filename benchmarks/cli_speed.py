@@ -114,9 +114,7 @@ def cpu_name() -> str:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:
         return platform.processor() or "unknown CPU"
-    return next(
-        (line.split(":")[1].strip() for line in text.splitlines() if line.startswith("model name")), "CPU"
-    )
+    return next((line.split(":")[1].strip() for line in text.splitlines() if line.startswith("model name")), "CPU")
 
 
 def main() -> None:

@@ -175,24 +175,12 @@ DEATHS = (
 )  # fmt: skip
 
 OTHERS = (
-    Death(
-        "o_trainer",
-        "FAIL001",
-        "KeyError in a loader worker",
-        "others/trainer",
-        hows=("plain",),
-        also=("DATA010",),
-    ),
+    Death("o_trainer", "FAIL001", "KeyError in a loader worker", "others/trainer", hows=("plain",), also=("DATA010",)),
     Death("o_accelerated", "FAIL002", "SIGKILL", "others/accelerated", hows=("plain",)),
     Death("o_spawned", "FAIL001", "ValueError of the script's own", "others/spawned", hows=("spawn",)),
     Death("o_spawned_killed", "FAIL002", "SIGKILL", "others/spawned_killed", hows=("spawn",)),
     Death(
-        "o_barrier",
-        "FAIL004",
-        "does not reach a monitored barrier",
-        "others/barrier",
-        hows=("bare",),
-        options=SHORT,
+        "o_barrier", "FAIL004", "does not reach a monitored barrier", "others/barrier", hows=("bare",), options=SHORT
     ),
     Death(
         "o_silent_exit",
@@ -202,9 +190,7 @@ OTHERS = (
         hows=("srun",),
         also=("FAIL004", "FAIL018"),
     ),
-    Death(
-        "o_early_stop", "FAIL004", "one rank stops early", "others/early_stop", hows=("bare",), options=SHORT
-    ),
+    Death("o_early_stop", "FAIL004", "one rank stops early", "others/early_stop", hows=("bare",), options=SHORT),
     Death(
         "o_token_id",
         "FAIL001",
@@ -250,9 +236,7 @@ def furnish(stage: Stage, seed: int) -> None:
         path.write_bytes(random.Random(seed * 1000 + rank).randbytes(ROWS * LENGTH))
     for shared in (HERE / "job.py", HERE / "others" / "small.py"):
         shutil.copy(shared, stage.folder / shared.name)
-    shutil.copy(
-        HERE / f"{stage.death.script}.py", stage.folder / "train.py"
-    )  # a log must not tell by a file's name
+    shutil.copy(HERE / f"{stage.death.script}.py", stage.folder / "train.py")  # a log must not tell by a file's name
     if stage.death.spoil is not None:
         stage.death.spoil(stage)
 
@@ -300,12 +284,7 @@ def run(stage: Stage, out: Path) -> int | None:
     log.write_bytes(b"")
     stage.log = log
     surroundings = stage.death.surroundings or (lambda _: contextlib.nullcontext())
-    environment = {
-        **os.environ,
-        "OMP_NUM_THREADS": "1",
-        "PYTHONUNBUFFERED": "1",
-        "MASTER_PORT": str(stage.port),
-    }
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", "MASTER_PORT": str(stage.port)}
     with open(log, "ab") as stream, surroundings(stage):
         stage.job = subprocess.Popen(
             command(stage, logs), stdout=stream, stderr=stream, stdin=subprocess.DEVNULL, env=environment,

@@ -32,17 +32,7 @@ from gpudoctor.engine.examination import Request, examine
 from gpudoctor.engine.registry import Registry, load_registry
 from gpudoctor.engine.selection import make_selection
 from gpudoctor.mend.plan import EditPlan, make_plan
-from gpudoctor.model import (
-    Applicability,
-    Finding,
-    KeywordEdit,
-    Patient,
-    Ranked,
-    Remedy,
-    Report,
-    Severity,
-    Signs,
-)
+from gpudoctor.model import Applicability, Finding, KeywordEdit, Patient, Ranked, Remedy, Report, Severity, Signs
 from gpudoctor.vitals.build_patient import PatientRequest, admit
 from gpudoctor.vitals.targets import sort_targets
 
@@ -117,8 +107,7 @@ class Copy:
         machine = {name: getattr(self._machine or patient.signs, name) for name in _MACHINE}
         self._machine = self._machine or patient.signs
         return examine(
-            Patient(patient.kind, patient.title, replace(patient.signs, **machine), patient.targets),
-            self._request,
+            Patient(patient.kind, patient.title, replace(patient.signs, **machine), patient.targets), self._request
         )
 
     def tried(self, path: Path, seen: set[tuple[str, str]]) -> Iterator[Tried]:
@@ -292,9 +281,7 @@ def main() -> int:
     parser.add_argument("--diffs", type=Path, help="keep each edit as a diff, with its verdict, here")
     parser.add_argument("--configs", action="store_true", help="configuration files instead of scripts")
     parser.add_argument("--select", default=TOPICS, help="codes whose edits are tried, and that are looked for")
-    parser.add_argument(
-        "--commits", type=Path, help="a JSON file of owner/name to {commit}, kept with the table"
-    )
+    parser.add_argument("--commits", type=Path, help="a JSON file of owner/name to {commit}, kept with the table")
     options = parser.parse_args()
     registry, table, every = load_registry(), Table(), []
     for folder in options.folders:
@@ -311,8 +298,7 @@ def main() -> int:
     if options.diffs:
         options.diffs.write_text(
             "".join(
-                f"=== {item.verdict} · {item.remedy} ({item.applicability}) · {item.message}\n"
-                f"{item.why}\n{item.diff}\n"
+                f"=== {item.verdict} · {item.remedy} ({item.applicability}) · {item.message}\n{item.why}\n{item.diff}\n"
                 for item in every
             ),
             encoding="utf-8",

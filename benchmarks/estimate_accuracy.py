@@ -104,12 +104,7 @@ def score(table: Iterable[dict[str, str]]) -> tuple[dict[str, Any], list[Scored]
             scored.append(Scored(row=row, estimate=estimate_job(row.shape, row.job, row.card)))
         except (Unmapped, UsageError) as error:
             unmapped.append(
-                {
-                    "row": cells["row"],
-                    "source": cells["source"],
-                    "method": cells["method"],
-                    "reason": str(error),
-                }
+                {"row": cells["row"], "source": cells["source"], "method": cells["method"], "reason": str(error)}
             )
     total = sum(everything.values())
     exact = [each for each in scored if each.row.length == "exact" and each.row.measured]
@@ -133,14 +128,7 @@ def summary(rows: Sequence[Scored]) -> dict[str, Any]:
     """n, median ratio, MdAPE, p90, worst misses."""
     ratios = sorted(each.ratio for each in rows)
     if not ratios:
-        return {
-            "rows": 0,
-            "median_ratio": None,
-            "mdape": None,
-            "p90": None,
-            "worst_under": None,
-            "worst_over": None,
-        }
+        return {"rows": 0, "median_ratio": None, "mdape": None, "p90": None, "worst_under": None, "worst_over": None}
     misses = sorted(abs(ratio - 1) for ratio in ratios)
     return {
         "rows": len(ratios),
@@ -165,9 +153,7 @@ def card_summary(rows: Sequence[Scored]) -> dict[str, Any]:
     }
 
 
-def groups(
-    scored: Sequence[Scored], everything: collections.Counter[tuple[str, str, str]]
-) -> list[dict[str, Any]]:
+def groups(scored: Sequence[Scored], everything: collections.Counter[tuple[str, str, str]]) -> list[dict[str, Any]]:
     """For each source, method and metric: how many rows, how many mapped, how near; exact lengths and others
     apart."""
     found = []
@@ -228,9 +214,7 @@ def bounds(scored: Sequence[Scored]) -> dict[str, Any]:
     rows = [
         each
         for each in scored
-        if each.row.length in {"cap", "unstated", "stated"}
-        and each.row.measured
-        and each.row.metric == "allocated"
+        if each.row.length in {"cap", "unstated", "stated"} and each.row.measured and each.row.metric == "allocated"
     ]
     found = {}
     for length in ("stated", "cap", "unstated"):

@@ -45,9 +45,7 @@ def completed(cells: dict[str, str]) -> dict[str, str]:
     gpus = min(int(config["devices"]), machine)
     return {
         **cells,
-        "model": config["checkpoint"].rsplit("/", 1)[-1]
-        if "gemma-2" in config["checkpoint"]
-        else cells["model"],
+        "model": config["checkpoint"].rsplit("/", 1)[-1] if "gemma-2" in config["checkpoint"] else cells["model"],
         "num_gpus": str(gpus),
         "parallelism": "FSDP" if gpus > 1 else "none",
         "lora_r": config["lora_r"],
@@ -60,9 +58,7 @@ def options(cells: dict[str, str], gpus: int, batch: int) -> dict[str, Any]:
     config = config_of(cells)
     found: dict[str, Any] = {}
     if cells["task"] == "inference":
-        if cells["source_path"].endswith(
-            "resource-tables.md"
-        ):  # the stated lengths are those of the training data
+        if cells["source_path"].endswith("resource-tables.md"):  # the stated lengths are those of the training data
             found |= {"seq": PROMPT_2023, "context": PROMPT_2023 + ANSWER_2023}
         return found
     found["loss"] = "chunked"

@@ -252,11 +252,7 @@ def _tokens(cells: dict[str, str], shape: ModelShape, stack: str) -> dict[str, A
     batch = re.search(r"\d+", cells["micro_batch"])
     size = int(batch.group()) if batch else 2 if stack == "torchtune" else 1
     accumulate = re.search(r"gradient accumulation (\d+)", cells["notes"])
-    found: dict[str, Any] = {
-        "seq": seq,
-        "batch": size,
-        "accumulate": int(accumulate.group(1)) if accumulate else 1,
-    }
+    found: dict[str, Any] = {"seq": seq, "batch": size, "accumulate": int(accumulate.group(1)) if accumulate else 1}
     if cells["task"] == "inference":
         found = {"seq": seq, "batch": 1, "mode": "inference", "context": seq, "concurrency": size}
     return found
@@ -303,13 +299,7 @@ def _parallel(cells: dict[str, str]) -> dict[str, Any]:
 
 def _kernels(cells: dict[str, str], stack: str) -> dict[str, Any]:
     attention = cells["attention"].lower()
-    kind = (
-        "flash"
-        if "flash_att" in attention or attention == "te"
-        else "eager"
-        if "eager" in attention
-        else "sdpa"
-    )
+    kind = "flash" if "flash_att" in attention or attention == "te" else "eager" if "eager" in attention else "sdpa"
     if not attention and stack == "hf-2023":
         kind = "eager"
     loss = cells["loss_kernel"].lower()

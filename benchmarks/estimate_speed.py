@@ -78,11 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for name, found in taken.items()
         ],
     }  # fmt: skip
-    print(
-        json.dumps(report, indent=1)
-        if options.format == "json"
-        else shown(report, options.format == "markdown")
-    )
+    print(json.dumps(report, indent=1) if options.format == "json" else shown(report, options.format == "markdown"))
     return 1 if any(row["goal"] and row["median"] > row["goal"] for row in report["rows"]) else 0
 
 

@@ -302,18 +302,14 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     chance = random.Random(arguments.seed)
-    job = Job(
-        arguments.ranks, arguments.entries, chance.randrange(arguments.ranks), chance.randrange(1, LAYERS)
-    )
+    job = Job(arguments.ranks, arguments.entries, chance.randrange(arguments.ranks), chance.randrange(1, LAYERS))
     if job.ranks % TP:
         parser.error(f"--ranks must be a multiple of {TP}")
     folder = arguments.keep or Path(tempfile.mkdtemp(prefix="flight-"))
     folder.mkdir(parents=True, exist_ok=True)
     need = 400 * job.entries * job.ranks
     if shutil.disk_usage(folder).free < need:
-        parser.error(
-            f"{folder} has less than {need / 1e9:.1f} GB of free disk; use --keep FOLDER on another one"
-        )
+        parser.error(f"{folder} has less than {need / 1e9:.1f} GB of free disk; use --keep FOLDER on another one")
     try:
         begun = time.monotonic()
         size = write(folder, job, arguments.seed)

@@ -28,9 +28,7 @@ def loop(model, optimizer, batch, width, workers=0, rows=4096):
     from torch.utils.data import DataLoader, TensorDataset
 
     data = TensorDataset(torch.randn(rows, width), torch.randint(0, 10, (rows,)))
-    loader = DataLoader(
-        data, batch_size=batch, shuffle=True, num_workers=workers, persistent_workers=workers > 0
-    )
+    loader = DataLoader(data, batch_size=batch, shuffle=True, num_workers=workers, persistent_workers=workers > 0)
 
     def batches():
         while True:
@@ -65,9 +63,7 @@ def mlp(hidden, batch, kind, workers=0):
     import torch
     from torch import nn
 
-    model = nn.Sequential(
-        nn.Linear(64, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, 10)
-    )
+    model = nn.Sequential(nn.Linear(64, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, 10))
     return loop(model, getattr(torch.optim, kind)(model.parameters(), lr=1e-3), batch, 64, workers)
 
 

@@ -89,12 +89,7 @@ def patient_of(ended: Ended) -> Patient:
 
 def accusations(ended: Ended) -> list[dict]:
     return [
-        {
-            "accused": item.accused.value,
-            "nodes": list(item.nodes),
-            "aspect": item.aspect.value,
-            "share": item.share,
-        }
+        {"accused": item.accused.value, "nodes": list(item.nodes), "aspect": item.aspect.value, "share": item.share}
         for item in judgement(patient_of(ended)).accusations
     ]
 
@@ -120,9 +115,7 @@ def says(code: str, *words: str) -> Callable[[Ended], bool]:
 
 
 def accuses(kind: str, *nodes: int) -> Callable[[Ended], bool]:
-    return lambda ended: (
-        (kind, list(nodes)) in [(item["accused"], item["nodes"]) for item in accusations(ended)]
-    )
+    return lambda ended: (kind, list(nodes)) in [(item["accused"], item["nodes"]) for item in accusations(ended)]
 
 
 def names(node: int) -> Callable[[Ended], bool]:
@@ -139,8 +132,7 @@ def loses(rank: int, stage: str, *kinds: str) -> Callable[[Ended], bool]:
 def only_loses(rank: int, stage: str, kind: str) -> Callable[[Ended], bool]:
     """Whether a rank is lost in this stage, and no other node is accused of anything."""
     return lambda ended: (
-        loses(rank, stage, kind)(ended)
-        and {node for item in accusations(ended) for node in item["nodes"]} <= {rank}
+        loses(rank, stage, kind)(ended) and {node for item in accusations(ended) for node in item["nodes"]} <= {rank}
     )
 
 
@@ -256,9 +248,7 @@ def cases(full: str) -> list[Fault]:
         Fault("a rank that never comes", loses(7, "arrive", "never came"), absent=(7,), common=short),
         Fault(
             "corrupted value",
-            lambda ended: (
-                [u["node"] for u in ended.found["units"] if len(set(u["digests"]["fp32 1024"])) > 1] == [2]
-            ),
+            lambda ended: [u["node"] for u in ended.found["units"] if len(set(u["digests"]["fp32 1024"])) > 1] == [2],
             faults={2: "card corrupt"},
         ),
         Fault(
@@ -271,9 +261,7 @@ def cases(full: str) -> list[Fault]:
         ),
         Fault(
             "clock 30 s ahead",
-            lambda ended: (
-                [round(node["clock_offset"]) for node in ended.found["nodes"]] == [0, 0, 0, 30, 0, 0, 0, 0]
-            ),
+            lambda ended: [round(node["clock_offset"]) for node in ended.found["nodes"]] == [0, 0, 0, 30, 0, 0, 0, 0],
             ranks={3: {"clock": 30.0}},
             code="NODE011",
         ),
@@ -359,8 +347,7 @@ def run(fault: Fault) -> dict:
     if not ended.found:
         return out | {"shown": False, "codes": ended.codes, "errors": list(ended.errors.values())[:2]}
     lost = [
-        f"rank {item['rank']}: {item['kind']} in {item['stage']}: {item['words']}"
-        for item in ended.found["losses"]
+        f"rank {item['rank']}: {item['kind']} in {item['stage']}: {item['words']}" for item in ended.found["losses"]
     ]
     failures = sorted({test["failure"] for test in ended.found["tests"] if test["failure"]})
     away = set(fault.faults) if any("rank" in word for word in fault.faults.values()) else set()

@@ -37,13 +37,7 @@ from gpudoctor.testing import examine, make_patient  # noqa: E402
 
 OUT = ROOT / "benchmarks" / "data" / "preflight-scale.json"
 CARDS = 8
-DURATIONS = {
-    "arrive": 2.0,
-    "check": 3.0,
-    "about": 5.0,
-    "card": 3.0,
-    "group": 2.0,
-}
+DURATIONS = {"arrive": 2.0, "check": 3.0, "about": 5.0, "card": 3.0, "group": 2.0}
 """Seconds, assumed: ranks start within the first; the machine's checks; the import of torch and CUDA's start;
 the matrices of a card's products beside its measuring time; a new process group beside its measuring time."""
 SLOW, FAILING = 5, 2
@@ -92,19 +86,9 @@ class Worker:
         if do == "card.examine":
             await asyncio.sleep(DURATIONS["card"] + budget.card_seconds)
             rates = {("matmul", "bf16"): 7e14, ("matmul", "fp16"): 7e14, ("matmul", "fp8"): 1.3e15}
-            rates |= {
-                ("memory_bandwidth", ""): 2.8e12,
-                ("host_to_device", ""): 5.5e10,
-                ("device_to_host", ""): 5.4e10,
-            }
+            rates |= {("memory_bandwidth", ""): 2.8e12, ("host_to_device", ""): 5.5e10, ("device_to_host", ""): 5.4e10}
             figures = [
-                {
-                    "quantity": name,
-                    "dtype": dtype,
-                    "value": shared.varied(rate),
-                    "spread": 0.01,
-                    "repetitions": 20,
-                }
+                {"quantity": name, "dtype": dtype, "value": shared.varied(rate), "spread": 0.01, "repetitions": 20}
                 for (name, dtype), rate in rates.items()
             ]
             digests = {f"{name} 1024": ["98ec82cf749aa4ec"] * 3 for name in ("bf16", "fp16", "fp8")}
@@ -115,12 +99,7 @@ class Worker:
             await asyncio.sleep(work["seconds"] * len(pairs))
             return {
                 "figures": [
-                    {
-                        "quantity": "peer_bandwidth",
-                        "value": shared.varied(3.6e11),
-                        "repetitions": 9,
-                        "pair": pair,
-                    }
+                    {"quantity": "peer_bandwidth", "value": shared.varied(3.6e11), "repetitions": 9, "pair": pair}
                     for pair in pairs
                 ]
             }
@@ -202,9 +181,7 @@ async def agents(count: int, port: int, budget: Budget, sick: bool) -> None:
     shared = Pretended(budget, sick)
 
     async def one(rank: int) -> None:
-        place = RankPlace(
-            rank=rank, world=count, local=0, head="127.0.0.1", port=port, token="t", source="flags"
-        )
+        place = RankPlace(rank=rank, world=count, local=0, head="127.0.0.1", port=port, token="t", source="flags")
         await asyncio.sleep(shared.rng.uniform(0, DURATIONS["arrive"]))
         await Rank(rank, shared, place, budget, Wishes(), lambda _: 0).run("127.0.0.1", port)
 

@@ -85,8 +85,7 @@ class Cluster:
     def __post_init__(self) -> None:
         self.own = [self.rng.gauss(0, 0.01) for _ in range(self.count)]
         self.nodes = [
-            PreflightNode(index=i, name=f"r{i // self.rack}n{i % self.rack}", ranks=(i,))
-            for i in range(self.count)
+            PreflightNode(index=i, name=f"r{i // self.rack}n{i % self.rack}", ranks=(i,)) for i in range(self.count)
         ]
         self.by_node: dict[int, list[Fault]] = {}
 
@@ -133,13 +132,7 @@ class Cluster:
         ]  # fmt: skip
         if count == 2:
             figures.append(
-                Figure(
-                    quantity=Quantity.LATENCY,
-                    value=latency,
-                    spread=self.noise.spread,
-                    repetitions=10,
-                    payload=8,
-                )
+                Figure(quantity=Quantity.LATENCY, value=latency, spread=self.noise.spread, repetitions=10, payload=8)
             )
         return LinkTest(stage=group.stage, round=group.round, nodes=nodes, figures=tuple(figures))
 
@@ -180,9 +173,7 @@ def noises() -> list[Noise]:
     ]
     if NOISE.exists():
         for row in json.loads(NOISE.read_text())["noises"]:
-            found.append(
-                Noise(row["name"], rates=tuple(row["rates"]), waits=tuple(row["waits"]), spread=row["spread"])
-            )
+            found.append(Noise(row["name"], rates=tuple(row["rates"]), waits=tuple(row["waits"]), spread=row["spread"]))
     return found
 
 
@@ -223,9 +214,7 @@ def cluster(count: int, share: float, noise: Noise, seed: int, rounds: str) -> C
                 continue
             made.add(Fault(kind, tuple(sorted(nodes)), left if kind == "slow-link" else 0.0))
         elif kind == "rack":
-            racks = [
-                r for r in range(count // made.rack) if all(r * made.rack + i in free for i in range(made.rack))
-            ]
+            racks = [r for r in range(count // made.rack) if all(r * made.rack + i in free for i in range(made.rack))]
             if racked or not racks or count < 32:
                 bad -= 1 if count < 32 else 0
                 racked = True
@@ -295,14 +284,10 @@ def run(made: Cluster, mode: str) -> list[tuple[Accused, tuple[int, ...], Aspect
     while groups := next_round(plan, made.nodes, made.tests):
         made.tests.extend(made.measure(group) for group in groups)
     found = accusations(made.nodes, made.tests, plan=plan)
-    return [
-        (item.accused, item.nodes, item.aspect) for item in found if item.confidence is not Confidence.SUSPECTED
-    ]
+    return [(item.accused, item.nodes, item.aspect) for item in found if item.confidence is not Confidence.SUSPECTED]
 
 
-def score(
-    score_: Score, made: Cluster, said: Sequence[tuple[Accused, tuple[int, ...], Aspect]], seed: int
-) -> None:
+def score(score_: Score, made: Cluster, said: Sequence[tuple[Accused, tuple[int, ...], Aspect]], seed: int) -> None:
     """Counts what was said of a cluster; an accusation is right if kind, nodes and aspect are a fault's."""
     truth = {(fault.accused, fault.nodes, fault.aspect): fault for fault in made.faults}
     score_.clusters += 1
@@ -345,9 +330,7 @@ def two_rounds(made: Cluster) -> set[int]:
     order, best = list(range(made.count)), [float("inf")] * made.count
     for number in (0, 1):
         for place in range(0, made.count - 1, 2):
-            pair = (
-                (order[place], order[place + 1]) if not number else (order[place // 2], order[-1 - place // 2])
-            )
+            pair = (order[place], order[place + 1]) if not number else (order[place // 2], order[-1 - place // 2])
             test = made.measure(pair_group(number, pair))
             made.tests.append(test)
             for node in pair:
@@ -428,16 +411,7 @@ def measured(seeds: str, sizes: Sequence[int], mode: str, noise: Noise, times: f
             each.append(row)
             for name in ("faults", "found"):
                 getattr(total, name).update(getattr(part, name))
-            for name in (
-                "clusters",
-                "accusations",
-                "right",
-                "node_tests",
-                "rounds",
-                "tests",
-                "wrong",
-                "missed",
-            ):
+            for name in ("clusters", "accusations", "right", "node_tests", "rounds", "tests", "wrong", "missed"):
                 setattr(total, name, getattr(total, name) + getattr(part, name))
         rows.append({"rule": rule, "noise": noise.name, "mode": mode, **total.row(), "by_nodes": each,
                      "wrong": total.wrong[:20], "missed": total.missed[:20]})  # fmt: skip
@@ -495,11 +469,7 @@ def measure_noise(path: Path, span: float) -> None:
     }
     path.write_text(
         json.dumps(
-            {
-                "machine": machine() | {"torch": metadata.version("torch")},
-                "load": os.getloadavg(),
-                "noises": [noise],
-            }
+            {"machine": machine() | {"torch": metadata.version("torch")}, "load": os.getloadavg(), "noises": [noise]}
         )
         + "\n"
     )

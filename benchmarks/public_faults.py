@@ -86,12 +86,7 @@ def examine(case: dict[str, Any], base: Path, python: str, seconds: float, keep:
         report = json.loads(out.read_text(encoding="utf-8"))
     said = [{key: item[key] for key in ("code", "severity", "message")} for item in report["findings"]]
     steps = (report.get("run") or {}).get("steps")
-    return {
-        "seconds": took,
-        "steps": steps,
-        "verdict": (report.get("summary") or {}).get("verdict"),
-        "findings": said,
-    }
+    return {"seconds": took, "steps": steps, "verdict": (report.get("summary") or {}).get("verdict"), "findings": said}
 
 
 def judge(case: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:

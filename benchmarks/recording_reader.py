@@ -38,9 +38,7 @@ def make(folder: Path, ranks: int, steps: int) -> Path:
     kinds = [make_steps(steps, seed=seed, rss=2e9, allocated=1e10, grad_norm=1.0) for seed in range(8)]
     records = []
     for turn in range(_SAMPLES):
-        records.append(
-            lines(*(("forward", "/job/model.py", 10 + i, "forward", 5 + turn) for i in range(8)), t=turn)
-        )
+        records.append(lines(*(("forward", "/job/model.py", 10 + i, "forward", 5 + turn) for i in range(8)), t=turn))
         records.append(site("logging", "wandb.log", 0.01 * turn, turn, path="/job/train.py", line=70))
     processes = [
         make_process(kinds[rank % 8], rank=rank, world=ranks, node=f"node-{rank // 8}", records=records)

@@ -210,9 +210,7 @@ def start_up(pairs):
         pair = {}
         for probed in random.sample((False, True), 2):
             with tempfile.TemporaryDirectory() as folder:
-                environment = {
-                    key: value for key, value in os.environ.items() if not key.startswith("GPUDOCTOR")
-                }
+                environment = {key: value for key, value in os.environ.items() if not key.startswith("GPUDOCTOR")}
                 if probed:
                     environment.update(
                         PYTHONPATH=str(PROBE / "site"), GPUDOCTOR_PROBE=str(PROBE), GPUDOCTOR_RECORDING=folder
@@ -231,10 +229,7 @@ def started(pairs):
     more = interval([probed - bare for bare, probed in found])
     torch = statistics.median(bare for bare, _ in found)
     middle, low, high = (seconds * 1e3 for seconds in more)
-    print(
-        f"start-up beyond torch's import ({torch:.2f} s): {middle:+.0f} ms [{low:+.0f}, {high:+.0f}]",
-        flush=True,
-    )
+    print(f"start-up beyond torch's import ({torch:.2f} s): {middle:+.0f} ms [{low:+.0f}, {high:+.0f}]", flush=True)
     return {"torch": torch, "more": more, "pairs": len(found)}
 
 

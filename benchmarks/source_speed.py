@@ -155,9 +155,7 @@ def make_repository(folder: Path, files: int) -> Path:
         (package / place).parent.mkdir(parents=True)
         (package / place).parent.joinpath("__init__.py").write_text("")
         for n in range(each):
-            parts = [
-                text.format(n=f"{n}_{part}" if part else n, other=(n * 7 + part) % each) for part in range(4)
-            ]
+            parts = [text.format(n=f"{n}_{part}" if part else n, other=(n * 7 + part) % each) for part in range(4)]
             (package / f"{place}_{n}.py").write_text("".join(parts))
     (package / "__init__.py").write_text("")
     made = 4 + each * len(kinds)
@@ -168,17 +166,7 @@ def make_repository(folder: Path, files: int) -> Path:
 
 def run(target: Path) -> tuple[float, float]:
     """Seconds of CPU and largest resident bytes of one examination, its children included."""
-    command = [
-        sys.executable,
-        "-m",
-        "gpudoctor",
-        "check",
-        str(target),
-        "--format",
-        "json",
-        "--fail-on",
-        "never",
-    ]
+    command = [sys.executable, "-m", "gpudoctor", "check", str(target), "--format", "json", "--fail-on", "never"]
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, used = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
@@ -218,9 +206,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     options = parser.parse_args()
     rows: list[dict[str, object]] = []
-    print(
-        "  ".join(f"{key}: {value}" for key, value in machine().items() if key not in ("torch", "accelerate"))
-    )
+    print("  ".join(f"{key}: {value}" for key, value in machine().items() if key not in ("torch", "accelerate")))
     print(f"\n{'target':<34}{'lines':>9}{'CPU s':>9}{'resident MB':>13}{'exponent':>10}")
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / "train.py"

@@ -59,11 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 continue
             rows.append((model, name, found))
             peak = next((row.ratio for row in found.rows if row.instant == "peak"), float("nan"))
-            print(
-                f"{model} {name}: {found.measurement.ending.value}, peak {peak:.4f}",
-                file=sys.stderr,
-                flush=True,
-            )
+            print(f"{model} {name}: {found.measurement.ending.value}, peak {peak:.4f}", file=sys.stderr, flush=True)
     with open(options.output, "w", encoding="utf-8", newline="") if options.output else sys.stdout as stream:
         _write(rows, options, stream)
     _summary(rows)
@@ -76,9 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seq", type=int, default=256, metavar="N", help="tokens in a row (default: 256)")
     parser.add_argument("--batch", type=int, default=2, metavar="N", help="rows in a batch (default: 2)")
     parser.add_argument("--output", type=Path, metavar="FILE", help="write the table to FILE")
-    parser.add_argument(
-        "--table", type=Path, metavar="FILE", help="print the peaks of such a file, in Markdown"
-    )
+    parser.add_argument("--table", type=Path, metavar="FILE", help="print the peaks of such a file, in Markdown")
     return parser
 
 
@@ -97,9 +91,7 @@ def _one(model: str, fields: dict[str, Any], place: Any) -> MeasuredEstimate:
     return compare(job.estimate, found, program=True)
 
 
-def _write(
-    rows: Sequence[tuple[str, str, MeasuredEstimate]], options: argparse.Namespace, stream: TextIO
-) -> None:
+def _write(rows: Sequence[tuple[str, str, MeasuredEstimate]], options: argparse.Namespace, stream: TextIO) -> None:
     """One line an instant; machine, versions and date in a comment on top."""
     machine = next((found.measurement.machine for _, _, found in rows if found.measurement.machine), None)
     if machine is not None:
@@ -127,13 +119,7 @@ def _table(path: Path) -> str:
     ]
     for row in peaks:
         sizes = [f"{int(row[key]) / 2**20:,.0f} MiB" for key in ("estimated_bytes", "measured_bytes")]
-        cells = [
-            row["model"],
-            row["job"],
-            f"{row['batch']} x {row['seq']}",
-            *sizes,
-            f"{float(row['ratio']):.3f}",
-        ]
+        cells = [row["model"], row["job"], f"{row['batch']} x {row['seq']}", *sizes, f"{float(row['ratio']):.3f}"]
         found.append(f"| {' | '.join(cells)} |")
     return "\n".join(found)
 

@@ -98,14 +98,10 @@ def table(rows: list[Row]) -> str:
             lines.append(f"{head} not traced: {row['why']}")
             continue
         if "hooks" in row:
-            lines.append(
-                f"{head} hooks {row['hooks']:>10,} B  traced {row['traced']:>10,} B  {row['difference']:+.2%}"
-            )
+            lines.append(f"{head} hooks {row['hooks']:>10,} B  traced {row['traced']:>10,} B  {row['difference']:+.2%}")
             continue
         mark = "*" if abs(row["difference"]) > APART else " "
-        sizes = (
-            f"{row['analytic'] / 2**30:9.2f} {row['traced'] / 2**30:9.2f} GiB {row['difference']:+7.1%}{mark}"
-        )
+        sizes = f"{row['analytic'] / 2**30:9.2f} {row['traced'] / 2**30:9.2f} GiB {row['difference']:+7.1%}{mark}"
         worst = f"worst {row['worst']:+.1%} at {row['worst_instant']}"
         lines.append(f"{head} {sizes} peak at {row['instant']:12} {worst:28} {row['seconds']:6.1f} s")
     return "\n".join(lines)

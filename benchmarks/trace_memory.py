@@ -25,29 +25,13 @@ def events(step: int) -> Iterator[dict[str, Any]]:
     """One step of a training thread with Python's functions, of autograd's, and of a device: 3,001 events."""
     begin = step * STEP
     common = {"ph": "X", "pid": 1}
-    yield {
-        **common,
-        "cat": "user_annotation",
-        "name": f"ProfilerStep#{step}",
-        "tid": 1,
-        "ts": begin,
-        "dur": STEP,
-    }
+    yield {**common, "cat": "user_annotation", "name": f"ProfilerStep#{step}", "tid": 1, "ts": begin, "dur": STEP}
     for number in range(500):
         at, sequence = begin + number * 180, step * 500 + number
-        args = {
-            "External id": sequence,
-            "Input Dims": [[64, 1024, 1024], [1024]],
-            "Input type": ["float", "float"],
-        }
+        args = {"External id": sequence, "Input Dims": [[64, 1024, 1024], [1024]], "Input type": ["float", "float"]}
         function = {"Python id": sequence, "Python parent id": sequence - 1, "Python module id": number % 40}
         launch = {"cbid": 211, "correlation": sequence}
-        kernel = {
-            "grid": [512, 1, 1],
-            "block": [256, 1, 1],
-            "correlation": sequence,
-            "est. achieved occupancy %": 75,
-        }
+        kernel = {"grid": [512, 1, 1], "block": [256, 1, 1], "correlation": sequence, "est. achieved occupancy %": 75}
         for name, category, thread, later, took, more in (
             ("torch/nn/modules/module.py(1736): _wrapped_call_impl", "python_function", 1, 0, 170.0, function),
             (f"model.py({number % 60 + 10}): forward", "python_function", 1, 5, 160.0, function),
@@ -56,15 +40,7 @@ def events(step: int) -> Iterator[dict[str, Any]]:
             ("autograd::engine::evaluate_function: AddmmBackward0", "cpu_op", 2, 90, 60.0, args),
             ("void at::native::vectorized_elementwise_kernel<4>", "kernel", 7, 40, 150.0, kernel),
         ):  # fmt: skip
-            yield {
-                **common,
-                "cat": category,
-                "name": name,
-                "tid": thread,
-                "ts": at + later,
-                "dur": took,
-                "args": more,
-            }
+            yield {**common, "cat": category, "name": name, "tid": thread, "ts": at + later, "dur": took, "args": more}
 
 
 def write(file: IO[str], megabytes: int) -> tuple[int, int]:

@@ -129,9 +129,7 @@ def target(folder: Path, workers: int) -> Iterator[tuple[int, list[Mark]]]:
 
 
 @contextmanager
-def in_terminal(
-    command: list[str], environment: dict[str, str]
-) -> Iterator[tuple[int, list[tuple[float, bytes]]]]:
+def in_terminal(command: list[str], environment: dict[str, str]) -> Iterator[tuple[int, list[tuple[float, bytes]]]]:
     """A command on a pseudo-terminal of 120 x 40; its pid and what it wrote, with the time of each piece."""
     began = time.perf_counter()
     pid, master = pty.fork()

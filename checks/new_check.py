@@ -262,9 +262,7 @@ def test_healthy_below_the_threshold():
 
 def folders() -> dict[str, str]:
     """Topic to the folder of its checks."""
-    ours = [
-        check for check in load_registry().checks.values() if check.__module__.startswith("gpudoctor_checks.")
-    ]
+    ours = [check for check in load_registry().checks.values() if check.__module__.startswith("gpudoctor_checks.")]
     return {topic_of(check.code): check.__module__.split(".")[1] for check in ours}
 
 

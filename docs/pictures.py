@@ -123,15 +123,7 @@ class _Camera:
 
     def dead_job(self, log: str, script: str) -> None:
         """Run a job of four ranks that dies, and keep its log."""
-        launch = [
-            sys.executable,
-            "-m",
-            "torch.distributed.run",
-            "--standalone",
-            "--nproc-per-node",
-            "4",
-            script,
-        ]
+        launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4", script]
         with open(self.home / log, "wb") as output:
             subprocess.run(
                 launch,

@@ -11,19 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from gpudoctor.model import (
-    Absent,
-    Advice,
-    Check,
-    Finding,
-    Patient,
-    PatientKind,
-    Remedy,
-    Rule,
-    Sign,
-    Signs,
-    rules_of,
-)
+from gpudoctor.model import Absent, Advice, Check, Finding, Patient, PatientKind, Remedy, Rule, Sign, Signs, rules_of
 from gpudoctor.model.check import track_record
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.flight_recorder import FlightRecords
@@ -173,10 +161,7 @@ def make_packages(
         executable="/env/bin/python",
         distributions={
             name: Distribution(
-                name=name,
-                version=version,
-                requires=tuple(lines.get(name, ())),
-                location="/env/lib/site-packages",
+                name=name, version=version, requires=tuple(lines.get(name, ())), location="/env/lib/site-packages"
             )
             for name, version in names.items()
         },
@@ -260,9 +245,7 @@ def examine(check: type[Check], patient: Patient, **overrides: float) -> list[Fi
     return [said for item in check(overrides).examine(patient) if (said := record.said(item, preview=True))]
 
 
-def prescribe(
-    rule: type[Rule] | Iterable[type[Rule] | Advice], finding: Finding, patient: Patient
-) -> list[Remedy]:
+def prescribe(rule: type[Rule] | Iterable[type[Rule] | Advice], finding: Finding, patient: Patient) -> list[Remedy]:
     """The remedies of one rule, of a table's rows, or of both (`(ItsRule, *ADVICE)`), for one finding."""
     given = (rule,) if isinstance(rule, type) else tuple(rule)
     rows = [item for item in given if isinstance(item, Advice)]

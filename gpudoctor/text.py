@@ -75,9 +75,7 @@ def quantity(value: float | int | str | bool, unit: str) -> str:
         return percent(value) if 0 <= value <= 1 else number(value)
     spoken = _SPOKEN_UNITS.get(unit, unit.strip("{}"))
     text = f"{number(value)} {_noun(spoken, value)}".rstrip()
-    return (
-        Message(text, f"{{number}} {_noun(spoken, 2)}", {"number": number(value)}) if unit[:1] == "{" else text
-    )
+    return Message(text, f"{{number}} {_noun(spoken, 2)}", {"number": number(value)}) if unit[:1] == "{" else text
 
 
 def interval(low: float, high: float) -> str:

@@ -16,9 +16,7 @@ from gpudoctor.model import BadStepDetail, Detail, LeakDetail, Reads, Trait
 
 ROOT = Path(__file__).resolve().parent.parent
 REGISTRY = load_registry()
-CODES = sorted(
-    code for code, check in REGISTRY.checks.items() if check.__module__.startswith("gpudoctor_checks.")
-)
+CODES = sorted(code for code, check in REGISTRY.checks.items() if check.__module__.startswith("gpudoctor_checks."))
 
 FOLDERS = {
     "ENV": "environment", "GPU": "hardware", "DATA": "data", "SYNC": "sync", "OBS": "observability", "MEM": "memory",
@@ -264,11 +262,7 @@ def test_a_rule_answers_or_a_reason_is_stated(code):
     for rule in rules:
         folder = FOLDERS[topic_of(code)]
         home = f"gpudoctor_rules.{folder}"
-        assert rule.__module__ in (
-            f"{home}.{check.name.replace('-', '_')}",
-            f"{home}.advice",
-            f"{home}.log_advice",
-        )
+        assert rule.__module__ in (f"{home}.{check.name.replace('-', '_')}", f"{home}.advice", f"{home}.log_advice")
 
 
 def details_of(code: str) -> list[type[Detail]]:

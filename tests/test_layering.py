@@ -100,8 +100,7 @@ def _imports(path: Path) -> Iterator[tuple[str, int, bool]]:
                 continue  # it has another name in the user's process; its own test is below
             assert node.level == 0, f"{path}:{node.lineno}: a relative import"
             names = [
-                f"{node.module}.{alias.name}" if node.module == "gpudoctor" else node.module
-                for alias in node.names
+                f"{node.module}.{alias.name}" if node.module == "gpudoctor" else node.module for alias in node.names
             ]
             yield from ((str(name), node.lineno, id(node) in top) for name in dict.fromkeys(names))
 
@@ -213,8 +212,7 @@ def test_rules_take_nothing_but_details_from_checks():
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in modules("rules/gpudoctor_rules")
         for node in nodes(path)
-        if isinstance(node, ast.Import)
-        and any(alias.name.startswith("gpudoctor_checks") for alias in node.names)
+        if isinstance(node, ast.Import) and any(alias.name.startswith("gpudoctor_checks") for alias in node.names)
     ]
     assert not plain, "\n".join(plain)
 
@@ -230,18 +228,7 @@ def _details(module: str) -> set[str]:
 
 
 def test_heavy_packages_are_never_imported_at_module_level():
-    heavy = {
-        "torch",
-        "transformers",
-        "pynvml",
-        "textual",
-        "libcst",
-        "scipy",
-        "numpy",
-        "ruamel",
-        "psutil",
-        "rich",
-    }
+    heavy = {"torch", "transformers", "pynvml", "textual", "libcst", "scipy", "numpy", "ruamel", "psutil", "rich"}
     wrong = [
         f"{path.relative_to(ROOT)}:{line} imports {name}"
         for folder in ("gpudoctor", "checks", "rules")

@@ -89,8 +89,7 @@ def test_a_cut_text_ends_between_words(text, longest, said):
 
 
 @pytest.mark.parametrize(
-    ("value", "text"),
-    [(6034748853.0, "6.03e+09"), (1240.0, "1,240"), (0.25, "0.25"), (1e-9, "1e-09"), (0.0, "0")],
+    ("value", "text"), [(6034748853.0, "6.03e+09"), (1240.0, "1,240"), (0.25, "0.25"), (1e-9, "1e-09"), (0.0, "0")]
 )
 def test_a_figure_has_three_digits(value, text):
     assert figure(value) == text

@@ -18,9 +18,7 @@ from gpudoctor.engine.registry import load_registry
 
 ROOT = Path(__file__).resolve().parent.parent
 REGISTRY = load_registry()
-CODES = sorted(
-    code for code, check in REGISTRY.checks.items() if check.__module__.startswith("gpudoctor_checks.")
-)
+CODES = sorted(code for code, check in REGISTRY.checks.items() if check.__module__.startswith("gpudoctor_checks."))
 CHECKS = sorted((ROOT / "checks" / "gpudoctor_checks").rglob("*.py"))
 RULES = sorted((ROOT / "rules" / "gpudoctor_rules").rglob("*.py"))
 
@@ -67,9 +65,7 @@ def test_a_manual_page_has_short_sentences(code):
 def test_a_manual_page_has_no_private_words(code):
     page = manual(code)
     found = {
-        advice: match[0]
-        for advice, pattern in _PRIVATE.items()
-        if (match := re.search(pattern, page)) is not None
+        advice: match[0] for advice, pattern in _PRIVATE.items() if (match := re.search(pattern, page)) is not None
     }
     assert not found
 
@@ -139,9 +135,7 @@ def titles(path: Path) -> Iterator[tuple[int, str]]:
                 if isinstance(part, ast.Constant):
                     yield title.lineno, part.value
                 elif isinstance(part, ast.JoinedStr):
-                    pieces = [
-                        item.value if isinstance(item, ast.Constant) else "{value}" for item in part.values
-                    ]
+                    pieces = [item.value if isinstance(item, ast.Constant) else "{value}" for item in part.values]
                     yield title.lineno, "".join(map(str, pieces))
 
 

@@ -67,9 +67,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=20261122)
     parser.add_argument("--only", nargs="+", choices=modules(), default=modules())
     parser.add_argument("--output", type=Path, help="the table as JSON")
-    parser.add_argument(
-        "--machine", default=f"{platform.system()} {platform.machine()}", help="its name, for it"
-    )
+    parser.add_argument("--machine", default=f"{platform.system()} {platform.machine()}", help="its name, for it")
     parser.add_argument("--python", help="interpreter for the programs that are recorded, with torch")
     parser.add_argument("--broken", action="store_true", help="print what broke")
     options = parser.parse_args()

@@ -72,9 +72,7 @@ def _check(what: str, sequence: str, place: Path) -> Iterator[Attempt]:
     done = _gpudoctor(["check", "train.py", "--fix"], place)
     after = script.read_bytes()
     kept = before.count(safe.encode()) == after.count(safe.encode()) and before != after
-    yield Attempt(
-        GROUP, f"{what}: --fix writes the true bytes", None if kept else f"exit code {done.returncode}"
-    )
+    yield Attempt(GROUP, f"{what}: --fix writes the true bytes", None if kept else f"exit code {done.returncode}")
 
 
 def _replay(what: str, sequence: str, place: Path) -> Iterator[Attempt]:
@@ -142,9 +140,7 @@ def _shown(what: str, words: list[str], place: Path) -> Attempt:
     why = _commands(done.stdout) or _commands(done.stderr)
     if why is None and b"Traceback (most recent call last)" in done.stderr:
         why = f"a traceback: {done.stderr[-200:]!r}"
-    return Attempt(
-        GROUP, f"{what}: {' '.join(words[:3])}"[:90].encode("ascii", "backslashreplace").decode(), why
-    )
+    return Attempt(GROUP, f"{what}: {' '.join(words[:3])}"[:90].encode("ascii", "backslashreplace").decode(), why)
 
 
 def _commands(data: bytes) -> str | None:

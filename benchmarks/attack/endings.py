@@ -67,9 +67,7 @@ class Way:
 WAYS = (
     Way("--seconds", ("--seconds", f"{SECONDS:g}", "--grace", f"{GRACE:g}")),
     Way("Ctrl-C, --grace", ("--grace", f"{GRACE:g}"), presses=1),
-    Way(
-        "SIGTERM to gpudoctor, --grace", ("--grace", f"{GRACE:g}"), presses=1, alone=True, number=signal.SIGTERM
-    ),
+    Way("SIGTERM to gpudoctor, --grace", ("--grace", f"{GRACE:g}"), presses=1, alone=True, number=signal.SIGTERM),
     Way("hang-up, --grace", ("--grace", f"{GRACE:g}"), presses=1, number=signal.SIGHUP),
     Way("Ctrl-C three times", (), presses=3),
 )

@@ -119,9 +119,7 @@ def _of_module(path: Path) -> Iterator[Written]:
             module = module or _imported(path)
             pattern = _value(node.args[0], module, names.get(id(node)))
         if pattern is not None:
-            flags = sum(
-                _flags(argument) for argument in [*node.args[1:], *(word.value for word in node.keywords)]
-            )
+            flags = sum(_flags(argument) for argument in [*node.args[1:], *(word.value for word in node.keywords)])
             yield Written(f"{where}:{node.lineno}", pattern, flags, bool(used) and used <= ANCHORED)
 
 
@@ -192,9 +190,7 @@ def _flags(node: ast.expr) -> int:
     total = 0
     for part in ast.walk(node):
         if isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id == "re":
-            total |= (
-                int(getattr(re, part.attr, 0)) if isinstance(getattr(re, part.attr, None), re.RegexFlag) else 0
-            )
+            total |= int(getattr(re, part.attr, 0)) if isinstance(getattr(re, part.attr, None), re.RegexFlag) else 0
     return total
 
 
@@ -334,9 +330,7 @@ def _growth(expression: re.Pattern[str], anchored: bool, head: str, piece: str, 
         if size == LONG and times[size] < SLOW:
             return None
     if times[LONGER] > GROWTH**2 * times[LONG]:
-        return (
-            f"{LONG:,} characters take {times[LONG] * 1e3:.1f} ms, {LONGER:,} take {times[LONGER] * 1e3:.1f} ms"
-        )
+        return f"{LONG:,} characters take {times[LONG] * 1e3:.1f} ms, {LONGER:,} take {times[LONGER] * 1e3:.1f} ms"
     return None
 
 

@@ -77,9 +77,7 @@ def attempts(seed: int, scratch: Path) -> Iterator[Attempt]:
             yield Attempt(
                 group=GROUP,
                 name=" ".join(words),
-                broken=why_broken(
-                    run([*words, *(["--fail-on", "never"] if words[0] == "check" else [])], folder)
-                ),
+                broken=why_broken(run([*words, *(["--fail-on", "never"] if words[0] == "check" else [])], folder)),
             )
     for words in (["report", "run", "--output", "/dev/full"], ["check", "train.py", "--output", "/dev/full", "--format", "json"], ["check", "train.py", "--write-baseline", "/dev/full"],
                   ["report", "run", "--output", "/proc/self/x"], ["report", "run", "--tensorboard", "/proc/x"]):  # fmt: skip
@@ -96,9 +94,7 @@ def _name(words: tuple[str, ...]) -> str:
 
 def _places(folder: Path, door: str, name: str) -> list[Path]:
     if door == "check folder":
-        return [
-            folder / "folder" / f"odd{suffix}" for suffix in (".json", ".yaml", ".py", ".toml", ".ipynb", ".sh")
-        ]
+        return [folder / "folder" / f"odd{suffix}" for suffix in (".json", ".yaml", ".py", ".toml", ".ipynb", ".sh")]
     if door == "gpudoctor.toml":
         return [folder / "settings" / "gpudoctor.toml"]
     if door == "report in folder":

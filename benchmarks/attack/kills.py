@@ -100,9 +100,7 @@ def cases(seed: int, scratch: Path) -> list[Case]:
         for name in SIGNALS
         for moment in ("start", "training", "training", "training", "training")
     ]  # 90
-    plans += [
-        (target, name, "report") for target in ("doctor", "group") for name in (*CAUGHT, "SIGKILL", "SIGABRT")
-    ]
+    plans += [(target, name, "report") for target in ("doctor", "group") for name in (*CAUGHT, "SIGKILL", "SIGABRT")]
     made = [
         Case(
             name=f"{name} to the {target}, {moment}, {number}",

@@ -59,9 +59,7 @@ class Case:
     @property
     def name(self) -> str:
         """For the table."""
-        return (
-            f"{self.level}: {self.signal} to the {self.target}{', writes by a shell' if self.outside else ''}"
-        )
+        return f"{self.level}: {self.signal} to the {self.target}{', writes by a shell' if self.outside else ''}"
 
 
 def cases(seed: int, scratch: Path) -> list[Case]:

@@ -132,15 +132,7 @@ def _traces(dice: random.Random) -> Iterator[tuple[str, bytes]]:
 
 def _many() -> list[dict[str, Any]]:
     return [
-        {
-            "ph": "X",
-            "pid": 1,
-            "tid": 1,
-            "name": f"ProfilerStep#{i}",
-            "cat": "user_annotation",
-            "ts": i * 10,
-            "dur": 9,
-        }
+        {"ph": "X", "pid": 1, "tid": 1, "name": f"ProfilerStep#{i}", "cat": "user_annotation", "ts": i * 10, "dur": 9}
         for i in range(100_000)
     ]
 

@@ -123,9 +123,7 @@ def _run(place: Path, rng: Random, umask: int, death: str) -> Iterator[Attempt]:
     yield Attempt(MODES, f"{start}: the folder", None if mode == 0o700 else f"it is {mode:04o}")
     told = place / "told.json"
     yield Attempt(LEAKS, f"{start}: --on-finding ran", None if told.exists() else "it was told of nothing")
-    yield from _looked_for(
-        f"{start}: what --on-finding got", told.read_text() if told.exists() else "", secrets
-    )
+    yield from _looked_for(f"{start}: what --on-finding got", told.read_text() if told.exists() else "", secrets)
     names = {path.name.partition("-")[0] for path in folder.iterdir()}
     wanted = {"rank"} | ({"fault", "live"} if death == "signal" else set())
     yield Attempt(LEAKS, f"{start}: recorded", None if wanted <= names else f"only {sorted(names)}")

@@ -64,10 +64,7 @@ def _logs(dice: random.Random) -> Iterator[tuple[str, bytes]]:
             for line in dice.sample(range(1, len(table)), dice.choice([1, 5, len(table) - 1])):
                 table[line][column] = value
             yield f"{title} = {value!r:.30}", _text(table)
-        yield (
-            f"without {title}",
-            _text([[cell for at, cell in enumerate(line) if at != column] for line in rows()]),
-        )
+        yield (f"without {title}", _text([[cell for at, cell in enumerate(line) if at != column] for line in rows()]))
     for times in (
         ["2026/11/22 12:00:00.000"] * 80, ["0001/01/01 00:00:00.000"] * 80, ["9999/12/31 23:59:59.999"] * 80, ["1969/12/31 23:00:00.000"] * 80,
         [f"2026/11/22 12:00:{59 - i // 2:02}.000" for i in range(80)],
@@ -94,9 +91,6 @@ def _logs(dice: random.Random) -> Iterator[tuple[str, bytes]]:
     yield "an open quote", whole + b'"' + whole * 20
     yield "a line of 100 MB", whole + b"x" * (100 << 20)
     yield "5,000 columns", _text([line + [f"c{i}" for i in range(5000)] for line in rows(4)])
-    yield (
-        "20,000 GPUs",
-        _text([HEADER, *([*rows(1, 1)[1][:1], str(i), *rows(1, 1)[1][2:]] for i in range(20_000))]),
-    )
+    yield ("20,000 GPUs", _text([HEADER, *([*rows(1, 1)[1][:1], str(i), *rows(1, 1)[1][2:]] for i in range(20_000))]))
     yield "200,000 rows", _text(rows()[:1]) + _text(rows(60, 8)[1:]) * 420
     yield "NULs", whole.replace(b" ", b"\0")

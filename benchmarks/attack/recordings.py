@@ -137,9 +137,7 @@ def _columns(base: Written, dice: random.Random) -> list[tuple[str, Trick]]:
 
 def _of_code(code: str, value: float) -> float:
     if code in "fd":
-        return (
-            3e38 if code == "f" and abs(value) > 3e38 and value not in (float("inf"), float("-inf")) else value
-        )
+        return 3e38 if code == "f" and abs(value) > 3e38 and value not in (float("inf"), float("-inf")) else value
     return int(abs(value)) % 2**32 if value == value and abs(value) < 1e100 else 2**32 - 1
 
 
@@ -159,10 +157,7 @@ def _drop(table: str, column: str) -> Trick:
 def _recode(table: str, column: str) -> Trick:
     def trick(one: Written) -> None:
         values = getattr(one, table)[column][1]
-        getattr(one, table)[column] = [
-            "B",
-            [int(abs(value)) % 256 if value == value else 0 for value in values],
-        ]
+        getattr(one, table)[column] = ["B", [int(abs(value)) % 256 if value == value else 0 for value in values]]
 
     return trick
 
@@ -178,18 +173,7 @@ def _shapes() -> list[tuple[str, Trick]]:
     found: list[tuple[str, Trick]] = []
     for value in (2**40, -1, 0, 2**63, "x", None, [], Raw("1e3"), Raw("NaN"), True):
         found.append((f"header n = {value!r}", lambda one, v=value: one.header.update(n=v)))
-    for value in (
-        "x",
-        None,
-        [],
-        [["t"]],
-        [["t", "Z"]],
-        [[1, 2]],
-        [["t", "d"]] * 2000,
-        {},
-        [["t", "q"]],
-        [[[], "d"]],
-    ):
+    for value in ("x", None, [], [["t"]], [["t", "Z"]], [[1, 2]], [["t", "d"]] * 2000, {}, [["t", "q"]], [[[], "d"]]):
         found.append((f"header columns = {value!r:.40}", lambda one, v=value: one.header.update(columns=v)))
     for value in (None, 5, [], "", "machine", "x" * 10000, "\ud800"):
         found.append((f"header table = {value!r:.40}", lambda one, v=value: one.header.update(table=v)))

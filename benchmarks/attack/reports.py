@@ -63,8 +63,7 @@ def attempts(seed: int, scratch: Path) -> Iterator[Attempt]:
     yield from rows(seed, scratch)
     for name, sizes in (("records", (1_000, 4_000, 16_000)), ("samples", (5_000, 20_000, 80_000))):
         made = [
-            report(scratch, **{"rows": 2_000, "records": 50, "samples": 50, "seed": seed, name: size})
-            for size in sizes
+            report(scratch, **{"rows": 2_000, "records": 50, "samples": 50, "seed": seed, name: size}) for size in sizes
         ]
         yield verdict(f"{name} {sizes[-1]:,}", sizes, made)
     sizes = (16, 32, 64)
@@ -82,11 +81,7 @@ def rows(seed: int, scratch: Path) -> Iterator[Attempt]:
         yield Attempt(GROUP, f"rows {size:,}: {one.cpu:.1f} s, {one.memory >> 20} MiB", broken(one, size))
         if size == ROWS[1]:
             out = scratch / "out"
-            for words in (
-                ["--format", "html"],
-                ["--format", "json"],
-                ["--tensorboard", str(scratch / "board")],
-            ):
+            for words in (["--format", "html"], ["--format", "json"], ["--tensorboard", str(scratch / "board")]):
                 other = cost("report", str(folder), "--fail-on", "never", "--output", str(out), *words)
                 slow = other.cpu > 2 * one.cpu + 2
                 why = f"{other.cpu:.1f} s, as text {one.cpu:.1f} s" if slow else broken(other, size)

@@ -37,9 +37,7 @@ def of(alphabet: str, length: int, prefix: str = "", suffix: str = "") -> Made:
 
 def jwt(rng: Random) -> str:
     """A JSON web token."""
-    body = base64.urlsafe_b64encode(
-        b'{"sub":"%d","n":"%d"}' % (rng.getrandbits(40), rng.getrandbits(40))
-    ).decode()
+    body = base64.urlsafe_b64encode(b'{"sub":"%d","n":"%d"}' % (rng.getrandbits(40), rng.getrandbits(40))).decode()
     return "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9." + body.rstrip("=") + "." + of(WEB, 43)(rng)
 
 
@@ -70,9 +68,7 @@ ISSUED: dict[str, Made] = {
     "Anthropic": of(WEB, 93, "sk-ant-api03-", "AA"),
     "OpenRouter": of(HEX, 64, "sk-or-v1-"),
     "DeepSeek": of(HEX, 32, "sk-"),
-    "Slack bot": lambda r: (
-        f"xoxb-{r.randrange(10**11, 10**12)}-{r.randrange(10**11, 10**12)}-" + of(ALNUM, 24)(r)
-    ),
+    "Slack bot": lambda r: f"xoxb-{r.randrange(10**11, 10**12)}-{r.randrange(10**11, 10**12)}-" + of(ALNUM, 24)(r),
     "Slack app": lambda r: f"xapp-1-A{of(UPPER, 10)(r)}-{r.randrange(10**12)}-" + of(HEX, 64)(r),
     "AWS key id": of(UPPER, 16, "AKIA"),
     "AWS temporary id": of(UPPER, 16, "ASIA"),
@@ -133,9 +129,7 @@ SHAPES: dict[str, Made] = {
     "letters and digits": of(ALNUM, 25),
     "base64": of(ALNUM + "+/", 43, "", "="),
     "a word": lambda r: (
-        r.choice(["hunter", "falcon", "zebra", "quartz", "maple"]).capitalize()
-        + str(r.randrange(10, 99))
-        + "xq"
+        r.choice(["hunter", "falcon", "zebra", "quartz", "maple"]).capitalize() + str(r.randrange(10, 99)) + "xq"
     ),
     "marks": lambda r: of(ALNUM, 6)(r) + "!" + of(ALNUM, 4)(r) + "#" + of(ALNUM, 3)(r),
     "UUID": lambda r: "-".join(of(HEX, n)(r) for n in (8, 4, 4, 4, 12)),

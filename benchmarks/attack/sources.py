@@ -11,7 +11,9 @@ from attack.case import Attempt
 from attack.hostile.commands import run, warm, why_broken
 
 GROUP = "job scripts and sources"
-TRAIN = "import torch\nmodel = torch.nn.Linear(2, 2)\nfor batch in loader:\n    loss = model(batch)\n    loss.backward()\n"
+TRAIN = (
+    "import torch\nmodel = torch.nn.Linear(2, 2)\nfor batch in loader:\n    loss = model(batch)\n    loss.backward()\n"
+)
 
 
 def attempts(seed: int, scratch: Path) -> Iterator[Attempt]:
@@ -24,8 +26,7 @@ def attempts(seed: int, scratch: Path) -> Iterator[Attempt]:
         (folder / file).write_text(text, encoding="utf-8", errors="surrogateescape")
         (folder / "train.py").touch()
         outcome = run(
-            ["check", file, "--fail-on", "never", *dice.choice([["--format", "json"], [], ["--verbose"]])],
-            folder,
+            ["check", file, "--fail-on", "never", *dice.choice([["--format", "json"], [], ["--verbose"]])], folder
         )
         yield Attempt(group=GROUP, name=name, broken=why_broken(outcome, (0, 2, 3)))
         shutil.rmtree(folder)
@@ -106,9 +107,7 @@ def _manifests() -> Iterator[tuple[str, str, str]]:
 
 
 def _yaml() -> Iterator[tuple[str, str, str]]:
-    head = (
-        "learning_rate: 1e-4\nper_device_train_batch_size: 8\nnum_train_epochs: 3\nmodel_name_or_path: gpt2\n"
-    )
+    head = "learning_rate: 1e-4\nper_device_train_batch_size: 8\nnum_train_epochs: 3\nmodel_name_or_path: gpt2\n"
     laughs = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
         f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 12)
     )

@@ -96,12 +96,7 @@ def _laid(folder: Path, door: str, data: bytes, base: Written) -> list[str]:
         (folder / "run" / "rank-7-7.gdr").write_bytes(MAGIC + data[:4096])
         return ["report", "run", "--format", "json"]
     (folder / "train.py").write_text(SCRIPT)
-    names = {
-        "notebook": "n.ipynb",
-        "config": "train.json",
-        "config.json": "config.json",
-        "deepspeed": "ds_config.json",
-    }
+    names = {"notebook": "n.ipynb", "config": "train.json", "config.json": "config.json", "deepspeed": "ds_config.json"}
     path = folder / names.get(door, "given.json")
     path.write_bytes(data)
     if door == "baseline":

@@ -70,12 +70,7 @@ def tape(ticks: int = 3) -> list[dict[str, Any]]:
                 steps=LiveSteps(step=number, seconds=0.1, phases={"data_wait": 0.6, "other": 0.4}), step_seconds=Series(t=(t,), values=(0.1,)),
             )  # fmt: skip
             window = ProcessWindow(
-                t=t,
-                length=120.0,
-                wall=1.79e9 + t,
-                ranks=(rank,),
-                gpus=_gpus(GpuWindow, Series, t),
-                host=HostWindow(),
+                t=t, length=120.0, wall=1.79e9 + t, ranks=(rank,), gpus=_gpus(GpuWindow, Series, t), host=HostWindow()
             )
             patient = Patient(PatientKind.PROCESS, "train.py", Signs(process=Sign.of("the process", window)))
             writer.write(Tick(window=window, report=examine(patient, request), number=number))
@@ -113,9 +108,7 @@ def attempts(seed: int, scratch: Path) -> Iterator[Attempt]:
                 ["--json", "--share"],
             ]
         )
-        yield Attempt(
-            group=GROUP, name=name, broken=why_broken(run(["watch", "--replay", file, *more], folder))
-        )
+        yield Attempt(group=GROUP, name=name, broken=why_broken(run(["watch", "--replay", file, *more], folder)))
         shutil.rmtree(folder)
 
 

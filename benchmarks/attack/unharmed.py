@@ -51,21 +51,12 @@ def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[bytes]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GPUDOCTOR_")}
     environment |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0", "ATTACK_FOLDER": str(folder)}
     return subprocess.run(
-        command,
-        cwd=folder,
-        env=environment,
-        input=b"one\ntwo\n",
-        capture_output=True,
-        timeout=_LIMIT,
-        check=False,
+        command, cwd=folder, env=environment, input=b"one\ntwo\n", capture_output=True, timeout=_LIMIT, check=False
     )
 
 
 def _difference(
-    plain: subprocess.CompletedProcess[bytes],
-    ours: subprocess.CompletedProcess[bytes],
-    bare: Path,
-    recorded: Path,
+    plain: subprocess.CompletedProcess[bytes], ours: subprocess.CompletedProcess[bytes], bare: Path, recorded: Path
 ) -> str | None:
     # A shell's exit code for a signal; Python's own is negative.
     code = 128 - plain.returncode if plain.returncode < 0 else plain.returncode
@@ -94,9 +85,7 @@ def _first(plain: bytes, ours: bytes) -> str:
 
 
 def _files(folder: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()
-    }
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 def _unseen(program: Path, recording: Path) -> str | None:

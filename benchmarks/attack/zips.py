@@ -29,9 +29,7 @@ def attempts(seed: int, scratch: Path) -> Iterator[Attempt]:
         folder = scratch / f"z{number}"
         folder.mkdir()
         (folder / "run.zip").write_bytes(data)
-        words = (
-            ["compare", "run.zip", "run.zip"] if number % 9 == 8 else ["report", "run.zip", "--format", "json"]
-        )
+        words = ["compare", "run.zip", "run.zip"] if number % 9 == 8 else ["report", "run.zip", "--format", "json"]
         outcome = run(words, folder)
         made = sorted(
             path.name for path in folder.iterdir() if path.name not in {"run.zip", ".attack-out", ".attack-err"}
@@ -76,11 +74,7 @@ def _zips(files: dict[str, bytes], dice: random.Random) -> Iterator[tuple[str, b
         _zipped({**files, **{f"rank-{i}-{i}.gdr": MAGIC + bytes(40 * MIB) for i in range(1, 12)}}),
         any_code,
     )
-    yield (
-        "20,000 empty files",
-        _zipped({**files, **{f"worker-0-4712-{i}.gdr": b"" for i in range(20_000)}}),
-        any_code,
-    )
+    yield ("20,000 empty files", _zipped({**files, **{f"worker-0-4712-{i}.gdr": b"" for i in range(20_000)}}), any_code)
     yield "60,000 entries", _zipped({**files, **{f"x{i}": b"" for i in range(60_000)}}), any_code
     yield "3,000 folders", _zipped({**files, **{f"d{i}/a.txt": b"" for i in range(3000)}}), any_code
     yield "nested zip", _zipped({"inner.zip": whole}), refused
@@ -98,11 +92,7 @@ def _zips(files: dict[str, bytes], dice: random.Random) -> Iterator[tuple[str, b
         "a\x01b/",
         "ü/",
     ):
-        yield (
-            f"names begin with {prefix!r}",
-            _zipped({prefix + name: data for name, data in files.items()}),
-            any_code,
-        )
+        yield (f"names begin with {prefix!r}", _zipped({prefix + name: data for name, data in files.items()}), any_code)
     yield "a name of 60,000 letters", _zipped({**files, "a" * 60_000 + ".gdr": MAGIC}), any_code
     yield "a symbolic link", _link(files, "/etc/passwd", "end.json"), any_code
     yield "a symbolic link as a rank", _link(files, "/dev/zero", "rank-1-9.gdr"), any_code
@@ -125,14 +115,7 @@ def _zips(files: dict[str, bytes], dice: random.Random) -> Iterator[tuple[str, b
         yield f"damaged {number}", bytes(damaged), any_code
     for number in range(12):
         yield f"cut {number}", whole[: dice.randrange(len(whole))], any_code
-    for data in (
-        b"",
-        b"PK",
-        b"PK\x03\x04",
-        b"PK\x05\x06" + bytes(18),
-        b"\x1f\x8b" * 50,
-        b"Rar!\x1a\x07\x00" * 9,
-    ):
+    for data in (b"", b"PK", b"PK\x03\x04", b"PK\x05\x06" + bytes(18), b"\x1f\x8b" * 50, b"Rar!\x1a\x07\x00" * 9):
         yield f"{data[:6]!r}", data, refused
     yield "prefixed by a script", b"#!/bin/sh\n" * 100 + whole, any_code
 

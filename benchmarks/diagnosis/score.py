@@ -57,17 +57,7 @@ def run_one(ailment: Ailment, style: str, state: str, keep: Path | None) -> Outc
     text = fill(style, ailment.sick if state == "sick" else ailment.well)
     folder = Path(tempfile.mkdtemp(prefix=f"{ailment.name}-{style}-{state}-"))
     (folder / "train.py").write_text(text, encoding="utf-8")
-    words = [
-        sys.executable,
-        "-m",
-        "gpudoctor.cli",
-        "run",
-        "--quiet",
-        "--format",
-        "json",
-        "--output",
-        "report.json",
-    ]
+    words = [sys.executable, "-m", "gpudoctor.cli", "run", "--quiet", "--format", "json", "--output", "report.json"]
     words += [
         "--recording",
         "recording",
@@ -112,9 +102,7 @@ def judge(outcome: Outcome, ailment: Ailment, findings: list[dict], text: str) -
         return
     outcome.hit = bool(findings) and findings[0]["code"] in ailment.codes
     outcome.found = any(code in ailment.codes for code, _ in outcome.findings)
-    marked = [
-        n for n, line in enumerate(text.split("\n"), start=1) if MARK in line and not line.startswith(MARK)
-    ]
+    marked = [n for n, line in enumerate(text.split("\n"), start=1) if MARK in line and not line.startswith(MARK)]
     if marked and outcome.found:
         places = {
             (os.path.basename(item.get("path") or ""), item.get("line"))

@@ -69,9 +69,7 @@ class Job:
         self.ddp = DistributedDataParallel(self.model)
         self.optimizer = torch.optim.AdamW(self.ddp.parameters(), lr=1e-3)
         if self.rank == 0:
-            log.info(
-                "world size %d, %d parameters", self.world, sum(p.numel() for p in self.model.parameters())
-            )
+            log.info("world size %d, %d parameters", self.world, sum(p.numel() for p in self.model.parameters()))
 
     def build(self) -> nn.Module:
         return Model()

@@ -34,11 +34,7 @@ def child(rank: int, ranks: int, port: int, script: str, arguments: list[str], p
     os.dup2(pipe, 1)
     os.dup2(pipe, 2)
     os.environ.update(
-        RANK=str(rank),
-        LOCAL_RANK=str(rank),
-        WORLD_SIZE=str(ranks),
-        MASTER_ADDR="127.0.0.1",
-        MASTER_PORT=str(port),
+        RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port)
     )
     sys.argv = [script, *arguments]
     sys.path.insert(0, str(Path(script).parent))
@@ -126,9 +122,7 @@ def main() -> int:
     parser.add_argument("--labels", choices=["srun", "mpi", "none"], default="srun")
     parser.add_argument("--port", type=int, default=29511)
     parser.add_argument("--cancel", help="a file: when it is there, the job is cancelled for its time limit")
-    parser.add_argument(
-        "--oom", action="store_true", help="a kill is told of as Slurm tells of the OOM killer's"
-    )
+    parser.add_argument("--oom", action="store_true", help="a kill is told of as Slurm tells of the OOM killer's")
     parser.add_argument("script")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     options = parser.parse_args()

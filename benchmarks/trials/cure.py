@@ -128,9 +128,7 @@ def judge(report: dict[str, Any], codes: tuple[str, ...], outcome: Outcome) -> N
     if tried:
         outcome.remedy, outcome.proof = tried[0]["title"], tried[0]["proof"]
         if not proven:
-            outcome.error = outcome.error or f"{tried[0]['conclusion']}: {tried[0]['reason'] or ''}".rstrip(
-                ": "
-            )
+            outcome.error = outcome.error or f"{tried[0]['conclusion']}: {tried[0]['reason'] or ''}".rstrip(": ")
 
 
 def _examine_again(patient: Patient, folder: Path, outcome: Outcome) -> None:
@@ -141,9 +139,7 @@ def _examine_again(patient: Patient, folder: Path, outcome: Outcome) -> None:
     outcome.healthy = bool(report) and not set(outcome.left) & set(patient.codes)
 
 
-def _time(
-    patient: Patient, places: dict[str, Path], pairs: int, outcome: Outcome, say: Callable[[str], None]
-) -> None:
+def _time(patient: Patient, places: dict[str, Path], pairs: int, outcome: Outcome, say: Callable[[str], None]) -> None:
     """The three programs one right after the other, in turning order."""
     seconds: dict[str, list[float]] = {name: [] for name in places}
     for number in range(pairs):

@@ -45,9 +45,7 @@ def record(command: tuple[str, ...], windows: int, say: Callable[[str], None]) -
         folder.mkdir(mode=0o700)
         say("the command as it is")
         finished = bench.explore(folder, enough=session.enough, to_stderr=True, seconds=600.0)
-        if finished.failed or not session.choose_window(
-            read_recording(str(folder)), finished.stopped_by is None
-        ):
+        if finished.failed or not session.choose_window(read_recording(str(folder)), finished.stopped_by is None):
             raise SystemExit("the command failed, or made too few steps")
         found = []
         for number in range(windows):

@@ -123,9 +123,7 @@ async def _wait(
         await anyio.sleep(POLL)
         now = time.monotonic()
         if now - started > call.limit:
-            raise OutOfTime(
-                f"it did not end within {call.limit:.0f} s and was ended; allow it more time or less work"
-            )
+            raise OutOfTime(f"it did not end within {call.limit:.0f} s and was ended; allow it more time or less work")
         if now - noted >= NOTE_EVERY:
             noted = now
             _bounded(out)

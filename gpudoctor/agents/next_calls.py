@@ -25,9 +25,7 @@ def _editable(findings: Sequence[Mapping[str, Any]]) -> list[str]:
     """Ids of safe remedies that carry an edit, one of each finding, in rank order."""
     chosen = []
     for finding in findings:
-        ids = [
-            item["id"] for item in finding["remedies"] if item.get("patch") and item["applicability"] == "safe"
-        ]
+        ids = [item["id"] for item in finding["remedies"] if item.get("patch") and item["applicability"] == "safe"]
         chosen += ids[:1]
     return chosen
 
@@ -38,18 +36,9 @@ def after_check(arguments: Mapping[str, Any], report: Mapping[str, Any]) -> list
     calls = []
     if scripts:
         command = ["python", scripts[0], *arguments.get("script_arguments", ())]
-        calls.append(
-            call(
-                "run",
-                "measure it: name what starts it",
-                command=command,
-                **_place(arguments),
-            )
-        )
+        calls.append(call("run", "measure it: name what starts it", command=command, **_place(arguments)))
     elif not arguments.get("targets"):
-        calls.append(
-            call("check", "examine a training script: name it", targets=["train.py"], **_place(arguments))
-        )
+        calls.append(call("check", "examine a training script: name it", targets=["train.py"], **_place(arguments)))
     return [*calls, *_explain(report)]
 
 
@@ -70,9 +59,7 @@ def after_run(arguments: Mapping[str, Any], report: Mapping[str, Any], name: str
     calls = []
     if not run.get("steps") and run.get("stopped_by") is not None:
         more = min(LONGEST_RUN, 4 * float(arguments["seconds"]))
-        calls.append(
-            call("run", "no training step was seen: allow more time", **_kept(arguments), seconds=more)
-        )
+        calls.append(call("run", "no training step was seen: allow more time", **_kept(arguments), seconds=more))
     elif died and remedies:
         edit = {"answer": name, "remedies": remedies[:1], "dry_run": True}
         calls.append(call("apply", "see the edit of the first remedy", **edit))
@@ -140,12 +127,7 @@ def after_apply(before: Mapping[str, Any], recording: str | None) -> list[Call]:
         calls.append(call("run", "measure the changed program", **_kept(before)))
         if recording:
             calls.append(
-                call(
-                    "compare",
-                    "the run before with the new run",
-                    before=recording,
-                    after="recording of the new run",
-                )
+                call("compare", "the run before with the new run", before=recording, after="recording of the new run")
             )
     return calls
 
@@ -153,9 +135,7 @@ def after_apply(before: Mapping[str, Any], recording: str | None) -> list[Call]:
 def after_autopsy(arguments: Mapping[str, Any], report: Mapping[str, Any]) -> list[Call]:
     """Understand the cause, then look at the script."""
     scripts = [name for name in arguments["files"] if str(name).endswith(".py")]
-    more = (
-        [call("check", "the script's other ailments", targets=scripts, **_place(arguments))] if scripts else []
-    )
+    more = [call("check", "the script's other ailments", targets=scripts, **_place(arguments))] if scripts else []
     return [*_explain(report), *more]
 
 

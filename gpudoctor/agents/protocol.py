@@ -94,16 +94,12 @@ def _second(toolbox: Toolbox) -> Any:
         return types.ListToolsResult.model_validate({"tools": [tool.as_object() for tool in TOOLS]})
 
     async def call_tool(context: Any, params: Any) -> Any:
-        text, wrong = await _called(
-            toolbox, params.name, params.arguments, _rising(context.session.report_progress)
-        )
+        text, wrong = await _called(toolbox, params.name, params.arguments, _rising(context.session.report_progress))
         content = [{"type": "text", "text": text}]
         return types.CallToolResult.model_validate({"content": content, "isError": wrong})
 
     made: Any = Server
-    return made(
-        NAME, version=__version__, instructions=INSTRUCTIONS, on_list_tools=list_tools, on_call_tool=call_tool
-    )
+    return made(NAME, version=__version__, instructions=INSTRUCTIONS, on_list_tools=list_tools, on_call_tool=call_tool)
 
 
 def _rising(send: Callable[[float, float | None, str], Awaitable[None]]) -> Note:

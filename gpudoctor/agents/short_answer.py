@@ -62,8 +62,7 @@ def full_finding(finding: Mapping[str, Any]) -> Document:
     """A finding as in the JSON report, without what an edit says twice and what a translation needs."""
     shown = dict(finding)
     shown["remedies"] = [
-        {key: item for key, item in remedy.items() if key not in ("edits", "sets")}
-        for remedy in finding["remedies"]
+        {key: item for key, item in remedy.items() if key not in ("edits", "sets")} for remedy in finding["remedies"]
     ]
     found: Document = filled(plain_texts(shown))
     return found
@@ -140,9 +139,7 @@ def _cut_parts(head: Document, most: int, name: str) -> list[str]:
     """Take the largest parts out until the rest fits; the sentences that say how to get them."""
     left: list[str] = []
     while len(text_of(head)) > most:
-        sizes = {
-            key: len(text_of(value)) for key, value in head.items() if key not in ("verdict", "counts", "next")
-        }
+        sizes = {key: len(text_of(value)) for key, value in head.items() if key not in ("verdict", "counts", "next")}
         largest = max(sizes, key=lambda key: sizes[key], default="")
         if not largest or sizes[largest] < 200:
             break

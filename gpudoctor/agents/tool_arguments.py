@@ -99,9 +99,7 @@ def plain_names(names: Sequence[str], tool: str, argument: str) -> list[str]:
     """File names that no command takes for a flag. Raises `UsageError` for one that it would."""
     for name in names:
         if name.startswith("-"):
-            raise UsageError(
-                f"{tool}: {argument} {_shown(name)} begins with a hyphen, as flags do; write ./{name}"
-            )
+            raise UsageError(f"{tool}: {argument} {_shown(name)} begins with a hyphen, as flags do; write ./{name}")
         if not name:
             raise UsageError(f"{tool}: {argument} is empty; name a file, or leave the argument out")
     return list(names)

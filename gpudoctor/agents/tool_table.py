@@ -115,9 +115,7 @@ Use it first. It never runs or imports the user's code. What it suspects from th
 run measures it. Without targets it examines the machine only. Next: run with the command that starts the
 script.""",
         properties={
-            "targets": _words(
-                'Files or folders: ["train.py", "ds_config.json", "job.sbatch"]. Empty: this machine.'
-            ),
+            "targets": _words('Files or folders: ["train.py", "ds_config.json", "job.sbatch"]. Empty: this machine.'),
             "script_arguments": _words('Command-line arguments of the script: ["--lr", "3e-4"].'),
             "gpu": _text("GPU that the job will run on, if not this machine's: H100, 24GiB."),
             "gpus": _whole("GPUs that the job expects on this node.", 0, 1024),
@@ -194,9 +192,7 @@ cancelling ends every process. Next: apply with this answer's name, or a larger 
             "remedies": _words('Only these remedies: ["DATA001-workers"]. Default: all that can be tried.'),
             "top": _whole("Only the remedies of the first so many findings.", 1, 100),
             "against": _text("Compare with this other command instead of trying remedies (one string)."),
-            "vary": _words(
-                'Try values instead: ["num-workers=0,2,4"], ["ds.json:zero_optimization.stage=1,2"].'
-            ),
+            "vary": _words('Try values instead: ["num-workers=0,2,4"], ["ds.json:zero_optimization.stage=1,2"].'),
             "unsafe": _flag("Also try what may change results."),
             "apply": _flag("Write the proven edits into the user's files at the end."),
             "environment": _ENVIRONMENT,
@@ -291,9 +287,7 @@ profiler trace, a log of nvidia-smi, a memory snapshot. With output_file it also
 compare two recordings.""",
         properties={
             "recordings": _words("A recording; several for the nodes of one run."),
-            "output_file": _text(
-                "Also write a report for people here; the ending decides: .html, .md, .sarif, .xml."
-            ),
+            "output_file": _text("Also write a report for people here; the ending decides: .html, .md, .sarif, .xml."),
             "select": _SELECT,
             "ignore": _IGNORE,
             "folder": _FOLDER,
@@ -334,9 +328,7 @@ sources. Use it before you change something for a code that you do not know.""",
 Lists the checks with code, name, topic and title. `search` finds those of a topic, or those whose manual page
 is about the words, best first. Use it to find the code for a symptom or an error message. Next: explain.""",
         properties={
-            "search": _text(
-                'A topic, words of a symptom, or an error message: "data", "nan loss", "oom".', default=""
-            ),
+            "search": _text('A topic, words of a symptom, or an error message: "data", "nan loss", "oom".', default=""),
             "start": _whole("First item of the page.", 1, 100_000, default=1),
             "max_chars": _MOST,
         },

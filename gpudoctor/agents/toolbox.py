@@ -40,14 +40,7 @@ _ENDING = 5.0
 """Seconds to wait for a call that measures, before another one is refused."""
 _GRACE = 10.0
 """Seconds from SIGINT to SIGTERM when a bounded run ends."""
-_FORMATS = {
-    ".html": "html",
-    ".htm": "html",
-    ".md": "markdown",
-    ".sarif": "sarif",
-    ".xml": "junit",
-    ".json": "json",
-}
+_FORMATS = {".html": "html", ".htm": "html", ".md": "markdown", ".sarif": "sarif", ".xml": "junit", ".json": "json"}
 _UNEXAMINED = 3
 _LISTED = ("code", "name", "topic", "title", "severity")
 
@@ -124,9 +117,7 @@ class Toolbox:
         words = ["check", *targets, f"--python={target.interpreter.prefix}", *_checks(given)]
         words += [f"--{flag}={given[flag]}" for flag in ("gpu", "gpus", "ranks") if flag in given]
         rest = given.get("script_arguments", [])
-        end, report = await self._written(
-            words, label, given, note, target, after=["--", *rest] if rest else []
-        )
+        end, report = await self._written(words, label, given, note, target, after=["--", *rest] if rest else [])
         return self._report(label, given, end, report, next_calls.after_check(given, report), target)
 
     async def _estimate(self, given: dict[str, Any], label: str, note: Note) -> Document:
@@ -157,9 +148,7 @@ class Toolbox:
             [*words, *_checks(given)], label, given, note, target,
             after=["--", *command], expected=given["seconds"], recording=recording, together=True,
         )  # fmt: skip
-        return self._report(
-            label, given, end, report, next_calls.after_run(given, report, label), target, recording
-        )
+        return self._report(label, given, end, report, next_calls.after_run(given, report, label), target, recording)
 
     async def _verify(self, given: dict[str, Any], label: str, note: Note) -> Document:
         command, target = _command(given, "verify"), self._target(given)
@@ -175,13 +164,7 @@ class Toolbox:
             after=["--", *command], expected=given["budget_seconds"], recording=recording, together=True,
         )  # fmt: skip
         return self._report(
-            label,
-            given,
-            end,
-            report,
-            next_calls.after_verify(given, report, label),
-            target,
-            recording=recording,
+            label, given, end, report, next_calls.after_verify(given, report, label), target, recording=recording
         )
 
     async def _apply(self, given: dict[str, Any], label: str, note: Note) -> Document:
@@ -211,14 +194,9 @@ class Toolbox:
             end = await self._child(["watch", "--find", "--json"], label, given, note, target)
             jobs = _json_of(end.out, end)
             calls = [
-                {"tool": "watch", "arguments": {"pids": [job["pid"]]}, "why": "what it waits for"}
-                for job in jobs[:1]
+                {"tool": "watch", "arguments": {"pids": [job["pid"]]}, "why": "what it waits for"} for job in jobs[:1]
             ]
-            verdict = (
-                f"{len(jobs)} training processes on this machine"
-                if jobs
-                else "no process trains on this machine"
-            )
+            verdict = f"{len(jobs)} training processes on this machine" if jobs else "no process trains on this machine"
             return {"verdict": verdict, "jobs": jobs, "next": calls}
         words = ["watch", *(str(int(pid)) for pid in given["pids"]), f"--duration={given['seconds']:g}"]
         end, report = await self._written(words, label, given, note, target, expected=given["seconds"])
@@ -228,9 +206,7 @@ class Toolbox:
         files = plain_names(given["files"], "autopsy", "files")
         if not files:
             raise UsageError("autopsy: no log was named; name the job's output: slurm-4711.out")
-        end, report = await self._written(
-            ["autopsy", *files, *_checks(given)], label, given, note, self._target(given)
-        )
+        end, report = await self._written(["autopsy", *files, *_checks(given)], label, given, note, self._target(given))
         return self._report(label, given, end, report, next_calls.after_autopsy(given, report), None)
 
     async def _preflight(self, given: dict[str, Any], label: str, note: Note) -> Document:
@@ -281,11 +257,7 @@ class Toolbox:
         self._keep(label, given, {"checks": found}, end.out)
         answer = page(found, given["start"], given["max_chars"], label, "checks")
         first = next(iter(found), None)
-        calls = (
-            [{"tool": "explain", "arguments": {"code": first["code"]}, "why": "its manual page"}]
-            if first
-            else []
-        )
+        calls = [{"tool": "explain", "arguments": {"code": first["code"]}, "why": "its manual page"}] if first else []
         return {**answer, "next": calls}
 
     async def _more(self, given: dict[str, Any], _label: str, _note: Note) -> Document:
@@ -360,12 +332,7 @@ class Toolbox:
         return end, found
 
     def _keep(
-        self,
-        label: str,
-        given: Mapping[str, Any],
-        whole: Mapping[str, Any],
-        output: str,
-        file: Path | None = None,
+        self, label: str, given: Mapping[str, Any], whole: Mapping[str, Any], output: str, file: Path | None = None
     ) -> None:
         folder = existing_folder(given.get("folder") or ".", "folder")
         place = file or self._place / f"{label}.json"
@@ -418,9 +385,7 @@ def _command(given: Mapping[str, Any], tool: str) -> list[str]:
         try:
             command = shlex.split(command)
         except ValueError as error:
-            raise UsageError(
-                f"{tool}: command cannot be split into words ({error}); give a list of words"
-            ) from None
+            raise UsageError(f"{tool}: command cannot be split into words ({error}); give a list of words") from None
     if not command or not command[0]:
         raise UsageError(f'{tool}: command is empty; name what starts the training: ["python", "train.py"]')
     if command[0].startswith("-"):

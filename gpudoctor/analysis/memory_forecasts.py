@@ -10,17 +10,7 @@ from gpudoctor.model.signs.memory import Choice, Holds, JobMemory
 from gpudoctor.text import size
 
 CORE = frozenset(
-    {
-        "seq",
-        "batch",
-        "checkpointing",
-        "dtype",
-        "mixed_precision",
-        "lora_rank",
-        "lora_targets",
-        "optimizer",
-        "gpus",
-    }
+    {"seq", "batch", "checkpointing", "dtype", "mixed_precision", "lora_rank", "lora_targets", "optimizer", "gpus"}
 )
 """Fields without which only a lower bound can be told."""
 UNSHARDED = "unsharded"
@@ -73,9 +63,7 @@ def describe(job: JobMemory) -> str:
         parts.append(f"{gpus} GPUs")
     if "seq" not in job.guessed or "batch" not in job.guessed:
         rows = say("{batch} row", batch=values["batch"]) + ("" if values["batch"] == 1 else "s")
-        parts.append(
-            rows if "seq" in job.guessed else say("{rows} of {seq:,} tokens", rows=rows, seq=values["seq"])
-        )
+        parts.append(rows if "seq" in job.guessed else say("{rows} of {seq:,} tokens", rows=rows, seq=values["seq"]))
     return concatenated(", ", parts)
 
 
@@ -154,18 +142,14 @@ def card_words(job: JobMemory) -> str:
 
 def room_words(job: JobMemory) -> str:
     """`the 80 GiB of NVIDIA H100 (this machine's GPU 0)`."""
-    amount = (
-        "" if job.device[:1].isdigit() else say("the {device_bytes} of ", device_bytes=size(job.device_bytes))
-    )
+    amount = "" if job.device[:1].isdigit() else say("the {device_bytes} of ", device_bytes=size(job.device_bytes))
     return amount + card_words(job)
 
 
 def short_words(job: JobMemory) -> str:
     """`needs 93 GiB at the loss, and NVIDIA H100 (--gpu) has 79.5 GiB in addition to the CUDA context`."""
     left = say(
-        "{card_words} has {room} in addition to the CUDA context",
-        card_words=card_words(job),
-        room=size(job.room),
+        "{card_words} has {room} in addition to the CUDA context", card_words=card_words(job), room=size(job.room)
     )
     return say("needs {peak} at {instant}, and {left}", peak=size(job.now.peak), instant=job.instant, left=left)
 

@@ -115,9 +115,7 @@ class Observation:
         )
 
 
-def suspicions(
-    read: Callable[[], Iterable[Finding]], seen: object | None, *, refuted: bool = False
-) -> list[Finding]:
+def suspicions(read: Callable[[], Iterable[Finding]], seen: object | None, *, refuted: bool = False) -> list[Finding]:
     """What the source suspects; nothing if it cannot be read and what was `seen` in a run can speak instead.
 
     `refuted`: a recording, which may be too short to be `seen`, shows that the ailment cannot be there.

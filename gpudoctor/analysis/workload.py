@@ -68,9 +68,7 @@ def read_workers(patient: Patient) -> Workers:
     for loader in read:
         value = loader.workers
         if isinstance(value, Known) and isinstance(value.value, int) and not isinstance(value.value, bool):
-            known.append(
-                Workers(count=max(0, value.value), certain=True, evidence=(loader.call.span,), loader=loader)
-            )
+            known.append(Workers(count=max(0, value.value), certain=True, evidence=(loader.call.span,), loader=loader))
         else:
             untold = True
     configs = optional(lambda: patient.configs)
@@ -123,9 +121,7 @@ def _declared_threads(patient: Patient, source: Source | None, calls: list[Call]
     if text.isdigit() and int(text) > 0:
         return Threads(count=int(text), origin=f"OMP_NUM_THREADS={text}", by_default=False)
     if ranks_here(patient) > 1 and uses_torchrun(patient):
-        return Threads(
-            count=1, origin=say("torchrun sets OMP_NUM_THREADS=1"), by_default=True, by_torchrun=True
-        )
+        return Threads(count=1, origin=say("torchrun sets OMP_NUM_THREADS=1"), by_default=True, by_torchrun=True)
     # torch and MKL count physical cores of the affinity mask and know nothing of a quota; two threads a core.
     count = max(1, patient.host.cpus_affinity // 2)
     return Threads(count=count, origin=say("torch's default for the CPUs that it sees"), by_default=True)

@@ -89,9 +89,7 @@ def _fault(error: Exception) -> str:
     import traceback
 
     frames = [
-        (file, frame)
-        for frame in traceback.extract_tb(error.__traceback__)
-        if (file := _our_file(frame.filename))
+        (file, frame) for frame in traceback.extract_tb(error.__traceback__) if (file := _our_file(frame.filename))
     ]
     place = " < ".join(
         say("{file}:{line} in {name}", file=file, line=frame.lineno, name=frame.name)

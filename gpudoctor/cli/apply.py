@@ -49,10 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     chosen = _chosen(read_saved(arguments.report), arguments.remedy, arguments.report)
     if gone := missing_files(chosen):
         raise UsageError(
-            say(
-                "no such file: {gone}; start apply in the folder where the report was made",
-                gone=", ".join(gone),
-            )
+            say("no such file: {gone}; start apply in the folder where the report was made", gone=", ".join(gone))
         )
     plan = plan_remedies(chosen)
     if arguments.diff:
@@ -70,10 +67,7 @@ def _chosen(saved: "SavedRemedies", named: list[str], report: str) -> "list[Reme
     for name in named:
         if name in saved.others:
             raise UsageError(
-                say(
-                    "--remedy {name}: it has no edit; a person must do it (its steps are in the report)",
-                    name=name,
-                )
+                say("--remedy {name}: it has no edit; a person must do it (its steps are in the report)", name=name)
             )
         if name not in known:
             listed = ", ".join(known) or "none"
@@ -98,10 +92,7 @@ def _chosen(saved: "SavedRemedies", named: list[str], report: str) -> "list[Reme
         )
     if not saved.proven:
         raise UsageError(
-            say(
-                "the trials of {report} have proven no edit; name one with --remedy to apply it anyway",
-                report=report,
-            )
+            say("the trials of {report} have proven no edit; name one with --remedy to apply it anyway", report=report)
         )
     return [known[name] for name in saved.proven]
 

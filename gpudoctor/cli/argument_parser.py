@@ -19,10 +19,7 @@ _SENTENCES = tuple(
     (re.compile(pattern), text)
     for pattern, text in (
         (r"the following arguments are required: (?P<names>.+)", template("give {names}")),
-        (
-            r"invalid choice: (?P<value>.+) \(choose from (?P<choices>.+)\)",
-            template("{value} is not one of {choices}"),
-        ),
+        (r"invalid choice: (?P<value>.+) \(choose from (?P<choices>.+)\)", template("{value} is not one of {choices}")),
         (r"expected one argument", template("a value is missing")),
         (r"expected at least one argument", template("at least one value is missing")),
         (r"not allowed with argument (?P<other>.+)", template("does not go together with {other}")),

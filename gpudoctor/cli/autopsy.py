@@ -49,9 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     registry = load_registry()
     settings = load_settings(arguments, registry, Path())
-    request = Request(
-        registry=registry, selection=choose_checks(arguments, registry, settings), settings=settings
-    )
+    request = Request(registry=registry, selection=choose_checks(arguments, registry, settings), settings=settings)
     found = sort_left_behind(arguments.targets)
     patient = admit_log(found, registry.log_messages())
     report = examine(patient, request, found.problems)

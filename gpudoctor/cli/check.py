@@ -6,21 +6,8 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.cli.flag_types import count, positive, seconds
 from gpudoctor.cli.front_door import refuse_elsewhere
-from gpudoctor.cli.mending import (
-    add_mend_flags,
-    apply_fix,
-    check_mend_flags,
-    load_baseline,
-    print_diff,
-    write_baseline,
-)
-from gpudoctor.cli.reporting import (
-    add_report_flags,
-    check_output,
-    choose_checks,
-    deliver,
-    load_settings,
-)
+from gpudoctor.cli.mending import add_mend_flags, apply_fix, check_mend_flags, load_baseline, print_diff, write_baseline
+from gpudoctor.cli.reporting import add_report_flags, check_output, choose_checks, deliver, load_settings
 from gpudoctor.errors import IncompleteError, UsageError
 from gpudoctor.lang import say, template
 
@@ -54,29 +41,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="scripts, notebooks, configs, job scripts, folders; logs and dumps of a dead job",
     )
     job = parser.add_argument_group("the job")
-    job.add_argument(
-        "--profile", choices=PROFILES, default="auto", help="launcher (default: from the environment)"
-    )
+    job.add_argument("--profile", choices=PROFILES, default="auto", help="launcher (default: from the environment)")
     job.add_argument("--ranks", type=positive, metavar="N", help="training processes on this node")
     job.add_argument("--gpus", type=count, metavar="N", help="GPUs that the job expects on this node")
     job.add_argument(
-        "--gpu",
-        metavar="NAME|BYTES",
-        help="GPU that the job will run on: H100, 24GiB (default: this machine's)",
+        "--gpu", metavar="NAME|BYTES", help="GPU that the job will run on: H100, 24GiB (default: this machine's)"
     )
     job.add_argument("--python", metavar="PATH", help="interpreter or environment folder that the job will use")
     job.add_argument("--pid", type=positive, metavar="PID", help="read environment variables from this process")
     parser.add_argument(
-        "--wait",
-        type=seconds,
-        default=None,
-        metavar="SECONDS",
-        help="seconds to wait for an unresponsive driver",
+        "--wait", type=seconds, default=None, metavar="SECONDS", help="seconds to wait for an unresponsive driver"
     )
     parser.add_argument(
-        "--preview",
-        action="store_true",
-        help="also show suspicions of checks that are often wrong without a run",
+        "--preview", action="store_true", help="also show suspicions of checks that are often wrong without a run"
     )
     add_mend_flags(parser)
     add_report_flags(parser)
@@ -128,8 +105,7 @@ def _admission(arguments: argparse.Namespace, targets: "Targets", registry: "Reg
 
     if arguments.script_arguments and not targets.items:
         raise UsageError(
-            "arguments after -- are for a script, but you named none; name it: gpudoctor check train.py -- "
-            "--lr 3e-4"
+            "arguments after -- are for a script, but you named none; name it: gpudoctor check train.py -- --lr 3e-4"
         )
     return PatientRequest(
         targets=targets,
@@ -145,9 +121,7 @@ def _admission(arguments: argparse.Namespace, targets: "Targets", registry: "Reg
     )
 
 
-def _examine(
-    patient: "Patient", request: "Request", arguments: argparse.Namespace, targets: "Targets"
-) -> "Report":
+def _examine(patient: "Patient", request: "Request", arguments: argparse.Namespace, targets: "Targets") -> "Report":
     from gpudoctor.engine.examination import examine
     from gpudoctor.ui.status_line import waiting
 

@@ -6,14 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpudoctor.cli.argument_parser import BadValue
-from gpudoctor.cli.output import (
-    PIPE_WIDTH,
-    add_color_flag,
-    add_format_flags,
-    terminal_width,
-    wants_colour,
-    write_file,
-)
+from gpudoctor.cli.output import PIPE_WIDTH, add_color_flag, add_format_flags, terminal_width, wants_colour, write_file
 from gpudoctor.cli.report import read
 from gpudoctor.cli.reporting import check_output
 from gpudoctor.errors import UsageError
@@ -114,9 +107,7 @@ def _render(result: "Comparison", arguments: argparse.Namespace) -> str:
 
     terminal = arguments.output is None and sys.stdout.isatty()
     return render_comparison(
-        result,
-        width=terminal_width() if terminal else PIPE_WIDTH,
-        colour=wants_colour(arguments.color, terminal),
+        result, width=terminal_width() if terminal else PIPE_WIDTH, colour=wants_colour(arguments.color, terminal)
     )
 
 

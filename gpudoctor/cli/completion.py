@@ -53,9 +53,7 @@ class CommandWords:
 def configure(parser: argparse.ArgumentParser) -> None:
     """The shell."""
     parser.usage = "gpudoctor completion [--install] [bash|zsh|fish]"
-    parser.add_argument(
-        "shell", nargs="?", choices=SHELLS, help="the shell that will read the script (default: yours)"
-    )
+    parser.add_argument("shell", nargs="?", choices=SHELLS, help="the shell that will read the script (default: yours)")
     parser.add_argument(
         "--install", action="store_true", help="write the script where your shell finds it, and say where"
     )
@@ -99,10 +97,7 @@ def _own_shell() -> str:
     name = os.path.basename(os.environ.get("SHELL", ""))
     if name not in SHELLS:
         raise UsageError(
-            say(
-                "SHELL is {name}; name the shell: gpudoctor completion bash|zsh|fish",
-                name=name or say("not set"),
-            )
+            say("SHELL is {name}; name the shell: gpudoctor completion bash|zsh|fish", name=name or say("not set"))
         )
     return name
 
@@ -160,9 +155,7 @@ def _pids() -> list[str]:
     from gpudoctor.model.redaction import mask_arguments
     from gpudoctor.vitals.process.torch_processes import torch_processes
 
-    return [
-        f"{pid}\t{_described(short_command(tuple(mask_arguments(words))))}" for pid, words in torch_processes()
-    ]
+    return [f"{pid}\t{_described(short_command(tuple(mask_arguments(words))))}" for pid, words in torch_processes()]
 
 
 def _recordings() -> list[str]:
@@ -210,10 +203,7 @@ def read_commands(
 
 def _choices_of(parser: argparse.ArgumentParser) -> tuple[str, ...]:
     return tuple(
-        str(choice)
-        for action in parser._actions
-        if not action.option_strings
-        for choice in action.choices or ()
+        str(choice) for action in parser._actions if not action.option_strings for choice in action.choices or ()
     )
 
 
@@ -222,9 +212,7 @@ def _flags(command: str, parser: argparse.ArgumentParser, codes: tuple[str, ...]
     for action in parser._actions:
         if not action.option_strings or action.help == argparse.SUPPRESS:
             continue
-        values = (
-            codes if set(action.option_strings) & set(_CODE_FLAGS) else tuple(map(str, action.choices or ()))
-        )
+        values = codes if set(action.option_strings) & set(_CODE_FLAGS) else tuple(map(str, action.choices or ()))
         flags.append(
             Flag(
                 names=tuple(action.option_strings),
@@ -232,12 +220,7 @@ def _flags(command: str, parser: argparse.ArgumentParser, codes: tuple[str, ...]
                 takes_value=action.nargs != 0,
                 values=_safe(values),
                 asked=next(
-                    (
-                        asked
-                        for name in action.option_strings
-                        if (asked := _ASKING_FLAGS.get((command, name), ""))
-                    ),
-                    "",
+                    (asked for name in action.option_strings if (asked := _ASKING_FLAGS.get((command, name), ""))), ""
                 ),
             )
         )
@@ -366,10 +349,7 @@ def _zsh_flag(flag: Flag, name: str) -> str:
 
 def fish_script(commands: tuple[CommandWords, ...]) -> str:
     """Completions for fish."""
-    lines = [
-        "# fish completion for gpudoctor",
-        "complete -c gpudoctor -n __fish_use_subcommand -f -l help -l version",
-    ]
+    lines = ["# fish completion for gpudoctor", "complete -c gpudoctor -n __fish_use_subcommand -f -l help -l version"]
     for command in commands:
         lines.append(
             f"complete -c gpudoctor -n __fish_use_subcommand -f -a {command.name} -d '{_quoted(command.help)}'"
@@ -382,9 +362,7 @@ def fish_script(commands: tuple[CommandWords, ...]) -> str:
         elif command.words:
             lines.append(f"{here} -f -a '{' '.join(command.words)}'")
         for flag in command.flags:
-            names = " ".join(
-                f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in flag.names
-            )
+            names = " ".join(f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in flag.names)
             value = ""
             if flag.takes_value:
                 value = f" -x -a '{' '.join(flag.values)}'" if flag.values else " -r"

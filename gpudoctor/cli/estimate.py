@@ -53,27 +53,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "targets", nargs="*", metavar="CONFIG", help="training configs that describe the job, or a model"
     )
     parser.add_argument(
-        "--model",
-        metavar="MODEL",
-        help="size (7b), family and size (llama-3-8b), config.json, folder or hub id",
+        "--model", metavar="MODEL", help="size (7b), family and size (llama-3-8b), config.json, folder or hub id"
     )
-    parser.add_argument(
-        "--gpu", metavar="NAME|BYTES", help="the card: H100, RTX 4090, 24GiB, 80GB; several: 2x24GiB"
-    )
+    parser.add_argument("--gpu", metavar="NAME|BYTES", help="the card: H100, RTX 4090, 24GiB, 80GB; several: 2x24GiB")
     more = parser.add_argument_group("more answers")
     more.add_argument("--fit", action="store_true", help="list the settings that fit the card, fastest first")
-    more.add_argument(
-        "--explain", action="store_true", help="show every formula with its numbers and its source"
-    )
+    more.add_argument("--explain", action="store_true", help="show every formula with its numbers and its source")
     more.add_argument(
         "--trace", action="store_true",
         help="trace the real code on fake tensors (needs torch); a script target is imported and run",
     )  # fmt: skip
     more.add_argument(
-        "--trace-seconds",
-        type=float,
-        metavar="N",
-        help="seconds that the trace may take (default: 120; a script 300)",
+        "--trace-seconds", type=float, metavar="N", help="seconds that the trace may take (default: 120; a script 300)"
     )
     more.add_argument("--vary", metavar="KEY=V1,V2", help="print one table over values of a flag: seq=1k,2k,4k")
     more.add_argument("--plot", metavar="FILE", help="draw memory over --vary (or the batch) as .svg or .png")
@@ -262,11 +253,7 @@ def _jobs(found: "FoundModel", fields: dict[str, Any]) -> list["TrainingJob"]:
 
 
 def _estimates(
-    shape: "ModelShape",
-    jobs: Sequence["TrainingJob"],
-    card: "Device | None",
-    *,
-    several: bool,
+    shape: "ModelShape", jobs: Sequence["TrainingJob"], card: "Device | None", *, several: bool
 ) -> tuple[tuple["Estimate", ...], list[str]]:
     """Each job's memory; of several, one that the model cannot do is left out with its reason."""
     from gpudoctor.estimate import estimate_job
@@ -301,9 +288,7 @@ def _own_card(root: Path = _DRIVER) -> tuple["Device | None", str]:
     return None, ""
 
 
-def _common(
-    estimates: tuple["Estimate", ...],
-) -> tuple[tuple["Device", tuple[Any, ...]], ...]:
+def _common(estimates: tuple["Estimate", ...]) -> tuple[tuple["Device", tuple[Any, ...]], ...]:
     """Verdicts on cards that people have, where none was named."""
     from gpudoctor.estimate import COMMON
     from gpudoctor.estimate import device as find_device
@@ -366,9 +351,7 @@ def _plot(answer: "Answer", name: str) -> None:
     if suffix not in {".svg", ".png"}:
         raise UsageError(say("--plot {name}: its name must end in .svg or .png", name=name))
     if not os.path.isdir(Path(name).parent):
-        raise UsageError(
-            say("--plot {name}: the folder {parent} does not exist", name=name, parent=Path(name).parent)
-        )
+        raise UsageError(say("--plot {name}: the folder {parent} does not exist", name=name, parent=Path(name).parent))
     if suffix == ".svg":
         write_file(Path(name), draw_svg(answer), "--plot")
     else:

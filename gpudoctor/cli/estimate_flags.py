@@ -24,10 +24,7 @@ SHAPE_FLAGS = {
 """Numbers of a model that no name is known for; `intermediate` is the shape's `mlp`."""
 _JOB_NUMBERS = {
     "lora_rank": ("method", template("rank of the adapters")),
-    "quant_group": (
-        "method",
-        template("weights that share a scale in a GPTQ or AWQ base, 0 for one scale per column"),
-    ),
+    "quant_group": ("method", template("weights that share a scale in a GPTQ or AWQ base, 0 for one scale per column")),
     "freeze_layers": ("method", template("freeze: number of bottom layers that are not trained")),
     "seq": ("step", template("tokens per sequence, k for 1,024")),
     "batch": ("step", template("rows in a micro batch on one GPU")),
@@ -50,11 +47,7 @@ _JOB_CHOICES = {
     "mixed_precision": ("step", job.MIXED, "autocast"),
     "optimizer": ("step", job.OPTIMIZERS, template("the optimizer; adamw is torch's, foreach on a GPU")),
     "attention": ("step", job.ATTENTION, template("attention implementation")),
-    "loss": (
-        "step",
-        job.LOSSES,
-        template("cross entropy: stock, one fused kernel, or in chunks with the head"),
-    ),
+    "loss": ("step", job.LOSSES, template("cross entropy: stock, one fused kernel, or in chunks with the head")),
     "stack": ("step", job.STACKS, template("libraries and their releases")),
     "parallel": ("GPUs", job.PARALLEL, template("data parallelism")),
     "offload": ("GPUs", job.OFFLOAD, template("what is offloaded to the host")),
@@ -67,10 +60,7 @@ _SWITCHES = {
     "experts_quantized": ("method", template("quantize routed experts too (default: as the library does)")),
     "lora_dora": ("method", "DoRA"),
     "lora_fused": ("method", template("fused LoRA kernels on a quantized base (Unsloth, foak)")),
-    "train_embeddings": (
-        "method",
-        template("train the embedding and the head fully, in addition to the adapters"),
-    ),
+    "train_embeddings": ("method", template("train the embedding and the head fully, in addition to the adapters")),
     "master_weights": ("step", template("an fp32 copy of the weights in the optimizer")),
     "fused_norm": ("step", template("norm and rotary kernels that save no fp32 copies (Liger)")),
     "compiled": ("step", "torch.compile"),
@@ -121,9 +111,7 @@ def add_job_flags(
     groups["method"].add_argument(
         "--lora-targets", metavar="NAMES", help="all-linear, attention, mlp, or names such as q_proj,v_proj"
     )
-    groups["method"].add_argument(
-        "--lora-dropout", type=float, metavar="SHARE", help="dropout before the adapters"
-    )
+    groups["method"].add_argument("--lora-dropout", type=float, metavar="SHARE", help="dropout before the adapters")
     keep = groups["step"].add_mutually_exclusive_group()
     keep.add_argument(
         "--checkpointing", action="store_const", const="layer", help="gradient checkpointing (the default)"
@@ -151,9 +139,7 @@ def job_fields(arguments: argparse.Namespace) -> dict[str, object]:
 def shape_numbers(arguments: argparse.Namespace) -> dict[str, int]:
     """What the command line said of the model, under the shape's names."""
     given = {name: getattr(arguments, name) for name in SHAPE_FLAGS}
-    return {
-        "mlp" if name == "intermediate" else name: value for name, value in given.items() if value is not None
-    }
+    return {"mlp" if name == "intermediate" else name: value for name, value in given.items() if value is not None}
 
 
 def flag(name: str) -> str:
@@ -229,9 +215,7 @@ def value_of(key: str, text: str) -> Any:
     default = getattr(TrainingJob(), key)
     try:
         if isinstance(default, bool) or key in _SWITCHED:
-            return {"yes": True, "true": True, "on": True, "no": False, "false": False, "off": False}[
-                text.lower()
-            ]
+            return {"yes": True, "true": True, "on": True, "no": False, "false": False, "off": False}[text.lower()]
         if isinstance(default, float):
             return float(text)
         if isinstance(default, int) or key in {"context", "freeze_layers"}:

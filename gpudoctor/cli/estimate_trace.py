@@ -51,9 +51,7 @@ def beside(
     return tuple(_comparison(label(estimate), estimate, data) for estimate, data in rows)
 
 
-def alone(
-    unknown: "UnknownArchitecture", card: Device | None, own: bool, arguments: argparse.Namespace
-) -> Answer:
+def alone(unknown: "UnknownArchitecture", card: Device | None, own: bool, arguments: argparse.Namespace) -> Answer:
     """The answer for an architecture that no formula knows: the trace is all there is."""
     from gpudoctor.cli.estimate_flags import job_fields
 
@@ -72,13 +70,9 @@ def alone(
         shape = _shape(name, answer["model"], traced)
         estimate = _estimate(shape, job, traced, card, "")
         estimates.append(estimate)
-        comparisons.append(
-            TraceComparison(method=label(estimate), estimate=estimate, traced=traced, alone=True)
-        )
+        comparisons.append(TraceComparison(method=label(estimate), estimate=estimate, traced=traced, alone=True))
     kind = answer["model"]["model_type"]
-    said = say(
-        "gpudoctor has no formula for the architecture {kind}: it traced transformers' own class", kind=kind
-    )
+    said = say("gpudoctor has no formula for the architecture {kind}: it traced transformers' own class", kind=kind)
     return Answer(
         shape=estimates[0].shape, estimates=tuple(estimates), device=card, own=own, assumptions=(said,),
         traced=tuple(comparisons),
@@ -92,15 +86,12 @@ def script_answer(path: str, card: Device | None, own: bool, arguments: argparse
         raise UsageError(
             say("{path}: no such file; name a script, a training config, or a model with --model", path=path)
         )
-    write_line(
-        say("gpudoctor: --trace imports and runs {path} on fake tensors, for two optimizer steps", path=path)
-    )
+    write_line(say("gpudoctor: --trace imports and runs {path} on fake tensors, for two optimizer steps", path=path))
     request = {"script": path, "arguments": list(arguments.script_arguments), "workspace": _workspace(card)}
     traced = from_object(ask_child(request, arguments.trace_seconds or SCRIPT_SECONDS)["traced"][0])
     estimate = _estimate(_shape(path, {}, traced), TrainingJob(), traced, card, say("the script"))
     said = say(
-        "{path} was imported and run on fake tensors: no weights, no GPU, no data of its own are needed",
-        path=path,
+        "{path} was imported and run on fake tensors: no weights, no GPU, no data of its own are needed", path=path
     )
     return Answer(
         shape=estimate.shape, estimates=(estimate,), device=card, own=own, assumptions=(said,),
@@ -112,11 +103,7 @@ def _refuse_formulas(arguments: argparse.Namespace, name: str) -> None:
     for flag in _FORMULAS_ONLY:
         if getattr(arguments, flag):
             raise UsageError(
-                say(
-                    "--{flag} works on formulas, and {name} is only traced; remove --{flag}",
-                    flag=flag,
-                    name=name,
-                )
+                say("--{flag} works on formulas, and {name} is only traced; remove --{flag}", flag=flag, name=name)
             )
 
 

@@ -31,9 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """The check and the flags of the command."""
     parser.usage = "gpudoctor explain [options] CODE | WORD ..."
     parser.epilog = EPILOG
-    parser.add_argument(
-        "words", nargs="+", metavar="WORD", help="a code, a name, a symptom or an error message"
-    )
+    parser.add_argument("words", nargs="+", metavar="WORD", help="a code, a name, a symptom or an error message")
     add_format_flags(parser, output=template("write the page to FILE"))
     add_color_flag(parser)
 
@@ -57,17 +55,14 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.format == "json":
         from gpudoctor.report.pages import list_json, page_json
 
-        deliver_page(
-            page_json(pages[0]) if len(pages) == 1 else list_json(pages), arguments, through_pager=False
-        )
+        deliver_page(page_json(pages[0]) if len(pages) == 1 else list_json(pages), arguments, through_pager=False)
     else:
         from gpudoctor.ui.console.manual_page import render_hits, render_manual_page
 
         width = text_width()
         one = len(pages) == 1
         deliver_page(
-            render_manual_page(pages[0], width=width) if one else render_hits(pages, query, width=width),
-            arguments,
+            render_manual_page(pages[0], width=width) if one else render_hits(pages, query, width=width), arguments
         )
     note_problems(registry)
     return 0

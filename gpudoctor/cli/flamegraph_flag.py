@@ -35,15 +35,12 @@ def check_flamegraph(arguments: argparse.Namespace) -> None:
     if path.suffix.lower() not in SPEEDSCOPE + COLLAPSED:
         raise UsageError(
             say(
-                "--flamegraph {name}: the ending says the format; use .json (speedscope) or .folded "
-                "(collapsed stacks)",
+                "--flamegraph {name}: the ending says the format; use .json (speedscope) or .folded (collapsed stacks)",
                 name=name,
             )
         )
     if not path.parent.is_dir():
-        raise UsageError(
-            say("--flamegraph {name}: the folder {parent} does not exist", name=name, parent=path.parent)
-        )
+        raise UsageError(say("--flamegraph {name}: the folder {parent} does not exist", name=name, parent=path.parent))
 
 
 def flamegraph_text(profiles: "Sequence[FlameProfile]", title: str, arguments: argparse.Namespace) -> str:

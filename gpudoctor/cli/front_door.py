@@ -117,16 +117,13 @@ def recognise(name: str) -> NamedThing:
         if name.isdigit():
             raise UsageError(
                 say(
-                    "{name}: there is no such file and no such process; what trains here: gpudoctor watch "
-                    "--find",
+                    "{name}: there is no such file and no such process; what trains here: gpudoctor watch --find",
                     name=name,
                 )
             )
         from gpudoctor.vitals.targets import near_name
 
-        raise UsageError(
-            say("{name}: no such file or folder{near_name}", name=name, near_name=near_name(Path(name)))
-        )
+        raise UsageError(say("{name}: no such file or folder{near_name}", name=name, near_name=near_name(Path(name))))
     what, read_by = _of_folder(Path(name)) if os.path.isdir(name) else _of_file(Path(name))
     return NamedThing(name=name, what=what, read_by=read_by)
 
@@ -138,11 +135,7 @@ def _of_folder(folder: Path) -> tuple[str, tuple[str, ...]]:
         names = os.listdir(folder)
     except OSError as error:
         raise UsageError(
-            say(
-                "{folder}: this folder cannot be read: {reason}",
-                folder=folder,
-                reason=error.strerror or error,
-            )
+            say("{folder}: this folder cannot be read: {reason}", folder=folder, reason=error.strerror or error)
         ) from None
     if MANIFEST in names or any(item.endswith(SUFFIX) for item in names):
         return "a recording", (REPORT,)
@@ -194,9 +187,7 @@ def _of_file(path: Path) -> tuple[str, tuple[str, ...]]:
     try:
         return _by_content(path, suffix)
     except OSError as error:
-        raise UsageError(
-            say("{path}: cannot be read: {reason}", path=path, reason=error.strerror or error)
-        ) from None
+        raise UsageError(say("{path}: cannot be read: {reason}", path=path, reason=error.strerror or error)) from None
 
 
 def _by_content(path: Path, suffix: str) -> tuple[str, tuple[str, ...]]:
@@ -273,11 +264,7 @@ def _common(things: Sequence[NamedThing]) -> str:
             ),
         )
         raise UsageError(say("no command examines these together: {ways}", ways=ways))
-    if (
-        len(things) == 2
-        and shared[0] == REPORT
-        and all(thing.what.startswith("a recording") for thing in things)
-    ):
+    if len(things) == 2 and shared[0] == REPORT and all(thing.what.startswith("a recording") for thing in things):
         raise UsageError(
             say(
                 "two recordings: compare two runs with `{compare_command}`, or join two nodes of one run with "
@@ -307,9 +294,7 @@ def _refuse_words(words: Sequence[str], commands: Iterable[str]) -> None:
             )
         )
     if _CODE.fullmatch(word):
-        raise UsageError(
-            say("{word}: read about a check with `{typed}`", word=word, typed=_typed(EXPLAIN, word))
-        )
+        raise UsageError(say("{word}: read about a check with `{typed}`", word=word, typed=_typed(EXPLAIN, word)))
     if _MODEL.fullmatch(word):
         raise UsageError(say("{word}: the memory of a model: `gpudoctor estimate --model {word}`", word=word))
     from difflib import get_close_matches
@@ -317,11 +302,7 @@ def _refuse_words(words: Sequence[str], commands: Iterable[str]) -> None:
     if near := get_close_matches(word.lower(), list(commands), n=2, cutoff=0.6):
         also = " or ".join(f"`{shlex.join(('gpudoctor', name, *words[1:]))}`" for name in near)
         raise UsageError(
-            say(
-                "{word!r} is not a command; did you mean {also}? (all of them: gpudoctor --help)",
-                word=word,
-                also=also,
-            )
+            say("{word!r} is not a command; did you mean {also}? (all of them: gpudoctor --help)", word=word, also=also)
         )
     if not _looks_like_a_path(word) and not word.isdigit():
         raise UsageError(

@@ -48,12 +48,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `init`."""
     parser.usage = "gpudoctor init [options] [FOLDER]"
     parser.epilog = EPILOG
-    parser.add_argument(
-        "folder", nargs="?", default=".", metavar="FOLDER", help="the project (default: this folder)"
-    )
-    parser.add_argument(
-        "--print", dest="show", action="store_true", help="show what would be written, write nothing"
-    )
+    parser.add_argument("folder", nargs="?", default=".", metavar="FOLDER", help="the project (default: this folder)")
+    parser.add_argument("--print", dest="show", action="store_true", help="show what would be written, write nothing")
     parser.add_argument(
         "--pre-commit", action="store_true", help=say("also write a hook into a new {hooks}", hooks=HOOKS)
     )
@@ -106,13 +102,9 @@ def _valid(path: Path) -> "dict[str, object]":
     try:
         tool = tomllib.loads(path.read_bytes().decode("utf-8")).get("tool", {})
     except OSError as error:
-        raise UsageError(
-            say("{path}: cannot be read: {reason}", path=path, reason=error.strerror or error)
-        ) from None
+        raise UsageError(say("{path}: cannot be read: {reason}", path=path, reason=error.strerror or error)) from None
     except ValueError as error:
-        raise UsageError(
-            say("{path}: not valid TOML: {error}; correct it first", path=path, error=error)
-        ) from None
+        raise UsageError(say("{path}: not valid TOML: {error}; correct it first", path=path, error=error)) from None
     return tool if isinstance(tool, dict) else {}
 
 
@@ -121,9 +113,7 @@ def section(table: str, registry: "Registry") -> str:
     code, check = next((code, check) for code, check in registry.checks.items() if check.thresholds)
     first = check.thresholds[0]
     topic = str(code).rstrip("0123456789")
-    return rendered(
-        say(_TEMPLATE, table=table, code=code, topic=topic, threshold=first.name, value=first.default)
-    )
+    return rendered(say(_TEMPLATE, table=table, code=code, topic=topic, threshold=first.name, value=first.default))
 
 
 def _put(path: Path, before: str, added: str, only_show: bool) -> None:
@@ -142,11 +132,7 @@ def _put(path: Path, before: str, added: str, only_show: bool) -> None:
     if mode is not None:
         os.chmod(path, mode & 0o7777)
     show(
-        say(
-            "{path}: {before}\n",
-            path=path,
-            before=say("settings were added at its end") if before else say("written"),
-        )
+        say("{path}: {before}\n", path=path, before=say("settings were added at its end") if before else say("written"))
     )
 
 

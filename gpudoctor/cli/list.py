@@ -25,9 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_format_flags(parser, output=template("write the list to FILE"))
     add_color_flag(parser)
     parser.add_argument(
-        "--overrides",
-        action="store_true",
-        help="what `gpudoctor verify` can change at run time, not checks",
+        "--overrides", action="store_true", help="what `gpudoctor verify` can change at run time, not checks"
     )
 
 

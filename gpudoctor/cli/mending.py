@@ -63,9 +63,7 @@ def write_baseline(report: "Report", path: str) -> int:
 
     findings = [item.finding for item in report.findings]
     write_file(Path(path), baseline_text(findings), flag="--write-baseline")
-    write_text(
-        say("gpudoctor: {findings} findings written to {path}\n", findings=len(findings), path=path), sys.stderr
-    )
+    write_text(say("gpudoctor: {findings} findings written to {path}\n", findings=len(findings), path=path), sys.stderr)
     return 0
 
 
@@ -143,11 +141,6 @@ def tell_left(plan: "EditPlan") -> None:
 
     for item in plan.left:
         write_text(
-            say(
-                "gpudoctor: left {path}  {remedy}: {reason}\n",
-                path=item.path,
-                remedy=item.remedy,
-                reason=item.reason,
-            ),
+            say("gpudoctor: left {path}  {remedy}: {reason}\n", path=item.path, remedy=item.remedy, reason=item.reason),
             sys.stderr,
         )

@@ -110,12 +110,7 @@ def write_file(path: Path, text: str, flag: str = "--output") -> None:
             raise
     except OSError as error:
         raise UsageError(
-            say(
-                "{flag} {path}: cannot be written: {reason}",
-                flag=flag,
-                path=path,
-                reason=error.strerror or error,
-            )
+            say("{flag} {path}: cannot be written: {reason}", flag=flag, path=path, reason=error.strerror or error)
         ) from error
 
 

@@ -39,10 +39,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "gpudoctor.cli.recordings",
         template("list the recordings on this machine: date, command, verdict, size; remove them"),
     ),
-    "autopsy": (
-        "gpudoctor.cli.autopsy",
-        template("find what killed a job first, from the logs that it left behind"),
-    ),
+    "autopsy": ("gpudoctor.cli.autopsy", template("find what killed a job first, from the logs that it left behind")),
     "preflight": (
         "gpudoctor.cli.preflight",
         template("measure nodes, cards, links and the network before the job does; names the bad one"),
@@ -118,9 +115,7 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
         if only in COMMANDS and name != only:
             continue
         command = commands.add_parser(
-            name,
-            help=summary,
-            description=say("{summary}.", summary=capitalised(term(summary))),
+            name, help=summary, description=say("{summary}.", summary=capitalised(term(summary)))
         )
         add_language(command)
         if only is None or name == only:
@@ -135,13 +130,7 @@ def _with_negatives(words: list[str]) -> list[str]:
     says that nothing was given, so that the one who knows what is allowed never sees it."""
     joined: list[str] = []
     for word in words:
-        if (
-            joined
-            and word[:1] == "-"
-            and word[1:2].isdigit()
-            and joined[-1][:2] == "--"
-            and "=" not in joined[-1]
-        ):
+        if joined and word[:1] == "-" and word[1:2].isdigit() and joined[-1][:2] == "--" and "=" not in joined[-1]:
             joined[-1] += f"={word}"
         else:
             joined.append(word)
@@ -186,10 +175,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     if "--" in words:
         cut = words.index("--")
         words, rest = words[:cut], words[cut + 1 :]
-    if not words or words in (
-        [LANGUAGE_FLAG, named_language(words)],
-        [f"{LANGUAGE_FLAG}={named_language(words)}"],
-    ):
+    if not words or words in ([LANGUAGE_FLAG, named_language(words)], [f"{LANGUAGE_FLAG}={named_language(words)}"]):
         return argparse.Namespace(run=_start_here, command="", script_arguments=tuple(rest))
     if not words[0].startswith("-") and words[0] not in COMMANDS:
         from gpudoctor.cli.front_door import meant_command

@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.cli.flag_types import count, duration, positive
 from gpudoctor.cli.output import write_file
-from gpudoctor.cli.reporting import (
-    add_report_flags,
-    check_output,
-    choose_checks,
-    deliver,
-    load_settings,
-)
+from gpudoctor.cli.reporting import add_report_flags, check_output, choose_checks, deliver, load_settings
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import say, template
 
@@ -42,9 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     how = parser.add_argument_group("how much")
     mode = how.add_mutually_exclusive_group()
-    mode.add_argument(
-        "--quick", dest="mode", action="store_const", const="quick", help="about 20 seconds, 40 at most"
-    )
+    mode.add_argument("--quick", dest="mode", action="store_const", const="quick", help="about 20 seconds, 40 at most")
     mode.add_argument(
         "--standard",
         dest="mode",
@@ -65,15 +57,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     who.add_argument("--wait", type=duration, metavar="TIME", help="longest wait for all ranks")
     who.add_argument("--python", metavar="PATH", help="interpreter or environment folder that the job will use")
     report = parser.add_argument_group("beside the report")
-    report.add_argument(
-        "--baseline", metavar="FILE", help="compare with this JSON report of an earlier preflight"
-    )
-    report.add_argument(
-        "--textfile", metavar="FILE", help="write metrics for the textfile collector of Prometheus"
-    )
-    report.add_argument(
-        "--exclude-to", metavar="FILE", help="write the nodes to leave out, with commas; empty if none"
-    )
+    report.add_argument("--baseline", metavar="FILE", help="compare with this JSON report of an earlier preflight")
+    report.add_argument("--textfile", metavar="FILE", help="write metrics for the textfile collector of Prometheus")
+    report.add_argument("--exclude-to", metavar="FILE", help="write the nodes to leave out, with commas; empty if none")
     add_report_flags(parser)
     parser.set_defaults(mode="standard")
 
@@ -127,9 +113,7 @@ def _report(preflight: "Preflight", arguments: argparse.Namespace) -> int:
         registry=registry,
         selection=choose_checks(arguments, registry, settings),
         settings=settings,
-        signs_first=("gpu_survey", "kernel_log", "packages", "torch", "host")
-        if len(preflight.nodes) < 2
-        else (),
+        signs_first=("gpu_survey", "kernel_log", "packages", "torch", "host") if len(preflight.nodes) < 2 else (),
     )
     report = examine(_patient(preflight, arguments), request, preflight.untested)
     fail_on = arguments.fail_on or settings.fail_on
@@ -164,9 +148,7 @@ def _patient(preflight: "Preflight", arguments: argparse.Namespace) -> "Patient"
 
     sign = Sign.of("the preflight", preflight)
     if len(preflight.nodes) > 1:
-        return Patient(
-            PatientKind.CLUSTER, say("{nodes} nodes", nodes=len(preflight.nodes)), Signs(preflight=sign)
-        )
+        return Patient(PatientKind.CLUSTER, say("{nodes} nodes", nodes=len(preflight.nodes)), Signs(preflight=sign))
     from gpudoctor.vitals.build_patient import PatientRequest, admit
     from gpudoctor.vitals.targets import sort_targets
 

@@ -7,15 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from gpudoctor.cli.flag_types import age, count
-from gpudoctor.cli.output import (
-    add_color_flag,
-    add_format_flags,
-    answers_yes,
-    page,
-    show,
-    text_width,
-    wants_colour,
-)
+from gpudoctor.cli.output import add_color_flag, add_format_flags, answers_yes, page, show, text_width, wants_colour
 from gpudoctor.errors import IncompleteError, UsageError
 from gpudoctor.lang import rendered, say, template, tr
 from gpudoctor.lang.message import concatenated
@@ -43,9 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "gpudoctor recordings [options]"
     parser.epilog = EPILOG
     choose = parser.add_argument_group("remove (each flag that is given narrows the choice)")
-    choose.add_argument(
-        "--remove", nargs="+", default=[], metavar="NAME", help="remove recordings by name or pattern"
-    )
+    choose.add_argument("--remove", nargs="+", default=[], metavar="NAME", help="remove recordings by name or pattern")
     choose.add_argument("--older-than", type=age, metavar="AGE", help="remove those older than 12h, 30d or 4w")
     choose.add_argument("--keep", type=count, metavar="N", help="remove all but the N newest")
     choose.add_argument("--yes", "-y", action="store_true", help="remove without a question")
@@ -101,9 +91,7 @@ def _remove(recordings: "list[KeptRecording]", arguments: argparse.Namespace) ->
         if not answers_yes(tr("remove {what}?", what=what)):
             show(tr("nothing was removed; these are {what}; remove them: add --yes\n", what=what))
             return 0
-    failed = [
-        tr("{path}: {reason}", path=item.path, reason=reason) for item in unwanted if (reason := remove(item))
-    ]
+    failed = [tr("{path}: {reason}", path=item.path, reason=reason) for item in unwanted if (reason := remove(item))]
     show(tr("removed {counted}\n", counted=counted(len(unwanted) - len(failed), "recording")))
     if failed:
         raise IncompleteError(concatenated("; ", failed))

@@ -5,12 +5,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpudoctor.cli.flamegraph_flag import (
-    add_flamegraph_flag,
-    check_flamegraph,
-    recorded_flamegraph,
-    write_flamegraph,
-)
+from gpudoctor.cli.flamegraph_flag import add_flamegraph_flag, check_flamegraph, recorded_flamegraph, write_flamegraph
 from gpudoctor.cli.reporting import add_report_flags, check_output, choose_checks, deliver, load_settings
 from gpudoctor.cli.run_common import keep_shown, write_line
 from gpudoctor.cli.run_hooks import add_tensorboard_flag, write_events
@@ -65,9 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     registry = load_registry()
     settings = load_settings(arguments, registry, Path())
-    request = Request(
-        registry=registry, selection=choose_checks(arguments, registry, settings), settings=settings
-    )
+    request = Request(registry=registry, selection=choose_checks(arguments, registry, settings), settings=settings)
     recording = read(arguments.targets)
     report = examine(admit_recording(recording, arguments.targets, tuple(registry.log_messages())), request)
     if arguments.flamegraph is not None:

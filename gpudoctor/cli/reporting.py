@@ -40,21 +40,14 @@ def add_report_flags(parser: argparse.ArgumentParser, *, json: bool = True) -> N
         template("write the report to FILE, a short summary to stderr (-: standard output)"),
         json=json,
     )
-    report.add_argument(
-        "--fail-on", choices=FAIL_ON, help="lowest severity that gives exit code 1 (default: error)"
-    )
-    report.add_argument(
-        "--strict", action="store_true", help="exit code 3 if a check cannot read what it needs"
-    )
+    report.add_argument("--fail-on", choices=FAIL_ON, help="lowest severity that gives exit code 1 (default: error)")
+    report.add_argument("--strict", action="store_true", help="exit code 3 if a check cannot read what it needs")
     report.add_argument(
         "--share", action="store_true", help="remove paths, host and user names, so that it is safe to share"
     )
     add_quiet_flag(report)
     report.add_argument(
-        "-v",
-        "--verbose",
-        action="store_true",
-        help="print every outcome, all evidence, and the reason for the order",
+        "-v", "--verbose", action="store_true", help="print every outcome, all evidence, and the reason for the order"
     )
     add_color_flag(report)
     choose = parser.add_argument_group("which checks")
@@ -120,13 +113,7 @@ class Rendered:
     code: int
 
 
-def deliver(
-    report: "Report",
-    arguments: argparse.Namespace,
-    fail_on: str,
-    *,
-    preflight: bool = False,
-) -> int:
+def deliver(report: "Report", arguments: argparse.Namespace, fail_on: str, *, preflight: bool = False) -> int:
     """Render the report, write it where it was asked for, and return the exit code.
 
     `preflight` makes the text a paragraph for a job's log, unless somebody watches or asks for more.
@@ -136,12 +123,7 @@ def deliver(
 
 
 def rendered(
-    report: "Report",
-    arguments: argparse.Namespace,
-    fail_on: str,
-    *,
-    preflight: bool = False,
-    stream: TextIO,
+    report: "Report", arguments: argparse.Namespace, fail_on: str, *, preflight: bool = False, stream: TextIO
 ) -> Rendered:
     """The report in the format that was asked for; nothing is written."""
     from gpudoctor.engine.exit_codes import exit_code, named_strictly
@@ -166,8 +148,7 @@ def rendered(
 
         code = nagios_code(report)
     summary = (
-        tr("gpudoctor: {verdict} Report: {output}", verdict=report.summary.verdict, output=arguments.output)
-        + "\n"
+        tr("gpudoctor: {verdict} Report: {output}", verdict=report.summary.verdict, output=arguments.output) + "\n"
     )
     return Rendered(text=_render(report, arguments, fail_on, preflight, stream), summary=summary, code=code)
 
@@ -185,9 +166,7 @@ def send(out: Rendered, arguments: argparse.Namespace, stream: TextIO) -> int:
     return out.code
 
 
-def _render(
-    report: "Report", arguments: argparse.Namespace, fail_on: str, preflight: bool, stream: TextIO
-) -> str:
+def _render(report: "Report", arguments: argparse.Namespace, fail_on: str, preflight: bool, stream: TextIO) -> str:
     if arguments.format != TEXT:
         from gpudoctor.report import render
 

@@ -12,12 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpudoctor.cli.flag_types import positive, seconds
-from gpudoctor.cli.flamegraph_flag import (
-    add_flamegraph_flag,
-    check_flamegraph,
-    recorded_flamegraph,
-    write_flamegraph,
-)
+from gpudoctor.cli.flamegraph_flag import add_flamegraph_flag, check_flamegraph, recorded_flamegraph, write_flamegraph
 from gpudoctor.cli.recordings import piled_up
 from gpudoctor.cli.reporting import Rendered, add_report_flags, check_output, rendered, send
 from gpudoctor.cli.run_common import (
@@ -102,10 +97,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_command(parser)
     run = parser.add_argument_group("the run")
     run.add_argument(
-        "--steps",
-        type=positive,
-        metavar="N",
-        help="stop after N steps, as Ctrl-C would (default: the whole run)",
+        "--steps", type=positive, metavar="N", help="stop after N steps, as Ctrl-C would (default: the whole run)"
     )
     run.add_argument("--seconds", type=seconds, metavar="S", help="stop after S seconds, as Ctrl-C would")
     run.add_argument(
@@ -117,15 +109,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "third one ends the command.",
     )
     run.add_argument(
-        "--recording",
-        metavar="DIR",
-        help="new folder for the recording (default: one in ~/.local/state/gpudoctor)",
+        "--recording", metavar="DIR", help="new folder for the recording (default: one in ~/.local/state/gpudoctor)"
     )
     run.add_argument(
-        "--hang-after",
-        type=seconds,
-        metavar="S",
-        help="print where every rank is if no step ends for S seconds",
+        "--hang-after", type=seconds, metavar="S", help="print where every rank is if no step ends for S seconds"
     )
     run.add_argument(
         "--allow-watch",
@@ -133,9 +120,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="let `gpudoctor watch` read the ranks under Yama; every process of yours can then",
     )
     add_alarm_flags(run)
-    run.add_argument(
-        "--diff", action="store_true", help="print the safe edits as a unified diff after the report"
-    )
+    run.add_argument("--diff", action="store_true", help="print the safe edits as a unified diff after the report")
     add_flamegraph_flag(run)
     add_report_flags(parser)
     add_within(parser)
@@ -187,18 +172,14 @@ def _reported(
             if not arguments.quiet:
                 write_line(piled_up())
     except Expired as error:
-        write_line(
-            say("gpudoctor: {error}; make it with: gpudoctor report {folder}", error=error, folder=folder)
-        )
+        write_line(say("gpudoctor: {error}; make it with: gpudoctor report {folder}", error=error, folder=folder))
         write_line(short_report(command, folder, *ended))
         found = error.exit_code
     except DoctorError as error:
         write_line(say("gpudoctor: {error}", error=error))
         found = error.exit_code
     except KeyboardInterrupt:
-        write_line(
-            say("gpudoctor: interrupted; make the report with: gpudoctor report {folder}", folder=folder)
-        )
+        write_line(say("gpudoctor: interrupted; make the report with: gpudoctor report {folder}", folder=folder))
     except (OSError, ValueError) as error:
         write_line(
             say(
@@ -240,11 +221,7 @@ class _Made:
 
 
 def _made(
-    command: tuple[str, ...],
-    folder: Path,
-    request: "Request",
-    arguments: argparse.Namespace,
-    output: "OutputFiles",
+    command: tuple[str, ...], folder: Path, request: "Request", arguments: argparse.Namespace, output: "OutputFiles"
 ) -> _Made:
     """Examine and render; nothing is written, so that this can be ended at any time."""
     report = examine_recorded(command, folder, request, quiet=arguments.quiet, output=output)
@@ -304,11 +281,7 @@ def _settings(arguments: argparse.Namespace) -> dict[str, object]:
 
 
 def _record(
-    command: tuple[str, ...],
-    folder: Path,
-    arguments: argparse.Namespace,
-    alarm: Alarm | None,
-    interrupts: Interrupts,
+    command: tuple[str, ...], folder: Path, arguments: argparse.Namespace, alarm: Alarm | None, interrupts: Interrupts
 ) -> "tuple[CommandEnd, Now | None]":
     """How the command ended, and the ranks as they were seen last."""
     from gpudoctor.recorder.live_ranks import HangWatch

@@ -38,9 +38,7 @@ def command_of(arguments: argparse.Namespace, name: str) -> tuple[str, ...]:
     rest = arguments.script_arguments
     words = (*arguments.words, "--", *rest) if arguments.words and rest else (*arguments.words, *rest)
     if not words:
-        raise UsageError(
-            say("no command was given; put it after --: gpudoctor {name} -- python train.py", name=name)
-        )
+        raise UsageError(say("no command was given; put it after --: gpudoctor {name} -- python train.py", name=name))
     if words[0].startswith("-"):
         raise UsageError(
             say("{words} is not a flag of {name}; see: gpudoctor {name} --help", words=words[0], name=name)
@@ -91,12 +89,7 @@ def recorded_patient(
 
 
 def examine_recorded(
-    command: tuple[str, ...],
-    folder: Path,
-    request: "Request",
-    *,
-    quiet: bool,
-    output: "OutputFiles | None" = None,
+    command: tuple[str, ...], folder: Path, request: "Request", *, quiet: bool, output: "OutputFiles | None" = None
 ) -> "Report":
     """The report of a command that was run and recorded in the folder."""
     from gpudoctor.engine.examination import examine
@@ -142,9 +135,7 @@ def short_report(command: tuple[str, ...], folder: Path, ending: "CommandEnd", l
         slowest = max((rank.seconds for rank in last.ranks if rank.seconds > 0), default=0.0)
         each = say(", {slowest} a step", slowest=duration(slowest)) if slowest else ""
         lines.append(
-            say(
-                "{step:,} steps or more{each}, ranks: {ranks}", step=last.step, each=each, ranks=len(last.ranks)
-            )
+            say("{step:,} steps or more{each}, ranks: {ranks}", step=last.step, each=each, ranks=len(last.ranks))
         )
     lines.append(say("recording: {folder}", folder=folder))
     return "\n".join(f"  {line}" for line in lines)

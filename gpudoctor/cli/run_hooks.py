@@ -31,9 +31,7 @@ _PATIENCE = 30.0
 def add_alarm_flags(group: "argparse._ArgumentGroup") -> None:
     """The flags, for `run`."""
     group.add_argument(
-        "--on-finding",
-        metavar="CMD",
-        help="run this shell command for each finding, its JSON on standard input",
+        "--on-finding", metavar="CMD", help="run this shell command for each finding, its JSON on standard input"
     )
     add_tensorboard_flag(group)
 
@@ -93,11 +91,7 @@ def write_events(folder: str, host: str, data: bytes) -> None:
         (Path(folder) / name).write_bytes(data)
     except OSError as error:
         raise UsageError(
-            say(
-                "--tensorboard {folder}: cannot be written: {error}",
-                folder=folder,
-                error=error.strerror or error,
-            )
+            say("--tensorboard {folder}: cannot be written: {error}", folder=folder, error=error.strerror or error)
         ) from error
 
 

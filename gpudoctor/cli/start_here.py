@@ -69,10 +69,7 @@ def _trainings() -> Iterator[tuple[str, tuple[str, ...]]]:
     found = torch_processes()
     if len(found) == 1:
         pid, words = found[0]
-        yield (
-            tr("A training runs: pid {pid}, {masked}", pid=pid, masked=_masked(words)),
-            (f"gpudoctor watch {pid}",),
-        )
+        yield (tr("A training runs: pid {pid}, {masked}", pid=pid, masked=_masked(words)), (f"gpudoctor watch {pid}",))
     elif found:
         yield (
             tr("{found} processes that use torch run:", found=len(found)),
@@ -174,10 +171,7 @@ def _scripts() -> Iterator[tuple[str, tuple[str, ...]]]:
             if others == 1
             else tr("{name} trains a model, as do {others} other scripts here", name=name, others=others)
         )
-        yield (
-            said,
-            (f"gpudoctor check {quoted}", f"gpudoctor run -- python {quoted}"),
-        )
+        yield (said, (f"gpudoctor check {quoted}", f"gpudoctor run -- python {quoted}"))
     if jobs:
         name = shlex.quote(min(jobs))
         yield tr("{jobs} is a job script", jobs=min(jobs)), (f"gpudoctor check {name}",)
@@ -189,12 +183,7 @@ def _rating(entry: "os.DirEntry[str]") -> int:
         text = stream.read(_HEAD).decode("utf-8", "replace")
     if not _FRAMEWORK.search(text) or not _TRAINS.search(text):
         return 0
-    return (
-        1
-        + 2 * entry.name.startswith(_LIKELY)
-        + ("__main__" in text)
-        + (".backward(" in text or "Trainer(" in text)
-    )
+    return 1 + 2 * entry.name.startswith(_LIKELY) + ("__main__" in text) + (".backward(" in text or "Trainer(" in text)
 
 
 def _gpus() -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -202,9 +191,7 @@ def _gpus() -> Iterator[tuple[str, tuple[str, ...]]]:
     names: dict[str, int] = {}
     for path in sorted(Path("/proc/driver/nvidia/gpus").glob("*/information")):
         with suppress(OSError):
-            found = re.search(
-                r"^Model:\s*(.+)$", path.read_text(encoding="utf-8", errors="replace"), re.MULTILINE
-            )
+            found = re.search(r"^Model:\s*(.+)$", path.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
             name = found[1].strip() if found else "GPU"
             names[name] = names.get(name, 0) + 1
     if names:

@@ -25,9 +25,7 @@ _REFUSED = frozenset({
     "experts_quantized", "nodes", "tp", "pp", "cp", "ep",
 })  # fmt: skip
 """Fields that no synthetic job can have; they are taken, or `--mode` were short for `--model`."""
-_OF_COMMAND = say(
-    "describes a synthetic job, which has no COMMAND; put a command's own flags after the command"
-)
+_OF_COMMAND = say("describes a synthetic job, which has no COMMAND; put a command's own flags after the command")
 
 
 def add_synthetic_flags(parser: argparse.ArgumentParser) -> None:
@@ -76,9 +74,7 @@ def here() -> "RunPlace":
     return look()
 
 
-def plan_of(
-    arguments: argparse.Namespace, place: "RunPlace", changes: Mapping[str, Any] | None = None
-) -> "Synthetic":
+def plan_of(arguments: argparse.Namespace, place: "RunPlace", changes: Mapping[str, Any] | None = None) -> "Synthetic":
     """The job that the flags describe, checked against this machine; `changes` are fields over the flags'.
 
     Raises `UsageError`, `IncompleteError` for a package that is missing, `NoRoomError`.
@@ -110,18 +106,12 @@ def _defaults(found: "FoundModel", fields: dict[str, Any]) -> list[str]:
     if "seq" not in fields and found.shape.positions == "learned" and 0 < longest < 2048:
         fields["seq"] = longest
         said.append(
-            say(
-                "sequence {longest}, the most that {name} has positions for",
-                longest=longest,
-                name=found.shape.name,
-            )
+            say("sequence {longest}, the most that {name} has positions for", longest=longest, name=found.shape.name)
         )
     return said
 
 
-def _engine(
-    raw: Mapping[str, Any] | None, found: "FoundModel", job: "TrainingJob", *, cpu: bool
-) -> "Engine | None":
+def _engine(raw: Mapping[str, Any] | None, found: "FoundModel", job: "TrainingJob", *, cpu: bool) -> "Engine | None":
     from gpudoctor.estimate.synthetic.deepspeed import ZERO, complete, made
 
     if raw is not None:
@@ -168,11 +158,7 @@ def _parsed(path: str) -> dict[str, Any]:
         raw = load_json(read_file(path, CONFIG).decode("utf-8-sig"))
     except (OSError, ValueError) as error:
         raise UsageError(
-            say(
-                "--deepspeed {path}: DeepSpeed reads plain JSON, and this is not JSON: {error}",
-                path=path,
-                error=error,
-            )
+            say("--deepspeed {path}: DeepSpeed reads plain JSON, and this is not JSON: {error}", path=path, error=error)
         ) from None
     if not isinstance(raw, dict) or not _KNOWN & raw.keys():
         raise UsageError(

@@ -23,10 +23,7 @@ def title_of(plan: "Synthetic") -> str:
     from gpudoctor.report.estimate_words import job_text
 
     return say(
-        "{name}, {label}, {job_text}",
-        name=plan.shape.name,
-        label=label(plan.estimate),
-        job_text=job_text(plan.job),
+        "{name}, {label}, {job_text}", name=plan.shape.name, label=label(plan.estimate), job_text=job_text(plan.job)
     )
 
 
@@ -81,12 +78,7 @@ def _ended(compared: "MeasuredEstimate | None") -> str:
     if not found.said and found.last is None:
         return say("it made too few steps")
     return (
-        say(
-            "{ending}: {said} (reached: {reached})",
-            ending=found.ending.value,
-            said=found.said,
-            reached=found.reached,
-        )
+        say("{ending}: {said} (reached: {reached})", ending=found.ending.value, said=found.said, reached=found.reached)
         if found.said
         else ""
     )

@@ -10,15 +10,7 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.cli.flag_types import duration, positive
 from gpudoctor.cli.reporting import add_report_flags, check_output, rendered, send
-from gpudoctor.cli.run_common import (
-    FAILED,
-    add_command,
-    add_within,
-    command_of,
-    keep_shown,
-    request_of,
-    write_line,
-)
+from gpudoctor.cli.run_common import FAILED, add_command, add_within, command_of, keep_shown, request_of, write_line
 from gpudoctor.cli.synthetic_flags import add_synthetic_flags
 from gpudoctor.cli.time_limited import limited
 from gpudoctor.errors import DoctorError
@@ -54,26 +46,20 @@ INTERRUPTED = 130
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `verify`."""
-    parser.usage = (
-        "gpudoctor verify [options] -- COMMAND [ARGUMENTS]\n       gpudoctor verify --model MODEL [options]"
-    )
+    parser.usage = "gpudoctor verify [options] -- COMMAND [ARGUMENTS]\n       gpudoctor verify --model MODEL [options]"
     parser.epilog = EPILOG
     add_command(parser)
     trial = parser.add_argument_group("the trials")
     trial.add_argument(
         "--budget", type=duration, default=BUDGET, metavar="TIME", help="time for all runs (default: 10m)"
     )
-    trial.add_argument(
-        "--steps", type=positive, metavar="N", help="steps measured in each run (default: about 3 s)"
-    )
+    trial.add_argument("--steps", type=positive, metavar="N", help="steps measured in each run (default: about 3 s)")
     trial.add_argument(
         "--remedy", action="append", default=[], metavar="ID", help="try only this remedy (DATA001-workers)"
     )
     trial.add_argument("--top", type=positive, metavar="K", help="try the remedies of the first K findings")
     trial.add_argument(
-        "--against",
-        metavar="CMD",
-        help="compare with another command instead of trying remedies (one word, quoted)",
+        "--against", metavar="CMD", help="compare with another command instead of trying remedies (one word, quoted)"
     )
     trial.add_argument(
         "--vary",
@@ -123,9 +109,7 @@ def run(arguments: argparse.Namespace) -> int:
     return found or (FAILED if own and arguments.fail_on != "never" else 0)
 
 
-def _examine(
-    command: tuple[str, ...] | None, request: "Request", arguments: argparse.Namespace
-) -> "VerifyResult":
+def _examine(command: tuple[str, ...] | None, request: "Request", arguments: argparse.Namespace) -> "VerifyResult":
     """The trials of the command, or of a synthetic job."""
     from gpudoctor.cli.verify_session import examine_and_try
     from gpudoctor.recorder.folder import new_folder

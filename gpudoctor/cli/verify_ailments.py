@@ -42,11 +42,7 @@ class Ailments:
 
     def explain(self, report: "Report", recording: "Recording") -> "Report":
         """The report with what a replay has shown in its findings."""
-        if (
-            self._arguments.against is not None
-            or self._arguments.vary
-            or self._arguments.find_batch is not None
-        ):
+        if self._arguments.against is not None or self._arguments.vary or self._arguments.find_batch is not None:
             return report
         with self._session.stopping():
             return self._replayed(report, recording)

@@ -136,9 +136,7 @@ def _tell(line: "StatusLine", text: str) -> None:
     write_line(text)
 
 
-def _diagnosed(
-    command: tuple[str, ...], folder: Path, request: "Request", arguments: argparse.Namespace
-) -> "Report":
+def _diagnosed(command: tuple[str, ...], folder: Path, request: "Request", arguments: argparse.Namespace) -> "Report":
     """The report on the first run, within its time. Raises `Expired`: there is nothing to try without it."""
     try:
         return limited(
@@ -167,9 +165,7 @@ def _try(
 
         batch = own_batch(recording)
         if batch is None:
-            raise UsageError(
-                "--find-batch: no DataLoader of this run shows its batch size; name the sizes with --vary"
-            )
+            raise UsageError("--find-batch: no DataLoader of this run shows its batch size; name the sizes with --vary")
         arm_of = _batch_arm(arguments.find_batch or _BATCH, command)
         find_batch(session, batch, arm_of, memory_limit(recording))
     else:
@@ -198,11 +194,7 @@ def _check_names(report: "Report", named: list[str]) -> None:
         if name not in known:
             listed = ", ".join(sorted(known)) or "none"
             raise UsageError(
-                say(
-                    "--remedy {name}: no finding of this run has it; there are: {listed}",
-                    name=name,
-                    listed=listed,
-                )
+                say("--remedy {name}: no finding of this run has it; there are: {listed}", name=name, listed=listed)
             )
 
 
@@ -247,9 +239,7 @@ def _status(session: "TrialSession", arm: str) -> str:
         ]
         if arm:
             words.append(say("with it") if arm == session.current.arm.name else say("without it"))
-        words.append(
-            say("about {about} for this change", about=duration(float(round(min(about, session.left)))))
-        )
+        words.append(say("about {about} for this change", about=duration(float(round(min(about, session.left))))))
     number = (
         say(" ({attempts} of {changes})", attempts=len(session.attempts) + 1, changes=session.changes)
         if session.changes > 1

@@ -76,9 +76,7 @@ class SyntheticRun:
         limit = _SHARE * self.arguments.budget
 
         def watch(passed: float) -> None:
-            line.show(
-                say("gpudoctor · its memory, by instant · {passed}", passed=duration(float(round(passed))))
-            )
+            line.show(say("gpudoctor · its memory, by instant · {passed}", passed=duration(float(round(passed)))))
 
         with guard.protect(folder) as protection:
             found = measure_program(
@@ -127,9 +125,7 @@ def examine_synthetic(
     from gpudoctor.ui.status_line import StatusLine
 
     if arguments.keep:
-        raise UsageError(
-            "--keep edits your files, and a synthetic job uses none of them; print the edits with --diff"
-        )
+        raise UsageError("--keep edits your files, and a synthetic job uses none of them; print the edits with --diff")
     began = time.monotonic()
     line = StatusLine(sys.stderr, shown=not arguments.quiet)
     try:
@@ -152,9 +148,7 @@ def _written(plan: "Synthetic", facts: dict[str, Any], folder: Path, name: str =
     from gpudoctor.cli.synthetic_summary import title_of
     from gpudoctor.estimate.synthetic.write_program import write
 
-    origin = (
-        shlex.join(["gpudoctor", *sys.argv[1:]]) if sys.argv[1:2] == ["verify"] else "gpudoctor verify --model"
-    )
+    origin = shlex.join(["gpudoctor", *sys.argv[1:]]) if sys.argv[1:2] == ["verify"] else "gpudoctor verify --model"
     return write(plan, facts, folder, title=title_of(plan), origin=origin, name=name)
 
 

@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.cli.argument_parser import BadValue
 from gpudoctor.cli.flag_types import positive, seconds
-from gpudoctor.cli.flamegraph_flag import (
-    add_flamegraph_flag,
-    check_flamegraph,
-    flamegraph_text,
-    write_flamegraph,
-)
+from gpudoctor.cli.flamegraph_flag import add_flamegraph_flag, check_flamegraph, flamegraph_text, write_flamegraph
 from gpudoctor.cli.reporting import add_report_flags, check_output, choose_checks, load_settings
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import say, template
@@ -44,11 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "gpudoctor watch [options] [PID ...]"
     parser.epilog = EPILOG
     parser.add_argument(
-        "targets",
-        nargs="*",
-        type=positive,
-        metavar="PID",
-        help="processes or launchers (default: the only training)",
+        "targets", nargs="*", type=positive, metavar="PID", help="processes or launchers (default: the only training)"
     )
     parser.add_argument("--find", action="store_true", help="list the training processes of this machine")
     view = parser.add_argument_group("without the live view")
@@ -57,9 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     view.add_argument("--json", action="store_true", help="print a JSON report per tick, each on one line")
     view.add_argument("--duration", type=seconds, metavar="S", help="sample for S seconds, report and exit")
     looks = parser.add_argument_group("looks")
-    looks.add_argument(
-        "--interval", type=seconds, default=INTERVAL, metavar="S", help="seconds per tick (default: 1)"
-    )
+    looks.add_argument("--interval", type=seconds, default=INTERVAL, metavar="S", help="seconds per tick (default: 1)")
     looks.add_argument(
         "--window", type=seconds, default=WINDOW, metavar="S", help="seconds that findings cover (default: 120)"
     )
@@ -137,9 +126,7 @@ def _check_view(arguments: argparse.Namespace) -> None:
         raise UsageError("the live view needs a terminal; without one use --once, --plain or --json")
 
 
-def _requests(
-    arguments: argparse.Namespace, registry: "Registry", settings: "Settings"
-) -> "tuple[Request, Request]":
+def _requests(arguments: argparse.Namespace, registry: "Registry", settings: "Settings") -> "tuple[Request, Request]":
     """The checks that read a live process, and those that read its output, of those that the user selects."""
     from dataclasses import replace
 
@@ -156,9 +143,7 @@ def _requests(
     return reading(Reads.PROCESS), reading(Reads.LOG)
 
 
-def _source(
-    arguments: argparse.Namespace, request: "Request", of_output: "Request", stack: ExitStack
-) -> "TickSource":
+def _source(arguments: argparse.Namespace, request: "Request", of_output: "Request", stack: ExitStack) -> "TickSource":
     from gpudoctor.watch.tape import TapeReader
     from gpudoctor.watch.tick_source import TickSource
 
@@ -232,9 +217,7 @@ def _only_job(arguments: argparse.Namespace) -> int | None:
             )
         return jobs[0].pid
     _show_jobs(jobs, arguments)
-    write_text(
-        say("gpudoctor: {jobs} trainings run on this machine; name one of them\n", jobs=len(jobs)), sys.stderr
-    )
+    write_text(say("gpudoctor: {jobs} trainings run on this machine; name one of them\n", jobs=len(jobs)), sys.stderr)
     return None
 
 

@@ -33,9 +33,7 @@ def observe(source: "TickSource", arguments: argparse.Namespace) -> int:
     return deliver(last.report, arguments, arguments.fail_on)
 
 
-def _last(
-    source: "TickSource", arguments: argparse.Namespace, show: Callable[[str], None], end: float
-) -> "Tick":
+def _last(source: "TickSource", arguments: argparse.Namespace, show: Callable[[str], None], end: float) -> "Tick":
     """The last tick of the time or of the tape, examined."""
     last: Tick | None = None
     while True:

@@ -37,17 +37,7 @@ FEWEST_SAMPLES = 30
 """Stack samples below which nothing is said about shares of time."""
 TO_GAIN = 0.15
 """Share of a watched job's time outside computation from which on it is not called well."""
-PRICED = (
-    "data_wait",
-    "transfer",
-    "sync",
-    "logging",
-    "checkpoint",
-    "evaluation",
-    "profiler",
-    "collective",
-    "compile",
-)
+PRICED = ("data_wait", "transfer", "sync", "logging", "checkpoint", "evaluation", "profiler", "collective", "compile")
 """Phases of a watched job that a cure could take away; the rest is the work itself."""
 
 
@@ -111,12 +101,7 @@ _OF_FILES = (
     (template("settings"), ("CFG",)),
     *_UNJUDGED,
 )
-_OF_RUNS = (
-    (template("memory growth"), ()),
-    (template("loss"), ()),
-    (template("gradients"), ()),
-    *_UNJUDGED,
-)
+_OF_RUNS = ((template("memory growth"), ()), (template("loss"), ()), (template("gradients"), ()), *_UNJUDGED)
 AREAS = {
     PatientKind.MACHINE: (
         (template("environment"), ("ENV",)),
@@ -145,9 +130,7 @@ def areas(
     """The areas that were judged, and those that were not."""
     looked = [item for item in outcomes if isinstance(item, Passed | Found)]
     rows = AREAS.get(kind, ())
-    judged = {
-        name: any(item.judges == name or item.code.startswith(topic) for item in looked) for name, topic in rows
-    }
+    judged = {name: any(item.judges == name or item.code.startswith(topic) for item in looked) for name, topic in rows}
     missed = tuple(term(name) for name, is_judged in judged.items() if not is_judged)
     there = [name for name in judged if patient is None or name not in _THERE or _is_there(name, patient)]
     return tuple(term(name) for name in there if judged[name]), missed
@@ -244,9 +227,7 @@ def _elsewhere(case: Examined) -> str:
     if job is not None and job.card is not None:
         return say("its card ({card}) was not examined", card=job.card)
     source = optional(lambda: case.patient.source)
-    if (job is not None and job.gpus_granted) or (
-        source is not None and training_target(source) is Target.CUDA
-    ):
+    if (job is not None and job.gpus_granted) or (source is not None and training_target(source) is Target.CUDA):
         why = say(" ({absence})", absence=survey.absence) if survey is not None else ""
         return say("its GPUs were not examined{why}", why=why)
     return ""
@@ -273,11 +254,7 @@ def _units_unmeasured(case: Examined) -> str:
     measured = {unit.node for unit in preflight.units if unit.figures and not unit.failure}
     missing = len(preflight.nodes) - len(measured)
     return (
-        say(
-            "{nodes} of {all_nodes} gave no figure",
-            nodes=count(missing, "node"),
-            all_nodes=len(preflight.nodes),
-        )
+        say("{nodes} of {all_nodes} gave no figure", nodes=count(missing, "node"), all_nodes=len(preflight.nodes))
         if missing
         else ""
     )
@@ -360,9 +337,7 @@ def _few_samples(window: ProcessWindow) -> str:
     if window.samples >= FEWEST_SAMPLES:
         return ""
     return say(
-        "{samples} of {fewest_samples} stack samples so far",
-        samples=window.samples,
-        fewest_samples=FEWEST_SAMPLES,
+        "{samples} of {fewest_samples} stack samples so far", samples=window.samples, fewest_samples=FEWEST_SAMPLES
     )
 
 
@@ -435,9 +410,7 @@ _JOB: Claim[Examined] = Claim(
     command="check", says="shows no known fault", needs=(*_EXAMINED, _no_training, _elsewhere)
 )
 _CLUSTER: Claim[Examined] = Claim(
-    command="preflight",
-    says="units passed",
-    needs=(_crashed, _nothing_passed, _unread, _ranks_lost, _units_unmeasured),
+    command="preflight", says="units passed", needs=(_crashed, _nothing_passed, _unread, _ranks_lost, _units_unmeasured)
 )
 NO_XID: Claim[Examined] = Claim(command="report", says="and no Xid event", needs=(_xid_unseen, _file_cut))
 SAVED_GPUS_WELL: Claim[Examined] = Claim(
@@ -455,9 +428,7 @@ WATCH_WELL: Claim[ProcessWindow] = Claim(
     command="watch", says="Little time is lost", needs=(_few_samples, _time_lost, _gpus_unread)
 )
 OTHER_SPEED: Claim[ComparedRuns] = Claim(
-    command="compare",
-    says="The second run is",
-    needs=(_too_short, _no_difference, _two_jobs, _crowded),
+    command="compare", says="The second run is", needs=(_too_short, _no_difference, _two_jobs, _crowded)
 )
 PROVEN: Claim[TrialRow] = Claim(command="verify", says="Proven: ", needs=(_not_faster, _loss_moved))
 CURED: Claim[TrialRow] = Claim(command="verify", says="Cured: ", needs=(_not_gone,))
@@ -472,10 +443,7 @@ def warned(who: str, warnings: Sequence[str]) -> str:
     if len(warnings) == 1:
         return say("{who}: 1 warning, {name}.", who=who, name=warnings[0])
     return say(
-        "{who}: {warnings}; start with {name}.",
-        who=who,
-        warnings=count(len(warnings), "warning"),
-        name=warnings[0],
+        "{who}: {warnings}; start with {name}.", who=who, warnings=count(len(warnings), "warning"), name=warnings[0]
     )
 
 

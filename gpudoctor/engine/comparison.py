@@ -41,9 +41,7 @@ def other_job(before: Recording, after: Recording) -> tuple[str, ...]:
     pairs = [("scripts", _script(before.command), _script(after.command))]
     if first is not None and second is not None:
         pairs.append(("models", _model(first), _model(second)))
-        pairs.append(
-            (say("numbers of ranks"), count(len(before.ranks), "rank"), count(len(after.ranks), "rank"))
-        )
+        pairs.append((say("numbers of ranks"), count(len(before.ranks), "rank"), count(len(after.ranks), "rank")))
         pairs.append((say("kinds of steps"), _marker(first), _marker(second)))
     return tuple(_differ(*pair) for pair in pairs if all(pair) and pair[1] != pair[2])
 
@@ -183,9 +181,7 @@ def _lead(recording: Recording) -> Steady | None:
 
 def _measure(states: tuple[Steady | None, Steady | None]) -> str:
     """`sample` where both count samples and the batches differ, else `step`."""
-    sizes = [
-        state.total("samples") / state.steps if state and state.known("samples") else 0.0 for state in states
-    ]
+    sizes = [state.total("samples") / state.steps if state and state.known("samples") else 0.0 for state in states]
     if min(sizes) <= 0 or abs(sizes[1] / sizes[0] - 1) < _SAME_BATCH:
         return term("step")
     return term("sample")
@@ -200,9 +196,7 @@ def _ratio(states: tuple[Steady | None, Steady | None], measure: str) -> Ratio |
         return None  # a clock that stood still says nothing
     value = _mean(two) / _mean(one)
     dice = random.Random(_SEED)
-    drawn = sorted(
-        _mean(dice.choices(two, k=len(two))) / _mean(dice.choices(one, k=len(one))) for _ in range(_DRAWS)
-    )
+    drawn = sorted(_mean(dice.choices(two, k=len(two))) / _mean(dice.choices(one, k=len(one))) for _ in range(_DRAWS))
     low, high = drawn[int(0.025 * _DRAWS)], drawn[int(0.975 * _DRAWS)]
     # Means of few blocks that are drawn with replacement spread too little, and Student's t has longer tails.
     wider = 1 + 1.5 / (min(len(one), len(two)) - 1)
@@ -286,11 +280,7 @@ def _phases(before: RunSummary, after: RunSummary) -> tuple[Row, ...]:
 
 
 def _memory(before: RunSummary, after: RunSummary) -> tuple[Row, ...]:
-    words = {
-        "allocated": say("GPU, allocated"),
-        "reserved": say("GPU, reserved"),
-        "tree_rss": say("all processes"),
-    }
+    words = {"allocated": say("GPU, allocated"), "reserved": say("GPU, reserved"), "tree_rss": say("all processes")}
     rows = [
         Row(name=words[name], unit="B", before=getattr(before.memory, name), after=getattr(after.memory, name))
         for name in words
@@ -309,11 +299,7 @@ def _loss(before: Recording, after: Recording) -> str:
     tail = common[-max(1, len(common) // 5) :]  # its last fifth: the way there may differ by chance
     one, two = (sum(curve[step] for step in tail) / len(tail) for curve in curves)
     difference = abs(two - one) / max(abs(one), 1e-12)
-    return (
-        say("within {difference:.2g} %", difference=difference * 100)
-        if difference <= _LOSS
-        else term("different")
-    )
+    return say("within {difference:.2g} %", difference=difference * 100) if difference <= _LOSS else term("different")
 
 
 def _curve(recording: Recording) -> dict[int, float]:
@@ -333,8 +319,7 @@ def _medians(runs: tuple[RunSummary, RunSummary]) -> str:
         return ""
     counts = [counted(run.steady_steps, "step") for run in runs]
     return say(
-        " The median step took {median} in {counts} of the first and "
-        "{other_median} in {other_counts} of the second.",
+        " The median step took {median} in {counts} of the first and {other_median} in {other_counts} of the second.",
         median=duration(first.median),
         counts=counts[0],
         other_median=duration(second.median),
@@ -347,9 +332,7 @@ def _verdict(case: ComparedRuns, measure: str, runs: tuple[RunSummary, RunSummar
     ratio, missing = case.time, OTHER_SPEED.lacks(case)
     if ratio is None:
         short = [
-            name
-            for name, run in zip(("first", "second"), runs, strict=True)
-            if run.steady_steps < FEWEST_COMPARED
+            name for name, run in zip(("first", "second"), runs, strict=True) if run.steady_steps < FEWEST_COMPARED
         ]
         which = concatenated(say(" and the "), map(term, short))
         others = missing[2:]  # the first two, too few steps and perhaps chance, are said
@@ -363,9 +346,7 @@ def _verdict(case: ComparedRuns, measure: str, runs: tuple[RunSummary, RunSummar
             jobs=jobs,
         )
     span = say("{low:.3f} to {high:.3f}", low=ratio.low, high=ratio.high)
-    takes = say(
-        "a {measure} takes {ratio:.3f}x the time ({span})", measure=measure, ratio=ratio.value, span=span
-    )
+    takes = say("a {measure} takes {ratio:.3f}x the time ({span})", measure=measure, ratio=ratio.value, span=span)
     if case.change is Change.UNCLEAR:
         but = [say("But {missing}.", missing=missing[1])] if missing[1:] else []
         return concatenated(" ", (say("No clear difference: {takes}.", takes=takes), *but, *_also(missing[2:])))

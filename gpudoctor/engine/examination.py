@@ -115,9 +115,7 @@ def _log(patient: Patient) -> LogSummary | None:
     return summarise_log(log)
 
 
-def _run(
-    patient: Patient, recording: Recording, ranked: tuple[Ranked, ...], outcomes: list[Outcome]
-) -> RunSummary:
+def _run(patient: Patient, recording: Recording, ranked: tuple[Ranked, ...], outcomes: list[Outcome]) -> RunSummary:
     """The run in numbers; loaded only where something was run."""
     from gpudoctor.engine.run_summary import summarise, with_work
     from gpudoctor.engine.run_verdict import in_good_health
@@ -207,9 +205,7 @@ def _unjudged(patient: Patient, registry: Registry) -> Iterator[str]:
     if found := unjudged(patient, registry.checks.values()):
         named = joined(list(dict.fromkeys(item.library for item in found)))
         warnings = count(len(found), "other warning")
-        yield say(
-            "{warnings} of {named}: `run.warnings` of --format json has them", warnings=warnings, named=named
-        )
+        yield say("{warnings} of {named}: `run.warnings` of --format json has them", warnings=warnings, named=named)
 
 
 def _without_source(patient: Patient) -> Iterator[str]:
@@ -222,9 +218,7 @@ def _without_source(patient: Patient) -> Iterator[str]:
         pass
 
 
-def _silence(
-    outcomes: list[Outcome], patient: Patient, request: Request
-) -> tuple[list[Outcome], list[Silenced]]:
+def _silence(outcomes: list[Outcome], patient: Patient, request: Request) -> tuple[list[Outcome], list[Silenced]]:
     """Take silenced findings out of their outcomes; a check with none left has passed."""
     result: list[Outcome] = []
     baseline = request.baseline.copy()
@@ -376,12 +370,7 @@ def _summary(
 
 
 def _unexamined(
-    patient: Patient,
-    ranked: tuple[Ranked, ...],
-    outcomes: list[Outcome],
-    run: RunSummary | None,
-    *,
-    incomplete: bool,
+    patient: Patient, ranked: tuple[Ranked, ...], outcomes: list[Outcome], run: RunSummary | None, *, incomplete: bool
 ) -> tuple[str, ...]:
     recording = _or_none(patient.signs.recording.take) if run is not None else None
     if run is not None and recording is not None and recording.ranks:

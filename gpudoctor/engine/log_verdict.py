@@ -17,9 +17,7 @@ from gpudoctor.text import count
 
 _NO_RANK = {
     PatientKind.COMMAND: say(" No rank reported; gpudoctor read this in the command's output."),
-    PatientKind.RECORDING: say(
-        " No rank reported; gpudoctor read this in the traceback that the recording has."
-    ),
+    PatientKind.RECORDING: say(" No rank reported; gpudoctor read this in the traceback that the recording has."),
 }
 
 # The log and its first cause as a report carries them.
@@ -33,11 +31,7 @@ _MOST = 500
 def summarise_log(log: JobLog) -> LogSummary:
     """Everything that `--format json` says of the log beside the findings."""
     cause = first_cause(log)
-    roles = (
-        cause.roles
-        if cause is not None
-        else tuple((item, LogRole.HANDLED) for item in log.events if item.fatal)
-    )
+    roles = cause.roles if cause is not None else tuple((item, LogRole.HANDLED) for item in log.events if item.fatal)
     who = failing_rank(log)
     moments = [
         LogMoment(
@@ -102,9 +96,7 @@ def pronounce_log(patient: Patient, ranked: Sequence[Ranked]) -> str:
             return say("The job died. {message}.", message=decided.message.partition(". ")[0].rstrip("."))
     if cause.root is None:
         if rank is not None and rank.sign is RankSign.ENDED:
-            return say(
-                "The job died. {words}.{source}", words=rank.words.partition(". ")[0].rstrip("."), source=source
-            )
+            return say("The job died. {words}.{source}", words=rank.words.partition(". ")[0].rstrip("."), source=source)
         shown = say("the output of {title}", title=patient.title) if source else patient.title
         return say(
             "The job died, and {shown} shows only consequences: the first cause is not in {read}.{source}",
@@ -123,11 +115,7 @@ def pronounce_log(patient: Patient, ranked: Sequence[Ranked]) -> str:
         if EARLY_DEATH_FILE.search(cause.root.path):  # the recording's own: its words say more than its name
             return say("{title} failed: {text}.{source}", title=patient.title, text=text, source=source)
         return say(
-            "{title} failed: {text}, {where}.{source}",
-            title=patient.title,
-            text=text,
-            where=where,
-            source=source,
+            "{title} failed: {text}, {where}.{source}", title=patient.title, text=text, where=where, source=source
         )
     if cause.root.unstarted and who == "The job" and log.last_step is None:
         return say("The job has not started: see {where}.{source}", where=where, source=source)

@@ -225,11 +225,7 @@ def _require_headings(found: list[str]) -> None:
     unknown = [heading for heading in found if heading not in HEADINGS]
     if unknown:
         raise ManualError(
-            say(
-                "unknown heading {unknown!r} (headings: {headings})",
-                unknown=unknown[0],
-                headings=", ".join(HEADINGS),
-            )
+            say("unknown heading {unknown!r} (headings: {headings})", unknown=unknown[0], headings=", ".join(HEADINGS))
         )
     if found != list(HEADINGS):
         raise ManualError(

@@ -52,9 +52,7 @@ def _links(found: Preflight) -> str:
     if not met or len(met) >= every:
         return ""
     more = "" if found.mode == "deep" else say("; --deep tests more of them")
-    return say(
-        "{met} of {every} links between two nodes were tested{more}.", met=len(met), every=every, more=more
-    )
+    return say("{met} of {every} links between two nodes were tested{more}.", met=len(met), every=every, more=more)
 
 
 def _bad(found: Preflight, ranked: Sequence[Ranked], bad: Sequence[Ranked]) -> str:
@@ -75,9 +73,7 @@ def _bad(found: Preflight, ranked: Sequence[Ranked], bad: Sequence[Ranked]) -> s
             verb=say("is") if left == 1 else say("are"),
         )
         why = joined(causes[:3]) + (say(" and others") if len(causes) > 3 else "")
-        return say(
-            "Leave out {named}: {why}.{rest}", named=named, why=why, rest=rest if len(found.nodes) > 1 else ""
-        )
+        return say("Leave out {named}: {why}.{rest}", named=named, why=why, rest=rest if len(found.nodes) > 1 else "")
     errors = sum(item.finding.severity is Severity.ERROR for item in bad)
     start = say("Do not start the job") if errors else say("The job can start, slower than it could")
     return say("{start}: {name}. {message}", start=start, name=first.name, message=first.message)
@@ -88,9 +84,7 @@ def _good(found: Preflight, notes: int, missing: Sequence[str]) -> str:
     units = count(len(found.units), "unit")
     noted = say("; {notes} worth knowing", notes=count(notes, "note")) if notes else ""
     tested = len(found.tests)
-    links = (
-        say(" and {tests} between them", tests=count(tested, "test")) if tested and len(found.nodes) > 1 else ""
-    )
+    links = say(" and {tests} between them", tests=count(tested, "test")) if tested and len(found.nodes) > 1 else ""
     if missing:
         return say(
             "Nothing wrong was found on {nodes}, but {missing}{noted}.",

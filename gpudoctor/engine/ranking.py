@@ -79,11 +79,7 @@ def rank(cases: Iterable[Case]) -> tuple[Ranked, ...]:
             answered.add(case.finding.code)
         ranked.append(
             Ranked(
-                rank=position,
-                finding=case.finding,
-                remedies=tuple(kept),
-                set_aside=tuple(aside),
-                reason=_reason(case),
+                rank=position, finding=case.finding, remedies=tuple(kept), set_aside=tuple(aside), reason=_reason(case)
             )
         )
     return tuple(ranked)
@@ -105,8 +101,7 @@ def _gain(case: Case) -> _Gain:
     finding = case.finding
     if finding.cost.step_share is not None:
         return _Gain(
-            finding.cost.step_share,
-            say("costs {step_share} of a step", step_share=percent(finding.cost.step_share)),
+            finding.cost.step_share, say("costs {step_share} of a step", step_share=percent(finding.cost.step_share))
         )
     if finding.cost.host_share is not None:
         share = finding.cost.host_share
@@ -182,8 +177,7 @@ def _scarcity(cases: Sequence[Case]) -> dict[Resource, str]:
     for case in cases:
         for resource in case.finding.scarce:
             found.setdefault(
-                resource,
-                say("{code} says {resource} is short", code=case.finding.code, resource=term(resource.value)),
+                resource, say("{code} says {resource} is short", code=case.finding.code, resource=term(resource.value))
             )
     return found
 
@@ -202,9 +196,7 @@ def _settle(
     aside: list[SetAside] = []
     for remedy in sorted(case.remedies, key=_worth):
         clash = (
-            _symptom(case.finding, answered)
-            or _short(case, remedy, scarce)
-            or _turned_already(remedy, place, taken)
+            _symptom(case.finding, answered) or _short(case, remedy, scarce) or _turned_already(remedy, place, taken)
         )
         if clash is None:
             kept.append(remedy)
@@ -225,9 +217,7 @@ def _short(case: Case, remedy: Remedy, scarce: dict[Resource, str]) -> str | Non
     """Why a remedy uses what is short; the finding that says so may answer with a trade of its own."""
     for resource in sorted(remedy.uses, key=lambda item: item.value):
         if resource in scarce and resource not in case.finding.scarce:
-            return say(
-                "it uses more {resource}, and {scarce}", resource=resource.value, scarce=scarce[resource]
-            )
+            return say("it uses more {resource}, and {scarce}", resource=resource.value, scarce=scarce[resource])
     return None
 
 

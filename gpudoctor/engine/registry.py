@@ -79,9 +79,7 @@ def _index_checks(found: Iterable[tuple[type[Check], str]], problems: list[str])
         if not isinstance(code, str) or not getattr(check, "name", None):
             problems.append(
                 say(
-                    "plugin {plugin}: {kind} has no code or no name and was skipped",
-                    plugin=plugin,
-                    kind=check.__name__,
+                    "plugin {plugin}: {kind} has no code or no name and was skipped", plugin=plugin, kind=check.__name__
                 )
             )
         elif code in checks:

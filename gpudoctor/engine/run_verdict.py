@@ -11,14 +11,7 @@ from gpudoctor.analysis.run.deaths import EXIT, DeathMessage, first_failed
 from gpudoctor.analysis.run.deaths import death as cause_of_death
 from gpudoctor.analysis.run.steady_run import TRACED
 from gpudoctor.analysis.run.unmeasured import is_suspicion, without_steps
-from gpudoctor.engine.claims import (
-    FEWEST_STEPS,
-    MUCH,
-    RUN_WELL,
-    UNEXPLAINED,
-    Ran,
-    not_judged,
-)
+from gpudoctor.engine.claims import FEWEST_STEPS, MUCH, RUN_WELL, UNEXPLAINED, Ran, not_judged
 from gpudoctor.lang import say, term
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Crashed, Outcome, PatientKind, Ranked, Severity, Trait
@@ -86,9 +79,7 @@ def pronounce_run(
     if told is not None:
         return _dead(title, recording, run, told) + _suspected(recording, ranked)
     if not run.steps and not _stood_still(errors):
-        said = say(
-            "{title} made no training step that gpudoctor could see, so its speed is unknown.", title=title
-        )
+        said = say("{title} made no training step that gpudoctor could see, so its speed is unknown.", title=title)
         return said + _interrupted(recording.end) + _suspected(recording, ranked)
     if errors:
         return _wrong(title, run, errors) + _interrupted(recording.end) + _crowded(recording)
@@ -126,14 +117,9 @@ def _crowded(recording: Recording) -> str:
     if found is None:
         return ""
     cpus = count(found.cpus, "CPU")
-    when = (
-        say("meanwhile")
-        if found.share > _ALWAYS
-        else say("during {share} of the run", share=percent(found.share))
-    )
+    when = say("meanwhile") if found.share > _ALWAYS else say("during {share} of the run", share=percent(found.share))
     return say(
-        " Other processes used {others:.2g} of the {cpus} {when}, and no CPU was idle: alone the "
-        "run would be faster.",
+        " Other processes used {others:.2g} of the {cpus} {when}, and no CPU was idle: alone the run would be faster.",
         others=found.others,
         cpus=cpus,
         when=when,
@@ -165,14 +151,7 @@ def in_good_health(
 
 
 def _ran(recording: Recording, run: RunSummary, ranked: Sequence[Ranked], outcomes: Sequence[Outcome]) -> Ran:
-    return Ran(
-        recording=recording,
-        run=run,
-        bound=_bound(run),
-        died=_died(recording),
-        ranked=ranked,
-        outcomes=outcomes,
-    )
+    return Ran(recording=recording, run=run, bound=_bound(run), died=_died(recording), ranked=ranked, outcomes=outcomes)
 
 
 def _died(recording: Recording) -> bool:
@@ -211,9 +190,7 @@ def _dead(title: str, recording: Recording, run: RunSummary, told: DeathMessage)
             )
         )
     if rank:
-        killed = (
-            say("was killed by {kind}", kind=told.kind) if told.kind else say("disappeared without a message")
-        )
+        killed = say("was killed by {kind}", kind=told.kind) if told.kind else say("disappeared without a message")
         return _ended(
             say(
                 "{title} died{after}: {rank} {killed}{for_memory}",
@@ -265,9 +242,7 @@ def _slow(case: Ran, warnings: Sequence[Ranked]) -> str:
     return say("{lead}To look at: {names}.{unknown}", lead=lead, names=names, unknown=unknown)
 
 
-def promise(
-    recording: Recording, run: RunSummary, ranked: Sequence[Ranked], outcomes: Sequence[Outcome]
-) -> str:
+def promise(recording: Recording, run: RunSummary, ranked: Sequence[Ranked], outcomes: Sequence[Outcome]) -> str:
     """The sentence of a run's verdict that says what its first findings can give back; "" without one."""
     warnings = [item for item in ranked if item.finding.severity is Severity.WARNING]
     return _promise(_ran(recording, run, ranked, outcomes), warnings)
@@ -282,9 +257,7 @@ def _promise(case: Ran, warnings: Sequence[Ranked]) -> str:
     low = _together(run, [(item, 1 - 1 / max(1.0, _least(item))) for item in dear])
     if high < _WORTH:
         return ""
-    which = (say("the first finding"), say("the first two findings"), say("the first three findings"))[
-        len(dear) - 1
-    ]
+    which = (say("the first finding"), say("the first two findings"), say("the first three findings"))[len(dear) - 1]
     if [item.rank for item in dear] != list(range(1, len(dear) + 1)):
         which = joined([item.finding.name for item in dear])
     gain = (
@@ -336,16 +309,11 @@ def _lead(run: RunSummary) -> str:
     if run.device_idle is not None:
         if run.device_idle < _MUCH_IDLE:
             return ""
-        return say(
-            "The device is idle for up to {device_idle} of each step. ", device_idle=percent(run.device_idle)
-        )
+        return say("The device is idle for up to {device_idle} of each step. ", device_idle=percent(run.device_idle))
     name, share = max(_losses(run).items(), key=lambda item: item[1], default=("", 0.0))
     if share < _MUCH_IDLE:
         return ""
-    words = {
-        "data_wait": say("The training waits for data"),
-        "other": say("Code outside all known phases takes"),
-    }
+    words = {"data_wait": say("The training waits for data"), "other": say("Code outside all known phases takes")}
     if name == "data_wait":
         return say("{words} {share} of each step. ", words=words[name], share=percent(share))
     said = words.get(name, say("{name} takes", name=capitalised(term(name.replace("_", " ")))))
@@ -396,15 +364,9 @@ def _well(case: Ran) -> str:
                 gain=gain,
                 noted=noted[0],
             )
-        return say(
-            "No finding explains what is not computation: {said} of each step ({gain}).", said=said, gain=gain
-        )
+        return say("No finding explains what is not computation: {said} of each step ({gain}).", said=said, gain=gain)
     margin = unknown or say("the possible speedup is at most {bound:.2f}x", bound=max(case.bound, 1.01))
-    more = (
-        say(" Note {noted} is about {share} of the time.", noted=noted[0], share=percent(noted[1]))
-        if noted
-        else ""
-    )
+    more = say(" Note {noted} is about {share} of the time.", noted=noted[0], share=percent(noted[1])) if noted else ""
     begin = (
         say("No fault was found, but {missing}: ", missing=joined_clauses(missing))
         if missing
@@ -422,11 +384,7 @@ def _few(case: Ran, said: str) -> str:
     steps = count(case.run.steady_steps, "steady step")
     more = say("record more of them") if case.recording.origin == TRACED else say("let the run make more")
     noted = _noted(case.ranked)
-    note = (
-        say(" Note {noted} is about {share} of the time.", noted=noted[0], share=percent(noted[1]))
-        if noted
-        else ""
-    )
+    note = say(" Note {noted} is about {share} of the time.", noted=noted[0], share=percent(noted[1])) if noted else ""
     why = case.run.gain_unknown
     note += say(" The possible speedup is unknown: {why}.", why=why) if why else ""
     if case.bound > UNEXPLAINED:
@@ -438,10 +396,7 @@ def _few(case: Ran, said: str) -> str:
             note=note,
         )
     return say(
-        "No fault was found in {steps}; for a verdict on its speed {more}.{note}",
-        steps=steps,
-        more=more,
-        note=note,
+        "No fault was found in {steps}; for a verdict on its speed {more}.{note}", steps=steps, more=more, note=note
     )
 
 
@@ -467,9 +422,7 @@ def nobody_reported(recording: Recording, output: str = "") -> str:
         if died
         else _interrupted(recording.end)
     )
-    return say(
-        "No rank reported, so gpudoctor knows nothing about the training: {why}.{ended}", why=why, ended=ended
-    )
+    return say("No rank reported, so gpudoctor knows nothing about the training: {why}.{ended}", why=why, ended=ended)
 
 
 def death(end: RunEnd | None) -> str:
@@ -482,11 +435,7 @@ def death(end: RunEnd | None) -> str:
 
 
 def _for_memory(end: RunEnd | None, signal: str) -> str:
-    return (
-        say(" (its memory limit was reached)")
-        if end is not None and end.oom_kills and signal == "SIGKILL"
-        else ""
-    )
+    return say(" (its memory limit was reached)") if end is not None and end.oom_kills and signal == "SIGKILL" else ""
 
 
 def _wall(command: Sequence[str]) -> str:

@@ -69,9 +69,7 @@ def _run(kind: type[Check], patient: Patient, overrides: Mapping[str, float], pr
     record = track_record(kind)
     said = [item for finding in findings if (item := record.said(finding, preview=preview)) is not None]
     if findings and not said:
-        return Skipped(
-            code=code, reason=say("only --preview shows what it suspects"), deselected=True, held=True
-        )
+        return Skipped(code=code, reason=say("only --preview shows what it suspects"), deselected=True, held=True)
     judges = kind.judges
     return Found(code=code, findings=tuple(said), judges=judges) if said else Passed(code=code, judges=judges)
 
@@ -109,9 +107,4 @@ def _place(error: BaseException) -> str:
     if not frames:
         return say("no traceback")
     last = frames[-1]
-    return say(
-        "{file}:{line} in {name}",
-        file=last.filename.rpartition("/")[2],
-        line=last.lineno,
-        name=last.name,
-    )
+    return say("{file}:{line} in {name}", file=last.filename.rpartition("/")[2], line=last.lineno, name=last.name)

@@ -48,26 +48,18 @@ def _of_dumps(dumps: FlightRecords, ranked: Sequence[Ranked]) -> str:
         return say("The job stood still. {message}.", message=errors[0].message.partition(". ")[0].rstrip("."))
     if said := undated(dumps, STUCK_SECONDS):
         return said
-    return say(
-        "No operation waits in the flight-recorder dumps of {ranks}.", ranks=count(len(dumps.ranks), "rank")
-    )
+    return say("No operation waits in the flight-recorder dumps of {ranks}.", ranks=count(len(dumps.ranks), "rank"))
 
 
 def of_inspector(title: str, records: InspectorRecords, ranked: Sequence[Ranked]) -> str:
     """What the records of NCCL Inspector show."""
     if ranked:
-        return say(
-            "{title}: {message}.", title=title, message=ranked[0].finding.message.partition(". ")[0].rstrip(".")
-        )
+        return say("{title}: {message}.", title=title, message=ranked[0].finding.message.partition(". ")[0].rstrip("."))
     reason = why_not_judged(records)
     rest = (
-        say("no rank could be judged ({reason})", reason=reason)
-        if reason
-        else say("no rank comes late to the others")
+        say("no rank could be judged ({reason})", reason=reason) if reason else say("no rank comes late to the others")
     )
-    return say(
-        "{title}: {read_sentence}; {rest}.", title=title, read_sentence=read_sentence(records), rest=rest
-    )
+    return say("{title}: {read_sentence}; {rest}.", title=title, read_sentence=read_sentence(records), rest=rest)
 
 
 def stood_still(dumps: FlightRecords, ranked: Sequence[Ranked]) -> str:
@@ -121,9 +113,7 @@ def _unfit(title: str, ranked: Sequence[Ranked]) -> str:
     if not numbers[0][0]:
         return ""
     counts = concatenated(", ", (count(number, word) for number, word in numbers if number))
-    return say(
-        "The machine that wrote {title} was not fit for training ({counts}).", title=title, counts=counts
-    )
+    return say("The machine that wrote {title} was not fit for training ({counts}).", title=title, counts=counts)
 
 
 def _number(ranked: Sequence[Ranked], severity: Severity) -> int:
@@ -156,9 +146,7 @@ def _of_snapshot(title: str, snapshot: MemorySnapshot) -> str:
     """What a snapshot of the allocator shows: how much is held, and by which lines."""
     if not snapshot.devices:
         return say("{title} holds no memory of a device.", title=title)
-    return say("{title}: ", title=title) + concatenated(
-        " ", (_of_device(device) for device in snapshot.devices)
-    )
+    return say("{title}: ", title=title) + concatenated(" ", (_of_device(device) for device in snapshot.devices))
 
 
 def _of_device(memory: DeviceMemory) -> str:
@@ -180,9 +168,7 @@ def _of_device(memory: DeviceMemory) -> str:
     if lines:
         sentences.append(say("Most of it was allocated at {lines}.", lines=joined(lines)))
     if unknown:
-        sentences.append(
-            say("The snapshot records no line of the program for {unknown}.", unknown=size(unknown))
-        )
+        sentences.append(say("The snapshot records no line of the program for {unknown}.", unknown=size(unknown)))
     if memory.refused:
         sentences.append(say("An allocation was refused {times}.", times=count(len(memory.refused), "time")))
     return concatenated(" ", sentences)

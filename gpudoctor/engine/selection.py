@@ -41,9 +41,7 @@ class Retired:
 def retired_check(word: str) -> Retired | None:
     """The check that is gone and had this code or name."""
     rows = json.loads(files(__package__).joinpath("retired.json").read_text(encoding="utf-8"))["retired"]
-    return next(
-        (Retired(**row) for row in rows if word.strip().lower() in (row["code"].lower(), row["name"])), None
-    )
+    return next((Retired(**row) for row in rows if word.strip().lower() in (row["code"].lower(), row["name"])), None)
 
 
 def resolve(selector: str, registry: Registry, where: str) -> frozenset[Code]:
@@ -91,9 +89,7 @@ class Selection:
 
 
 def make_selection(
-    registry: Registry,
-    select: Sequence[tuple[str, str]],
-    ignore: Sequence[tuple[str, str, str | None]],
+    registry: Registry, select: Sequence[tuple[str, str]], ignore: Sequence[tuple[str, str, str | None]]
 ) -> Selection:
     """Resolve selectors.
 
@@ -101,12 +97,8 @@ def make_selection(
     """
     chosen = [resolve(word, registry, where) for word, where in select]
     for gone in filter(None, (retired_check(word) for word, _ in select)):
-        raise UsageError(
-            say("{code} ({name}) is gone: {answer}", code=gone.code, name=gone.name, answer=gone.answer)
-        )
+        raise UsageError(say("{code} ({name}) is gone: {answer}", code=gone.code, name=gone.name, answer=gone.answer))
     ignored: dict[Code, str | None] = {}
     for word, where, reason in ignore:
         ignored |= dict.fromkeys(resolve(word, registry, where), reason)
-    return Selection(
-        selected=frozenset().union(*chosen) if chosen else frozenset(registry.checks), ignored=ignored
-    )
+    return Selection(selected=frozenset().union(*chosen) if chosen else frozenset(registry.checks), ignored=ignored)

@@ -149,11 +149,7 @@ def _reasons(value: Toml, path: Path) -> tuple[tuple[str, str | None], ...]:
 def _per_file(value: Toml, path: Path, registry: Registry) -> tuple[tuple[str, frozenset[Code]], ...]:
     if not isinstance(value, dict):
         raise UsageError(
-            say(
-                "{path}: per-file-ignores is {value!r}; it should be a table of glob to codes",
-                path=path,
-                value=value,
-            )
+            say("{path}: per-file-ignores is {value!r}; it should be a table of glob to codes", path=path, value=value)
         )
     result = []
     for pattern, codes in value.items():
@@ -167,20 +163,14 @@ def _baseline(value: Toml, path: Path) -> Path | None:
         return None
     if not isinstance(value, str) or not value:
         raise UsageError(
-            say(
-                "{path}: baseline is {value!r}; it should be the path of a baseline file",
-                path=path,
-                value=value,
-            )
+            say("{path}: baseline is {value!r}; it should be the path of a baseline file", path=path, value=value)
         )
     return path.parent / value
 
 
 def _preview(value: Toml, path: Path) -> bool:
     if not isinstance(value, bool):
-        raise UsageError(
-            say("{path}: preview is {value!r}; it should be true or false", path=path, value=value)
-        )
+        raise UsageError(say("{path}: preview is {value!r}; it should be true or false", path=path, value=value))
     return value
 
 
@@ -203,11 +193,7 @@ def _thresholds(value: Toml, path: Path, registry: Registry) -> dict[Code, dict[
     """`DATA001.warning = 0.3`, as nested tables or as quoted dotted keys."""
     if not isinstance(value, dict):
         raise UsageError(
-            say(
-                "{path}: thresholds is {value!r}; it should be a table: DATA001.warning = 0.3",
-                path=path,
-                value=value,
-            )
+            say("{path}: thresholds is {value!r}; it should be a table: DATA001.warning = 0.3", path=path, value=value)
         )
     result: dict[Code, dict[str, float]] = {}
     for key, inner in value.items():
@@ -218,11 +204,7 @@ def _thresholds(value: Toml, path: Path, registry: Registry) -> dict[Code, dict[
             continue  # of a check that is gone
         if len(codes) != 1:
             raise UsageError(
-                say(
-                    "{path}: thresholds.{word}: thresholds belong to one check, not to a topic",
-                    path=path,
-                    word=word,
-                )
+                say("{path}: thresholds.{word}: thresholds belong to one check, not to a topic", path=path, word=word)
             )
         (code,) = codes
         for name, number in names.items():

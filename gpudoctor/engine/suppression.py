@@ -23,11 +23,7 @@ class _Comments:
 
 
 def silence(
-    findings: Iterable[Finding],
-    patient: Patient,
-    selection: Selection,
-    settings: Settings,
-    baseline: Counter[str],
+    findings: Iterable[Finding], patient: Patient, selection: Selection, settings: Settings, baseline: Counter[str]
 ) -> tuple[list[Finding], list[Silenced]]:
     """Split findings into those that stand and those that the user silenced; the baseline's counts go down."""
     comments = _comments(patient)
@@ -68,9 +64,7 @@ def _by_comment(finding: Finding, comments: Mapping[str, _Comments]) -> Silenced
             if "*" in codes or finding.code in codes or finding.name in codes:
                 reason = there.reasons.get(line) if there else None
                 return Silenced(
-                    finding=finding,
-                    where=say("comment in {path}:{line}", path=path, line=line),
-                    reason=reason or None,
+                    finding=finding, where=say("comment in {path}:{line}", path=path, line=line), reason=reason or None
                 )
         return None
     return None

@@ -6,17 +6,7 @@ from gpudoctor.analysis.workload import runs_here
 from gpudoctor.engine.claims import Examined, areas, health, not_judged, nothing_read, warned, why_unread
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import (
-    Outcome,
-    Passed,
-    Patient,
-    PatientKind,
-    Ranked,
-    Setting,
-    Severity,
-    Skipped,
-    SourceSpan,
-)
+from gpudoctor.model import Outcome, Passed, Patient, PatientKind, Ranked, Setting, Severity, Skipped, SourceSpan
 from gpudoctor.model.run import RunSummary
 from gpudoctor.model.signs.job_log import NoFailureLogged
 from gpudoctor.model.unavailable import Unavailable, optional
@@ -89,9 +79,7 @@ def _read_without_failure(patient: Patient) -> str:
     return ""
 
 
-def promised(
-    patient: Patient, ranked: Sequence[Ranked], outcomes: Sequence[Outcome], run: RunSummary | None
-) -> str:
+def promised(patient: Patient, ranked: Sequence[Ranked], outcomes: Sequence[Outcome], run: RunSummary | None) -> str:
     """The sentence of a verdict that says what the first findings can give back; "" where it has none."""
     if run is None or patient.kind is PatientKind.PROCESS or not patient.recording.ranks:
         return ""
@@ -128,9 +116,7 @@ def _well(case: Examined) -> str:
     noted = say("; {notes} worth knowing", notes=count(case.notes, "note")) if case.notes else ""
     if not passed and not case.notes:
         skipped = sum(isinstance(item, Skipped) and not item.deselected for item in case.outcomes)
-        return say(
-            "{who}: nothing could be examined ({checks} skipped).", who=who, checks=count(skipped, "check")
-        )
+        return say("{who}: nothing could be examined ({checks} skipped).", who=who, checks=count(skipped, "check"))
     if why := why_unread(case.patient):
         return say(
             "{why}. gpudoctor examined only this machine: {checks} passed{noted}.",

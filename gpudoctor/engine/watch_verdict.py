@@ -67,8 +67,7 @@ def _unseen(window: ProcessWindow) -> str:
         ""
         if window.ended
         else say(
-            "Sampling: no stack sample yet of the {fewest_samples} that a verdict needs.",
-            fewest_samples=FEWEST_SAMPLES,
+            "Sampling: no stack sample yet of the {fewest_samples} that a verdict needs.", fewest_samples=FEWEST_SAMPLES
         )
     )
 
@@ -76,9 +75,7 @@ def _unseen(window: ProcessWindow) -> str:
 def _too_few(window: ProcessWindow) -> str:
     phase, share = _largest(window)
     seen = say(
-        "{samples} of {fewest_samples} stack samples so far",
-        samples=window.samples,
-        fewest_samples=FEWEST_SAMPLES,
+        "{samples} of {fewest_samples} stack samples so far", samples=window.samples, fewest_samples=FEWEST_SAMPLES
     )
     return say("Sampling: {seen}, {share} of them in {phase}.", seen=seen, share=percent(share), phase=phase)
 
@@ -92,18 +89,10 @@ def _standing(window: ProcessWindow) -> str:
         return ""
     shown = concatenated(
         "; ",
-        (
-            say("{title} in {label}", title=rank.title, label=rank.places[0].label)
-            for rank in ranks[:4]
-            if rank.places
-        ),
+        (say("{title} in {label}", title=rank.title, label=rank.places[0].label) for rank in ranks[:4] if rank.places),
     )
     silent = min(map(standing_for, ranks))
-    return (
-        say("{seen} for {silent}: {shown}.", seen=seen(ranks), silent=duration(silent), shown=shown)
-        if shown
-        else ""
-    )
+    return say("{seen} for {silent}: {shown}.", seen=seen(ranks), silent=duration(silent), shown=shown) if shown else ""
 
 
 def _margins(window: ProcessWindow) -> str:
@@ -111,8 +100,7 @@ def _margins(window: ProcessWindow) -> str:
     counts = window.phases
     if counts.get("start", 0) * 2 > total:
         return say(
-            "Still starting up ({start} of the samples import or connect).",
-            start=percent(counts["start"] / total),
+            "Still starting up ({start} of the samples import or connect).", start=percent(counts["start"] / total)
         )
     lost = share_lost(window)
     named = [(counts[phase] / total, phase) for phase in PRICED if counts.get(phase)]
@@ -145,8 +133,7 @@ def _bias(window: ProcessWindow) -> str:
     if window.lost < _LOST * looks:
         return ""
     return say(
-        " {lost} of {looks} samples failed, more often in fast Python code: the shares of waits "
-        "are a little too high.",
+        " {lost} of {looks} samples failed, more often in fast Python code: the shares of waits are a little too high.",
         lost=window.lost,
         looks=looks,
     )

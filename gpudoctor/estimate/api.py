@@ -29,9 +29,7 @@ def estimate_job(
     job.check(shape)
     if shape.family == "gemma2" and job.attention == "sdpa" and job.mode == "train" and job.stack == "hf":
         job = replace(job, attention="eager")
-        said = say(
-            "transformers has no SDPA for Gemma 2, whose scores are soft-capped: eager attention is taken"
-        )
+        said = say("transformers has no SDPA for Gemma 2, whose scores are soft-capped: eager attention is taken")
         assumptions += (said,)
     capability = device.capability if device is not None else None
     analyse = training_instants if job.mode == "train" else inference_instants
@@ -81,8 +79,7 @@ def _shape(model: str | ModelShape | None, numbers: Mapping[str, Any]) -> tuple[
         if numbers:
             raise UsageError(
                 say(
-                    "model and {numbers} are both given; give a model's name or its numbers",
-                    numbers=sorted(numbers)[0],
+                    "model and {numbers} are both given; give a model's name or its numbers", numbers=sorted(numbers)[0]
                 )
             )
         if is_path(model):
@@ -115,20 +112,14 @@ def from_numbers(numbers: Mapping[str, Any]) -> tuple[ModelShape, str]:
     heads = numbers.get("heads") or _usual_heads(hidden, numbers.get("head_dim", 128))
     if hidden % heads and "head_dim" not in numbers:
         raise UsageError(
-            say(
-                "--heads {heads} must divide --hidden {hidden}, or --head-dim be given",
-                heads=heads,
-                hidden=hidden,
-            )
+            say("--heads {heads} must divide --hidden {hidden}, or --head-dim be given", heads=heads, hidden=hidden)
         )
     given = {
         "name": say("given by numbers"), "heads": heads, "kv_heads": heads, "head_dim": max(hidden // heads, 1),
         "mlp": -(-8 * hidden // 3 // 256) * 256, "vocab": 32000, **numbers,
     }  # fmt: skip
     guessed = [key for key in ("heads", "kv_heads", "mlp", "vocab") if key not in numbers]
-    said = concatenated(
-        ", ", (say("{key} {given:,}", key=key.replace("_", " "), given=given[key]) for key in guessed)
-    )
+    said = concatenated(", ", (say("{key} {given:,}", key=key.replace("_", " "), given=given[key]) for key in guessed))
     return ModelShape(**given), say("not given and taken as in Llama: {said}", said=said) if guessed else ""
 
 

@@ -32,15 +32,7 @@ EAGER_CONTEXT = 1343 * MIB
 """The context before lazy loading: every kernel of the libraries (V100, torch 2022: 1,343 MiB)."""
 LOSS = frozenset({"loss", "final-norm", "embedding-scale"})
 KEPT = frozenset(
-    {
-        "checkpoints",
-        "checkpoints-kept",
-        "activations",
-        "block",
-        "gathered-root",
-        "gathered-layer",
-        "weight-copies",
-    }
+    {"checkpoints", "checkpoints-kept", "activations", "block", "gathered-root", "gathered-layer", "weight-copies"}
 )
 SPREAD = (0.82, 1.20)
 """What the allocator reserves on one GPU, over the sum of what each instant needs: how much of a freed block
@@ -58,9 +50,7 @@ OVER_SHARE = 1.0
 """Beyond this share of what context and communicators leave, allocated bytes cannot fit."""
 
 
-def read_card(
-    job: TrainingJob, instants: tuple[Instant, ...], peak: Instant, device: Device | None
-) -> CardReading:
+def read_card(job: TrainingJob, instants: tuple[Instant, ...], peak: Instant, device: Device | None) -> CardReading:
     """What a card will show for the peak, and the verdict when the card is named."""
     capability = device.capability if device is not None and device.capability is not None else (8, 0)
     context = CONTEXT.get(capability) or CONTEXT.get((capability[0], 0), 500 * MIB)
@@ -68,10 +58,7 @@ def read_card(
         context = EAGER_CONTEXT
     lines = [
         _line(
-            "context",
-            context,
-            say("CUDA context and kernels"),
-            say("driver readings per architecture, lazy loading"),
+            "context", context, say("CUDA context and kernels"), say("driver readings per architecture, lazy loading")
         )
     ]
     communicators = COMMUNICATORS if job.world > 1 else 0
@@ -129,9 +116,7 @@ def _verdict(peak: Instant, limit: int, room: int, device: Device) -> tuple[Verd
             "{numbers} ({room} after context and communicators)", numbers=numbers, room=size(room)
         )
     if peak.bytes > limit:
-        return Verdict.TIGHT, say(
-            "{numbers}; above {limit} fragmentation decides", numbers=numbers, limit=size(limit)
-        )
+        return Verdict.TIGHT, say("{numbers}; above {limit} fragmentation decides", numbers=numbers, limit=size(limit))
     return Verdict.FITS, say("{numbers}; fits up to {limit}", numbers=numbers, limit=size(limit))
 
 

@@ -91,9 +91,7 @@ def shape_of_config(config: Config, name: str) -> tuple[ModelShape, tuple[str, .
     values["extras"] = tuple((what, _extra(what, config, values)) for what, _ in like.extras)
     values["extra_linear"] = _extra_linear(like, values)
     if family != config.get("model_type"):
-        notes.append(
-            say("{config} is taken as built like {family}", config=config.get("model_type"), family=family)
-        )
+        notes.append(say("{config} is taken as built like {family}", config=config.get("model_type"), family=family))
     try:
         return ModelShape(**values), tuple(notes)
     except UsageError as error:
@@ -178,9 +176,7 @@ def _family(config: Config, name: str) -> tuple[str, ModelShape]:
         )
     spellings = (kind, kind.removesuffix("_text"), f"{kind}_text")
     families = [_SAME.get(spelling, spelling) for spelling in spellings]
-    family, like = next(
-        ((each, shape) for each in families if (shape := family_shape(each)) is not None), (kind, None)
-    )
+    family, like = next(((each, shape) for each in families if (shape := family_shape(each)) is not None), (kind, None))
     if like is None:
         raise UnknownArchitecture(
             say(
@@ -297,9 +293,7 @@ def _latent(read: _Reader) -> dict[str, Any]:
     for key in ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"):
         number = read.number_of(key)
         if not number:
-            raise UsageError(
-                say("{name}: {key} is missing or 0; latent attention needs it", name=read.name, key=key)
-            )
+            raise UsageError(say("{name}: {key} is missing or 0; latent attention needs it", name=read.name, key=key))
         numbers[key] = number
     latent = Latent(
         q_rank=read.number_of("q_lora_rank"), kv_rank=numbers["kv_lora_rank"],

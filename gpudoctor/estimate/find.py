@@ -67,9 +67,7 @@ def _read(path: str) -> bytes:
     except OSError as error:
         reason = error.strerror or str(error)
         hint = say("; is it the weights?") if CONFIG.beyond in reason else ""
-        raise UsageError(
-            say("{path}: cannot be read: {reason}{hint}", path=path, reason=reason, hint=hint)
-        ) from None
+        raise UsageError(say("{path}: cannot be read: {reason}{hint}", path=path, reason=reason, hint=hint)) from None
 
 
 def parse_config(raw: bytes, name: str) -> FoundModel:

@@ -51,9 +51,7 @@ def step_work(shape: ModelShape, job: TrainingJob) -> StepFlops:
 
 def _adapters(shape: ModelShape, job: TrainingJob, tokens: int) -> float:
     """The two products of every adapter."""
-    return (
-        2.0 * tokens * job.lora_rank * sum((one.rows + one.columns) * one.count for one in adapted(shape, job))
-    )
+    return 2.0 * tokens * job.lora_rank * sum((one.rows + one.columns) * one.count for one in adapted(shape, job))
 
 
 def _first(shape: ModelShape, job: TrainingJob, tokens: int) -> float:

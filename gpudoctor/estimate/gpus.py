@@ -33,9 +33,7 @@ def devices() -> dict[str, Device]:
     """Every known GPU by its name as sold."""
     return {
         row["name"]: Device(
-            name=row["name"],
-            bytes=row["bytes"],
-            capability=tuple(row["capability"]) if row["capability"] else None,
+            name=row["name"], bytes=row["bytes"], capability=tuple(row["capability"]) if row["capability"] else None
         )
         for row in read_table("gpus.json")["gpus"]
     }
@@ -73,17 +71,11 @@ def device(name: str | int) -> Device:
     amount = _AMOUNT.fullmatch(str(name).strip().lower())
     if amount is not None and (amount["unit"] or "b") in _UNITS:
         return _by_bytes(int(float(amount["number"]) * _UNITS[amount["unit"] or "b"]), str(name).strip())
-    begins = (
-        [sold for spelling, sold in _spellings().items() if spelling.startswith(spelled)] if spelled else []
-    )
+    begins = [sold for spelling, sold in _spellings().items() if spelling.startswith(spelled)] if spelled else []
     if len(set(begins)) == 1:
         return devices()[begins[0]]
-    near = begins or [
-        _spellings()[each] for each in difflib.get_close_matches(spelled, _spellings(), n=4, cutoff=0.5)
-    ]
-    nearest = (
-        say("; the nearest known are {near}", near=", ".join(list(dict.fromkeys(near))[:4])) if near else ""
-    )
+    near = begins or [_spellings()[each] for each in difflib.get_close_matches(spelled, _spellings(), n=4, cutoff=0.5)]
+    nearest = say("; the nearest known are {near}", near=", ".join(list(dict.fromkeys(near))[:4])) if near else ""
     raise UsageError(
         say(
             "--gpu {name!r} is not known{nearest}. Give a name such as A100 80GB, or its memory such as 24GiB",
@@ -97,8 +89,7 @@ def _by_bytes(amount: int, text: str) -> Device:
     if not 1 << 28 <= amount <= 1 << 44:
         raise UsageError(
             say(
-                "--gpu {text!r} is {amount:,} bytes; a card has from 256 MiB to 16 TiB (give a unit, such "
-                "as 24GiB)",
+                "--gpu {text!r} is {amount:,} bytes; a card has from 256 MiB to 16 TiB (give a unit, such as 24GiB)",
                 text=text,
                 amount=amount,
             )

@@ -184,11 +184,7 @@ class TrainingJob:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 10**9:
                 raise UsageError(
-                    say(
-                        "{flag} is {value!r}; it must be a whole number from 1 to 10^9",
-                        flag=_flag(name),
-                        value=value,
-                    )
+                    say("{flag} is {value!r}; it must be a whole number from 1 to 10^9", flag=_flag(name), value=value)
                 )
         if self.context is not None and (not isinstance(self.context, int) or not 1 <= self.context <= 10**9):
             raise UsageError(
@@ -217,8 +213,7 @@ class TrainingJob:
         if self.world % split:
             raise UsageError(
                 say(
-                    "--tp {tp} x --pp {pp} x --cp {cp} = {split} must divide the {world} GPUs (--gpus x "
-                    "--nodes)",
+                    "--tp {tp} x --pp {pp} x --cp {cp} = {split} must divide the {world} GPUs (--gpus x --nodes)",
                     tp=self.tp,
                     pp=self.pp,
                     cp=self.cp,
@@ -307,8 +302,7 @@ class TrainingJob:
         if self.optimizer in {"galore", "lomo", "in-backward", "in-backward-8bit"} and self.accumulate > 1:
             raise UsageError(
                 say(
-                    "--optimizer {optimizer} steps inside the backward; --accumulate is {accumulate}, it "
-                    "must be 1",
+                    "--optimizer {optimizer} steps inside the backward; --accumulate is {accumulate}, it must be 1",
                     optimizer=self.optimizer,
                     accumulate=self.accumulate,
                 )
@@ -384,11 +378,7 @@ class TrainingJob:
             )
         if self.mode == "inference" and shape.kind != "decoder":
             raise UsageError(
-                say(
-                    "--mode inference is for causal decoders; {name} is an {kind}",
-                    name=shape.name,
-                    kind=shape.kind,
-                )
+                say("--mode inference is for causal decoders; {name} is an {kind}", name=shape.name, kind=shape.kind)
             )
         if self.adapted and "head" in self.lora_targets and not self.stack.startswith("litgpt"):
             raise UsageError(
@@ -409,11 +399,7 @@ class TrainingJob:
                         present=", ".join(sorted(present)),
                     )
                 )
-        if (
-            self.method == "freeze"
-            and self.freeze_layers is not None
-            and not 0 <= self.freeze_layers <= shape.layers
-        ):
+        if self.method == "freeze" and self.freeze_layers is not None and not 0 <= self.freeze_layers <= shape.layers:
             raise UsageError(
                 say(
                     "--freeze-layers is {freeze_layers}; {name} has {layers} layers",

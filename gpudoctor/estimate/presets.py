@@ -88,9 +88,7 @@ def preset(name: str) -> Preset:
 
 
 def _preset(row: dict[str, object]) -> Preset:
-    known = {
-        key: tuple(value) if isinstance(value, list) else value for key, value in row.items() if key in FIELDS
-    }
+    known = {key: tuple(value) if isinstance(value, list) else value for key, value in row.items() if key in FIELDS}
     if "extras" in known:
         known["extras"] = tuple((str(what), int(count)) for what, count in known["extras"])  # type: ignore[attr-defined]
     if "latent" in known:
@@ -138,15 +136,12 @@ def lookup(name: str) -> Lookup:
             chosen = table[short]
             return Lookup(
                 preset=preset(chosen),
-                assumption=say(
-                    "the {what} {name!r} is taken for {chosen}", what=what, name=name, chosen=chosen
-                ),
+                assumption=say("the {what} {name!r} is taken for {chosen}", what=what, name=name, chosen=chosen),
             )
     prefixed = _one_size_of_a_family(short)
     if prefixed is not None:
         return Lookup(
-            preset=preset(prefixed),
-            assumption=say("{name!r} is taken for {prefixed}", name=name, prefixed=prefixed),
+            preset=preset(prefixed), assumption=say("{name!r} is taken for {prefixed}", name=name, prefixed=prefixed)
         )
     near = difflib.get_close_matches(short, [*index, *SIZES], n=4, cutoff=0.5)
     nearest = (

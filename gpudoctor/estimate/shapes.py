@@ -85,9 +85,7 @@ class ParameterCounts:
     @property
     def total(self) -> int:
         """All parameters."""
-        return (
-            self.embedding + self.head + self.linear + self.norms + self.biases + self.positions + self.others
-        )
+        return self.embedding + self.head + self.linear + self.norms + self.biases + self.positions + self.others
 
     @property
     def small(self) -> int:
@@ -177,16 +175,7 @@ class ModelShape:
                         value=value,
                     )
                 )
-        for name in (
-            "mlp",
-            "vocab",
-            "experts",
-            "top_k",
-            "expert_mlp",
-            "shared_mlp",
-            "dense_layers",
-            "max_positions",
-        ):
+        for name in ("mlp", "vocab", "experts", "top_k", "expert_mlp", "shared_mlp", "dense_layers", "max_positions"):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 0:
                 raise UsageError(
@@ -333,9 +322,7 @@ def _linears(shape: ModelShape) -> tuple[Linear, ...]:
         found += _mlp(shape, shape.shared_mlp, shape.moe_layers, "shared_")
         rows = (shape.experts if shape.router_linear else 0) + shape.shared_gate
         if rows:
-            routers = Linear(
-                role="router", rows=rows, columns=shape.hidden, count=shape.moe_layers, adaptable=False
-            )
+            routers = Linear(role="router", rows=rows, columns=shape.hidden, count=shape.moe_layers, adaptable=False)
             found.append(routers)
     return tuple(found)
 
@@ -386,8 +373,6 @@ def _largest_block(shape: ModelShape) -> int:
         copies = linear.count // (shape.moe_layers or 1) if linear.expert else 1
         if shape.experts and linear.role in {"gate", "up", "down", "gate_up"} and shape.moe_layers:
             continue  # the dense layers of a mixture-of-experts model are the smaller ones
-        per_block += linear.rows * linear.columns * max(copies, 1) + (
-            linear.rows * copies if linear.bias else 0
-        )
+        per_block += linear.rows * linear.columns * max(copies, 1) + (linear.rows * copies if linear.bias else 0)
     norms = shape.block_norms * norm_size(shape, shape.hidden)
     return per_block + norms + shape.hidden * shape.experts

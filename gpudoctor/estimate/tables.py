@@ -76,9 +76,7 @@ class Stack:
 def stacks() -> dict[str, Stack]:
     """All stacks by name."""
     rows = read_table("stacks.json")["stacks"]
-    return {
-        row["name"]: Stack(**{**row, "repeat_kv_families": tuple(row["repeat_kv_families"])}) for row in rows
-    }
+    return {row["name"]: Stack(**{**row, "repeat_kv_families": tuple(row["repeat_kv_families"])}) for row in rows}
 
 
 def stack(name: str) -> Stack:

@@ -16,9 +16,7 @@ def transformers_callback() -> type:
     class TransformersCallback(TrainerCallback):  # type: ignore[misc]
         """Records `Trainer.train()`. `recording` names a folder and `report` a page, if they are given."""
 
-        def __init__(
-            self, recording: "str | os.PathLike[str] | None" = None, report: str | None = None
-        ) -> None:
+        def __init__(self, recording: "str | os.PathLike[str] | None" = None, report: str | None = None) -> None:
             self.recording = RunRecording(recording, report=report)
 
         def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
@@ -42,9 +40,7 @@ def lightning_callback() -> type:
     class LightningCallback(Callback):  # type: ignore[misc]
         """Records `Trainer.fit()`. `recording` names a folder and `report` a page, if they are given."""
 
-        def __init__(
-            self, recording: "str | os.PathLike[str] | None" = None, report: str | None = None
-        ) -> None:
+        def __init__(self, recording: "str | os.PathLike[str] | None" = None, report: str | None = None) -> None:
             self.recording = RunRecording(recording, report=report)
 
         def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
@@ -73,9 +69,7 @@ def accelerate_tracker() -> type:
         requires_logging_directory = False
         main_process_only = False
 
-        def __init__(
-            self, recording: "str | os.PathLike[str] | None" = None, report: str | None = None
-        ) -> None:
+        def __init__(self, recording: "str | os.PathLike[str] | None" = None, report: str | None = None) -> None:
             super().__init__()
             self.recording = RunRecording(recording, report=report)
 

@@ -185,9 +185,7 @@ class RunRecording:
 
     def _show(self) -> None:
         if self._page is not None:
-            how = {".html": "html", ".md": "markdown", ".json": "json"}.get(
-                Path(self._page).suffix.lower(), "text"
-            )
+            how = {".html": "html", ".md": "markdown", ".json": "json"}.get(Path(self._page).suffix.lower(), "text")
             text = self.render(how)
             with suppress(OSError):
                 Path(self._page).write_text(text, encoding="utf-8")
@@ -271,9 +269,7 @@ def _shared_name() -> str:
     launch = "|".join(
         [str(os.getppid()), f"{started:.2f}", str(_counts["made"]), *(os.environ.get(k, "") for k in keys)]
     )
-    return (
-        f"run-{datetime.fromtimestamp(started):%Y%m%d-%H%M%S}-{hashlib.sha256(launch.encode()).hexdigest()[:8]}"
-    )
+    return f"run-{datetime.fromtimestamp(started):%Y%m%d-%H%M%S}-{hashlib.sha256(launch.encode()).hexdigest()[:8]}"
 
 
 def _ending(error: BaseException | None, seconds: float, lost: int) -> CommandEnd:

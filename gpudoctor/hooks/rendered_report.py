@@ -19,14 +19,7 @@ def rendered_report(folder: "str | os.PathLike[str]", how: str) -> str:
     """`gpudoctor report FOLDER --format HOW`, made in a process of its own. Raises `IncompleteError`."""
     with tempfile.TemporaryDirectory(prefix="gpudoctor-") as place:
         out = Path(place) / "report"
-        words = [
-            "report",
-            os.fspath(folder),
-            f"--format={how}",
-            f"--output={out}",
-            "--fail-on=never",
-            "--quiet",
-        ]
+        words = ["report", os.fspath(folder), f"--format={how}", f"--output={out}", "--fail-on=never", "--quiet"]
         try:
             done = subprocess.run(
                 [sys.executable, "-c", child_code("gpudoctor.cli"), *words],

@@ -116,9 +116,7 @@ def _write(language: str, known: dict[str, CatalogueEntry]) -> None:
         if template in known:
             path = package / "lang" / language / f"{found.topic}.po"
             entry = known[template]
-            files.setdefault(path, []).append(
-                CatalogueEntry(template, entry.translation, (found.place,), entry.fuzzy)
-            )
+            files.setdefault(path, []).append(CatalogueEntry(template, entry.translation, (found.place,), entry.fuzzy))
     for path, listed in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(written_po(listed, language), encoding="utf-8")

@@ -77,9 +77,7 @@ def folders(language: str) -> tuple[Path, ...]:
     from importlib.util import find_spec
     from pathlib import Path
 
-    packages = dict.fromkeys(
-        entry.module.partition(".")[0] for group in _GROUPS for entry in entry_points(group=group)
-    )
+    packages = dict.fromkeys(entry.module.partition(".")[0] for group in _GROUPS for entry in entry_points(group=group))
     found = [Path(__file__).parent / language]
     for package in packages:
         try:

@@ -100,10 +100,7 @@ def faults(source: str, translation: str) -> list[str]:
     if set(ours) != set(theirs):
         found.append(f"has the fields {_listed(theirs)} instead of {_listed(ours)}")
     for what, pattern in (("numbers", _NUMBER), ("quoted code", _QUOTED)):
-        there, here = (
-            Counter(pattern.findall(_literal(source))),
-            Counter(pattern.findall(_literal(translation))),
-        )
+        there, here = (Counter(pattern.findall(_literal(source))), Counter(pattern.findall(_literal(translation))))
         if there != here:
             found.append(f"has the {what} {_listed(here)} instead of {_listed(there)}")
     if _HALF_WIDTH.search(translation):

@@ -52,11 +52,7 @@ class Message(str):
         `change` gets plain strings only.
         """
         parts = {
-            name: part.mapped(change)
-            if isinstance(part, Message)
-            else change(part)
-            if isinstance(part, str)
-            else part
+            name: part.mapped(change) if isinstance(part, Message) else change(part) if isinstance(part, str) else part
             for name, part in self.parts.items()
         }
         return Message(change(str(self)), self.template, parts, self.form)

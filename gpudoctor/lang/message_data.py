@@ -16,8 +16,7 @@ def template_object(text: str) -> dict[str, Any] | None:
         return None
     shape = {"form": text.form} if text.form else {}
     parts = {
-        name: template_object(part) if isinstance(part, Message) else _finite(part)
-        for name, part in text.parts.items()
+        name: template_object(part) if isinstance(part, Message) else _finite(part) for name, part in text.parts.items()
     }
     return {"id": template_id(text.template), "text": text.template, "parts": parts, **shape}
 

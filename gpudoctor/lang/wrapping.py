@@ -23,9 +23,7 @@ def pieces(text: str) -> list[str]:
     tokens: list[str] = _TOKEN.findall(text)
     if text.isascii():
         return tokens
-    return [
-        piece for token in tokens for piece in ([token] if _NAME.fullmatch(token) else _PIECE.findall(token))
-    ]
+    return [piece for token in tokens for piece in ([token] if _NAME.fullmatch(token) else _PIECE.findall(token))]
 
 
 def unfolded(lines: Iterable[str]) -> str:

@@ -47,14 +47,9 @@ class FileMend:
         """A unified diff that `patch -p1` and `git apply` take."""
         name = self.name.lstrip("/")
         lines = difflib.unified_diff(
-            _lines(self.old.text),
-            _lines(self.new),
-            fromfile=_quoted(f"a/{name}"),
-            tofile=_quoted(f"b/{name}"),
+            _lines(self.old.text), _lines(self.new), fromfile=_quoted(f"a/{name}"), tofile=_quoted(f"b/{name}")
         )
-        return "".join(
-            line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in lines
-        )
+        return "".join(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in lines)
 
 
 def _lines(text: str) -> list[str]:
@@ -67,9 +62,7 @@ def _quoted(name: str) -> str:
     if name.isprintable() and '"' not in name and "\\" not in name:
         return name
     data = name.encode("utf-8", "surrogateescape")
-    escaped = "".join(
-        _ESCAPES.get(byte) or (chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}") for byte in data
-    )
+    escaped = "".join(_ESCAPES.get(byte) or (chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}") for byte in data)
     return f'"{escaped}"'
 
 
@@ -206,9 +199,7 @@ class _Draft:
             return []
         try:
             # An import first: what is put behind the last import may be the line that needs it.
-            splices = [
-                item for edit in self._imports.values() for item in [self._parsed().imports(edit)] if item
-            ]
+            splices = [item for edit in self._imports.values() for item in [self._parsed().imports(edit)] if item]
             splices += self._texts
             splices += [self._parsed().keywords(group) for group in self._outermost()]
             new = splice(self._file.text, splices)

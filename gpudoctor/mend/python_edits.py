@@ -39,17 +39,12 @@ class PythonFile:
         place = (edits[0].line, edits[0].column)
         found = self._calls.get(place)
         if not found:
-            raise CannotMend(
-                say("no call at line {line}, column {column} any more", line=place[0], column=place[1])
-            )
+            raise CannotMend(say("no call at line {line}, column {column} any more", line=place[0], column=place[1]))
         if len(found) > 1:  # `Trainer(...).train()`: both calls start at one place
             found = [item for item in found if _last_name(item) == edits[0].method]
         if len(found) != 1:
             raise CannotMend(
-                say(
-                    "line {place} chains calls; the edit cannot tell them apart; apply it by hand",
-                    place=place[0],
-                )
+                say("line {place} chains calls; the edit cannot tell them apart; apply it by hand", place=place[0])
             )
         start = offset(self._text, *place)
         last = found[0].end_lineno or place[0]
@@ -171,9 +166,7 @@ def _handed_over(separator: "cst.Comma", trailing: "cst.Comma") -> "tuple[cst.Co
     before, after = separator.whitespace_after, trailing.whitespace_after
     if isinstance(before, cst.ParenthesizedWhitespace) and isinstance(after, cst.ParenthesizedWhitespace):
         separator = separator.with_changes(whitespace_after=before.with_changes(first_line=after.first_line))
-        trailing = trailing.with_changes(
-            whitespace_after=after.with_changes(first_line=cst.TrailingWhitespace())
-        )
+        trailing = trailing.with_changes(whitespace_after=after.with_changes(first_line=cst.TrailingWhitespace()))
     return separator, trailing
 
 

@@ -34,9 +34,7 @@ def read_saved(path: str) -> SavedRemedies:
         found = load_json(read_text(path, REPORT))
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise UsageError(
-            say("{path}: cannot be read as a report: {reason}", path=path, reason=reason)
-        ) from error
+        raise UsageError(say("{path}: cannot be read as a report: {reason}", path=path, reason=reason)) from error
     if not isinstance(found, dict) or found.get("schema") != SCHEMA:
         raise UsageError(
             say(
@@ -49,12 +47,7 @@ def read_saved(path: str) -> SavedRemedies:
         return _saved(found)
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise UsageError(
-            say(
-                "{path}: the report is damaged ({kind}: {error})",
-                path=path,
-                kind=type(error).__name__,
-                error=error,
-            )
+            say("{path}: the report is damaged ({kind}: {error})", path=path, kind=type(error).__name__, error=error)
         ) from error
 
 
@@ -67,9 +60,7 @@ def _saved(found: Mapping[str, Any]) -> SavedRemedies:
         able = {remedy.id for remedy in editable}
         proven = tuple(dict.fromkeys(name for name in _proven(trial) if name in able))
     return SavedRemedies(
-        editable=editable,
-        others=tuple(str(item["id"]) for item in remedies if not item["edits"]),
-        proven=proven,
+        editable=editable, others=tuple(str(item["id"]) for item in remedies if not item["edits"]), proven=proven
     )
 
 

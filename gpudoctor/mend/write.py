@@ -45,9 +45,7 @@ def write_plan(files: Sequence[FileMend]) -> list[str]:
 
 def _unchanged(item: FileMend, target: Path) -> None:
     if sha256(target.read_bytes()).hexdigest() != item.old.digest:
-        raise CannotMend(
-            say("{name} was changed by another program meanwhile; it was not overwritten", name=item.name)
-        )
+        raise CannotMend(say("{name} was changed by another program meanwhile; it was not overwritten", name=item.name))
 
 
 def _prepare(item: FileMend, target: Path) -> str:

@@ -42,9 +42,7 @@ class Damaged(RefusedFile):
 
 def open_file(path: str | os.PathLike[str]) -> IO[bytes]:
     """A regular file, open for reading. Raises `OSError`."""
-    flags = (
-        os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-    )
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     try:
         handle = os.open(path, flags | getattr(os, "O_NOCTTY", 0))
     except ValueError as error:  # a NUL byte in the path, a name that the system's encoding lacks
@@ -135,9 +133,7 @@ def deeper(value: Any, most: int) -> bool:
         level = [
             item
             for outer in level
-            for item in (
-                outer.values() if isinstance(outer, dict) else outer if isinstance(outer, list) else ()
-            )
+            for item in (outer.values() if isinstance(outer, dict) else outer if isinstance(outer, list) else ())
             if isinstance(item, dict | list)
         ]
         if not level:

@@ -32,9 +32,7 @@ def cpus_per_rank(patient: Patient) -> tuple[float, str]:
         )
     if job is not None and job.cpus_granted:
         return job.cpus_granted / ranks, say(
-            "{cpus_granted:g} CPUs from the scheduler for {ranks}",
-            cpus_granted=job.cpus_granted,
-            ranks=_ranks(ranks),
+            "{cpus_granted:g} CPUs from the scheduler for {ranks}", cpus_granted=job.cpus_granted, ranks=_ranks(ranks)
         )
     budget = _cpus(patient)
     return budget / ranks, say("{budget:g} CPUs for {ranks}", budget=budget, ranks=_ranks(ranks))
@@ -88,9 +86,7 @@ def chosen(patient: Patient) -> frozenset[int] | None:
         seen = seen_with(patient, value)
     except Unavailable:
         return None
-    if (
-        value is None or seen.fault or not seen.indices
-    ):  # what is wrong with a value is another check's business
+    if value is None or seen.fault or not seen.indices:  # what is wrong with a value is another check's business
         return None
     return frozenset(seen.indices)
 
@@ -129,7 +125,5 @@ def demoted(findings: Iterable[Finding]) -> Iterator[Finding]:
             finding,
             severity=Severity.NOTE,
             cost=Cost(),
-            message=say(
-                "{message} {variable} keeps the job off it.", message=finding.message, variable=VARIABLE
-            ),
+            message=say("{message} {variable} keeps the job off it.", message=finding.message, variable=VARIABLE),
         )

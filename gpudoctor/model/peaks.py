@@ -48,9 +48,7 @@ PEAKS = (
     _row("H100 PCIe", 756.5, 1513, _HOPPER),
     _row("H100 NVL", 835.5, 1671, _HOPPER),
     _row("H800", 989.4, 1979, "NVIDIA H800 data sheet, SXM, BFLOAT16 tensor core (printed with sparsity)"),
-    _row(
-        "H800 PCIe", 756.5, 1513, "NVIDIA H800 data sheet, PCIe, BFLOAT16 tensor core (printed with sparsity)"
-    ),
+    _row("H800 PCIe", 756.5, 1513, "NVIDIA H800 data sheet, PCIe, BFLOAT16 tensor core (printed with sparsity)"),
     _row("H20", 148, 296, "NVIDIA H20 data sheet, BFLOAT16 tensor core"),
     _row("A100", 312, 624, "NVIDIA A100 data sheet, BFLOAT16 tensor core"),
     _row("A800", 312, 624, "NVIDIA A800 data sheet, BFLOAT16 tensor core"),

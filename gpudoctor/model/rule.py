@@ -98,9 +98,7 @@ def in_log(*kinds: str) -> Condition:
 def asked(*kinds: str) -> Condition:
     """The condition of `in_log`, and that the message itself says what to do: the row's part `{asks}`."""
     return lambda finding: (
-        in_log(*kinds)(finding)
-        and isinstance(finding.detail, LogDetail)
-        and "asks" in dict(finding.detail.values)
+        in_log(*kinds)(finding) and isinstance(finding.detail, LogDetail) and "asks" in dict(finding.detail.values)
     )
 
 

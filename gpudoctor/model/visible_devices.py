@@ -81,10 +81,7 @@ def visible(value: str | None, order: str | None, cards: Sequence[ListedGpu]) ->
         index, fault = _by_uuid(entry, cards) if by_uuid else _by_number(entry, len(cards))
         if fault:
             return Visible(
-                count=len(chosen),
-                fault=fault,
-                listed=len(listed),
-                indices=_as_nvml(chosen, by_uuid, order, cards),
+                count=len(chosen), fault=fault, listed=len(listed), indices=_as_nvml(chosen, by_uuid, order, cards)
             )
         if index in chosen:
             return Visible(count=0, fault=say("names {entry} twice", entry=entry), listed=len(listed))
@@ -92,9 +89,7 @@ def visible(value: str | None, order: str | None, cards: Sequence[ListedGpu]) ->
     return Visible(count=len(chosen), listed=len(listed), indices=_as_nvml(chosen, by_uuid, order, cards))
 
 
-def _as_nvml(
-    chosen: list[int], by_uuid: bool, order: str | None, cards: Sequence[ListedGpu]
-) -> tuple[int, ...] | None:
+def _as_nvml(chosen: list[int], by_uuid: bool, order: str | None, cards: Sequence[ListedGpu]) -> tuple[int, ...] | None:
     """NVML's numbers of what CUDA counts by place; None where the two orders may differ."""
     alike = len({card.name for card in cards if card.name is not None}) <= 1
     same = by_uuid or alike or order == BY_BUS or len(chosen) == len(cards)
@@ -112,11 +107,7 @@ def _by_number(entry: str, total: int) -> tuple[int, str]:
 
 
 def _by_uuid(entry: str, cards: Sequence[ListedGpu]) -> tuple[int, str]:
-    named = [
-        place
-        for place, card in enumerate(cards)
-        if entry and (card.uuid or "").lower().startswith(entry.lower())
-    ]
+    named = [place for place, card in enumerate(cards) if entry and (card.uuid or "").lower().startswith(entry.lower())]
     if len(named) == 1:
         return named[0], ""
     return -1, say(
@@ -135,9 +126,5 @@ def _mig(listed: list[str], cards: Sequence[ListedGpu]) -> Visible:
         raise UnknownCards("the GPUs do not tell their UUIDs")
     for card in cards:
         if first in card.mig or (old and card.uuid == old):
-            return Visible(
-                count=1, listed=len(listed), indices=(card.index,), mig=first if first in card.mig else ""
-            )
-    return Visible(
-        count=0, fault=say("names {first}, which is not a MIG device here", first=first), listed=len(listed)
-    )
+            return Visible(count=1, listed=len(listed), indices=(card.index,), mig=first if first in card.mig else "")
+    return Visible(count=0, fault=say("names {first}, which is not a MIG device here", first=first), listed=len(listed))

@@ -46,9 +46,7 @@ ReportMaker = Callable[[Preflight], int]
 """Prints the report of an examination; its exit code."""
 
 
-def take_part(
-    place: RankPlace, budget: Budget, wishes: Wishes, report: ReportMaker, worker: str = WORKER
-) -> int:
+def take_part(place: RankPlace, budget: Budget, wishes: Wishes, report: ReportMaker, worker: str = WORKER) -> int:
     """Take part in an examination to its end; the exit code is the same for all ranks.
 
     `report` is called on rank 0, or on its deputy if rank 0 was lost. Raises `IncompleteError` where this rank
@@ -159,9 +157,7 @@ class Agent:
             return
         self._stopped = number
         if hasattr(self, "_writer") and self._gathered is None:
-            send(
-                self._writer, {"type": "bye", "words": say("ended by {name}", name=signal.Signals(number).name)}
-            )
+            send(self._writer, {"type": "bye", "words": say("ended by {name}", name=signal.Signals(number).name)})
         loop = asyncio.get_running_loop()
         loop.call_later(3.0 if self._gathered is not None else 0.2, self._leave)
 
@@ -170,8 +166,7 @@ class Agent:
             return
         if hasattr(self, "_writer"):
             send(
-                self._writer,
-                {"type": "bye", "words": say("ended by {name}", name=signal.Signals(self._stopped).name)},
+                self._writer, {"type": "bye", "words": say("ended by {name}", name=signal.Signals(self._stopped).name)}
             )
         self._code.set_result(128 + self._stopped)
 
@@ -242,11 +237,7 @@ class Agent:
         if answer["type"] == "refused":
             writer.close()
             raise IncompleteError(
-                say(
-                    "rank 0 refused rank {rank}: {answer}",
-                    rank=self._place.rank,
-                    answer=answer.get("words", ""),
-                )
+                say("rank 0 refused rank {rank}: {answer}", rank=self._place.rank, answer=answer.get("words", ""))
             )
         return reader, writer
 
@@ -297,9 +288,7 @@ class Agent:
         while True:
             listening = asyncio.create_task(receive(reader))
             waiting: set[asyncio.Future[Any]] = {listening, self._code}
-            done, _ = await asyncio.wait(
-                waiting, timeout=self._budget.silence, return_when=asyncio.FIRST_COMPLETED
-            )
+            done, _ = await asyncio.wait(waiting, timeout=self._budget.silence, return_when=asyncio.FIRST_COMPLETED)
             if self._code.done():
                 listening.cancel()
                 return self._code.result()
@@ -308,10 +297,7 @@ class Agent:
                 done, _ = await asyncio.wait({listening}, timeout=BEAT_SECONDS)
             if not done:
                 listening.cancel()
-                self._lost = (
-                    LossKind.SILENT,
-                    say("said nothing for {silence:g} s", silence=self._budget.silence),
-                )
+                self._lost = (LossKind.SILENT, say("said nothing for {silence:g} s", silence=self._budget.silence))
                 return None
             try:
                 message = listening.result()
@@ -366,10 +352,7 @@ class Agent:
         except asyncio.CancelledError:
             answer = {"failure": say("was broken off"), "kind": "cancelled"}
         except Exception as error:  # noqa: BLE001  # one bad piece of work must not end the rank
-            answer = {
-                "failure": f"{type(error).__name__}: {error}",
-                "kind": "error",
-            }
+            answer = {"failure": f"{type(error).__name__}: {error}", "kind": "error"}
         send(self._writer, {**answer, "type": "result", "id": message["id"]})
 
     async def _carry_out(self, message: Message) -> Message:
@@ -433,9 +416,7 @@ class Agent:
             }
         except ValueError:
             return {
-                "failure": say(
-                    "the machine's checks ended with exit code {exit_code}", exit_code=process.returncode
-                ),
+                "failure": say("the machine's checks ended with exit code {exit_code}", exit_code=process.returncode),
                 "kind": "error",
             }
         finally:
@@ -554,8 +535,7 @@ def _why_unreached(error: Exception, host: str, port: int) -> str:
         )
     if isinstance(error, asyncio.TimeoutError | TimeoutError):
         return say(
-            "{place} does not answer; open the port in the firewall, or give --head with another address",
-            place=place,
+            "{place} does not answer; open the port in the firewall, or give --head with another address", place=place
         )
     words = getattr(error, "strerror", None) or str(error)
     return say(

@@ -101,13 +101,9 @@ class Coordinator(RankConnections):
                 await self._run(stage, body)
             except Stopped as reason:
                 left = [later.value for later, _, due in stages[index + 1 :] if due]
-                words = say(
-                    "The examination was {reason} in the stage {stage}", reason=reason, stage=stage.value
-                )
+                words = say("The examination was {reason} in the stage {stage}", reason=reason, stage=stage.value)
                 self._untested(
-                    say("{words}. It did not measure: {left}.", words=words, left=joined(left))
-                    if left
-                    else f"{words}."
+                    say("{words}. It did not measure: {left}.", words=words, left=joined(left)) if left else f"{words}."
                 )
                 break
             except Superseded:
@@ -143,9 +139,7 @@ class Coordinator(RankConnections):
                 self._stopping.result()
             else:
                 self._late = True
-                self._untested(
-                    say("The stage {stage} did not end within {limit:g} s.", stage=stage.value, limit=limit)
-                )
+                self._untested(say("The stage {stage} did not end within {limit:g} s.", stage=stage.value, limit=limit))
         finally:
             if not task.done():
                 task.cancel()
@@ -195,11 +189,7 @@ class Coordinator(RankConnections):
                 self._loss(rank, None, LossKind.NEVER_CAME, words)
             who = capitalised(ranks(missing))
             self._untested(
-                say(
-                    "{who} of {world} did not come. gpudoctor did not measure what is there.",
-                    who=who,
-                    world=world,
-                )
+                say("{who} of {world} did not come. gpudoctor did not measure what is there.", who=who, world=world)
             )
         self._number_nodes()
         for member, kind, words in self._lost_early:
@@ -250,17 +240,12 @@ class Coordinator(RankConnections):
         if member.rank != min(self.gathered.nodes[member.node]["ranks"]):
             return
         self._note(
-            what="node",
-            index=member.node,
-            facts=answer.get("facts", {}),
-            free_bytes=answer.get("free_bytes", {}),
+            what="node", index=member.node, facts=answer.get("facts", {}), free_bytes=answer.get("free_bytes", {})
         )
         why = answer.get("failure") or answer.get("cards_failure")
         if why and answer.get("kind") in ("late", "stuck"):
             why = say(
-                "torch could not be imported within {limit:g} s{where}",
-                limit=round(limit, 1),
-                where=_where(answer),
+                "torch could not be imported within {limit:g} s{where}", limit=round(limit, 1), where=_where(answer)
             )
         if why:
             hint = say(" Name the training's interpreter with --python.") if "not installed" in why else ""
@@ -282,9 +267,7 @@ class Coordinator(RankConnections):
         if answer is None:
             return
         if answer.get("failure"):
-            self._untested(
-                say("On {names}, {failure}.", names=self._names[member.node], failure=answer["failure"])
-            )
+            self._untested(say("On {names}, {failure}.", names=self._names[member.node], failure=answer["failure"]))
             return
         self._note(what="node", index=member.node, findings=answer["findings"], unexamined=answer["unexamined"])
 
@@ -326,28 +309,17 @@ class Coordinator(RankConnections):
 
     async def _card(self) -> None:
         limit = self._left()
-        await asyncio.gather(
-            *(self._measure_unit(unit, limit) for unit in self._usable() if self._has_torch(unit))
-        )
+        await asyncio.gather(*(self._measure_unit(unit, limit) for unit in self._usable() if self._has_torch(unit)))
 
     async def _measure_unit(self, unit: MeasuredUnit, limit: float) -> None:
-        work = {
-            "do": "card.examine",
-            "device": unit.device,
-            "local": unit.card,
-            "seconds": self._budget.card_seconds,
-        }
+        work = {"do": "card.examine", "device": unit.device, "local": unit.card, "seconds": self._budget.card_seconds}
         self._take_unit(unit, await self._ask_unit(unit, work, limit))
 
     def _take_unit(self, unit: MeasuredUnit, answer: Message | None) -> None:
         """Note what a unit measured alone, or why it did not."""
         if answer is None:
             self._note(
-                what="unit",
-                node=unit.node,
-                local=unit.local,
-                device=unit.device,
-                failure=say("its rank was lost"),
+                what="unit", node=unit.node, local=unit.local, device=unit.device, failure=say("its rank was lost")
             )
             return
         name = answer.get("name") or self.gathered.nodes[unit.node].get("facts", {}).get("processor", "")
@@ -402,10 +374,7 @@ class Coordinator(RankConnections):
             found = await self._together(Stage.NODE, turn, units, algorithm)
             if found["failure"] and self._end <= time.monotonic():
                 self._untested(
-                    say(
-                        "The time of node was over in the middle of a test inside {names}.",
-                        names=self._names[node],
-                    )
+                    say("The time of node was over in the middle of a test inside {names}.", names=self._names[node])
                 )
                 return
             if found["failure"] and algorithm:
@@ -446,10 +415,7 @@ class Coordinator(RankConnections):
             if self._end - time.monotonic() < min(longest, self._budget.test_limit):
                 self._late = True
                 self._untested(
-                    say(
-                        "The search had more tests to make when the time of {stage} was over.",
-                        stage=stage.value,
-                    )
+                    say("The search had more tests to make when the time of {stage} was over.", stage=stage.value)
                 )
                 return
             before, begin = len(self.gathered.tests), time.monotonic()
@@ -472,15 +438,11 @@ class Coordinator(RankConnections):
         event = await self._together(group.stage, group.round, units)
         if event["failure"] and not whole and self._end <= time.monotonic():
             self._late = True
-            self._untested(
-                say("The time of {stage} was over in the middle of a test.", stage=group.stage.value)
-            )
+            self._untested(say("The time of {stage} was over in the middle of a test.", stage=group.stage.value))
         else:
             self._note(**event)
 
-    async def _together(
-        self, stage: Stage, turn: int, units: list[MeasuredUnit], algorithm: str = ""
-    ) -> Message:
+    async def _together(self, stage: Stage, turn: int, units: list[MeasuredUnit], algorithm: str = "") -> Message:
         """One test of several units, as an event; whoever failed is asked to make a new worker."""
         nodes = list(dict.fromkeys(unit.node for unit in units))
         backend = self._backend(units)
@@ -628,9 +590,7 @@ class Coordinator(RankConnections):
 def _retransmitted(units: Sequence[MeasuredUnit], answers: Sequence[Message | None]) -> list[Message]:
     """What TCP sent again, of each direction between two nodes; nothing where RDMA carried the data."""
     found: list[Message] = []
-    for direction, node in zip(
-        ("forward", "backward"), dict.fromkeys(unit.node for unit in units), strict=True
-    ):
+    for direction, node in zip(("forward", "backward"), dict.fromkeys(unit.node for unit in units), strict=True):
         counts = [
             (answer or {}).get("segments", (0, 0))
             for unit, answer in zip(units, answers, strict=True)

@@ -106,6 +106,4 @@ class Gathered:
 
 def _unit(known: dict[str, Any]) -> Unit:
     """A unit as far as it is known: its figures are read already."""
-    return replace(
-        from_plain(Unit, {"device": "cpu", "name": "", **known, "figures": []}), figures=known["figures"]
-    )
+    return replace(from_plain(Unit, {"device": "cpu", "name": "", **known, "figures": []}), figures=known["figures"])

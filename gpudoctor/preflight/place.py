@@ -89,9 +89,7 @@ def _sources(flags: PlaceFlags, environment: Mapping[str, str]) -> Iterator[_Sai
     if flags.rank is not None or flags.world is not None:
         if flags.rank is None or flags.world is None:
             given, missing = ("--rank", "--world") if flags.world is None else ("--world", "--rank")
-            raise UsageError(
-                say("{given} was given without {missing}; give both", given=given, missing=missing)
-            )
+            raise UsageError(say("{given} was given without {missing}; give both", given=given, missing=missing))
         yield _Said(source="flags", rank=flags.rank, world=flags.world, names=("--rank", "--world"))
     torchrun = "TORCHELASTIC_RUN_ID" in environment
     pair = _pair(environment, "RANK", "WORLD_SIZE")
@@ -150,9 +148,7 @@ def _number(environment: Mapping[str, str], name: str) -> int | None:
 def _consistent(said: _Said) -> None:
     rank, world = said.names
     if said.world < 1:
-        raise UsageError(
-            say("{variable} is {world}; a job has at least one rank", variable=world, world=said.world)
-        )
+        raise UsageError(say("{variable} is {world}; a job has at least one rank", variable=world, world=said.world))
     if not 0 <= said.rank < said.world:
         raise UsageError(
             say(
@@ -217,9 +213,7 @@ def _port(first: _Said, flags: PlaceFlags, environment: Mapping[str, str]) -> in
         else:
             port = DEFAULT_PORT
     if not 0 < port < 65_536:
-        raise UsageError(
-            say("the coordinator's port would be {port}; give --port between 1 and 65535", port=port)
-        )
+        raise UsageError(say("the coordinator's port would be {port}; give --port between 1 and 65535", port=port))
     return port
 
 

@@ -87,9 +87,7 @@ class RankConnections:
         """Open the port; raises `IncompleteError` where that cannot be done."""
         try:
             if self._place.world == 1:
-                self._server = await asyncio.start_server(
-                    self._accept, "127.0.0.1", self._place.port, limit=LINE_LIMIT
-                )
+                self._server = await asyncio.start_server(self._accept, "127.0.0.1", self._place.port, limit=LINE_LIMIT)
             else:
                 self._server = await asyncio.start_server(
                     self._accept, None, self._place.port, limit=LINE_LIMIT, backlog=4096
@@ -253,10 +251,7 @@ class RankConnections:
             return self._refuse(
                 -1,
                 say(
-                    "{address} belongs to another job (rank {rank} of {world})",
-                    address=address,
-                    rank=rank,
-                    world=world,
+                    "{address} belongs to another job (rank {rank} of {world})", address=address, rank=rank, world=world
                 ),
                 say("it belongs to another job; give the two jobs different ports by --port"),
             )
@@ -313,18 +308,14 @@ class RankConnections:
                     first=first,
                 ),
                 say(
-                    "{first} has come as rank {rank} before; give each rank a number of its own",
-                    first=first,
-                    rank=rank,
+                    "{first} has come as rank {rank} before; give each rank a number of its own", first=first, rank=rank
                 ),
             )
         if self._begun:
             return self._refuse(
                 rank,
                 say("{host} came after the examination had begun", host=hello.get("host")),
-                say(
-                    "it came after the examination had begun; start all ranks together, or give a longer --wait"
-                ),
+                say("it came after the examination had begun; start all ranks together, or give a longer --wait"),
             )
         return ""
 
@@ -439,9 +430,7 @@ class RankConnections:
             if quiet > 2 * BEAT_SECONDS:
                 self._lose(member, LossKind.SILENT, say("it answered nothing for {quiet:.0f} s", quiet=quiet))
             else:
-                words = say(
-                    "it gave no answer within {limit:g} s and still sent signs of life", limit=round(limit, 1)
-                )
+                words = say("it gave no answer within {limit:g} s and still sent signs of life", limit=round(limit, 1))
                 self._lose(member, LossKind.STUCK, words)
             return None
         except asyncio.CancelledError:

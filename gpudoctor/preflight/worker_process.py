@@ -153,9 +153,7 @@ class WorkerProcess:
             return []
         for dump in text.split("(most recent call first):")[:0:-1]:
             frames = [
-                f"{found[1]}:{found[2]} {found[3]}"
-                for line in dump.splitlines()
-                if (found := _FRAME.match(line))
+                f"{found[1]}:{found[2]} {found[3]}" for line in dump.splitlines() if (found := _FRAME.match(line))
             ]
             if frames:
                 return frames[::-1][-20:]

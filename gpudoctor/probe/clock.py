@@ -13,19 +13,9 @@ from typing import Any
 from .table import AT, EMPTY, NAN, OTHER
 from .wire.steps import PHASES
 
-(
-    DATA_WAIT,
-    TRANSFER,
-    FORWARD,
-    BACKWARD,
-    OPTIMIZER,
-    SYNC,
-    LOGGING,
-    CHECKPOINT,
-    EVALUATION,
-    PROFILER,
-    COLLECTIVE,
-) = (AT[name] for name in PHASES)
+(DATA_WAIT, TRANSFER, FORWARD, BACKWARD, OPTIMIZER, SYNC, LOGGING, CHECKPOINT, EVALUATION, PROFILER, COLLECTIVE) = (
+    AT[name] for name in PHASES
+)
 
 PROBE = AT["probe"]
 """Our own readings: no phase of the training, but time of its."""

@@ -23,16 +23,7 @@ if TYPE_CHECKING:
 
 _FRAMES = 60
 _MESSAGE = 4000
-_UNITS = {
-    "B": 1,
-    "KIB": 1024,
-    "MIB": 1024**2,
-    "GIB": 1024**3,
-    "KB": 1000,
-    "MB": 1000**2,
-    "GB": 1000**3,
-    "BYTES": 1,
-}
+_UNITS = {"B": 1, "KIB": 1024, "MIB": 1024**2, "GIB": 1024**3, "KB": 1000, "MB": 1000**2, "GB": 1000**3, "BYTES": 1}
 _REQUESTED = re.compile(r"[Tt]ri(?:ed|ing) to allocate ([\d.]+) ?(\w+)")
 
 

@@ -235,9 +235,7 @@ def _terms(tensor: Any) -> int:
     node, terms = tensor.grad_fn, 0
     while node is not None and terms < _DEEPEST and type(node).__name__ == "AddBackward0":
         terms += 1
-        node = next(
-            (before for before, _ in node.next_functions if type(before).__name__ == "AddBackward0"), None
-        )
+        node = next((before for before, _ in node.next_functions if type(before).__name__ == "AddBackward0"), None)
     return terms
 
 

@@ -27,11 +27,7 @@ class Guard:
     """Installs wrappers around functions of others, and knows which have failed."""
 
     def __init__(
-        self,
-        torch: Any,
-        clock: Clock,
-        lost: Callable[[str, BaseException], None],
-        settings: dict[str, Any],
+        self, torch: Any, clock: Clock, lost: Callable[[str, BaseException], None], settings: dict[str, Any]
     ) -> None:
         self._clock = clock
         self._lost = lost
@@ -122,11 +118,7 @@ class Guard:
         return read
 
     def ends(
-        self,
-        hook: str,
-        begin: Callable[[Any, Any], Any],
-        end: Callable[[Any, Any, bool], None],
-        passes: bool = False,
+        self, hook: str, begin: Callable[[Any, Any], Any], end: Callable[[Any, Any, bool], None], passes: bool = False
     ) -> tuple[Enter, Leave]:
         """`begin(args, kwargs)` and `end(token, result, failed)` of a hook, as they are put into a function.
 

@@ -28,9 +28,7 @@ class Identity:
         self.folder = os.environ.get("GPUDOCTOR_RECORDING", "")
         self.settings = _settings()
         self.argv = [str(word) for word in getattr(sys, "orig_argv", sys.argv)]
-        self.spawned = any(
-            "multiprocessing.spawn" in word or "--multiprocessing-fork" in word for word in self.argv
-        )
+        self.spawned = any("multiprocessing.spawn" in word or "--multiprocessing-fork" in word for word in self.argv)
         self.launcher = _launches(self.argv)
         self.renew()
 

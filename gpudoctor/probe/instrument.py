@@ -37,9 +37,7 @@ Leave = Callable[[Any, Any], None]
 
 _PLACES = ("\0gpudoctor enter", "\0gpudoctor leave", "\0gpudoctor missing")
 """Strings in the place of our objects until the code is compiled: source can only name literals."""
-_SPECIAL = (
-    inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
-)
+_SPECIAL = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
 _FUTURES = 0
 for _name in __future__.all_feature_names:
     _FUTURES |= getattr(__future__, _name).compiler_flag
@@ -247,9 +245,7 @@ class _Parts(ast.NodeTransformer):
         self._blocks = {"PLAIN": plain, "WATCHED": watched}
         self._torch = "torch" if reached else ".gpudoctor_torch"
         arguments = definition.args
-        names: list[ast.expr] = [
-            ast.Name(one.arg, ast.Load()) for one in (*arguments.posonlyargs, *arguments.args)
-        ]
+        names: list[ast.expr] = [ast.Name(one.arg, ast.Load()) for one in (*arguments.posonlyargs, *arguments.args)]
         if arguments.vararg:
             names.append(ast.Starred(ast.Name(arguments.vararg.arg, ast.Load()), ast.Load()))
         keys: list[ast.expr | None] = [ast.Constant(one.arg) for one in arguments.kwonlyargs]

@@ -113,8 +113,7 @@ class Memory:
 
     def _worth(self, holders: list[Holder]) -> bool:
         return any(
-            holder.graph or holder.contents == HOOKS or holder.size * holder.length >= _TELLING
-            for holder in holders
+            holder.graph or holder.contents == HOOKS or holder.size * holder.length >= _TELLING for holder in holders
         )
 
     def _count(self) -> list[list[Any]]:

@@ -25,11 +25,7 @@ FEW = 3
 _LOOKS = 16
 """Open calls of a model whose place is looked up: a training in eval mode has one each step."""
 _NOWHERE: Place = (None, None, None)
-_WRAPPERS = {
-    "DistributedDataParallel": "DDP",
-    "FullyShardedDataParallel": "FSDP",
-    "DataParallel": "DataParallel",
-}
+_WRAPPERS = {"DistributedDataParallel": "DDP", "FullyShardedDataParallel": "FSDP", "DataParallel": "DataParallel"}
 
 _INNER = frozenset({*_WRAPPERS, "DeepSpeedEngine"})
 """Classes that hold the user's model as `module`."""
@@ -260,9 +256,7 @@ class Models:
 
     def optimizers(self) -> list[Any]:
         """Those that have made a step."""
-        return [
-            found for found in (reference() for reference, _ in self._optimizers.values()) if found is not None
-        ]
+        return [found for found in (reference() for reference, _ in self._optimizers.values()) if found is not None]
 
     def tell(self) -> None:
         """Write down what has not been told yet."""
@@ -305,10 +299,7 @@ class Models:
         for module, model in pairs:
             place, eval_place = model.forward_line, self._eval_places.get(id(module), model.forward_line)
             at = place if model.evaluation_line is _NOWHERE else model.evaluation_line
-            facts: dict[str, Any] = {
-                "model": class_name(unwrapped(module)),
-                "affected": _mode_dependent(module),
-            }
+            facts: dict[str, Any] = {"model": class_name(unwrapped(module)), "affected": _mode_dependent(module)}
             if trains[id(module)] and facts["affected"]:
                 if model.eval_calls - model.open >= FEW:
                     steps, of = model.eval_calls - model.open, model.grad_calls - model.open

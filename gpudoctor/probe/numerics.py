@@ -152,11 +152,7 @@ class Numerics:
                 graphs = self.graphs
                 self._tell(
                     "normalised",
-                    {
-                        "step": step,
-                        "losses": graphs.losses,
-                        "made_by": [list(item) for item in graphs.found.items()],
-                    },
+                    {"step": step, "losses": graphs.losses, "made_by": [list(item) for item in graphs.found.items()]},
                 )
             if self.graphs.single_due():
                 graphs = self.graphs

@@ -234,11 +234,7 @@ class Readings:
         if self._changed("frozen", frozen):
             unheld = sum(not entry.held for entry in frozen)
             self._tell_some(
-                "frozen",
-                frozen,
-                elements,
-                min((entry.stood for entry in frozen), default=self.count),
-                unheld=unheld,
+                "frozen", frozen, elements, min((entry.stood for entry in frozen), default=self.count), unheld=unheld
             )
         if self._rates:
             middle = sorted(self._rates)[len(self._rates) // 2]

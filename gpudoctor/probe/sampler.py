@@ -310,9 +310,7 @@ class Lines:
         rows: list[list[Any]] = []
         leaves: list[list[Any]] = []
         callers: list[list[Any]] = []
-        for (phase, *_), (place, weight, below, above) in sorted(counts.items(), key=lambda item: -item[1][1])[
-            :_MOST
-        ]:
+        for (phase, *_), (place, weight, below, above) in sorted(counts.items(), key=lambda item: -item[1][1])[:_MOST]:
             for (path, name), share in sorted(below.items(), key=lambda item: -item[1])[:2]:
                 if not path.startswith(PROBE):
                     leaves.append([len(rows), path, name, round(share, 1)])

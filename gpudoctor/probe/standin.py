@@ -28,9 +28,7 @@ class Standin:
 
     __slots__ = ("__weakref__", "_called", "_enter", "_leave", "_original")
 
-    def __init__(
-        self, original: Any, enter: Enter = _nothing, leave: Leave = _nothing, called: Any = None
-    ) -> None:
+    def __init__(self, original: Any, enter: Enter = _nothing, leave: Leave = _nothing, called: Any = None) -> None:
         self._original = original
         self._called = called or original
         """What is called in its place, with the same arguments."""

@@ -137,9 +137,7 @@ def torch_facts(torch: Any) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "interop_threads": torch.get_num_interop_threads(),
         "start_method": sys.modules["multiprocessing"].get_start_method(allow_none=True),
-        "tf32": torch.get_float32_matmul_precision()
-        if hasattr(torch, "get_float32_matmul_precision")
-        else None,
+        "tf32": torch.get_float32_matmul_precision() if hasattr(torch, "get_float32_matmul_precision") else None,
         "cudnn_benchmark": torch.backends.cudnn.benchmark,
         "deterministic": torch.are_deterministic_algorithms_enabled(),
         "backend": _backend(torch),

@@ -68,10 +68,7 @@ class Outside:
         self._record = getattr(autograd, "_enable_record_function", None)
         self._contexts = [
             kind
-            for kind in (
-                getattr(core, "DisableTorchFunction", None),
-                getattr(core, "_DisableTorchDispatch", None),
-            )
+            for kind in (getattr(core, "DisableTorchFunction", None), getattr(core, "_DisableTorchDispatch", None))
             if kind is not None
         ]
         self._open: list[list[Any]] = []

@@ -104,6 +104,5 @@ def install(probe: Probe) -> None:
     probe.when_imported("warnings", lambda module: hear(module, "_showwarnmsg", warned.shown, 0))
     probe.when_imported("logging", lambda module: hear(module.Logger, "callHandlers", warned.logged, 1))
     probe.when_imported(
-        "peft.peft_model",
-        lambda module: hear(module.PeftModel, "print_trainable_parameters", warned.counted, 0),
+        "peft.peft_model", lambda module: hear(module.PeftModel, "print_trainable_parameters", warned.counted, 0)
     )

@@ -79,9 +79,7 @@ def new_folder(chosen: str | None) -> tuple[Path, str]:
     if folder.exists() and not folder.is_dir():
         raise UsageError(say("--recording {chosen}: is a file; name a folder", chosen=chosen))
     if (folder / MANIFEST).exists():
-        raise UsageError(
-            say("--recording {chosen}: already contains a recording; name a new folder", chosen=chosen)
-        )
+        raise UsageError(say("--recording {chosen}: already contains a recording; name a new folder", chosen=chosen))
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         _try(folder)

@@ -114,9 +114,7 @@ class HangWatch:
             self._lived = True
         elif self._lived:
             return None  # the ranks have ended
-        still = min(
-            (rank.age for rank in now.ranks), default=passed - (passed if self._first is None else self._first)
-        )
+        still = min((rank.age for rank in now.ranks), default=passed - (passed if self._first is None else self._first))
         if still < self._seconds or self._told_at == now.step:
             return None
         self._told_at = now.step

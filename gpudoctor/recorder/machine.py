@@ -265,9 +265,5 @@ def _disks() -> list[str]:
         parts = psutil.disk_partitions(all=True)
     except OSError:
         return []
-    on = [
-        part for part in parts if here == part.mountpoint or here.startswith(part.mountpoint.rstrip("/") + "/")
-    ]
-    return [
-        f"{part.mountpoint} {part.fstype}" for part in sorted(on, key=lambda part: -len(part.mountpoint))[:1]
-    ]
+    on = [part for part in parts if here == part.mountpoint or here.startswith(part.mountpoint.rstrip("/") + "/")]
+    return [f"{part.mountpoint} {part.fstype}" for part in sorted(on, key=lambda part: -len(part.mountpoint))[:1]]

@@ -55,9 +55,7 @@ def kernel_lines(seconds: float) -> tuple[str, ...]:
 TICK = 0.25
 """Seconds between two looks at the folder; a signal or the command's end interrupts the wait."""
 _LIVE = 1.0
-_STOPS = tuple(
-    int(getattr(signal, name)) for name in ("SIGTSTP", "SIGTTIN", "SIGTTOU") if hasattr(signal, name)
-)
+_STOPS = tuple(int(getattr(signal, name)) for name in ("SIGTSTP", "SIGTTIN", "SIGTTOU") if hasattr(signal, name))
 _ENDS = tuple(
     int(getattr(signal, name)) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name)
 )
@@ -297,9 +295,7 @@ class Presses:
         self._times.append(now)
         if len(self._times) == _PRESSES - 1:
             self._told = True
-            return say(
-                "gpudoctor: the command got Ctrl-C for the second time; the third one ends it. {how}", how=_HOW
-            )
+            return say("gpudoctor: the command got Ctrl-C for the second time; the third one ends it. {how}", how=_HOW)
         return ""
 
     def waiting(self, now: float) -> str:

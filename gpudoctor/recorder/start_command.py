@@ -41,9 +41,7 @@ def probed(variables: Mapping[str, str], folder: Path, extra: Mapping[str, str])
     }
 
 
-def start(
-    command: Sequence[str], environment: Mapping[str, str], numbers: list[int]
-) -> "subprocess.Popen[bytes]":
+def start(command: Sequence[str], environment: Mapping[str, str], numbers: list[int]) -> "subprocess.Popen[bytes]":
     """Start the command; `numbers` are the signals that have handlers here. Raises `CommandError`."""
     with held(numbers) as mask:
         try:

@@ -49,11 +49,7 @@ def comparison_markdown(item: Comparison) -> str:
     lines += ["", *map(escape, remarks(item))]
     lines += [
         "",
-        tr(
-            "before: {before}, after: {after}",
-            before=code(item.before.recording),
-            after=code(item.after.recording),
-        ),
+        tr("before: {before}, after: {after}", before=code(item.before.recording), after=code(item.after.recording)),
     ]
     return "\n".join(lines) + "\n"
 
@@ -94,12 +90,7 @@ def _row_object(row: Row) -> Json:
 
 def _cells(row: Row) -> tuple[str, str, str, str]:
     name = row.name if isinstance(row.name, Message) else term(row.name.replace("_", " "))
-    return (
-        name,
-        _text(row.before, row.unit),
-        _text(row.after, row.unit),
-        _change(row),
-    )
+    return (name, _text(row.before, row.unit), _text(row.after, row.unit), _change(row))
 
 
 def _change(row: Row) -> str:

@@ -103,8 +103,7 @@ def _traced(each: "TraceComparison") -> Object:
         "alone": each.alone,
         "difference": None if each.share is None else round(each.share, 6),
         "differences": [
-            {"instant": one.name, "analytic_bytes": one.analytic, "traced_bytes": one.traced}
-            for one in each.instants
+            {"instant": one.name, "analytic_bytes": one.analytic, "traced_bytes": one.traced} for one in each.instants
         ],
         "notes": [*each.notes, *traced.notes],
     }

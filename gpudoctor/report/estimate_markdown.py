@@ -94,11 +94,7 @@ def _traced(each: "TraceComparison") -> list[str]:
     allocated, reserved = size(each.traced.allocated), size(each.traced.reserved)
     rows += [
         "",
-        tr(
-            "- allocator on paper: {allocated} allocated, {reserved} reserved",
-            allocated=allocated,
-            reserved=reserved,
-        ),
+        tr("- allocator on paper: {allocated} allocated, {reserved} reserved", allocated=allocated, reserved=reserved),
     ]
     notes = (*each.notes, *each.traced.notes)
     return rows + [f"- {escape(tr('note: {text}', text=text))}" for text in notes]

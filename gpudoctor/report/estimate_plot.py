@@ -109,11 +109,7 @@ def _series(answer: Answer) -> tuple[str, list[str], list[tuple[str, list[float]
     key, rows = answer.varied or ("batch", ())
     count = min((len(row.estimates) for row in rows), default=0)
     names = (
-        [tr("allocated")]
-        if key == "method"
-        else [rendered(label(each)) for each in rows[0].estimates]
-        if rows
-        else []
+        [tr("allocated")] if key == "method" else [rendered(label(each)) for each in rows[0].estimates] if rows else []
     )
     series = [(names[at], [row.estimates[at].total_bytes / GIB for row in rows]) for at in range(count)]
     return key, [word(row.value) for row in rows], series
@@ -200,8 +196,7 @@ def _places(series: Sequence[tuple[str, list[float]]], top: float) -> list[tuple
 
 def _names(series: Sequence[tuple[str, list[float]]], top: float) -> list[str]:
     return [
-        _text(WIDTH - _RIGHT + 8, y + 4, name, colour=_colour(at))
-        for at, (name, y) in enumerate(_places(series, top))
+        _text(WIDTH - _RIGHT + 8, y + 4, name, colour=_colour(at)) for at, (name, y) in enumerate(_places(series, top))
     ]
 
 
@@ -211,22 +206,14 @@ def _card_line(answer: Answer, top: float) -> list[str]:
         return []
     y = _y(card.bytes / GIB, top)
     return [
-        f'<line x1="{_LEFT}" y1="{y:.1f}" x2="{WIDTH - _RIGHT}" y2="{y:.1f}" stroke="#444444" '
-        'stroke-dasharray="6 4"/>',
+        f'<line x1="{_LEFT}" y1="{y:.1f}" x2="{WIDTH - _RIGHT}" y2="{y:.1f}" stroke="#444444" stroke-dasharray="6 4"/>',
         '<g stroke="#ffffff" stroke-width="4" paint-order="stroke">',
-        _text(
-            _LEFT + 6,
-            y - 6,
-            tr("{card_text}: the card ends here", card_text=card_text(card)),
-            colour="#444444",
-        ),
+        _text(_LEFT + 6, y - 6, tr("{card_text}: the card ends here", card_text=card_text(card)), colour="#444444"),
         "</g>",
     ]
 
 
-def _text(
-    x: float, y: float, text: str, *, size: int = 12, anchor: str = "start", colour: str = "#222222"
-) -> str:
+def _text(x: float, y: float, text: str, *, size: int = 12, anchor: str = "start", colour: str = "#222222") -> str:
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}" fill="{colour}">'
         f"{escape(printable(text))}</text>"

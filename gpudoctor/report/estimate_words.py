@@ -36,11 +36,7 @@ def parameters_text(shape: ModelShape) -> str:
 def card_text(card: Device) -> str:
     """`RTX 4090, 24 GiB`; a size alone is not said twice."""
     memory = size(card.bytes)
-    return (
-        memory
-        if memory.replace(" ", "") == card.name
-        else say("{name}, {memory}", name=card.name, memory=memory)
-    )
+    return memory if memory.replace(" ", "") == card.name else say("{name}, {memory}", name=card.name, memory=memory)
 
 
 def job_text(job: TrainingJob) -> str:
@@ -61,9 +57,7 @@ def job_text(job: TrainingJob) -> str:
         parts.append(say("accumulate {accumulate:,}", accumulate=job.accumulate))
     parts += [
         job.optimizer,
-        _CHECKPOINTING.get(
-            job.checkpointing, say("{checkpointing} checkpointing", checkpointing=job.checkpointing)
-        ),
+        _CHECKPOINTING.get(job.checkpointing, say("{checkpointing} checkpointing", checkpointing=job.checkpointing)),
         say("{attention} attention", attention=job.attention),
         say("{loss} loss", loss=job.loss),
     ]
@@ -104,11 +98,7 @@ def means_text(answer: Answer) -> str:
     how = say("computed by formula") if answer.measured else say("computed by formula; nothing was run")
     if answer.traced:
         how = say("traced through the code that ran") if alone(answer) else say("computed by formula")
-        how += (
-            say(" on fake tensors, without a GPU")
-            if alone(answer)
-            else say(", next to a trace on fake tensors")
-        )
+        how += say(" on fake tensors, without a GPU") if alone(answer) else say(", next to a trace on fake tensors")
     return say("allocated is what torch.cuda.max_memory_allocated reports on the fullest GPU, {how}", how=how)
 
 
@@ -151,10 +141,7 @@ def headline(answer: Answer) -> str:
     if card is None:
         needs = concatenated(
             ", ",
-            (
-                say("{label} {total_bytes}", label=label(each), total_bytes=size(each.total_bytes))
-                for each in estimates
-            ),
+            (say("{label} {total_bytes}", label=label(each), total_bytes=size(each.total_bytes)) for each in estimates),
         )
         return say("Allocated at the peak, on one GPU: {needs}.", needs=needs)
     if len(estimates) == 1:
@@ -180,9 +167,7 @@ def headline(answer: Answer) -> str:
 def room_text(room: Room, job: TrainingJob) -> str:
     """What else there is room for."""
     what, unit = (
-        (say("sequences at a time"), term("context"))
-        if job.mode == "inference"
-        else (term("batch"), term("sequence"))
+        (say("sequences at a time"), term("context")) if job.mode == "inference" else (term("batch"), term("sequence"))
     )
     parts = []
     now = job.concurrency if job.mode == "inference" else job.batch
@@ -203,9 +188,7 @@ def flags_text(changes: Mapping[str, Any]) -> str:
     for name, value in changes.items():
         if name == "checkpointing":
             words.append(
-                {"none": "--no-checkpointing", "layer": "--checkpointing"}.get(
-                    value, f"--checkpoint-kind {value}"
-                )
+                {"none": "--no-checkpointing", "layer": "--checkpointing"}.get(value, f"--checkpoint-kind {value}")
             )
         else:
             words.append(f"--{name.replace('_', '-')} {value}")
@@ -220,14 +203,10 @@ def interval(estimate: Estimate) -> str:
 
 def apart(one: int, other: int) -> tuple[str, str]:
     """Two amounts with as many digits as it takes to tell them apart, in one unit."""
-    step, unit = next(
-        ((step, unit) for step, unit in ((GIB, "GiB"), (1 << 20, "MiB")) if other >= step), (1, "B")
-    )
+    step, unit = next(((step, unit) for step, unit in ((GIB, "GiB"), (1 << 20, "MiB")) if other >= step), (1, "B"))
     if step == 1:
         return f"{one:,} B", f"{other:,} B"
-    digits = next(
-        (places for places in (1, 2, 3) if f"{one / step:.{places}f}" != f"{other / step:.{places}f}"), 2
-    )
+    digits = next((places for places in (1, 2, 3) if f"{one / step:.{places}f}" != f"{other / step:.{places}f}"), 2)
     return f"{one / step:,.{digits}f} {unit}", f"{other / step:,.{digits}f} {unit}"
 
 
@@ -267,11 +246,7 @@ def measured_notes(compared: "MeasuredEstimate") -> list[str]:
     if found.last is not None and found.last.scratch:
         name, most = max(found.last.scratch.items(), key=lambda item: item[1])
         rows.append(
-            say(
-                "kernels' own scratch on the CPU, not compared: at most {most:,} B, in {name}",
-                most=most,
-                name=name,
-            )
+            say("kernels' own scratch on the CPU, not compared: at most {most:,} B, in {name}", most=most, name=name)
         )
     rows += [say("on the CPU: {why}", why=each.why) for each in compared.differences]
     job = compared.estimate.job

@@ -226,13 +226,7 @@ def _edit(edit: Edit) -> JsonObject:
         return {"kind": "import", "path": edit.path, "line": 1, "column": 1, "statement": edit.statement}
     place: JsonObject = {"path": edit.path, "line": edit.line, "column": edit.column}
     if isinstance(edit, KeywordEdit):
-        return {
-            "kind": "keywords",
-            **place,
-            "set": dict(edit.set),
-            "remove": list(edit.remove),
-            "method": edit.method,
-        }
+        return {"kind": "keywords", **place, "set": dict(edit.set), "remove": list(edit.remove), "method": edit.method}
     return {
         "kind": "text",
         **place,

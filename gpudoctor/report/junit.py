@@ -47,11 +47,7 @@ def render(report: Report, fail_on: str = "error") -> str:
 
 def _properties(suite: ET.Element, report: Report) -> None:
     properties = ET.SubElement(suite, "properties")
-    pairs = (
-        ("version", report.version),
-        ("verdict", report.summary.verdict),
-        ("patient", report.subject.title),
-    )
+    pairs = (("version", report.version), ("verdict", report.summary.verdict), ("patient", report.subject.title))
     for name, value in pairs:
         ET.SubElement(properties, "property", {"name": name, "value": one_line(value)})
 
@@ -98,9 +94,7 @@ def _failure(case: ET.Element, findings: list[Ranked]) -> None:
 def _details(item: Ranked) -> str:
     finding = item.finding
     lines = [f"{finding.severity.value}, {finding.confidence.value}: {finding.message}"]
-    lines += [
-        f"  evidence: {evidence_place(evidence)}  {evidence_content(evidence)}" for evidence in finding.evidence
-    ]
+    lines += [f"  evidence: {evidence_place(evidence)}  {evidence_content(evidence)}" for evidence in finding.evidence]
     for remedy in item.remedies:
         lines += [f"  fix: {fix_title(remedy)}", f"       {facts_line(remedy)}"]
     return "\n".join(lines)

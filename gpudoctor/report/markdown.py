@@ -178,21 +178,13 @@ def _shortened(text: str) -> str:
     sentence = max(line.rfind(". ", 0, _CELL), line.rfind("。", 0, _CELL))
     if sentence >= _SENTENCE:
         return line[: sentence + 1]
-    return (
-        line[: _CELL - 3].rpartition(" ")[0] + "..." if " " in line[: _CELL - 3] else line[: _CELL - 3] + "..."
-    )
+    return line[: _CELL - 3].rpartition(" ")[0] + "..." if " " in line[: _CELL - 3] else line[: _CELL - 3] + "..."
 
 
 def _section(item: Ranked) -> str:
     finding = item.finding
     head = tr("{code} {name}: what to do", code=finding.code, name=finding.name)
-    lines = [
-        "",
-        f"<details><summary>{item.rank}. {_html(head)}</summary>",
-        "",
-        escape(finding.message),
-        "",
-    ]
+    lines = ["", f"<details><summary>{item.rank}. {_html(head)}</summary>", "", escape(finding.message), ""]
     for evidence in finding.evidence:
         command = evidence_command(evidence)
         by_hand = tr(", reproduce: {command}", command=code(command)) if command else ""
@@ -224,12 +216,8 @@ def _tail(report: Report) -> list[str]:
         f"- {tr('crashed: {code}: {error}', code=escape(item.code), error=escape(_shortened(item.error)))}"
         for item in crashed[:20]
     ]
-    lines += [
-        f"- {tr('incomplete: {problem}', problem=escape(_shortened(item)))}" for item in report.problems[:20]
-    ]
-    lines += [
-        f"- {tr('remark: {remark}', remark=escape(_shortened(remark)))}" for remark in report.remarks[:20]
-    ]
+    lines += [f"- {tr('incomplete: {problem}', problem=escape(_shortened(item)))}" for item in report.problems[:20]]
+    lines += [f"- {tr('remark: {remark}', remark=escape(_shortened(remark)))}" for remark in report.remarks[:20]]
     reasons = dict.fromkeys(
         _shortened(item.reason) for item in report.outcomes if isinstance(item, Skipped) and not item.deselected
     )

@@ -30,9 +30,7 @@ def render(report: Report) -> str:
         finding = item.finding
         if finding.severity is not Severity.NOTE:
             lines.append(_plain(f"{finding.severity.value} {finding.code} {finding.name}: {finding.message}"))
-    lines += [
-        _plain(f"crashed {item.code}: {item.error}") for item in report.outcomes if isinstance(item, Crashed)
-    ]
+    lines += [_plain(f"crashed {item.code}: {item.error}") for item in report.outcomes if isinstance(item, Crashed)]
     lines += [_plain(f"incomplete: {problem}") for problem in report.problems]
     return "\n".join(lines) + "\n"
 

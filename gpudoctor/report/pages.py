@@ -75,10 +75,7 @@ def page_markdown(page: ManualPage) -> str:
     if page.manual is None:
         lines += [page.text, ""]
     if page.track_record:
-        lines += [
-            f"Track record: {page.track_record} ([how it was judged](../accuracy.md)).",
-            "",
-        ]
+        lines += [f"Track record: {page.track_record} ([how it was judged](../accuracy.md)).", ""]
     if page.no_rule:
         lines += [f"No remedy is prescribed: {page.no_rule}", ""]
     if page.thresholds:
@@ -112,12 +109,7 @@ def index_markdown(pages: Sequence[ManualPage]) -> str:
 
 def _threshold_row(page: ManualPage, threshold: Threshold) -> str:
     value = threshold_text(threshold.default, threshold.unit)
-    cells = (
-        code(f"{page.code}.{threshold.name}"),
-        escape(value),
-        escape(threshold.meaning),
-        escape(threshold.source),
-    )
+    cells = (code(f"{page.code}.{threshold.name}"), escape(value), escape(threshold.meaning), escape(threshold.source))
     return f"| {' | '.join(cells)} |"
 
 

@@ -127,11 +127,7 @@ def pair_speeds(found: Preflight) -> dict[tuple[int, int], float | None]:
 def untested(found: Preflight) -> list[str]:
     """What was not examined, and stages that did not end, a sentence each."""
     cut = [
-        tr(
-            "The stage {stage} reached its limit of {limit}.",
-            stage=term(item.stage.value),
-            limit=duration(item.limit),
-        )
+        tr("The stage {stage} reached its limit of {limit}.", stage=term(item.stage.value), limit=duration(item.limit))
         for item in found.stages
         if not item.ended
     ]

@@ -26,10 +26,7 @@ def _visible(character: str) -> str:
         return character
     if 0xDC80 <= code <= 0xDCFF:  # os.fsdecode's way to keep a byte that is no UTF-8
         return f"\\x{code - 0xDC00:02x}"
-    if code in (
-        0x200C,
-        0x200D,
-    ):  # joiners shape scripts; other format characters can reorder what a reader sees
+    if code in (0x200C, 0x200D):  # joiners shape scripts; other format characters can reorder what a reader sees
         return character
     if character.isspace() and code >= 0xA0:
         return " "

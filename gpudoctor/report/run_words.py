@@ -51,12 +51,7 @@ def place_of(item: LogMoment) -> str:
     parts = [
         tr("line {line:,}", line=item.line)
         if item.count == 1
-        else tr(
-            "lines {line:,}-{last_line:,} ({count:,}x)",
-            line=item.line,
-            last_line=item.last_line,
-            count=item.count,
-        )
+        else tr("lines {line:,}-{last_line:,} ({count:,}x)", line=item.line, last_line=item.last_line, count=item.count)
     ]
     if item.rank is not None:
         parts.append(tr("rank {rank}", rank=item.rank))
@@ -133,12 +128,7 @@ def memory_heading(job: SyntheticSummary) -> str:
 def memory_rows(job: SyntheticSummary) -> list[tuple[str, str, str, str]]:
     """Instant, estimated, measured, estimated over measured."""
     rows = [
-        (
-            rendered(row.title),
-            size(row.estimated),
-            size(row.measured),
-            f"{row.ratio - 1:+.1%}" if row.measured else "",
-        )
+        (rendered(row.title), size(row.estimated), size(row.measured), f"{row.ratio - 1:+.1%}" if row.measured else "")
         for row in job.memory
     ]
     if job.run_peak:
@@ -188,9 +178,6 @@ def small_print(job: SyntheticSummary) -> list[str]:
     if job.run_resident is not None and job.kind == "cpu":
         resident = size(job.run_resident)
         said.append(
-            tr(
-                "{resident} resident in one process at most, interpreter and libraries included",
-                resident=resident,
-            )
+            tr("{resident} resident in one process at most, interpreter and libraries included", resident=resident)
         )
     return said + [tr("note: {text}", text=text) for text in job.notes]

@@ -18,9 +18,7 @@ from gpudoctor.report.strings import rewrite, texts
 
 USER, HOST, SECRET_ID, ADDRESS = "<user>", "<host>", "<id>", "<address>"
 
-_NOBODY = frozenset(
-    {"root", "nobody", "user", "ubuntu", "localhost", "none", "unknown", "shared", "public", "default"}
-)
+_NOBODY = frozenset({"root", "nobody", "user", "ubuntu", "localhost", "none", "unknown", "shared", "public", "default"})
 """Accounts and host names that name nobody."""
 
 _USER_KEYS = re.compile(r"(^|[_.-])(USER|USERNAME|LOGNAME|ACCOUNT|OWNER)$", re.IGNORECASE)
@@ -38,9 +36,7 @@ _QUOTED_PATH = re.compile(r"(['\"`])((?:/|~[\w.-]*/|[A-Za-z]:[\\/]|\\\\)[^'\"`\n
 _WINDOWS_PATH = re.compile(rf"(?:\\\\|(?<![A-Za-z])[A-Za-z]:[\\/]+)(?:{_SEGMENT}[\\/]+)*({_SEGMENT})?[\\/]*")
 _HOME_PATH = re.compile(r"~[\w.-]*(?:/[^\s'\"`<>|:*?,;()\[\]{}=]+)+/?")
 _ABSOLUTE_PATH = re.compile(rf"(?<![\w.<>/\\~-])/+(?:{_SEGMENT}/+)*({_SEGMENT})/*")
-_RELATIVE = re.compile(
-    r"(?<![^\s\\'\"`<>|:*?,;()\[\]{}=])[^\s\\'\"`<>|:*?,;()\[\]{}=/]+/[^\s\\'\"`<>|:*?,;()\[\]{}=]+"
-)
+_RELATIVE = re.compile(r"(?<![^\s\\'\"`<>|:*?,;()\[\]{}=])[^\s\\'\"`<>|:*?,;()\[\]{}=/]+/[^\s\\'\"`<>|:*?,;()\[\]{}=]+")
 _FILE = re.compile(
     r".\.(?:py|pyi|ipynb|json|jsonl|ya?ml|toml|ini|cfg|conf|txt|csv|log|sh|sbatch|slurm|out|err|pt|pth|ckpt|bin|so|whl|"
     r"safetensors|parquet|h5|npz?|tar|gz|zip|lock|md|env)\b"
@@ -81,8 +77,7 @@ _IPV4 = re.compile(
     r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?![\w.]\d|\w)"
 )
 _IPV6 = re.compile(
-    r"(?<![\w:.])(?=[0-9a-f:]*\d)(?=[0-9a-f:]*::|(?:[0-9a-f]+:){7})[0-9a-f]{1,4}:[0-9a-f:]+(?![\w:])",
-    re.IGNORECASE,
+    r"(?<![\w:.])(?=[0-9a-f:]*\d)(?=[0-9a-f:]*::|(?:[0-9a-f]+:){7})[0-9a-f]{1,4}:[0-9a-f:]+(?![\w:])", re.IGNORECASE
 )
 
 
@@ -188,9 +183,7 @@ def _without_structure(report: Report) -> Report:
     subject = replace(
         report.subject,
         host="",
-        title=_base(report.subject.title)
-        if report.subject.title in report.subject.targets
-        else report.subject.title,
+        title=_base(report.subject.title) if report.subject.title in report.subject.targets else report.subject.title,
         targets=tuple(map(_base, report.subject.targets)),
     )
     findings = tuple(
@@ -238,9 +231,7 @@ def _declared_paths(report: Report) -> list[str]:
     findings = [item.finding for item in report.findings] + [item.finding for item in report.silenced]
     paths = [*report.subject.targets]
     for finding in findings:
-        paths += [
-            item.path for item in finding.evidence if isinstance(item, SourceSpan | Setting) and item.path
-        ]
+        paths += [item.path for item in finding.evidence if isinstance(item, SourceSpan | Setting) and item.path]
     paths += [edit.path for item in report.findings for remedy in item.remedies for edit in remedy.edits]
     return [path for path in paths if len(_base(path)) < len(path)]
 

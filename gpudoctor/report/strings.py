@@ -73,8 +73,7 @@ def rewrite(report: Report, change: Rewrite) -> Report:
     Of a message its parts are changed, too: it stays one.
     """
     return cast(
-        Report,
-        _rewritten(report, lambda text: text.mapped(change) if isinstance(text, Message) else change(text)),
+        Report, _rewritten(report, lambda text: text.mapped(change) if isinstance(text, Message) else change(text))
     )
 
 

@@ -43,9 +43,7 @@ def _events(process: Process) -> Iterator[bytes]:
             finite = [value for value in known.get(name, ())[a:b] if math.isfinite(value)]
             if finite:
                 values[tag] = sum(finite) / len(finite)
-        summary = b"".join(
-            _bytes(1, _text(1, f"gpudoctor/{tag}") + _float(2, value)) for tag, value in values.items()
-        )
+        summary = b"".join(_bytes(1, _text(1, f"gpudoctor/{tag}") + _float(2, value)) for tag, value in values.items())
         step = int(table.column("index")[b - 1])
         yield _double(1, process.wall + table.column("t")[b - 1]) + _varint(2, step) + _bytes(5, summary)
 

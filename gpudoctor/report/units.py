@@ -68,9 +68,7 @@ def cost_text(cost: Cost) -> str:
     if cost.step_share is not None:
         parts.append(tr("{share} of step time", share=percent(cost.step_share)))
     if cost.host_share is not None:
-        parts.append(
-            tr("{share} of the host's time in a step; its gain is unknown", share=percent(cost.host_share))
-        )
+        parts.append(tr("{share} of the host's time in a step; its gain is unknown", share=percent(cost.host_share)))
     if cost.bytes is not None:
         parts.append(size(cost.bytes))
     return concatenated(", ", parts)
@@ -166,9 +164,7 @@ def remedy_gain(remedy: Remedy) -> list[str]:
     if proof is None:
         return [tr("gain: {effect}", effect=effect_text(remedy.effect))] if remedy.effect else []
     gone = proof.cure.gone if proof.cure is not None else None
-    parts = (
-        [] if gone is None else [tr("trial: the finding is gone") if gone else tr("trial: the finding remains")]
-    )
+    parts = [] if gone is None else [tr("trial: the finding is gone") if gone else tr("trial: the finding remains")]
     if not math.isnan(proof.ratio):
         measured = {"ratio": proof.ratio, "interval": interval(proof.low, proof.high)}
         if proof.loss == "moved":
@@ -200,9 +196,7 @@ def facts_line(remedy: Remedy) -> str:
 
 def _factor_text(effect: Effect) -> str:
     low, high = f"{effect.low:.3g}", f"{effect.high:.3g}"
-    what = (
-        "" if effect.quantity == "throughput" else tr(" {quantity}", quantity=effect.quantity.replace("_", " "))
-    )
+    what = "" if effect.quantity == "throughput" else tr(" {quantity}", quantity=effect.quantity.replace("_", " "))
     if low == high:
         return f"{high}x{what}"
     if low == "1":

@@ -105,11 +105,7 @@ def unwatched(_pid: int, _folder: Path) -> AbstractContextManager[None]:
 
 
 def run_bounded(
-    plan: RunSpec,
-    *,
-    enough: Enough | None = None,
-    watch: Watch = lambda _seconds: None,
-    watching: Watching = unwatched,
+    plan: RunSpec, *, enough: Enough | None = None, watch: Watch = lambda _seconds: None, watching: Watching = unwatched
 ) -> RunOutcome:
     """Run it, end it, return how it ended. Raises `CommandError` when it cannot be started."""
     write_manifest(plan.folder, plan.command, {"trial": dict(plan.overrides)})
@@ -190,11 +186,7 @@ def _must_exist(command: tuple[str, ...]) -> None:
     if shutil.which(command[0]) is None:
         if os.path.exists(command[0]):
             script = command[0].endswith(".py")
-            hint = (
-                say("; to try a script: gpudoctor verify -- python {command}", command=command[0])
-                if script
-                else ""
-            )
+            hint = say("; to try a script: gpudoctor verify -- python {command}", command=command[0]) if script else ""
             raise CommandError(say("{command}: cannot be executed{hint}", command=command[0], hint=hint), 126)
         raise CommandError(say("{command}: command not found", command=command[0]), 127)
 
@@ -203,12 +195,7 @@ class _Watchdog:
     """Waits for the end of the window."""
 
     def __init__(
-        self,
-        plan: RunSpec,
-        child: "subprocess.Popen[bytes]",
-        started: float,
-        enough: Enough | None,
-        watch: Watch,
+        self, plan: RunSpec, child: "subprocess.Popen[bytes]", started: float, enough: Enough | None, watch: Watch
     ) -> None:
         self._plan, self._child, self._started = plan, child, started
         self._enough, self._watch = enough, watch
@@ -254,10 +241,4 @@ def _finished(plan: RunSpec, code: int, stopped_by: str | None, seconds: float, 
     name = signal.Signals(-code).name if code < 0 and not stopped_by and -code in list(signal.Signals) else None
     ending = CommandEnd(exit_code=exit_code, signal=name, seconds=round(seconds, 3), stopped_by=stopped_by)
     write_end(plan.folder, ending)
-    return RunOutcome(
-        folder=plan.folder,
-        stopped_by=stopped_by,
-        exit_code=exit_code,
-        seconds=seconds,
-        left=tuple(left),
-    )
+    return RunOutcome(folder=plan.folder, stopped_by=stopped_by, exit_code=exit_code, seconds=seconds, left=tuple(left))

@@ -36,9 +36,7 @@ class Untried:
     reason: str
 
 
-def candidates(
-    ranked: Iterable[Ranked], *, unsafe: bool, named: Sequence[str] = ()
-) -> list[Candidate | Untried]:
+def candidates(ranked: Iterable[Ranked], *, unsafe: bool, named: Sequence[str] = ()) -> list[Candidate | Untried]:
     """The best remedy of each finding that can be tried; of those `named`, all.
 
     Two findings with one cure are tried once.

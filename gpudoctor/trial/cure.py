@@ -44,12 +44,7 @@ class Cures:
     """Runs arms again and looks whether the baseline's ailments are gone."""
 
     def __init__(
-        self,
-        bench: TrialRunner,
-        diagnose: Diagnose,
-        ranked: Sequence[Ranked],
-        recording: Recording,
-        seconds: float,
+        self, bench: TrialRunner, diagnose: Diagnose, ranked: Sequence[Ranked], recording: Recording, seconds: float
     ) -> None:
         """`seconds` is how long the baseline took."""
         self._bench = bench
@@ -171,9 +166,7 @@ def _words(state: bool | None, before: float | None, after: float | None, reason
             else say("the re-run does not show it")
         )
     if died:
-        return (
-            say("the command gets past the step where it died") if state else say("the command dies as before")
-        )
+        return say("the command gets past the step where it died") if state else say("the command dies as before")
     return say("not found any more in as many steps") if state else say("found again, as before")
 
 

@@ -19,14 +19,8 @@ OVERRIDES: dict[str, tuple[Applicability, str]] = {
     "autocast.dtype": (UNSAFE, say("bf16 or fp16: the model's forward under autocast")),
     "autograd.detect_anomaly": (SAFE, say("anomaly mode off or on")),
     "checkpointing.enabled": (SAFE, say("activation checkpointing off, or on where the model offers it")),
-    "collectives.for_data": (
-        UNSAFE,
-        say("the finding's broadcasts and gathers every so many steps, on all ranks"),
-    ),
-    "collectives.for_log": (
-        SAFE,
-        say("the finding's barriers and log reductions every so many steps, on all ranks"),
-    ),
+    "collectives.for_data": (UNSAFE, say("the finding's broadcasts and gathers every so many steps, on all ranks")),
+    "collectives.for_log": (SAFE, say("the finding's barriers and log reductions every so many steps, on all ranks")),
     "ddp.bucket_cap_mb": (SAFE, say("DDP's bucket size")),
     "ddp.find_unused_parameters": (SAFE, say("DDP's search of the graph for unused parameters")),
     "ddp.gradient_as_bucket_view": (SAFE, say("gradients that live in DDP's buckets")),
@@ -125,10 +119,7 @@ def value_of(name: str, text: str) -> str:
     if name in _COUNTS and not (low.isascii() and low.isdigit() and int(low) >= _COUNTS[name]):
         raise ValueError(
             say(
-                "{name} takes a whole number from {counts} on, not {text!r}",
-                name=name,
-                counts=_COUNTS[name],
-                text=text,
+                "{name} takes a whole number from {counts} on, not {text!r}", name=name, counts=_COUNTS[name], text=text
             )
         )
     return low if name in _CHOICES or name in _COUNTS else text

@@ -168,12 +168,7 @@ def _unmeasured(cure: Cure) -> Proof:
 
 
 def try_arm(
-    bench: TrialRunner,
-    tried: Tried,
-    *,
-    deadline: float,
-    looks: Sequence[int] = LOOKS,
-    against: Arm = BASELINE,
+    bench: TrialRunner, tried: Tried, *, deadline: float, looks: Sequence[int] = LOOKS, against: Arm = BASELINE
 ) -> Tried:
     """Run pairs until they decide, and fill `tried`. `deadline` is on the monotonic clock.
 
@@ -210,9 +205,7 @@ def _pair(bench: TrialRunner, tried: Tried, against: Arm, candidate_first: bool)
         if lap.problem and time.monotonic() < bench.deadline and arm is against:
             lap = bench.lap(arm)  # once more: a machine has accidents
             if lap.problem and time.monotonic() < bench.deadline:
-                raise BaselineFailed(
-                    say("the command itself could not be measured: {problem}", problem=lap.problem)
-                )
+                raise BaselineFailed(say("the command itself could not be measured: {problem}", problem=lap.problem))
         if lap.problem and time.monotonic() >= bench.deadline:
             return False  # the time is up: that says nothing about the arm
         if lap.problem or lap.window is None:

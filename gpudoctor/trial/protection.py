@@ -159,18 +159,10 @@ class RunProtection:
             return {}
         if level is Level.LANDLOCK:
             writable = [str(folder), str(place), str(self._caches), "/dev/shm"]
-            return {
-                "how": "landlock",
-                "writable": writable,
-                "devices": ["/dev", "/proc", *self._places.through],
-            }
+            return {"how": "landlock", "writable": writable, "devices": ["/dev", "/proc", *self._places.through]}
         upper = place / "upper"
         upper.mkdir()
-        caches = [
-            (path, str(self._caches / str(number)))
-            for number, path in enumerate(cache_folders())
-            if number < 99
-        ]
+        caches = [(path, str(self._caches / str(number))) for number, path in enumerate(cache_folders()) if number < 99]
         return {
             "how": "mounts",
             "cover": self._places.cover,

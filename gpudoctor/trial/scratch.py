@@ -25,9 +25,7 @@ def scratch_folder() -> Path:
     own = os.environ.get("TMPDIR")
     bases = [own] if own and not inside(os.path.realpath(own), "/tmp") else []
     bases += ["/var/tmp", tempfile.gettempdir()]
-    usable = [
-        base for base in dict.fromkeys(map(os.path.realpath, bases)) if os.access(base, os.W_OK | os.X_OK)
-    ]
+    usable = [base for base in dict.fromkeys(map(os.path.realpath, bases)) if os.access(base, os.W_OK | os.X_OK)]
     usable.sort(key=_hindrance)
     for base in usable:
         with suppress(OSError):

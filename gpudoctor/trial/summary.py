@@ -54,10 +54,7 @@ def _pairs(tried: Tried) -> Iterator[TrialPair]:
     aside = tried.decision.aside if tried.decision is not None else ()
     for index, pair in enumerate(tried.pairs):
         yield TrialPair(
-            baseline=pair.baseline,
-            candidate=pair.candidate,
-            candidate_first=pair.candidate_first,
-            aside=index in aside,
+            baseline=pair.baseline, candidate=pair.candidate, candidate_first=pair.candidate_first, aside=index in aside
         )
 
 
@@ -81,9 +78,7 @@ def _cut_short(tried: Tried) -> bool:
 
 
 def _untried(item: Untried) -> TrialRow:
-    return TrialRow(
-        name=item.remedy.id, title=item.remedy.title, conclusion=Conclusion.NOT_TRIED, reason=item.reason
-    )
+    return TrialRow(name=item.remedy.id, title=item.remedy.title, conclusion=Conclusion.NOT_TRIED, reason=item.reason)
 
 
 def _rate(tried: Tried) -> float | None:

@@ -32,9 +32,7 @@ def too_short(command: Sequence[str], budget: float, window_steps: int | None) -
         if budget >= needed:
             return ""
         known = say(
-            "a run of this command takes {seconds} ({name})",
-            seconds=duration(round(lap.seconds, 1)),
-            name=earlier.name,
+            "a run of this command takes {seconds} ({name})", seconds=duration(round(lap.seconds, 1)), name=earlier.name
         )
     else:
         if window_steps is not None:

@@ -131,10 +131,7 @@ class TrialRunner:
                 steps=None,
             )
             return run_bounded(
-                plan,
-                enough=enough,
-                watch=lambda passed: self.watch("baseline", passed),
-                watching=self._watching,
+                plan, enough=enough, watch=lambda passed: self.watch("baseline", passed), watching=self._watching
             )
 
     def lap(self, arm: Arm) -> TrialRun:
@@ -142,9 +139,7 @@ class TrialRunner:
         finished, recording, hint = self._run(arm, self.steps, self._limit())
         found = self._window(recording)
         problem = _problem(finished, found)
-        return TrialRun(
-            finished=finished, recording=recording, window=found, problem=problem + hint * bool(problem)
-        )
+        return TrialRun(finished=finished, recording=recording, window=found, problem=problem + hint * bool(problem))
 
     def look(self, arm: Arm, *, steps: int | None, seconds: float, machine: bool = False) -> TrialRun:
         """One run of an arm for what it shows, not for its time: so many steps (None: to its end).
@@ -154,9 +149,7 @@ class TrialRunner:
         limit = max(1.0, min(seconds, self.deadline - time.monotonic()))
         finished, recording, hint = self._run(arm, steps, limit, machine)
         problem = _ended(finished)
-        return TrialRun(
-            finished=finished, recording=recording, window=None, problem=problem + hint * bool(problem)
-        )
+        return TrialRun(finished=finished, recording=recording, window=None, problem=problem + hint * bool(problem))
 
     def _run(
         self, arm: Arm, steps: int | None, seconds: float, machine: bool = False

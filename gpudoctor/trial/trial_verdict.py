@@ -18,9 +18,7 @@ def proven_report(report: Report, session: TrialSession, trial: TrialSummary) ->
     """The report with proofs, ranked by them: what breaks the job first, then measured gains, then the rest."""
     tried = [item for item in session.attempts if item.candidate is not None]
     gains = {
-        item.candidate.item.rank: item.ratio
-        for item in tried
-        if item.candidate is not None and item.ratio is not None
+        item.candidate.item.rank: item.ratio for item in tried if item.candidate is not None and item.ratio is not None
     }
     marked = [_marked(item, tried) for item in report.findings]
     marked.sort(key=lambda item: (item.finding.cost.breaks is None, -gains.get(item.rank, 0.0), item.rank))
@@ -78,9 +76,7 @@ def _placed(item: Ranked, place: int, gain: float | None) -> Ranked:
     first = item.remedies[0].proof if item.remedies else None
     if first is not None and first.cure is not None and first.cure.gone:
         return replace(
-            item,
-            rank=place,
-            reason=say("cured by {id}: {words}", id=item.remedies[0].id, words=first.cure.words),
+            item, rank=place, reason=say("cured by {id}: {words}", id=item.remedies[0].id, words=first.cure.words)
         )
     reason = say("proven: {gain:.2f}x measured", gain=gain) if gain is not None else item.reason
     return replace(item, rank=place, reason=reason)
@@ -102,9 +98,7 @@ def verdict_words(trial: TrialSummary, diagnosis: str, stopped: str = "", *, pro
     found = _search_words(trial)
     cured, faster = _cured_words(tried), _faster_words(tried, trial)
     if cured or faster:
-        return concatenated(
-            " ", (part for part in (cured, faster + early if faster else early.strip(), found) if part)
-        )
+        return concatenated(" ", (part for part in (cured, faster + early if faster else early.strip(), found) if part))
     if tried and promise:
         diagnosis = without(diagnosis, promise)
     diagnosis = concatenated(" ", (part for part in (diagnosis, *_ailment_words(trial)) if part))
@@ -153,9 +147,7 @@ def _cured_words(tried: Sequence[TrialRow]) -> str:
     for row in tried:
         cure = row.proof.cure if row.proof else None
         if cure is not None and row.conclusion is Conclusion.CURED and not CURED.lacks(row):
-            parts.append(
-                say("{name} with {title} ({words})", name=cure.name, title=row.title, words=cure.words)
-            )
+            parts.append(say("{name} with {title} ({words})", name=cure.name, title=row.title, words=cure.words))
     return say("Cured: {parts}.", parts=concatenated("; ", parts)) if parts else ""
 
 

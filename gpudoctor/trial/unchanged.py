@@ -43,23 +43,15 @@ class SecondLook:
         where = ", ".join(self.folders)
         if self.changed:
             shown = ", ".join(self.changed[:_SHOWN])
-            more = (
-                say(" and {changed} more", changed=len(self.changed) - _SHOWN)
-                if len(self.changed) > _SHOWN
-                else ""
-            )
-            return say(
-                "changed meanwhile, by the runs or by another program: {shown}{more}", shown=shown, more=more
-            )
+            more = say(" and {changed} more", changed=len(self.changed) - _SHOWN) if len(self.changed) > _SHOWN else ""
+            return say("changed meanwhile, by the runs or by another program: {shown}{more}", shown=shown, more=more)
         if not self.whole:
             return say(
                 "the first {compared:,} files in {where} are unchanged; the rest was not compared",
                 compared=self.compared,
                 where=where,
             )
-        files = (
-            say("the one file") if self.compared == 1 else say("all {compared:,} files", compared=self.compared)
-        )
+        files = say("the one file") if self.compared == 1 else say("all {compared:,} files", compared=self.compared)
         return (
             say("{files} in {where} are unchanged", files=files, where=where)
             if self.compared != 1
@@ -112,9 +104,7 @@ class Unchanged:
                 continue
             for name in sorted(before.keys() | after.keys()):
                 path = os.path.join(folder, name)
-                if before.get(name) != after.get(name) and not self._same(
-                    path, before.get(name), after.get(name)
-                ):
+                if before.get(name) != after.get(name) and not self._same(path, before.get(name), after.get(name)):
                     yield path
 
     def _same(self, path: str, before: Signature | None, after: Signature | None) -> bool:

@@ -31,9 +31,7 @@ def varied(text: str, command: Sequence[str]) -> list[tuple[str, Arm]]:
         raise UsageError(say("--vary {text}: write KEY=V1,V2: --vary batch-size=8,16", text=text))
     if len(listed) > _MOST:
         raise UsageError(
-            say(
-                "--vary {text}: {number} values; give at most {most}", text=text, number=len(listed), most=_MOST
-            )
+            say("--vary {text}: {number} values; give at most {most}", text=text, number=len(listed), most=_MOST)
         )
     return [(f"{key}={value}", with_value(key.strip(), value, command)) for value in listed]
 
@@ -64,9 +62,7 @@ def with_value(key: str, value: str, command: Sequence[str]) -> Arm:
         if near
         else say("the overrides: {known}", known=", ".join(known))
     )
-    raise UsageError(
-        say("{key} is neither an argument of the command nor an override; {hint}", key=key, hint=hint)
-    )
+    raise UsageError(say("{key} is neither an argument of the command nor an override; {hint}", key=key, hint=hint))
 
 
 def against(text: str) -> tuple[str, Arm]:
@@ -88,9 +84,7 @@ def against(text: str) -> tuple[str, Arm]:
 def _flag(key: str, command: Sequence[str]) -> str | None:
     """The argument as the command spells it; None where it has none by that name."""
     spellings = (
-        [key]
-        if key.startswith("-")
-        else [f"--{key}", f"--{key.replace('_', '-')}", f"--{key.replace('-', '_')}"]
+        [key] if key.startswith("-") else [f"--{key}", f"--{key.replace('_', '-')}", f"--{key.replace('-', '_')}"]
     )
     for word in command:
         for flag in (*spellings, key, f"+{key}", f"++{key}"):
@@ -152,12 +146,7 @@ def _read(name: str) -> Any:
     except (ValueError, RecursionError, _yaml().YAMLError) as error:
         words = " ".join(str(error).split())
         raise UsageError(
-            say(
-                "--vary {name}: not {form}: {words}",
-                name=name,
-                form="JSON" if _is_json(name) else "YAML",
-                words=words,
-            )
+            say("--vary {name}: not {form}: {words}", name=name, form="JSON" if _is_json(name) else "YAML", words=words)
         ) from None
     if not isinstance(document, (dict, list)):
         raise UsageError(say("--vary {name}: it has no keys", name=name))
@@ -187,9 +176,7 @@ def _absent(name: str, parts: list[str], depth: int, section: Any) -> str:
         return f"--vary {name}: {where} is {_kind(section)}, so there is no {key}"
     names = [str(item) for item in section] if isinstance(section, dict) else []
     listed = ", ".join(names[:_LISTED]) + (", ..." if len(names) > _LISTED else "")
-    there = (
-        say("{where} has {listed}", where=where or say("it"), listed=listed) if listed else say("it is empty")
-    )
+    there = say("{where} has {listed}", where=where or say("it"), listed=listed) if listed else say("it is empty")
     return f"--vary {name}: no key {key}; {there}"
 
 
@@ -199,13 +186,7 @@ def _value(name: str, key: str, given: str, present: Any) -> Any:
         inside = ", ".join(map(str, present)) if isinstance(present, Mapping) else ""
         names = say("; name one of its keys: {inside}", inside=inside) if inside else ""
         raise UsageError(
-            say(
-                "--vary {name}: {key} is {present}{names}",
-                name=name,
-                key=key,
-                present=_kind(present),
-                names=names,
-            )
+            say("--vary {name}: {key} is {present}{names}", name=name, key=key, present=_kind(present), names=names)
         )
     if isinstance(present, str) and present != _AUTO:
         return given

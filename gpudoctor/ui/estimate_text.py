@@ -61,8 +61,7 @@ class TextPage:
         sizes = [max(cells(row[column]) for row in rows) for column in range(len(rows[0]))]
         for row in rows:
             aligned = [
-                padded(cell, wide, right=at in right)
-                for at, (cell, wide) in enumerate(zip(row, sizes, strict=True))
+                padded(cell, wide, right=at in right) for at, (cell, wide) in enumerate(zip(row, sizes, strict=True))
             ]
             head = "  " + "  ".join(aligned[:-1])
             last = aligned[-1].rstrip() if len(rows[0]) - 1 not in right else aligned[-1]
@@ -113,10 +112,7 @@ def render_estimate_text(answer: Answer, *, width: int, colour: bool, explain: b
 
 def _heading(page: TextPage, answer: Answer) -> None:
     card = [words.card_text(answer.device)] if answer.device is not None else []
-    page.line(
-        concatenated(" · ", ["gpudoctor", answer.shape.name, words.parameters_text(answer.shape), *card]),
-        hang=2,
-    )
+    page.line(concatenated(" · ", ["gpudoctor", answer.shape.name, words.parameters_text(answer.shape), *card]), hang=2)
     page.blank()
     page.line(words.headline(answer))
     page.line(words.what_text(answer.shown), hang=2)
@@ -166,12 +162,7 @@ def _breakdown(page: TextPage, answer: Answer) -> None:
     beside = joined([term(line.kind) for line in shown.card.lines if line.bytes])
     of = tr(" of {bytes}", bytes=size(answer.device.bytes)) if answer.device is not None else ""
     page.line(
-        tr(
-            "the card will show {interval}{of} (with {beside})",
-            interval=words.interval(shown),
-            of=of,
-            beside=beside,
-        ),
+        tr("the card will show {interval}{of} (with {beside})", interval=words.interval(shown), of=of, beside=beside),
         indent=2,
         hang=2,
     )
@@ -222,9 +213,7 @@ def _found(page: TextPage, answer: Answer) -> None:
     if not answer.found.best:
         page.line(tr("Nothing that was tried fits this card."))
     else:
-        page.line(
-            tr("What fits, fastest first (speed is estimated from operation counts: use it to compare only)")
-        )
+        page.line(tr("What fits, fastest first (speed is estimated from operation counts: use it to compare only)"))
         rows = [("speed", "allocated", tr("gives back"), "changes")]
         for fit in answer.found.best:
             peak, back = size(fit.estimate.total_bytes), size(fit.gives_back)
@@ -233,12 +222,7 @@ def _found(page: TextPage, answer: Answer) -> None:
     page.blank()
     card = answer.device.name if answer.device is not None else ""
     table = [
-        (
-            tr("as asked"),
-            tr("largest batch"),
-            tr("longest sequence"),
-            tr("{card} cards, fully sharded", card=card),
-        )
+        (tr("as asked"), tr("largest batch"), tr("longest sequence"), tr("{card} cards, fully sharded", card=card))
     ]
     for (method, room), (_, cards) in zip(answer.found.room, answer.found.cards, strict=True):
         batch = f"{room.batch:,}" if room.batch is not None else tr("none fits")
@@ -273,10 +257,7 @@ def _explained(page: TextPage, shown: Estimate) -> None:
             if len(fresh) == len(instant.lines)
             else tr(", of it {lines} lines above", lines=len(instant.lines) - len(fresh))
         )
-        page.line(
-            tr("{title}: {bytes}{also}", title=term(instant.title), bytes=size(instant.bytes), also=also),
-            hang=2,
-        )
+        page.line(tr("{title}: {bytes}{also}", title=term(instant.title), bytes=size(instant.bytes), also=also), hang=2)
         for line in fresh:
             _formula(page, line)
         seen |= set(fresh)
@@ -292,9 +273,7 @@ def _formula(page: TextPage, line: Line) -> None:
     page.line(f"{word(line.kind)} {size(line.bytes)} = {formula_text(line.formula)}", indent=2, hang=4)
     source = source_text(line.source)
     page.line(
-        tr("from: {source} ({provenance})", source=source, provenance=term(line.provenance.value)),
-        indent=6,
-        hang=2,
+        tr("from: {source} ({provenance})", source=source, provenance=term(line.provenance.value)), indent=6, hang=2
     )
 
 
@@ -326,10 +305,7 @@ def show_traced(page: TextPage, answer: Answer) -> None:
             page.line(tr("{method} was not traced: {why}", method=each.method, why=each.why), hang=2)
             continue
         page.line(
-            tr(
-                "{method} traced: {traced_text}", method=each.method, traced_text=words.traced_text(each.traced)
-            ),
-            hang=2,
+            tr("{method} traced: {traced_text}", method=each.method, traced_text=words.traced_text(each.traced)), hang=2
         )
         if not each.alone:
             _beside(page, each)
@@ -337,11 +313,7 @@ def show_traced(page: TextPage, answer: Answer) -> None:
             page.line(tr("note: {text}", text=text), indent=2, hang=2)
         sizes = size(each.traced.allocated), size(each.traced.reserved)
         page.line(
-            tr(
-                "allocator on paper: {allocated} allocated, {reserved} reserved",
-                allocated=sizes[0],
-                reserved=sizes[1],
-            ),
+            tr("allocator on paper: {allocated} allocated, {reserved} reserved", allocated=sizes[0], reserved=sizes[1]),
             indent=2,
             hang=2,
         )

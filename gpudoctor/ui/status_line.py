@@ -156,9 +156,7 @@ def status_text(
             tr("{rate} steps/s", rate=f"{1 / step_seconds:.3g}"),
         ]
         largest = sorted(phases.items(), key=lambda item: -item[1])[:_PHASES]
-        parts += [
-            f"{word(name.replace('_', ' '))} {percent(share)}" for name, share in largest if share >= _SMALL
-        ]
+        parts += [f"{word(name.replace('_', ' '))} {percent(share)}" for name, share in largest if share >= _SMALL]
     if ranks > 1:
         parts.append(tr("{ranks} ranks", ranks=ranks))
     return " · ".join(parts)

@@ -21,8 +21,7 @@ def render_jobs(jobs: Sequence[FoundJob], *, width: int, colour: bool) -> str:
         return canvas.text()
     rows = [("PID", "RANKS", "GPU", "USER", "TIME", "COMMAND")]
     rows += [
-        (str(job.pid), str(len(job.ranks)), _gpus(job.gpus), job.user, _clock(job.seconds), job.command)
-        for job in jobs
+        (str(job.pid), str(len(job.ranks)), _gpus(job.gpus), job.user, _clock(job.seconds), job.command) for job in jobs
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(5)]
     for row in rows:

@@ -113,9 +113,7 @@ def _take_siblings(found: dict[LeftKind, list[str]]) -> None:
         found[LeftKind.FLIGHT] += siblings
         found[kind] = [name for name in found[kind] if name not in set(siblings)]
     alike = {_without_numbers(name) for name in found[LeftKind.INSPECTOR]}
-    empty = [
-        name for name in found[LeftKind.LOG] if _without_numbers(name) in alike and not os.path.getsize(name)
-    ]
+    empty = [name for name in found[LeftKind.LOG] if _without_numbers(name) in alike and not os.path.getsize(name)]
     found[LeftKind.INSPECTOR] += empty  # of processes that were killed before they wrote
     found[LeftKind.LOG] = [name for name in found[LeftKind.LOG] if name not in set(empty)]
 
@@ -162,9 +160,7 @@ def _files(name: str) -> Iterable[str]:
         if matching:
             return matching
         raise UsageError(say("{name}: no file matches this pattern", name=name))
-    raise UsageError(
-        say("{name}: no such file or folder{near_name}", name=name, near_name=near_name(Path(name)))
-    )
+    raise UsageError(say("{name}: no such file or folder{near_name}", name=name, near_name=near_name(Path(name))))
 
 
 def _logs_in(folder: str) -> Iterator[str]:
@@ -177,10 +173,7 @@ def _logs_in(folder: str) -> Iterator[str]:
             for packed in _PACKED:
                 bare = bare.removesuffix(packed)
             suffix = os.path.splitext(bare)[1]
-            job = suffix in (".log", ".out", ".err", ".txt", ".stdout", ".stderr") or bare in (
-                "stdout",
-                "stderr",
-            )
+            job = suffix in (".log", ".out", ".err", ".txt", ".stdout", ".stderr") or bare in ("stdout", "stderr")
             path = os.path.join(root, file)
             if job or suffix[1:].isdigit():
                 yield path
@@ -223,13 +216,7 @@ def admit_log(found: LeftBehind, messages: Iterable[tuple[str, LogMessage]]) -> 
         *map(str, found.scripts),
         *map(str, found.configs),
     ]
-    first = (
-        say("standard input")
-        if names[:1] == [STANDARD_INPUT]
-        else Path(names[0]).name
-        if names
-        else say("nothing")
-    )
+    first = say("standard input") if names[:1] == [STANDARD_INPUT] else Path(names[0]).name if names else say("nothing")
     return Patient(
         PatientKind.LOG,
         first if len(names) <= 1 else say("{first} and {names} more", first=first, names=len(names) - 1),

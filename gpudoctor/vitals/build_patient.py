@@ -399,6 +399,4 @@ def _interpreter(command: Sequence[str]) -> str | None:
     if re.fullmatch(r"python[\d.]*(\.exe)?", Path(program).name):
         return program
     beside = Path(program).with_name("python")
-    return (
-        str(beside) if os.path.isfile(beside) and os.path.isfile(beside.parent.parent / "pyvenv.cfg") else None
-    )
+    return str(beside) if os.path.isfile(beside) and os.path.isfile(beside.parent.parent / "pyvenv.cfg") else None

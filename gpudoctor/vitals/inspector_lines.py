@@ -11,13 +11,7 @@ from typing import IO, Any
 
 from gpudoctor.lang import say
 from gpudoctor.model.external_files import is_packed, open_unpacked
-from gpudoctor.model.read_limits import (
-    INSPECTOR_ALL,
-    INSPECTOR_COMMUNICATORS,
-    INSPECTOR_FILE,
-    INSPECTOR_LINE,
-    RANKS,
-)
+from gpudoctor.model.read_limits import INSPECTOR_ALL, INSPECTOR_COMMUNICATORS, INSPECTOR_FILE, INSPECTOR_LINE, RANKS
 from gpudoctor.model.signs.nccl_inspector import CommunicatorRank, InspectorRecords
 
 _MOST_TIMES = 1 << 19
@@ -60,12 +54,7 @@ def read_inspector(paths: Sequence[str]) -> InspectorRecords:
         if file.bad:
             lines = say("line is") if file.bad == 1 else say("lines are")
             problems.append(
-                say(
-                    "{path}: {bad:,} {lines} not a record of NCCL Inspector",
-                    path=path,
-                    bad=file.bad,
-                    lines=lines,
-                )
+                say("{path}: {bad:,} {lines} not a record of NCCL Inspector", path=path, bad=file.bad, lines=lines)
             )
         remarks += file.remarks
         for key, part in file.parts.items():
@@ -82,8 +71,7 @@ def _few(sentences: list[str]) -> tuple[str, ...]:
     if len(sentences) <= _MOST_PROBLEMS:
         return tuple(sentences)
     more = say(
-        "{sentences:,} more files of NCCL Inspector have such problems",
-        sentences=len(sentences) - _MOST_PROBLEMS,
+        "{sentences:,} more files of NCCL Inspector have such problems", sentences=len(sentences) - _MOST_PROBLEMS
     )
     return (*sentences[:_MOST_PROBLEMS], more)
 

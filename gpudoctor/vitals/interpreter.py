@@ -16,9 +16,7 @@ from gpudoctor.model.read_limits import PACKAGE_FILE
 ASK_SECONDS = 10.0
 """Longest wait for an interpreter that has to be asked; a cold start on a network disk takes seconds."""
 
-_QUESTION = (
-    "import sys,platform;print(sys.prefix,sys.base_prefix,sys.executable,platform.python_version(),sep=chr(10))"
-)
+_QUESTION = "import sys,platform;print(sys.prefix,sys.base_prefix,sys.executable,platform.python_version(),sep=chr(10))"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,9 +70,7 @@ def _named(python: str, environment: Mapping[str, str]) -> Interpreter:
         raise Unavailable(say("there is no interpreter or environment {python}", python=python))
     answer = _from_prefix(path) if os.path.isdir(path) else _from_executable(path, environment)
     if answer is None:
-        raise Unavailable(
-            say("{python} is neither a Python interpreter nor an environment folder", python=python)
-        )
+        raise Unavailable(say("{python} is neither a Python interpreter nor an environment folder", python=python))
     return answer
 
 

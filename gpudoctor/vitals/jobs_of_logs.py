@@ -9,9 +9,7 @@ _NUMBERED = (
     re.compile(r"(?i)(?:^|[^a-z])job(?:[-_.]?id)?[-_.]?(\d{3,12})(?!\d)"),
     re.compile(r"\.[oe](\d{3,12}(?:\.\d{1,6})?)$"),  # PBS, SGE
     # `%x-%j`: no date, and no process of one job
-    re.compile(
-        r"^(?!.*(?:rank|worker|proc|pid|node|host|gpu|task)).*[-_.]([1-9]\d{4,6}|[3-9]\d{7})(?=\.(?:out|err)$)"
-    ),
+    re.compile(r"^(?!.*(?:rank|worker|proc|pid|node|host|gpu|task)).*[-_.]([1-9]\d{4,6}|[3-9]\d{7})(?=\.(?:out|err)$)"),
     re.compile(r"^([1-9]\d{4,6}|[3-9]\d{7})(?=_\d{1,6}(?:_log)?\.(?:out|err)$|\.(?:out|err)$)"),  # `%j_%t`
 )
 

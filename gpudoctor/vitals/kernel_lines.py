@@ -22,9 +22,7 @@ _HEADS = (
 _FORMS = tuple(re.compile(head + r"(?P<text>.*)", re.ASCII) for head in _HEADS)
 """`[ 12.345678] text`, `Feb  3 10:00:00 host kernel: text`, `[Mon Feb  3 10:00:00 2025] text` (dmesg -T),
 `2025-02-03T10:00:00,123456+01:00 text` (dmesg --time-format iso), `NVRM: text` (dmesg -t)."""
-_HEAD = re.compile(
-    "|".join(f"(?:{re.sub(r'[?]P<[a-z]+>', '?:', head)})" for head in _HEADS).encode("ascii"), re.ASCII
-)
+_HEAD = re.compile("|".join(f"(?:{re.sub(r'[?]P<[a-z]+>', '?:', head)})" for head in _HEADS).encode("ascii"), re.ASCII)
 _PROGRAM = re.compile(rf"(?:<\d{{1,3}}>)?{_STAMP} \S+ [\w.\-/@()]{{1,80}}(?:\[\d+\])?: ")
 
 

@@ -140,9 +140,7 @@ def _kmsg_records(descriptor: int, deadline: float) -> Iterator[str]:
 def _of_file(path: Path, now: float, since: float | None) -> KernelLog:
     """Kernel lines of a syslog file since a moment, where one is known."""
     dated = list(_syslog(_tail(path), now))
-    kept = tuple(
-        message for message in dated if since is None or message.age is None or message.age <= now - since
-    )
+    kept = tuple(message for message in dated if since is None or message.age is None or message.age <= now - since)
     if not dated:
         raise Unavailable("contains no kernel messages with a time")
     if since is not None and not kept:

@@ -47,9 +47,7 @@ class LeftKind(Enum):
 
 
 _SCRIPTS = {".py", ".pyw", ".ipynb"}
-_FLIGHT_NAME = re.compile(
-    r"(?i)(?:nccl|comm_lib|hccl|xccl|rccl|flight|fr)_?(?:trace|dump|recorder)?_?rank_?\d+\Z"
-)
+_FLIGHT_NAME = re.compile(r"(?i)(?:nccl|comm_lib|hccl|xccl|rccl|flight|fr)_?(?:trace|dump|recorder)?_?rank_?\d+\Z")
 _FLIGHT_WORDS = (b"pg_config", b"collective_seq_id", b"profiling_name", b"nccl_comm_state", b"pg_status")
 """Keys of a dump: some of them are in its first bytes."""
 _CONFIGS = {".yaml", ".yml", ".toml", ".jsonc"}
@@ -142,12 +140,6 @@ def is_left_behind(path: Path) -> bool:
             return b"segments" in read_head(path, 256)
         if kind is LeftKind.KERNEL_LOG:
             return path.suffix == ""
-        return kind in (
-            LeftKind.SURVEY,
-            LeftKind.STACKS,
-            LeftKind.SCHEDULER,
-            LeftKind.FLIGHT,
-            LeftKind.INSPECTOR,
-        )
+        return kind in (LeftKind.SURVEY, LeftKind.STACKS, LeftKind.SCHEDULER, LeftKind.FLIGHT, LeftKind.INSPECTOR)
     except OSError:
         return False

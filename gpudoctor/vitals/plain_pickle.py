@@ -38,9 +38,7 @@ def load_plain(data: bytes, seconds: float = SECONDS) -> Any:
         raise NotPlain("it is damaged or cut short") from error
 
 
-_NAMES_CODE: Final = (
-    "it names a class or a function, which loading would run; gpudoctor reads plain values only"
-)
+_NAMES_CODE: Final = "it names a class or a function, which loading would run; gpudoctor reads plain values only"
 
 
 class _Nameless(pickle.Unpickler):

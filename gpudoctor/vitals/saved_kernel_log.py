@@ -63,9 +63,7 @@ def read_saved_log(path: Path) -> KernelLog:
     except Damaged as error:
         reader.damage = say("{error}; gpudoctor read what precedes it", error=error)
     except OSError as error:
-        raise Unavailable(
-            say("{path}: cannot be read: {reason}", path=path, reason=error.strerror or error)
-        ) from None
+        raise Unavailable(say("{path}: cannot be read: {reason}", path=path, reason=error.strerror or error)) from None
     return KernelLog(
         origin=str(path),
         messages=tuple(reader.kept),
@@ -162,9 +160,7 @@ class _Reader:
         if self.long:
             lines = count(self.long, "line")
             yield say(
-                "{lines} {beyond}, of which gpudoctor read only the beginning",
-                lines=lines,
-                beyond=KERNEL_LINE.beyond,
+                "{lines} {beyond}, of which gpudoctor read only the beginning", lines=lines, beyond=KERNEL_LINE.beyond
             )
         if left := self.driver - len(self.kept):
             oldest = count(left, "message")

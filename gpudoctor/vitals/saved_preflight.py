@@ -15,9 +15,7 @@ def read_preflight(path: Path) -> Preflight:
     try:
         report = load_json(read_file(path, PREFLIGHT_REPORT))
     except OSError as error:
-        raise Unavailable(
-            say("{path} cannot be read: {reason}", path=path, reason=error.strerror or error)
-        ) from error
+        raise Unavailable(say("{path} cannot be read: {reason}", path=path, reason=error.strerror or error)) from error
     except ValueError as error:
         raise Unavailable(say("{path} is not JSON: {error}", path=path, error=error)) from error
     part = report.get("preflight") if isinstance(report, dict) else None

@@ -144,20 +144,14 @@ def _kind(path: Path) -> TargetKind:
     except NotADirectoryError:
         raise UsageError(say("{path}: a part of this path is a file, not a folder", path=path)) from None
     except PermissionError:
-        raise _Unreadable(
-            say("{path}: no permission to read it; run as its owner, or chmod", path=path)
-        ) from None
+        raise _Unreadable(say("{path}: no permission to read it; run as its owner, or chmod", path=path)) from None
     except OSError as error:
-        raise _Unreadable(
-            say("{path}: cannot be read: {reason}", path=path, reason=error.strerror or error)
-        ) from None
+        raise _Unreadable(say("{path}: cannot be read: {reason}", path=path, reason=error.strerror or error)) from None
     if path.is_dir():
         _refuse_empty(path)
         return TargetKind.FOLDER
     if not path.is_file():
-        raise UsageError(
-            say("{path}: neither a file nor a folder; name a script, a config or a job script", path=path)
-        )
+        raise UsageError(say("{path}: neither a file nor a folder; name a script, a config or a job script", path=path))
     return _kind_of_file(path)
 
 
@@ -176,11 +170,7 @@ def _refuse_empty(folder: Path) -> None:
             )
     except OSError as error:
         raise _Unreadable(
-            say(
-                "{folder}: this folder cannot be read: {reason}",
-                folder=folder,
-                reason=error.strerror or error,
-            )
+            say("{folder}: this folder cannot be read: {reason}", folder=folder, reason=error.strerror or error)
         ) from None
     seen = 0
     for _, _, files in os.walk(folder):
@@ -234,13 +224,9 @@ def _head(path: Path) -> bytes:
     try:
         return read_head(path, _HEAD)
     except PermissionError:
-        raise _Unreadable(
-            say("{path}: no permission to read it; run as its owner, or chmod +r", path=path)
-        ) from None
+        raise _Unreadable(say("{path}: no permission to read it; run as its owner, or chmod +r", path=path)) from None
     except OSError as error:
-        raise _Unreadable(
-            say("{path}: cannot be read: {reason}", path=path, reason=error.strerror or error)
-        ) from None
+        raise _Unreadable(say("{path}: cannot be read: {reason}", path=path, reason=error.strerror or error)) from None
 
 
 def _by_shebang(path: Path, head: bytes) -> TargetKind:

@@ -83,11 +83,7 @@ def hints(kind: str) -> dict[str, Any]:
     """Fields of a dataclass of the model that a file may fill, with their types."""
     made = classes()[kind.rpartition(".")[2]]
     every = get_type_hints(made, localns={item.__name__: item for item in classes().values()})
-    return {
-        item.name: every[item.name]
-        for item in dataclasses.fields(cast(Any, made))
-        if item.init and item.compare
-    }
+    return {item.name: every[item.name] for item in dataclasses.fields(cast(Any, made)) if item.init and item.compare}
 
 
 def fits(value: Any, hint: Any) -> bool:

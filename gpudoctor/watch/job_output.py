@@ -79,9 +79,7 @@ class JobOutput:
         if not self._elsewhere:
             return report
         sentence = say(
-            "The job prints to {elsewhere}, which gpudoctor cannot read; {keep}.",
-            elsewhere=self._elsewhere,
-            keep=_KEEP,
+            "The job prints to {elsewhere}, which gpudoctor cannot read; {keep}.", elsewhere=self._elsewhere, keep=_KEEP
         )
         summary = report.summary
         if window.ended:
@@ -128,20 +126,12 @@ def _joined(report: Report, said: Report, window: ProcessWindow, *, moves: bool)
         for each in (Severity.ERROR, Severity.WARNING, Severity.NOTE)
     )
     if window.ended:
-        verdict = say(
-            "{ended}. {verdict}",
-            ended=capitalised(window.ended),
-            verdict=said.summary.verdict,
-        )
+        verdict = say("{ended}. {verdict}", ended=capitalised(window.ended), verdict=said.summary.verdict)
     elif moves:
-        verdict = say(
-            "Its output names an error, and the process goes on. {verdict}", verdict=report.summary.verdict
-        )
+        verdict = say("Its output names an error, and the process goes on. {verdict}", verdict=report.summary.verdict)
     else:
         verdict = say(
-            "By its output: {verdict} {own_verdict}",
-            verdict=said.summary.verdict,
-            own_verdict=report.summary.verdict,
+            "By its output: {verdict} {own_verdict}", verdict=said.summary.verdict, own_verdict=report.summary.verdict
         )
     outcomes = {item.code: item for item in report.outcomes}
     outcomes |= {item.code: item for item in said.outcomes if item.code in codes}

@@ -37,16 +37,10 @@ class CsvLog:
     def take(self, tick: Tick) -> None:
         """Write the rows of a tick."""
         window = tick.window
-        stamp = (
-            time.strftime("%Y/%m/%d %H:%M:%S", time.localtime(window.wall))
-            + f".{int(window.wall % 1 * 1000):03d}"
-        )
+        stamp = time.strftime("%Y/%m/%d %H:%M:%S", time.localtime(window.wall)) + f".{int(window.wall % 1 * 1000):03d}"
         phases = window.phases
         total = sum(phases.values())
-        ours = [
-            next(iter(phases), "[N/A]"),
-            f"{100 * phases.get('data_wait', 0) / total:.0f} %" if total else "[N/A]",
-        ]
+        ours = [next(iter(phases), "[N/A]"), f"{100 * phases.get('data_wait', 0) / total:.0f} %" if total else "[N/A]"]
         rows = [_cells(gpu) for gpu in window.gpus] or [["[N/A]"] * (len(COLUMNS) - 3)]
         for cells in rows:
             self._file.write(", ".join([stamp, *cells, *ours]) + "\n")
@@ -136,16 +130,7 @@ class Exporter:
             self._workers.labels(name).set(len(rank.workers))
             self._alive.labels(name).set(rank.alive)
         for gpu in window.gpus:
-            series = (
-                gpu.busy,
-                gpu.sm,
-                gpu.memory,
-                gpu.power,
-                gpu.temperature,
-                gpu.clock,
-                gpu.pcie_rx,
-                gpu.pcie_tx,
-            )
+            series = (gpu.busy, gpu.sm, gpu.memory, gpu.power, gpu.temperature, gpu.clock, gpu.pcie_rx, gpu.pcie_tx)
             for metric, one in zip(self._gpu.values(), series, strict=True):
                 metric.labels(str(gpu.index)).set(one.last)
         self._finding.clear()

@@ -31,12 +31,7 @@ class WatchSession:
     """Ticks of the processes that the user named. Raises `IncompleteError` when they cannot be watched."""
 
     def __init__(
-        self,
-        pids: Sequence[int],
-        request: Request,
-        *,
-        length: float = WINDOW,
-        of_output: Request | None = None,
+        self, pids: Sequence[int], request: Request, *, length: float = WINDOW, of_output: Request | None = None
     ) -> None:
         """`of_output` has the checks that read what the job prints; None reads nothing of it."""
         self._watcher = Watcher(pids, length=length)
@@ -103,9 +98,7 @@ class WatchSession:
         signs = replace(self._base.signs, process=Sign.of("the process", window))
         if survey is not None:
             signs = replace(signs, gpu_survey=Sign.of("the GPUs", survey))
-        return Patient(
-            PatientKind.PROCESS, title(window), signs, targets=tuple(str(r.pid) for r in window.ranks)
-        )
+        return Patient(PatientKind.PROCESS, title(window), signs, targets=tuple(str(r.pid) for r in window.ranks))
 
 
 def _unseen(window: ProcessWindow) -> list[str]:

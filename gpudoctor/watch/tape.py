@@ -46,9 +46,7 @@ class TapeWriter:
             raise UsageError(
                 say("{path}: cannot be written: {error}", path=path, error=error.strerror or error)
             ) from error
-        self._line(
-            {"schema": SCHEMA, "gpudoctor": __version__, "started": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
-        )
+        self._line({"schema": SCHEMA, "gpudoctor": __version__, "started": time.strftime("%Y-%m-%dT%H:%M:%S%z")})
 
     def write(self, tick: Tick) -> None:
         """Append a tick; raises `OSError` on a full disk."""
@@ -98,9 +96,7 @@ class TapeWriter:
         assert isinstance(now, dict)
         before = self._before.get(key, {})
         self._before[key] = now
-        return {
-            name: value for name, value in now.items() if name == "$" or before.get(name, _NOTHING) != value
-        }
+        return {name: value for name, value in now.items() if name == "$" or before.get(name, _NOTHING) != value}
 
     def _line(self, values: JsonObject) -> None:
         self._file.write(json.dumps(values, ensure_ascii=True, separators=(",", ":")) + "\n")
@@ -162,9 +158,7 @@ class TapeReader:
             raise ValueError(f"it has {(RANKS if len(ranks) > RANKS.most else GPUS).beyond}")
         window = replace(frame, ranks=tuple(ranks), gpus=tuple(gpus), host=host)
         return Tick(
-            window=window,
-            report=self._value("report", line["report"], Report),
-            number=int(str(line["number"])),
+            window=window, report=self._value("report", line["report"], Report), number=int(str(line["number"]))
         )
 
     def _rank(self, key: str, part: Json, frame: ProcessWindow) -> Rank:

@@ -8,13 +8,7 @@ from gpudoctor.agents.tool_table import BY_NAME
 EDITABLE = {"id": "A-x", "applicability": "safe", "patch": "--- a"}
 OTHER = {**EDITABLE, "id": "C-x"}
 BY_HAND = {"id": "B-x", "applicability": "display-only", "patch": None}
-GIVEN = {
-    "command": ["python", "t.py"],
-    "seconds": 10,
-    "budget_seconds": 100,
-    "folder": "p",
-    "max_chars": 12_000,
-}
+GIVEN = {"command": ["python", "t.py"], "seconds": 10, "budget_seconds": 100, "folder": "p", "max_chars": 12_000}
 
 
 def report(run=None, trial=None, remedies=(EDITABLE, BY_HAND), verdict=""):

@@ -58,9 +58,7 @@ def test_each_tool_says_what_it_answers_when_and_what_comes_next(client):
     read = sum(len(tool.model_dump_json(by_alias=True, exclude_none=True)) for tool in tools.values())
     assert read < 20_000  # at the start of every session
     changing = [
-        name
-        for name, tool in tools.items()
-        if not tool.model_dump(by_alias=True)["annotations"]["readOnlyHint"]
+        name for name, tool in tools.items() if not tool.model_dump(by_alias=True)["annotations"]["readOnlyHint"]
     ]
     assert changing == ["run", "verify", "apply", "report"]
 
@@ -101,12 +99,8 @@ def test_an_answer_keeps_to_its_size_and_more_gives_the_rest(client):
 
 
 def test_the_answer_of_check_is_that_of_the_command(client, folder):
-    found = client.call(
-        "check", targets=["train.py"], python=sys.executable, select=["OBS"], max_chars=100_000
-    ).found
-    done = gpudoctor(
-        "check", "train.py", "--python", sys.prefix, "--select", "OBS", "--format", "json", cwd=folder
-    )
+    found = client.call("check", targets=["train.py"], python=sys.executable, select=["OBS"], max_chars=100_000).found
+    done = gpudoctor("check", "train.py", "--python", sys.prefix, "--select", "OBS", "--format", "json", cwd=folder)
     report = json.loads(done.stdout)
     assert [(item["code"], item["message"]) for item in found["findings"]] == [
         (item["code"], item["message"]) for item in report["findings"]
@@ -141,9 +135,7 @@ def test_a_slow_job_is_stopped_in_time_with_progress_notes(client):
     notes = []
     started = time.monotonic()
     words = [sys.executable, "-c", "import time; print('begun', flush=True); time.sleep(600)"]
-    found = client.call(
-        "run", lambda passed, text: notes.append((passed, text)), command=words, seconds=2
-    ).found
+    found = client.call("run", lambda passed, text: notes.append((passed, text)), command=words, seconds=2).found
     assert time.monotonic() - started < 60
     assert found["run"]["stopped_by"] == "seconds" and "begun" in found["output"]
     assert notes and [passed for passed, _ in notes] == sorted(passed for passed, _ in notes)

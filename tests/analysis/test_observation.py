@@ -40,10 +40,7 @@ def test_a_finding_of_its_own_says_what_was_seen_and_what_it_is_worth():
     live, run = found(SEEN), found(RAN)
     assert (live.subject, run.subject) == ("train.py:41", "/job/src/train.py:41")
     assert [live.evidence[1].value, run.evidence[1].value] == [0.1235, 0.123457]
-    assert [item.evidence[1].reproduce for item in (live, run)] == [
-        "py-spy dump --pid 7",
-        "gpudoctor report run",
-    ]
+    assert [item.evidence[1].reproduce for item in (live, run)] == ["py-spy dump --pid 7", "gpudoctor report run"]
     assert live.cost.step_share == run.cost.step_share == 0.1 and live.confidence is Confidence.CONFIRMED
 
 

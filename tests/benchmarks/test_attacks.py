@@ -47,9 +47,7 @@ def test_every_expression_is_linear_for_the_first_strings_that_attack_it(attack)
     assert [(item.place, item.pattern) for item in again] == []
 
 
-@pytest.mark.parametrize(
-    "pattern", [r"(a+)+$", r"a+b", r"(?:\.{1,2}/+|[^\s]+/+)+x", r"\s*:\s*\n?\s*x", r"(\w+\s?)*:$"]
-)
+@pytest.mark.parametrize("pattern", [r"(a+)+$", r"a+b", r"(?:\.{1,2}/+|[^\s]+/+)+x", r"\s*:\s*\n?\s*x", r"(\w+\s?)*:$"])
 def test_the_audit_finds_expressions_that_are_worse_than_linear(attack, pattern):
     expressions = attack("expressions")
     expressions.LIMIT = 0.3

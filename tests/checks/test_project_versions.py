@@ -160,10 +160,7 @@ def test_an_optimizer_of_an_old_torch_is_slow_only_where_no_line_admits_a_newer_
     "files",
     [
         {"src/transformers/__init__.py": '__version__ = "4.4.2"\n'},
-        {
-            "transformers/__init__.py": "from .b import c\n",
-            "transformers/version.py": "__version__ = '4.9.0'\n",
-        },
+        {"transformers/__init__.py": "from .b import c\n", "transformers/version.py": "__version__ = '4.9.0'\n"},
         {
             "src/transformers/__init__.py": "",
             "setup.py": "setup(\n    name='transformers',\n    version='4.4.2.dev0',\n)\n",

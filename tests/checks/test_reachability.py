@@ -40,9 +40,7 @@ def inside(path, text):
         found = list(check().examine(patient))
     except Unavailable:
         return []
-    return [
-        finding.message for finding in found if finding.span is not None and first < finding.span.line <= last
-    ]
+    return [finding.message for finding in found if finding.span is not None and first < finding.span.line <= last]
 
 
 @pytest.mark.parametrize("how", SWITCHES)

@@ -102,9 +102,7 @@ def test_sick_a_field_that_neither_subclass_nor_library_declares(job):
 
 
 def test_sick_the_class_of_the_library_itself_by_another_name(job):
-    text = (
-        "import transformers as hf\nargs = hf.TrainingArguments('x', evaluation_strategy='no', outptu_dir=3)\n"
-    )
+    text = "import transformers as hf\nargs = hf.TrainingArguments('x', evaluation_strategy='no', outptu_dir=3)\n"
     patient = job({"train.py": text})
     assert [item.severity for item in examine(DeprecatedKey, patient)] == [Severity.ERROR]
     assert [item.severity for item in examine(UnknownKey, patient)] == [Severity.ERROR]
@@ -120,9 +118,7 @@ SUBCLASS = """from transformers import AutoTokenizer
 from lib import Mine
 Mine(3, tokenizer=AutoTokenizer.from_pretrained("x")).train()
 """
-REPLACED = (
-    "from transformers import Trainer\nclass Mine(Trainer):\n    def __init__(self, model, tokenizer): ...\n"
-)
+REPLACED = "from transformers import Trainer\nclass Mine(Trainer):\n    def __init__(self, model, tokenizer): ...\n"
 KEPT = "from transformers import Trainer\nclass Mine(Trainer):\n    def log(self, logs): ...\n"
 
 
@@ -157,14 +153,8 @@ output_dir: x
             "import argparse, transformers\np = argparse.ArgumentParser()\np.add_argument('--warmup_step')\n",
             "warmup_step",
         ),
-        (
-            "import yaml, transformers\ncfg = yaml.safe_load(open('c.yaml'))\nx = cfg['warmup_step']\n",
-            "warmup_step",
-        ),
-        (
-            "import torch, yaml\ncfg = yaml.safe_load(open('c.yaml'))\nmodel = torch.nn.Linear(3, 3)\n",
-            "warmup_step",
-        ),
+        ("import yaml, transformers\ncfg = yaml.safe_load(open('c.yaml'))\nx = cfg['warmup_step']\n", "warmup_step"),
+        ("import torch, yaml\ncfg = yaml.safe_load(open('c.yaml'))\nmodel = torch.nn.Linear(3, 3)\n", "warmup_step"),
     ],
     ids=["own", "argument-class", "argparse", "read-by-name", "no-such-reader"],
 )
@@ -201,10 +191,7 @@ def encode(row):
     [
         ("import datasets, webdataset as wds", "d = wds.WebDataset('x.tar').map(encode)"),
         ("import datasets, tensorflow_datasets as tfds", "d = tfds.load('x')\nd = d.map(encode)"),
-        (
-            "from torchdata.datapipes.iter import IterableWrapper as W  # datasets",
-            "d = W([1])\nd = d.map(encode)",
-        ),
+        ("from torchdata.datapipes.iter import IterableWrapper as W  # datasets", "d = W([1])\nd = d.map(encode)"),
         ("import pandas as pd  # datasets", "frame = pd.read_csv('x')\ns = frame['text'].map(encode)"),
     ],
     ids=["webdataset", "tfds", "torchdata", "pandas"],
@@ -258,10 +245,7 @@ def test_healthy_a_data_parallel_of_the_repository(job):
 
 @pytest.mark.parametrize(
     ("imports", "wrap"),
-    [
-        ("from torch.nn.parallel import DataParallel as Wrap", "Wrap"),
-        ("import torch.nn as nn", "nn.DataParallel"),
-    ],
+    [("from torch.nn.parallel import DataParallel as Wrap", "Wrap"), ("import torch.nn as nn", "nn.DataParallel")],
 )
 def test_sick_the_data_parallel_of_torch(job, imports, wrap):
     assert len(examine(Dataparallel, job({"train.py": PARALLEL.format(imports=imports, wrap=wrap)}))) == 1
@@ -294,18 +278,16 @@ for epoch in range(3):
     evaluate()
 """
 RUNNER = "class Runner:\n    def __init__(self, model): ...\n    def eval(self):\n        return 3\n"
-OVERRIDDEN = "    def train(self, mode=True):\n        super().train(mode)\n        self.layer[0].eval()\n        return self\n"
+OVERRIDDEN = (
+    "    def train(self, mode=True):\n        super().train(mode)\n        self.layer[0].eval()\n        return self\n"
+)
 
 
 @pytest.mark.parametrize(
     "parts",
     [
         {"classes": RUNNER, "setup": "runner = Runner(model)", "switch": "runner.eval()"},
-        {
-            "classes": "import pandas as pd",
-            "setup": "frame = pd.read_csv('x')",
-            "switch": "frame.eval('a + b')",
-        },
+        {"classes": "import pandas as pd", "setup": "frame = pd.read_csv('x')", "switch": "frame.eval('a + b')"},
         {"methods": OVERRIDDEN, "switch": "model.eval()", "back": "model.train()"},
     ],
     ids=["runner", "pandas", "overridden"],
@@ -329,7 +311,5 @@ def test_sick_an_eval_of_the_model_that_stays(job, methods):
 
 @pytest.mark.parametrize(("devices", "found"), [("[0]", 0), ("(args_gpu,)", 0), ("[0, 1]", 1), ("[*ids]", 1)])
 def test_one_device_replicates_nothing(job, devices, found):
-    text = PARALLEL.format(imports="", wrap="torch.nn.DataParallel").replace(
-        ".cuda())\n", f".cuda(), {devices})\n"
-    )
+    text = PARALLEL.format(imports="", wrap="torch.nn.DataParallel").replace(".cuda())\n", f".cuda(), {devices})\n")
     assert len(examine(Dataparallel, job({"train.py": text}))) == found

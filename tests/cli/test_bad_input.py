@@ -113,9 +113,7 @@ def test_a_named_pipe(tmp_path):
 
 
 def test_unknown_code(tmp_path):
-    refused(
-        gpudoctor("check", "--select", "DATA01"), 2, "--select: unknown code 'DATA01'", "did you mean DATA001?"
-    )
+    refused(gpudoctor("check", "--select", "DATA01"), 2, "--select: unknown code 'DATA01'", "did you mean DATA001?")
     refused(gpudoctor("check", "--ignore", "loader-bond"), 2, "did you mean loader-bound?")
 
 
@@ -165,11 +163,7 @@ def test_output_goes_to_the_file_and_a_summary_to_stderr(tmp_path):
 def test_closed_pipe():
     command = f"{shlex.quote(sys.executable)} -m gpudoctor check --verbose; echo code $? >&2"
     done = subprocess.run(
-        ["bash", "-c", f"({command}) | head -c 10 > /dev/null"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
+        ["bash", "-c", f"({command}) | head -c 10 > /dev/null"], capture_output=True, text=True, timeout=60, check=False
     )
     assert "Traceback" not in done.stderr and "BrokenPipe" not in done.stderr
     assert "code" in done.stderr
@@ -199,12 +193,8 @@ def test_ctrl_c(tmp_path):
     # A background job of a shell starts with interrupts ignored, and its children inherit that.
     module += "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
     module += "def slow(*a, **k):\n    print('started', flush=True)\n    time.sleep(30)\n"
-    module += (
-        "e.examine = slow\nimport sys, gpudoctor.cli\nsys.exit(gpudoctor.cli.main(['check', '--quiet']))\n"
-    )
-    child = subprocess.Popen(
-        [sys.executable, "-c", module], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    module += "e.examine = slow\nimport sys, gpudoctor.cli\nsys.exit(gpudoctor.cli.main(['check', '--quiet']))\n"
+    child = subprocess.Popen([sys.executable, "-c", module], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert child.stdout is not None and child.stdout.readline() == "started\n"
     child.send_signal(signal.SIGINT)
     _, errors = child.communicate(timeout=20)

@@ -9,13 +9,7 @@ from fake_nvml import SCENARIOS, compiler
 from fake_nvml import run as fake
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="no C compiler to build the fake driver with")
-CHOSEN = (
-    "healthy 8x H100",
-    "row remap failed",
-    "one GPU lost",
-    "driver crashes",
-    "driver hangs at start",
-)
+CHOSEN = ("healthy 8x H100", "row remap failed", "one GPU lost", "driver crashes", "driver hangs at start")
 
 
 def run(scenario, tmp_path, *arguments):

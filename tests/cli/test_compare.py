@@ -27,8 +27,7 @@ SCHEMA = json.loads((Path(__file__).parents[2] / "gpudoctor/report/comparison-1.
 def report(recording: Recording) -> Report:
     registry = Registry(checks={}, rules={}, problems=())
     return examine(
-        admit_recording(recording, ("x",)),
-        Request(registry=registry, selection=make_selection(registry, [], [])),
+        admit_recording(recording, ("x",)), Request(registry=registry, selection=make_selection(registry, [], []))
     )
 
 
@@ -130,9 +129,7 @@ def test_losses_that_part_are_told():
 
 def test_json_markdown_and_text_say_the_same():
     before = run(peak=2e9)
-    after = make_recording(
-        make_process(make_steps(300, seed=3, data_wait=0.02)), end=RunEnd(exit_code=1, seconds=3.0)
-    )
+    after = make_recording(make_process(make_steps(300, seed=3, data_wait=0.02)), end=RunEnd(exit_code=1, seconds=3.0))
     found = compared(before, after)
     document = json.loads(comparison_json(found, 0.05))
     validate(document, SCHEMA)

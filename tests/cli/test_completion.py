@@ -53,9 +53,7 @@ def test_one_command_installs_it_and_a_second_time_changes_nothing(shell, tmp_pa
         monkeypatch.delenv(name, raising=False)
     assert main(["completion", "--install"]) == 0
     told = capsys.readouterr().out
-    where = {"fish": ".config/fish/completions/gpudoctor.fish"}.get(
-        shell, f".local/share/gpudoctor/completion.{shell}"
-    )
+    where = {"fish": ".config/fish/completions/gpudoctor.fish"}.get(shell, f".local/share/gpudoctor/completion.{shell}")
     assert (home / where).read_text() and str(home / where) in told
     files = {path: path.read_text() for path in home.rglob("*") if path.is_file()}
     assert main(["completion", "--install"]) == 0
@@ -86,16 +84,12 @@ def test_bash_offers_pids_with_their_command(script, offered, typed, shown):
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
 def test_bash_offers_names_of_recordings_to_remove(script):
     path = script("bash")
-    path.write_text(
-        path.read_text() + "gpudoctor() { [ $3 = recordings ] && printf 'run-2\\nrun-1\\nx\\n'; }\n"
-    )
+    path.write_text(path.read_text() + "gpudoctor() { [ $3 = recordings ] && printf 'run-2\\nrun-1\\nx\\n'; }\n")
     assert _complete(path, "gpudoctor", "recordings", "--remove", "run-") == ["run-2", "run-1"]
 
 
 def test_each_shell_asks_for_recordings_to_remove(shell, script):
-    lines = [
-        line for line in script(shell).read_text().splitlines() if "remove" in line and "recordings" in line
-    ]
+    lines = [line for line in script(shell).read_text().splitlines() if "remove" in line and "recordings" in line]
     asks = {"bash": "_gpudoctor_ask recordings", "zsh": "_gpudoctor_ask recordings"}
     assert any(asks.get(shell, "completion --ask recordings") in line for line in lines)
 
@@ -137,9 +131,7 @@ def test_bash_completes(script):
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
 def test_a_plugin_cannot_put_a_command_into_the_script(tmp_path):
     path = tmp_path / "completion.bash"
-    path.write_text(
-        bash_script(read_commands(build_parser(), ["EVIL001"], ['$(touch pwned)"', "`touch pwned`"]))
-    )
+    path.write_text(bash_script(read_commands(build_parser(), ["EVIL001"], ['$(touch pwned)"', "`touch pwned`"])))
     assert _complete(path, "gpudoctor", "explain", "") == ["EVIL001"]
     assert not (tmp_path / "pwned").exists()
 

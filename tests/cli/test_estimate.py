@@ -99,19 +99,7 @@ def test_the_own_card_is_read_from_the_drivers_files(tmp_path):
     [
         ("--model", "7b"),
         ("--model", "70b", "--gpu", "H100", "--fit"),
-        (
-            "--model",
-            "deepseek-v3",
-            "--gpus",
-            "8",
-            "--nodes",
-            "16",
-            "--parallel",
-            "fsdp2",
-            "--ep",
-            "8",
-            "--explain",
-        ),
+        ("--model", "deepseek-v3", "--gpus", "8", "--nodes", "16", "--parallel", "fsdp2", "--ep", "8", "--explain"),
         ("--model", "qwen2.5-7b", "--method", "qlora", "--gpu", "T4"),
         ("--model", "7b", "--vary", "seq=1k,2k,4k,8k", "--gpu", "24GiB"),
         ("--model", "7b", "--mode", "inference", "--context", "8k", "--concurrency", "16", "--gpu", "L4"),
@@ -206,9 +194,7 @@ def test_the_function_reads_a_config_json_too(data, tmp_path):
 
 def test_numbers_instead_of_a_name(data):
     llama = {"hidden": 4096, "layers": 32, "heads": 32, "kv-heads": 8, "intermediate": 14336, "vocab": 128256}
-    got = data(
-        "--method", "full", *(word for name, value in llama.items() for word in (f"--{name}", str(value)))
-    )
+    got = data("--method", "full", *(word for name, value in llama.items() for word in (f"--{name}", str(value))))
     assert got["model"]["parameters"] == api.lookup("llama-3-8b").preset.parameters
     got = data("--hidden=1024", "--layers=2", "--heads=4", "--head-dim=64", "--method=full")
     assert got["model"]["head_dim"] == 64

@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 from gpudoctor.cli import main
 from gpudoctor.estimate import job, presets
 
-NUMBERS = st.sampled_from(
-    ["-1", "0", "1", "2", "3", "7", "8", "64", "4k", "1000000", "10000000000", "nan", "x", ""]
-)
+NUMBERS = st.sampled_from(["-1", "0", "1", "2", "3", "7", "8", "64", "4k", "1000000", "10000000000", "nan", "x", ""])
 CHOICES = {
     "method": job.METHODS, "dtype": job.DTYPES, "mixed-precision": job.MIXED, "optimizer": job.OPTIMIZERS,
     "attention": job.ATTENTION, "loss": job.LOSSES, "parallel": job.PARALLEL, "offload": job.OFFLOAD,

@@ -139,9 +139,7 @@ def test_a_broken_config_json(refused, tmp_path, raw, said):
 def test_a_huge_file_called_config_json(refused, tmp_path):
     with (tmp_path / "config.json").open("wb") as stream:
         os.truncate(stream.fileno(), 5 << 20)
-    assert "larger than 4 MiB, the most that a config may have; is it the weights?" in refused(
-        "--model", str(tmp_path)
-    )
+    assert "larger than 4 MiB, the most that a config may have; is it the weights?" in refused("--model", str(tmp_path))
 
 
 def test_folders_that_hold_no_model(refused, tmp_path):

@@ -61,17 +61,13 @@ def test_hugging_face(data):
 
 
 def test_flags_go_over_the_config(data):
-    got = data(
-        {"train.yaml": HUGGINGFACE}, "--batch", "1", "--method", "lora", "--model", "7b", "--no-checkpointing"
-    )
+    got = data({"train.yaml": HUGGINGFACE}, "--batch", "1", "--method", "lora", "--model", "7b", "--no-checkpointing")
     assert job(got, "batch", "method", "checkpointing") == (1, "lora", "none")
     assert got["model"]["name"] == "llama-2-7b"
 
 
 def test_hugging_face_without_bf16_and_checkpointing(data):
-    got = data(
-        {"train.yaml": HUGGINGFACE.replace("bf16: true", "").replace("gradient_checkpointing: true", "")}
-    )
+    got = data({"train.yaml": HUGGINGFACE.replace("bf16: true", "").replace("gradient_checkpointing: true", "")})
     assert job(got, "dtype", "checkpointing") == ("fp32", "none")
     assert len(got["assumptions"]) >= 2
 
@@ -102,9 +98,7 @@ bf16: true
 
 def test_llama_factory_full_is_mixed_precision_over_fp32(data):
     got = data(
-        {
-            "sft.yaml": "model_name_or_path: 7b\nstage: sft\nfinetuning_type: full\ntemplate: llama2\nbf16: true\n"
-        }
+        {"sft.yaml": "model_name_or_path: 7b\nstage: sft\nfinetuning_type: full\ntemplate: llama2\nbf16: true\n"}
     )
     assert job(got, "method", "dtype", "mixed_precision") == ("full", "fp32", "bf16")
 
@@ -133,13 +127,7 @@ datasets: [{path: x, type: alpaca}]
         }
     )
     assert got["model"]["name"] == "llama-2-7b"
-    assert job(got, "method", "optimizer", "seq", "batch", "lora_dropout") == (
-        "qlora",
-        "adamw-8bit",
-        4096,
-        2,
-        0.05,
-    )
+    assert job(got, "method", "optimizer", "seq", "batch", "lora_dropout") == ("qlora", "adamw-8bit", 4096, 2, 0.05)
     assert job(got, "lora_targets") == (["q", "v"],)
     assert any("strange_proj" in said for said in got["assumptions"])
 

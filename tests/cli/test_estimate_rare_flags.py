@@ -46,8 +46,7 @@ def test_quantized_experts_are_the_smaller_base(data):
 
 def test_outputs_that_are_kept_stay_through_the_backward(data):
     kept, freed = (
-        data("--model", "llama-3-8b", "--method", "lora", flag)
-        for flag in ("--outputs-kept", "--no-outputs-kept")
+        data("--model", "llama-3-8b", "--method", "lora", flag) for flag in ("--outputs-kept", "--no-outputs-kept")
     )
     assert "logits-kept" in {line["kind"] for each in kept["instants"] for line in each["lines"]}
     assert "logits-kept" not in {line["kind"] for each in freed["instants"] for line in each["lines"]}

@@ -73,19 +73,14 @@ def test_every_page_of_ours_renders():
 def test_words_and_messages_find_the_page_or_name_the_candidates(capsys):
     assert main(["explain", "loss", "spikes"]) == 0
     out = capsys.readouterr().out
-    assert (
-        "checks for 'loss spikes'; read one: gpudoctor explain " in out
-        and max(map(len, out.splitlines())) <= 80
-    )
+    assert "checks for 'loss spikes'; read one: gpudoctor explain " in out and max(map(len, out.splitlines())) <= 80
     assert main(["explain", "RuntimeError: CUDA out of memory. Tried to allocate 2 GiB"]) == 0
     assert "out-of-memory" in capsys.readouterr().out.splitlines()[0]
     assert main(["explain", "oom", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["checks"][0]["name"] == "out-of-memory"
 
 
-@pytest.mark.parametrize(
-    ("typed", "meant"), [("data1", "DATA001"), ("DATA01", "DATA001"), ("loader-bond", "DATA001")]
-)
+@pytest.mark.parametrize(("typed", "meant"), [("data1", "DATA001"), ("DATA01", "DATA001"), ("loader-bond", "DATA001")])
 def test_a_mistyped_code_or_name_names_the_near_one(typed, meant, capsys):
     assert main(["explain", typed]) == 2
     assert f"did you mean {meant}" in capsys.readouterr().err

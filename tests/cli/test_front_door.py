@@ -148,16 +148,7 @@ def test_alone_it_imports_no_check_and_no_heavy_package(here):
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, cwd=here)
     loaded = set(done.stderr.split())
     assert done.returncode == 0
-    heavy = (
-        "gpudoctor_checks",
-        "gpudoctor.engine",
-        "gpudoctor.analysis",
-        "rich",
-        "psutil",
-        "yaml",
-        "libcst",
-        "pynvml",
-    )
+    heavy = ("gpudoctor_checks", "gpudoctor.engine", "gpudoctor.analysis", "rich", "psutil", "yaml", "libcst", "pynvml")
     assert not [name for name in loaded if name.startswith(heavy)]
 
 
@@ -174,8 +165,7 @@ def test_a_text_without_a_training_is_not_called_one_that_broke_off(here, capsys
 
 
 @pytest.mark.parametrize(
-    ("name", "near"),
-    [("nothere.py", ""), ("trian.py", "train.py"), ("train.pyy", "train.py"), ("secert", "secret.py")],
+    ("name", "near"), [("nothere.py", ""), ("trian.py", "train.py"), ("train.pyy", "train.py"), ("secert", "secret.py")]
 )
 def test_a_name_is_near_another_by_more_than_its_suffix(tmp_path, name, near):
     for item in ("secret.py", "train.py", "train.yaml"):

@@ -139,9 +139,7 @@ def test_an_event_whose_line_lost_its_beginning_is_found(tmp_path, capsys):
 def test_one_huge_line_is_named_and_the_rest_read(tmp_path, capsys):
     huge = b"[    1.000000] " + b"x" * (64 << 20) + b"\n"
     code, printed, _ = report(tmp_path, capsys, huge + lines(STAMPED[0], XID))
-    assert code == 1 and f"1 line {KERNEL_LINE.beyond}, of which gpudoctor read only the beginning" in flat(
-        printed
-    )
+    assert code == 1 and f"1 line {KERNEL_LINE.beyond}, of which gpudoctor read only the beginning" in flat(printed)
 
 
 def test_a_packed_log_that_breaks_off_is_read_up_to_there(tmp_path, capsys):
@@ -150,9 +148,7 @@ def test_a_packed_log_that_breaks_off_is_read_up_to_there(tmp_path, capsys):
     assert code == 1 and "its packing is damaged" in flat(printed)
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"\x00\xff" * 999, b"plain words\n" * 99, gzip.compress(b"words\n", mtime=0)]
-)
+@pytest.mark.parametrize("data", [b"", b"\x00\xff" * 999, b"plain words\n" * 99, gzip.compress(b"words\n", mtime=0)])
 def test_what_is_no_kernel_log_ends_in_a_sentence(data, tmp_path, capsys):
     code, _, said = report(tmp_path, capsys, data)
     assert code in (2, 3) and "saved.log" in said and "Traceback" not in said

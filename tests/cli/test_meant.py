@@ -71,10 +71,7 @@ def test_files_and_flags_are_taken_as_they_are(words, folder, capsys):
 
 def test_a_mistyped_flag_is_still_named(folder, capsys):
     assert main(["check", "--strickt"]) == 2
-    assert (
-        "unknown argument: --strickt; did you mean --strict?; see: gpudoctor check --help"
-        in capsys.readouterr().err
-    )
+    assert "unknown argument: --strickt; did you mean --strict?; see: gpudoctor check --help" in capsys.readouterr().err
 
 
 def test_nagios_does_not_call_a_job_well_whose_gpus_were_not_examined(folder, capsys):

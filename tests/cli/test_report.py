@@ -60,9 +60,7 @@ def test_a_death_names_rank_step_and_error():
     )
     assert verdict(run) == "train.py died after 40 steps of rank 1: RuntimeError: CUDA error: boom."
     killed = make_recording(dead(), end=RunEnd(exit_code=137, signal="SIGKILL", seconds=9.0, oom_kills=1))
-    assert verdict(killed) == (
-        "train.py was killed by SIGKILL (its memory limit was reached) after at least 40 steps."
-    )
+    assert verdict(killed) == ("train.py was killed by SIGKILL (its memory limit was reached) after at least 40 steps.")
 
 
 def test_an_interrupt_is_no_death():

@@ -57,9 +57,7 @@ def test_a_zip_file_and_the_folders_of_several_nodes(tmp_path, capsys):
 
 def test_a_child_whose_parent_died_likewise_does_not_count(tmp_path, capsys):
     folder = folder_of(
-        tmp_path / "rec",
-        early_x_1_12=traceback("RuntimeError: no data of that name"),
-        early_x_12_13=traceback(MISSING),
+        tmp_path / "rec", early_x_1_12=traceback("RuntimeError: no data of that name"), early_x_12_13=traceback(MISSING)
     )
     assert reported(capsys, folder)[2] == ["FAIL001"]
 
@@ -109,6 +107,4 @@ def test_a_rank_that_died_before_torch_while_another_one_waited_for_it(tmp_path,
 def test_one_that_cannot_be_read_is_named(tmp_path, capsys):
     folder = folder_of(tmp_path / "rec", early_x_7_12="x" * (2 << 20))
     _, report, _ = reported(capsys, folder)
-    assert any(
-        "early-x-7-12.txt cannot be read: it is larger than 1 MiB" in item for item in report["problems"]
-    )
+    assert any("early-x-7-12.txt cannot be read: it is larger than 1 MiB" in item for item in report["problems"])

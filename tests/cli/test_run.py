@@ -37,17 +37,7 @@ def test_nobody_reported_is_never_healthy_and_the_exit_code_is_the_commands(tmp_
 def test_the_report_goes_to_a_file_and_a_summary_to_standard_error(tmp_path, script):
     out, folder = tmp_path / "report.json", tmp_path / "rec"
     done = gpudoctor(
-        "run",
-        "--format",
-        "json",
-        "--output",
-        str(out),
-        "--recording",
-        str(folder),
-        "--",
-        sys.executable,
-        script,
-        "0",
+        "run", "--format", "json", "--output", str(out), "--recording", str(folder), "--", sys.executable, script, "0"
     )
     assert done.returncode == 0
     assert done.stdout == "out\n"

@@ -288,9 +288,7 @@ WELL_LOSSES = [
 GIVES = {*SICK_LOSSES}
 
 
-@pytest.mark.parametrize(
-    ("code", "parts"), [(code, parts) for code, every in SICK_LOSSES.items() for parts in every]
-)
+@pytest.mark.parametrize(("code", "parts"), [(code, parts) for code, every in SICK_LOSSES.items() for parts in every])
 def test_what_a_loss_is_given_is_found(tmp_path, code, parts):
     found = run_of(tmp_path, GIVEN.format(**parts))
     assert [item for item, _, _ in found if item in GIVES] == [code]
@@ -311,11 +309,7 @@ def test_a_label_that_the_loss_does_not_have_is_named(tmp_path):
 
 def test_a_device_that_asserts_is_told_the_label_of_the_last_batch(tmp_path):
     """On a GPU the words of the exception say nothing of the label: the loader's batch in the host's memory does."""
-    parts = {
-        **CROSS,
-        "labels": "rows[:, :4].argmax(1).index_fill(0, torch.tensor([900]), 7)",
-        "shuffle": "False",
-    }
+    parts = {**CROSS, "labels": "rows[:, :4].argmax(1).index_fill(0, torch.tensor([900]), 7)", "shuffle": "False"}
     parts["loss"] = "nn.functional.cross_entropy(net(x), y) if y.max() < 4 else failed()"
     failed = "outputs = 4\ndef failed():\n    raise RuntimeError('CUDA error: device-side assert triggered')"
     first, *_ = run_of(tmp_path, GIVEN.format(**{**parts, "settings": failed}))
@@ -339,9 +333,7 @@ for step in range(60):
 def test_one_death_has_one_code_in_run_and_autopsy(tmp_path):
     ran = run_of(tmp_path, GROWS)
     log, out = tmp_path / "job.log", tmp_path / "autopsy.json"
-    done = subprocess.run(
-        [sys.executable, str(tmp_path / "main.py")], capture_output=True, check=False, timeout=120
-    )
+    done = subprocess.run([sys.executable, str(tmp_path / "main.py")], capture_output=True, check=False, timeout=120)
     log.write_bytes(done.stderr)
     done = gpudoctor("autopsy", str(log), "--format", "json", "--output", str(out), cwd=tmp_path, timeout=120)
     assert findings(out, done)[0][0] == ran[0][0]

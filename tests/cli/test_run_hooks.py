@@ -14,12 +14,7 @@ from gpudoctor.cli.run_hooks import Alarm, _ranges, hang_text
 from gpudoctor.recorder.live_ranks import HangWatch, Now, RankNow, RankStanding, look, standings
 from gpudoctor.report.tensorboard import crc32c, event_file
 
-FINDING = {
-    "code": "DATA001",
-    "name": "loader-bound",
-    "subject": "train.py:4",
-    "message": "it's slow; $HOME `x`",
-}
+FINDING = {"code": "DATA001", "name": "loader-bound", "subject": "train.py:4", "message": "it's slow; $HOME `x`"}
 
 
 def test_each_finding_is_told_once_on_standard_input(tmp_path):
@@ -66,12 +61,7 @@ def test_a_hang_is_told_once_with_where_everybody_stands(tmp_path):
             clean=False,
             records=[
                 record(
-                    "heartbeat",
-                    60.0,
-                    step=12,
-                    phase="data_wait",
-                    seconds=40.0,
-                    stack=[["/job/data.py", 31, "load"]],
+                    "heartbeat", 60.0, step=12, phase="data_wait", seconds=40.0, stack=[["/job/data.py", 31, "load"]]
                 )
                 if rank == 2
                 else record("heartbeat", 60.0, step=12, phase="collective", seconds=40.0, stack=stack)
@@ -119,9 +109,7 @@ def test_ranges():
 
 
 def test_live_files_are_read_and_odd_ones_left_out(tmp_path):
-    (tmp_path / "live-0-10.json").write_text(
-        json.dumps({"step": 5, "seconds": 0.2, "phases": {"forward": 0.5}})
-    )
+    (tmp_path / "live-0-10.json").write_text(json.dumps({"step": 5, "seconds": 0.2, "phases": {"forward": 0.5}}))
     (tmp_path / "live-1-11.json").write_text(json.dumps({"step": 4, "seconds": None, "phases": {}}))
     (tmp_path / "live-2-12.json").write_text('{"step": 4, "sec')
     (tmp_path / "live-odd.json").write_text("{}")

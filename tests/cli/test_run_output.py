@@ -189,8 +189,7 @@ def test_output_that_names_no_cause_says_so(tmp_path):
 def test_what_torchrun_keeps_of_its_ranks_is_read(tmp_path):
     launcher = tmp_path / "torchrun"
     launcher.write_text(
-        '#!/bin/sh\nfolder="$2/none_x/attempt_0/1"\nmkdir -p "$folder"\n'
-        f'exec {PYTHON} "$3" 2> "$folder/stderr.log"\n'
+        f'#!/bin/sh\nfolder="$2/none_x/attempt_0/1"\nmkdir -p "$folder"\nexec {PYTHON} "$3" 2> "$folder/stderr.log"\n'
     )
     launcher.chmod(0o755)
     _, report = run(tmp_path, "{} 2>&1 | cat", command="./torchrun --log-dir logs main.py")

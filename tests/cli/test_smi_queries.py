@@ -7,9 +7,8 @@ from smi_queries import OLD_TEXT, text, xml
 
 from gpudoctor.cli import main
 
-CSV = (
-    "timestamp, index, name, utilization.gpu [%], memory.used [MiB], power.draw [W], temperature.gpu\n"
-    + "".join(f"2026/03/01 09:00:{s:02}.100, 0, NVIDIA L4, 90 %, 100 MiB, 70.5 W, 50\n" for s in range(9))
+CSV = "timestamp, index, name, utilization.gpu [%], memory.used [MiB], power.draw [W], temperature.gpu\n" + "".join(
+    f"2026/03/01 09:00:{s:02}.100, 0, NVIDIA L4, 90 %, 100 MiB, 70.5 W, 50\n" for s in range(9)
 )
 FORMS = pytest.mark.parametrize("form", [text, xml])
 
@@ -36,10 +35,7 @@ def test_a_healthy_machine_is_called_so_with_what_was_not_examined(form, tmp_pat
     code, printed, _ = report(tmp_path, capsys, form({}, {}))
     assert code == 0
     assert "Nothing is wrong with the 2 GPUs of the machine that wrote smi.log: 10 checks passed." in printed
-    assert (
-        "remark: " in printed
-        and "it does not contain NVLink ports, so gpudoctor did not examine those" in printed
-    )
+    assert "remark: " in printed and "it does not contain NVLink ports, so gpudoctor did not examine those" in printed
     assert "this machine" not in printed.lower() and "driver 565.57.01" in printed
 
 
@@ -93,9 +89,7 @@ def test_an_old_driver_is_judged_by_what_it_counts(tmp_path, capsys):
     assert found(tmp_path, capsys, OLD_TEXT.format(**healthy)) == power
     assert found(tmp_path, capsys, OLD_TEXT.format(**healthy | {"double": "1"})) == power | {"GPU003": "error"}
     assert found(tmp_path, capsys, OLD_TEXT.format(**healthy | {"pages": "70"})) == power | {"GPU003": "error"}
-    assert found(tmp_path, capsys, OLD_TEXT.format(**healthy | {"waits": "Yes"})) == power | {
-        "GPU003": "warning"
-    }
+    assert found(tmp_path, capsys, OLD_TEXT.format(**healthy | {"waits": "Yes"})) == power | {"GPU003": "warning"}
 
 
 def test_the_jobs_own_process_is_no_stranger_in_a_file(tmp_path, capsys):
@@ -116,9 +110,7 @@ def test_checks_of_a_run_say_nothing_of_a_log_without_one(words, tmp_path, capsy
     file = tmp_path / "smi.log"
     file.write_text(words)
     main(["report", str(file), "--format", "json"])
-    passed = {
-        item["code"] for item in json.loads(capsys.readouterr().out)["outcomes"] if item["outcome"] == "passed"
-    }
+    passed = {item["code"] for item in json.loads(capsys.readouterr().out)["outcomes"] if item["outcome"] == "passed"}
     assert {code for code in passed if not code.startswith(("GPU", "ENV"))} == set()
 
 

@@ -90,15 +90,8 @@ def test_an_allocation_that_was_refused_is_an_error_with_the_numbers_of_that_mom
 
 
 def test_a_refusal_among_fragments_says_so(tmp_path, capsys):
-    history = [
-        event("segment_alloc", 900),
-        event("alloc", 400, 41),
-        event("oom", 640, 88, device_free=100 * MIB),
-    ]
-    value = {
-        "segments": [segment(block(400, 41), block(500, state="inactive"))],
-        "device_traces": [history, []],
-    }
+    history = [event("segment_alloc", 900), event("alloc", 400, 41), event("oom", 640, 88, device_free=100 * MIB)]
+    value = {"segments": [segment(block(400, 41), block(500, state="inactive"))], "device_traces": [history, []]}
     _, printed, _ = report(tmp_path, capsys, value)
     assert "500 MiB was reserved but not in use: fragmentation." in printed
     assert "expandable_segments:True" in printed
@@ -141,10 +134,7 @@ def test_lines_that_let_go_and_too_few_steps_are_silent(number, freed, tmp_path,
 def fragments(peak):
     history = [event("alloc", peak, 41), event("free_completed", peak - 100)]
     return {
-        "segments": [
-            segment(block(100, 41), block(500, state="inactive")),
-            segment(block(900, state="inactive")),
-        ],
+        "segments": [segment(block(100, 41), block(500, state="inactive")), segment(block(900, state="inactive"))],
         "device_traces": [history],
     }
 
@@ -174,24 +164,12 @@ class Called:
 def test_a_pickle_that_names_code_is_refused_and_not_run(tmp_path, capsys):
     made = str(tmp_path / "made")
     code, _, said = report(tmp_path, capsys, {"segments": [Called(made)]})
-    assert (
-        code == 2
-        and "it names a class or a function, which loading would run" in said
-        and "snapshot.pickle" in said
-    )
+    assert code == 2 and "it names a class or a function, which loading would run" in said and "snapshot.pickle" in said
     assert not os.path.exists(made)
 
 
 @pytest.mark.parametrize(
-    "value",
-    [
-        {"weights": [1.0]},
-        [1, 2],
-        pickle.dumps(HELD)[:-50],
-        b"\x80\x04",
-        {"segments": 3},
-        b"\x80\x02garbage",
-    ],
+    "value", [{"weights": [1.0]}, [1, 2], pickle.dumps(HELD)[:-50], b"\x80\x04", {"segments": 3}, b"\x80\x02garbage"]
 )
 def test_what_is_no_snapshot_ends_in_a_sentence(value, tmp_path, capsys):
     code, _, said = report(tmp_path, capsys, value)

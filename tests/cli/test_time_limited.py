@@ -76,11 +76,7 @@ def test_what_it_returns_and_raises():
     assert error.value.exit_code == 2  # type: ignore[attr-defined]
     with pytest.raises(Fault, match="ZeroDivisionError"):
         limited(lambda: 1 // 0, 20.0)
-    for number in (
-        signal.SIGINT,
-        signal.SIGTERM,
-        signal.SIGHUP,
-    ):  # the signal for both of us, which it had first
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the signal for both of us, which it had first
         with pytest.raises(KeyboardInterrupt):
             limited(lambda: os.kill(os.getpid(), number), 20.0)  # noqa: B023
     with pytest.raises(Fault, match="died"):

@@ -86,9 +86,7 @@ def test_a_missing_package_is_one_sentence(ask, monkeypatch):
     import importlib.util
 
     real = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name == "bitsandbytes" else real(name)
-    )
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "bitsandbytes" else real(name))
     code, err = ask("--model", "pythia-70m", "--method", "qlora", "--seq", "64")
     assert (code, err.count("\n")) == (3, 1)
     assert "--method qlora needs bitsandbytes" in err and "pip install bitsandbytes" in err
@@ -126,9 +124,7 @@ def test_a_small_job_from_flags_to_report(tmp_path):
 
     silent = {"NUM007", "NUM009", "DATA001", "LOOP009"}
     assert not silent & {item["code"] for item in report["findings"]}
-    assert all(
-        item["reason"].startswith("a synthetic job: ") for item in report["silenced"] if item["code"] in silent
-    )
+    assert all(item["reason"].startswith("a synthetic job: ") for item in report["silenced"] if item["code"] in silent)
     script = Path(job["script"])
     assert script.parent == tmp_path / "rec" and "import gpudoctor" not in script.read_text()
     assert report["run"]["command"][:2] == [sys.executable, str(script)]

@@ -55,12 +55,9 @@ def test_bad_input_is_a_sentence_and_an_exit_code(words, code, sentence, capsys)
     [([], 2, "no process on this machine", False), ([5], 3, "the only training here is pid 5", False),
      ([5, 6], 2, "2 trainings run", True)],
 )  # fmt: skip
-def test_without_a_pid_it_attaches_to_the_only_training_or_lists_them(
-    monkeypatch, capsys, pids, code, told, listed
-):
+def test_without_a_pid_it_attaches_to_the_only_training_or_lists_them(monkeypatch, capsys, pids, code, told, listed):
     jobs = [
-        FoundJob(pid=pid, ranks=(pid,), user="me", seconds=60.0, gpus=None, command=f"python t{pid}.py")
-        for pid in pids
+        FoundJob(pid=pid, ranks=(pid,), user="me", seconds=60.0, gpus=None, command=f"python t{pid}.py") for pid in pids
     ]
     monkeypatch.setattr(find_jobs, "find_jobs", lambda: jobs)
 
@@ -147,9 +144,7 @@ TO_FILE = READY + (
     "os.dup2(file, 1), os.dup2(file, 2)\n"
     "print('step 1 loss 2.5', flush=True)\n"
 )
-RAISES = (
-    "import os\nwhile not os.path.exists('go'):\n    time.sleep(0.05)\nraise ValueError('labels of batch 7')\n"
-)
+RAISES = "import os\nwhile not os.path.exists('go'):\n    time.sleep(0.05)\nraise ValueError('labels of batch 7')\n"
 ERROR = "try:\n    raise OSError('disk of nobody')\nexcept OSError:\n    traceback.print_exc()\n"
 
 
@@ -204,8 +199,6 @@ def test_what_an_older_job_appended_before_does_not_count(tmp_path, capsys):
 def test_output_that_cannot_be_read_is_named_with_what_would_help(tmp_path):
     with training(tmp_path, "train.py", READY + "import time\n" + RAISES) as child:
         report = until_it_ends(tmp_path, child)
-    said = (
-        "printed to a pipe, which gpudoctor cannot read; start the job with `> job.out 2>&1`, or torchrun with"
-    )
+    said = "printed to a pipe, which gpudoctor cannot read; start the job with `> job.out 2>&1`, or torchrun with"
     assert "has ended" in report["summary"]["verdict"] and said in report["summary"]["verdict"]
     assert report.get("log") is None

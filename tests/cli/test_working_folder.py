@@ -35,16 +35,9 @@ def folder(tmp_path):
     "start", [["-m", "gpudoctor"], ["-m", "gpudoctor.cli"], ["-c", child_code("gpudoctor.cli.low_priority")]]
 )
 def test_nothing_of_the_working_folder_is_imported(folder, start):
-    environment = {
-        name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONSAFEPATH")
-    }
+    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONSAFEPATH")}
     done = subprocess.run(
-        [sys.executable, *start, "list"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=False,
+        [sys.executable, *start, "list"], cwd=folder, capture_output=True, text=True, env=environment, check=False
     )
     assert done.returncode == 0, done.stderr
     assert "DATA001" in done.stdout

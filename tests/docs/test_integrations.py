@@ -31,15 +31,11 @@ def test_the_step_of_the_action_writes_its_report_and_keeps_the_exit_code(tmp_pa
     program.chmod(0o755)
     given = {"PATHS": "train.py a*b", "FAIL_ON": "warning", "SELECT": "", "IGNORE": "ENV; rm -rf x", "SARIF": "g.sarif",
              "GITHUB_OUTPUT": "out", "GITHUB_STEP_SUMMARY": "summary", "PATH": f"{tmp_path}:{os.environ['PATH']}"}  # fmt: skip
-    done = subprocess.run(
-        ["bash", "-e", "-o", "pipefail", "-c", step["run"]], cwd=tmp_path, env=given, timeout=30
-    )
+    done = subprocess.run(["bash", "-e", "-o", "pipefail", "-c", step["run"]], cwd=tmp_path, env=given, timeout=30)
     assert done.returncode == 0
     first, second = (tmp_path / "calls").read_text().splitlines()
     shared = "[check][train.py][a*b][--quiet][--fail-on][warning][--ignore][ENV; rm -rf x]"
-    assert (
-        first == shared + "[--format][sarif][--output][g.sarif]" and second == shared + "[--format][markdown]"
-    )
+    assert first == shared + "[--format][sarif][--output][g.sarif]" and second == shared + "[--format][markdown]"
     assert (tmp_path / "out").read_text() == "sarif-file=g.sarif\nexit-code=1\n"
     assert (tmp_path / "summary").read_text() == "report\n"
 
@@ -58,15 +54,8 @@ def test_no_document_installs_from_an_index_that_lacks_the_package():
     index = re.compile(
         r"(?:pip install|pipx install|uv add|uv pip install|uv tool install|uvx)\s+(?:-\S+\s+)*[\"']?gpudoctor\b"
     )
-    pages = [
-        ROOT / "README.md",
-        ROOT / "action.yml",
-        *(ROOT / "docs").rglob("*.md"),
-        *(ROOT / "examples").rglob("*.*"),
-    ]
+    pages = [ROOT / "README.md", ROOT / "action.yml", *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.*")]
     pages += [*(ROOT / "gpudoctor").rglob("*.py")]
     assert [
-        str(page.relative_to(ROOT))
-        for page in pages
-        if page.is_file() and index.search(page.read_text("utf-8"))
+        str(page.relative_to(ROOT)) for page in pages if page.is_file() and index.search(page.read_text("utf-8"))
     ] == []

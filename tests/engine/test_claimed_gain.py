@@ -38,20 +38,13 @@ def jobs(draw):
     step = sum(phases.values()) or 0.001
     idle = draw(st.floats(0.0, 1.0))
     clock = draw(st.booleans())
-    columns = (
-        {"device_idle": step * idle, "device_busy": step * (1 - idle), "device_forward": 0.001} if clock else {}
-    )
+    columns = {"device_idle": step * idle, "device_busy": step * (1 - idle), "device_forward": 0.001} if clock else {}
     ranks = draw(st.sampled_from([1, 2]))
     steps = draw(st.sampled_from([40, 200]))
     waits = [
         site(phase, what, phases[phase] * steps, steps, tensor=phase == "sync", line=40 + number)
         for number, (phase, what) in enumerate(
-            (
-                ("sync", "Tensor.item"),
-                ("logging", "print"),
-                ("checkpoint", "torch.save"),
-                ("transfer", "Tensor.to"),
-            )
+            (("sync", "Tensor.item"), ("logging", "print"), ("checkpoint", "torch.save"), ("transfer", "Tensor.to"))
         )
     ]
     seen = lines(*(("other" if name == "other" else name, "/job/train.py", 60 + k, "train", round(1e4 * seconds))
@@ -60,8 +53,7 @@ def jobs(draw):
                     line=30, number=1)  # fmt: skip
     rows = make_steps(steps, noise=draw(st.sampled_from([0.0, 0.05])), warm_up=2, **phases, **columns)
     every = [
-        make_process(rows, records=[ON_DEVICE, loader, *waits, seen], rank=rank, world=ranks)
-        for rank in range(ranks)
+        make_process(rows, records=[ON_DEVICE, loader, *waits, seen], rank=rank, world=ranks) for rank in range(ranks)
     ]
     busy = make_machine(30, gpu0_util=1 - idle) if draw(st.booleans()) else None
     facts = {"gpus": [{"name": "Some GPU", "index": 0}], "cpus": 8, "memory": 32 << 30, "cgroup_memory": None}
@@ -91,9 +83,7 @@ def test_no_wait_is_worth_more_than_the_device_is_idle(job):
 def test_no_wait_of_a_live_job_is_worth_more_than_its_devices_are_idle(phase, busy, gpm, exact, ranks):
     counts = {f"{phase}@train.py:{20 + n}": 40 for n in range(2)} | {"forward": 30, "collective": 10}
     steps = LiveSteps(step=100, phases={phase: 0.5}, seconds=0.1) if exact else None
-    every = [
-        make_rank(number, 4711 + number, looks=counts, gpus=(number,), steps=steps) for number in range(ranks)
-    ]
+    every = [make_rank(number, 4711 + number, looks=counts, gpus=(number,), steps=steps) for number in range(ranks)]
     cards = [
         make_gpu_window(number, busy=busy, **({"sm": series([busy / 2] * 60)} if gpm else {}))
         for number in range(ranks)
@@ -141,9 +131,7 @@ def traced(parts, steps, kernels):
         )
         for (name, category, thread), length in zip(names, parts, strict=True):
             if length:
-                events.append(
-                    add | {"name": name, "cat": category, "tid": thread, "ts": at, "dur": 1000.0 * length}
-                )
+                events.append(add | {"name": name, "cat": category, "tid": thread, "ts": at, "dur": 1000.0 * length})
             at += 1000.0 * length
         launch = {"name": "cudaLaunchKernel", "cat": "cuda_runtime", "tid": 1, "ts": begin, "dur": 1.0}
         events.append(add | launch)

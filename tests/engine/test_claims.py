@@ -19,16 +19,7 @@ from gpudoctor.model import Code, Cost, Patient, PatientKind, Severity, Sign, Si
 from gpudoctor.model.proof import Conclusion, Cure, Proof, TrialRow, TrialSummary
 from gpudoctor.model.signs.job import Job, Profile
 from gpudoctor.model.signs.kernel_log import KernelLog
-from gpudoctor.model.signs.preflight import (
-    Figure,
-    Loss,
-    LossKind,
-    Preflight,
-    PreflightNode,
-    Quantity,
-    Stage,
-    Unit,
-)
+from gpudoctor.model.signs.preflight import Figure, Loss, LossKind, Preflight, PreflightNode, Quantity, Stage, Unit
 from gpudoctor.model.signs.process import Gap
 from gpudoctor.model.signs.recording import Recording, RunEnd
 from gpudoctor.model.signs.source import Source
@@ -74,9 +65,7 @@ def cluster(*checks, problems=(), lost=False, units=2):
         backend="gloo",
         world=2,
         nodes=tuple(PreflightNode(index=index, name=f"n{index}", ranks=(index,)) for index in range(2)),
-        units=tuple(
-            Unit(node=index, local=0, device="cpu", name="a CPU", figures=figures) for index in range(units)
-        ),
+        units=tuple(Unit(node=index, local=0, device="cpu", name="a CPU", figures=figures) for index in range(units)),
         losses=(loss,) if lost else (),
     )
     patient = Patient(PatientKind.CLUSTER, "2 nodes", Signs(preflight=Sign.of("the preflight", preflight)))
@@ -142,18 +131,14 @@ def cured(gone):
 def saved_log(*checks, **changes):
     """The verdict on a saved kernel log without an Xid event."""
     log = KernelLog(origin="dmesg.log", messages=(), **({"read": 300} | changes))
-    return verdict(
-        admit_recording(saved(kernel_log=log, origin="kernel log"), ["dmesg.log"]), *(checks or (Well,))
-    )
+    return verdict(admit_recording(saved(kernel_log=log, origin="kernel log"), ["dmesg.log"]), *(checks or (Well,)))
 
 
 def saved_gpus(*checks, gpus=(), **changes):
     """The verdict on a saved `nvidia-smi -q` of a healthy machine."""
     cards = [make_gpu(index) for index in range(2)] if gpus == () else gpus
     survey = make_survey(cards, origin="smi.log", **changes)
-    return verdict(
-        admit_recording(saved(survey=survey, origin="nvidia-smi"), ["smi.log"]), *(checks or (Well,))
-    )
+    return verdict(admit_recording(saved(survey=survey, origin="nvidia-smi"), ["smi.log"]), *(checks or (Well,)))
 
 
 def saved(**parts):
@@ -200,9 +185,7 @@ CASES = {
             "no check crashed": lambda: script(TRAINING, Well, Broken),
             "no check was left out": lambda: script(TRAINING, Well, LeftOut),
             "a check passed": lambda: script(TRAINING, Blind),
-            "every file that was named was read": lambda: script(
-                problems=("job.out: check does not read logs",)
-            ),
+            "every file that was named was read": lambda: script(problems=("job.out: check does not read logs",)),
             "a training was found in the files": lambda: script("import torch\nprint(torch.zeros(2))\n"),
             "the job's GPUs, if it requests any, are here": lambda: script(
                 TRAINING.replace("Linear(2, 2)", "Linear(2, 2).cuda()")
@@ -237,9 +220,7 @@ CASES = {
             "no check crashed": lambda: run(Well, Broken),
             "no check was left out": lambda: run(Well, LeftOut),
             "20 steady steps": lambda: run(steps=15),
-            "its time is computation, or a finding explains the rest": lambda: run(
-                table=make_steps(200, **SLOW)
-            ),
+            "its time is computation, or a finding explains the rest": lambda: run(table=make_steps(200, **SLOW)),
             "every rank reported": lambda: run(ranks=((0, 4), (1, 4), (3, 4))),
             "its GPU, if it uses one, was sampled": lambda: run(device="cuda:0"),
         },
@@ -284,9 +265,7 @@ CASES = {
     ),
     "Cured: ": (
         lambda: cured(True),
-        {
-            "a run with the remedy in which the ailment was looked for and is gone": lambda: cured(None),
-        },
+        {"a run with the remedy in which the ailment was looked for and is gone": lambda: cured(None)},
     ),
 }
 
@@ -328,10 +307,7 @@ def test_what_lacks_one_is_not(claim, need):
 @pytest.mark.parametrize(
     ("said", "sentence"),
     [
-        (
-            lambda: machine(gpus=0),
-            "This machine shows no known fault in what can be read, but no GPU was examined",
-        ),
+        (lambda: machine(gpus=0), "This machine shows no known fault in what can be read, but no GPU was examined"),
         (lambda: script("x = 1"), "can be read, but no training was found in it. Training loop, "),
         (
             lambda: script(TRAINING, Well, LeftOut),
@@ -339,16 +315,11 @@ def test_what_lacks_one_is_not(claim, need):
         ),
         (lambda: script(gpus=[make_gpu(0)]), "a patient shows no known fault in what can be read. "),
         (
-            lambda: script(
-                job=Job(profile=Profile.SLURM, script_path="job.sbatch", gpus_granted=8), environment={}
-            ),
+            lambda: script(job=Job(profile=Profile.SLURM, script_path="job.sbatch", gpus_granted=8), environment={}),
             "but it runs on another machine, which was not examined.",
         ),
         (lambda: script(job=Job(profile=Profile.NONE, card="H100")), "but its card (H100) was not examined."),
-        (
-            lambda: run(ranks=((0, 4), (1, 4))),
-            "No fault was found, but 2 of its 4 ranks were seen: ",
-        ),
+        (lambda: run(ranks=((0, 4), (1, 4))), "No fault was found, but 2 of its 4 ranks were seen: "),
         (cluster, "2 nodes with 2 units passed."),
         (
             lambda: cluster(lost=True),
@@ -419,10 +390,7 @@ class LoopRead(Well):
     [
         (lambda: script(LOADING, Well, LoopRead), "can be read (data loading, training loop). Precision, "),
         (lambda: script(LOADING, Well), "can be read (data loading). Training loop, precision, "),
-        (
-            lambda: script(TRAINING, Well, LoopRead),
-            "can be read (training loop). Precision, settings, labels, ",
-        ),
+        (lambda: script(TRAINING, Well, LoopRead), "can be read (training loop). Precision, settings, labels, "),
         (lambda: script(LOADING, Blind, LoopRead), "can be read (training loop). Data loading, "),
         (lambda: script(LOADING, Broken, LoopRead), "(training loop), but 1 check crashed. Data loading, "),
         (run, "1.03x. Memory growth, loss, gradients, labels, schedule and resume were not judged."),

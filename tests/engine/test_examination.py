@@ -34,9 +34,7 @@ from gpudoctor.testing import make_gpu, make_patient
 def request(*checks, select=(), ignore=(), settings=None, rules=None):
     registry = toy_registry(*checks)
     registry = Registry(checks=registry.checks, rules=rules or {}, problems=registry.problems)
-    selection = make_selection(
-        registry, [(w, "--select") for w in select], [(w, "--ignore", "why") for w in ignore]
-    )
+    selection = make_selection(registry, [(w, "--select") for w in select], [(w, "--ignore", "why") for w in ignore])
     return Request(registry=registry, selection=selection, settings=settings or Settings())
 
 
@@ -168,9 +166,7 @@ class GoodRule(Rule):
     answers = Sick.code
 
     def prescribe(self, finding, patient):
-        yield Remedy(
-            id="MEM901-x", title="x", steps=("x",), applicability=Applicability.SAFE, effort=Effort.ONE_LINE
-        )
+        yield Remedy(id="MEM901-x", title="x", steps=("x",), applicability=Applicability.SAFE, effort=Effort.ONE_LINE)
         raise KeyError("host")
 
 

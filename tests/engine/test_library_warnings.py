@@ -17,10 +17,7 @@ from gpudoctor_checks.loop.silent_broadcast import SilentBroadcast
 REGISTRY = load_registry()
 ROWS = {(code, row.kind): row for code, row in REGISTRY.log_messages() if isinstance(row, LibraryWarning)}
 SAID = {
-    (
-        "PERF004",
-        "gave-up",
-    ): "W1129 08:11:02.512000 4711 torch/_dynamo/convert_frame.py:1358] [3/8] torch._dynamo hit "
+    ("PERF004", "gave-up"): "W1129 08:11:02.512000 4711 torch/_dynamo/convert_frame.py:1358] [3/8] torch._dynamo hit "
     "config.recompile_limit (8)\n   function: 'forward' (net.py:31)",
     ("NUM005", "checkpointed-inputs"): "/opt/env/lib/python3.11/site-packages/torch/utils/checkpoint.py:85: "
     "UserWarning: None of the inputs have requires_grad=True. Gradients will be None\n  warnings.warn(",
@@ -33,20 +30,14 @@ SAID = {
         "CFG007",
         "adapter-keys",
     ): "UserWarning: Found missing adapter keys while loading the checkpoint: ['base_model.a'].",
-    (
-        "CFG007",
-        "adapter-settings",
-    ): "UserWarning: Unexpected keyword arguments ['corda_config'] for class LoraConfig, "
+    ("CFG007", "adapter-settings"): "UserWarning: Unexpected keyword arguments ['corda_config'] for class LoraConfig, "
     "these are ignored. This probably means",
     (
         "LOOP012",
         "target-size",
     ): "UserWarning: Using a target size (torch.Size([64])) that is different to the input size "
     "(torch.Size([64, 1])). This will likely lead to incorrect results due to broadcasting.",
-    (
-        "DATA003",
-        "suggested-workers",
-    ): "UserWarning: This DataLoader will create 16 worker processes in total. Our "
+    ("DATA003", "suggested-workers"): "UserWarning: This DataLoader will create 16 worker processes in total. Our "
     "suggested max number of worker in current system is 2, which is smaller than what this DataLoader is",
     (
         "DATA008",
@@ -79,15 +70,11 @@ def test_every_row_has_a_sample():
 def examined(code, *records, **changes):
     recording = make_recording(make_process(records=records), **changes)
     patient = make_patient(recording=recording, kind=PatientKind.RECORDING)
-    return examine(
-        patient, Request(registry=REGISTRY, selection=make_selection(REGISTRY, [(code, "--select")], []))
-    )
+    return examine(patient, Request(registry=REGISTRY, selection=make_selection(REGISTRY, [(code, "--select")], [])))
 
 
 def said(text, **fields):
-    return record(
-        "warning", **{"library": "torch", "text": text, "count": 1, "path": "/w/fit.py", "line": 7, **fields}
-    )
+    return record("warning", **{"library": "torch", "text": text, "count": 1, "path": "/w/fit.py", "line": 7, **fields})
 
 
 @pytest.mark.parametrize(("code", "kind"), sorted(SAID))
@@ -110,9 +97,7 @@ def test_a_log_in_which_a_library_said_it(code, kind, tmp_path, capsys):
     log.write_text(SAID[code, kind] + "\n" + STEPS + "Training completed\n")
     assert main(["autopsy", str(log), "--fail-on", "never"]) == 0
     shown = capsys.readouterr().out
-    assert (
-        ROWS[code, kind].text.split()[0] in shown and code in shown and "no failure" in shown.replace("\n", " ")
-    )
+    assert ROWS[code, kind].text.split()[0] in shown and code in shown and "no failure" in shown.replace("\n", " ")
 
 
 def test_it_is_never_what_a_job_died_of(tmp_path, capsys):
@@ -135,9 +120,7 @@ def test_what_no_row_is_about_is_counted_in_one_line():
 
 
 def test_ranks_that_say_the_same_are_counted_together():
-    both = [
-        make_process(make_steps(40), rank=rank, records=[said(f"{rank} of 8 rows", count=2)]) for rank in (0, 1)
-    ]
+    both = [make_process(make_steps(40), rank=rank, records=[said(f"{rank} of 8 rows", count=2)]) for rank in (0, 1)]
     patient = make_patient(recording=make_recording(*both), kind=PatientKind.RECORDING)
     selection = make_selection(REGISTRY, [("PERF004", "--select")], [])
     [told] = examine(patient, Request(registry=REGISTRY, selection=selection)).run.warnings
@@ -146,14 +129,7 @@ def test_ranks_that_say_the_same_are_counted_together():
 
 def test_the_checks_own_finding_speaks_for_both():
     own = record(
-        "numeric",
-        3.0,
-        kind="broadcast",
-        step=20,
-        losses=24,
-        shapes=[[[24, 1], [24, 24], 20]],
-        path="/w/fit.py",
-        line=7,
+        "numeric", 3.0, kind="broadcast", step=20, losses=24, shapes=[[[24, 1], [24, 24], 20]], path="/w/fit.py", line=7
     )
     report = examined("LOOP012", own, said(SAID["LOOP012", "target-size"]))
     assert [item.finding.subject for item in report.findings] != ["target-size"] and len(report.findings) == 1

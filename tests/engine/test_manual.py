@@ -58,14 +58,8 @@ def test_a_missing_heading_is_named(heading):
         (PAGE.replace("Remedies:", "Remedys:"), "'Remedies' is missing"),
         (PAGE + "\n    More:\n        x", "unknown heading 'More'"),
         (PAGE + "\n    Remedies:\n        x", "are in the order"),
-        (
-            PAGE.replace("        About Remedies.\n        Second line.", ""),
-            "nothing under the heading 'Remedies'",
-        ),
-        (
-            PAGE.replace("    What it finds:", "    Stray words.\n    What it finds:"),
-            "before the first heading",
-        ),
+        (PAGE.replace("        About Remedies.\n        Second line.", ""), "nothing under the heading 'Remedies'"),
+        (PAGE.replace("    What it finds:", "    Stray words.\n    What it finds:"), "before the first heading"),
         ("Only a title.", "'What it finds' is missing"),
     ],
 )
@@ -75,9 +69,7 @@ def test_what_is_no_page_is_refused_with_a_reason(page, sentence):
 
 
 def test_headings_out_of_order_are_refused():
-    swapped = (
-        PAGE.replace("Why it hurts", "@").replace("How it knows", "Why it hurts").replace("@", "How it knows")
-    )
+    swapped = PAGE.replace("Why it hurts", "@").replace("How it knows", "Why it hurts").replace("@", "How it knows")
     with pytest.raises(ManualError, match="order"):
         parse_manual(swapped)
 

@@ -21,12 +21,8 @@ def test_where_all_links_or_none_were_tested_nothing_is_said_of_it(tests):
 def test_tests_that_vary_by_factors_are_said_to_show_no_slow_node():
     speeds = iter((46e9, 9e9, 30e9, 12e9, 50e9, 4e9) * 3)
     tests = every_pair(6, speed=lambda _a, _b: next(speeds))
-    wide = tuple(
-        replace(test, figures=tuple(replace(item, spread=0.5) for item in test.figures)) for test in tests
-    )
-    assert "a node at half the speed of the others would not show" in pronounce_preflight(
-        patient(6, tests=wide), ()
-    )
+    wide = tuple(replace(test, figures=tuple(replace(item, spread=0.5) for item in test.figures)) for test in tests)
+    assert "a node at half the speed of the others would not show" in pronounce_preflight(patient(6, tests=wide), ())
 
 
 def test_deep_mode_is_not_advised_to_itself():

@@ -25,13 +25,7 @@ from gpudoctor.model import (
 def finding(code="DATA001", severity=Severity.WARNING, confidence=Confidence.CONFIRMED, **more):
     evidence = more.pop("evidence", (Measurement(name="n", value=1, unit="1"),))
     return Finding(
-        code=Code(code),
-        name="x",
-        severity=severity,
-        confidence=confidence,
-        message=code,
-        evidence=evidence,
-        **more,
+        code=Code(code), name="x", severity=severity, confidence=confidence, message=code, evidence=evidence, **more
     )
 
 
@@ -51,8 +45,7 @@ def order(*cases):
 def test_what_breaks_the_job_comes_before_any_gain():
     slow = Case(finding=finding("DATA001", cost=Cost(step_share=0.9)), remedies=())
     broken = Case(
-        finding=finding("CFG001", Severity.ERROR, Confidence.SUSPECTED, cost=Cost(breaks="the run stops")),
-        remedies=(),
+        finding=finding("CFG001", Severity.ERROR, Confidence.SUSPECTED, cost=Cost(breaks="the run stops")), remedies=()
     )
     first, second = rank([slow, broken])
     assert first.finding.code == "CFG001"
@@ -62,9 +55,7 @@ def test_what_breaks_the_job_comes_before_any_gain():
 
 def test_gain_is_weighed_by_confidence():
     sure = Case(finding=finding("OBS002", cost=Cost(step_share=0.2)), remedies=())
-    unsure = Case(
-        finding=finding("DATA001", confidence=Confidence.SUSPECTED, cost=Cost(step_share=0.4)), remedies=()
-    )
+    unsure = Case(finding=finding("DATA001", confidence=Confidence.SUSPECTED, cost=Cost(step_share=0.4)), remedies=())
     assert order(unsure, sure) == ["OBS002", "DATA001"]
 
 
@@ -125,14 +116,11 @@ def test_remedies_stand_best_first():
 
 def test_a_remedy_that_uses_what_another_finding_lacks_is_set_aside_with_the_reason():
     memory = Case(
-        finding=finding(
-            "MEM009", Severity.ERROR, cost=Cost(breaks="dies"), scarce=frozenset({Resource.DEVICE_MEMORY})
-        ),
+        finding=finding("MEM009", Severity.ERROR, cost=Cost(breaks="dies"), scarce=frozenset({Resource.DEVICE_MEMORY})),
         remedies=(),
     )
     batch = Case(
-        finding=finding("PERF007"),
-        remedies=(remedy("batch", uses=frozenset({Resource.DEVICE_MEMORY})), remedy("b")),
+        finding=finding("PERF007"), remedies=(remedy("batch", uses=frozenset({Resource.DEVICE_MEMORY})), remedy("b"))
     )
     ranked = rank([batch, memory])
     assert [item.id for item in ranked[1].remedies] == ["b"]
@@ -172,9 +160,7 @@ def test_a_knob_of_the_job_meets_the_knob_of_a_call():
     assert ranked[1].set_aside
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "share"), [(2.0, 2.0, 0.5), (1.0, 1.0, 0.0), (0.5, 0.8, 0.0), (1.0, 4.0, 0.5)]
-)
+@pytest.mark.parametrize(("low", "high", "share"), [(2.0, 2.0, 0.5), (1.0, 1.0, 0.0), (0.5, 0.8, 0.0), (1.0, 4.0, 0.5)])
 def test_expected_share(low, high, share):
     effect = Effect(quantity="throughput", low=low, high=high, unit="x", provenance=EffectOrigin.BOUND)
     assert expected_share(effect) == pytest.approx(share)
@@ -200,9 +186,7 @@ cases = st.builds(
 def test_two_of_a_kind_that_only_their_confidence_tells_apart_have_one_order():
     """Nothing to gain from either, so that gain times confidence is the same: 0."""
     sure = Case(finding=finding("CFG001", cost=Cost(step_share=0.0)), remedies=())
-    unsure = Case(
-        finding=finding("CFG001", confidence=Confidence.SUSPECTED, cost=Cost(step_share=0.0)), remedies=()
-    )
+    unsure = Case(finding=finding("CFG001", confidence=Confidence.SUSPECTED, cost=Cost(step_share=0.0)), remedies=())
     assert rank([sure, unsure]) == rank([unsure, sure])
 
 
@@ -212,9 +196,7 @@ def test_the_order_does_not_depend_on_the_order_of_the_input(items, random):
     random.shuffle(shuffled)
 
     def key(ranked):
-        return [
-            (r.rank, r.finding.code, r.finding.severity, r.finding.cost, r.finding.confidence) for r in ranked
-        ]
+        return [(r.rank, r.finding.code, r.finding.severity, r.finding.cost, r.finding.confidence) for r in ranked]
 
     assert key(rank(items)) == key(rank(shuffled))
     breaks = [item.finding.cost.breaks is not None for item in rank(items)]
@@ -247,21 +229,13 @@ def test_the_remedies_of_an_effect_are_set_aside_if_its_cause_has_one():
     assert [(aside.remedy.id, aside.reason) for aside in answered[1].set_aside] == [
         ("NUM005-freeze", "NUM012 causes this finding: fix NUM012 first")
     ]
-    for others in (
-        [],
-        [Case(finding=cause, remedies=())],
-        [Case(finding=finding("LOOP002"), remedies=(remedy("X"),))],
-    ):
+    for others in ([], [Case(finding=cause, remedies=())], [Case(finding=finding("LOOP002"), remedies=(remedy("X"),))]):
         ranked = rank([Case(finding=effect, remedies=(freeze,)), *others])
-        assert [kept.id for item in ranked for kept in item.remedies if item.finding.code == "NUM005"] == [
-            freeze.id
-        ]
+        assert [kept.id for item in ranked for kept in item.remedies if item.finding.code == "NUM005"] == [freeze.id]
 
 
 def test_a_warning_that_nobody_measured_comes_after_one_that_a_run_measured():
-    advised = Case(
-        finding=finding("PERF001", confidence=Confidence.SUSPECTED), remedies=(remedy(low=2, high=4),)
-    )
+    advised = Case(finding=finding("PERF001", confidence=Confidence.SUSPECTED), remedies=(remedy(low=2, high=4),))
     counted = Case(finding=finding("DATA003"), remedies=(remedy(),))
     cheap = Case(finding=finding("SYNC001", cost=Cost(step_share=0.06)), remedies=())
     shown = Measurement(name="rate", value=1, unit="1", reproduce="gpudoctor report runs/0")

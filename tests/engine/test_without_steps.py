@@ -38,9 +38,7 @@ optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
 def looked(steps, *records, code="OBS002"):
     text = PROGRAM + "".join(textwrap.dedent(PASS.format(size=size)) for size in (4, 8, 16))
     recording = make_recording(make_process(make_steps(steps), records=records), machine_facts={})
-    request = Request(
-        registry=load_registry(), selection=Selection(selected=frozenset({Code(code)}), ignored={})
-    )
+    request = Request(registry=load_registry(), selection=Selection(selected=frozenset({Code(code)}), ignored={}))
     return examine(script_patient(text, recording=recording), request)
 
 
@@ -52,9 +50,7 @@ def test_places_of_one_ailment_are_one_note(code):
     assert "at 2 more places" in item.finding.message
     assert len({span.line for span in item.finding.evidence if hasattr(span, "line")}) >= 3
     assert "made no training step" in report.summary.verdict
-    assert (
-        "gpudoctor measured nothing: what it only suspects from the source is a note." in report.summary.verdict
-    )
+    assert "gpudoctor measured nothing: what it only suspects from the source is a note." in report.summary.verdict
 
 
 def test_healthy_a_run_with_steps_says_nothing_of_the_kind():
@@ -67,9 +63,7 @@ def test_a_fault_of_the_result_keeps_its_severity():
     text = PROGRAM + textwrap.dedent(PASS.format(size=4)).replace(
         "net(x.cuda()), y.cuda()", "torch.symeig(net(x.cuda()))[0], y.cuda()"
     )
-    request = Request(
-        registry=load_registry(), selection=Selection(selected=frozenset({Code("LOOP005")}), ignored={})
-    )
+    request = Request(registry=load_registry(), selection=Selection(selected=frozenset({Code("LOOP005")}), ignored={}))
     run = make_recording(make_process(make_steps(0)))
     patient = script_patient(text, recording=run, torch=make_torch("2.13.0"))
     [item] = examine(patient, request).findings
@@ -126,9 +120,7 @@ def ran_through(text, marked, looks=200):
     source = read_script(text)
     seen = lines(("backward", source.scripts[0].path, line, "trained", looks))
     recording = make_recording(make_process(make_steps(200), records=[seen]), machine_facts={})
-    request = Request(
-        registry=load_registry(), selection=Selection(selected=frozenset({Code("LOOP004")}), ignored={})
-    )
+    request = Request(registry=load_registry(), selection=Selection(selected=frozenset({Code("LOOP004")}), ignored={}))
     return examine(make_patient(source=source, recording=recording), request).findings
 
 

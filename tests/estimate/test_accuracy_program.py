@@ -14,9 +14,7 @@ SAMPLE = Path(__file__).with_name("sample.csv")
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, str(PROGRAM), *arguments], capture_output=True, text=True, timeout=120
-    )
+    return subprocess.run([sys.executable, str(PROGRAM), *arguments], capture_output=True, text=True, timeout=120)
 
 
 @pytest.fixture(scope="module")
@@ -28,18 +26,7 @@ def report() -> dict:
 
 def test_the_keys_are_those_of_the_contract(report):
     assert {"overall", "groups", "verdicts", "unmapped"} <= set(report)
-    keys = {
-        "source",
-        "method",
-        "metric",
-        "rows",
-        "mapped",
-        "median_ratio",
-        "mdape",
-        "p90",
-        "worst_under",
-        "worst_over",
-    }
+    keys = {"source", "method", "metric", "rows", "mapped", "median_ratio", "mdape", "p90", "worst_under", "worst_over"}
     assert all(keys <= set(group) for group in report["groups"])
     assert report["groups"]
 
@@ -97,7 +84,6 @@ def test_the_measured_value_does_not_reach_the_mapping(tmp_path):
                 row[key] = str(float(row[key]) * 2) if row[key] else ""
             writer.writerow(row)
     one, two = (
-        json.loads(run("--table", str(table), "--format", "json").stdout)["overall"]
-        for table in (SAMPLE, doubled)
+        json.loads(run("--table", str(table), "--format", "json").stdout)["overall"] for table in (SAMPLE, doubled)
     )
     assert one["median_ratio"] == pytest.approx(2 * two["median_ratio"], rel=0.001)

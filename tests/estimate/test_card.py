@@ -20,8 +20,7 @@ def test_cards_by_name(spelling, name):
 
 
 @pytest.mark.parametrize(
-    ("spelling", "amount"),
-    [("24GiB", 24 * GIB), ("80GB", 80 * 10**9), (34359738368, 32 * GIB), ("0.5tib", 512 * GIB)],
+    ("spelling", "amount"), [("24GiB", 24 * GIB), ("80GB", 80 * 10**9), (34359738368, 32 * GIB), ("0.5tib", 512 * GIB)]
 )
 def test_cards_by_memory(spelling, amount):
     assert device(spelling).bytes == amount
@@ -29,13 +28,7 @@ def test_cards_by_memory(spelling, amount):
 
 @pytest.mark.parametrize(
     ("spelling", "said"),
-    [
-        ("h9000", "is not known"),
-        ("", "is not known"),
-        ("24", "from 256 MiB"),
-        ("a1", "A100 40GB"),
-        (0, "0 bytes"),
-    ],
+    [("h9000", "is not known"), ("", "is not known"), ("24", "from 256 MiB"), ("a1", "A100 40GB"), (0, "0 bytes")],
 )
 def test_cards_that_are_none(spelling, said):
     with pytest.raises(UsageError, match=said):
@@ -86,11 +79,8 @@ def test_the_verdict_says_its_numbers():
 
 def test_between_fits_and_does_not_fit_lies_tight():
     verdicts = [
-        estimate("llama-3-8b", method="lora", batch=batch, gpu="a100-80gb").card.verdict
-        for batch in range(1, 33)
+        estimate("llama-3-8b", method="lora", batch=batch, gpu="a100-80gb").card.verdict for batch in range(1, 33)
     ]
     order = [Verdict.FITS, Verdict.TIGHT, Verdict.DOES_NOT_FIT]
-    assert [order.index(verdict) for verdict in verdicts] == sorted(
-        order.index(verdict) for verdict in verdicts
-    )
+    assert [order.index(verdict) for verdict in verdicts] == sorted(order.index(verdict) for verdict in verdicts)
     assert set(verdicts) == set(order)

@@ -58,14 +58,7 @@ def test_import_of_gpudoctor_loads_no_estimate_and_an_estimate_loads_no_torch():
 
 def test_every_instant_is_the_sum_of_its_lines_and_the_peak_is_the_largest():
     found = estimate("llama-3-8b", method="lora", accumulate=4, gpu="a100-80gb")
-    assert [instant.name for instant in found.instants] == [
-        "load",
-        "loss",
-        "layer",
-        "backward",
-        "accumulation",
-        "step",
-    ]
+    assert [instant.name for instant in found.instants] == ["load", "loss", "layer", "backward", "accumulation", "step"]
     for instant in some(found.instants):
         assert instant.bytes == sum(line.bytes for line in instant.lines)
         for line in some(instant.lines):
@@ -101,9 +94,7 @@ def test_zero_papers_table():
 
 
 @pytest.mark.parametrize("method", ["full", "lora", "qlora", "int8-lora", "gptq-lora", "freeze"])
-@pytest.mark.parametrize(
-    "model", ["llama-3-8b", "qwen3-30b-a3b", "gpt2", "falcon-7b", "deepseek-v2-lite", "t5-base"]
-)
+@pytest.mark.parametrize("model", ["llama-3-8b", "qwen3-30b-a3b", "gpt2", "falcon-7b", "deepseek-v2-lite", "t5-base"])
 def test_more_tokens_never_need_less(model, method):
     sizes = [estimate(model, method=method, batch=batch, seq=512).total_bytes for batch in (1, 2, 8, 32)]
     assert sizes == sorted(sizes)
@@ -126,8 +117,7 @@ def test_checkpointing_sharding_and_chunked_loss_give_back(model):
         <= estimate(model, seq=512, batch=16).total_bytes
     )
     assert (
-        estimate(model, seq=512, batch=16, loss="chunked").total_bytes
-        <= estimate(model, seq=512, batch=16).total_bytes
+        estimate(model, seq=512, batch=16, loss="chunked").total_bytes <= estimate(model, seq=512, batch=16).total_bytes
     )
     over = estimate(model, seq=512, batch=16, gpus=8, parallel="fsdp2")
     assert over.total_bytes < estimate(model, seq=512, batch=16).total_bytes
@@ -136,8 +126,7 @@ def test_checkpointing_sharding_and_chunked_loss_give_back(model):
 
 def test_an_eager_attention_needs_what_grows_with_the_square():
     one, two = (
-        estimate("llama-3-8b", seq=seq, attention="eager", checkpointing=False).total_bytes
-        for seq in (4096, 8192)
+        estimate("llama-3-8b", seq=seq, attention="eager", checkpointing=False).total_bytes for seq in (4096, 8192)
     )
     assert two > 2.5 * one - estimate("llama-3-8b").static
 
@@ -151,9 +140,7 @@ def test_qlora_of_fused_experts_says_that_they_stay_whole():
 
 
 def test_traps_are_noted():
-    assert any(
-        "20 bytes" in note for note in estimate("7b", gpus=2, parallel="fsdp", mixed_precision="bf16").notes
-    )
+    assert any("20 bytes" in note for note in estimate("7b", gpus=2, parallel="fsdp", mixed_precision="bf16").notes)
     assert any("second copy" in note for note in estimate("7b", method="lora", gpus=2, parallel="fsdp").notes)
     assert any("fp32" in note for note in estimate("7b", method="qlora").notes)
     assert estimate("7b", method="lora").notes == ()
@@ -175,9 +162,7 @@ def test_a_window_caps_the_cache():
 
 def test_latent_attention_caches_the_compressed_keys():
     cache = next(
-        line
-        for line in estimate("deepseek-v3", mode="inference", context=1000).peak.lines
-        if line.kind == "kv-cache"
+        line for line in estimate("deepseek-v3", mode="inference", context=1000).peak.lines if line.kind == "kv-cache"
     )
     assert cache.bytes == (512 + 64) * 2 * 61 * 1000
 

@@ -28,9 +28,7 @@ def test_embedding_and_head_are_two_matrices_where_the_checkpoint_ties_them():
     tied = lookup("gemma-2b").preset.shape
     held = instant(estimate("gemma-2b"), "load")["weights"]
     assert tied.tied and held == 2 * (tied.parameters.total + tied.vocab * tied.hidden)
-    assert (
-        instant(estimate("gemma-2b", stack="hf", loss="stock"), "load")["weights"] == 2 * tied.parameters.total
-    )
+    assert instant(estimate("gemma-2b", stack="hf", loss="stock"), "load")["weights"] == 2 * tied.parameters.total
 
 
 def test_the_head_is_quantized_too():

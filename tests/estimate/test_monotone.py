@@ -39,10 +39,7 @@ def jobs(draw):
         "kbit_prepare": draw(st.booleans()), "accumulate": draw(st.sampled_from([1, 4])),
     }  # fmt: skip
     if draw(st.booleans()):
-        fields |= {
-            "gpus": 8,
-            "parallel": draw(st.sampled_from(["ddp", "zero1", "zero2", "zero3", "fsdp", "fsdp2"])),
-        }
+        fields |= {"gpus": 8, "parallel": draw(st.sampled_from(["ddp", "zero1", "zero2", "zero3", "fsdp", "fsdp2"]))}
     try:
         return TrainingJob(**fields)
     except UsageError:
@@ -93,9 +90,7 @@ def test_a_larger_card_never_turns_a_verdict_worse(shape, job, name):
 
 
 def test_sharding_never_takes_more_static_memory():
-    shape = ModelShape(
-        name="x", layers=32, hidden=4096, heads=32, kv_heads=8, head_dim=128, mlp=14336, vocab=32000
-    )
+    shape = ModelShape(name="x", layers=32, hidden=4096, heads=32, kv_heads=8, head_dim=128, mlp=14336, vocab=32000)
     whole = estimate_job(shape, TrainingJob(gpus=8, parallel="ddp")).static
     for parallel in ("zero2", "zero3", "fsdp2"):
         job = TrainingJob(gpus=8, parallel=parallel, dtype="bf16")
@@ -114,12 +109,7 @@ def test_large_adapters_of_a_small_mlp_do_not_make_a_line_negative():
         name="small", layers=1, hidden=128, heads=1, kv_heads=1, head_dim=32, mlp=128, vocab=100, gated=False
     )
     job = TrainingJob(
-        method="lora",
-        lora_rank=65,
-        lora_targets=("all-linear",),
-        seq=1,
-        checkpointing="none",
-        attention="eager",
+        method="lora", lora_rank=65, lora_targets=("all-linear",), seq=1, checkpointing="none", attention="eager"
     )
     lines = [line for instant in estimate_job(shape, job).instants for line in instant.lines]
     assert min(line.bytes for line in lines) >= 0

@@ -47,8 +47,7 @@ def test_allocated_peaks_within_one_percent(change, peak, static, instant):
 
 
 @pytest.mark.parametrize(
-    ("seq", "batch", "peak"),
-    [(512, 1, 2.794), (1024, 1, 4.041), (2048, 1, 6.532), (4096, 1, 11.507), (1024, 2, 6.531)],
+    ("seq", "batch", "peak"), [(512, 1, 2.794), (1024, 1, 4.041), (2048, 1, 6.532), (4096, 1, 11.507), (1024, 2, 6.531)]
 )
 def test_another_source_another_model_another_optimizer(seq, batch, peak):
     """can-i-finetune-this, RTX 4080, Qwen2.5-1.5B: PEFT's k-bit preparation, outputs kept by the loop."""

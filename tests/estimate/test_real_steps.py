@@ -9,15 +9,7 @@ from gpudoctor.estimate import estimate
 from gpudoctor.estimate.measure.cpu import on_cpu
 
 TABLE = Path(__file__).resolve().parents[2] / "benchmarks" / "data" / "real-steps-cpu.csv"
-LLAMA = {
-    "hidden": 512,
-    "layers": 8,
-    "heads": 8,
-    "kv_heads": 2,
-    "head_dim": 64,
-    "intermediate": 1408,
-    "vocab": 32000,
-}
+LLAMA = {"hidden": 512, "layers": 8, "heads": 8, "kv_heads": 2, "head_dim": 64, "intermediate": 1408, "vocab": 32000}
 
 
 def configurations():
@@ -69,8 +61,7 @@ def ratios():
 
 
 @pytest.mark.parametrize(
-    ("instant", "most"),
-    [("peak", 0.01), ("static", 0.001), ("step", 0.001), ("backward", 0.03), ("layer", 0.03)],
+    ("instant", "most"), [("peak", 0.01), ("static", 0.001), ("step", 0.001), ("backward", 0.03), ("layer", 0.03)]
 )
 def test_instants_are_near(ratios, instant, most):
     assert len(ratios[instant]) >= 20

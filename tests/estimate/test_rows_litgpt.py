@@ -55,11 +55,7 @@ def test_a_name_that_no_file_has_is_read_as_the_one_meant(job):
 
 
 def test_tables_of_2023_have_128_samples_in_a_step_and_a_short_prompt(job):
-    path = {
-        "source_path": "tutorials/resource-tables.md",
-        "framework": "lit-gpt 2023-10",
-        "model": "Llama 2 7 B",
-    }
+    path = {"source_path": "tutorials/resource-tables.md", "framework": "lit-gpt 2023-10", "model": "Llama 2 7 B"}
     found = job(**path, method="lora", quant="None", lora_targets="q,v", lora_r="8", num_gpus="2",
                 parallelism="FSDP", micro_batch="4")  # fmt: skip
     assert (found.accumulate, found.lora_rank, found.stack) == (16, 8, "litgpt-2024")

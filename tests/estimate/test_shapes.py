@@ -5,16 +5,7 @@ import pytest
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate import Latent, ModelShape, presets
 
-LLAMA = {
-    "name": "x",
-    "layers": 2,
-    "hidden": 64,
-    "heads": 4,
-    "kv_heads": 2,
-    "head_dim": 16,
-    "mlp": 128,
-    "vocab": 100,
-}
+LLAMA = {"name": "x", "layers": 2, "hidden": 64, "heads": 4, "kv_heads": 2, "head_dim": 16, "mlp": 128, "vocab": 100}
 
 
 @pytest.mark.parametrize("name", sorted(presets()))
@@ -54,9 +45,7 @@ def test_a_tied_head_is_counted_once():
 
 def test_latent_attention_by_hand():
     latent = Latent(q_rank=None, kv_rank=8, nope=16, rope=4, value=12)
-    roles = {
-        linear.role: (linear.rows, linear.columns) for linear in ModelShape(**LLAMA, latent=latent).linears
-    }
+    roles = {linear.role: (linear.rows, linear.columns) for linear in ModelShape(**LLAMA, latent=latent).linears}
     assert roles["q"] == (4 * 20, 64)
     assert roles["kv_a"] == (12, 64)
     assert roles["kv_b"] == (4 * 28, 8)

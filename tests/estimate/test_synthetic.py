@@ -16,9 +16,7 @@ from gpudoctor.estimate.synthetic.program_text import program
 
 GIB = 1 << 30
 CPU = RunPlace(kind="cpu", name="a CPU", bytes=24 * GIB, free=20 * GIB)
-CARD = RunPlace(
-    kind="cuda", name="NVIDIA H100 80GB HBM3", bytes=80 * GIB, free=79 * GIB, cards=1, capability=(9, 0)
-)
+CARD = RunPlace(kind="cuda", name="NVIDIA H100 80GB HBM3", bytes=80 * GIB, free=79 * GIB, cards=1, capability=(9, 0))
 LLAMA = lookup("llama-2-7b").preset.shape
 FACTS = {
     "auto": "AutoModelForCausalLM", "config_class": "LlamaConfig",
@@ -31,9 +29,7 @@ FACTS = {
 
 def text(job=None, kind="cpu", facts=None, **options):
     job = job or TrainingJob(**options.pop("job", {}))
-    return program(
-        ProgramSpec(title="t", origin="o", release="0", job=job, kind=kind, facts=facts or FACTS, **options)
-    )
+    return program(ProgramSpec(title="t", origin="o", release="0", job=job, kind=kind, facts=facts or FACTS, **options))
 
 
 def names(source):
@@ -54,8 +50,7 @@ def names(source):
 
 
 @pytest.mark.parametrize(
-    ("method", "kind"),
-    list(itertools.product(("full", "lora", "qlora", "int8-lora", "freeze"), ("cpu", "cuda"))),
+    ("method", "kind"), list(itertools.product(("full", "lora", "qlora", "int8-lora", "freeze"), ("cpu", "cuda")))
 )
 def test_every_program_is_python_that_has_all_its_names_and_none_of_ours(method, kind):
     for dtype, mixed in (("bf16", "no"), ("fp32", "bf16"), ("fp32", "fp16"), ("fp32", "no")):
@@ -89,9 +84,7 @@ def test_an_engine_makes_the_steps():
     for job, own in ((TrainingJob(parallel="zero2"), True), (TrainingJob(gpus=2, parallel="zero3"), False)):
         source = text(job, deepspeed=True, own_optimizer=own)
         assert not names(source), names(source)
-        assert (
-            "model.backward(loss)" in source and "model.step()" in source and "optimizer.step()" not in source
-        )
+        assert "model.backward(loss)" in source and "model.step()" in source and "optimizer.step()" not in source
         assert ("torch.optim.AdamW" in source) == own
         assert ("deepspeed.zero.Init" in source) == (job.parallel == "zero3")
 
@@ -150,9 +143,7 @@ def test_a_missing_package_is_named_with_the_line_that_installs_it():
         need_packages(job, None, lambda name: name != "bitsandbytes")
     with pytest.raises(IncompleteError, match="--parallel zero2 needs deepspeed"):
         need_packages(
-            TrainingJob(parallel="zero2"),
-            made(TrainingJob(parallel="zero2"), LLAMA),
-            lambda name: name != "deepspeed",
+            TrainingJob(parallel="zero2"), made(TrainingJob(parallel="zero2"), LLAMA), lambda name: name != "deepspeed"
         )
     with pytest.raises(IncompleteError, match="pip install torchao"):
         need_packages(TrainingJob(optimizer="adamw-ao-8bit"), None, lambda name: name != "torchao")
@@ -164,9 +155,7 @@ def test_what_does_not_fit_is_refused_with_numbers_and_what_would():
         check_room(estimate_job(LLAMA, TrainingJob(batch=8)), CPU)
     said = str(error.value)
     assert error.value.exit_code == 1
-    assert (
-        "20 GiB of this machine's 24 GiB are free" in said and "gpudoctor estimate --model llama-2-7b" in said
-    )
+    assert "20 GiB of this machine's 24 GiB are free" in said and "gpudoctor estimate --model llama-2-7b" in said
     assert "--model " in said.split("What fits: ")[1]
     with pytest.raises(NoRoomError, match=r"NVIDIA H100 80GB HBM3 has 80 GiB"):
         check_room(estimate_job(lookup("70b").preset.shape, TrainingJob(), CARD.device), CARD)

@@ -111,11 +111,7 @@ def trace_all(config, job):
 @pytest.mark.parametrize(
     ("name", "layers", "changes"),
     [
-        (
-            "llama",
-            4,
-            {"method": "qlora", "lora_targets": TARGETS, "checkpointing": "layer", "accumulate": 2},
-        ),
+        ("llama", 4, {"method": "qlora", "lora_targets": TARGETS, "checkpointing": "layer", "accumulate": 2}),
         ("gemma2", 8, {"checkpointing": "none", "optimizer": "sgd"}),
         ("t5", 4, {"checkpointing": "none", "optimizer": "sgd"}),
         ("llama", 7, {"method": "freeze", "freeze_layers": 5, "checkpointing": "none"}),
@@ -127,9 +123,7 @@ def test_a_few_blocks_tell_of_all(monkeypatch, name, layers, changes):
     job = TrainingJob(**{"method": "full", "seq": 64, "batch": 2, **changes})
     few, whole = trace(config, job), trace_all(config, job)
     assert whole.depths == (layers,) and max(few.depths) < layers
-    assert [(each.name, each.bytes) for each in few.instants] == [
-        (each.name, each.bytes) for each in whole.instants
-    ]
+    assert [(each.name, each.bytes) for each in few.instants] == [(each.name, each.bytes) for each in whole.instants]
     assert (few.static, few.parameters, few.layers) == (whole.static, whole.parameters, layers)
 
 

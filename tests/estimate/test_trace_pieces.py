@@ -97,13 +97,7 @@ def test_two_depths_tell_of_thirty_blocks():
 
 @pytest.mark.parametrize(
     ("kinds", "prefix", "period"),
-    [
-        ("aaaaaa", 0, 1),
-        ("ababab", 0, 2),
-        ("daaaaa", 1, 1),
-        ("aaabaaabaa", 0, 4),
-        ("abc", 0, 3),
-    ],
+    [("aaaaaa", 0, 1), ("ababab", 0, 2), ("daaaaa", 1, 1), ("aaabaaabaa", 0, 4), ("abc", 0, 3)],
 )
 def test_what_repeats_in_a_row_of_blocks(kinds, prefix, period):
     found = pattern(kinds)

@@ -73,9 +73,7 @@ def test_a_process_of_ours_is_ours(seen):
 
     held = torch.zeros(64 << 20, dtype=torch.uint8, device="cuda")
     again = survey_gpus(limit=60.0, own_pids=frozenset({os.getpid()}))
-    processes = [
-        process for gpu in again.gpus if not isinstance(gpu.processes, Absent) for process in gpu.processes
-    ]
+    processes = [process for gpu in again.gpus if not isinstance(gpu.processes, Absent) for process in gpu.processes]
     if again.pids_visible:
         assert any(process.ours for process in processes)
     assert held.numel() == 64 << 20

@@ -45,17 +45,6 @@ def test_several_cards(tmp_path):
     torch = pytest.importorskip("torch")
     if torch.cuda.device_count() < 2:
         pytest.skip("one card")
-    words = (
-        "--model",
-        "qwen2.5-0.5b",
-        "--method",
-        "full",
-        "--seq",
-        "1024",
-        "--gpus",
-        "2",
-        "--parallel",
-        "fsdp2",
-    )
+    words = ("--model", "qwen2.5-0.5b", "--method", "full", "--seq", "1024", "--gpus", "2", "--parallel", "fsdp2")
     job = verified(tmp_path, *words)["synthetic"]
     assert job["ranks"] == 2 and {row["instant"] for row in job["memory"]} >= {"peak", "static"}

@@ -41,9 +41,7 @@ class Agent:
         """A call under way: a future, whose `cancel` cancels the call."""
         return self.portal.start_task_soon(self._call, tool, arguments, note)
 
-    async def _call(
-        self, tool: str, arguments: Mapping[str, Any], note: Callable[[float, str], None] | None
-    ) -> Answer:
+    async def _call(self, tool: str, arguments: Mapping[str, Any], note: Callable[[float, str], None] | None) -> Answer:
         async def told(progress: float, _total: float | None, message: str | None) -> None:
             if note is not None:
                 note(progress, message or "")
@@ -61,9 +59,7 @@ def agent(folder: Path, *, forks: bool = False, **variables: str) -> Iterator[Ag
     program = ["-m", "gpudoctor"]
     if forks and FORKS_TRAININGS:
         program = [str(Path(__file__).with_name("zygote_server.py"))]
-    server = StdioServerParameters(
-        command=sys.executable, args=[*program, "mcp"], cwd=str(folder), env=environment
-    )
+    server = StdioServerParameters(command=sys.executable, args=[*program, "mcp"], cwd=str(folder), env=environment)
 
     @asynccontextmanager
     async def opened():

@@ -16,9 +16,7 @@ def _program(trainings: int) -> str:
     return "zygote_training.py" if trainings and FORKS_TRAININGS else "zygote_command.py"
 
 
-def begin(
-    *words: str, cwd: Path, said: Path, name: str, timeout: float, trainings: int, **variables: str
-) -> Begun:
+def begin(*words: str, cwd: Path, said: Path, name: str, timeout: float, trainings: int, **variables: str) -> Begun:
     """`gpudoctor WORDS` as a forked process that may be watched, and ended, while it runs.
 
     It and all that it forks have a name in /proc; what it says is kept in the folder `said`.

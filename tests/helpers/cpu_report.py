@@ -92,10 +92,7 @@ def main(folder: str) -> None:
     for title, chosen in (
         ("the longest", tests[:40]),
         ("to mark as slow", [test for test in tests if test["cpu"] > SLOW and not test["slow"]]),
-        (
-            "slow no longer",
-            [test for test in tests if max(test["cpu"], test["clock"]) < SLOW / 2 and test["slow"]],
-        ),
+        ("slow no longer", [test for test in tests if max(test["cpu"], test["clock"]) < SLOW / 2 and test["slow"]]),
     ):
         print(f"\n{title}:")
         for test in chosen:

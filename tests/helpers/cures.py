@@ -46,11 +46,7 @@ from gpudoctor.vitals.source import read_source
 
 
 def failures(
-    check: type[Check],
-    patient: Patient,
-    finding: Finding,
-    remedy: Remedy,
-    limits: Mapping[str, float] | None = None,
+    check: type[Check], patient: Patient, finding: Finding, remedy: Remedy, limits: Mapping[str, float] | None = None
 ) -> list[str]:
     """Why the edits of a remedy do not cure its finding; empty when they do."""
     texts = _texts(patient)
@@ -112,9 +108,7 @@ def again(patient: Patient, changed: Mapping[str, str]) -> Patient:
         signs = replace(signs, source=Sign.of("the source", _source(source, changed)))
     configs = optional(lambda: patient.configs)
     if configs is not None:
-        files = tuple(
-            parse(file.path, changed[file.path]) if file.path in changed else file for file in configs.files
-        )
+        files = tuple(parse(file.path, changed[file.path]) if file.path in changed else file for file in configs.files)
         signs = replace(signs, configs=Sign.of("the configs", Configs(files=files)))
     mended = Patient(patient.kind, patient.title, signs, patient.targets)
     return with_memory(mended, *MEMORY[patient]) if patient in MEMORY else mended
@@ -150,10 +144,7 @@ _FIRST_STEPS = frozenset({"MEM007-accumulation"})
 
 
 def _said(
-    check: type[Check],
-    patient: Patient,
-    limits: Mapping[str, float] | None,
-    least: Severity = Severity.NOTE,
+    check: type[Check], patient: Patient, limits: Mapping[str, float] | None, least: Severity = Severity.NOTE
 ) -> Counter[str]:
     """What the check says; a smaller ailment than `least` may come to light when a worse one is cured."""
     try:
@@ -166,9 +157,7 @@ def _said(
 def _warned(check: type[Check], patient: Patient) -> Counter[str]:
     """A note may come to light when a worse ailment is cured; a new warning is the edit's fault."""
     try:
-        return Counter(
-            _words(item) for item in check({}).examine(patient) if item.severity is not Severity.NOTE
-        )
+        return Counter(_words(item) for item in check({}).examine(patient) if item.severity is not Severity.NOTE)
     except Unavailable:
         return Counter()
 

@@ -131,8 +131,7 @@ def as_torch_pickles(value: Any) -> bytes:
         elif isinstance(item, int):
             forms = ((0, 255, b"K", "<B"), (0, 65535, b"M", "<H"), (-1 << 31, (1 << 31) - 1, b"J", "<i"))
             code, form = next(
-                ((code, form) for least, most, code, form in forms if least <= item <= most),
-                (b"\x8a\x08", "<q"),
+                ((code, form) for least, most, code, form in forms if least <= item <= most), (b"\x8a\x08", "<q")
             )
             data.extend(code + struct.pack(form, item))
         elif isinstance(item, tuple):
@@ -154,9 +153,7 @@ def as_torch_pickles(value: Any) -> bytes:
     return bytes(data + b".")
 
 
-def make_ranks(
-    world: int, groups: Mapping[str, Sequence[Sequence[int]]] | None = None, **more: Any
-) -> list[Rank]:
+def make_ranks(world: int, groups: Mapping[str, Sequence[Sequence[int]]] | None = None, **more: Any) -> list[Rank]:
     """Ranks of a job with a default group and, by description, groups of which each rank is in one."""
     found = []
     for number in range(world):
@@ -167,9 +164,7 @@ def make_ranks(
     return found
 
 
-def write(
-    folder: Path, ranks: Iterable[Rank], *, after: float = 600.0, name: str = "nccl_trace_rank_"
-) -> list[str]:
+def write(folder: Path, ranks: Iterable[Rank], *, after: float = 600.0, name: str = "nccl_trace_rank_") -> list[str]:
     """Write the dumps, as if so many seconds after the last operation of all."""
     ranks = list(ranks)
     end = max(rank.clock for rank in ranks) + int(after * 1e9)

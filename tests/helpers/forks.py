@@ -83,9 +83,7 @@ class Zygote:
     def ask(self, requests: Sequence[Request]) -> list[int]:
         """Start children beside each other; their process ids. `answer` waits for their exit codes."""
         assert self._process.stdin is not None
-        asked = [
-            {**vars(request), "folder": str(request.folder), "said": str(request.said)} for request in requests
-        ]
+        asked = [{**vars(request), "folder": str(request.folder), "said": str(request.said)} for request in requests]
         self._process.stdin.write(json.dumps(asked) + "\n")
         self._process.stdin.flush()
         return self.answer()

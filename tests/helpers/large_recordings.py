@@ -45,10 +45,7 @@ def large_recording(
     amounts = {name: min(rows, limit) if records is None else limit for name, limit in most.items()}
     processes = [
         make_process(
-            (table := large_steps(rows, seed=seed + rank)),
-            records=_records(amounts, table),
-            rank=rank,
-            world=ranks,
+            (table := large_steps(rows, seed=seed + rank)), records=_records(amounts, table), rank=rank, world=ranks
         )
         for rank in range(ranks)
     ]
@@ -68,10 +65,7 @@ def large_steps(rows: int, seed: int = 0) -> Table:
     noise = [max(0.5, 1.0 + 0.05 * dice.gauss(0.0, 1.0)) for _ in range(PERIOD)]
     usual = {"data_wait": 0.001, "transfer": 2e-4, "forward": 0.003, "backward": 0.005, "optimizer": 0.0015,
              "sync": 3e-4, "logging": 2e-4}  # fmt: skip
-    columns: dict[str, array[float] | array[int]] = {
-        "index": array("I", range(rows)),
-        "count": array("I", [1]) * rows,
-    }
+    columns: dict[str, array[float] | array[int]] = {"index": array("I", range(rows)), "count": array("I", [1]) * rows}
     total = [3e-4] * rows
     for name in PHASES:
         base = usual.get(name, 0.0)
@@ -150,9 +144,7 @@ def _records(amounts: dict[str, int], table: Table) -> list[Record]:
         counts = [["forward", "/job/train.py", 30 + i % 40, "train", 40.0],
                   ["other", "/job/data.py", 5 + i % 90, "load", 5.0 + i / 50],
                   ["data_wait", "/job/train.py", 29, "train", 5.0]]  # fmt: skip
-        made.append(
-            record("lines", t, samples=50, interval=0.02, counts=counts, leaves=[[0, "/lib/x.py", "f", 9]])
-        )
+        made.append(record("lines", t, samples=50, interval=0.02, counts=counts, leaves=[[0, "/lib/x.py", "f", 9]]))
     for i, _, t in spread("site"):
         place = site("logging", f"log{i % 96}", 0.1 + i, 100 + i, line=40 + i % 96)
         made.append(Record(type="site", t=t, fields=place.fields))

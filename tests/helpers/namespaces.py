@@ -34,9 +34,7 @@ def why_not() -> str:
 
 def ip(*words: str, inside: str = "") -> None:
     """Run ip, in a namespace if one is named."""
-    subprocess.run(
-        ["ip", *(("-n", inside) if inside else ()), *words], check=True, capture_output=True, timeout=20
-    )
+    subprocess.run(["ip", *(("-n", inside) if inside else ()), *words], check=True, capture_output=True, timeout=20)
 
 
 class Net:
@@ -55,20 +53,7 @@ class Net:
         ip("link", "set", "br0", "up", inside=self.switch)
         for index, name in enumerate(self.names):
             self._namespace(name)
-            ip(
-                "link",
-                "add",
-                "eth0",
-                "netns",
-                name,
-                "type",
-                "veth",
-                "peer",
-                "name",
-                f"p{index}",
-                "netns",
-                self.switch,
-            )
+            ip("link", "add", "eth0", "netns", name, "type", "veth", "peer", "name", f"p{index}", "netns", self.switch)
             ip("link", "set", f"p{index}", "master", "br0", "up", inside=self.switch)
             ip("address", "add", f"{self.address(index)}/24", "dev", "eth0", inside=name)
             ip("link", "set", "eth0", "up", inside=name)

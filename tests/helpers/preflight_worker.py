@@ -42,11 +42,7 @@ def carry_out(work, state):
         times = computed() if os.environ.get("STANDIN_COMPUTE") else [2.0**31 / speed] * 3
         figures = [figure("matmul", times, 2.0**31, dtype="fp32")]
         if work["device"] == "cuda":
-            card = {
-                "name": "NVIDIA H100 80GB HBM3",
-                "bus_id": f"0000000{work['local']}:00:00.0",
-                "uuid": "GPU-1",
-            }
+            card = {"name": "NVIDIA H100 80GB HBM3", "bus_id": f"0000000{work['local']}:00:00.0", "uuid": "GPU-1"}
             return {**card, "figures": figures, "digests": {"bf16 1024": [DIGEST, digest or DIGEST]}}
         return {"device": "cpu", "figures": figures, "digests": {"fp32 1024": [DIGEST, digest or DIGEST]}}
     if work["do"] == "group.peers":
@@ -77,9 +73,7 @@ def fault(kind):
         os.kill(os.getppid(), signal.SIGKILL)
     elif what == "stop rank":
         os.kill(os.getppid(), signal.SIGSTOP)
-    elif (
-        what == "pause rank"
-    ):  # as a machine does that sleeps, or that other jobs use: longer than its peers wait
+    elif what == "pause rank":  # as a machine does that sleeps, or that other jobs use: longer than its peers wait
         rank = os.getppid()
         os.kill(rank, signal.SIGSTOP)
         time.sleep(5.0)
@@ -117,9 +111,7 @@ def computed():
 def calm(answer):
     """The same figures in each test: a busy machine's own noise would make the search test further."""
     values = {"latency": 1e-5, "bus_bandwidth": 1e9, "one_way_bandwidth": 2e9}
-    return {
-        "figures": [{**item, "value": values[item["quantity"]], "spread": 0.0} for item in answer["figures"]]
-    }
+    return {"figures": [{**item, "value": values[item["quantity"]], "spread": 0.0} for item in answer["figures"]]}
 
 
 def stand_still():

@@ -103,7 +103,5 @@ def loss(rank, kind=LossKind.DIED, stage=Stage.PAIRS, words="killed by signal 9"
 
 def with_facts(found, index, **facts):
     """The preflight with other facts on one node."""
-    changed = [
-        replace(item, facts={**item.facts, **facts}) if item.index == index else item for item in found.nodes
-    ]
+    changed = [replace(item, facts={**item.facts, **facts}) if item.index == index else item for item in found.nodes]
     return replace(found, nodes=tuple(changed))

@@ -10,9 +10,7 @@ from gpudoctor.model.signs.source import Call, Event, Known, Loop, LoopRole, Scr
 from gpudoctor.vitals.source import read_source
 
 
-def read_program(
-    text: str, words: Sequence[str] | None = None, files: Mapping[str, str] | None = None
-) -> Source:
+def read_program(text: str, words: Sequence[str] | None = None, files: Mapping[str, str] | None = None) -> Source:
     """The source of `main.py` with a text, beside other files, launched with some words."""
     with fleeting_folder() as folder:
         for name, content in (files or {}).items():

@@ -59,10 +59,7 @@ def make_steps(
             cold = 4.0 if i < warm_up and name in ("forward", "backward") else 1.0
             values[i] *= cold * max(0.1, 1.0 + noise * spread[row * n + i])
     duration = [sum(phases[name][i] for name in PHASES) + rest[i] for i in range(n)]
-    table: dict[str, array[float] | array[int]] = {
-        "index": array("I", range(n)),
-        "count": array("I", [1]) * n,
-    }
+    table: dict[str, array[float] | array[int]] = {"index": array("I", range(n)), "count": array("I", [1]) * n}
     ends, now = [], begin
     for seconds in duration:
         now += seconds
@@ -98,14 +95,7 @@ def record(type: str, t: float = 1.0, **fields: object) -> Record:
 
 def site(phase: str, what: str, seconds: float, calls: int, **fields: object) -> Record:
     """What one place of the user's script cost."""
-    given = {
-        "path": "/job/train.py",
-        "line": 40,
-        "function": "train",
-        "steps": calls,
-        "tensor": False,
-        **fields,
-    }
+    given = {"path": "/job/train.py", "line": 40, "function": "train", "steps": calls, "tensor": False, **fields}
     return record("site", 9.0, phase=phase, what=what, seconds=seconds, calls=calls, **given)
 
 
@@ -139,9 +129,7 @@ def make_process(
         record("loop", 1.5, marker="optimizer", path="/job/train.py", line=50, function="<module>", engine=None),
     ]  # fmt: skip
     given = {item.type for item in own}
-    last = (
-        [record("end", 99.0, clean=True, steps=len(table), dropped={})] if clean and "end" not in given else []
-    )
+    last = [record("end", 99.0, clean=True, steps=len(table), dropped={})] if clean and "end" not in given else []
     return Process(
         rank=rank,
         node=node,

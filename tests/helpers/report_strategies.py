@@ -75,13 +75,7 @@ evidence = st.one_of(
     ),
     st.builds(SourceSpan, path=texts, line=lines, column=lines, end_line=st.none() | lines, text=texts),
     st.builds(
-        Setting,
-        key=texts,
-        value=texts,
-        origin=texts,
-        path=maybe_text,
-        line=st.none() | lines,
-        reproduce=maybe_text,
+        Setting, key=texts, value=texts, origin=texts, path=maybe_text, line=st.none() | lines, reproduce=maybe_text
     ),
     st.builds(LogLine, origin=texts, text=texts, line=st.none() | lines, time=maybe_text),
 )
@@ -103,14 +97,7 @@ edits = st.one_of(
         remove=st.lists(texts, max_size=2).map(tuple),
     ),
     st.builds(
-        TextEdit,
-        path=texts,
-        line=lines,
-        column=lines,
-        end_line=lines,
-        end_column=lines,
-        new_text=texts,
-        expected=texts,
+        TextEdit, path=texts, line=lines, column=lines, end_line=lines, end_column=lines, new_text=texts, expected=texts
     ),
 )
 remedies = st.builds(
@@ -134,10 +121,7 @@ findings = st.builds(
     message=texts,
     evidence=st.lists(evidence, min_size=1, max_size=4).map(tuple),
     cost=st.builds(
-        Cost,
-        step_share=st.none() | st.floats(),
-        bytes=st.none() | st.integers(-(10**15), 10**15),
-        breaks=maybe_text,
+        Cost, step_share=st.none() | st.floats(), bytes=st.none() | st.integers(-(10**15), 10**15), breaks=maybe_text
     ),
     subject=texts,
 )
@@ -180,9 +164,7 @@ reports = st.builds(
         crashed=counts,
     ),
     findings=st.lists(ranked, max_size=3).map(tuple),
-    silenced=st.lists(st.builds(Silenced, finding=findings, where=texts, reason=maybe_text), max_size=2).map(
-        tuple
-    ),
+    silenced=st.lists(st.builds(Silenced, finding=findings, where=texts, reason=maybe_text), max_size=2).map(tuple),
     outcomes=st.lists(outcomes, max_size=4).map(tuple),
     checks=st.lists(
         st.builds(Named, code=codes, name=st.just("loader-bound"), title=texts, help=texts),

@@ -55,9 +55,7 @@ LOADER = Finding(
     message="The loader decodes every image in the training process: num_workers=0, and 16 CPUs have nothing to do "
     "while the GPU waits.",
     evidence=(
-        SourceSpan(
-            path="train.py", line=88, column=10, text="loader = DataLoader(ds, batch_size=32, shuffle=True)"
-        ),
+        SourceSpan(path="train.py", line=88, column=10, text="loader = DataLoader(ds, batch_size=32, shuffle=True)"),
         Measurement(name="cpus", value=16, unit="CPUs", reproduce="nproc"),
     ),
     subject="train.py:88",
@@ -89,9 +87,7 @@ REMAP = Ranked(
         confidence=Confidence.CONFIRMED,
         message="GPU 5: row remapping failed and 3 uncorrectable errors were counted since boot.",
         evidence=(
-            Measurement(
-                name="row_remap_failure", value=True, unit="", reproduce="nvidia-smi -q -i 5 -d ROW_REMAPPER"
-            ),
+            Measurement(name="row_remap_failure", value=True, unit="", reproduce="nvidia-smi -q -i 5 -d ROW_REMAPPER"),
             Measurement(name="ecc_uncorrected", value=3, unit="errors", reproduce="nvidia-smi -q -i 5 -d ECC"),
         ),
         cost=Cost(breaks="a process on GPU 5 dies or computes with wrong values"),
@@ -119,9 +115,7 @@ SHM = Ranked(
         message="/dev/shm has 64 MiB; 8 workers with prefetch 2 need about 1.5 GiB.",
         evidence=(
             Measurement(name="shm_total", value=64 << 20, unit="B", reproduce="df -h /dev/shm"),
-            Setting(
-                key="loader.num_workers", value="8", origin="conf/train.yaml", path="conf/train.yaml", line=12
-            ),
+            Setting(key="loader.num_workers", value="8", origin="conf/train.yaml", path="conf/train.yaml", line=12),
             LogLine(origin="journalctl -k", text="python[4711]: bus error", time="2025-05-04T03:02:01"),
         ),
         cost=Cost(bytes=1_500 << 20, step_share=None),
@@ -136,13 +130,7 @@ SHM = Ranked(
             effect=Effect(quantity="memory", low=GIB, high=2 * GIB, unit="B", provenance=EffectOrigin.ESTIMATE),
             edits=(
                 TextEdit(
-                    path="conf/train.yaml",
-                    line=12,
-                    column=16,
-                    end_line=12,
-                    end_column=17,
-                    new_text="2",
-                    expected="8",
+                    path="conf/train.yaml", line=12, column=16, end_line=12, end_column=17, new_text="2", expected="8"
                 ),
             ),
         ),
@@ -220,9 +208,7 @@ def full_report() -> Report:
                     severity=Severity.WARNING,
                     confidence=Confidence.SUSPECTED,
                     message="torch.profiler runs in every step.",
-                    evidence=(
-                        SourceSpan(path="train.py", line=41, text="prof.step()  # gpudoctor: ignore[OBS001]"),
-                    ),
+                    evidence=(SourceSpan(path="train.py", line=41, text="prof.step()  # gpudoctor: ignore[OBS001]"),),
                 ),
                 where="comment in train.py:41",
                 reason="measured on purpose",

@@ -55,12 +55,7 @@ def _official():
 
 
 def _object(required: str = "", **properties: object) -> dict:
-    return {
-        "type": "object",
-        "required": required.split(),
-        "properties": properties,
-        "additionalProperties": False,
-    }
+    return {"type": "object", "required": required.split(), "properties": properties, "additionalProperties": False}
 
 
 def _list(items: object, **limits: object) -> dict:
@@ -119,9 +114,7 @@ _RESULT = _object(
                     "artifactLocation replacements",
                     artifactLocation=_ARTIFACT,
                     replacements=_list(
-                        _object(
-                            "deletedRegion", deletedRegion=_REGION, insertedContent=_object("text", text=_TEXT)
-                        ),
+                        _object("deletedRegion", deletedRegion=_REGION, insertedContent=_object("text", text=_TEXT)),
                         minItems=1,
                     ),
                 ),
@@ -139,9 +132,7 @@ _RULE = _object(
     help=_MULTIFORMAT,
     properties=_BAG,
 )
-_NOTIFICATION = _object(
-    "message", level=_LEVEL, message=_MESSAGE, associatedRule=_object("id", id=_LONG, index=_INDEX)
-)
+_NOTIFICATION = _object("message", level=_LEVEL, message=_MESSAGE, associatedRule=_object("id", id=_LONG, index=_INDEX))
 _RUN = _object(
     "tool results",
     tool=_object("driver", driver=_object("name", name=_LONG, semanticVersion=_LONG, rules=_list(_RULE))),
@@ -163,10 +154,6 @@ _RUN = _object(
 SHAPE = {
     "type": "object",
     "required": ["$schema", "version", "runs"],
-    "properties": {
-        "$schema": _URI,
-        "version": {"const": "2.1.0"},
-        "runs": _list(_RUN, minItems=1, maxItems=1),
-    },
+    "properties": {"$schema": _URI, "version": {"const": "2.1.0"}, "runs": _list(_RUN, minItems=1, maxItems=1)},
     "additionalProperties": False,
 }

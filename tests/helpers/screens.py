@@ -132,9 +132,7 @@ def found(
 def sick_tick(*findings: Ranked, **changes: Any) -> Tick:
     """A job that waits for its data, on one card."""
     window = make_window([make_rank(looks=LOADER, texts={}, gpus=(0,))], [make_gpu_window(busy=0.3)], **changes)
-    report = replace(
-        report_of(window), findings=findings or (found(), found("GPU001", "low-utilization", rank=2))
-    )
+    report = replace(report_of(window), findings=findings or (found(), found("GPU001", "low-utilization", rank=2)))
     return make_tick(window, report)
 
 

@@ -122,9 +122,7 @@ def _forked(folder: Path, text: str, ranks: int) -> tuple[dict, list[dict]]:
 
     done = zygote("zygote.py").run_together([request(rank) for rank in range(ranks)])
     assert not any(one.returncode for one in done), "".join(one.stderr for one in done)
-    told = gpudoctor(
-        "report", "--format", "json", "--output", str(place / "report.json"), str(place), timeout=TIMEOUT
-    )
+    told = gpudoctor("report", "--format", "json", "--output", str(place / "report.json"), str(place), timeout=TIMEOUT)
     assert told.returncode in (0, 1), told.stderr
     truths = [json.loads((place / f"truth{rank}.json").read_text()) for rank in range(ranks)]
     return json.loads((place / "report.json").read_text()), truths
@@ -143,10 +141,7 @@ def waits(report: dict, text: str) -> dict[str, float]:
 
 
 def run_until(
-    folder: Path,
-    text: str,
-    shape: Callable[[dict], bool],
-    agree: Callable[[dict, dict], bool] | None = None,
+    folder: Path, text: str, shape: Callable[[dict], bool], agree: Callable[[dict, dict], bool] | None = None
 ) -> tuple[dict, dict]:
     """The same, again until the truth has a shape: how busy a device is depends on the machine that plays it.
 
@@ -169,9 +164,7 @@ def run_ranks(
 
 
 def _until(
-    play: Callable[[], tuple[dict, Truth]],
-    shape: Callable[[Truth], bool],
-    agree: Callable[[dict, Truth], bool] | None,
+    play: Callable[[], tuple[dict, Truth]], shape: Callable[[Truth], bool], agree: Callable[[dict, Truth], bool] | None
 ) -> tuple[dict, Truth]:
     seen, played = [], None
     for _ in range(TIMES):

@@ -85,11 +85,7 @@ def training(
     packages = library(folder)
     environment = {**os.environ, "PYTHONPATH": str(packages), **variables}
     child = subprocess.Popen(
-        [sys.executable, str(script), *arguments],
-        env=environment,
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        text=True,
+        [sys.executable, str(script), *arguments], env=environment, cwd=folder, stdout=subprocess.PIPE, text=True
     )
     try:
         assert child.stdout is not None and child.stdout.readline() == "ready\n"

@@ -33,9 +33,7 @@ from gpudoctor.testing import make_host, make_patient
 GIB = 1 << 30
 T0 = 100.0
 WALL = 1_795_000_000.0
-_LOOK = re.compile(
-    r"(?P<phase>\w+)(/(?P<kind>[\w-]+))?(@(?P<file>[\w./-]+):(?P<line>\d+)( (?P<function>\w+))?)?$"
-)
+_LOOK = re.compile(r"(?P<phase>\w+)(/(?P<kind>[\w-]+))?(@(?P<file>[\w./-]+):(?P<line>\d+)( (?P<function>\w+))?)?$")
 _KINDS = {"data_wait": "loader-wait", "sync": "read", "logging": "tracker", "checkpoint": "save",
           "evaluation": "evaluate", "profiler": "profile", "other": "user"}  # fmt: skip
 
@@ -76,12 +74,8 @@ def make_rank(
     **changes: object,
 ) -> Rank:
     """A rank with a healthy loop, unless told otherwise."""
-    counts = dict(
-        looks if looks is not None else {"forward": 35, "backward": 50, "optimizer": 12, "data_wait": 3}
-    )
-    places = [
-        make_place(look, count, text=(texts or {}).get(look, "")) for look, count in counts.items() if count
-    ]
+    counts = dict(looks if looks is not None else {"forward": 35, "backward": 50, "optimizer": 12, "data_wait": 3})
+    places = [make_place(look, count, text=(texts or {}).get(look, "")) for look, count in counts.items() if count]
     places.sort(key=lambda place: -place.count)
     made = Rank(
         rank=rank,
@@ -170,9 +164,7 @@ def make_window(ranks: Iterable[Rank] = (), gpus: Iterable[GpuWindow] = (), **ch
     cards = tuple(gpus)
     found = tuple(ranks) or (make_rank(gpus=tuple(card.index for card in cards)),)
     gaps = () if cards else (Gap(panel="gpu", reason="no NVIDIA driver library on this machine"),)
-    made = ProcessWindow(
-        t=T0, wall=WALL, length=120.0, ranks=found, gpus=cards, host=make_host_window(), gaps=gaps
-    )
+    made = ProcessWindow(t=T0, wall=WALL, length=120.0, ranks=found, gpus=cards, host=make_host_window(), gaps=gaps)
     return replace(made, **changes)  # type: ignore[arg-type]
 
 

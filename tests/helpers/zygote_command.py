@@ -36,9 +36,7 @@ def load() -> None:
     from gpudoctor.probe.wire.masking import mask_text
 
     for check in load_registry().checks.values():
-        named(
-            check
-        )  # the English pages, which depend on the sources alone, and so do the expressions for secrets
+        named(check)  # the English pages, which depend on the sources alone, and so do the expressions for secrets
     mask_text("--token=none https://a.invalid password: none")
     waiting = [*pkgutil.iter_modules(gpudoctor.__path__, "gpudoctor.")]
     while waiting:

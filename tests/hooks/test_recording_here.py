@@ -172,9 +172,7 @@ def test_a_flat_summary_has_numbers_only_and_leaves_out_what_was_not_measured():
         "gpudoctor/steps": 4.0, "gpudoctor/step_seconds/median": 0.5, "gpudoctor/phase_share/data_wait": 0.25,
         "gpudoctor/gpu0/utilisation": 0.5,
     }  # fmt: skip
-    assert (
-        flat({"summary": {"error": 1, "warning": 0, "note": 0}, "run": None})["gpudoctor/findings_error"] == 1.0
-    )
+    assert flat({"summary": {"error": 1, "warning": 0, "note": 0}, "run": None})["gpudoctor/findings_error"] == 1.0
 
 
 def test_importing_gpudoctor_and_its_hooks_loads_no_framework():

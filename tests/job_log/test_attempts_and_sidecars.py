@@ -4,15 +4,11 @@ from log_causes import named, raised, root_of, steps
 
 MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.10 GiB.\n"
 LIMIT = "slurmstepd: error: *** JOB 502 ON g1 CANCELLED AT 2025-01-01T10:00:00 DUE TO TIME LIMIT ***\n"
-CHECKPOINT = raised(
-    "RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory"
-)
+CHECKPOINT = raised("RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory")
 
 
 def test_an_attempt_that_a_script_counts_is_another_run(tmp_path):
-    text = (
-        "### attempt 1\n" + steps(1, 9) + MEMORY + "### attempt 2\n" + steps(1, 5) + LIMIT + "### attempt 3\n"
-    )
+    text = "### attempt 1\n" + steps(1, 9) + MEMORY + "### attempt 2\n" + steps(1, 5) + LIMIT + "### attempt 3\n"
     assert named(tmp_path, text + CHECKPOINT) == "FAIL014"
     assert named(tmp_path, "### attempt 1\n" + MEMORY + "### attempt 2\n" + steps(1, 9)) is None
     assert named(tmp_path, "### attempt 1\n" + MEMORY + "### attempt 2\n") == "MEM009"
@@ -41,8 +37,7 @@ def test_unit_tests_that_expect_errors(tmp_path):
 
 
 SIDECAR = "".join(
-    f"tensorboard-1 | {line}\n"
-    for line in raised("ModuleNotFoundError: No module named 'pkg_resources'").splitlines()
+    f"tensorboard-1 | {line}\n" for line in raised("ModuleNotFoundError: No module named 'pkg_resources'").splitlines()
 )
 TRAINER = "trainer-1 | epoch 1 | train 0.4 | val 0.5\ntrainer-1 | training finished\n"
 

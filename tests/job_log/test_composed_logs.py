@@ -60,9 +60,7 @@ def test_a_warning_of_python_that_quotes_a_traceback(tmp_path, between):
 
 
 def test_tracebacks_in_what_a_model_wrote(tmp_path):
-    sample = (
-        "=== sample ===\n" + raised("RuntimeError: CUDA error: device-side assert triggered") + "=== end ===\n"
-    )
+    sample = "=== sample ===\n" + raised("RuntimeError: CUDA error: device-side assert triggered") + "=== end ===\n"
     text = "".join(f"preparing part {chr(97 + n)} of the data\n" for n in range(26))
     text += "".join(f"step {50 * n} loss 1.{9 - n}00\n{sample}" for n in range(9))
     assert named(tmp_path, text + "finished 450 steps\n") is None
@@ -118,17 +116,13 @@ def test_loss_that_may_become_nan_is_advice(tmp_path):
 
 
 def test_a_notice_of_the_cloud_before_what_followed(tmp_path):
-    notice = (
-        '2026-05-15 17:16:33,347 [WARN] watcher: spot/instance-action: {"action": "terminate", "time": "x"}\n'
-    )
+    notice = '2026-05-15 17:16:33,347 [WARN] watcher: spot/instance-action: {"action": "terminate", "time": "x"}\n'
     later = "2026-05-15 17:18:26,348 [ERROR] ckpt: upload aborted: ConnectionError: could not reach the store\n"
     assert named(tmp_path, steps(0, 5) + notice + later) == "FAIL002"
 
 
 def test_a_rank_of_jax_in_brackets_without_a_colon(tmp_path):
-    text = "".join(
-        f"[task 5] {line}\n" for line in (HEAD + FRAME + "ValueError: a chunk is damaged").splitlines()
-    )
+    text = "".join(f"[task 5] {line}\n" for line in (HEAD + FRAME + "ValueError: a chunk is damaged").splitlines())
     root = root_of(tmp_path, text)
     assert (root.code, root.rank, root.exception) == ("FAIL001", 5, "ValueError")
 
@@ -136,9 +130,7 @@ def test_a_rank_of_jax_in_brackets_without_a_colon(tmp_path):
 def test_a_peer_that_does_not_answer_may_have_raised_later_in_the_log(tmp_path):
     lost = "NET/IB : Got completion from peer 10.1.4.37<51002> with status=12 opcode=0 len=0 vendor err 129\n"
     assert named(tmp_path, "60: " + lost) == "FAIL008"
-    own = "".join(
-        f"37: [rank37]: {line}\n" for line in raised("IndexError: index 9 is out of bounds").splitlines()
-    )
+    own = "".join(f"37: [rank37]: {line}\n" for line in raised("IndexError: index 9 is out of bounds").splitlines())
     assert root_of(tmp_path, "60: " + lost + own).rank == 37
 
 
@@ -149,9 +141,7 @@ def test_background_workers_that_are_gone_are_a_symptom(tmp_path):
 
 
 def test_the_kernel_s_kill_of_the_job_before_that_of_a_browser(tmp_path):
-    killed = (
-        "[ {at}.200000] Out of memory: Killed process {pid} ({name}) total-vm:1kB, anon-rss:1kB, file-rss:0kB\n"
-    )
+    killed = "[ {at}.200000] Out of memory: Killed process {pid} ({name}) total-vm:1kB, anon-rss:1kB, file-rss:0kB\n"
     browser = killed.format(at=100, pid=4102, name="chrome")
     job = killed.format(at=900, pid=22104, name="python3")
     assert root_of(tmp_path, browser + job).line == 2
@@ -187,10 +177,7 @@ def test_progress_that_names_no_loss(tmp_path, progress):
 
 
 def test_a_job_that_slurm_queued_again_and_that_completed(tmp_path):
-    text = (
-        steps(0, 9)
-        + "slurmstepd: error: *** JOB 12 ON g1 CANCELLED AT 2026-11-18T01:00:00 DUE TO PREEMPTION ***\n"
-    )
+    text = steps(0, 9) + "slurmstepd: error: *** JOB 12 ON g1 CANCELLED AT 2026-11-18T01:00:00 DUE TO PREEMPTION ***\n"
     assert named(tmp_path, text) == "FAIL002"
     assert named(tmp_path, text + "SLURM_RESTART_COUNT=1\n" + steps(7, 30)) is None
     assert named(tmp_path, text + "Job 12 finished: COMPLETED (exit code 0)\n") is None

@@ -44,11 +44,7 @@ def in_class(item, letter):
         return chr(value) == letter
     if code is sre.RANGE:
         return value[0] <= ord(letter) <= value[1]
-    kinds = {
-        "DIGIT": letter.isdigit(),
-        "SPACE": letter.isspace(),
-        "WORD": letter.isalnum() or letter == "_",
-    }
+    kinds = {"DIGIT": letter.isdigit(), "SPACE": letter.isspace(), "WORD": letter.isalnum() or letter == "_"}
     name = str(value).removeprefix("CATEGORY_")
     return kinds[name.removeprefix("NOT_")] is not name.startswith("NOT_")
 
@@ -97,10 +93,7 @@ def matched(message, cues=()):
 
 WORDINGS = [
     (code, message)
-    for code, message in (
-        *load_registry().log_messages(),
-        *(("", message) for message in (*CONSEQUENCES, *HARMLESS)),
-    )
+    for code, message in (*load_registry().log_messages(), *(("", message) for message in (*CONSEQUENCES, *HARMLESS)))
     if message.cues not in (_NEVER, ("",))
 ]
 

@@ -20,10 +20,7 @@ def raised(said: str, *libraries: str, line: str = "fit(args)") -> str:
 
 def cures(finding: Finding) -> list[str]:
     rows = [
-        item
-        for rule in RULES[finding.code]
-        if rule.reads_logs
-        for item in rule().prescribe(finding, make_patient())
+        item for rule in RULES[finding.code] if rule.reads_logs for item in rule().prescribe(finding, make_patient())
     ]
     return [item.id.partition("-")[2] for item in rows]
 
@@ -92,9 +89,7 @@ def test_the_cure_is_that_of_the_place_and_the_framework(tmp_path, code, text, f
 
 
 def test_a_refused_step_is_no_job_that_did_not_start(tmp_path):
-    [finding] = found_in_log(
-        "FAIL020", tmp_path, "srun: error: Unable to create step for job 8: Invalid account\n"
-    )
+    [finding] = found_in_log("FAIL020", tmp_path, "srun: error: Unable to create step for job 8: Invalid account\n")
     assert finding.message == "The job runs, and Slurm refused a step of it: Invalid account."
     assert finding.cost.breaks == "the run died"
 
@@ -107,9 +102,6 @@ def test_what_the_message_asks_is_quoted_whole(tmp_path):
     )
     [finding] = found_in_log("FAIL001", tmp_path, raised(said))
     [row, _] = [
-        item
-        for rule in RULES["FAIL001"]
-        if rule.reads_logs
-        for item in rule().prescribe(finding, make_patient())
+        item for rule in RULES["FAIL001"] if rule.reads_logs for item in rule().prescribe(finding, make_patient())
     ]
     assert row.steps == ("the message: Set `allow=True` in the call to `open_repository` to go on",)

@@ -17,10 +17,7 @@ def test_openblas_ends_its_process_as_ctrl_c_would(tmp_path):
 
 
 def test_a_notebook_whose_kernel_died_shows_no_cause(tmp_path):
-    assert (
-        named(tmp_path, "[NbConvertApp] ERROR | Kernel died while waiting for execute reply.\n" + DEAD)
-        == "FAIL018"
-    )
+    assert named(tmp_path, "[NbConvertApp] ERROR | Kernel died while waiting for execute reply.\n" + DEAD) == "FAIL018"
     empty = raised("_queue.Empty")
     during = "\nDuring handling of the above exception, another exception occurred:\n\n"
     assert named(tmp_path, empty + during + DEAD) == "FAIL018"
@@ -43,9 +40,7 @@ def test_a_line_and_its_page(tmp_path, line, code):
 @pytest.mark.parametrize(("level", "code"), [("V", None), ("I", None), ("E", "FAIL017")])
 def test_what_dynamo_logs_of_a_graph_break(tmp_path, level, code):
     head = f"{level}0904 11:02:31.110000 4410 torch/_dynamo/symbolic_convert.py:435] [5/0] [__graph_breaks] "
-    told = "".join(
-        head + line + "\n" for line in raised("torch._dynamo.exc.Unsupported: Tensor.item").splitlines()
-    )
+    told = "".join(head + line + "\n" for line in raised("torch._dynamo.exc.Unsupported: Tensor.item").splitlines())
     assert named(tmp_path, told + (steps(0, 3) if level != "E" else "")) == code
     assert named(tmp_path, raised("torch._dynamo.exc.Unsupported: Tensor.item") + steps(0, 3)) == "FAIL017"
 
@@ -65,10 +60,7 @@ CELL = (
 
 def test_the_traceback_of_a_worker_that_the_log_cuts(tmp_path):
     assert named(tmp_path, WORKER) == "FAIL001"
-    assert (
-        named(tmp_path, WORKER + "FileNotFoundError: [Errno 2] No such file or directory: 'a.jpg'\n")
-        == "FAIL016"
-    )
+    assert named(tmp_path, WORKER + "FileNotFoundError: [Errno 2] No such file or directory: 'a.jpg'\n") == "FAIL016"
     assert root_of(tmp_path, OLDER).exception == "FileNotFoundError"
     assert named(tmp_path, WORKER + steps(0, 30)) is None
 
@@ -77,10 +69,7 @@ def test_a_notebook_in_one_line(tmp_path):
     assert named(tmp_path, CELL) == "CFG009"
     assert named(
         tmp_path, CELL.replace("TypeError: Trainer.__init__() got an unexpected keyword argument 'a'", "")
-    ) in (
-        None,
-        "FAIL001",
-    )
+    ) in (None, "FAIL001")
 
 
 def test_a_line_within_quotes(tmp_path):

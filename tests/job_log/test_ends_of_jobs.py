@@ -11,9 +11,7 @@ from gpudoctor.vitals.job_log import read_job_log
 MESSAGES = tuple(load_registry().log_messages())
 STEP = "step 10 loss 2.1 lr 1e-4\nstep 20 loss 2.0 lr 1e-4\n"
 RAISED = 'Traceback (most recent call last):\n  File "/home/u/fit.py", line 12, in <module>\n    main()\n'
-ORDINARY = "".join(
-    f"layer {'abcdefghijklmnopqrstuvwxyz'[n % 26] * (n + 1)} is on the card\n" for n in range(150)
-)
+ORDINARY = "".join(f"layer {'abcdefghijklmnopqrstuvwxyz'[n % 26] * (n + 1)} is on the card\n" for n in range(150))
 """What a program prints while it sets itself up."""
 
 OF_SHELLS_AND_SCHEDULERS = (
@@ -196,9 +194,7 @@ def test_a_child_that_began_while_its_parent_ended_only_follows(tmp_path):
     assert named(tmp_path, f"{STEP}{RAISED}KeyboardInterrupt\n{child}") == "FAIL002"
 
 
-@pytest.mark.parametrize(
-    "line", ["iter {}: loss nan, time 12.1ms", "step {} loss nan", "epoch {} train_loss\tnan"]
-)
+@pytest.mark.parametrize("line", ["iter {}: loss nan, time 12.1ms", "step {} loss nan", "epoch {} train_loss\tnan"])
 def test_a_loss_that_stays_nan_is_named(tmp_path, line):
     assert named(tmp_path, "".join(f"{line.format(n)}\n" for n in range(100, 140))) == "NUM002"
     once = f"{line.format(99)}\n".replace("nan", "2.5") + f"{line.format(100)}\n"
@@ -212,9 +208,7 @@ def test_samples_say_what_closes_a_log():
 
 
 def test_a_file_that_a_job_appends_to_is_judged_by_its_last_job(tmp_path):
-    opening = (
-        "Loaded module: python3/3.7.5\nLoaded dependency [cudnn/v7.6]: cuda/10.0\nLoaded module: cudnn/v7.6\n"
-    )
+    opening = "Loaded module: python3/3.7.5\nLoaded dependency [cudnn/v7.6]: cuda/10.0\nLoaded module: cudnn/v7.6\n"
     jobs = (f"{opening}{RAISED}{said}\n" for said in ("KeyError: 1", "TypeError: no", "ValueError: last"))
     cause = first_cause(read(tmp_path, "".join(jobs)))
     assert cause.root.exception == "ValueError"
@@ -228,13 +222,13 @@ def test_lines_that_every_rank_opens_with_are_no_second_job(tmp_path):
 
 
 def test_lines_that_a_buffer_prints_twice_are_no_second_job(tmp_path):
-    opening = "[1580334905.974657] using a signal stack\n[1580334905.974719] library loaded\n[1580334905.974739] began\n"
+    opening = (
+        "[1580334905.974657] using a signal stack\n[1580334905.974719] library loaded\n[1580334905.974739] began\n"
+    )
     assert named(tmp_path, f"{opening}{RAISED}KeyError: 1\n{opening}") == "FAIL001"
 
 
-@pytest.mark.parametrize(
-    "text", ["sqlite3.IntegrityError: UNIQUE constraint", "zip2lib.core.PackError: no room"]
-)
+@pytest.mark.parametrize("text", ["sqlite3.IntegrityError: UNIQUE constraint", "zip2lib.core.PackError: no room"])
 def test_an_exception_of_a_module_with_a_digit_is_no_node(tmp_path, text):
     assert named(tmp_path, f"{STEP}{RAISED}{text}\n") == "FAIL001"
     assert read(tmp_path, f"node17: {text}\n").events[0].node == "node17"

@@ -70,11 +70,7 @@ def test_a_header_behind_words_of_a_logger_is_no_prefix(tmp_path):
 RECORDS = {
     "Fluent Bit": lambda line: {"time": "2026-03-01T10:00:00Z", "stream": "stderr", "log": line},
     "fluentd": lambda line: {"log": line, "stream": "stderr"},
-    "Elastic": lambda line: {
-        "@timestamp": "2026-03-01T10:00:00.1Z",
-        "message": line,
-        "host": {"name": "node7"},
-    },
+    "Elastic": lambda line: {"@timestamp": "2026-03-01T10:00:00.1Z", "message": line, "host": {"name": "node7"}},
     "Google": lambda line: {"insertId": "a", "severity": "ERROR", "textPayload": line},
     "Google, nested": lambda line: {"insertId": "a", "jsonPayload": {"message": line}, "severity": "ERROR"},
     "journalctl": lambda line: {"PRIORITY": "3", "MESSAGE": line, "_PID": "77"},

@@ -27,9 +27,7 @@ def raised(rank, error, line=100, function="train_step"):
 
 
 def trained(*ranks, steps=3):
-    return "".join(
-        f"[rank{rank}]: step {step} loss 2.{step}\n" for step in range(1, steps + 1) for rank in ranks
-    )
+    return "".join(f"[rank{rank}]: step {step} loss 2.{step}\n" for step in range(1, steps + 1) for rank in ranks)
 
 
 def torchrun(codes):
@@ -69,9 +67,7 @@ def test_a_rank_that_only_printed_no_error_is_named_and_its_death_is_not_explain
 
 
 def test_the_launchers_code_of_a_silent_rank_is_given(tmp_path):
-    text = "srun: error: n1: task 2: Exited with exit code 7\n" + "".join(
-        raised(rank, CLOSED) for rank in (0, 1, 3)
-    )
+    text = "srun: error: n1: task 2: Exited with exit code 7\n" + "".join(raised(rank, CLOSED) for rank in (0, 1, 3))
     text += "srun: error: n1: tasks 0-1,3: Exited with exit code 1\n"
     [finding] = found_in_log("FAIL018", tmp_path, text)
     assert "Rank 2 ended with exit code 7 and printed no error." in finding.message
@@ -88,9 +84,7 @@ def test_a_rank_that_hangs_is_the_one_without_a_timeout(tmp_path):
 def test_of_two_ranks_without_a_timeout_the_busy_one_is_named(tmp_path):
     last = "".join(f"[rank{rank}]: it {rank} done in 3 ms\n" for rank in range(8) if rank != 5)
     text = (
-        last
-        + "[rank5]: validating on 50000 images\n"
-        + "".join(raised(rank, TIMED_OUT) for rank in (0, 1, 2, 3, 6, 7))
+        last + "[rank5]: validating on 50000 images\n" + "".join(raised(rank, TIMED_OUT) for rank in (0, 1, 2, 3, 6, 7))
     )
     who = failing_rank(log_of(tmp_path, text))
     assert who is not None and who.rank == 5
@@ -111,10 +105,7 @@ def test_ranks_in_two_halves_name_nobody(tmp_path):
 
 def test_the_rank_in_another_collective_of_nccl_is_named(tmp_path):
     head = "[rank{rank}]:[E101 00:00:00.100 ProcessGroupNCCL.cpp:607] "
-    lines = [
-        (head + WATCHDOG).format(rank=rank, number=76 if rank == 1 else 77, kind="ALLREDUCE")
-        for rank in range(4)
-    ]
+    lines = [(head + WATCHDOG).format(rank=rank, number=76 if rank == 1 else 77, kind="ALLREDUCE") for rank in range(4)]
     who = failing_rank(log_of(tmp_path, "\n".join(lines) + "\n"))
     assert who is not None and (who.rank, who.sign) == (1, RankSign.APART)
     assert "in ALLREDUCE number 76" in who.words
@@ -127,10 +118,7 @@ def test_two_of_six_ranks_in_another_collective_are_both_named(tmp_path):
     log = log_of(tmp_path, waited + "".join(raised(rank, CLOSED, 210, "sync_stats") for rank in (2, 4)))
     who = failing_rank(log)
     assert who is not None and (who.ranks, who.sign) == ((2, 4), RankSign.APART)
-    assert (
-        who.words
-        == "Ranks 2, 4 waited at fit.py:210 (sync_stats), and ranks 0, 1, 3, 5 in ALLREDUCE number 41."
-    )
+    assert who.words == "Ranks 2, 4 waited at fit.py:210 (sync_stats), and ranks 0, 1, 3, 5 in ALLREDUCE number 41."
 
 
 def test_the_check_of_collectives_names_the_odd_one(tmp_path):

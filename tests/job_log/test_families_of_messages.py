@@ -169,7 +169,9 @@ def test_a_wait_at_the_store_counts_if_it_is_the_end(tmp_path):
 
 
 def test_a_retried_connection_is_no_failure(tmp_path):
-    retried = "[W socket.cpp:663] [c10d] The client socket has failed to connect to [node7]:29500 (errno: 111 - refused).\n"
+    retried = (
+        "[W socket.cpp:663] [c10d] The client socket has failed to connect to [node7]:29500 (errno: 111 - refused).\n"
+    )
     assert named(tmp_path, retried * 4 + steps(1, 20)) is None
     assert named(tmp_path, retried * 4) is None
 

@@ -6,9 +6,7 @@ from log_causes import FRAME, HEAD, named, raised, root_of, steps
 
 from gpudoctor.model import Confidence
 
-SETTINGS = "".join(
-    f"{name}: {name[::-1]}\n" for name in ("optimiser", "schedule", "corpus", "device", "folder")
-)
+SETTINGS = "".join(f"{name}: {name[::-1]}\n" for name in ("optimiser", "schedule", "corpus", "device", "folder"))
 WARNS = "/opt/py/lib/boost/old.py:3: FutureWarning: Index is old\n  from frames import Index\n"
 FAILED = SETTINGS + "reading the corpus\n" + raised("KeyError: 'mask'")
 

@@ -86,10 +86,7 @@ def test_dumps_that_show_nothing_leave_the_log_as_it_is(tmp_path, capsys):
     alone = autopsy(capsys, text)
     with_dumps = autopsy(capsys, text, *finished(tmp_path))
     for printed in (alone[1], with_dumps[1]):
-        assert (
-            "FAIL004 collective-timeout error, probable" in printed
-            and "Find the rank that did not come" in printed
-        )
+        assert "FAIL004 collective-timeout error, probable" in printed and "Find the rank that did not come" in printed
 
 
 def test_the_dumps_decide_where_the_log_has_only_consequences(tmp_path, capsys):

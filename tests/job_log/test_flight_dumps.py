@@ -116,10 +116,7 @@ def test_older_versions_are_read(tmp_path):
         (b"[" * 100_000, "it is damaged or cut short"),
         (pickle.dumps({"segments": []}, 2), "it is not a flight-recorder dump (`entries` is missing)"),
         (pickle.dumps({"entries": [1, 2]}, 2), "its entries are not those of a flight recorder"),
-        (
-            pickle.dumps({"entries": [{"profiling_name": 3}]}, 2),
-            "its entries are not those of a flight recorder",
-        ),
+        (pickle.dumps({"entries": [{"profiling_name": 3}]}, 2), "its entries are not those of a flight recorder"),
     ],
 )
 def test_damaged_dumps_are_named(tmp_path, data, said):

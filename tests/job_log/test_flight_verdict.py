@@ -31,9 +31,9 @@ def test_the_rank_that_did_not_enter_is_named_with_the_lines_of_both_sides(tmp_p
         "Rank 2's last operation was all_reduce number 5 at train.py:10 (train_step).",
     )
     assert SourceSpan(path="/job/train.py", line=31) in found.evidence
-    assert LogLine(
-        origin=str(tmp_path / "nccl_trace_rank_2"), text="rank 2: all_reduce number 5, completed"
-    ) in (found.evidence)
+    assert LogLine(origin=str(tmp_path / "nccl_trace_rank_2"), text="rank 2: all_reduce number 5, completed") in (
+        found.evidence
+    )
 
 
 def test_one_rank_that_entered_alone_is_the_odd_one(tmp_path):
@@ -92,9 +92,7 @@ def test_a_rank_that_waits_for_the_root_is_not_named_with_it(tmp_path):
     ranks[2].calls(5, group="tp").call(group="tp", **WAITS)
     ranks[3].calls(5, group="tp")
     found = judged(tmp_path, ranks)
-    assert found.ranks == (3,) and found.sentences[0].startswith(
-        "Rank 3 did not enter all_reduce number 6 of group tp"
-    )
+    assert found.ranks == (3,) and found.sentences[0].startswith("Rank 3 did not enter all_reduce number 6 of group tp")
 
 
 def test_a_ring_that_no_longer_shows_a_group_is_said(tmp_path):
@@ -197,11 +195,7 @@ def test_another_shape_of_as_many_elements_is_no_mismatch(tmp_path):
             "Rank 3 left one operation out: what follows is the same, one earlier.",
         ),
         (
-            [
-                ("all_reduce", {"sizes": [[1]]}),
-                ("broadcast", {"sizes": [[3]]}),
-                ("all_reduce", {"sizes": [[16]]}),
-            ],
+            [("all_reduce", {"sizes": [[1]]}), ("broadcast", {"sizes": [[3]]}), ("all_reduce", {"sizes": [[16]]})],
             "Rank 3 called one operation more: what follows is the same, one later.",
         ),
         (
@@ -227,9 +221,7 @@ def test_a_mismatch_counts_before_the_rank_that_came_short(tmp_path):
         if rank.number == 1:
             rank.call("all_reduce", sizes=[[7]], line=44, **WAITS)  # one call of the plan is left out
         else:
-            rank.call("broadcast", sizes=[[9]], line=43, **WAITS).call(
-                "all_reduce", sizes=[[7]], line=44, **WAITS
-            )
+            rank.call("broadcast", sizes=[[9]], line=43, **WAITS).call("all_reduce", sizes=[[7]], line=44, **WAITS)
     found = judged(tmp_path, ranks)
     assert (found.kind, found.ranks) == (FlightKind.MISMATCH, (1,))
     assert "left one operation out" in found.text
@@ -383,8 +375,7 @@ def test_rings_without_a_common_collective_say_so(tmp_path):
     records = read_here(paths)
     assert flight_verdict(records, STUCK_SECONDS).ranks == (1,)
     assert unproven(records) == (
-        "The rings of the default group have no collective in common. "
-        "Set TORCH_FR_BUFFER_SIZE to a larger value.",
+        "The rings of the default group have no collective in common. Set TORCH_FR_BUFFER_SIZE to a larger value.",
     )
 
 

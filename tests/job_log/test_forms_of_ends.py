@@ -25,10 +25,7 @@ CASES = {
         "Cell In[7], line 1\n----> 1 fit(model)\n\nKeyError: 'mask'\n",
         "KeyError",
     ),
-    "one line": (
-        f"Traceback (most recent call last): {' '.join(FRAMES.split())} KeyError: 'mask'\n",
-        "KeyError",
-    ),
+    "one line": (f"Traceback (most recent call last): {' '.join(FRAMES.split())} KeyError: 'mask'\n", "KeyError"),
     "line breaks of HTML": (
         "Traceback (most recent call last):<br>" + FRAMES.replace("\n", "<br>") + "KeyError: 'mask'<br>\n",
         "KeyError",
@@ -93,11 +90,7 @@ def test_an_object_that_hydra_could_not_make(tmp_path):
 
 
 def test_messages_of_other_programs_are_no_refused_command_line(tmp_path):
-    for line in (
-        "fit.py:12: error: Incompatible types in assignment",
-        "srun: error: no node",
-        "cc1plus: error: x",
-    ):
+    for line in ("fit.py:12: error: Incompatible types in assignment", "srun: error: no node", "cc1plus: error: x"):
         assert named(tmp_path, steps(1, 20) + line + "\n") != "CFG010"
 
 
@@ -133,9 +126,5 @@ def test_a_death_in_other_words(line, tmp_path):
 
 
 def test_an_exit_code_of_a_program_itself_is_no_kill(tmp_path):
-    for line in (
-        "fit-1 exited with code 1",
-        "make: *** [Makefile:12: fit] Error 1",
-        "fit-1 exited with code 0",
-    ):
+    for line in ("fit-1 exited with code 1", "make: *** [Makefile:12: fit] Error 1", "fit-1 exited with code 0"):
         assert named(tmp_path, steps(1, 20) + line + "\n") not in ("FAIL002", "FAIL006", "FAIL005")

@@ -46,9 +46,7 @@ def test_the_last_word_of_a_logger(tmp_path, line):
 
 def test_an_error_that_hydra_names_in_one_line(tmp_path):
     said = "Error executing job with overrides: []\nError instantiating 'data.Birds' : [Errno 2] No such file or directory: 'a'\n"
-    assert (
-        named(tmp_path, READS + said + "full_key: data\n\nSet the variable HYDRA_FULL_ERROR=1\n") == "FAIL016"
-    )
+    assert named(tmp_path, READS + said + "full_key: data\n\nSet the variable HYDRA_FULL_ERROR=1\n") == "FAIL016"
     assert named(tmp_path, READS + said + READS + READS) is None
 
 

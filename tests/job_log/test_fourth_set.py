@@ -9,9 +9,7 @@ BAR = "Epoch:  18%|##        | 280/1529 [07:35<22:03,  1.06s/it]"
 
 
 def test_a_bar_that_goes_back_by_backspaces_is_text(tmp_path):
-    bar = "".join(
-        "\b" * 60 + "\r" * (n % 2) + f" {n}/300 [=>....] - ETA: 9:12 - loss: 0.4{n}" for n in range(40)
-    )
+    bar = "".join("\b" * 60 + "\r" * (n % 2) + f" {n}/300 [=>....] - ETA: 9:12 - loss: 0.4{n}" for n in range(40))
     assert named(tmp_path, bar) is None
     assert named(tmp_path, bar + "\nKilled\n") == "FAIL002"
     with pytest.raises(Unread, match="not text"):
@@ -20,10 +18,7 @@ def test_a_bar_that_goes_back_by_backspaces_is_text(tmp_path):
 
 def test_the_shell_writes_behind_a_bar(tmp_path):
     bars = f"{BAR}\r" * 5
-    assert (
-        named(tmp_path, f"{bars}{BAR}./fit.sh: line 33: 4711 Killed      python fit.py --epochs 3\n")
-        == "FAIL002"
-    )
+    assert named(tmp_path, f"{bars}{BAR}./fit.sh: line 33: 4711 Killed      python fit.py --epochs 3\n") == "FAIL002"
     assert named(tmp_path, f"{bars}{BAR}[rank0] saved\n") is None
 
 
@@ -43,15 +38,11 @@ def test_the_exception_within_a_task_of_ray(tmp_path, error):
 
 @pytest.mark.parametrize(
     "behind",
-    [
-        "wandb: \nwandb: View run a at https://wandb.example/a\n",
-        "sys:1: DeprecationWarning: call to _destroy.\n",
-    ],
+    ["wandb: \nwandb: View run a at https://wandb.example/a\n", "sys:1: DeprecationWarning: call to _destroy.\n"],
 )
 def test_what_stands_behind_an_exception_is_no_part_of_it(tmp_path, behind):
     assert (
-        named(tmp_path, raised("FileNotFoundError: [Errno 2] No such file or directory: 'a.p'") + behind)
-        == "FAIL016"
+        named(tmp_path, raised("FileNotFoundError: [Errno 2] No such file or directory: 'a.p'") + behind) == "FAIL016"
     )
 
 
@@ -122,20 +113,14 @@ def test_a_task_that_nobody_waited_for(tmp_path):
     )
     assert named(tmp_path, lost * 2) in (None, "FAIL018")
     assert named(tmp_path, lost + raised("KeyError: 'mask'")) == "FAIL001"
-    assert (
-        named(tmp_path, raised("TypeError: load_dataset() got an unexpected keyword argument 'i'")) == "CFG009"
-    )
+    assert named(tmp_path, raised("TypeError: load_dataset() got an unexpected keyword argument 'i'")) == "CFG009"
 
 
 def test_an_exception_that_an_actor_of_ray_keeps_to_itself(tmp_path):
-    own = "".join(
-        f"(Worker pid=77) {line}\n" for line in raised("ValueError: no answer in the text").splitlines()
-    )
+    own = "".join(f"(Worker pid=77) {line}\n" for line in raised("ValueError: no answer in the text").splitlines())
     others = "(TaskRunner pid=9) filtered 4 of 32 samples\n" * 20
     assert named(tmp_path, own + others) is None
-    driver = raised(
-        "ray.exceptions.RayTaskError(ValueError): ray::run() (pid=9)\nValueError: no answer in the text"
-    )
+    driver = raised("ray.exceptions.RayTaskError(ValueError): ray::run() (pid=9)\nValueError: no answer in the text")
     assert named(tmp_path, own + others + driver) == "FAIL001"
     assert named(tmp_path, own) == "FAIL001"
 
@@ -215,9 +200,7 @@ OOM = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate {n}.00
 
 
 def test_many_failures_that_the_training_goes_on_after(tmp_path):
-    skipped = "".join(
-        raised(OOM.format(n=10 * n) + " " + "x" * n) + steps(100 * n, 100 * n + 60) for n in range(1, 9)
-    )
+    skipped = "".join(raised(OOM.format(n=10 * n) + " " + "x" * n) + steps(100 * n, 100 * n + 60) for n in range(1, 9))
     assert named(tmp_path, skipped) is None
     assert named(tmp_path, skipped + raised(OOM.format(n=7))) == "MEM009"
 

@@ -20,9 +20,7 @@ def of_rank(rank, text):
 
 @pytest.mark.parametrize("where", ["", "0: ", "[rank1]: "])
 def test_what_fails_while_the_interpreter_ends(tmp_path, where):
-    text = "".join(
-        f"{where}{line}\n" for line in ("all results saved\n" + AT_EXIT + raised(LACKS)).splitlines()
-    )
+    text = "".join(f"{where}{line}\n" for line in ("all results saved\n" + AT_EXIT + raised(LACKS)).splitlines())
     assert named(tmp_path, text) is None
     assert named(tmp_path, text.replace(AT_EXIT.strip(), "reading the birds")) == "FAIL016"
     gpu = text.replace(LACKS, "RuntimeError: CUDA error: an illegal memory access was encountered")
@@ -56,10 +54,7 @@ def test_a_server_that_answers_behind_an_error(tmp_path, behind):
     assert named(tmp_path, raised(LACKS) + behind) is None
     assert named(tmp_path, raised("KeyboardInterrupt") + behind) is None
     assert named(tmp_path, raised(LACKS) + behind.partition("\n")[0]) == "FAIL016"
-    assert (
-        named(tmp_path, raised(LACKS) + behind.replace(" 200 OK", " 500 Error").replace("[I", "[C"))
-        == "FAIL016"
-    )
+    assert named(tmp_path, raised(LACKS) + behind.replace(" 200 OK", " 500 Error").replace("[I", "[C")) == "FAIL016"
 
 
 def test_a_handler_that_prints_the_message_again(tmp_path):
@@ -78,9 +73,7 @@ def test_threads_that_write_into_each_other(tmp_path):
 
 def test_a_launcher_that_says_that_the_program_ended_well(tmp_path):
     failed = 'stack INTERNAL ASSERT FAILED at "../torch/x.cpp":9, please report a bug to PyTorch.\n'
-    well = (
-        "[INFO] [default] worker group successfully finished. Waiting 300 seconds for other agents to finish.\n"
-    )
+    well = "[INFO] [default] worker group successfully finished. Waiting 300 seconds for other agents to finish.\n"
     assert named(tmp_path, failed + READS + well) is None
     assert named(tmp_path, raised("KeyError: 'mask'") + READS + well) is None
     assert named(tmp_path, failed + READS) == "FAIL006"
@@ -106,16 +99,12 @@ def test_an_earlier_run_that_reached_nan(tmp_path):
 
 LATER = "".join(f"2025-01-01 10:00:0{second},000 INFO saved part {second}\n" for second in range(1, 5))
 FAILED = "2025-01-01 10:00:00,000 ERROR the upload failed\n"
-EPILOGUE = (
-    "Job ID: 1\nCluster: a\nState: FAILED (exit code 1)\nNodes: 1\nCores per node: 3\nCPU Utilized: 01:03\n"
-)
+EPILOGUE = "Job ID: 1\nCluster: a\nState: FAILED (exit code 1)\nNodes: 1\nCores per node: 3\nCPU Utilized: 01:03\n"
 
 
 def test_a_traceback_that_a_logger_printed(tmp_path):
     assert named(tmp_path, FAILED + raised("KeyError: 'mask'") + LATER) is None
-    assert (
-        named(tmp_path, FAILED + raised("KeyError: 'mask'") + LATER + raised("KeyError: 'mask'")) == "FAIL001"
-    )
+    assert named(tmp_path, FAILED + raised("KeyError: 'mask'") + LATER + raised("KeyError: 'mask'")) == "FAIL001"
     assert named(tmp_path, FAILED + raised("KeyError: 'mask'") + "stopping\n" + EPILOGUE) == "FAIL001"
     assert named(tmp_path, "reading\n" + raised("KeyError: 'mask'") + LATER) == "FAIL001"
 
@@ -130,11 +119,7 @@ def test_a_trial_that_failed_while_the_study_goes_on(tmp_path):
 @pytest.mark.parametrize(
     ("failure", "words", "code"),
     [
-        (
-            "RuntimeError: PytorchStreamReader failed reading zip archive",
-            "falling back to best.ckpt",
-            "FAIL014",
-        ),
+        ("RuntimeError: PytorchStreamReader failed reading zip archive", "falling back to best.ckpt", "FAIL014"),
         ("torch.OutOfMemoryError: CUDA out of memory.", "no room for 64, trying 32", "MEM009"),
         ("ModuleNotFoundError: No module named 'triton'", "no Triton, fast kernels will not be used", "ENV005"),
         ("OSError: [Errno 5] Input/output error: 'a.tar'", "Skipping that part", "FAIL016"),

@@ -18,9 +18,7 @@ def kind_of(tmp_path, text):
 
 
 def test_an_error_of_a_service_written_in_go_is_no_exception_of_the_job(tmp_path):
-    assert (
-        named(tmp_path, GO + "container start failed: CreateContainerConfigError: endpoint not found\n") is None
-    )
+    assert named(tmp_path, GO + "container start failed: CreateContainerConfigError: endpoint not found\n") is None
     assert named(tmp_path, "start failed: CreateContainerConfigError: endpoint not found\n") == "FAIL001"
     assert named(tmp_path, GO + "starting the container\n" + raised("KeyError: 'mask'")) == "FAIL001"
 
@@ -28,9 +26,7 @@ def test_an_error_of_a_service_written_in_go_is_no_exception_of_the_job(tmp_path
 @pytest.mark.parametrize("reason", ["ErrImagePull", "ImagePullBackOff", "InvalidImageName"])
 def test_an_image_that_cannot_be_pulled(reason, tmp_path):
     assert kind_of(tmp_path, WAITS.format(reason)) == "image-pull"
-    assert (
-        kind_of(tmp_path, f"NAME   READY   STATUS   RESTARTS\nfit-0   0/1     {reason}   0\n") == "image-pull"
-    )
+    assert kind_of(tmp_path, f"NAME   READY   STATUS   RESTARTS\nfit-0   0/1     {reason}   0\n") == "image-pull"
     event = f"  Warning  Failed   61s   kubelet   Error: {reason}\n  Normal  Pulled  9s  kubelet  pulled the image\n"
     assert named(tmp_path, event) is None  # it was pulled later
     assert named(tmp_path, WAITS.format("ContainerCreating")) is None
@@ -45,10 +41,7 @@ def test_a_container_whose_program_does_not_exist(quote, tmp_path):
 def test_a_disk_of_a_node_that_is_nearly_full(tmp_path):
     message = "The node was low on resource: ephemeral-storage. Container fit was using 9Ki, request is 0.\n"
     assert kind_of(tmp_path, message) == "no-space"
-    assert (
-        kind_of(tmp_path, "fit-0  ml  Evicted  node7  Pod The node had condition: [DiskPressure]. \n")
-        == "no-space"
-    )
+    assert kind_of(tmp_path, "fit-0  ml  Evicted  node7  Pod The node had condition: [DiskPressure]. \n") == "no-space"
     assert named(tmp_path, message.replace("was low", "is not low") + TRAINED) is None
 
 
@@ -85,12 +78,10 @@ def test_an_error_of_the_driver_by_its_name(name, tmp_path):
 def test_lines_that_a_terminal_padded_and_joined(tmp_path):
     bar = "Loading checkpoint shards:   0%|      | 0/2 [00:00<?, ?it/s]"
     closing = (
-        "WARNING:torch.distributed.elastic.multiprocessing.api:Sending process 31 closing signal SIGTERM"
-        + " " * 20
+        "WARNING:torch.distributed.elastic.multiprocessing.api:Sending process 31 closing signal SIGTERM" + " " * 20
     )
     error = (
-        "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -9) local_rank: 4 (pid: 32)"
-        + " " * 20
+        "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -9) local_rank: 4 (pid: 32)" + " " * 20
     )
     joined = bar + closing + error + HEAD.strip() + " " * 20 + FRAME.replace("\n", " " * 20) + "\n"
     assert kind_of(tmp_path, joined) == "sigkill"
@@ -128,9 +119,7 @@ def test_a_logger_that_says_behind_a_traceback_that_the_training_is_done(line, t
 @pytest.mark.parametrize("instead", ["using sdpa", "so defaulting to eager", "reverting to float32"])
 def test_an_exception_in_a_line_that_says_what_is_used_instead(instead, tmp_path):
     line = f"ImportError: FlashAttention2 is not installed, {instead}\n"
-    behind = "".join(
-        f"block {name} is built\n" for name in ("one", "two", "three", "four", "five", "six", "seven")
-    )
+    behind = "".join(f"block {name} is built\n" for name in ("one", "two", "three", "four", "five", "six", "seven"))
     assert named(tmp_path, line + behind) is None
     assert named(tmp_path, line) == named(tmp_path, line + "building\n") != None  # noqa: E711
     assert named(tmp_path, line.replace(f", {instead}", "") + behind) is not None
@@ -138,9 +127,7 @@ def test_an_exception_in_a_line_that_says_what_is_used_instead(instead, tmp_path
 
 
 def test_a_process_at_the_other_end_of_a_pipe_that_is_gone(tmp_path):
-    frame = (
-        '  File "/usr/lib/python3.11/multiprocessing/connection.py", line 399, in _recv\n    raise EOFError\n'
-    )
+    frame = '  File "/usr/lib/python3.11/multiprocessing/connection.py", line 399, in _recv\n    raise EOFError\n'
     text = TRAINED + HEAD + FRAME + frame + "EOFError\n"
     root = root_of(tmp_path, text)
     assert root.kind == "child-gone" and root.bearing.value == "symptom"
@@ -167,7 +154,9 @@ def test_what_only_follows_from_the_end_of_a_program(tmp_path):
     assert named(tmp_path, TRAINED + late) is None
     assert named(tmp_path, TRAINED + raised("KeyError: 'mask'") + late) == "FAIL001"
     words = "wandb.sdk.mailbox.mailbox_handle.HandleAbandonedError\n"
-    frame = '  File "/usr/lib/python3.11/site-packages/wandb/sdk/lib/asyncio_manager.py", line 219, in fn\n    await done\n'
+    frame = (
+        '  File "/usr/lib/python3.11/site-packages/wandb/sdk/lib/asyncio_manager.py", line 219, in fn\n    await done\n'
+    )
     abandoned = HEAD + FRAME + frame + words
     assert named(tmp_path, TRAINED + raised(words.strip())) is not None
     assert named(tmp_path, TRAINED + abandoned) is None
@@ -211,9 +200,7 @@ def test_a_gpu_that_is_gone_explains_the_error_of_the_program_that_came_before(t
 def test_a_loss_of_a_validation_that_is_not_finite(name, tmp_path):
     well = "".join(f"Epoch {n}/9 train loss 0.{9 - n} lr 0.01\n  {name}: nan\n" for n in range(1, 9))
     assert named(tmp_path, well) is None
-    assert (
-        named(tmp_path, well.replace("loss 0.1", "loss nan").replace("loss 0.2", "loss nan")) is None
-    )  # twice only
+    assert named(tmp_path, well.replace("loss 0.1", "loss nan").replace("loss 0.2", "loss nan")) is None  # twice only
     lost = "".join(f"Epoch {n}/9 train loss nan lr 0.01\n  {name}: nan\n" for n in range(1, 9))
     assert named(tmp_path, lost) == "NUM002"
 
@@ -243,7 +230,9 @@ def test_a_parent_whose_process_in_the_background_failed(tmp_path):
 
 
 def test_a_watchdog_whose_line_was_wrapped(tmp_path):
-    line = "[E ProcessGroupNCCL.cpp:523] Watchdog caught collective operation timeout:\nWorkNCCL(OpType=ALLREDUCE) ran\n"
+    line = (
+        "[E ProcessGroupNCCL.cpp:523] Watchdog caught collective operation timeout:\nWorkNCCL(OpType=ALLREDUCE) ran\n"
+    )
     assert named(tmp_path, line) == "FAIL004"
     assert named(tmp_path, "Watchdog caught collective operation timeout: none so far\n" + TRAINED) is None
 

@@ -8,7 +8,9 @@ from gpudoctor.cli import main
 TRAINED = steps(1, 30)
 STARTED = "  Normal   Started   3s   kubelet   Started container fit\n"
 VOLUME = "  Warning  FailedMount  5m (x9 over 18m)  kubelet  {}\n"
-UNMOUNTED = "Unable to attach or mount volumes: unmounted volumes=[corpus], unattached volumes=[corpus token]: timed out"
+UNMOUNTED = (
+    "Unable to attach or mount volumes: unmounted volumes=[corpus], unattached volumes=[corpus token]: timed out"
+)
 CLI = (
     "docker: Error response from daemon: OCI runtime create failed: exec: hook #0: error running hook: exit status 1, "
     "stdout: , stderr: nvidia-container-cli: {}: unknown.\n"
@@ -65,10 +67,7 @@ def test_a_volume_that_cannot_be_mounted(message, tmp_path):
     assert kind_of(tmp_path, message + "\n") == "volume"
     assert kind_of(tmp_path, line + STARTED) is None  # it was mounted later
     assert (
-        kind_of(
-            tmp_path,
-            line + "  Normal  SuccessfulAttachVolume  9s  x  AttachVolume.Attach succeeded for volume\n",
-        )
+        kind_of(tmp_path, line + "  Normal  SuccessfulAttachVolume  9s  x  AttachVolume.Attach succeeded for volume\n")
         is None
     )
     assert kind_of(tmp_path, f"the runbook: {message}\n" + TRAINED) is None
@@ -83,12 +82,13 @@ def test_a_secret_that_a_pod_names_and_that_does_not_exist(tmp_path):
 
 
 def test_a_pod_that_no_node_can_take(tmp_path):
-    line = "  Warning  FailedScheduling  9s  default-scheduler  0/3 nodes are available: 3 Insufficient nvidia.com/gpu.\n"
+    line = (
+        "  Warning  FailedScheduling  9s  default-scheduler  0/3 nodes are available: 3 Insufficient nvidia.com/gpu.\n"
+    )
     assert kind_of(tmp_path, line) == "unschedulable"
     assert value(tmp_path, line, "why") == "0/3 nodes are available: 3 Insufficient nvidia.com/gpu"
     assert (
-        kind_of(tmp_path, line + "  Normal  Scheduled  1s  default-scheduler  Successfully assigned ml/fit-0\n")
-        is None
+        kind_of(tmp_path, line + "  Normal  Scheduled  1s  default-scheduler  Successfully assigned ml/fit-0\n") is None
     )
 
 
@@ -108,9 +108,7 @@ def test_a_pod_that_its_node_rejects_for_want_of_a_device(line, tmp_path):
 def test_a_pod_that_its_node_rejects_without_a_reason(tmp_path):
     line = "fit-0   0/1   UnexpectedAdmissionError   0   4s\n"
     assert kind_of(tmp_path, line) == "admission"
-    described = (
-        "Reason:   UnexpectedAdmissionError\nMessage:  Pod Allocate failed due to rpc error: no candidate pod\n"
-    )
+    described = "Reason:   UnexpectedAdmissionError\nMessage:  Pod Allocate failed due to rpc error: no candidate pod\n"
     assert value(tmp_path, described, "refusal") == "rpc error: no candidate pod"
     assert kind_of(tmp_path, "an UnexpectedAdmissionError is retried\n" + TRAINED) is None
 
@@ -125,10 +123,7 @@ def test_a_device_plugin_whose_gpu_is_lost(tmp_path):
     [
         ("initialization error: nvml error: driver not loaded", "container-runtime"),
         ("device error: 7: unknown device", "unknown-device"),
-        (
-            "requirement error: unsatisfied condition: cuda>=12.9, please update your driver",
-            "image-requirement",
-        ),
+        ("requirement error: unsatisfied condition: cuda>=12.9, please update your driver", "image-requirement"),
     ],
 )
 def test_a_container_that_gets_no_gpu(said, kind, tmp_path):
@@ -144,10 +139,7 @@ def test_docker_without_the_runtime(tmp_path):
 @pytest.mark.parametrize(
     ("line", "kind"),
     [
-        (
-            "sbatch: error: Batch job submission failed: Requested node configuration is not available\n",
-            "scheduler",
-        ),
+        ("sbatch: error: Batch job submission failed: Requested node configuration is not available\n", "scheduler"),
         ("srun: error: Unable to create step for job 47: More processors requested than permitted\n", "step"),
         ("salloc: error: Unable to allocate resources: Invalid account combination specified\n", "scheduler"),
     ],
@@ -187,18 +179,17 @@ def test_an_eviction_is_no_preemption(tmp_path):
     assert kind_of(tmp_path, line) == "evicted" and value(tmp_path, line, "resource") == "cpu"
     assert kind_of(tmp_path, "fit-0   0/1   Evicted   0   9h\n") == "evicted"
     assert (
-        kind_of(tmp_path, "slurmstepd: error: *** JOB 3 ON n7 CANCELLED AT 9 DUE TO PREEMPTION ***\n")
-        == "preemption"
+        kind_of(tmp_path, "slurmstepd: error: *** JOB 3 ON n7 CANCELLED AT 9 DUE TO PREEMPTION ***\n") == "preemption"
     )
 
 
 def test_ranks_that_do_not_know_an_option(tmp_path):
-    usage = "usage: fit.py [-h] --config CONFIG\n              [--local_rank LOCAL_RANK]\n              [--resume RESUME]\n"
+    usage = (
+        "usage: fit.py [-h] --config CONFIG\n              [--local_rank LOCAL_RANK]\n              [--resume RESUME]\n"
+    )
     main_of = '  File "/work/launch.py", line 9, in <module>\n    main()\n'
     ranks = "".join(f"{usage}fit.py: error: unrecognized arguments: --local-rank={n}\n" for n in range(4))
-    launcher = (
-        "Traceback (most recent call last):\n" + main_of + "torch.distributed.elastic.ChildFailedError: \n"
-    )
+    launcher = "Traceback (most recent call last):\n" + main_of + "torch.distributed.elastic.ChildFailedError: \n"
     text = "a note of the launcher\n  main()\n" + usage + ranks + launcher
     assert kind_of(tmp_path, text) == "unrecognized"
     assert kind_of(tmp_path, ranks + TRAINED) is None

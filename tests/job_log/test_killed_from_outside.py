@@ -131,9 +131,7 @@ PROBES = (
 
 
 def description(state, *events):
-    rows = "".join(
-        f"  {kind:<8} {reason:<20}  3m (x4 over 9m)  kubelet  {text}\n" for kind, reason, text in events
-    )
+    rows = "".join(f"  {kind:<8} {reason:<20}  3m (x4 over 9m)  kubelet  {text}\n" for kind, reason, text in events)
     return (
         f"Name:         fit-0\nNamespace:    lab\nNode:         gpu-3/10.0.0.3\nStatus:       {state}\n"
         f"Events:\n  Type     Reason       Age              From     Message\n"

@@ -12,19 +12,10 @@ KERNEL = [
     ("GPU003", "amdgpu 0000:c1:00.0: amdgpu: uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!"),
     ("GPU004", "nvidia-nvswitch3: SXid (PCI:0000:c2:00.0): 20034, Fatal, Link 03 LTSSM Fault Up"),
     ("GPU004", "NVRM: krcWatchdog: RC watchdog: GPU is probably locked!  Notify Timeout Seconds: 7"),
-    (
-        "GPU004",
-        "[drm:amdgpu_job_timedout [amdgpu]] *ERROR* ring comp_1.0.0 timeout, signaled seq=12, emitted seq=14",
-    ),
+    ("GPU004", "[drm:amdgpu_job_timedout [amdgpu]] *ERROR* ring comp_1.0.0 timeout, signaled seq=12, emitted seq=14"),
     ("GPU004", "amdgpu 0000:c1:00.0: amdgpu: device lost from bus!"),
-    (
-        "GPU004",
-        "nvidia 0000:3b:00.0: AER: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer",
-    ),
-    (
-        "GPU004",
-        "amdgpu 0000:c1:00.0: [gfxhub0] no-retry page fault (src_id:0 ring:24, for process python pid 4711)",
-    ),
+    ("GPU004", "nvidia 0000:3b:00.0: AER: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer"),
+    ("GPU004", "amdgpu 0000:c1:00.0: [gfxhub0] no-retry page fault (src_id:0 ring:24, for process python pid 4711)"),
     ("ENV001", "NVRM: GPU 0000:3b:00.0: RmInitAdapter failed! (0x62:0x65:2027)"),
     ("ENV001", "nvidia: probe of 0000:3b:00.0 failed with error -1"),
     ("ENV001", "amdgpu 0000:c1:00.0: amdgpu: Fatal error during GPU init"),

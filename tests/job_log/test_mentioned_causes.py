@@ -142,9 +142,7 @@ def test_a_barrier_of_jax(tmp_path):
 def test_a_rank_that_crashed_before_the_exceptions_of_the_others(tmp_path):
     crash = "[rank3]: terminate called after throwing an instance of 'acc::Error' - Aborted (SIGABRT in libacc.so)\n"
     others = "".join(
-        f"[rank{rank}]: {line}\n"
-        for rank in (0, 1)
-        for line in raised("RuntimeError: peer closed").splitlines()
+        f"[rank{rank}]: {line}\n" for rank in (0, 1) for line in raised("RuntimeError: peer closed").splitlines()
     )
     root = root_of(tmp_path, crash + others)
     assert (root.code, root.rank) == ("FAIL006", 3)
@@ -195,10 +193,7 @@ def test_a_warning_of_tensorflow_before_an_exception_whose_message_comes_later(t
 
 
 def test_a_build_for_the_cpu_stands_above_and_explains(tmp_path):
-    line, died = (
-        "Ultralytics 8.3.50 Python-3.11.9 torch-2.5.1+cpu\n",
-        raised("ValueError: Invalid CUDA 'device=0'"),
-    )
+    line, died = ("Ultralytics 8.3.50 Python-3.11.9 torch-2.5.1+cpu\n", raised("ValueError: Invalid CUDA 'device=0'"))
     assert named(tmp_path, line + died) == "ENV002"
     assert named(tmp_path, line + "fitting\n") is None
 
@@ -219,9 +214,7 @@ def test_the_row_of_one_pod_beside_that_of_another(tmp_path):
 def test_tasks_that_srun_ended(tmp_path):
     ended = "srun: error: n1: tasks 0-4,6-7: Terminated\n"
     assert named(tmp_path, steps(1, 5) + ended) == "FAIL002"
-    assert (
-        named(tmp_path, steps(1, 5) + "srun: error: n1: task 5: Exited with exit code 1\n" + ended) == "FAIL018"
-    )
+    assert named(tmp_path, steps(1, 5) + "srun: error: n1: task 5: Exited with exit code 1\n" + ended) == "FAIL018"
 
 
 def test_a_signal_to_end_behind_a_training_that_is_complete(tmp_path):

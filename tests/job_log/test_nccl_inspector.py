@@ -39,9 +39,7 @@ def test_sick_the_rank_with_the_short_times_is_late(tmp_path):
     )
     assert (finding.detail.rank, finding.detail.node) == (2, "node1")
     assert finding.cost.step_share == pytest.approx(0.30, abs=0.01)
-    assert finding.evidence[0].text == (
-        "process 4002 on node1: last in 200 of 200 waits, 200 collectives compared"
-    )
+    assert finding.evidence[0].text == ("process 4002 on node1: last in 200 of 200 waits, 200 collectives compared")
     [remedy] = prescribe(StragglingRankRule, finding, make_patient())
     assert remedy.steps[0].startswith("gpudoctor watch 4002   # on node1")
 
@@ -108,14 +106,10 @@ def test_records_that_end_early_are_told_as_lost_and_not_as_a_hang(tmp_path):
 def test_a_communicator_that_is_slower_than_its_like_is_named(tmp_path):
     for group in range(5):
         members = [2 * group, 2 * group + 1]
-        write_job(
-            tmp_path, 2, members=members, communicator=0x30 + group, transfer=9_000 if group == 3 else 4_000
-        )
+        write_job(tmp_path, 2, members=members, communicator=0x30 + group, transfer=9_000 if group == 3 else 4_000)
     records = read(sorted(tmp_path.iterdir()))
     [said] = remarks(records)
-    assert said.startswith(
-        "communicator 0x33 is slow: AllReduce of 64 MiB takes 9.03 ms there, and 4.03 ms in 4 "
-    )
+    assert said.startswith("communicator 0x33 is slow: AllReduce of 64 MiB takes 9.03 ms there, and 4.03 ms in 4 ")
     assert late_ranks(records) == ()
 
 
@@ -155,9 +149,7 @@ def test_check_takes_a_folder_of_them_and_says_what_it_read(tmp_path, capsys):
     write_job(folder)
     code, told = report(capsys, "check", folder, "--gpus", "0")
     assert "DIST001" not in [item["code"] for item in told["findings"]]
-    assert (
-        "NCCL Inspector: 800 records of collectives, from 4 processes and 1 communicator" in told["remarks"]
-    ), code
+    assert "NCCL Inspector: 800 records of collectives, from 4 processes and 1 communicator" in told["remarks"], code
 
 
 def test_check_still_examines_the_scripts_of_a_folder_with_such_a_file(tmp_path, capsys):

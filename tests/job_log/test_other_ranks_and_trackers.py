@@ -16,9 +16,7 @@ SUMMARY = (
 )
 
 
-@pytest.mark.parametrize(
-    "inner", ["", raised("torch.distributed.DistNetworkError: failed to recv, got 0 bytes")]
-)
+@pytest.mark.parametrize("inner", ["", raised("torch.distributed.DistNetworkError: failed to recv, got 0 bytes")])
 def test_the_node_that_lost_the_store_of_another(tmp_path, inner):
     link = "\nThe above exception was the direct cause of the following exception:\n\n" if inner else ""
     lost = inner + link + raised(LOST)
@@ -72,9 +70,7 @@ ABSL = "E0731 02:52:54.57{} 140295433873152 runner.py:258] "
 def test_a_traceback_that_absl_logs(tmp_path):
     error = "tensorflow.python.framework.errors_impl.InvalidArgumentError: From /job:fit/task:0:"
     chained = (
-        raised(error)
-        + "\nDuring handling of the above exception, another exception occurred:\n\n"
-        + raised(error)
+        raised(error) + "\nDuring handling of the above exception, another exception occurred:\n\n" + raised(error)
     )
     logged = "".join(ABSL.format(number) + line + "\n" for number, line in enumerate(chained.splitlines(), 10))
     root = root_of(tmp_path, STEPS + logged + ABSL.format(99) + "\n")
@@ -153,10 +149,7 @@ def test_why_ranks_did_not_join(tmp_path, text, code):
     [
         ("malloc(): unaligned tcache chunk detected", "FAIL006"),
         ("free(): invalid size", "FAIL006"),
-        (
-            "slurmstepd: error: Some of your step tasks have been killed by the cgroup out-of-memory handler.",
-            "FAIL002",
-        ),
+        ("slurmstepd: error: Some of your step tasks have been killed by the cgroup out-of-memory handler.", "FAIL002"),
         ("Container exceeded its local memory limit", "FAIL002"),
         ("torch.distributed.elastic SignalException: Process 7 got signal: SIGTERM", "FAIL002"),
         ("srun: First task exited 60s ago", "FAIL018"),

@@ -30,7 +30,7 @@ LINES = {
     ],
     "FAIL003": [
         "F0301 10:11:12.345 4242 syncedmem.cpp:55] Check failed: error == cudaSuccess (4 vs. 0)  unspecified launch "
-        "failure",
+        "failure"
     ],
     "FAIL009": [
         'E external/xla/cuda_driver.cc:628] failed to get PTX kernel "shift" from module: CUDA_ERROR_NOT_FOUND: named',

@@ -36,8 +36,7 @@ KINDS = [
 def behind(prefix, text):
     if prefix == "Docker":
         records = [
-            {"log": line + "\n", "stream": "stderr", "time": "2025-03-01T10:00:00.1Z"}
-            for line in text.splitlines()
+            {"log": line + "\n", "stream": "stderr", "time": "2025-03-01T10:00:00.1Z"} for line in text.splitlines()
         ]
         return "".join(json.dumps(each, separators=(",", ":")) + "\n" for each in records)
     return "".join(f"{PREFIXES[prefix](at)}{line}\n" for at, line in enumerate(text.splitlines()))
@@ -67,7 +66,6 @@ def test_services_of_the_machine_in_the_same_journal(tmp_path):
 
 def test_a_logger_that_prints_its_time_behind_the_message_of_an_exception(tmp_path):
     text = (
-        raised("RuntimeError: the shapes differ")
-        + "2025-03-01 10:00:09,123 size mismatch for head.weight: copying\n"
+        raised("RuntimeError: the shapes differ") + "2025-03-01 10:00:09,123 size mismatch for head.weight: copying\n"
     )
     assert "size mismatch" not in root_of(tmp_path, text).text

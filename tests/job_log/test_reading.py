@@ -101,14 +101,10 @@ def patch():
 
 def test_the_step_before_a_failure_is_found_in_an_earlier_block(tmp_path, monkeypatch):
     monkeypatch.setattr(opening, "BLOCK", 64)
-    log = read(
-        tmp_path / "job.out", b"step 70: loss 0.5\n" + b"saving the state of everything\n" * 20 + DEATH.encode()
-    )
+    log = read(tmp_path / "job.out", b"step 70: loss 0.5\n" + b"saving the state of everything\n" * 20 + DEATH.encode())
     assert log.events[-1].step == 900
     assert (
-        read(
-            tmp_path / "b.out", b"step 70: loss 0.5\n" + b"a line that says nothing\n" * 20 + TRACEBACK.encode()
-        )
+        read(tmp_path / "b.out", b"step 70: loss 0.5\n" + b"a line that says nothing\n" * 20 + TRACEBACK.encode())
         .events[0]
         .step
         == 70
@@ -121,8 +117,7 @@ def test_the_step_before_a_failure_is_found_in_an_earlier_block(tmp_path, monkey
 def test_an_error_at_the_end_of_a_line_of_bars_is_read(tmp_path):
     bars = "".join(f"\r {n // 1000}%|## | {n}/100000 [00:10<01:00, 2.10it/s]" for n in range(60_000))
     log = read(
-        tmp_path / "job.out",
-        (bars + "\rRuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n").encode(),
+        tmp_path / "job.out", (bars + "\rRuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n").encode()
     )
     assert [item.code for item in log.events] == ["MEM009"]
     assert log.events[0].line == 1
@@ -154,9 +149,7 @@ def test_the_middle_of_an_endless_line_is_left_out(tmp_path):
 
 def test_both_ends_of_a_long_line_are_read(tmp_path):
     middle = "1.25, " * 50_000
-    log = read(
-        tmp_path / "a.out", f"RuntimeError: CUDA out of memory. Tried to allocate 2 GiB {middle}\n".encode()
-    )
+    log = read(tmp_path / "a.out", f"RuntimeError: CUDA out of memory. Tried to allocate 2 GiB {middle}\n".encode())
     assert [item.code for item in log.events] == ["MEM009"]
     log = read(tmp_path / "b.out", f"{middle} torch.cuda.OutOfMemoryError: CUDA out of memory\n".encode())
     assert [item.code for item in log.events] == ["MEM009"]
@@ -190,11 +183,7 @@ def test_an_archive_on_standard_input_is_unpacked(tmp_path):
     path.write_bytes(gzip.compress(DEATH.encode()))
     with path.open("rb") as file:
         done = subprocess.run(
-            [sys.executable, "-m", "gpudoctor", "autopsy", "-"],
-            stdin=file,
-            capture_output=True,
-            text=True,
-            check=False,
+            [sys.executable, "-m", "gpudoctor", "autopsy", "-"], stdin=file, capture_output=True, text=True, check=False
         )
     assert "ValueError" in done.stdout, done.stderr
 

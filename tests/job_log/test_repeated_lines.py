@@ -187,9 +187,7 @@ def test_a_line_is_worth_the_same_alone_and_among_many(monkeypatch):
     table, chance = Messages(MESSAGES), random.Random(3)
     samples = [line for text in SAMPLES.values() for line in text.splitlines()]
     kinds = [
-        lambda n: (
-            f"INFO loader: clip {n:x} of {chance.choice('abc')} failed the filter (error 0.{n}, exit {n % 7})"
-        ),
+        lambda n: f"INFO loader: clip {n:x} of {chance.choice('abc')} failed the filter (error 0.{n}, exit {n % 7})",
         lambda n: f"WARNING loader: skipped: ValueError: clip {n:x} has {n % 31} frames",
         lambda n: f"2026-01-02 10:00:{n % 60:02d} WARNING x: torch.cuda.OutOfMemoryError: none {n}",
         lambda n: f"[rank{n % 8}]: step {n}: loss 0.{n} killed words {chance.randrange(10**9):x}",
@@ -217,13 +215,7 @@ def test_the_words_of_lines_are_those_between_their_blanks(count):
 @pytest.mark.parametrize("seed", range(20))
 def test_phrases_that_many_lines_have_hide_no_word(seed):
     chance = random.Random(seed)
-    phrases = [
-        b"the loader skipped a",
-        b" no frames in\tit",
-        b"x  y  z of w",
-        b"the loader skipped",
-        b"\x1ca b c",
-    ]
+    phrases = [b"the loader skipped a", b" no frames in\tit", b"x  y  z of w", b"the loader skipped", b"\x1ca b c"]
     lines = [
         b" ".join(chance.choices([*phrases, b"k%d" % chance.randrange(400), b""], k=chance.randrange(6)))
         for _ in range(chance.choice([251, 600, 1_500]))

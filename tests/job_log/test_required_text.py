@@ -21,9 +21,7 @@ def test_the_literals_of_each_alternative(pattern, branches):
     assert {tuple(sorted(branch)) for branch in required_text(pattern).branches} == branches
 
 
-@pytest.mark.parametrize(
-    "pattern", [r"\d+", "a|b.*", "", r"(?P<a>x)(?P=a)", r"\x41BC", "abc|(?:d|ef)?", "[abc"]
-)
+@pytest.mark.parametrize("pattern", [r"\d+", "a|b.*", "", r"(?P<a>x)(?P=a)", r"\x41BC", "abc|(?:d|ef)?", "[abc"])
 def test_nothing_is_required_where_nothing_is_certain(pattern):
     assert required_text(pattern) == NOTHING_REQUIRED
 

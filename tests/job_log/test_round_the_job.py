@@ -121,9 +121,7 @@ def test_an_event_of_kubernetes(reason, message, code, kind, tmp_path):
     assert cause_of(tmp_path, row + TRAINED) is None
 
 
-@pytest.mark.parametrize(
-    "reason", ["FailedCreatePodSandBox", "NetworkNotReady", "NodeNotReady", "FailedScheduling"]
-)
+@pytest.mark.parametrize("reason", ["FailedCreatePodSandBox", "NetworkNotReady", "NodeNotReady", "FailedScheduling"])
 def test_an_event_that_passed_by(reason, tmp_path):
     row = f"  Warning  {reason}  61s  kubelet  not yet\n"
     assert cause_of(tmp_path, row) is not None and cause_of(tmp_path, row + STARTED) is None
@@ -170,9 +168,7 @@ def test_a_line_that_ended_nothing(text, tmp_path):
 
 def test_what_the_container_says_outranks_its_state(tmp_path):
     state = "    State:          Waiting\n      Reason:       CreateContainerError\n"
-    event = (
-        f'  Warning  Failed  9s  kubelet  {START}exec: "fit9": executable file not found in $PATH: unknown\n'
-    )
+    event = f'  Warning  Failed  9s  kubelet  {START}exec: "fit9": executable file not found in $PATH: unknown\n'
     assert cause_of(tmp_path, state) == ("FAIL020", "container")
     assert cause_of(tmp_path, state + event) == ("FAIL020", "program")
 
@@ -218,7 +214,9 @@ def test_services_in_the_buffer_of_a_device_are_not_the_job(tmp_path, capsys):
 
 def test_a_job_that_slurm_holds(tmp_path, capsys):
     path = tmp_path / "scontrol.txt"
-    job = "JobId=47 JobName=fit\n   JobState=PENDING Reason={} Dependency=(null)\n   RunTime=00:00:00 TimeLimit=1:00:00\n"
+    job = (
+        "JobId=47 JobName=fit\n   JobState=PENDING Reason={} Dependency=(null)\n   RunTime=00:00:00 TimeLimit=1:00:00\n"
+    )
     path.write_text(job.format("BadConstraints"), encoding="utf-8")
     main(["autopsy", str(path)])
     assert "BadConstraints" in capsys.readouterr().out
@@ -235,9 +233,7 @@ ENVELOPES = {
 
 
 @pytest.mark.parametrize("envelope", ENVELOPES)
-@pytest.mark.parametrize(
-    ("code", "kind", "line"), some([item for item in LINES if "exited with code" not in item[2]])
-)
+@pytest.mark.parametrize(("code", "kind", "line"), some([item for item in LINES if "exited with code" not in item[2]]))
 def test_a_line_of_a_scheduler_in_an_envelope(code, kind, line, envelope, tmp_path):
     text = "".join(f"{ENVELOPES[envelope](each)}\n" for each in ("module cuda is loaded", line))
     assert cause_of(tmp_path, text) == (code, kind)

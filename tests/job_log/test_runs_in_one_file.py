@@ -9,9 +9,7 @@ KILL = "slurmstepd: error: *** JOB 77 ON a1 CANCELLED AT 2025-01-01T10:00:00 DUE
 STEP = "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n"
 RUNTIME = "{'train_runtime': 8123.2, 'train_samples_per_second': 3.1, 'train_loss': 1.9, 'epoch': 1.0}\n"
 LOSS = "{'loss': 2.1, 'grad_norm': 1.2, 'learning_rate': 2e-05, 'epoch': 0.%s}\n"
-STOP = (
-    ':::MLLOG {"time_ms": 17, "key": "run_stop", "value": null, "metadata": {"lineno": 315, "status": "%s"}}\n'
-)
+STOP = ':::MLLOG {"time_ms": 17, "key": "run_stop", "value": null, "metadata": {"lineno": 315, "status": "%s"}}\n'
 OOM = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of "
     "23.69 GiB of which 1.11 GiB is free."
@@ -20,7 +18,9 @@ OOM = (
 
 def at_module(line, path="/work/fit.py"):
     """A traceback from the first line of a script on."""
-    return f'{HEAD}  File "{path}", line 80, in <module>\n    run()\n  File "{path}", line 12, in run\n    go()\n{line}\n'
+    return (
+        f'{HEAD}  File "{path}", line 80, in <module>\n    run()\n  File "{path}", line 12, in run\n    go()\n{line}\n'
+    )
 
 
 @pytest.mark.parametrize("why", ["PREEMPTION", "TIME LIMIT", "NODE FAILURE"])
@@ -32,14 +32,12 @@ def test_a_job_that_was_queued_again_and_completed(why, tmp_path):
     assert named(tmp_path, killed + "loading the shards\n" + LOSS % 6 + RUNTIME) is None
     assert (
         named(
-            tmp_path,
-            killed + "loading the shards\n" + "".join(LOSS % n for n in "678") + RUNTIME + KILL % "TIME LIMIT",
+            tmp_path, killed + "loading the shards\n" + "".join(LOSS % n for n in "678") + RUNTIME + KILL % "TIME LIMIT"
         )
         is None
     )
     assert (
-        named(tmp_path, killed + LOSS % 6 + LOSS % 7 + "training finished\n" + at_module("KeyError: 'a'"))
-        == "FAIL001"
+        named(tmp_path, killed + LOSS % 6 + LOSS % 7 + "training finished\n" + at_module("KeyError: 'a'")) == "FAIL001"
     )
 
 
@@ -119,35 +117,22 @@ HUB = "/env/lib/python3.11/site-packages/datasets/builder.py"
 @pytest.mark.parametrize(
     ("inner", "outer", "first", "other"),
     [
-        (
-            MADE,
-            frame("/w/schedules.py", "raise ValueError(text) from None", SCHEDULES),
-            "ValueError",
-            "KeyError",
-        ),
+        (MADE, frame("/w/schedules.py", "raise ValueError(text) from None", SCHEDULES), "ValueError", "KeyError"),
         (
             frame("/w/rows.py", 'raise ValueError("row 7 has 3 columns")', "ValueError: row 7 has 3 columns"),
-            frame(
-                "/w/rows.py",
-                "self.writer.close()",
-                "AttributeError: 'NoneType' object has no attribute 'close'",
-            ),
+            frame("/w/rows.py", "self.writer.close()", "AttributeError: 'NoneType' object has no attribute 'close'"),
             "ValueError",
             "AttributeError",
         ),
         (
             frame("/w/rows.py", "return row['prompt'] + row['answer']", "KeyError: 'prompt'"),
-            frame(
-                HUB, 'raise GenerationError("An error occurred") from e', "GenerationError: An error occurred"
-            ),
+            frame(HUB, 'raise GenerationError("An error occurred") from e', "GenerationError: An error occurred"),
             "KeyError",
             "GenerationError",
         ),
     ],
 )
-def test_of_two_linked_exceptions_the_one_that_says_more_comes_first(
-    inner, outer, first, other, tmp_path, capsys
-):
+def test_of_two_linked_exceptions_the_one_that_says_more_comes_first(inner, outer, first, other, tmp_path, capsys):
     path = tmp_path / "job.out"
     path.write_text(linked(inner, outer), encoding="utf-8")
     assert main(["autopsy", str(path), "--format", "json"]) == 1

@@ -141,9 +141,7 @@ HEALTHY = (
 
 @pytest.mark.parametrize("record", HEALTHY)
 def test_what_ended_well_is_healthy(record, tmp_path, capsys):
-    code, printed = autopsy(
-        capsys, written(tmp_path / "job.out", STEPS), written(tmp_path / "state.txt", record)
-    )
+    code, printed = autopsy(capsys, written(tmp_path / "job.out", STEPS), written(tmp_path / "state.txt", record))
     assert code == 0 and "no failure" in printed, printed
 
 
@@ -173,8 +171,7 @@ def test_a_record_inside_a_log_is_read(tail, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    "text",
-    ['{"apiVersion": "v1", "kind": "Pod", "status": [3', '{"apiVersion": "v1", "kind": "Pod", "status": 3}'],
+    "text", ['{"apiVersion": "v1", "kind": "Pod", "status": [3', '{"apiVersion": "v1", "kind": "Pod", "status": 3}']
 )
 def test_broken_json_is_no_traceback(text, tmp_path, capsys):
     code, printed = autopsy(capsys, written(tmp_path / "job.out", STEPS), written(tmp_path / "pod.json", text))

@@ -29,10 +29,7 @@ COMPUTE = (
     ("/home/a/train.py", 29, "step"),
     ("/home/a/train.py", 60, "<module>"),
 )
-HELPER = (
-    ("/usr/lib/python3.11/threading.py", 331, "wait"),
-    ("/usr/lib/python3.11/threading.py", 1002, "_bootstrap"),
-)
+HELPER = (("/usr/lib/python3.11/threading.py", 331, "wait"), ("/usr/lib/python3.11/threading.py", 1002, "_bootstrap"))
 WATCHDOG = (
     "[rank0]:[E321 02:07:08.4 ProcessGroupNCCL.cpp:607] [Rank 0] Watchdog caught collective operation timeout: "
     "WorkNCCL(SeqNum=77, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600013 milliseconds "
@@ -118,10 +115,7 @@ def test_the_odd_rank_and_its_line_are_named_without_a_log(dumps, tmp_path, caps
     code, printed = autopsy(capsys, *dumps(tmp_path))
     assert code == 1 and "DIST008" in printed, printed
     assert "Rank 2 was at a different place, in fetch.fetch at data.py:12 (decode)" in printed
-    assert (
-        "ranks 0, 1, 3 waited in distributed_c10d.all_reduce at train.py:30 (step) (by 4 stack dumps)."
-        in printed
-    )
+    assert "ranks 0, 1, 3 waited in distributed_c10d.all_reduce at train.py:30 (step) (by 4 stack dumps)." in printed
     assert "/home/a/data.py:12" in printed
 
 
@@ -152,13 +146,8 @@ def test_ranks_that_compute_are_healthy(tmp_path, capsys):
 
 
 def test_a_dump_after_which_the_training_went_on_is_no_hang(tmp_path, capsys):
-    dumps = "".join(
-        fault(HELPER, stack, prefix=f"[rank{rank}]: ") for rank, stack in enumerate([REDUCE, LOAD, REDUCE])
-    )
-    assert (
-        autopsy(capsys, written(tmp_path / "job.out", STEPS + dumps + STEPS.replace("step 1", "step 2")))[0]
-        == 0
-    )
+    dumps = "".join(fault(HELPER, stack, prefix=f"[rank{rank}]: ") for rank, stack in enumerate([REDUCE, LOAD, REDUCE]))
+    assert autopsy(capsys, written(tmp_path / "job.out", STEPS + dumps + STEPS.replace("step 1", "step 2")))[0] == 0
 
 
 def test_the_last_of_several_dumps_counts_and_lines_of_others_stand_between(tmp_path):

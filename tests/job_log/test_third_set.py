@@ -50,9 +50,7 @@ def test_a_job_script_that_the_shell_cannot_read(tmp_path, line, code):
     assert named(tmp_path, f"loading modules\n{line}\n") == code
 
 
-@pytest.mark.parametrize(
-    ("name", "code"), [("L", "NUM002"), ("avg_L", "NUM002"), ("VAL", None), ("html", None)]
-)
+@pytest.mark.parametrize(("name", "code"), [("L", "NUM002"), ("avg_L", "NUM002"), ("VAL", None), ("html", None)])
 def test_a_loss_that_is_called_by_its_letter(tmp_path, name, code):
     lines = "".join(f"[INFO] ep=3 step={n}/90 lr=1e-4 {name}=nan time=0.2\n" for n in range(40))
     assert named(tmp_path, lines) == code
@@ -63,9 +61,7 @@ def test_a_server_of_the_job_is_not_the_hub(tmp_path):
     end = "requests.exceptions.ConnectionError: ('Connection aborted.', RemoteDisconnected('Remote end closed connection without response'))\n"
     assert named(tmp_path, HEAD + frame.format("trl/extras/vllm_client") + end) == "FAIL001"
     assert named(tmp_path, HEAD + frame.format("huggingface_hub/file_download") + end) == "FAIL015"
-    below = (
-        HEAD + frame.format("urllib3/connectionpool") + "http.client.RemoteDisconnected: Remote end closed\n"
-    )
+    below = HEAD + frame.format("urllib3/connectionpool") + "http.client.RemoteDisconnected: Remote end closed\n"
     below += "\nDuring handling of the above exception, another exception occurred:\n\n"
     assert named(tmp_path, below + HEAD + frame.format("trl/extras/vllm_client") + end) == "FAIL001"
     assert named(tmp_path, below + HEAD + frame.format("huggingface_hub/file_download") + end) == "FAIL015"

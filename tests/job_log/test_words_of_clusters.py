@@ -212,9 +212,7 @@ RECORDS = {
         "[2026-05-27T11:37:57.377] _job_complete: JobId=127441 done",
         "    Last State:     Terminated\n      Reason:       Error\n      Exit Code:    137",
     ],
-    ("FAIL002", "sigterm"): [
-        "    State:          Terminated\n      Reason:       Error\n      Exit Code:    143"
-    ],
+    ("FAIL002", "sigterm"): ["    State:          Terminated\n      Reason:       Error\n      Exit Code:    143"],
     ("FAIL002", "time-limit"): [
         "[2026-05-27T11:37:57.377] Time limit exhausted for JobId=127441",
         "  Normal  EvictedDueToMaximumExecutionTimeExceeded   9s  kueue-admission  exceeding the time",
@@ -223,12 +221,8 @@ RECORDS = {
         "[2026-05-27T11:37:57.377] Killing JobId=127441 on failed node n7",
         "  Warning  Rebooted   9s   kubelet  Node n7 has been rebooted, boot id: 1f",
     ],
-    ("FAIL002", "cancelled"): [
-        "[2026-05-27T11:37:57.377] _slurm_rpc_kill_job: REQUEST_KILL_JOB JobId=127441 uid 1000"
-    ],
-    ("FAIL002", "evicted"): [
-        "  Normal  EvictedDueToDeactivated   9s  kueue-admission  The workload is deactivated"
-    ],
+    ("FAIL002", "cancelled"): ["[2026-05-27T11:37:57.377] _slurm_rpc_kill_job: REQUEST_KILL_JOB JobId=127441 uid 1000"],
+    ("FAIL002", "evicted"): ["  Normal  EvictedDueToDeactivated   9s  kueue-admission  The workload is deactivated"],
     ("FAIL018", ""): [
         "[2026-05-27T11:37:57.377] _job_complete: JobId=127441 WEXITSTATUS 1",
         "  Warning  FailedIndexes   9s  job-controller  Job has failed indexes",
@@ -246,8 +240,7 @@ CALM = [
     "n1:7:9 [0] NCCL WARN Could not find a path for pattern 4, falling back to simple order",
     "n1:7:9 [0] NCCL WARN NUMA auto balancing enabled which can lead to variability in the RCCL performance!",
     "n1:7:9 [0] NCCL WARN maxCTAs 64 is larger than #channels upper limit 32, cap it to 32",
-    "UserWarning: Plan failed with a cudnnException: cudnn_status: CUDNN_STATUS_NOT_SUPPORTED (Triggered "
-    "internally)",
+    "UserWarning: Plan failed with a cudnnException: cudnn_status: CUDNN_STATUS_NOT_SUPPORTED (Triggered internally)",
     "[22342.96] amdgpu 0000:c1:00.0: amdgpu: ring gfx_0.0.0 timeout, but soft recovered",
     "[22342.96] NVRM: loading NVIDIA UNIX x86_64 Kernel Module  550.54.15",
     "[22342.96] nfs: server 10.0.0.9 not responding, still trying",
@@ -255,9 +248,7 @@ CALM = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("code", "kind", "line"), [(*key, line) for key, lines in LINES.items() for line in lines]
-)
+@pytest.mark.parametrize(("code", "kind", "line"), [(*key, line) for key, lines in LINES.items() for line in lines])
 def test_a_line_at_the_end_is_the_cause(code, kind, line, tmp_path):
     root = root_of(tmp_path, BEFORE + line + "\n")
     assert (root.code, root.kind) == (code, kind)
@@ -269,9 +260,7 @@ def test_a_warning_of_what_is_done_instead_is_no_cause(line, tmp_path):
     assert root_of(tmp_path, BEFORE + line + "\n") is None
 
 
-@pytest.mark.parametrize(
-    ("code", "kind", "line"), [(*key, line) for key, lines in RECORDS.items() for line in lines]
-)
+@pytest.mark.parametrize(("code", "kind", "line"), [(*key, line) for key, lines in RECORDS.items() for line in lines])
 def test_a_record_of_a_scheduler(code, kind, line, tmp_path):
     root = root_of(tmp_path, line + "\n")
     assert (root if isinstance(root, str) else root.code) == code
@@ -280,10 +269,7 @@ def test_a_record_of_a_scheduler(code, kind, line, tmp_path):
 
 def test_a_pod_that_found_a_place_later_is_no_failure(tmp_path):
     line = "  Normal  Inadmissible   9s  kueue-admission  LocalQueue ml doesn't exist\n"
-    assert (
-        root_of(tmp_path, line + "  Normal  Admitted   1s  kueue-admission  Admitted by ClusterQueue gpu\n")
-        is None
-    )
+    assert root_of(tmp_path, line + "  Normal  Admitted   1s  kueue-admission  Admitted by ClusterQueue gpu\n") is None
 
 
 def test_a_pod_that_ran_out_of_memory_is_named_by_that(tmp_path):

@@ -10,10 +10,7 @@ MIXED = [
     ("RuntimeError: Expected floating point type for target with class probabilities, got Long", "dtype"),
     ("ValueError: Must flatten tensors with uniform dtype but got torch.float32 and torch.bfloat16", "fsdp"),
     ("TypeError: lax.add requires arguments to have the same dtypes, got float32, bfloat16.", "dtype"),
-    (
-        "RuntimeError: indices should be either on cpu or on the same device as the indexed tensor (cpu)",
-        "device",
-    ),
+    ("RuntimeError: indices should be either on cpu or on the same device as the indexed tensor (cpu)", "device"),
     ("RuntimeError: No backend type associated with device type cpu", "device"),
     ("RuntimeError: Expected a 'cuda' device type for generator but found 'cpu'", "device"),
     ("RuntimeError: cannot pin 'torch.cuda.FloatTensor' only dense CPU tensors can be pinned", "device"),
@@ -25,10 +22,7 @@ MIXED = [
     ("ValueError: cannot reshape array of size 784 into shape (1,3)", "shape"),
     ("ValueError: matmul: Input operand 1 has a mismatch in its core dimension 0, with gufunc", "shape"),
     ("ValueError: Shapes (None, 1) and (None, 10) are incompatible", "shape"),
-    (
-        "TypeError: dot_general requires contracting dimensions to have the same shape, got (7,) and (5,).",
-        "shape",
-    ),
+    ("TypeError: dot_general requires contracting dimensions to have the same shape, got (7,) and (5,).", "shape"),
     ("einops.EinopsError: Error while processing rearrange. Shape mismatch, 5 != 6", "shape"),
 ]
 
@@ -50,10 +44,7 @@ OTHERS = [
     ("XlaRuntimeError: INTERNAL: Failed to load in-memory CUBIN: CUDA_ERROR_NO_BINARY_FOR_GPU", "ENV004"),
     ("InternalError: libdevice not found at ./libdevice.10.bc", "ENV015"),
     ("mxnet.base.MXNetError: Check failed: e == cudaSuccess: CUDA: out of memory", "MEM009"),
-    (
-        "InvalidArgumentError: Received a label value of 10 which is outside the valid range of [0, 10).",
-        "FAIL001",
-    ),
+    ("InvalidArgumentError: Received a label value of 10 which is outside the valid range of [0, 10).", "FAIL001"),
     ("wandb.errors.CommError: artifact 'checkpoint_0:latest' not found in 'a/b'", "FAIL015"),
     ("ValueError: Invalid CUDA 'device=0,1,2,3' requested. Use 'device=cpu'", "ENV013"),
     ("ValueError: w is not supported, only comet_ml, tensorboard, wandb are supported.", "CFG010"),
@@ -81,10 +72,7 @@ OTHERS = [
         "CFG010",
     ),
     ("RuntimeError: CUDA out of memory occurred when warming up sampler with 1024 dummy requests.", "MEM009"),
-    (
-        "ValueError: The quantization method fp8 is not supported for the current GPU. Minimum capability: 89.",
-        "ENV004",
-    ),
+    ("ValueError: The quantization method fp8 is not supported for the current GPU. Minimum capability: 89.", "ENV004"),
     ("RuntimeError: Failed to infer device type", "ENV001"),
     ("ValueError: There is no module or parameter named 'x' in LlamaForCausalLM", "FAIL014"),
     (
@@ -156,13 +144,8 @@ def test_only_a_setting_is_refused(tmp_path, line, code):
 
 def test_a_message_that_stands_below_a_blank_line(tmp_path):
     text = raised("tensorflow.python.framework.errors_impl.DataLossError: Graph execution error:")
-    node = (
-        "\nDetected at node IteratorGetNext defined at (most recent call last):\n<stack traces unavailable>\n"
-    )
-    assert (
-        named(tmp_path, text + node + "corrupted record at 1048576\n\t [[{{node IteratorGetNext}}]]\n")
-        == "FAIL016"
-    )
+    node = "\nDetected at node IteratorGetNext defined at (most recent call last):\n<stack traces unavailable>\n"
+    assert named(tmp_path, text + node + "corrupted record at 1048576\n\t [[{{node IteratorGetNext}}]]\n") == "FAIL016"
     assert named(tmp_path, text + node) == "FAIL001"
 
 
@@ -189,9 +172,7 @@ def said(tmp_path, capsys, text):
     return capsys.readouterr().out
 
 
-PANIC = (
-    "thread 'prefetch' panicked at src/reader.rs:214:48:\ncalled `Result::unwrap()` on an `Err` value: Bad\n"
-)
+PANIC = "thread 'prefetch' panicked at src/reader.rs:214:48:\ncalled `Result::unwrap()` on an `Err` value: Bad\n"
 LEVELS = "10:15:{} [{}] ps: the table of shard 11 is full\n10:15:21 [info ] bye (code 70)\n"
 
 
@@ -213,9 +194,7 @@ def test_an_error_at_the_end_that_no_check_knows(tmp_path, capsys, text, unknown
 
 
 def test_an_error_before_a_death_that_was_overcome_is_none(tmp_path, capsys):
-    text = "libGL error: failed to load driver: swrast\nenv 3 crashed: EOFError -- started again\n" + steps(
-        0, 60
-    )
+    text = "libGL error: failed to load driver: swrast\nenv 3 crashed: EOFError -- started again\n" + steps(0, 60)
     assert "no failure in its" in said(tmp_path, capsys, text)
 
 
@@ -245,15 +224,12 @@ def test_a_logger_that_cannot_write_on_a_full_disk(tmp_path):
     call = "Call stack:\n" + FRAME + "Message: 'Training failed: unexpected pos 4 vs 3'\nArguments: ()\n"
     assert named(tmp_path, steps(0, 9) + full + call) == "ENV011"
     assert named(tmp_path, steps(0, 9) + full + call + steps(9, 30)) is None
-    other = "--- Logging error ---\n" + raised(
-        "TypeError: not all arguments converted during string formatting"
-    )
+    other = "--- Logging error ---\n" + raised("TypeError: not all arguments converted during string formatting")
     assert named(tmp_path, steps(0, 9) + other + call) is None
 
 
 FINALIZER = (
-    HEAD
-    + '  File "/usr/lib/python3.10/multiprocessing/util.py", line 300, in _run_finalizers\n    finalizer()\n'
+    HEAD + '  File "/usr/lib/python3.10/multiprocessing/util.py", line 300, in _run_finalizers\n    finalizer()\n'
     '  File "/usr/lib/python3.10/multiprocessing/synchronize.py", line 87, in _cleanup\n    sem_unlink(name)\n'
 )
 
@@ -298,7 +274,9 @@ def test_a_job_that_was_cancelled_before_its_workers_fail(tmp_path):
 
 
 def test_what_ssh_says_behind_an_exception_is_not_of_it(tmp_path):
-    oom = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 55.06 GiB. GPU 0 has a total capacity of 79 GiB"
+    oom = (
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 55.06 GiB. GPU 0 has a total capacity of 79 GiB"
+    )
     ssh = "The script ended.\nssh: Could not resolve hostname login1: Temporary failure in name resolution\n"
     assert named(tmp_path, steps(0, 9) + raised(oom) + ssh) == "MEM009"
     assert named(tmp_path, ssh) == "FAIL007"
@@ -318,9 +296,7 @@ def test_an_import_that_a_warning_had_announced(tmp_path):
 
 
 def test_a_server_that_refuses_an_option(tmp_path):
-    line = (
-        "error while handling argument \"--flash-attn\": error: unknown value for --flash-attn: '--parallel'\n"
-    )
+    line = "error while handling argument \"--flash-attn\": error: unknown value for --flash-attn: '--parallel'\n"
     assert named(tmp_path, line + "\nusage:\n-fa, --flash-attn [on|off]\n") == "CFG010"
 
 
@@ -343,9 +319,7 @@ def test_a_line_of_an_inference_server(tmp_path, line, code):
     assert named(tmp_path, line + "\n") == code
 
 
-STOP = (
-    ':::MLLOG {"time_ms": 17, "key": "run_stop", "value": null, "metadata": {"lineno": 315, "status": "%s"}}\n'
-)
+STOP = ':::MLLOG {"time_ms": 17, "key": "run_stop", "value": null, "metadata": {"lineno": 315, "status": "%s"}}\n'
 LIMIT = "slurmstepd: error: *** STEP 187.13 ON n1 CANCELLED AT 2025-04-30T06:00:50 DUE TO TIME LIMIT ***\n"
 
 

@@ -21,9 +21,7 @@ def test_no_translation_changes_a_field_a_number_or_code():
 
 
 def test_every_entry_is_of_a_template_in_the_source():
-    stale = [
-        f"{path.name}: {entry.source!r}" for path, entry in entries(LANGUAGE) if entry.source not in wanted()
-    ]
+    stale = [f"{path.name}: {entry.source!r}" for path, entry in entries(LANGUAGE) if entry.source not in wanted()]
     assert not stale, "python -m gpudoctor.lang merge (no file) drops them:\n" + "\n".join(stale)
 
 
@@ -82,6 +80,4 @@ def test_a_page_has_the_sections_numbers_and_addresses_of_the_english_one(path: 
     assert theirs.section("References") == ours.section("References")
     for mine, its in zip(ours.sections, theirs.sections, strict=True):
         for pattern in (r"\d+(?:[.,]\d+)*", r"`[^`]+`"):
-            assert Counter(re.findall(pattern, its.text)) == Counter(re.findall(pattern, mine.text)), (
-                mine.heading
-            )
+            assert Counter(re.findall(pattern, its.text)) == Counter(re.findall(pattern, mine.text)), mine.heading

@@ -180,9 +180,7 @@ def _tick(window):
 def tried(conclusion: Conclusion) -> Report:
     """A report after trials of one change, as `verify` makes it."""
     moved = conclusion is Conclusion.MOVED
-    proof = Proof(
-        ratio=2.0, low=1.9, high=2.1, pairs=5, verdict="faster", loss="moved" if moved else "identical"
-    )
+    proof = Proof(ratio=2.0, low=1.9, high=2.1, pairs=5, verdict="faster", loss="moved" if moved else "identical")
     row = TrialRow(
         name="DATA001-workers", title="num_workers=2", conclusion=conclusion, step_seconds=0.05,
         proof=None if conclusion in (Conclusion.FAILED, Conclusion.NOT_TRIED) else proof,
@@ -208,9 +206,7 @@ def test_a_trial_is_chinese(conclusion):
     mixed = [line for line in shown["zh"] if re.search("[a-z]{3,} [a-z]{3,}", CODE.sub("|", line))]
     assert not same and not mixed, (same, mixed)
     if conclusion is Conclusion.PROVEN:
-        assert (
-            "已证实：速度是原来的 2.00 倍（1.90 到 2.10），loss 完全相同。改动：num_workers=2。" in shown["zh"]
-        )
+        assert "已证实：速度是原来的 2.00 倍（1.90 到 2.10），loss 完全相同。改动：num_workers=2。" in shown["zh"]
 
 
 def test_a_preflight_is_chinese():
@@ -313,9 +309,7 @@ def test_lines_break_between_chinese_characters_only():
     for width in range(8, 60):
         lines = wrap(text, width, hang=2)
         assert "".join("".join(lines).split()) == "".join(text.split())
-        assert not [
-            line for line in lines if line.lstrip().startswith(tuple("，。）、")) or line.endswith("（")
-        ]
+        assert not [line for line in lines if line.lstrip().startswith(tuple("，。）、")) or line.endswith("（")]
         assert any("data_loader.py:31" in line for line in lines)
         assert any("/数据/训练.py" in line for line in lines)
         assert all(cells(line) <= width for line in lines if len(pieces(line.strip())) > 1)

@@ -159,9 +159,7 @@ def test_secrets_are_masked_in_the_parts_that_a_translation_uses(chinese):
 def test_help_reads_no_catalogue_of_findings(command, monkeypatch, capsys):
     """All files take longer than all else that help does: it has to be there in a moment."""
     read = []
-    monkeypatch.setattr(
-        "gpudoctor.lang.catalogue.translations", lambda text: read.append(text) or translations(text)
-    )
+    monkeypatch.setattr("gpudoctor.lang.catalogue.translations", lambda text: read.append(text) or translations(text))
     catalogue.cache_clear()
     with pytest.raises(SystemExit):
         main([*filter(None, (command,)), "--help", "--lang", "zh"])

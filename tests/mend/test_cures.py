@@ -230,10 +230,7 @@ def test_autocast_does_not_reach_the_threads_of_data_parallel(wrapped):
     patient = script_patient(text)
     [finding] = examine(MixedPrecisionOff, patient)
     first = prescribe(MixedPrecisionOffRule, finding, patient)[0]
-    assert (bool(first.edits), "forward" in first.steps[0] and "@torch" in first.steps[0]) == (
-        not wrapped,
-        wrapped,
-    )
+    assert (bool(first.edits), "forward" in first.steps[0] and "@torch" in first.steps[0]) == (not wrapped, wrapped)
 
 
 EVALUATED = """
@@ -258,9 +255,7 @@ print(evaluate())
 """
 
 
-@pytest.mark.parametrize(
-    ("total", "edited"), [("(len(held_out) * 32)", False), ("len(held_out.dataset)", True)]
-)
+@pytest.mark.parametrize(("total", "edited"), [("(len(held_out) * 32)", False), ("len(held_out.dataset)", True)])
 def test_a_total_of_whole_batches_keeps_drop_last(total, edited):
     patient = script_patient(EVALUATED.format(total=total))
     [finding] = examine(EvalLoaderMisuse, patient)
@@ -289,9 +284,7 @@ def test_processes_are_for_the_map_that_knows_them(rows, found):
 
 
 def test_one_process_more_is_no_remedy():
-    patient = script_patient(
-        MAPPED.format(rows='datasets.load_dataset("imdb")'), host=make_host(cpus_affinity=1)
-    )
+    patient = script_patient(MAPPED.format(rows='datasets.load_dataset("imdb")'), host=make_host(cpus_affinity=1))
     [finding] = examine(SlowStart, patient)
     assert [item.id for item in prescribe(SlowStartRule, finding, patient)] == ["DATA012-store"]
 

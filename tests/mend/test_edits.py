@@ -69,10 +69,7 @@ def test_a_call_that_moved_is_refused():
         ('"""Doc."""\nimport os\n\nx = 1\n', '"""Doc."""\nimport os\nimport torch\n\nx = 1\n'),
         ("import torch\n", "import torch\n"),
         ("import os, torch\n", "import os, torch\n"),
-        (
-            "from __future__ import annotations\nx = 1\n",
-            "from __future__ import annotations\nimport torch\nx = 1\n",
-        ),
+        ("from __future__ import annotations\nx = 1\n", "from __future__ import annotations\nimport torch\nx = 1\n"),
     ],
 )
 def test_an_import_is_added_once(text, after):

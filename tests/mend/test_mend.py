@@ -102,9 +102,7 @@ def ranked(*remedies, code="MEM003", line=1):
 
 
 def remedy(*edits, id="R", applicability=Applicability.SAFE):
-    return Remedy(
-        id=id, title="t", steps=("s",), applicability=applicability, effort=Effort.ONE_LINE, edits=edits
-    )
+    return Remedy(id=id, title="t", steps=("s",), applicability=applicability, effort=Effort.ONE_LINE, edits=edits)
 
 
 def text_edit(path, line, old, new, column=1):
@@ -131,9 +129,7 @@ def test_a_file_that_changes_between_plan_and_write_is_not_overwritten(tmp_path)
     first, second = tmp_path / "x.py", tmp_path / "y.py"
     for path in (first, second):
         path.write_text("a = 1\n")
-    plan = make_plan(
-        [ranked(remedy(text_edit(path, 1, "a = 1", "a = 3"))) for path in (first, second)], unsafe=False
-    )
+    plan = make_plan([ranked(remedy(text_edit(path, 1, "a = 1", "a = 3"))) for path in (first, second)], unsafe=False)
     second.write_text("a = 1  # mine\n")
     with pytest.raises(IncompleteError, match="changed by another program"):
         write_plan(plan.files)
@@ -177,9 +173,7 @@ def test_a_crash_half_way_leaves_old_or_new(tmp_path, kill_at):
     old = (tmp_path / "x.py").read_text()
     import sys
 
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, timeout=60, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, timeout=60, check=False)
     assert done.returncode == 9
     for name in ("x.py", "y.py"):
         text = (tmp_path / name).read_text()
@@ -219,9 +213,7 @@ def test_remedies_that_meet_are_left_for_the_second_run(tmp_path):
 def test_what_may_change_results_needs_leave(tmp_path):
     path = tmp_path / "x.py"
     path.write_text("a = 1\n")
-    items = [
-        ranked(remedy(text_edit(path, 1, "a = 1", "a = 2"), applicability=Applicability.UNSAFE)),
-    ]
+    items = [ranked(remedy(text_edit(path, 1, "a = 1", "a = 2"), applicability=Applicability.UNSAFE))]
     assert make_plan(items, unsafe=False).files == ()
     assert "--unsafe" in make_plan(items, unsafe=False).left[0].reason
     assert make_plan(items, unsafe=True).files[0].new == "a = 2\n"
@@ -280,6 +272,4 @@ def test_a_runs_safe_edits_are_a_diff_or_a_sentence(tmp_path):
     path.write_text("a = 1\n")
     findings = [ranked(remedy(text_edit(path, 1, "a = 1", "a = 3")))]
     assert "-a = 1\n+a = 3" in recorded_diff(SimpleNamespace(findings=findings))
-    assert (
-        recorded_diff(SimpleNamespace(findings=[])) == "gpudoctor: no edit can be made without your decision\n"
-    )
+    assert recorded_diff(SimpleNamespace(findings=[])) == "gpudoctor: no edit can be made without your decision\n"

@@ -34,11 +34,7 @@ def test_what_the_variable_chooses(value, indices):
     assert chosen(patient(value)) == indices
 
 
-MIXED = (
-    ListedGpu(index=0, name="T400"),
-    ListedGpu(index=1, name="RTX 4090"),
-    ListedGpu(index=2, name="RTX 4090"),
-)
+MIXED = (ListedGpu(index=0, name="T400"), ListedGpu(index=1, name="RTX 4090"), ListedGpu(index=2, name="RTX 4090"))
 CUT = (
     ListedGpu(index=0, name="A100", uuid="GPU-aaaa", mig=("MIG-1111", "MIG-2222")),
     ListedGpu(index=1, name="A100", uuid="GPU-bbbb", mig=("MIG-3333",)),

@@ -43,10 +43,7 @@ def test_a_missing_field_is_named():
 
 
 def test_an_optional_value_may_be_missing():
-    assert (
-        from_plain(PreflightNode, {"index": 0, "name": "a", "ranks": [], "clock_offset": None}).clock_offset
-        is None
-    )
+    assert from_plain(PreflightNode, {"index": 0, "name": "a", "ranks": [], "clock_offset": None}).clock_offset is None
 
 
 def test_a_text_that_keeps_its_template_is_a_text():

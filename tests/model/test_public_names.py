@@ -27,7 +27,5 @@ def test_a_name_that_is_not_there():
 
 
 def test_one_name_does_not_import_the_rest():
-    code = (
-        "import sys; from gpudoctor.model import Provenance; sys.exit('gpudoctor.model.patient' in sys.modules)"
-    )
+    code = "import sys; from gpudoctor.model import Provenance; sys.exit('gpudoctor.model.patient' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -8,18 +8,7 @@ import pytest
 from gpudoctor.cli import main
 from gpudoctor.engine.registry import load_registry
 from gpudoctor.engine.runner import run_checks
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Found,
-    Passed,
-    Reads,
-    Severity,
-    Skipped,
-    SourceSpan,
-    TrackRecord,
-)
+from gpudoctor.model import Check, Code, Confidence, Found, Passed, Reads, Severity, Skipped, SourceSpan, TrackRecord
 from gpudoctor.model.check import track_record
 from gpudoctor.testing import make_patient
 
@@ -63,9 +52,7 @@ def test_a_suspicion_of_an_often_wrong_check_is_a_note(monkeypatch, record, foll
     assert record.follows == follows
     assert severities(outcome(monkeypatch, record, Confidence.SUSPECTED)) == [Severity(follows)]
     assert severities(outcome(monkeypatch, record, Confidence.CONFIRMED)) == [Severity.WARNING]
-    assert severities(outcome(monkeypatch, record, Confidence.SUSPECTED, severity=Severity.ERROR)) == [
-        Severity.ERROR
-    ]
+    assert severities(outcome(monkeypatch, record, Confidence.SUSPECTED, severity=Severity.ERROR)) == [Severity.ERROR]
 
 
 HELD = TrackRecord(right=1, wrong=9, suspected="preview")
@@ -91,11 +78,7 @@ def test_the_manual_says_both_numbers_and_what_follows():
 def test_every_row_is_of_a_check_and_says_what_is_known():
     checks = load_registry().checks
     own = {code: track_record(check) for code, check in checks.items()}
-    assert {code for code, record in own.items() if record.follows == "preview"} == {
-        "CFG005",
-        "LOOP001",
-        "MEM003",
-    }
+    assert {code for code, record in own.items() if record.follows == "preview"} == {"CFG005", "LOOP001", "MEM003"}
     assert {record.suspected for record in own.values()} <= {"", "warning", "note", "preview"}
 
 
@@ -112,9 +95,7 @@ KEPT = """
 """
 
 
-@pytest.mark.parametrize(
-    ("setting", "flags", "seen"), [("", [], 0), ("", ["--preview"], 1), ("preview = true", [], 1)]
-)
+@pytest.mark.parametrize(("setting", "flags", "seen"), [("", [], 0), ("", ["--preview"], 1), ("preview = true", [], 1)])
 def test_the_flag_and_the_setting_show_what_waits(tmp_path, monkeypatch, capsys, setting, flags, seen):
     (tmp_path / "gpudoctor.toml").write_text(setting + "\n")
     script = tmp_path / "fit.py"

@@ -64,12 +64,7 @@ def said(path: Path, codes: set[str]) -> set[tuple[str, int]]:
             findings = examine(checks[code], patient(path))
         except Unavailable:
             continue  # it reads a sign that this patient lacks
-        found |= {
-            (code, item.line)
-            for finding in findings
-            for item in finding.evidence
-            if getattr(item, "line", None)
-        }
+        found |= {(code, item.line) for finding in findings for item in finding.evidence if getattr(item, "line", None)}
     return found
 
 

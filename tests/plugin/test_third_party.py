@@ -88,9 +88,7 @@ def install(wheel: Path, site: Path, module: str) -> Path:
     return site
 
 
-def gpudoctor(
-    site: Path, *words: str, start: bool = False, **variables: str
-) -> subprocess.CompletedProcess[str]:
+def gpudoctor(site: Path, *words: str, start: bool = False, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run with what is installed there."""
     return command.gpudoctor(*words, cwd=site, start=start, path=[str(site)], **variables)
 
@@ -133,7 +131,5 @@ def test_a_broken_plugin_is_a_sentence_and_the_rest_goes_on(wheel, tmp_path, mod
     assert done.returncode == 3
     assert "Traceback" not in done.stderr
     report = json.loads(done.stdout)
-    assert any("acme-gpudoctor" in problem and said in problem for problem in report["problems"]), report[
-        "problems"
-    ]
+    assert any("acme-gpudoctor" in problem and said in problem for problem in report["problems"]), report["problems"]
     assert [item["outcome"] for item in report["outcomes"] if item["code"] == "ENV010"] == ["passed"]

@@ -68,10 +68,7 @@ def test_the_offsets_are_those_of_the_kernels_structure():
     """`tcpi_total_retrans` is the 24th field of four bytes behind eight of one; data_segs_out ends at 160."""
     if not hasattr(socket, "TCP_INFO"):
         pytest.skip("no TCP_INFO on this system")
-    with (
-        socket.create_server(("127.0.0.1", 0)) as server,
-        socket.create_connection(server.getsockname()) as end,
-    ):
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as end:
         other, _ = server.accept()
         with other:
             end.sendall(b"x" * 64)
@@ -87,9 +84,7 @@ def together(backend, count, **more):
     """What so many workers of this machine answer to one test of them together."""
 
     async def ask():
-        workers = [
-            WorkerProcess(sys.executable, os.environ, "gpudoctor.preflight.worker") for _ in range(count)
-        ]
+        workers = [WorkerProcess(sys.executable, os.environ, "gpudoctor.preflight.worker") for _ in range(count)]
         try:
             common = {**WORK, "backend": backend, "algorithm": "", "size": count, **more}
             opened = await workers[0].ask({**common, "do": "group.open_port"}, 60.0)
@@ -138,9 +133,7 @@ def test_nccl_measures_both_directions():
 def test_copies_between_two_cards_go_both_ways():
     cards = cards_here(2)
     found = group.peers({"cards": list(range(cards)), "payload": 64 << 20, "seconds": 0.05}, {})["figures"]
-    assert {tuple(item["pair"]) for item in found} == {
-        (a, b) for a in range(cards) for b in range(cards) if a != b
-    }
+    assert {tuple(item["pair"]) for item in found} == {(a, b) for a in range(cards) for b in range(cards) if a != b}
     assert all(item["value"] > 1e9 for item in found)
 
 

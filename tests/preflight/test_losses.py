@@ -50,14 +50,7 @@ def survivors(ended, lost):
     return {rank: code for rank, code in ended.codes.items() if rank != lost}
 
 
-STAGES = {
-    "about": "machine",
-    "card": "card",
-    "group": "pairs",
-    "group3": "group",
-    "storage": "storage",
-    "burn": "burn",
-}
+STAGES = {"about": "machine", "card": "card", "group": "pairs", "group3": "group", "storage": "storage", "burn": "burn"}
 """Piece of work to its stage."""
 
 
@@ -106,8 +99,7 @@ def test_a_deputy_that_was_silent_and_comes_back_does_not_report_as_well():
     assert ended.codes[1] == IncompleteError.exit_code
     # Its last messages may be lost with the connection.
     assert (
-        "went on without rank 1: it answered nothing" in ended.errors[1]
-        or "rank 1 stood still for" in ended.errors[1]
+        "went on without rank 1: it answered nothing" in ended.errors[1] or "rank 1 stood still for" in ended.errors[1]
     )
     assert not ended.left
 
@@ -181,7 +173,4 @@ def test_without_torch_pairs_are_tested_over_plain_connections_and_nobody_is_bla
     pairs = {tuple(test["nodes"]) for test in ended.found["tests"]}
     assert pairs == {(0, 1), (0, 2), (1, 2)}
     assert [test["failure"] for test in ended.found["tests"]] == [""] * len(ended.found["tests"])
-    assert (
-        "gpudoctor did not test all nodes together: that needs torch on each of them."
-        in ended.found["untested"]
-    )
+    assert "gpudoctor did not test all nodes together: that needs torch on each of them." in ended.found["untested"]

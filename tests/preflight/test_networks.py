@@ -17,13 +17,7 @@ pytestmark = [
     pytest.mark.skipif(bool(why_not()), reason=f"no network namespace: {why_not()}"),
     pytest.mark.xdist_group("namespaces"),
 ]
-REAL = {
-    "environment": {"STANDIN_REAL": "1"},
-    "group_seconds": 0.3,
-    "test_limit": 6.0,
-    "payload": 1 << 20,
-    "node": None,
-}
+REAL = {"environment": {"STANDIN_REAL": "1"}, "group_seconds": 0.3, "test_limit": 6.0, "payload": 1 << 20, "node": None}
 
 
 def run(net, count, **common):
@@ -77,9 +71,7 @@ def test_a_way_that_is_blocked_between_two_nodes_is_a_failed_test_and_no_loss():
         net.block(2, 1)
         ended = run(net, 3)
     failed = {
-        tuple(sorted(test["nodes"]))
-        for test in ended.found["tests"]
-        if test["failure"] and len(test["nodes"]) == 2
+        tuple(sorted(test["nodes"])) for test in ended.found["tests"] if test["failure"] and len(test["nodes"]) == 2
     }
     assert failed == {(1, 2)}
     assert ended.losses() == [] and set(ended.codes.values()) == {ENDED_WITH}

@@ -13,15 +13,9 @@ LIMIT = 120
 
 
 def preflight(*words, python=(sys.executable,), **environment):
-    variables = {
-        name: value for name, value in os.environ.items() if not name.startswith(("SLURM", "MASTER", "RANK"))
-    }
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM", "MASTER", "RANK"))}
     done = subprocess.run(
-        [*python, *COMMAND, *words],
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        env={**variables, **environment},
+        [*python, *COMMAND, *words], capture_output=True, text=True, timeout=LIMIT, env={**variables, **environment}
     )
     return done, json.loads(done.stdout)
 
@@ -53,9 +47,7 @@ def test_two_ranks_of_torchrun_on_one_node_are_one_unit_and_one_report():
 
 @pytest.mark.slow
 def test_an_interpreter_without_torch_is_a_sentence_and_the_rest_is_examined(tmp_path):
-    made = subprocess.run(
-        [sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "plain")], capture_output=True
-    )
+    made = subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "plain")], capture_output=True)
     assert made.returncode == 0
     done, document = preflight("--python", str(tmp_path / "plain"))
     assert done.returncode in (1, 3)

@@ -37,12 +37,7 @@ def test_srun_says_rank_world_and_the_first_host():
 
 
 def test_a_batch_script_without_srun_is_one_task():
-    batch = {
-        "SLURM_PROCID": "0",
-        "SLURM_NTASKS": "4",
-        "SLURM_JOB_ID": "4711",
-        "SLURM_JOB_NODELIST": "node[03-05]",
-    }
+    batch = {"SLURM_PROCID": "0", "SLURM_NTASKS": "4", "SLURM_JOB_ID": "4711", "SLURM_JOB_NODELIST": "node[03-05]"}
     assert place(batch).world == 1
 
 

@@ -77,9 +77,7 @@ def test_a_stranger_at_the_port_is_not_a_rank():
         done.set()
         thread.join()
     [loss] = ended.found["losses"]
-    assert (
-        loss["kind"] == "never came" and "127.0.0.1 connected and sent a line that is not JSON" in loss["words"]
-    )
+    assert loss["kind"] == "never came" and "127.0.0.1 connected and sent a line that is not JSON" in loss["words"]
 
 
 def test_a_port_that_another_program_has_is_a_sentence_of_rank_0():

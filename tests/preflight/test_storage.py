@@ -32,10 +32,7 @@ def test_a_folder_with_the_same_name_that_is_another_one(tmp_path, monkeypatch):
 def test_a_folder_that_is_not_there(tmp_path):
     answer = storage.examine({**WORK, "folder": str(tmp_path / "no")}, {})
     assert (answer["visible"], answer["failure"]) == (False, "there is no such folder")
-    assert (
-        "No such file"
-        in carry_out({**WORK, "do": "storage.mark", "folder": str(tmp_path / "no")}, {})["failure"]
-    )
+    assert "No such file" in carry_out({**WORK, "do": "storage.mark", "folder": str(tmp_path / "no")}, {})["failure"]
 
 
 def test_a_full_disk(tmp_path):

@@ -46,9 +46,7 @@ def test_a_call_every_step(tmp_path, line, what, phase, column):
     assert found["path"] == str(run.script)
     # the last call comes after the end of the last step
     assert told.steps(column) == [0] + [1] * 9
-    assert (
-        0 < sum(told.steps(phase)) <= found["seconds"] + 1e-6
-    )  # the first one, which may be long, is in no step
+    assert 0 < sum(told.steps(phase)) <= found["seconds"] + 1e-6  # the first one, which may be long, is in no step
     assert found["longest"] <= found["seconds"] + 1e-6
 
 
@@ -79,11 +77,7 @@ def test_reads_on_the_cpu_are_counted_by_line_only(tmp_path):
     assert (found["line"], found["calls"], found["steps"]) == (run.line("here"), 160, 10)
     assert "tensor" not in found
     assert sum(told.steps("reads")) == 0  # no device was waited for
-    lines = {
-        record["line"]
-        for record in told.of("site")
-        if record["what"] == "Tensor.item" and record["calls"] > 100
-    }
+    lines = {record["line"] for record in told.of("site") if record["what"] == "Tensor.item" and record["calls"] > 100}
     assert lines == {run.line("here")}
 
 
@@ -114,12 +108,7 @@ def test_moves_and_reads_of_a_device(tmp_path):
     run = run_script(tmp_path, DEVICE, settings={"device": True})
     told = run.rank
     move, read = site(told, "Tensor.to"), site(told, "Tensor.item")
-    assert (move["phase"], move["line"], move["calls"], move["bytes"]) == (
-        "transfer",
-        run.line("move"),
-        10,
-        640,
-    )
+    assert (move["phase"], move["line"], move["calls"], move["bytes"]) == ("transfer", run.line("move"), 10, 640)
     assert (read["phase"], read["line"], read["calls"], read["tensor"]) == ("sync", run.line("read"), 10, True)
     assert told.steps("reads") == [0] + [1] * 9
     assert min(told.steps("transfer")) > 0
@@ -146,11 +135,7 @@ def test_tensor_methods_are_still_torchs_own(tmp_path):
         """,
         settings={"device": True},
     )
-    assert run.result.stdout.splitlines() == [
-        "[True, True, True, True, True]",
-        "True 1.0 [1.0, 1.0]",
-        "1.0 1.0 1 True",
-    ]
+    assert run.result.stdout.splitlines() == ["[True, True, True, True, True]", "True 1.0 [1.0, 1.0]", "1.0 1.0 1 True"]
     assert not run.rank.of("lost")
 
 
@@ -186,9 +171,7 @@ def test_a_tracker_that_is_imported_later_is_found(tmp_path):
     )
     run = run_script(
         tmp_path,
-        LOOP.format("wandb.log({'loss': 1})  # here").replace(
-            "import gc", "import wandb; wandb.init(); import gc"
-        ),
+        LOOP.format("wandb.log({'loss': 1})  # here").replace("import gc", "import wandb; wandb.init(); import gc"),
     )
     found = site(run.rank, "wandb.log")
     assert (found["calls"], found["line"]) == (10, run.line("here"))

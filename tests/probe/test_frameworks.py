@@ -63,11 +63,7 @@ def test_the_trainer(tmp_path):
     assert set(told.steps("backwards")) == {2}
     assert told.steps("samples")[1:4] == [8, 8, 8]
     loop = last(told, "loop")
-    assert (loop["marker"], loop["engine"], loop["line"]) == (
-        "optimizer",
-        "transformers.Trainer",
-        run.line("train"),
-    )
+    assert (loop["marker"], loop["engine"], loop["line"]) == ("optimizer", "transformers.Trainer", run.line("train"))
     for phase in ("data_wait", "forward", "backward", "optimizer", "evaluation", "checkpoint"):
         assert total(told, phase) > 0, phase
     roles = {loader["role"]: loader for loader in told.of("loader")}
@@ -268,9 +264,7 @@ def test_an_engine_with_deepspeeds_interface_that_lies_outside_of_site_packages(
     assert (loop["engine"], loop["line"]) == ("deepspeed", run.line("step"))
     assert last(told, "model")["name"] == "Sequential"
     assert sum(told.steps("collectives")) == 0  # the engine's own
-    (place,) = [
-        site for site in told.of("site") if site["phase"] == "collective" and "all_reduce" in site["what"]
-    ][-1:]
+    (place,) = [site for site in told.of("site") if site["phase"] == "collective" and "all_reduce" in site["what"]][-1:]
     assert (place["what"], place["line"]) == ("parallelism.all_reduce", run.line("step"))
     assert total(told, "collective") > 0
 

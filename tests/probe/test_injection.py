@@ -50,9 +50,7 @@ def test_a_training_is_reached_and_sees_its_own_path(tmp_path):
     assert run_plain(tmp_path, script).stdout == run.result.stdout
 
 
-LOOKING = (
-    "import importlib.util\nassert importlib.util.find_spec('torch') and importlib.util.find_spec('torch')\n"
-)
+LOOKING = "import importlib.util\nassert importlib.util.find_spec('torch') and importlib.util.find_spec('torch')\n"
 """What transformers and datasets do before they import torch."""
 COLLECTING = """
 import gc, sys
@@ -90,10 +88,7 @@ def test_the_users_sitecustomize_runs_too(tmp_path):
     (own / "sitecustomize.py").write_text("import sys\nsys.of_the_user = __file__\n")
     path = os.pathsep.join([str(PROBE / "site"), str(own)])
     said = python(
-        tmp_path,
-        "-c",
-        "import sys, sitecustomize; print(sys.of_the_user, sitecustomize.__file__)",
-        PYTHONPATH=path,
+        tmp_path, "-c", "import sys, sitecustomize; print(sys.of_the_user, sitecustomize.__file__)", PYTHONPATH=path
     )
     assert said.split() == [str(own / "sitecustomize.py")] * 2
 
@@ -117,11 +112,7 @@ def test_the_switch_keeps_us_out(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "words",
-    [
-        ["-c", "from multiprocessing.resource_tracker import main"],
-        ["-m", "torch._inductor.compile_worker"],
-    ],
+    "words", [["-c", "from multiprocessing.resource_tracker import main"], ["-m", "torch._inductor.compile_worker"]]
 )
 def test_helper_processes_are_left_alone(words):
     sys.path.insert(0, str(PROBE.parent.parent))
@@ -167,13 +158,7 @@ def test_a_folder_that_cannot_be_written_leaves_the_training_alone(tmp_path):
 def test_secrets_are_masked(tmp_path):
     pytest.importorskip("torch")
     run = run_script(
-        tmp_path,
-        "pass",
-        "--api-key",
-        "abcd1234",
-        "--token=xyz98765",
-        "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",
-        "--lr=1",
+        tmp_path, "pass", "--api-key", "abcd1234", "--token=xyz98765", "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", "--lr=1"
     )
     assert run.rank.one("start")["argv"][-5:] == ["--api-key", "***", "--token=***", "***", "--lr=1"]
     assert b"abcd1234" not in run.rank.path.read_bytes()

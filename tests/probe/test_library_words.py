@@ -58,12 +58,7 @@ def test_each_is_kept_once_with_its_count_and_place(run):
     early = next(item for text, item in told.items() if text.startswith("Detected call of"))
     assert (early["library"], early["line"], early["count"]) == ("torch", run.line("early"), 1)
     once = told["the tokens do not fit"]
-    assert (once["library"], once["line"], once["count"], once["path"]) == (
-        "",
-        run.line("once"),
-        1,
-        str(run.script),
-    )
+    assert (once["library"], once["line"], once["count"], once["path"]) == ("", run.line("once"), 1, str(run.script))
     cut = next(item for text, item in told.items() if text.startswith("row 0 of part 7"))
     assert (cut["library"], cut["line"], cut["count"]) == ("datasets", run.line("cut"), 5)
     assert not [text for text in told if "aaaa" in text]
@@ -90,9 +85,7 @@ class PeftModel(torch.nn.Module):
 """
 
 
-@pytest.mark.parametrize(
-    ("trained", "told"), [(False, ["trainable params: 0 || all params: 5,050"]), (True, [])]
-)
+@pytest.mark.parametrize(("trained", "told"), [(False, ["trainable params: 0 || all params: 5,050"]), (True, [])])
 def test_an_adapter_in_which_nothing_is_trained(tmp_path, trained, told):
     (tmp_path / "peft").mkdir()
     (tmp_path / "peft" / "__init__.py").touch()

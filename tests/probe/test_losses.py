@@ -145,9 +145,7 @@ def test_images_that_meet_the_masks_of_all_others(tmp_path, loss):
 
 
 def test_what_was_seen_is_told_of_a_job_that_is_killed_early(tmp_path):
-    killed = (
-        COLUMN.replace("range(6)", "range(20)") + "\nimport os, time\ntime.sleep(2)\nos.kill(os.getpid(), 9)\n"
-    )
+    killed = COLUMN.replace("range(6)", "range(20)") + "\nimport os, time\ntime.sleep(2)\nos.kill(os.getpid(), 9)\n"
     found = told(run_script(tmp_path, killed.format("F.mse_loss(out, y)"), code=None), "broadcast")
     assert found[-1]["losses"] >= 16 and found[-1]["shapes"][0][2] >= 16
 
@@ -197,10 +195,7 @@ ORDERED = "labels = torch.arange(5).repeat_interleave(96)"
 
 
 JUDGED = min(
-    item.default
-    for check in (ConstantTarget, NotShuffled)
-    for item in check.thresholds
-    if item.name == "losses"
+    item.default for check in (ConstantTarget, NotShuffled) for item in check.thresholds if item.name == "losses"
 )
 """Losses below which no check judges labels."""
 
@@ -220,9 +215,7 @@ def test_labels_that_come_class_by_class(tmp_path):
 def test_a_label_that_came_before_the_job_was_killed_is_told(tmp_path):
     """The second class begins behind batch 20, and the next time to tell is batch 32."""
     text = LABELS.format(
-        data="labels = (torch.arange(480) >= 320).long()",
-        loader="batch_size=16",
-        loss="F.cross_entropy(out, y)",
+        data="labels = (torch.arange(480) >= 320).long()", loader="batch_size=16", loss="F.cross_entropy(out, y)"
     )
     run = run_script(tmp_path, text + "import os, time\ntime.sleep(2)\nos.kill(os.getpid(), 9)\n", code=None)
     assert told(run, "labels")[-1]["labels"][:2] == [[0, 20], [1, 4]]
@@ -247,9 +240,7 @@ def test_labels_that_come_mixed(tmp_path):
 def test_labels_that_are_not_the_loaders(tmp_path, case):
     """Of a contrastive loss, of two losses, of none; few; with places to ignore."""
     seen = labels_of(tmp_path, **case)[0]
-    assert all(
-        item["losses"] < JUDGED / 2 for item in seen
-    )  # the first labels of ordered data may agree by chance
+    assert all(item["losses"] < JUDGED / 2 for item in seen)  # the first labels of ordered data may agree by chance
 
 
 ONES = "labels = torch.ones(count, dtype=torch.long)"

@@ -69,11 +69,7 @@ CONFIGS = [
     ("netrc", f"machine api.wandb.ai\n  login user\n  password {HEX40}\n", HEX40),
     ("a service's key", f"wandb:\n  key: {HEX40}\n", HEX40),
     ("an entry for npm", f"//registry.npmjs.org/:_authToken={NPM}", NPM),
-    (
-        "a login of Docker",
-        '{"auths": {"x.io": {"auth": "' + "dXNlcjpzM2NyM3Q3eHl6" + '"}}}',
-        "dXNlcjpzM2NyM3Q3eHl6",
-    ),
+    ("a login of Docker", '{"auths": {"x.io": {"auth": "' + "dXNlcjpzM2NyM3Q3eHl6" + '"}}}', "dXNlcjpzM2NyM3Q3eHl6"),
 ]
 TRACEBACKS = [
     ("a refused key", f"openai.AuthenticationError: Incorrect API key provided: {OPENAI}.", OPENAI),
@@ -131,9 +127,7 @@ def test_a_secret_of_a_command_line_is_masked(words, secret):
     assert shown[0] == words[0]
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [row[1:] for row in ENVIRONMENT], ids=[row[0] for row in ENVIRONMENT]
-)
+@pytest.mark.parametrize(("name", "value"), [row[1:] for row in ENVIRONMENT], ids=[row[0] for row in ENVIRONMENT])
 def test_a_secret_of_the_environment_is_masked(name, value):
     assert "***" in mask_value(name, value)
     for secret in (HEX40, HUB, SHORT, GITHUB, MIXED, AMAZON):

@@ -65,24 +65,20 @@ class Adapted(nn.Linear):
 
 def test_the_two_matrices_of_an_adapter_are_one_layer(tmp_path):
     """The first has no gradient while the second is zero: that is how adapters begin, and vanishes nothing."""
-    told = train(
-        tmp_path, before=ADAPTED, model="nn.Sequential(Adapted(8, 16), nn.ReLU(), Adapted(16, 3))"
-    ).rank
+    told = train(tmp_path, before=ADAPTED, model="nn.Sequential(Adapted(8, 16), nn.ReLU(), Adapted(16, 3))").rank
     first = numeric(told, "norms")[0]
     assert (first["first_name"], first["last_name"]) == ("0", "2") and first["first"] > 1e-3
 
 
 def test_the_norm_is_the_gradients(tmp_path):
     run = train(
-        tmp_path,
-        after="if step == 0: print(torch.cat([p.grad.flatten() for p in model.parameters()]).norm().item())",
+        tmp_path, after="if step == 0: print(torch.cat([p.grad.flatten() for p in model.parameters()]).norm().item())"
     )
     assert numeric(run.rank, "norms")[0]["norm"] == pytest.approx(float(run.result.stdout), rel=1e-4)
 
 
 @pytest.mark.parametrize(
-    ("call", "times"),
-    [("torch.nn.utils.clip_grad_value_(model.parameters(), 0.5)", 1), ("optimizer.zero_grad()", 0)],
+    ("call", "times"), [("torch.nn.utils.clip_grad_value_(model.parameters(), 0.5)", 1), ("optimizer.zero_grad()", 0)]
 )
 def test_that_the_program_clips_is_told_once(tmp_path, call, times):
     assert len(numeric(train(tmp_path, after=call).rank, "clips")) == times
@@ -91,9 +87,7 @@ def test_that_the_program_clips_is_told_once(tmp_path, call, times):
 def test_clipping_tells_the_norm_before_it(tmp_path):
     run = train(tmp_path, after="print(torch.nn.utils.clip_grad_norm_(model.parameters(), 0.01).item())")
     told = run.rank
-    assert told.steps("grad_norm") == pytest.approx(
-        [float(word) for word in run.result.stdout.split()], rel=1e-5
-    )
+    assert told.steps("grad_norm") == pytest.approx([float(word) for word in run.result.stdout.split()], rel=1e-5)
     assert sum(told.steps("optimizer")) > 0
 
 
@@ -128,8 +122,7 @@ def test_only_the_bad_parameters_are_named(tmp_path):
 
 def test_a_loss_that_is_no_number_is_told_once_a_time(tmp_path):
     run = train(
-        tmp_path,
-        loss="F.cross_entropy(out, y) + (0 * torch.tensor(float('inf')) if step in (7, 8, 9, 20) else 0)",
+        tmp_path, loss="F.cross_entropy(out, y) + (0 * torch.tensor(float('inf')) if step in (7, 8, 9, 20) else 0)"
     )
     told = run.rank
     assert [record["step"] for record in numeric(told, "nan-loss")] == [7, 20]
@@ -139,11 +132,7 @@ def test_a_loss_that_is_no_number_is_told_once_a_time(tmp_path):
 
 def test_late_numbers_find_their_steps(tmp_path):
     run = train(
-        tmp_path,
-        settings={"late": True},
-        rows=640,
-        before="import time",
-        after="print(loss.item()); time.sleep(0.02)",
+        tmp_path, settings={"late": True}, rows=640, before="import time", after="print(loss.item()); time.sleep(0.02)"
     )
     losses = run.rank.steps("loss")
     said = [float(word) for word in run.result.stdout.split()]
@@ -269,11 +258,7 @@ def test_steps_that_the_scaler_leaves_out_are_counted_whoever_does_it(tmp_path, 
             scaler.update()
         """,
     ).rank
-    assert [(one["scale"], one["skipped"]) for one in numeric(told, "scaler")] == [
-        (1024, 0),
-        (512, 1),
-        (256, 2),
-    ]
+    assert [(one["scale"], one["skipped"]) for one in numeric(told, "scaler")] == [(1024, 0), (512, 1), (256, 2)]
     process = read_recording(str(tmp_path / "recording")).ranks[0]
     assert len(told.steps("index")) == 30
     assert len(numeric(told, "nan-gradients")) == 2 * fused
@@ -292,10 +277,7 @@ def test_steps_that_the_scaler_leaves_out_are_counted_whoever_does_it(tmp_path, 
             {"eval-training"},
         ),
         ("with torch.no_grad():\n        [model(x) for x, y in validation]  # call", {"train-evaluation"}),
-        (
-            "model.eval()\n    [model(x) for x, y in validation]  # call\n    model.train()",
-            {"grad-evaluation"},
-        ),
+        ("model.eval()\n    [model(x) for x, y in validation]  # call\n    model.train()", {"grad-evaluation"}),
     ],
 )
 def test_modes_that_do_not_go_with_their_work(tmp_path, evaluate, kinds):
@@ -461,9 +443,7 @@ def test_one_of_two_optimizers_that_finds_no_gradient(tmp_path, update, told):
 
 
 def test_an_optimizer_that_was_given_the_parameters_of_another(tmp_path):
-    wrong = TWO.replace("Adam(maker", "Adam(critic").format(
-        update="maker(fake).mean().backward(); first.step()"
-    )
+    wrong = TWO.replace("Adam(maker", "Adam(critic").format(update="maker(fake).mean().backward(); first.step()")
     found = numeric(run_script(tmp_path, wrong).rank, "idle")
     assert found and all(item["shared"] for item in found)
 
@@ -598,9 +578,7 @@ def test_what_is_meant_to_stay_or_trains_later_is_not(tmp_path, held, grad):
     assert not any(record["parameters"] for record in last)
 
 
-@pytest.mark.parametrize(
-    "shape", [(64, 64, 3, 3), (32, 16, 7, 7), (1000,), (64, 3), (128, 256, 1, 1), (96, 96)]
-)
+@pytest.mark.parametrize("shape", [(64, 64, 3, 3), (32, 16, 7, 7), (1000,), (64, 3), (128, 256, 1, 1), (96, 96)])
 def test_a_sample_is_of_every_part_of_a_tensor(shape):
     """Every tap of a kernel, every column of a row: on small maps most of them have no gradient."""
     import torch

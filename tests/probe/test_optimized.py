@@ -109,6 +109,4 @@ def test_the_probe_hangs_on_no_assertion_and_no_docstring():
             if isinstance(node, ast.Assert):
                 names = {type(part) for part in ast.walk(node.test)}
                 assert not names & {ast.Call, ast.NamedExpr, ast.Await, ast.Yield}, f"{path.name}:{node.lineno}"
-            assert not (isinstance(node, ast.Attribute) and node.attr == "__doc__"), (
-                f"{path.name}:{node.lineno}"
-            )
+            assert not (isinstance(node, ast.Attribute) and node.attr == "__doc__"), f"{path.name}:{node.lineno}"

@@ -44,9 +44,7 @@ def test_an_exception_is_told_with_its_place(tmp_path):
 
 def test_an_interrupt_is_told(tmp_path):
     run = run_script(
-        tmp_path,
-        "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nimport time; time.sleep(5)",
-        code=None,
+        tmp_path, "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nimport time; time.sleep(5)", code=None
     )
     assert run.result.returncode in (1, -signal.SIGINT, 130)
     assert run.rank.one("exception")["exception"] == "KeyboardInterrupt"
@@ -60,9 +58,7 @@ def test_an_exit_that_is_none(tmp_path, leave):
 
 
 def test_an_exit_that_the_program_asks_for_is_told_with_its_line(tmp_path):
-    run = run_script(
-        tmp_path, "import sys\ndef leave():\n    sys.exit('no data in /x')  # here\nleave()", code=1
-    )
+    run = run_script(tmp_path, "import sys\ndef leave():\n    sys.exit('no data in /x')  # here\nleave()", code=1)
     told = run.rank.one("exception")
     assert (told["exception"], told["message"]) == ("SystemExit", "no data in /x")
     assert told["frames"][told["user"]][:3] == [str(run.script), run.line("here"), "leave"]
@@ -84,9 +80,7 @@ def test_an_exit_out_of_a_handler_tells_what_was_handled(tmp_path):
 
 
 def test_a_run_that_is_killed_soon_has_steps_to_show(tmp_path):
-    kill = (
-        "    if step == 40:\n        import os, signal; time.sleep(0.3); os.kill(os.getpid(), signal.SIGKILL)\n"
-    )
+    kill = "    if step == 40:\n        import os, signal; time.sleep(0.3); os.kill(os.getpid(), signal.SIGKILL)\n"
     loop = DIES.replace("step == 5", "False").replace("data(80)", "data(800)") + kill
     run = run_script(tmp_path, "import time\n" + loop, code=-signal.SIGKILL)
     assert len(run.rank.steps("index")) >= 30

@@ -80,9 +80,7 @@ def test_calls_in_untimed_steps_are_timed_and_counted(tmp_path):
     assert told.steps("index") == list(range(STEPS))
     assert set(told.steps("batches")) == {1}
     for index, duration in enumerate(told.steps("duration")):
-        parts = [
-            told.steps(phase)[index] for phase in ("data_wait", "forward", "backward", "optimizer", "logging")
-        ]
+        parts = [told.steps(phase)[index] for phase in ("data_wait", "forward", "backward", "optimizer", "logging")]
         assert min(parts) >= 0
         assert sum(parts) <= duration * 1.001
     steps = [site["steps"] for site in told.of("site") if site["what"] == "print" and site["calls"] == STEPS]
@@ -133,8 +131,7 @@ class Simulated:
 
     def __init__(self, room=1):
         modules = (
-            importlib.import_module(f"gpudoctor.probe.{name}")
-            for name in ("clock", "untimed_steps", "steps", "table")
+            importlib.import_module(f"gpudoctor.probe.{name}") for name in ("clock", "untimed_steps", "steps", "table")
         )
         self.clock_module, gaps, steps, self.table_module = modules
         self.clock = self.clock_module.Clock()

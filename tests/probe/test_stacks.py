@@ -134,9 +134,7 @@ print(reads, slept)
 
 def test_a_collection_that_lets_the_other_thread_go_on_does_no_harm():
     """Python 3.11, asked frame by frame, gave other objects than frames within a second, or died."""
-    done = subprocess.run(
-        [sys.executable, "-c", STRESS], capture_output=True, text=True, timeout=60, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", STRESS], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     reads, slept = map(int, done.stdout.split())
     assert reads > 100

@@ -79,9 +79,7 @@ SMALL = ("none", "32", "1")
 def files(folder: Path) -> dict[str, bytes]:
     """What the program left beside itself."""
     ours = {"stdout", "stderr"}
-    return {
-        path.name: path.read_bytes() for path in folder.iterdir() if path.is_file() and path.name not in ours
-    }
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file() and path.name not in ours}
 
 
 def alone(tmp_path: Path, script: Path, *words: str, loaded: tuple[str, ...] = ()):
@@ -97,11 +95,7 @@ def alone(tmp_path: Path, script: Path, *words: str, loaded: tuple[str, ...] = (
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "options"),
-    [
-        (("none", "64", "2"), ()),
-        (("fork", "64", "2"), ()),
-        (("spawn", "64", "1"), ("-B",)),
-    ],
+    [(("none", "64", "2"), ()), (("fork", "64", "2"), ()), (("spawn", "64", "1"), ("-B",))],
     ids=["plain", "fork", "spawn"],
 )
 def test_numbers_random_state_files_and_words_are_as_without_us(tmp_path, words, options):

@@ -48,9 +48,7 @@ def test_a_run_of_three_seconds_has_its_processes_measured(tmp_path):
 
 def test_rows_thin_out_so_that_72_hours_stay_small():
     rows = Thinning()
-    made = [
-        row for second in range(72 * 3600) for row in rows.add({"t": float(second), "x": float(second % 2)})
-    ]
+    made = [row for second in range(72 * 3600) for row in rows.add({"t": float(second), "x": float(second % 2)})]
     made += rows.rest()
     # Rows of 1, 2, 4... samples: six and a half doublings in 72 hours.
     assert FIRST_ROWS < len(made) < FIRST_ROWS + 7 * LATER_ROWS

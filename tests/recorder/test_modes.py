@@ -49,9 +49,7 @@ def test_what_the_recorder_and_the_probe_write_is_for_the_user_alone(tmp_path, u
 def test_a_run_leaves_no_file_that_others_may_read(tmp_path, umask):
     script = tmp_path / "x.py"
     script.write_text("print(1)\n")
-    done = gpudoctor(
-        "run", "--recording", str(tmp_path / "rec"), "--", sys.executable, str(script), cwd=tmp_path
-    )
+    done = gpudoctor("run", "--recording", str(tmp_path / "rec"), "--", sys.executable, str(script), cwd=tmp_path)
     assert done.returncode == 0
     assert mode(tmp_path / "rec") == 0o700
     assert {oct(mode(path)) for path in (tmp_path / "rec").iterdir()} == {"0o600"}
@@ -65,12 +63,8 @@ def test_every_file_that_the_probe_or_the_recorder_opens_for_writing_has_a_mode(
             if not isinstance(node, ast.Call):
                 continue
             name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
-            modes = [
-                arg.value for arg in node.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)
-            ]
-            writes = name == "open" and any(
-                set(one) <= set("rwaxbt+") and set(one) & set("wax+") for one in modes
-            )
+            modes = [arg.value for arg in node.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
+            writes = name == "open" and any(set(one) <= set("rwaxbt+") and set(one) & set("wax+") for one in modes)
             if (writes and not any(word.arg == "opener" for word in node.keywords)) or name == "write_bytes":
                 open_ones.append(f"{path.name}:{node.lineno}")
     assert open_ones == []

@@ -15,9 +15,7 @@ def test_lines_of_the_runs_time_that_speak_of_a_fault_are_kept_and_masked(monkey
         KernelMessage(text="Out of memory: Killed process 1 (old)", age=500.0),
         KernelMessage(text="NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus", age=5.0),
         KernelMessage(text="usb 1-1: new device", age=4.0),
-        KernelMessage(
-            text="Memory cgroup out of memory: Killed process 7 (python) API_KEY=abc123def456", age=1.0
-        ),
+        KernelMessage(text="Memory cgroup out of memory: Killed process 7 (python) API_KEY=abc123def456", age=1.0),
         KernelMessage(text="segfault without a time", age=None),
     )
     monkeypatch.setattr(run, "read_kernel_log", lambda: KernelLog(origin="dmesg", messages=messages))

@@ -62,9 +62,7 @@ def test_a_burst_for_the_group_is_not_doubled(tmp_path):
     os.kill(run.pid, signal.SIGHUP)
     _, out, _ = run.end()
     got = out.splitlines()[-1].split()[1:]
-    assert sorted(got) == sorted(
-        str(int(n)) for n in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP)
-    )
+    assert sorted(got) == sorted(str(int(n)) for n in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP))
 
 
 def test_a_death_by_signal_is_128_plus_n_and_is_written_down(tmp_path):
@@ -120,9 +118,7 @@ def test_an_ignored_signal_stays_ignored(tmp_path):
 
 
 def test_stop_and_continue_reach_both(tmp_path):
-    run = start(
-        tmp_path, "import time\nprint('ready', flush=True)\ntime.sleep(1.2)\nprint('end', flush=True)\n"
-    )
+    run = start(tmp_path, "import time\nprint('ready', flush=True)\ntime.sleep(1.2)\nprint('end', flush=True)\n")
     run.line()
     os.killpg(run.pid, signal.SIGTSTP)
     if sys.platform == "linux":

@@ -54,12 +54,7 @@ def test_a_shell_that_started_us_lives_on(tmp_path):
     outer = tmp_path / "outer.sh"
     outer.write_text('"$@"\necho "after $?"\n')
     done = subprocess.run(
-        ["sh", str(outer), *words],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        start_new_session=True,
-        check=False,
+        ["sh", str(outer), *words], capture_output=True, text=True, timeout=60, start_new_session=True, check=False
     )
     assert done.stdout == "saved\nafter 0\n"
 

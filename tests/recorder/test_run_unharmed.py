@@ -124,9 +124,7 @@ def test_secrets_are_masked_and_only_variables_of_training_are_kept(tmp_path):
 
 
 def test_how_it_ended_is_written_whole(tmp_path):
-    write_end(
-        tmp_path, CommandEnd(exit_code=1, signal=None, seconds=2.5, stopped_by=None, kernel=("Out of memory",))
-    )
+    write_end(tmp_path, CommandEnd(exit_code=1, signal=None, seconds=2.5, stopped_by=None, kernel=("Out of memory",)))
     import json
 
     assert json.loads((tmp_path / "end.json").read_text()) == {

@@ -109,9 +109,7 @@ def test_sarif_of_a_machine_has_no_file():
 def test_sarif_tells_how_the_examination_went():
     [invocation] = _sarif(full_report())["invocations"]
     assert invocation["executionSuccessful"] is False
-    notes = {
-        note.get("associatedRule", {}).get("id"): note for note in invocation["toolExecutionNotifications"]
-    }
+    notes = {note.get("associatedRule", {}).get("id"): note for note in invocation["toolExecutionNotifications"]}
     assert notes["ENV003"]["level"] == "error" and notes["GPU006"]["level"] == "note"
     assert "PERF009" not in notes and "broken.py" in notes[None]["message"]["text"]
     assert _sarif(healthy_report())["invocations"][0]["executionSuccessful"] is True
@@ -206,9 +204,7 @@ def test_junit_fails_where_the_exit_code_is_1(fail_on):
     failed = {case.get("name").split()[0] for case in root.iter("testcase") if case.find("failure") is not None}
     assert failed == failing
     assert bool(failed) == (report_exit_code(report, fail_on, strict=False) == 1)
-    told = {
-        case.get("name").split()[0] for case in root.iter("testcase") if case.find("system-out") is not None
-    }
+    told = {case.get("name").split()[0] for case in root.iter("testcase") if case.find("system-out") is not None}
     assert {str(item.finding.code) for item in report.findings} <= failed | told
 
 
@@ -219,9 +215,7 @@ def test_junit_has_an_error_for_an_examination_that_is_incomplete():
 
 
 def test_github_commands_are_escaped():
-    assert (
-        command("error", "100%\nnext::x", {"title": "a: b, c"}) == "::error title=a%3A b%2C c::100%25%0Anext::x"
-    )
+    assert command("error", "100%\nnext::x", {"title": "a: b, c"}) == "::error title=a%3A b%2C c::100%25%0Anext::x"
     lines = render(full_report(), "github").splitlines()
     assert lines[1].startswith("::warning file=train.py,line=88,col=10,title=DATA001 loader-bound::")
     assert lines[0].startswith("::error title=GPU003 memory-errors::")
@@ -302,13 +296,7 @@ def test_seconds(seconds, text):
 
 
 def test_shares_and_numbers():
-    assert [percent(share) for share in (0, 0.583, 0.032, 0.03, 1)] == [
-        "0 %",
-        "58 %",
-        "3.2 %",
-        "3 %",
-        "100 %",
-    ]
+    assert [percent(share) for share in (0, 0.583, 0.032, 0.03, 1)] == ["0 %", "58 %", "3.2 %", "3 %", "100 %"]
     assert [number(value) for value in (1980, 0.25, 16.0, 1e-7)] == ["1,980", "0.25", "16", "1e-07"]
     assert quantity(90.0, "Cel") == "90 °C" and quantity(True, "") == "yes"
     assert [quantity(value, "step") for value in (0, 1, 50)] == ["0 steps", "1 step", "50 steps"]
@@ -343,17 +331,14 @@ def test_commands_are_told_from_sentences(step):
 
 
 @pytest.mark.parametrize(
-    "step",
-    ["Reboot the node.", "Ask an administrator", "pip reads the file and installs it again.", "set it to 8"],
+    "step", ["Reboot the node.", "Ask an administrator", "pip reads the file and installs it again.", "set it to 8"]
 )
 def test_sentences_are_told_from_commands(step):
     assert not is_code(step)
 
 
 def test_printable_text():
-    assert printable("a\x1b[31mb\x00c\r\nd\te\udce9 \u202e \u00a0ü日") == (
-        "a\\x1b[31mb\\x00c\nd\te\\xe9 \\u202e  ü日"
-    )
+    assert printable("a\x1b[31mb\x00c\r\nd\te\udce9 \u202e \u00a0ü日") == ("a\\x1b[31mb\\x00c\nd\te\\xe9 \\u202e  ü日")
 
 
 @pytest.mark.parametrize(

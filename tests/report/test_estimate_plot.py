@@ -43,9 +43,7 @@ def test_names_do_not_touch():
 def test_optimizers_are_points_and_their_names_slant():
     drawn = draw_svg(
         answer(
-            "optimizer",
-            ("adamw", "paged-adamw-8bit", "sgd", "adafactor", "lion-8bit", "adamw-8bit"),
-            methods=("lora",),
+            "optimizer", ("adamw", "paged-adamw-8bit", "sgd", "adafactor", "lion-8bit", "adamw-8bit"), methods=("lora",)
         )
     )
     assert "<polyline" not in drawn

@@ -103,10 +103,6 @@ def test_a_secret_in_any_text_is_masked_in_every_format(format):
     remedy = dataclasses.replace(item.remedies[0], steps=(f"export HF_TOKEN={secret}",))
     item = dataclasses.replace(item, finding=finding, remedies=(remedy,), reason=secret)
     report = dataclasses.replace(full, findings=(item,), problems=(f"HF_TOKEN={secret} is bad",))
-    text = (
-        render_text(report, width=300, colour=False, verbose=True)
-        if format == "text"
-        else render(report, format)
-    )
+    text = render_text(report, width=300, colour=False, verbose=True) if format == "text" else render(report, format)
     assert "downloads with" in text
     assert secret not in text and secret[3:20] not in text

@@ -9,16 +9,7 @@ from gpudoctor.estimate import estimate
 from gpudoctor.lang import speaking, word
 from gpudoctor.report.formula_words import formula_text, source_text
 
-MODELS = (
-    "7b",
-    "gemma-2-9b",
-    "mixtral-8x7b",
-    "deepseek-v2-lite",
-    "gpt2",
-    "falcon-7b",
-    "starcoder",
-    "bert-base-uncased",
-)
+MODELS = ("7b", "gemma-2-9b", "mixtral-8x7b", "deepseek-v2-lite", "gpt2", "falcon-7b", "starcoder", "bert-base-uncased")
 METHODS = ("full", "lora", "qlora", "int8-lora", "gptq-lora", "freeze")
 JOBS = (
     {}, {"checkpointing": "none"}, {"checkpointing": "selective"}, {"loss": "chunked"}, {"loss": "fused"},

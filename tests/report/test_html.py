@@ -69,20 +69,13 @@ def rich_run():
     )  # fmt: skip
     ranks = [
         make_process(
-            make_steps(
-                500, seed=rank, peak=2e9, allocated=1e9, reserved=3e9, rss=1e9, grad_norm=1.0, samples=8.0
-            ),
+            make_steps(500, seed=rank, peak=2e9, allocated=1e9, reserved=3e9, rss=1e9, grad_norm=1.0, samples=8.0),
             rank=rank,
             world=2,
         )
         for rank in (0, 1)
     ]
-    facts = {
-        "gpus": [{"name": "A <b> card"}, {"name": "B"}],
-        "cpus": 4,
-        "memory": 1 << 34,
-        "cgroup_memory": None,
-    }
+    facts = {"gpus": [{"name": "A <b> card"}, {"name": "B"}], "cpus": 4, "memory": 1 << 34, "cgroup_memory": None}
     return summarise(make_recording(*ranks, machine=machine, machine_facts=facts))
 
 
@@ -93,14 +86,7 @@ def test_the_page_of_a_run_draws_everything():
                   "Step time by rank"):  # fmt: skip
         assert f"<figcaption>{title}" in page
     constant = page[page.index("Constant over the run") :].split("</p>")[0]
-    for title in (
-        "Gradient norm",
-        "GPU memory, by torch",
-        "GPU power",
-        "GPU temperature",
-        "Disk",
-        "Busy CPU cores",
-    ):
+    for title in ("Gradient norm", "GPU memory, by torch", "GPU power", "GPU temperature", "Disk", "Busy CPU cores"):
         assert title in constant
     assert ">rank 0</text>" in page and ">rank 1</text>" in page
     assert "A &lt;b&gt; card" in page
@@ -179,15 +165,12 @@ def test_steps_fill_the_width_whatever_the_start_took():
 
 
 def test_bands_have_no_seams_and_long_steps_are_named():
-    run = summarise(
-        make_recording(make_process(make_steps(100, data_wait=lambda i: 2.0 if i == 50 else 0.001)))
-    )
+    run = summarise(make_recording(make_process(make_steps(100, data_wait=lambda i: 2.0 if i == 50 else 0.001))))
     page = render(replace(healthy_report(), run=run), "html")
     chart = page[page.index("<figcaption>Every step, by phase") :].split("</figure>")[0]
     assert re.search(r"up to [12]\.\d+ s", chart)
     bottoms = {
-        path.partition(",")[2].partition("V")[0]
-        for path in re.findall(r'class="band [^"]*" d="M([^"]*)"', chart)
+        path.partition(",")[2].partition("V")[0] for path in re.findall(r'class="band [^"]*" d="M([^"]*)"', chart)
     }
     assert len(bottoms) == 1  # each is painted from the ground up
     assert "stroke: none" in page
@@ -234,20 +217,13 @@ def test_a_finding_carries_its_manual_page():
     named = tuple(replace(item, help=help_text) if item.code == code else item for item in full.checks)
     page = render(replace(full, checks=named), "html")
     links = checked(page).links
-    assert (
-        f"manual page of {code}" in page and "<code>remap</code> &lt;i&gt;" in page and "<li>two</li>" in page
-    )
+    assert f"manual page of {code}" in page and "<code>remap</code> &lt;i&gt;" in page and "<li>two</li>" in page
     assert "https://example.org/a?b=c" in links
 
 
 def test_memory_is_shown_against_the_limit_of_the_card():
     machine = make_machine(20, gpu0_util=0.5, gpu0_memory=float(60 << 30))
-    facts = {
-        "gpus": [{"name": "A card", "bytes": 80 << 30}],
-        "cpus": 8,
-        "memory": 1 << 36,
-        "cgroup_memory": None,
-    }
+    facts = {"gpus": [{"name": "A card", "bytes": 80 << 30}], "cpus": 8, "memory": 1 << 36, "cgroup_memory": None}
     steps = make_steps(50, peak=float(40 << 30), allocated=float(30 << 30), reserved=float(50 << 30))
     run = summarise(make_recording(make_process(steps), machine=machine, machine_facts=facts, started=""))
     page = render(replace(healthy_report(), run=run), "html")

@@ -43,9 +43,7 @@ def apart(one, two, sight):
 
 
 def contrast(one, two):
-    low, high = sorted(
-        sum(a * b for a, b in zip((0.2126, 0.7152, 0.0722), linear(c), strict=True)) for c in (one, two)
-    )
+    low, high = sorted(sum(a * b for a, b in zip((0.2126, 0.7152, 0.0722), linear(c), strict=True)) for c in (one, two))
     return (high + 0.05) / (low + 0.05)
 
 

@@ -29,10 +29,7 @@ def units(count, speed=lambda _node: 640e12):
 
 
 SICK = preflight(
-    6,
-    units=units(6),
-    tests=every_pair(6, lambda a, b: 20 * GB if 3 in (a, b) else 46 * GB),
-    untested=("NVLS: none.",),
+    6, units=units(6), tests=every_pair(6, lambda a, b: 20 * GB if 3 in (a, b) else 46 * GB), untested=("NVLS: none.",)
 )
 WELL = preflight(4, units=units(4), tests=every_pair(4))
 
@@ -47,9 +44,7 @@ def test_the_verdict_on_good_nodes_counts_what_passed():
 
 
 def test_a_stage_that_was_cut_is_not_called_passed():
-    cut = preflight(
-        4, tests=every_pair(4), stages=(StageRun(stage=Stage.GROUP, seconds=20, limit=20, ended=False),)
-    )
+    cut = preflight(4, tests=every_pair(4), stages=(StageRun(stage=Stage.GROUP, seconds=20, limit=20, ended=False),))
     assert "Not tested: the rest of the stage group." in report(cut).summary.verdict
 
 
@@ -97,9 +92,7 @@ def test_text_shows_the_table_and_the_html_a_cell_for_each_pair():
 
 def test_metrics_can_be_parsed_and_hold_every_figure():
     parser = pytest.importorskip("prometheus_client.parser")
-    families = {
-        item.name: item for item in parser.text_string_to_metric_families(render_textfile(report(SICK)))
-    }
+    families = {item.name: item for item in parser.text_string_to_metric_families(render_textfile(report(SICK)))}
     assert len(families["gpudoctor_preflight_unit"].samples) == 6
     assert len(families["gpudoctor_preflight_link"].samples) == 30
     [named] = families["gpudoctor_finding"].samples

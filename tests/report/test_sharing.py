@@ -41,12 +41,7 @@ def _report(text):
         evidence = (
             *item.finding.evidence,
             SourceSpan(path="/home/alice/secretproj/train.py", line=3, text=text),
-            Setting(
-                key="SLURMD_NODENAME",
-                value="gpu-17",
-                origin=text,
-                path="/home/alice/secretproj/my folder/c.yaml",
-            ),
+            Setting(key="SLURMD_NODENAME", value="gpu-17", origin=text, path="/home/alice/secretproj/my folder/c.yaml"),
             Setting(key="training.user", value="carol", origin="environment of pid 12", reproduce=text),
             Setting(key=text, value=text, origin="environment"),
             LogLine(origin="/var/spool/secretproj/job.log", text=text, time=text),
@@ -63,9 +58,7 @@ def _report(text):
             for remedy in item.remedies
         )
         aside = tuple(dataclasses.replace(one, reason=text) for one in item.set_aside)
-        items.append(
-            dataclasses.replace(item, finding=finding, remedies=remedies, set_aside=aside, reason=text)
-        )
+        items.append(dataclasses.replace(item, finding=finding, remedies=remedies, set_aside=aside, reason=text))
     silenced = tuple(
         dataclasses.replace(one, where=text, reason=text, finding=items[0].finding) for one in full.silenced
     )
@@ -98,9 +91,7 @@ def test_nothing_that_identifies_is_left_in_any_format(text):
     shown.append(render_text(shared, width=100, colour=False, verbose=True))
     for output in shown:
         found = [leak for leak in LEAKS if leak.lower() in output.lower()]
-        assert not found, [line for line in output.splitlines() if any(leak in line.lower() for leak in found)][
-            :3
-        ]
+        assert not found, [line for line in output.splitlines() if any(leak in line.lower() for leak in found)][:3]
 
 
 def _shared_text(text, identity=ME):

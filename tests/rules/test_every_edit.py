@@ -87,9 +87,7 @@ def installed(*_: object) -> Packages:
     return _installed()
 
 
-@pytest.mark.parametrize(
-    ("code", "path"), sick_cases(), ids=lambda item: item.name if isinstance(item, Path) else item
-)
+@pytest.mark.parametrize(("code", "path"), sick_cases(), ids=lambda item: item.name if isinstance(item, Path) else item)
 def test_the_edit_cures(code, path, inside):
     for other in path.parent.iterdir():  # modules and configs beside it
         if other.is_file():

@@ -192,7 +192,5 @@ except KeyboardInterrupt:
 
 
 def test_ctrl_c_in_the_middle_of_a_fork_is_not_lost(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-c", FORKS, str(tmp_path)], capture_output=True, text=True, timeout=60
-    )
+    done = subprocess.run([sys.executable, "-c", FORKS, str(tmp_path)], capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.returncode) == ("interrupted\n", 0), done.stderr

@@ -32,9 +32,7 @@ def script(tmp_path: Path) -> str:
 
 
 def remedy(name: str, applicability: Applicability = Applicability.SAFE, **fields) -> Remedy:
-    return Remedy(
-        id=name, title=name, steps=("do it",), applicability=applicability, effort=Effort.ONE_LINE, **fields
-    )
+    return Remedy(id=name, title=name, steps=("do it",), applicability=applicability, effort=Effort.ONE_LINE, **fields)
 
 
 def ranked(script: str, *remedies: Remedy, rank: int = 1, line: int = 4) -> Ranked:
@@ -53,9 +51,7 @@ def workers(script: str, **fields) -> Remedy:
 def test_an_edit_is_tried_as_the_mended_text(script):
     [one] = candidates([ranked(script, workers(script))], unsafe=False)
     assert isinstance(one, Candidate) and one.edits
-    assert one.arm.sources == {
-        os.path.realpath(script): TEXT.replace("batch_size=4", "batch_size=4, num_workers=2")
-    }
+    assert one.arm.sources == {os.path.realpath(script): TEXT.replace("batch_size=4", "batch_size=4, num_workers=2")}
     assert not one.arm.overrides
     assert Path(script).read_text() == TEXT
 
@@ -98,9 +94,7 @@ def test_reads_and_collectives_are_changed_where_the_finding_points(script):
 def test_an_edit_of_a_config_is_tried_as_its_new_text(tmp_path):
     path = tmp_path / "ds.json"
     path.write_text('{"zero_optimization": {"stag": 2}}')
-    edit = TextEdit(
-        path=str(path), line=1, column=25, end_line=1, end_column=29, new_text="stage", expected="stag"
-    )
+    edit = TextEdit(path=str(path), line=1, column=25, end_line=1, end_column=29, new_text="stage", expected="stag")
     [one] = candidates([ranked(str(path), remedy("CFG005-rename", edits=(edit,)))], unsafe=False)
     assert one.arm.configs == {os.path.realpath(path): '{"zero_optimization": {"stage": 2}}'}
 
@@ -132,18 +126,13 @@ def test_together_edits_are_merged_and_periods_of_edited_files_are_left(script):
     expected = TEXT.replace("batch_size=4", "batch_size=4, num_workers=2").replace("gc.collect()", "pass")
     assert arm.sources == {os.path.realpath(script): expected}
     assert arm.overrides == {"gc.collect": "False"}
-    assert (
-        plan_of([one for one in chosen if one.edits]).diff.count("\n+") == 3
-    )  # the heading's +++ and two lines
+    assert plan_of([one for one in chosen if one.edits]).diff.count("\n+") == 3  # the heading's +++ and two lines
 
 
 def test_every_override_of_the_rules_is_known_to_the_probe():
     from gpudoctor.probe.overrides import EARLY, TOPICS
 
-    topics = {name.partition(".")[0] for name in OVERRIDES} - {
-        "env",
-        *(name.partition(".")[0] for name in AT_PLACES),
-    }
+    topics = {name.partition(".")[0] for name in OVERRIDES} - {"env", *(name.partition(".")[0] for name in AT_PLACES)}
     assert topics <= set(TOPICS) | set(EARLY)
     assert applicability("torch.backends.cudnn.benchmark") is Applicability.SAFE
     assert applicability("nobody.knows") is Applicability.UNSAFE

@@ -44,9 +44,7 @@ class OneRun:
     """A bench whose re-run came out so."""
 
     def __init__(self, recording, problem: str = "", failed: bool = False):
-        self.lap = TrialRun(
-            finished=SimpleNamespace(failed=failed), window=None, problem=problem, recording=recording
-        )
+        self.lap = TrialRun(finished=SimpleNamespace(failed=failed), window=None, problem=problem, recording=recording)
         self.asked = None
 
     def look(self, arm, *, steps, seconds, machine=False):

@@ -100,14 +100,7 @@ def test_a_running_sum_is_what_it_was_and_is_read_when_it_is_looked_at(steps, te
 def test_a_sum_is_a_number_wherever_one_is_wanted():
     total = added(added(1.5, Number(2.0)), Number(3.0))
     assert isinstance(total, Sum)
-    assert (float(total), int(total), round(total, 1), total + 1, 1 + total, -total) == (
-        6.5,
-        6,
-        6.5,
-        7.5,
-        7.5,
-        -6.5,
-    )
+    assert (float(total), int(total), round(total, 1), total + 1, 1 + total, -total) == (6.5, 6, 6.5, 7.5, 7.5, -6.5)
     assert total == 6.5 and total < 7 and not total > 7 and bool(total) and str(total) == "6.5"
     assert max([total, 3]) is total and sum([total, total]) == 13.0 and total.is_integer() is False
     assert added(1, 2) == 3 and added(total, 1) == 7.5
@@ -222,16 +215,9 @@ def test_meetings_of_ranks_are_left_out_by_all_of_them(tmp_path):
     pytest.importorskip("torch")
     script = tmp_path / "train.py"
     lines = (PREFIX + RANKS).splitlines()
-    at = {
-        mark: number
-        for mark in ("reduce", "barrier")
-        for number, line in enumerate(lines, 1)
-        if f"# {mark}" in line
-    }
+    at = {mark: number for mark in ("reduce", "barrier") for number, line in enumerate(lines, 1) if f"# {mark}" in line}
     table = {"source.calls": [[str(script), at["barrier"], 0], [str(script), at["reduce"], 5]]}
     run_script(tmp_path, RANKS, ranks=2, GPUDOCTOR_OVERRIDES=json.dumps(table))
-    (first, weights), (second, same) = (
-        json.loads((tmp_path / f"rank{rank}.json").read_text()) for rank in (0, 1)
-    )
+    (first, weights), (second, same) = (json.loads((tmp_path / f"rank{rank}.json").read_text()) for rank in (0, 1))
     assert first == second == {"barrier": 0, "all_reduce": 3}
     assert weights == same

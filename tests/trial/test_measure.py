@@ -89,9 +89,7 @@ def test_an_override_that_nobody_came_by_ends_after_one_pair():
     assert trial(void, arm).conclusion() is Conclusion.WITHOUT_EFFECT
     assert len(void.order) == 2
     every = Arm(name="change", overrides={"source.every": [["a.py", 3, 0]]})
-    acts = FakeBench(
-        lambda arm, n: 1.0 if arm == "baseline" else 0.5, reached=frozenset({"source.every a.py:3"})
-    )
+    acts = FakeBench(lambda arm, n: 1.0 if arm == "baseline" else 0.5, reached=frozenset({"source.every a.py:3"}))
     assert trial(acts, every).conclusion() is Conclusion.PROVEN
 
 
@@ -118,9 +116,7 @@ def test_another_batch_is_judged_by_the_sample():
 
 def test_arguments_replace_those_of_the_command():
     command = ("python", "train.py", "--batch-size", "8", "--lr=0.1", "+model.depth=3")
-    arm = Arm(
-        name="a", arguments={"--batch-size": "16", "--lr": "1", "+model.depth": "4", "--new": "5", "k": "6"}
-    )
+    arm = Arm(name="a", arguments={"--batch-size": "16", "--lr": "1", "+model.depth": "4", "--new": "5", "k": "6"})
     assert arm.words(command) == (
         "python", "train.py", "--batch-size", "16", "--lr=1", "+model.depth=4", "--new", "5", "k=6",
     )  # fmt: skip
@@ -129,9 +125,7 @@ def test_arguments_replace_those_of_the_command():
 
 
 def test_a_change_that_the_user_named_is_measured_to_the_end_and_not_proven_if_the_loss_moves():
-    bench = FakeBench(
-        lambda arm, n: 0.5 if arm == "change" else 1.0, losses={"change": dict.fromkeys(CURVE, 9.0)}
-    )
+    bench = FakeBench(lambda arm, n: 0.5 if arm == "change" else 1.0, losses={"change": dict.fromkeys(CURVE, 9.0)})
     tried = Tried(arm=Arm(name="change", environment={"A": "1"}), gated=False)
     try_arm(bench, tried, deadline=time.monotonic() + 60)
     assert (tried.loss, tried.conclusion(), len(tried.pairs)) == ("moved", Conclusion.MOVED, 3)

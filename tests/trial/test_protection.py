@@ -124,12 +124,7 @@ def guard_of(level: Level, scratch: Path) -> RunProtection:
 
 
 def run_guarded(
-    guard: RunProtection,
-    tree: Path,
-    scratch: Path,
-    *words: str,
-    name: str = "recording",
-    script: Path | None = None,
+    guard: RunProtection, tree: Path, scratch: Path, *words: str, name: str = "recording", script: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
     """The words, or run.py; `script` is one that a forked process runs, which has torch."""
     recording = scratch / name
@@ -172,12 +167,7 @@ def test_what_is_not_python_changes_nothing_either(tree, scratch, level):
     guard = guard_of(level, scratch)
     before = fingerprint(tree.parent)
     done = run_guarded(
-        guard,
-        tree,
-        scratch,
-        "bash",
-        "-c",
-        "echo x > new; rm note.txt; echo >> log.csv; ls new; echo > /dev/null",
+        guard, tree, scratch, "bash", "-c", "echo x > new; rm note.txt; echo >> log.csv; ls new; echo > /dev/null"
     )
     assert fingerprint(tree.parent) == before
     overlaid = level is Level.OVERLAY

@@ -198,8 +198,7 @@ def test_what_a_script_saves_deletes_and_resumes_from_stays(job, level):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("number", "code"),
-    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGKILL, -9)],
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGKILL, -9)]
 )
 def test_a_signal_in_the_first_run_leaves_nothing(job, number, code):
     job.write(HANGS)

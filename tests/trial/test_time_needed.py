@@ -71,9 +71,7 @@ def test_the_plan_and_the_live_line_say_where_it_is_and_how_long_it_takes():
     )
     session.doing, session.current = "X-1", SimpleNamespace(pairs=[1], arm=SimpleNamespace(name="X-1"))
     text = _status(session, "X-1")
-    assert text.startswith(
-        f"gpudoctor · X-1 (1 of 2) · pair 2 of {LOOKS[0]} to {LOOKS[-1]} · with it · about 32 s"
-    )
+    assert text.startswith(f"gpudoctor · X-1 (1 of 2) · pair 2 of {LOOKS[0]} to {LOOKS[-1]} · with it · about 32 s")
     assert "10 min in all" in text
     session.current = None
     session.doing = ""

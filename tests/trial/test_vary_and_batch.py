@@ -29,10 +29,7 @@ def test_a_key_is_an_argument_as_the_command_spells_it_or_an_override():
     assert with_value("depth", "3", COMMAND).arguments == {"+depth": "3"}
     assert with_value("DataLoader.num_workers", "2", COMMAND).overrides == {"DataLoader.num_workers": "2"}
     assert with_value("env.OMP_NUM_THREADS", "2", COMMAND).environment == {"OMP_NUM_THREADS": "2"}
-    assert [(title, arm.name) for title, arm in varied("lr=1, 2", COMMAND)] == [
-        ("lr=1", "lr=1"),
-        ("lr=2", "lr=2"),
-    ]
+    assert [(title, arm.name) for title, arm in varied("lr=1, 2", COMMAND)] == [("lr=1", "lr=1"), ("lr=2", "lr=2")]
 
 
 def test_another_command_must_be_there(tmp_path, monkeypatch):
@@ -205,9 +202,7 @@ def test_a_try_that_our_time_cut_says_nothing_of_its_batch():
             made = super().lap(arm)
             if made.problem:  # the time went by
                 session.budget = 0.0
-                made = replace(
-                    made, finished=SimpleNamespace(stopped_by="seconds"), problem="no end within 9 s"
-                )
+                made = replace(made, finished=SimpleNamespace(stopped_by="seconds"), problem="no end within 9 s")
             return made
 
     session = TrialSession(bench=Slow(16, most=40), budget=60.0)

@@ -8,7 +8,9 @@ from gpudoctor.report.units import remedy_gain
 from gpudoctor.trial.trial_verdict import verdict_words
 
 WAITS = "The training waits for data 71 % of every step. "
-PROMISE = "Curing the first two findings should make this run 1.43x to 3.5x faster; no other finding is worth your time."
+PROMISE = (
+    "Curing the first two findings should make this run 1.43x to 3.5x faster; no other finding is worth your time."
+)
 
 
 def after(conclusion, ratio, diagnosis=WAITS + PROMISE):
@@ -36,13 +38,7 @@ def test_a_speed_that_learns_something_else_is_not_named():
 @pytest.mark.parametrize(
     ("ratio", "low", "high", "verdict", "said"),
     [
-        (
-            1.18,
-            0.08,
-            16.94,
-            "no clear difference",
-            "trial: no clear difference, 1.18x measured (0.08 to 16.94)",
-        ),
+        (1.18, 0.08, 16.94, "no clear difference", "trial: no clear difference, 1.18x measured (0.08 to 16.94)"),
         (0.86, 0.81, 0.91, "slower", "trial: slower, 0.86x measured (0.81 to 0.91)"),
         (1.29, 1.08, 1.54, "faster", "gain: 1.29x measured (1.08 to 1.54)"),
     ],

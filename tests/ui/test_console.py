@@ -52,9 +52,7 @@ class LeakyBucket(Check):
     severity = Severity.ERROR
     maturity = Maturity.PREVIEW
     thresholds = (
-        Threshold(
-            name="holes", default=1024.0, unit="B", source="the bucket makers' table", meaning="More is a leak."
-        ),
+        Threshold(name="holes", default=1024.0, unit="B", source="the bucket makers' table", meaning="More is a leak."),
     )
     no_rule = "nobody sells plugs"
 
@@ -189,12 +187,7 @@ def test_the_environment_changes_nothing(variable, monkeypatch):
 
 def test_every_crash_problem_and_skip_is_named():
     text = " ".join(render_text(full_report(), width=80, colour=False).split())
-    for part in (
-        "crashed: ENV003",
-        "incomplete: sub/broken.py",
-        "1 skipped: no NVLink on this card",
-        "1 silenced",
-    ):
+    for part in ("crashed: ENV003", "incomplete: sub/broken.py", "1 skipped: no NVLink on this card", "1 silenced"):
         assert part in text
 
 

@@ -44,9 +44,7 @@ def test_a_line_of_a_replayed_watch_is_one_line_of_plain_text():
     rank = make_rank(looks={"forward": 30})
     rank = replace(rank, places=tuple(replace(place, phase=EVIL + "\n") for place in rank.places))
     tick = make_tick(make_window([rank]))
-    tick = replace(
-        tick, report=replace(tick.report, summary=replace(tick.report.summary, verdict=EVIL + "\nx"))
-    )
+    tick = replace(tick, report=replace(tick.report, summary=replace(tick.report.summary, verdict=EVIL + "\nx")))
     line = plain_line(tick)
     assert printable(line) == line
     assert len(line.splitlines()) == 2

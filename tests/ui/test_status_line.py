@@ -16,10 +16,7 @@ def text(**changes: object) -> str:
 
 
 def test_what_it_says():
-    assert (
-        text()
-        == "gpudoctor · 75 s · step 1,240 · 41.2 ms a step · 24.3 steps/s · data wait 58 % · forward 30 %"
-    )
+    assert text() == "gpudoctor · 75 s · step 1,240 · 41.2 ms a step · 24.3 steps/s · data wait 58 % · forward 30 %"
     assert text(ranks=8).endswith(" · 8 ranks")
     assert text(ranks=0) == "gpudoctor · 75 s · no training step seen yet"
     assert text(still=42.0) == "gpudoctor · 75 s · step 1,240 · no step for 42 s"

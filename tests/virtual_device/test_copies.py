@@ -70,9 +70,7 @@ def test_copies_that_nothing_hides_are_found_with_their_share(tmp_path, batch, w
 @pytest.mark.slow
 def test_copies_beside_enough_work_cost_nothing(tmp_path):
     text = program(work=24e-3, steps=80, batch=BESIDE.replace("COPY", str(COPY)))
-    report, truth = run_until(
-        tmp_path, text, lambda truth: truth["hidden_copies"] > 0.15 and truth["copying"] < 0.05
-    )
+    report, truth = run_until(tmp_path, text, lambda truth: truth["hidden_copies"] > 0.15 and truth["copying"] < 0.05)
     assert transfer(report) is None, (measured(report), truth)
     shares = [item["cost"]["step_share"] or 0.0 for item in report["findings"]]
     assert max(shares, default=0.0) <= 1 - truth["busy"] + TOLERANCE

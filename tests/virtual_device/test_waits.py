@@ -37,9 +37,7 @@ def test_what_blocks_is_a_wait_with_its_line(tmp_path):
     report, _ = run_virtual(tmp_path, text)
     found = waits(report, text)
     # The first step finds the device; from then on its reads are hooked.
-    assert {line: found.get(line, 0.0) > 0.8 * WORK * (STEPS - 2) for line in WAITING} == dict.fromkeys(
-        WAITING, True
-    )
+    assert {line: found.get(line, 0.0) > 0.8 * WORK * (STEPS - 2) for line in WAITING} == dict.fromkeys(WAITING, True)
     assert not set(FREE) & set(found)
 
 

@@ -64,9 +64,7 @@ def meet():
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     folder = os.path.dirname(os.environ["GPUDOCTOR_TRUTH"])
     torch.distributed.Backend.register_backend("vcl", device.group, devices=["vgpu"])
-    torch.distributed.init_process_group(
-        "vcl", init_method=f"file://{folder}/meeting", rank=rank, world_size=world
-    )
+    torch.distributed.init_process_group("vcl", init_method=f"file://{folder}/meeting", rank=rank, world_size=world)
     return rank
 
 

@@ -19,14 +19,7 @@ from recordings import MAGIC, column_frames, frame, make_process, make_recording
 from gpudoctor.cli import main
 from gpudoctor.errors import DoctorError, UsageError
 from gpudoctor.model import Unavailable
-from gpudoctor.model.external_files import (
-    Damaged,
-    RefusedFile,
-    load_json,
-    open_unpacked,
-    read_file,
-    unpacked_most,
-)
+from gpudoctor.model.external_files import Damaged, RefusedFile, load_json, open_unpacked, read_file, unpacked_most
 from gpudoctor.model.read_limits import ReadLimit
 from gpudoctor.model.signs.recording import Table
 from gpudoctor.vitals.job import read_job
@@ -38,10 +31,7 @@ from gpudoctor.vitals.recording.plausibility import sound
 from gpudoctor.vitals.source import read_source
 
 FEW = settings(
-    max_examples=25,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 SMALL = ReadLimit(100, "a test")
 MEETS = st.recursive(
@@ -137,15 +127,7 @@ def test_a_wrong_value_is_taken_out_and_named(tmp_path):
     steps.columns["index"][25] = 24
     folder = write_recording(make_recording(make_process(steps)), tmp_path / "run")
     path = next(folder.glob("rank-*.gdr"))
-    odd = {
-        "type": "site",
-        "t": 1.0,
-        "calls": "many",
-        "seconds": -1,
-        "path": "/a.py",
-        "line": [],
-        "new": {"a": 1},
-    }
+    odd = {"type": "site", "t": 1.0, "calls": "many", "seconds": -1, "path": "/a.py", "line": [], "new": {"a": 1}}
     path.write_bytes(path.read_bytes() + frame(b"J", json.dumps(odd).encode()))
     recording = read_recording(str(folder))
     [process] = recording.ranks
@@ -195,8 +177,7 @@ def test_a_table_goes_on_and_has_amounts_only(rows):
     st.binary(max_size=60),
     st.lists(
         st.tuples(
-            st.sampled_from([b"J", b"C", b"Z"]),
-            st.binary(max_size=30) | MEETS.map(lambda v: json.dumps(v).encode()),
+            st.sampled_from([b"J", b"C", b"Z"]), st.binary(max_size=30) | MEETS.map(lambda v: json.dumps(v).encode())
         ),
         max_size=5,
     ),
@@ -287,9 +268,7 @@ def test_a_table_of_contents_beyond_its_budget_is_not_read(tmp_path, files):
 def test_traces_of_anything_get_a_sentence(tmp_path, events, info):
     path = tmp_path / "odd.pt.trace.json"
     path.write_text(
-        json.dumps(
-            {"schemaVersion": 1, "traceEvents": events, "distributedInfo": info, "deviceProperties": info}
-        )
+        json.dumps({"schemaVersion": 1, "traceEvents": events, "distributedInfo": info, "deviceProperties": info})
     )
     try:
         recording = open_recording(str(path))
@@ -304,17 +283,7 @@ def test_traces_of_anything_get_a_sentence(tmp_path, events, info):
     st.lists(
         st.lists(
             st.sampled_from(
-                [
-                    "2026/11/22 12:00:01.000",
-                    "0001/01/01 00:00:00",
-                    "9" * 400,
-                    "5 %",
-                    "[N/A]",
-                    '"',
-                    "\x00",
-                    "-1",
-                    "nan",
-                ]
+                ["2026/11/22 12:00:01.000", "0001/01/01 00:00:00", "9" * 400, "5 %", "[N/A]", '"', "\x00", "-1", "nan"]
             ),
             min_size=3,
             max_size=3,
@@ -324,9 +293,7 @@ def test_traces_of_anything_get_a_sentence(tmp_path, events, info):
 )
 def test_logs_of_nvidia_smi_with_odd_cells(tmp_path, rows):
     path = tmp_path / "odd.csv"
-    path.write_text(
-        "".join(", ".join(row) + "\n" for row in [["timestamp", "index", "utilization.gpu [%]"], *rows])
-    )
+    path.write_text("".join(", ".join(row) + "\n" for row in [["timestamp", "index", "utilization.gpu [%]"], *rows]))
     try:
         recording = open_recording(str(path))
     except UsageError as error:
@@ -382,9 +349,7 @@ def test_a_doubled_variable_ends_at_its_budget(tmp_path, line):
 
 def test_a_long_job_script_is_read(tmp_path):
     path = tmp_path / "job.sh"
-    path.write_text(
-        "#!/bin/bash\nexport A=1\n" + "echo step $A\n" * 3_000 + "torchrun --nproc_per_node=4 train.py\n"
-    )
+    path.write_text("#!/bin/bash\nexport A=1\n" + "echo step $A\n" * 3_000 + "torchrun --nproc_per_node=4 train.py\n")
     assert read_job(None, {}, [path]).launches[0].ranks_per_node == 4
 
 

@@ -63,9 +63,7 @@ def machine(folder: Path, files: dict[str, str | bytes], *, cpus: int = 16, memo
     spaces = {"shm": Space(total=64 << 20, free=60 << 20)}
     return Tree(
         root=str(folder),
-        space=lambda path: (
-            spaces["shm"] if path.endswith("/dev/shm") else Space(total=100 * GIB, free=40 * GIB)
-        ),
+        space=lambda path: spaces["shm"] if path.endswith("/dev/shm") else Space(total=100 * GIB, free=40 * GIB),
     )
 
 
@@ -396,9 +394,7 @@ def test_this_machine_is_read_quickly():
     assert min(times) < (0.3 if host.swap_used == 0 else 0.4)
 
 
-RUBBISH = st.one_of(
-    st.text(max_size=200), st.binary(max_size=200).map(lambda data: data.decode(errors="replace"))
-)
+RUBBISH = st.one_of(st.text(max_size=200), st.binary(max_size=200).map(lambda data: data.decode(errors="replace")))
 
 
 @given(RUBBISH)

@@ -15,9 +15,7 @@ MIB = 1 << 20
 
 
 def disks(**read: int) -> dict[str, SimpleNamespace]:
-    return {
-        name.replace("_", "-"): SimpleNamespace(read_bytes=size, write_bytes=0) for name, size in read.items()
-    }
+    return {name.replace("_", "-"): SimpleNamespace(read_bytes=size, write_bytes=0) for name, size in read.items()}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names of Linux")

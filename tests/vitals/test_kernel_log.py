@@ -117,12 +117,7 @@ def test_nothing_readable_says_what_was_tried(tmp_path, monkeypatch):
     monkeypatch.setattr(kernel_log, "_of_kmsg", refuse)
     with pytest.raises(Unavailable) as told:
         read_kernel_log()
-    for words in (
-        "journalctl: No journal files",
-        "/dev/kmsg: Operation not",
-        "dmesg: dmesg: read",
-        "No such file",
-    ):
+    for words in ("journalctl: No journal files", "/dev/kmsg: Operation not", "dmesg: dmesg: read", "No such file"):
         assert words in str(told.value)
 
 

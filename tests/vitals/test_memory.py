@@ -151,9 +151,7 @@ def test_check_with_a_named_card(tmp_path, monkeypatch, capsys):
 def test_a_deepspeed_file_that_a_config_names_from_the_projects_root(tmp_path, monkeypatch, capsys):
     (tmp_path / "configs").mkdir()
     (tmp_path / "ds.json").write_text('{"zero_optimization": {"stage": 3}, "bf16": {"enabled": true}}')
-    (tmp_path / "configs" / "sft.yaml").write_text(
-        config("Qwen/Qwen2.5-7B", seq=2048, more="deepspeed: ds.json")
-    )
+    (tmp_path / "configs" / "sft.yaml").write_text(config("Qwen/Qwen2.5-7B", seq=2048, more="deepspeed: ds.json"))
     monkeypatch.chdir(tmp_path / "configs")
     main(["check", "sft.yaml", "--gpu", "H100", "--gpus", "8", "--select", "CFG004", "--format", "json"])
     [found] = json.loads(capsys.readouterr().out)["findings"]

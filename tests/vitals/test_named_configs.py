@@ -18,10 +18,7 @@ def conflicts(capsys, *words):
     main(["check", *words[:1], "--format", "json", "--select", "CFG001", "--fail-on", "never", *words[1:]])
     findings = json.loads(capsys.readouterr().out)["findings"]
     return {
-        place["path"].removeprefix("./")
-        for finding in findings
-        for place in finding["evidence"]
-        if place.get("path")
+        place["path"].removeprefix("./") for finding in findings for place in finding["evidence"] if place.get("path")
     } - {"train.py"}
 
 
@@ -67,12 +64,7 @@ def test_in_the_script(folder, capsys):
 
 @pytest.mark.parametrize(
     "words",
-    [
-        ["--train_file", "ds.json"],
-        ["--config_name", "ds.json"],
-        ["--deepspeed", "gone.json"],
-        ["--lr", "ds.json"],
-    ],
+    [["--train_file", "ds.json"], ["--config_name", "ds.json"], ["--deepspeed", "gone.json"], ["--lr", "ds.json"]],
 )
 def test_data_and_absent_files_are_left_alone(words, folder, capsys):
     assert conflicts(capsys, "train.py", "--", *words) == set()

@@ -101,9 +101,7 @@ def test_performance_monitoring_is_sampled_where_card_and_binding_have_it(
     tmp_path, libraries, monkeypatch, release, supported
 ):
     answers = GPM if supported else ("* GpmSupport 0 0",)
-    environment = surroundings(
-        tmp_path, libraries, monkeypatch, release, *answers, "* UtilizationRates 0 80 10"
-    )
+    environment = surroundings(tmp_path, libraries, monkeypatch, release, *answers, "* UtilizationRates 0 80 10")
     feed = GpuReadings(environment, interval=0.05)
     try:
         end = time.monotonic() + 20

@@ -124,10 +124,7 @@ def test_a_batch_of_fields_that_is_refused_is_read_one_by_one():
 
 def test_own_processes_are_marked():
     gpu = read([*h100(1), "0 ComputeProcesses 0 2 10 100 20 200"], own_pids=frozenset({20}), name={10: "x"}.get)
-    assert [(p.pid, p.memory, p.name, p.ours) for p in gpu.processes] == [
-        (10, 100, "x", False),
-        (20, 200, None, True),
-    ]
+    assert [(p.pid, p.memory, p.name, p.ours) for p in gpu.processes] == [(10, 100, "x", False), (20, 200, None, True)]
 
 
 def roots(tmp_path, **changes):
@@ -231,9 +228,7 @@ def test_the_child_needs_nothing_of_the_callers_python_path(tmp_path):
 @needs_compiler
 def test_output_of_the_drivers_library_does_not_reach_the_records(tmp_path):
     source = tmp_path / "noise.c"
-    source.write_text(
-        '#include <stdio.h>\n__attribute__((constructor)) void f(void){puts("hello");fflush(stdout);}\n'
-    )
+    source.write_text('#include <stdio.h>\n__attribute__((constructor)) void f(void){puts("hello");fflush(stdout);}\n')
     noise = tmp_path / "noise.so"
     subprocess.run([str(compiler()), "-shared", "-fPIC", "-o", str(noise), str(source)], check=True)
     variables = Machine(answers=h100(1)).build(tmp_path / "root")
@@ -249,17 +244,13 @@ def test_output_of_the_drivers_library_does_not_reach_the_records(tmp_path):
 
 
 def test_a_fault_of_ours_is_no_verdict_on_the_driver():
-    said = survey.ChildOutput(
-        records=[{"record": "stage", "stage": "x"}, {"record": "fault", "error": "KeyError: 1"}]
-    )
+    said = survey.ChildOutput(records=[{"record": "stage", "stage": "x"}, {"record": "fault", "error": "KeyError: 1"}])
     with pytest.raises(RuntimeError, match="KeyError"):
         survey._verdict(said, 1.0)
 
 
 def test_a_missing_binding_is_unavailable_not_a_broken_driver():
-    said = survey.ChildOutput(
-        records=[{"record": "failed", "state": "BINDING", "error": "nvidia-ml-py is missing"}]
-    )
+    said = survey.ChildOutput(records=[{"record": "failed", "state": "BINDING", "error": "nvidia-ml-py is missing"}])
     with pytest.raises(Unavailable, match="nvidia-ml-py"):
         survey._verdict(said, 1.0)
 

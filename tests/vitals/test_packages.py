@@ -53,10 +53,7 @@ def test_the_active_environment_wins_over_path(tmp_path):
     install(site_of(active), "torch", "2.5.1")
     variables = {"VIRTUAL_ENV": str(active), "PATH": str(other / "bin")}
     assert read_packages(None, variables).prefix == str(active)
-    assert (
-        read_packages(None, {"CONDA_PREFIX": str(active), "PATH": str(other / "bin")}).version("torch")
-        == "2.5.1"
-    )
+    assert read_packages(None, {"CONDA_PREFIX": str(active), "PATH": str(other / "bin")}).version("torch") == "2.5.1"
 
 
 def test_the_first_python_of_path_without_an_active_environment(tmp_path):
@@ -97,9 +94,7 @@ def test_path_files_add_folders_and_never_run(tmp_path):
     project = tmp_path / "project"
     (project / "mine.egg-info").mkdir(parents=True)
     (project / "mine.egg-info" / "PKG-INFO").write_text("Name: mine\nVersion: 0.3\n")
-    (project / "mine.egg-info" / "requires.txt").write_text(
-        "torch>=2\n\n[dev]\npytest\n\n[:python_version<'3.8']\nx\n"
-    )
+    (project / "mine.egg-info" / "requires.txt").write_text("torch>=2\n\n[dev]\npytest\n\n[:python_version<'3.8']\nx\n")
     trap = tmp_path / "trap"
     (site_of(venv) / "easy-install.pth").write_text(
         f"# a comment\nimport os; open({str(trap)!r}, 'w')\n{project}\n/does/not/exist\n\0bad\n"
@@ -133,9 +128,7 @@ def test_broken_metadata_is_passed_over(tmp_path):
     (site / "crlf-2.dist-info").mkdir()
     (site / "crlf-2.dist-info" / "METADATA").write_bytes(b"Name: crlf\r\nVersion: 2\r\n\r\nVersion: 3\r\n")
     found = read_packages(str(venv), {}).distributions
-    assert {"good": "1.0", "file": "1.0", "crlf": "2"}.items() <= {
-        k: v.version for k, v in found.items()
-    }.items()
+    assert {"good": "1.0", "file": "1.0", "crlf": "2"}.items() <= {k: v.version for k, v in found.items()}.items()
     assert "torch" not in found
 
 

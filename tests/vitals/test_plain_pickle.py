@@ -10,11 +10,7 @@ import pytest
 from gpudoctor.vitals import plain_pickle
 from gpudoctor.vitals.plain_pickle import NotPlain, load_plain
 
-PLAIN = {
-    "a": [1, 2.5, -3, 2**40, 2**63, None, True, False, "é" * 300, ()],
-    "b": {},
-    7: [(1,), (1, 2), (1, 2, 3)],
-}
+PLAIN = {"a": [1, 2.5, -3, 2**40, 2**63, None, True, False, "é" * 300, ()], "b": {}, 7: [(1,), (1, 2), (1, 2, 3)]}
 PLAIN["again"] = [PLAIN["a"]] * 300 + [(1, 2, 3, 4)]
 
 

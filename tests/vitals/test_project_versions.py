@@ -66,9 +66,7 @@ def test_a_manual_that_pins_no_release_names_none(tmp_path, text):
         assert asked(tmp_path) == set()
 
 
-@pytest.mark.parametrize(
-    ("line", "wins"), [("torch>=1.8", ">=1.8"), ("torch", "==1.6.0"), ("numpy", "==1.6.0")]
-)
+@pytest.mark.parametrize(("line", "wins"), [("torch>=1.8", ">=1.8"), ("torch", "==1.6.0"), ("numpy", "==1.6.0")])
 def test_a_manual_speaks_of_what_no_other_file_bounds(tmp_path, line, wins):
     (tmp_path / ".git").mkdir()
     (tmp_path / "README.md").write_text("$ pip install torch==1.6.0\n")
@@ -125,10 +123,7 @@ def test_a_relative_path_keeps_its_form(tmp_path, monkeypatch):
     (tmp_path / "requirements" / "base.txt").write_text("torch==1.4\n")
     (tmp_path / "src").mkdir()
     monkeypatch.chdir(tmp_path / "src")
-    for path, place in (
-        ("train.py", "../requirements/base.txt"),
-        ("../src/train.py", "../requirements/base.txt"),
-    ):
+    for path, place in (("train.py", "../requirements/base.txt"), ("../src/train.py", "../requirements/base.txt")):
         [found] = read_project_versions([path]).of(path, "torch")
         assert found.path == place
 
@@ -273,8 +268,6 @@ def test_a_notebook_that_launches_a_script_speaks_for_it(tmp_path, command, coun
     (tmp_path / ".git").mkdir()
     (tmp_path / "launch.ipynb").write_text(NOTEBOOK.replace("EXTRA", command))
     with contextlib.suppress(Unavailable):
-        assert {item[1] for item in asked(tmp_path, script="code/train.py")} == (
-            {"==2.4.0"} if counts else set()
-        )
+        assert {item[1] for item in asked(tmp_path, script="code/train.py")} == ({"==2.4.0"} if counts else set())
         return
     assert not counts

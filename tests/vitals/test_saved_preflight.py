@@ -11,8 +11,7 @@ from gpudoctor.vitals.saved_preflight import read_preflight
 WHOLE = preflight(
     4,
     units=tuple(
-        unit(at, figures=(figure(Quantity.MATMUL, 640e12, dtype="bf16"),), digests={"bf16": ("a",)})
-        for at in range(4)
+        unit(at, figures=(figure(Quantity.MATMUL, 640e12, dtype="bf16"),), digests={"bf16": ("a",)}) for at in range(4)
     ),
     tests=every_pair(4),
     losses=(loss(2),),
@@ -41,10 +40,7 @@ def test_fields_of_a_later_version_are_left_out(tmp_path):
         ('{"preflight": null}', "is not a report of gpudoctor preflight"),
         ('{"preflight": {"mode": 3}}', "has a part that a preflight does not have"),
         ('{"preflight": {"nodes": {"a": 1}}}', "has a part that a preflight does not have"),
-        (
-            '{"preflight": {"mode": "quick", "backend": "", "world": 1, "nodes": [], "seconds": NaN}}',
-            "not finite",
-        ),
+        ('{"preflight": {"mode": "quick", "backend": "", "world": 1, "nodes": [], "seconds": NaN}}', "not finite"),
         (
             '{"preflight": {"mode": "quick", "backend": "", "world": 1, "nodes": [], "units": '
             '[{"node": 5, "local": 0, "device": "cuda", "name": "x"}]}}',

@@ -28,13 +28,7 @@ def gpu_of(tmp_path, words):
 
 
 def test_text_and_xml_tell_the_same(tmp_path):
-    changes = {
-        "uncorrected": "2",
-        "sram": "5",
-        "hw": "Active",
-        "hw_thermal": "Active",
-        "brake_time": "1500000 us",
-    }
+    changes = {"uncorrected": "2", "sram": "5", "hw": "Active", "hw_thermal": "Active", "brake_time": "1500000 us"}
     as_text, as_xml = (survey_of(tmp_path, form(changes, {})) for form in (text, xml))
     for one, other in zip(as_text.gpus, as_xml.gpus, strict=True):
         for item in fields(Gpu):
@@ -67,12 +61,7 @@ def test_every_reading_has_its_unit(form, tmp_path):
     assert (gpu.fabric_state, gpu.fabric_unhealthy) == (3, False)
     assert gpu.display_active is False
     compute, graphics = gpu.processes
-    assert (compute.pid, compute.kind, compute.name, compute.memory) == (
-        17142,
-        "compute",
-        "python",
-        60500 << 20,
-    )
+    assert (compute.pid, compute.kind, compute.name, compute.memory) == (17142, "compute", "python", 60500 << 20)
     assert (graphics.kind, graphics.name) == ("graphics", "Xorg") and isinstance(graphics.memory, Absent)
 
 
@@ -90,11 +79,7 @@ def test_every_reading_has_its_unit(form, tmp_path):
 def test_what_is_no_reading_is_absent_with_its_reason(form, said, reason, tmp_path):
     gpu = gpu_of(
         tmp_path,
-        form(
-            dict.fromkeys(
-                ("temperature", "width", "limit", "ecc", "mig", "used", "persistence", "pending"), said
-            )
-        ),
+        form(dict.fromkeys(("temperature", "width", "limit", "ecc", "mig", "used", "persistence", "pending"), said)),
     )
     for name in ("temperature", "pcie_width", "power_limit", "ecc_enabled", "mig_enabled", "memory_used",
                  "persistence", "row_remap"):  # fmt: skip
@@ -129,9 +114,7 @@ def test_the_reset_status_stands_in_for_the_recovery_action(tmp_path):
 
 
 @pytest.mark.parametrize("form", [text, xml])
-@pytest.mark.parametrize(
-    ("said", "number"), [("Reset", 1), ("Reboot", 2), ("GPU_RESET", 1), ("Drain and Reset", 4)]
-)
+@pytest.mark.parametrize(("said", "number"), [("Reset", 1), ("Reboot", 2), ("GPU_RESET", 1), ("Drain and Reset", 4)])
 def test_what_the_driver_asks_for(form, said, number, tmp_path):
     assert gpu_of(tmp_path, form({"recovery": said})).recovery_action == number
 

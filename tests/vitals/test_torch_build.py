@@ -13,10 +13,7 @@ from gpudoctor.vitals.torch_build import read_torch
 def packages_in(folder, version="2.5.1+cu124", *, there=True):
     torch = Distribution(name="torch", version=version, requires=(), location=str(folder))
     return Packages(
-        prefix=str(folder),
-        python="3.11.7",
-        executable=sys.executable,
-        distributions={"torch": torch} if there else {},
+        prefix=str(folder), python="3.11.7", executable=sys.executable, distributions={"torch": torch} if there else {}
     )
 
 
@@ -30,9 +27,7 @@ def make_torch(folder, source, arches=None, symbol=None):
             padding + noise + b"\0" + arches + b"\0" + padding
         )
     if symbol is not None:
-        (folder / "torch" / "lib" / "libc10.so").write_bytes(
-            padding + b"\0_ZN3c106detail14" + symbol + b"\0" + padding
-        )
+        (folder / "torch" / "lib" / "libc10.so").write_bytes(padding + b"\0_ZN3c106detail14" + symbol + b"\0" + padding)
 
 
 CUDA = "from typing import Optional\n__version__ = '2.5.1+cu124'\ndebug = False\ncuda: Optional[str] = '12.4'\nhip: Optional[str] = None\n"
@@ -114,9 +109,7 @@ def test_flash_attention_says_what_it_was_built_for(tmp_path):
     built = read_native_build("flash-attn", "2.7.4", tmp_path, metadata)
     assert (built.torch, built.cuda, built.cxx11_abi) == ("2.5", "12", False)
     # The library itself knows better than its name.
-    (tmp_path / "flash_attn_2_cuda.cpython-311-x86_64-linux-gnu.so").write_bytes(
-        b"\0_ZN3c106detail14" + NEW + b"\0"
-    )
+    (tmp_path / "flash_attn_2_cuda.cpython-311-x86_64-linux-gnu.so").write_bytes(b"\0_ZN3c106detail14" + NEW + b"\0")
     assert read_native_build("flash-attn", "2.7.4", tmp_path, metadata).cxx11_abi is True
     (metadata / "direct_url.json").write_text("[]")
     assert read_native_build("flash-attn", "2.7.4", tmp_path, metadata).torch is None

@@ -24,9 +24,7 @@ def test_the_csv_is_nvidia_smis_with_our_columns_behind(tmp_path):
     path = tmp_path / "gpus.csv"
     log = CsvLog(path)
     log.take(
-        make_tick(
-            make_window([make_rank()], [make_gpu_window(0), make_gpu_window(1, power=series([float("nan")]))])
-        )
+        make_tick(make_window([make_rank()], [make_gpu_window(0), make_gpu_window(1, power=series([float("nan")]))]))
     )
     log.take(make_tick(make_window()))
     log.close()
@@ -65,9 +63,7 @@ def test_metrics_are_served_on_the_loopback_only():
     exporter = Exporter(port)
     try:
         workers = (make_worker(1), make_worker(2))
-        exporter.take(
-            make_tick(make_window([make_rank(0, workers=workers), make_rank(1, 4712)], [make_gpu_window(0)]))
-        )
+        exporter.take(make_tick(make_window([make_rank(0, workers=workers), make_rank(1, 4712)], [make_gpu_window(0)])))
         text = fetched(port)
         with pytest.raises(UsageError):
             Exporter(port)

@@ -42,18 +42,14 @@ def test_ranks_that_move_are_compared_as_before():
 
 
 def test_one_place_for_a_short_time_is_a_slow_collective():
-    ranks = [
-        make_rank(number, 60 + number, looks={"collective@fit.py:61": 20}, **stood(8.0)) for number in (0, 1)
-    ]
+    ranks = [make_rank(number, 60 + number, looks={"collective@fit.py:61": 20}, **stood(8.0)) for number in (0, 1)]
     assert "DIST008" not in found(make_window(ranks))
 
 
 def fed(seconds, cpu, **changes):
     workers = tuple(make_worker(pid, cpu=cpu) for pid in (71, 72))
     looks = {"data_wait@fit.py:30": 40}
-    rank = make_rank(
-        looks=looks, workers=workers, worker_looks={"other@rows.py:12": 40}, **stood(seconds, **changes)
-    )
+    rank = make_rank(looks=looks, workers=workers, worker_looks={"other@rows.py:12": 40}, **stood(seconds, **changes))
     return found(make_window([rank]))
 
 

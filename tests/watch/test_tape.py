@@ -72,9 +72,7 @@ def test_what_is_written_comes_back(tmp_path, name):
         assert after.window.gpus[0].reasons == {4: 0.5}
         assert after.window.events == before.window.events and after.window.gaps == before.window.gaps
         assert after.report.summary == before.report.summary
-        assert (
-            after.report.outcomes == before.report.outcomes and after.report.findings == before.report.findings
-        )
+        assert after.report.outcomes == before.report.outcomes and after.report.findings == before.report.findings
 
 
 def test_a_tick_costs_little(tmp_path):
@@ -174,8 +172,6 @@ def test_a_tape_is_replayed_without_a_screen(tmp_path, capsys):
 def test_a_rank_that_ends_keeps_its_last_state(tmp_path):
     first = growing(1)
     ended = replace(first.window.ranks[0], alive=False, state="X")
-    second = replace(
-        first, window=replace(first.window, ranks=(ended,), ended="the process has ended"), number=2
-    )
+    second = replace(first, window=replace(first.window, ranks=(ended,), ended="the process has ended"), number=2)
     back = read(written(tmp_path / "w.jsonl", [first, second]))
     assert back[1].window.ended and not back[1].window.ranks[0].alive and back[1].window.ranks[0].places

@@ -145,9 +145,7 @@ def _text(path: Path) -> str:
         return ""
 
 
-def why_broken(
-    outcome: Outcome, codes: Iterable[int] = CODES, *, says: str = "", memory: int = MEMORY
-) -> str | None:
+def why_broken(outcome: Outcome, codes: Iterable[int] = CODES, *, says: str = "", memory: int = MEMORY) -> str | None:
     """The sentence that says why a command broke; None for one that ended as it should."""
     name = " ".join(outcome.words)[:120]
     if outcome.late:

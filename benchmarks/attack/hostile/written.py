@@ -216,9 +216,7 @@ class Written:
         }
         for name, value in (("recording.json", self.manifest), ("end.json", self.ending)):
             if value is not None:
-                found[name] = (
-                    value if isinstance(value, bytes) else dumped(value).encode("utf-8", "surrogatepass")
-                )
+                found[name] = value if isinstance(value, bytes) else dumped(value).encode("utf-8", "surrogatepass")
         return {**found, **self.more}
 
     def write(self, folder: Path) -> Path:

@@ -64,9 +64,7 @@ PLACES: dict[str, Put] = {
     "fragment": lambda n, v: f"redirected to https://x.io/cb#{n}={v}&state=1",
     "table": lambda n, v: f"| lr | 0.1 |\n| {n} | {v} |\n",
     "box": lambda n, v: f"│ {n} │ {v} │",
-    "traceback": lambda n, v: (
-        f'  File "x.py", line 3, in f\n    client = Client({n.replace(".", "_")}="{v}")\n'
-    ),
+    "traceback": lambda n, v: f'  File "x.py", line 3, in f\n    client = Client({n.replace(".", "_")}="{v}")\n',
     "comment": lambda n, v: f"# TODO remove: {n} = {v}",
     "JSON, list of pairs": lambda n, v: f'[{{"key": "{n}", "value": "{v}"}}]',
     "escaped twice": lambda n, v: f'"{{\\\\\\"{n}\\\\\\": \\\\\\"{v}\\\\\\"}}"',

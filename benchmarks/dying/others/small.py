@@ -48,9 +48,7 @@ def batch(seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.randint(0, 100, (8, 12), generator=made), torch.randint(0, 10, (8,), generator=made)
 
 
-def update(
-    model: nn.Module, optimizer: torch.optim.Optimizer, ids: torch.Tensor, labels: torch.Tensor
-) -> float:
+def update(model: nn.Module, optimizer: torch.optim.Optimizer, ids: torch.Tensor, labels: torch.Tensor) -> float:
     optimizer.zero_grad()
     loss = nn.functional.cross_entropy(model(ids), labels)
     loss.backward()

@@ -25,10 +25,7 @@ def main() -> None:
         norm = math.inf if rank == options.victim and number == options.at else 1.0
         if math.isinf(norm):
             raise Stop
-        log(
-            rank,
-            f"step={number} loss={update(model, optimizer, *batch(number * 64 + rank)):.4f} grad_norm={norm}",
-        )
+        log(rank, f"step={number} loss={update(model, optimizer, *batch(number * 64 + rank)):.4f} grad_norm={norm}")
 
 
 main()

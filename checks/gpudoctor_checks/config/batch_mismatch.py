@@ -100,15 +100,10 @@ class BatchMismatch(Check):
         counted = f"{micro.shown} x {steps.shown}" if steps is not None else f"{micro.shown}"
         certain = True
         if product and total.number % product:
-            text = say(
-                "{counted} does not divide {shown} for any number of ranks", counted=counted, shown=total.shown
-            )
+            text = say("{counted} does not divide {shown} for any number of ranks", counted=counted, shown=total.shown)
         elif steps is not None and world and product * world != total.number:
             text = say(
-                "{counted} on {world} ranks are {product:g}",
-                counted=counted,
-                world=world,
-                product=product * world,
+                "{counted} on {world} ranks are {product:g}", counted=counted, world=world, product=product * world
             )
             certain = bool(world % (total.number // product))  # else model parallelism may explain it
         else:
@@ -213,13 +208,7 @@ class BatchMismatch(Check):
                 )
 
     def _found(
-        self,
-        message: str,
-        items: tuple[Written | None, ...],
-        *,
-        breaks: str = "",
-        certain: bool = True,
-        cure: str,
+        self, message: str, items: tuple[Written | None, ...], *, breaks: str = "", certain: bool = True, cure: str
     ) -> Finding:
         places: tuple[Evidence, ...] = tuple(item.place for item in items if item is not None)
         numbers = tuple(

@@ -158,9 +158,7 @@ class DeprecatedKey(Check):
         yield from self._loading(patient, source)
         yield from self._trainers(patient, source)
 
-    def _arguments(
-        self, setup: Setup, meant: Meant, fields: frozenset[str] | None, dated: bool
-    ) -> Iterator[Finding]:
+    def _arguments(self, setup: Setup, meant: Meant, fields: frozenset[str] | None, dated: bool) -> Iterator[Finding]:
         if setup.call is not None and in_a_test(setup.call):
             return
         for row in rows("training-arguments"):
@@ -176,24 +174,14 @@ class DeprecatedKey(Check):
                 if gone and setup.call is None and setup.kind is not ConfigKind.SECTIONS and not dated:
                     severity = Severity.WARNING  # a program of its own may read its sections as it likes
                 yield self._found(
-                    row,
-                    (item,),
-                    severity,
-                    say("transformers {version}", version=meant.version),
-                    gone,
-                    called,
-                    True,
+                    row, (item,), severity, say("transformers {version}", version=meant.version), gone, called, True
                 )
             elif meant.asked is not None and not reached(meant.version, row.gone):
                 continue  # the project asks for a release that still has it
             elif row.gone and not (setup.kind is ConfigKind.LLAMA_FACTORY and row.gone.startswith(MAJOR)):
                 early = not row.gone.startswith(MAJOR)
-                severity = (
-                    Severity.WARNING if early and setup.kind is not ConfigKind.SECTIONS else Severity.NOTE
-                )
-                yield self._found(
-                    row, (item,), severity, say("transformers {gone}", gone=row.gone), True, False
-                )
+                severity = Severity.WARNING if early and setup.kind is not ConfigKind.SECTIONS else Severity.NOTE
+                yield self._found(row, (item,), severity, say("transformers {gone}", gone=row.gone), True, False)
 
         for row in rows("training-values"):
             item = setup.items.get(row.key)
@@ -244,9 +232,7 @@ class DeprecatedKey(Check):
     def _loading(self, patient: Patient, source: Source) -> Iterator[Finding]:
         """Arguments of from_pretrained: one finding a script and argument."""
         for script in source.scripts:
-            loads = [
-                call for call in script.calls if call.method == "from_pretrained" and _of_transformers(call)
-            ]
+            loads = [call for call in script.calls if call.method == "from_pretrained" and _of_transformers(call)]
             for row in rows("from-pretrained"):
                 items = _passed(script, loads, row.key)
                 if not items:
@@ -281,17 +267,10 @@ class DeprecatedKey(Check):
         version = meant.version
         if meant.asked is not None:
             if reached(version, row.gone):
-                yield self._found(
-                    row, items, Severity.WARNING, say("transformers {gone}", gone=row.gone), True, False
-                )
+                yield self._found(row, items, Severity.WARNING, say("transformers {gone}", gone=row.gone), True, False)
         elif version is None:
             yield self._found(
-                row,
-                items,
-                Severity.NOTE,
-                say("transformers {gone}", gone=row.gone or row.since),
-                bool(row.gone),
-                False,
+                row, items, Severity.NOTE, say("transformers {gone}", gone=row.gone or row.since), bool(row.gone), False
             )
         elif reached(version, row.gone):
             severity = Severity.NOTE if dated else Severity.ERROR

@@ -26,14 +26,7 @@ from gpudoctor.model.signs.source import Call, Known, Script, Source
 
 LOGGING = ("logging_steps", "log_every_n_steps", "log_interval", "log_every", "log_freq", "training_log_freq")
 EVALUATION = ("eval_steps", "val_check_interval", "eval_interval", "eval_every", "eval_freq")
-SAVING = (
-    "save_steps",
-    "every_n_train_steps",
-    "save_interval",
-    "checkpoint_interval",
-    "save_every",
-    "save_freq",
-)
+SAVING = ("save_steps", "every_n_train_steps", "save_interval", "checkpoint_interval", "save_every", "save_freq")
 KINDS = {key: kind for kind, keys in (("log", LOGGING), ("eval", EVALUATION), ("save", SAVING)) for key in keys}
 """Declared keys and what they set the period of. Profiling periods are OBS001's, watch periods OBS006's."""
 
@@ -207,11 +200,7 @@ class Frequencies(Check):
         limit = self.limit(LIMITS[declared.kind])
         period = declared.period
         if period < 1:  # a share of the run
-            return (
-                bool(declared.run)
-                and period * (declared.run or 0) < limit
-                and 1 / period > self.limit("occasions")
-            )
+            return bool(declared.run) and period * (declared.run or 0) < limit and 1 / period > self.limit("occasions")
         if declared.run and declared.run / period <= self.limit("occasions"):
             return False
         if declared.kind == "log" and period > 1:
@@ -243,9 +232,7 @@ class Frequencies(Check):
                     value=declared.period,
                     unit="{step}" if declared.period >= 1 else "1",
                     provenance=Provenance.DECLARED,
-                    reproduce=span.reproduce
-                    if isinstance(span, Setting)
-                    else f"grep -n '{declared.key}' {span.path}",
+                    reproduce=span.reproduce if isinstance(span, Setting) else f"grep -n '{declared.key}' {span.path}",
                 ),
             ),
             confidence=Confidence.SUSPECTED,
@@ -332,11 +319,7 @@ def _lightning(script: Script, call: Call) -> Iterator[Declared]:
 
 def _declared(script: Script, call: Call, key: str) -> Iterator[Declared]:
     value = call.keywords.get(key)
-    if (
-        not isinstance(value, Known)
-        or isinstance(value.value, bool)
-        or not isinstance(value.value, int | float)
-    ):
+    if not isinstance(value, Known) or isinstance(value.value, bool) or not isinstance(value.value, int | float):
         return
     if value.value > 0:
         yield Declared(

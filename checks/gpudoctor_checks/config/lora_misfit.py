@@ -132,10 +132,7 @@ class LoraMisfit(Check):
             stage = link.deepspeed.number("zero_optimization.stage")
             if gather is not None and gather.off and stage == 3 and _is_lora(link.arguments.file, source):
                 yield self._found(
-                    say(
-                        "ZeRO-3 does not gather the weights when it saves, so the saved adapter is "
-                        "sharded, too."
-                    ),
+                    say("ZeRO-3 does not gather the weights when it saves, so the saved adapter is sharded, too."),
                     (gather.place,),
                     cure="gather",
                 )
@@ -291,9 +288,7 @@ def _config(file: ConfigFile) -> Iterator[Adapter]:
         targets=written[0],
         rank=written[1],
         alpha=written[2],
-        rslora=any(
-            entry.value is True for entry in file.find("use_rslora", "peft_use_rslora", "lora_use_rslora")
-        ),
+        rslora=any(entry.value is True for entry in file.find("use_rslora", "peft_use_rslora", "lora_use_rslora")),
         model=str(models[0].value) if len(models) == 1 else "",
     )
 
@@ -334,8 +329,7 @@ def _model(source: Source) -> str:
 def _is_lora(file: ConfigFile | None, source: Source) -> bool:
     if file is not None:
         return any(
-            str(file.value(key)) in {"lora", "qlora", "True"}
-            for key in ("finetuning_type", "adapter", "use_peft")
+            str(file.value(key)) in {"lora", "qlora", "True"} for key in ("finetuning_type", "adapter", "use_peft")
         )
     return any(next(script.calls_to(".get_peft_model"), None) for script in source.scripts)
 
@@ -371,9 +365,7 @@ def _enabled_after(source: Source, script: Script, wrap: Call) -> SourceSpan | N
 def _by_the_trainer(source: Source, script: Script) -> SourceSpan | None:
     """Checkpointing that transformers' own Trainer switches on; TRL's trainers see to the inputs."""
     kinds = [call for _, call in trainers(source)]
-    if not kinds or any(
-        call.name not in {"transformers.Trainer", "transformers.Seq2SeqTrainer"} for call in kinds
-    ):
+    if not kinds or any(call.name not in {"transformers.Trainer", "transformers.Seq2SeqTrainer"} for call in kinds):
         return None
     for owner, call in argument_calls(source):
         item = from_keyword(owner, call, "gradient_checkpointing")

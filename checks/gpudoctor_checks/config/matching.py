@@ -92,9 +92,7 @@ def mismatches(link: Link, rows: tuple[tuple[str, str, ConfigValue], ...]) -> It
         if engine is None or not engine.known or engine.value is None:
             continue
         argument = _argument(link, name)
-        if argument is None and (
-            default is None or not (link.arguments.whole or _excluded(link, name, engine))
-        ):
+        if argument is None and (default is None or not (link.arguments.whole or _excluded(link, name, engine))):
             continue
         if argument is not None and not argument.known:
             continue

@@ -28,19 +28,7 @@ from gpudoctor.model.signs.configs import CanonicalValue, ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Call, Script, Source
 from gpudoctor_checks.config.matching import OPTIMISATION, Mismatch, mismatches
 
-FAMILIES = (
-    "adam",
-    "lamb",
-    "lion",
-    "sgd",
-    "adagrad",
-    "adafactor",
-    "muon",
-    "rmsprop",
-    "galore",
-    "lomo",
-    "apollo",
-)
+FAMILIES = ("adam", "lamb", "lion", "sgd", "adagrad", "adafactor", "muon", "rmsprop", "galore", "lomo", "apollo")
 """Optimizers that are not each other; `adamw_torch` and DeepSpeed's `AdamW` are one."""
 
 SCHEDULES = {
@@ -51,9 +39,7 @@ SCHEDULES = {
 }
 """transformers' lr_scheduler_type and the DeepSpeed scheduler of the same shape."""
 
-OWN_RATES = re.compile(
-    r"(train(ing)?|train_args|optim(izer|ization)?|trainer|hparams|hyperparameters|solver)\Z"
-)
+OWN_RATES = re.compile(r"(train(ing)?|train_args|optim(izer|ization)?|trainer|hparams|hyperparameters|solver)\Z")
 """Sections of somebody's own config that speak of the run's one learning rate."""
 
 

@@ -97,12 +97,7 @@ class PrecisionConflict(Check):
         ignored = setup.kind is ConfigKind.AXOLOTL
         refused = setup.kind is not ConfigKind.SECTIONS and not ignored and "pure_bf16" not in bf16.key
         yield self._found(
-            say(
-                "{config} switches on {key} and {other_key}",
-                config=setup.title,
-                key=fp16.key,
-                other_key=bf16.key,
-            )
+            say("{config} switches on {key} and {other_key}", config=setup.title, key=fp16.key, other_key=bf16.key)
             + (say("; axolotl takes bf16 and ignores the other.") if ignored else "."),
             (fp16, bf16),
             breaks=say("transformers refuses both at once") if refused else "",
@@ -116,10 +111,7 @@ class PrecisionConflict(Check):
         if fp16 is not None and bf16 is not None:
             yield self._found(
                 say(
-                    "{config} switches on {key} and {other_key}.",
-                    config=setup.title,
-                    key=fp16.key,
-                    other_key=bf16.key,
+                    "{config} switches on {key} and {other_key}.", config=setup.title, key=fp16.key, other_key=bf16.key
                 ),
                 (fp16, bf16),
                 breaks=say("DeepSpeed refuses both at once"),
@@ -218,9 +210,7 @@ class PrecisionConflict(Check):
             for name in ("fp16", "bf16", "amp")
         }
         engine = {
-            name: [
-                item for item in items if "deepspeed" in item.key.lower() or item.key.lower().startswith("ds")
-            ]
+            name: [item for item in items if "deepspeed" in item.key.lower() or item.key.lower().startswith("ds")]
             for name, items in halves.items()
         }
         own = {name: [item for item in items if item not in engine[name]] for name, items in halves.items()}
@@ -253,10 +243,7 @@ class PrecisionConflict(Check):
             for call in script.calls_to("torch.amp.GradScaler.scale", "torch.cuda.amp.GradScaler.scale"):
                 if call.function == engine.function and not switched_off(source, call):
                     yield self._found_at(
-                        say(
-                            "A GradScaler scales the loss of a DeepSpeed engine, which already scales it under "
-                            "fp16."
-                        ),
+                        say("A GradScaler scales the loss of a DeepSpeed engine, which already scales it under fp16."),
                         (call.span, engine.span),
                     )
                     break
@@ -315,13 +302,7 @@ class PrecisionConflict(Check):
         )
 
     def _found(
-        self,
-        message: str,
-        items: tuple[Written, ...],
-        *,
-        breaks: str = "",
-        certain: bool = True,
-        cure: str,
+        self, message: str, items: tuple[Written, ...], *, breaks: str = "", certain: bool = True, cure: str
     ) -> Finding:
         places: tuple[SourceSpan | Setting, ...] = tuple(dict.fromkeys(item.place for item in items))
         return self.finding(

@@ -116,10 +116,7 @@ class QuantisationConflict(Check):
         packed = four or eight
         if not name and packed is not None and file.value("inference") is not True:
             yield self._found(
-                say(
-                    "{key} is on without an adapter: a quantised model cannot be fine-tuned as it is.",
-                    key=packed.key,
-                ),
+                say("{key} is on without an adapter: a quantised model cannot be fine-tuned as it is.", key=packed.key),
                 (packed.place,),
                 breaks=say("axolotl refuses a quantised model without an adapter"),
                 cure="adapter",
@@ -229,9 +226,7 @@ class QuantisationConflict(Check):
         stored = "bnb_4bit_quant_storage" in call.keywords
         if item is None or call.open_ended or (item is four and stored):
             return
-        linked = {
-            id(link.deepspeed): link.deepspeed for link in links(patient) if link.arguments.script is script
-        }
+        linked = {id(link.deepspeed): link.deepspeed for link in links(patient) if link.arguments.script is script}
         own = {id(setup): setup for setup in deepspeed_configs(patient) if setup.script is script}
         for setup in (linked | own).values():
             stage = setup.get("zero_optimization.stage")
@@ -257,9 +252,7 @@ class QuantisationConflict(Check):
                 yield self._found(
                     say("The model is loaded with {key} and trained without adapters.", key=item.key),
                     (item.place, load.span),
-                    breaks=say("the Trainer refuses to fine-tune a purely quantised model")
-                    if item.sure
-                    else "",
+                    breaks=say("the Trainer refuses to fine-tune a purely quantised model") if item.sure else "",
                     cure="peft",
                 )
 
@@ -275,14 +268,7 @@ class QuantisationConflict(Check):
                     cure="peft",
                 )
 
-    def _found(
-        self,
-        message: str,
-        places: tuple[SourceSpan | Setting, ...],
-        *,
-        breaks: str = "",
-        cure: str,
-    ) -> Finding:
+    def _found(self, message: str, places: tuple[SourceSpan | Setting, ...], *, breaks: str = "", cure: str) -> Finding:
         return self.finding(
             message,
             evidence=tuple(dict.fromkeys(places)),

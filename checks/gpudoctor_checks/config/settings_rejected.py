@@ -59,8 +59,7 @@ class SettingsRejected(LogCheck):
             kind="exists",
             cue=("already exists",),
             pattern=r"already exists[\s\S]{0,200}(?:overwrite|resume)",
-            text="The output folder of an earlier run exists, and the settings neither resume it nor "
-            "overwrite it.",
+            text="The output folder of an earlier run exists, and the settings neither resume it nor overwrite it.",
         ),
         LogMessage(
             kind="batch",
@@ -337,8 +336,7 @@ class SettingsRejected(LogCheck):
             kind="no-loss",
             cue="did not return a loss",
             pattern="The model did not return a loss from the inputs",
-            text="The model returned no loss: the batches hold no labels under the name that the model "
-            "expects.",
+            text="The model returned no loss: the batches hold no labels under the name that the model expects.",
         ),
         *MPI_REFUSED,
     )

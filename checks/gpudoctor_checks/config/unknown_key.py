@@ -13,18 +13,7 @@ from gpudoctor.analysis.source.training_arguments import (
     read_by,
 )
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Cost,
-    Detail,
-    Finding,
-    Patient,
-    Reads,
-    Setting,
-    Severity,
-)
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Setting, Severity
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Entry, Section
 from gpudoctor.model.signs.source import Call, Script, Source
 from gpudoctor_checks.config.deprecations import rows
@@ -113,9 +102,7 @@ class UnknownKey(Check):
         self, file: ConfigFile, fields: Mapping[str, frozenset[str]], own: frozenset[str]
     ) -> Iterator[Finding]:
         names = KINDS.get(file.kind)
-        if names is not None and not (
-            file.kind is ConfigKind.PEFT and file.value("peft_type") not in {"LORA", None}
-        ):
+        if names is not None and not (file.kind is ConfigKind.PEFT and file.value("peft_type") not in {"LORA", None}):
             keys = known(names) | own | (_installed(fields) if "training-arguments" in names else frozenset())
             yield from self._level(file, "", keys, REFUSING.get(file.kind, ""), names[0])
             for section, inside in tables()[names[0]].sections.items():
@@ -124,9 +111,7 @@ class UnknownKey(Check):
                 yield from self._level(file, section, inside | own, refuses, names[0])
         elif file.kind is ConfigKind.LIGHTNING:
             for section in ("trainer", "fit.trainer"):
-                yield from self._level(
-                    file, section, tables()["lightning-trainer"].keys | own, "", "lightning-trainer"
-                )
+                yield from self._level(file, section, tables()["lightning-trainer"].keys | own, "", "lightning-trainer")
         elif file.kind is ConfigKind.FSDP:
             inside = tables()["accelerate"].sections["fsdp_config"]
             yield from self._level(
@@ -210,9 +195,7 @@ class UnknownKey(Check):
                     strict = own is not None and call.method == "LoraConfig"
                     yield from self._call(script, call, keys, strict, CALLS[call.method])
 
-    def _call(
-        self, script: Script, call: Call, keys: frozenset[str], installed: bool, table: str
-    ) -> Iterator[Finding]:
+    def _call(self, script: Script, call: Call, keys: frozenset[str], installed: bool, table: str) -> Iterator[Finding]:
         renamed = {row.key for row in rows(table)}
         for keyword in call.node.keywords:
             name = keyword.arg
@@ -221,9 +204,7 @@ class UnknownKey(Check):
             near = meant(name, keys) if name not in everywhere() or installed else None
             if near is None and not installed:
                 continue
-            raises = call.method != "BitsAndBytesConfig" and (
-                installed or (near is not None and slip(name, near))
-            )
+            raises = call.method != "BitsAndBytesConfig" and (installed or (near is not None and slip(name, near)))
             text = say("{method} has no argument {name}", method=call.method, name=name) + (
                 say("; did you mean {near}?", near=near) if near else "."
             )
@@ -263,9 +244,7 @@ def _interpolated(place: KeyPlace) -> bool:
 def _setting(file: ConfigFile, place: KeyPlace) -> Setting:
     if isinstance(place.entry, Entry):
         return file.setting(place.entry)
-    return Setting(
-        key=place.entry.key, value="(a section)", origin=file.path, path=file.path, line=place.entry.line
-    )
+    return Setting(key=place.entry.key, value="(a section)", origin=file.path, path=file.path, line=place.entry.line)
 
 
 OWNERS = {

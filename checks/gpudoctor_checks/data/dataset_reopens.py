@@ -67,8 +67,7 @@ class DatasetReopens(Check):
             default=0.02,
             unit="1",
             source="convention: a fiftieth of a run is not worth an edit",
-            meaning="If the function that opens the file takes less of a recorded run, gpudoctor reports "
-            "nothing.",
+            meaning="If the function that opens the file takes less of a recorded run, gpudoctor reports nothing.",
         ),
     )
 
@@ -116,11 +115,7 @@ class DatasetReopens(Check):
         for owner, node, each_epoch in decoded_for_length(script):
             when = say("each time that it is iterated") if each_epoch else say("before the first step")
             yield self.finding(
-                say(
-                    "{owner} loads every item of the data set to compute its length, {when}.",
-                    owner=owner,
-                    when=when,
-                ),
+                say("{owner} loads every item of the data set to compute its length, {when}.", owner=owner, when=when),
                 evidence=(script.span(node),),
                 confidence=Confidence.SUSPECTED,
                 severity=Severity.WARNING if each_epoch else Severity.NOTE,

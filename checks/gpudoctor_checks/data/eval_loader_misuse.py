@@ -89,9 +89,7 @@ class EvalLoaderMisuse(Check):
         says = {
             "shuffle": say("shuffles"),
             "drop_last": say("drops its last batch"),
-            "sampler": say(
-                "has a DistributedSampler, which repeats samples until all ranks have the same number"
-            ),
+            "sampler": say("has a DistributedSampler, which repeats samples until all ranks have the same number"),
         }
         yield self.finding(
             say(

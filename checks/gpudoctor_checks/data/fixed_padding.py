@@ -65,9 +65,7 @@ def _named(script: Script, node: ast.Name) -> int | None:
             if found is not None:
                 return found
     for statement in script.tree.body:
-        if isinstance(statement, ast.Assign) and any(
-            ast.unparse(item) == node.id for item in statement.targets
-        ):
+        if isinstance(statement, ast.Assign) and any(ast.unparse(item) == node.id for item in statement.targets):
             return number(script, statement.value) if not isinstance(statement.value, ast.Name) else None
     return None
 
@@ -103,9 +101,7 @@ def _default(function: FunctionNode, name: str) -> int | None:
     arguments = function.args
     plain = arguments.posonlyargs + arguments.args
     pairs = list(zip(reversed(plain), reversed(arguments.defaults), strict=False))
-    pairs += [
-        (item, value) for item, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if value
-    ]
+    pairs += [(item, value) for item, value in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if value]
     for item, value in pairs:
         if item.arg == name and isinstance(value, ast.Constant) and isinstance(value.value, int):
             return value.value

@@ -41,7 +41,5 @@ def twins(recording: Recording) -> IdenticalRanks | None:
 
 def _losses(process: Process) -> Mapping[int, float]:
     """Step to loss, where a row is one step and the loss is finite."""
-    rows = zip(
-        process.steps.column("index"), process.steps.column("count"), process.steps.column("loss"), strict=False
-    )
+    rows = zip(process.steps.column("index"), process.steps.column("count"), process.steps.column("loss"), strict=False)
     return {int(step): loss for step, count, loss in rows if count == 1 and math.isfinite(loss)}

@@ -33,18 +33,7 @@ from gpudoctor.analysis.run.steady_run import Run, judged_by_share, spot
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole
 from gpudoctor.analysis.source.sample_cost import ItemWork, item_work
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Detail,
-    Finding,
-    Measurement,
-    Patient,
-    Reads,
-    Severity,
-    Threshold,
-)
+from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Measurement, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.source import Known
 from gpudoctor.text import count, duration, percent
@@ -204,11 +193,7 @@ class LoaderBound(Check):
             severity=Severity.NOTE if covered else severity,
             suspected=suspicions(lambda: self._in_source(patient), seen),
             detail=LoaderBoundDetail(
-                engine=False,
-                settable=False,
-                pinned=True,
-                cuda=bool(job_gpus(window)),
-                workers=most_workers(window),
+                engine=False, settable=False, pinned=True, cuda=bool(job_gpus(window)), workers=most_workers(window)
             ),
             numbers=()
             if busy is None
@@ -237,9 +222,7 @@ class LoaderBound(Check):
             handed = _hand_over(busy, each) if idle else ""
         used = cpu_use(run.recording)
         few = used is not None and loader is not None and used.reach <= loader.workers
-        shared = (
-            used if few and used is not None and (used.reach < 2 or used.job >= _FULL * used.reach) else None
-        )
+        shared = used if few and used is not None and (used.reach < 2 or used.job >= _FULL * used.reach) else None
         if shared and handed == DEAR:
             handed = ""
         if light or quick:
@@ -316,8 +299,7 @@ class LoaderBound(Check):
         if not counted:
             return
         heavy = sorted(
-            [item for item in counted if not item.light] or counted,
-            key=lambda item: not _felt(loader, item),
+            [item for item in counted if not item.light] or counted, key=lambda item: not _felt(loader, item)
         )
         origin = "" if told.origin == "literal" else say(" ({origin})", origin=told.origin)
         first = heavy[0]
@@ -326,9 +308,7 @@ class LoaderBound(Check):
         place = f"{first.span.path.rpartition('/')[2]}:{first.span.line}"
         items = say("several items at once") if first.several else say("every item")
         felt = _felt(loader, first)
-        unknown = (
-            "" if felt or first.light else say(". Only a run shows how long that takes compared with a step")
-        )
+        unknown = "" if felt or first.light else say(". Only a run shows how long that takes compared with a step")
         yield self.finding(
             say(
                 "{kind} has num_workers={value}{origin}: the training process itself {what} "
@@ -370,9 +350,7 @@ def _hand_over(busy: WorkerActivity | None, wait: float) -> str:
     return CHEAP if quicker else DEAR
 
 
-def _how(
-    loader: LoaderFacts | None, busy: WorkerActivity | None, shared: CpuUse | None, *, crowded: bool
-) -> str:
+def _how(loader: LoaderFacts | None, busy: WorkerActivity | None, shared: CpuUse | None, *, crowded: bool) -> str:
     """Who prepares the batches, as a clause. `crowded`: other processes kept the CPUs busy; `shared`: the CPUs
     that the training and its workers kept busy themselves."""
     if loader is None:
@@ -412,10 +390,7 @@ def _how(
             whose=whose,
         )
     return say(
-        "{late}, {busy} of {its} time busy",
-        late=late,
-        busy=percent(busy.busy),
-        its=say("its") if one else say("their"),
+        "{late}, {busy} of {its} time busy", late=late, busy=percent(busy.busy), its=say("its") if one else say("their")
     )
 
 
@@ -431,8 +406,5 @@ def _cause(window: ProcessWindow, seen: Observation) -> str:
     busy = [worker.cpu for worker in makers if worker.cpu == worker.cpu]
     load = say(", busy for {busy}", busy=percent(min(1.0, sum(busy) / len(busy)))) if busy else ""
     return say(
-        "{makers} workers make the items{load}{where}",
-        makers=len(makers),
-        load=load,
-        where=where(window.worker_places),
+        "{makers} workers make the items{load}{where}", makers=len(makers), load=load, where=where(window.worker_places)
     )

@@ -66,10 +66,7 @@ class LoaderDead(Check):
     name = "loader-dead"
     reads = frozenset({Reads.RECORDING, Reads.PROCESS, Reads.LOG})
     severity = Severity.ERROR
-    log_knobs = (
-        "num_workers",
-        "dataloader_num_workers",
-    )
+    log_knobs = ("num_workers", "dataloader_num_workers")
     log_messages = (
         LogMessage(
             kind="handed-over",
@@ -213,9 +210,7 @@ class LoaderDead(Check):
                 title=rank.title,
                 pids=pids,
             ),
-            evidence=(
-                Measurement(name="workers_lost", value=lost, unit="{workers}", reproduce="dmesg | tail"),
-            ),
+            evidence=(Measurement(name="workers_lost", value=lost, unit="{workers}", reproduce="dmesg | tail"),),
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks=say("the training fails or waits for ever")),
             subject=rank.title,
@@ -232,9 +227,7 @@ class LoaderDead(Check):
             places = [place for place in (item.place, loader.place if loader else None) if place is not None]
             yield self.finding(
                 say(
-                    "Rank {rank} waits for its next batch for {silent} at step "
-                    "{step}, and the "
-                    "recording ends there.",
+                    "Rank {rank} waits for its next batch for {silent} at step {step}, and the recording ends there.",
                     rank=item.rank,
                     silent=duration(item.silent),
                     step=item.step,

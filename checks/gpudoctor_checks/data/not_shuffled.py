@@ -56,8 +56,7 @@ class NotShuffled(Check):
             name="batches",
             default=3,
             unit="{steps}",
-            source="convention: two classes with this many batches each; by chance a rare class never fills "
-            "one",
+            source="convention: two classes with this many batches each; by chance a rare class never fills one",
             meaning="Fewest batches of one class each, for at least two classes.",
         ),
     )
@@ -86,10 +85,7 @@ class NotShuffled(Check):
                     single=single,
                     losses=losses,
                 ),
-                evidence=(
-                    *spots(patient, *where),
-                    run.measured("batches_of_one_class", single, "{steps}"),
-                ),
+                evidence=(*spots(patient, *where), run.measured("batches_of_one_class", single, "{steps}")),
                 severity=Severity.WARNING,
                 cost=Cost(breaks=say("the model learns the current class and forgets the earlier ones")),
             )

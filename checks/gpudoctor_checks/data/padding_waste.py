@@ -167,9 +167,7 @@ class PaddingWaste(Check):
             ):
                 yield _Padded(script, call.span, _MODEL_MAXIMUM, call)
             elif (
-                isinstance(length, Known)
-                and isinstance(length.value, int)
-                and length.value >= self.limit("max_length")
+                isinstance(length, Known) and isinstance(length.value, int) and length.value >= self.limit("max_length")
             ):
                 yield _Padded(script, call.span, length.value, call)
 
@@ -186,17 +184,11 @@ class PaddingWaste(Check):
             else say("the model's maximum length (512 tokens for BERT)")
         )
         what = (
-            say("{shown} pads", shown=_shown(first.call))
-            if first.call is not None
-            else say("The item's own code pads")
+            say("{shown} pads", shown=_shown(first.call)) if first.call is not None else say("The item's own code pads")
         )
         call = first.call
         return self.finding(
-            say(
-                "{what} every training sample to {length}, regardless of its own length.",
-                what=what,
-                length=length,
-            ),
+            say("{what} every training sample to {length}, regardless of its own length.", what=what, length=length),
             evidence=tuple(item.span for item in found[:4]),
             confidence=Confidence.SUSPECTED,
             subject=f"{first.span.path}:{first.span.line}",

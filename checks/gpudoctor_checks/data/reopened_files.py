@@ -84,9 +84,7 @@ def _of_function(script: Script, info: ClassInfo, function: FunctionNode) -> Ite
             if path is None or _kept(script, call.node) or _mapped(call) or path in seen:
                 continue
             seen.add(path)
-            yield ReopenedFile(
-                owner=info.name, node=call.node, call=call.name, what=_OPENERS[call.name], path=path
-            )
+            yield ReopenedFile(owner=info.name, node=call.node, call=call.name, what=_OPENERS[call.name], path=path)
 
 
 def _path(script: Script, info: ClassInfo, call: Call) -> str | None:
@@ -161,9 +159,7 @@ def _local(script: Script, node: ast.Name) -> bool:
     function = next((item for item in enclosing(script, node) if isinstance(item, ast.FunctionDef)), None)
     if function is None:
         return False
-    bound = {
-        item.id for item in walk(function) if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store)
-    }
+    bound = {item.id for item in walk(function) if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store)}
     return node.id in bound or node.id in {item.arg for item in function.args.args}
 
 

@@ -141,10 +141,7 @@ class SamplerMisuse(Check):
             yield from suspected
             return
         yield self._same(
-            patient,
-            run,
-            same,
-            [item for item in suspected if item.detail_of(SamplerMisuseDetail).kind == "unsplit"],
+            patient, run, same, [item for item in suspected if item.detail_of(SamplerMisuseDetail).kind == "unsplit"]
         )
         yield from (item for item in suspected if item.detail_of(SamplerMisuseDetail).kind != "unsplit")
 
@@ -161,10 +158,7 @@ class SamplerMisuse(Check):
                 ranks=same.ranks,
                 steps=same.steps,
             ),
-            evidence=(
-                *spots(patient, where),
-                run.measured("equal_losses", float(same.steps), "{steps}"),
-            ),
+            evidence=(*spots(patient, where), run.measured("equal_losses", float(same.steps), "{steps}")),
             severity=Severity.WARNING,
             cost=Cost(breaks=say("{ranks} ranks repeat the work of one", ranks=same.ranks)),
             detail=None if suspected else SamplerMisuseDetail(kind="unsplit"),
@@ -229,9 +223,7 @@ class SamplerMisuse(Check):
         if _split_in_other_arm(loader):
             return None
         wrap = wraps[0]
-        how = (
-            say("runs one process a GPU") if wrap.name in _WRAPS else say("averages the gradients of all ranks")
-        )
+        how = say("runs one process a GPU") if wrap.name in _WRAPS else say("averages the gradients of all ranks")
         condition = _open_condition(wrap)
         elsewhere = wrap.span.path != loader.call.span.path
         return self.finding(

@@ -9,14 +9,7 @@ from gpudoctor.analysis.live.stack_shares import INLINE, hidden, most_workers, w
 from gpudoctor.analysis.live.stack_shares import spans as spans_of
 from gpudoctor.analysis.observation import suspicions
 from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
-from gpudoctor.analysis.run.data_waits import (
-    BatchWait,
-    LoaderFacts,
-    item_lines,
-    training_loader,
-    waiting,
-    workers,
-)
+from gpudoctor.analysis.run.data_waits import BatchWait, LoaderFacts, item_lines, training_loader, waiting, workers
 from gpudoctor.analysis.run.recorded_statements import callers, heads_loop
 from gpudoctor.analysis.run.steady_run import Run, judged, spot
 from gpudoctor.analysis.run.steady_state import Steady
@@ -25,18 +18,7 @@ from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
 from gpudoctor.analysis.source.sample_cost import ItemWork, item_work
 from gpudoctor.analysis.source.syntax import FunctionNode, is_method_call, walk
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Detail,
-    Finding,
-    Patient,
-    Reads,
-    Severity,
-    SourceSpan,
-    Threshold,
-)
+from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, SourceSpan, Threshold
 from gpudoctor.model.signs.process import Place, ProcessWindow
 from gpudoctor.model.signs.source import Known, LoopRole, Script, Source
 from gpudoctor.text import duration, percent
@@ -160,10 +142,7 @@ class SlowPreprocessing(Check):
             count = sum(place.count for place in made)
             if looks < _LEAST_LOOKS or count < self.limit("own_share") * looks:
                 return
-            own, who = (
-                _hottest(made, count),
-                say("each of {most_workers} workers", most_workers=most_workers(window)),
-            )
+            own, who = (_hottest(made, count), say("each of {most_workers} workers", most_workers=most_workers(window)))
         if own is None:
             return
         yield replace(seen, spans=tuple(spans_of(own))).finding(
@@ -284,9 +263,7 @@ def _slow(scripts: dict[str, Script], work: ItemWork) -> _Slow | None:
     if work.what == "runs a Python loop":
         loop = _at(script, work.span)
         if isinstance(loop, ast.For) and _over_cells(loop):
-            return _Slow(
-                work.span, "pixels", say("nested Python loops over the cells of an array"), work.span.line
-            )
+            return _Slow(work.span, "pixels", say("nested Python loops over the cells of an array"), work.span.line)
     return None
 
 
@@ -304,11 +281,7 @@ def _over_cells(loop: ast.For) -> bool:
         for part in walk(node):
             if is_method_call(part, *_PIXELS):
                 return True
-            if (
-                isinstance(part, ast.Subscript)
-                and isinstance(part.slice, ast.Tuple)
-                and _plain(part, outer, inner)
-            ):
+            if isinstance(part, ast.Subscript) and isinstance(part.slice, ast.Tuple) and _plain(part, outer, inner):
                 return True
             if not (isinstance(part, ast.Subscript) and isinstance(part.value, ast.Subscript)):
                 continue

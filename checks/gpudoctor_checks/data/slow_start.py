@@ -35,9 +35,7 @@ from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.signs.source import Call, Known, Script, Source
 from gpudoctor.text import duration, percent
 
-_TOKENISES = re.compile(
-    r"tokeni[sz]e|tokenizer|encode|preprocess|prepare_(?:features|train)|apply_chat_template"
-)
+_TOKENISES = re.compile(r"tokeni[sz]e|tokenizer|encode|preprocess|prepare_(?:features|train)|apply_chat_template")
 _LARGE = re.compile(
     r"c4|openwebtext|the_?pile|\bpile|wikipedia|fineweb|oscar|redpajama|slimpajama|bookcorpus|laion|mc4|starcoder"
     r"|the-stack|cosmopedia|dolma|common_?voice|librispeech|ultrachat|openhermes|imagenet|culturax|wikitext-103",
@@ -173,13 +171,7 @@ class SlowStart(Check):
             dataset, cap = file.get("dataset"), file.value("max_samples")
             small = isinstance(cap, int) and not isinstance(cap, bool) and cap <= self.limit("capped_samples")
             trains = file.value("do_train") is True
-            if (
-                dataset is None
-                or not trains
-                or small
-                or file.value("streaming")
-                or file.value("tokenized_path")
-            ):
+            if dataset is None or not trains or small or file.value("streaming") or file.value("tokenized_path"):
                 continue
             workers = file.meaning("preprocessing_workers")
             if not workers or workers[0].number in (0, 1):
@@ -219,19 +211,14 @@ class SlowStart(Check):
     def _call(self, source: Source, script: Script, call: Call) -> Iterator[Finding]:
         if call.name == "datasets.disable_caching":
             if source.trains:
-                yield self._found(
-                    script, call, "disable_caching() makes each start prepare the data again", "off"
-                )
+                yield self._found(script, call, "disable_caching() makes each start prepare the data again", "off")
             return
         if not _maps_tokeniser(script, call) or not _of_datasets(source, script, call):
             return
         cached, processes = call.keywords.get("load_from_cache_file"), call.argument("num_proc")
         if isinstance(cached, Known) and cached.value is False and cached.origin == "literal":
             yield self._found(
-                script,
-                call,
-                say("{receiver}.map tokenises again at every start", receiver=call.receiver),
-                "cache",
+                script, call, say("{receiver}.map tokenises again at every start", receiver=call.receiver), "cache"
             )
         elif processes is None or (isinstance(processes, Known) and processes.value in (None, 1)
                                    and processes.origin == "literal"):  # fmt: skip
@@ -262,11 +249,7 @@ def _maps_tokeniser(script: Script, call: Call) -> bool:
     if not call.receiver or not call.name.startswith(("?.", "datasets.")):  # another library's map
         return False
     given = call.node.args[0] if call.node.args else keyword_value(call.node, "function")  # fmt: skip
-    if (
-        given is None
-        or len(call.node.args) > 1
-        or any(word in call.receiver.lower() for word in ("pool", "executor"))
-    ):
+    if given is None or len(call.node.args) > 1 or any(word in call.receiver.lower() for word in ("pool", "executor")):
         return False
     if isinstance(given, ast.Lambda):
         return bool(_TOKENISES.search(ast.unparse(given.body)))

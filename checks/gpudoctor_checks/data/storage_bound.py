@@ -121,8 +121,6 @@ class StorageBound(Check):
             name="data_wait_share",
             severity=Severity.WARNING,
             numbers=(
-                Measurement(
-                    name="workers_disk", value=round(disk, 4), unit="1", reproduce="ps -eo pid,state,wchan"
-                ),
+                Measurement(name="workers_disk", value=round(disk, 4), unit="1", reproduce="ps -eo pid,state,wchan"),
             ),
         )

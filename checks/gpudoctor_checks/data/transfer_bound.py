@@ -57,9 +57,7 @@ class TransferBound(Check):
             return
         spans = site_spans(patient, sites_of(run, "transfer")[:3])
         # Overlap hides copies behind the rest of the step; of more than that a smaller type takes half.
-        yield seen_in_run(
-            run, share, spans, whose=Whose.DEVICE, worth=min(share, max(1.0 - share, share / 2))
-        ).finding(
+        yield seen_in_run(run, share, spans, whose=Whose.DEVICE, worth=min(share, max(1.0 - share, share / 2))).finding(
             self,
             say(
                 "Copies to the device take {share} of the step by the device's clock, {per_step} a step{at}.",

@@ -170,8 +170,7 @@ class UnpinnedTransfer(Check):
         where = lines_at([move.call.span for move in copies], loader.script.path)
         if pinned.value:
             message = say(
-                "Batches of {loader} are pinned, but the copy to the GPU blocks ({where}): "
-                "non_blocking is off.",
+                "Batches of {loader} are pinned, but the copy to the GPU blocks ({where}): non_blocking is off.",
                 loader=loader.label,
                 where=where,
             )
@@ -196,9 +195,7 @@ class UnpinnedTransfer(Check):
             evidence=(loader.call.span, *(move.call.span for move in copies[:_COPIES])),
             confidence=Confidence.SUSPECTED,
             subject=f"{loader.script.path}:{loader.call.span.line}",
-            detail=UnpinnedTransferDetail(
-                kind=kind, workers=_workers(loader), settable=loader.settable("pin_memory")
-            ),
+            detail=UnpinnedTransferDetail(kind=kind, workers=_workers(loader), settable=loader.settable("pin_memory")),
         )
 
 

@@ -122,9 +122,7 @@ class WorkersMisfit(Check):
         if run is None:
             yield from suspected
             return
-        again = [
-            item for item in suspected if item.detail_of(WorkersMisfitDetail).kind in ("respawned", "inside")
-        ]
+        again = [item for item in suspected if item.detail_of(WorkersMisfitDetail).kind in ("respawned", "inside")]
         yield from self._gaps(patient, run, again)
         yield from (item for item in suspected if item not in again)
 
@@ -161,11 +159,7 @@ class WorkersMisfit(Check):
                     often=often,
                 )
             )
-            + (
-                say(", and the wait for the first batch of an epoch is ")
-                if often == "epoch"
-                else say(", which takes ")
-            )
+            + (say(", and the wait for the first batch of an epoch is ") if often == "epoch" else say(", which takes "))
             + duration(wait.start_seconds)
             + (say(" longer than the others") if often == "epoch" else "")
             + say(
@@ -346,9 +340,7 @@ def _built_in(loader: Loader, source: Source) -> tuple[LoopRole | None, Loop | N
             if loop.role not in (LoopRole.EPOCHS, LoopRole.TRAINING) or loop.engine:
                 continue
             for event in loop.events:
-                if event.call is loader.call or (
-                    event.call is not None and event.call.node is loader.call.node
-                ):
+                if event.call is loader.call or (event.call is not None and event.call.node is loader.call.node):
                     if any(guard.kind.value in ("once", "failure") for guard in event.guards) or event.inner:
                         continue
                     return loop.role, loop

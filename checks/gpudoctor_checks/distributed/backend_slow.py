@@ -89,9 +89,7 @@ class BackendSlow(Check):
         for program in training_programs(patient.source):
             if program.target not in (Target.CUDA, Target.MAYBE) or not _reduces(program):
                 continue
-            for script, call, named in (
-                (item, *found) for item in program.scripts for found in _backends(item)
-            ):
+            for script, call, named in ((item, *found) for item in program.scripts for found in _backends(item)):
                 if (script.path, call.span.line) in seen or _by_platform(script, call):
                     continue
                 if call.name.startswith("torch.") and not _before_training(program, script, call):
@@ -100,9 +98,7 @@ class BackendSlow(Check):
                 keyword, value = named
                 backend = str(value.value)
                 origin = (
-                    say(" ({origin})", origin=value.origin)
-                    if value.origin.startswith(("default", "command"))
-                    else ""
+                    say(" ({origin})", origin=value.origin) if value.origin.startswith(("default", "command")) else ""
                 )
                 yield self.finding(
                     say(
@@ -116,9 +112,7 @@ class BackendSlow(Check):
                     confidence=Confidence.SUSPECTED,
                     subject=f"{script.path}:{call.span.line}",
                     detail=BackendSlowDetail(
-                        keyword=keyword,
-                        literal=value.origin == "literal",
-                        positional=keyword not in call.keywords,
+                        keyword=keyword, literal=value.origin == "literal", positional=keyword not in call.keywords
                     ),
                 )
 

@@ -103,7 +103,5 @@ def _perhaps_late(run: Run) -> str:
     if waits[least] > _LATE * median(waits.values()):
         return ""
     return say(
-        "; rank {least} waits only {wait}, so the others may wait for it",
-        least=least,
-        wait=percent(waits[least]),
+        "; rank {least} waits only {wait}, so the others may wait for it", least=least, wait=percent(waits[least])
     )

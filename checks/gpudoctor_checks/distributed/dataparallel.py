@@ -17,18 +17,7 @@ from gpudoctor.analysis.source.parallelism import SHARDED
 from gpudoctor.analysis.source.syntax import assigned_values, keyword_value, nodes
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Detail,
-    Finding,
-    Patient,
-    Reads,
-    Severity,
-    Threshold,
-    Unavailable,
-)
+from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold, Unavailable
 from gpudoctor.model.job_devices import VARIABLE, job_gpus
 from gpudoctor.model.signs.source import Call, GuardKind, Known, Script, Source, Value
 from gpudoctor.model.visible_devices import entries
@@ -37,8 +26,7 @@ from gpudoctor.text import capitalised, count
 _MORE_THAN_ONE = re.compile(r"(\w{0,80}gpus?) > 1\b")
 _SEVERAL = re.compile(r"gpu\w{0,40}\)? > 1$|device_count\(\) > 1$")
 _OF_MANY = re.compile(
-    r"(multi|n|num|many|len)\W?_?gpu|gpus|gpu_?(ids?|list|num|count)|parallel|devices|device_ids|\bdp\b",
-    re.IGNORECASE,
+    r"(multi|n|num|many|len)\W?_?gpu|gpus|gpu_?(ids?|list|num|count)|parallel|devices|device_ids|\bdp\b", re.IGNORECASE
 )
 """A condition that asks for several GPUs, in the words that scripts use."""
 _NAMES = ("torch.nn.DataParallel", "torch.nn.parallel.data_parallel")
@@ -126,10 +114,7 @@ class Dataparallel(Check):
             if program.target is Target.CPU or _other_ways(program):
                 continue
             own = {
-                name
-                for script in program.scripts
-                for name, info in script.classes.items()
-                if _NAMES[0] in info.bases
+                name for script in program.scripts for name, info in script.classes.items() if _NAMES[0] in info.bases
             }
             left = _left(program)
             if left is not None and left.known and left.cards <= 1:
@@ -185,9 +170,7 @@ class Dataparallel(Check):
 
 def _other_ways(program: Program) -> bool:
     """Whether the program has a better way too, whatever its name is imported from."""
-    return bool(program.called & SHARDED) or any(
-        name.endswith("DistributedDataParallel") for name in program.called
-    )
+    return bool(program.called & SHARDED) or any(name.endswith("DistributedDataParallel") for name in program.called)
 
 
 def _one_device(program: Program, call: Call) -> bool:
@@ -218,9 +201,7 @@ def _one_device(program: Program, call: Call) -> bool:
 def _is_one(option: Value | None) -> bool:
     """Whether the default of an option for devices is one of them: its number, or a list of one."""
     value = option.value if isinstance(option, Known) else None
-    return (isinstance(value, int) and not isinstance(value, bool)) or (
-        isinstance(value, tuple) and len(value) == 1
-    )
+    return (isinstance(value, int) and not isinstance(value, bool)) or (isinstance(value, tuple) and len(value) == 1)
 
 
 def _unused(program: Program, script: Script, call: Call) -> bool:

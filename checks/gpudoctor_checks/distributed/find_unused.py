@@ -53,9 +53,6 @@ class FindUnused(Check):
                 "graph for nothing.",
                 steps=run.lead.steps,
             ),
-            evidence=(
-                *spots(patient, where),
-                run.measured("steps", run.lead.steps, "{steps}"),
-            ),
+            evidence=(*spots(patient, where), run.measured("steps", run.lead.steps, "{steps}")),
             severity=Severity.NOTE,
         )

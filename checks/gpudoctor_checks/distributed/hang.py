@@ -162,11 +162,7 @@ class Hang(Check):
         odd = any(group.odd for group in groups)
         apart = odd or len(groups) > 1
         yield self.finding(
-            say(
-                "{stacks} (by {dumps}).",
-                stacks=capitalised(told(groups)),
-                dumps=count(len(log.stacks), "stack dump"),
-            ),
+            say("{stacks} (by {dumps}).", stacks=capitalised(told(groups)), dumps=count(len(log.stacks), "stack dump")),
             evidence=shown(groups),
             confidence=Confidence.PROBABLE if apart else Confidence.SUSPECTED,
             severity=Severity.ERROR if apart else Severity.WARNING,
@@ -266,10 +262,7 @@ def _who(everyone: Sequence[RankPosition], odd: RankPosition | None) -> str:
         groups.setdefault(item.words, []).append(item.rank)
     places = concatenated(
         "; ",
-        [
-            say("{ranks}: {place}", ranks=named(numbers), place=words)
-            for words, numbers in list(groups.items())[:4]
-        ],
+        [say("{ranks}: {place}", ranks=named(numbers), place=words) for words, numbers in list(groups.items())[:4]],
     )
     together = say("all are at the same place") if len(groups) == 1 else say("they are at different places")
     who = (

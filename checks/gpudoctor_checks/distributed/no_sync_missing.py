@@ -11,17 +11,7 @@ from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.parallelism import DDP, wrappers
 from gpudoctor.analysis.source.syntax_places import line_at
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Detail,
-    Finding,
-    Patient,
-    Reads,
-    Severity,
-    Threshold,
-)
+from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Event, Known, Loop, Script
 
 _ENGINES = frozenset({"accelerate", "deepspeed", "lightning", "pytorch_lightning"})
@@ -83,11 +73,7 @@ class NoSyncMissing(Check):
             yield from suspected
             return
         backwards = run.per_step("backwards")
-        if (
-            wrapped(run.lead.process, "DDP") is None
-            or backwards < self.limit("backwards_per_step")
-            or not suspected
-        ):
+        if wrapped(run.lead.process, "DDP") is None or backwards < self.limit("backwards_per_step") or not suspected:
             return
         for finding in suspected:
             yield confirmed(
@@ -123,9 +109,7 @@ class NoSyncMissing(Check):
         if not backwards or _many_models(program):
             return
         number = loop.accumulates.value if isinstance(loop.accumulates, Known) else None
-        if number is not None and (
-            not isinstance(number, int | float) or number < self.limit("backwards_per_step")
-        ):
+        if number is not None and (not isinstance(number, int | float) or number < self.limit("backwards_per_step")):
             return
         count = f"{number:g}" if isinstance(number, int | float) else say("several")
         thrown = (
@@ -137,8 +121,7 @@ class NoSyncMissing(Check):
         text = loop.accumulates.text
         if number is None and re.fullmatch(r"[\w.]{1,60}", text):
             head = say(
-                "If {expression} is above 1, each optimizer step follows several backward passes",
-                expression=text,
+                "If {expression} is above 1, each optimizer step follows several backward passes", expression=text
             )
         else:
             head = say("Each optimizer step follows {count} backward passes", count=count)

@@ -97,9 +97,7 @@ class RedundantCollectives(Check):
     reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (
-        *Threshold.note_and_warning(
-            "Collectives that take this share of a recorded run are", noted=0.03, warned=0.08
-        ),
+        *Threshold.note_and_warning("Collectives that take this share of a recorded run are", noted=0.03, warned=0.08),
         Threshold(
             name="period",
             default=10,
@@ -181,9 +179,7 @@ class RedundantCollectives(Check):
                 if brief(script, loop, self.limit("measurement_steps")):
                     continue
                 found = [
-                    item
-                    for item in self._collectives(program, loop)
-                    if (item.span.path, item.span.line) not in seen
+                    item for item in self._collectives(program, loop) if (item.span.path, item.span.line) not in seen
                 ]
                 seen |= {(item.span.path, item.span.line) for item in found}
                 yield from self._from_source(script, loop, found)
@@ -231,11 +227,7 @@ class RedundantCollectives(Check):
         ddp = bool(wraps_ddp(program))
         for event in loop.events:
             kind = _kind(event, ddp)
-            if (
-                kind is None
-                or event.call is None
-                or any(guard.kind is GuardKind.RANK for guard in event.guards)
-            ):
+            if kind is None or event.call is None or any(guard.kind is GuardKind.RANK for guard in event.guards):
                 continue
             period = step_period(event)
             if period is None or period >= self.limit("period"):
@@ -284,11 +276,7 @@ def _of_parameters(event: Event) -> bool:
     call = event.call
     text = " ".join(ast.unparse(item) for item in call.node.args[:1]) if call is not None else ""
     loops = " ".join(loop.iterates for loop in event.inner)
-    return (
-        "grad" in text
-        or "param" in text
-        or any(word in loops for word in ("parameters()", "params", "buffers()"))
-    )
+    return "grad" in text or "param" in text or any(word in loops for word in ("parameters()", "params", "buffers()"))
 
 
 def _feeds(event: Event, flow: GraphFlow, needed: set[Key]) -> bool:
@@ -315,9 +303,7 @@ def _state(program: Program, loop: Loop) -> Iterator[tuple[ast.expr, Scope]]:
         node = event.node
         if is_method_call(node):
             method, owner = node.func.attr, ast.unparse(node.func.value)
-            if method in _LOADS or (
-                method.endswith("_") and not method.startswith("_") and _of_model(owner, held)
-            ):
+            if method in _LOADS or (method.endswith("_") and not method.startswith("_") and _of_model(owner, held)):
                 yield from ((argument, event.via) for argument in node.args)
         elif isinstance(node, ast.Assign | ast.AugAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]

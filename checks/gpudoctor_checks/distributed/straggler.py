@@ -117,8 +117,7 @@ class StragglingRank(Check):
         if not table.enough:
             raise Unavailable(
                 say(
-                    "the ranks have {steps} steady steps in common; {least_steps} are needed, "
-                    "or {few_steps} in {long}",
+                    "the ranks have {steps} steady steps in common; {least_steps} are needed, or {few_steps} in {long}",
                     steps=table.steps,
                     least_steps=LEAST_STEPS,
                     few_steps=FEW_STEPS,
@@ -133,16 +132,10 @@ class StragglingRank(Check):
         part, seconds = next(iter(late.parts.items()))
         named = seconds >= self.limit("covered") * late.seconds
         spans = self._lines(patient, run, late, part) if named else []
-        node = (
-            say(" on {node}", node=process.node) if len({rank.node for rank in run.recording.ranks}) > 1 else ""
-        )
+        node = say(" on {node}", node=process.node) if len({rank.node for rank in run.recording.ranks}) > 1 else ""
         place = say("in lines of its own") if part == OTHER else say("in {part}", part=part.replace("_", " "))
         cause = (
-            say(
-                "; the delay is {place}, {seconds} longer than the others'",
-                place=place,
-                seconds=duration(seconds),
-            )
+            say("; the delay is {place}, {seconds} longer than the others'", place=place, seconds=duration(seconds))
             if named
             else ""
         )
@@ -162,10 +155,7 @@ class StragglingRank(Check):
             name="straggler_share",
             severity=severity,
             detail=StragglerDetail(rank=late.rank, node=process.node, part=part if named else ""),
-            numbers=(
-                run.measured("straggler_seconds", late.seconds, "s"),
-                run.measured("straggler_p", late.p),
-            ),
+            numbers=(run.measured("straggler_seconds", late.seconds, "s"), run.measured("straggler_p", late.p)),
         )
 
     def _live(self, window: ProcessWindow) -> Iterator[Finding]:
@@ -178,11 +168,7 @@ class StragglingRank(Check):
         least = min(rank.samples for rank in ranks)
         if least < LEAST_LOOKS:
             raise Unavailable(
-                say(
-                    "{least} of {least_looks} stack samples of each rank so far",
-                    least=least,
-                    least_looks=LEAST_LOOKS,
-                )
+                say("{least} of {least_looks} stack samples of each rank so far", least=least, least_looks=LEAST_LOOKS)
             )
         waits = {rank.pid: phase_share(rank, *WAITS) for rank in ranks}
         late = min(ranks, key=lambda rank: waits[rank.pid])
@@ -282,9 +268,6 @@ class StragglingRank(Check):
 def _excess(late: Rank, others: list[Rank]) -> tuple[str, float]:
     """The phase that the late rank spends more time in than the others do, and how much more."""
     phases = [phase for phase in late.phases if phase not in WAITS] or [OTHER]
-    more = {
-        phase: phase_share(late, phase) - median(phase_share(rank, phase) for rank in others)
-        for phase in phases
-    }
+    more = {phase: phase_share(late, phase) - median(phase_share(rank, phase) for rank in others) for phase in phases}
     part = max(more, key=lambda phase: more[phase])
     return part, more[part]

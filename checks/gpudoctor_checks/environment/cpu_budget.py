@@ -3,15 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.workload import (
-    Threads,
-    Workers,
-    has_purpose,
-    optional,
-    read_threads,
-    read_workers,
-    runs_here,
-)
+from gpudoctor.analysis.workload import Threads, Workers, has_purpose, optional, read_threads, read_workers, runs_here
 from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
@@ -112,19 +104,13 @@ class CpuBudget(Check):
             granted = float(job.cpus_per_task * (job.ranks_per_node or 1))
         if granted and job is not None and not runs_here(patient):
             name = "cpus_granted"
-            return granted, (
-                Measurement(name=name, value=granted, unit="{CPUs}", provenance=Provenance.DECLARED),
-            )
+            return granted, (Measurement(name=name, value=granted, unit="{CPUs}", provenance=Provenance.DECLARED),)
         if not runs_here(patient):
-            raise Unavailable(
-                say("the job script does not set a number of CPUs, and it runs on another machine")
-            )
+            raise Unavailable(say("the job script does not set a number of CPUs, and it runs on another machine"))
         host = patient.host
         cpus = min(host.cpu_budget, granted or host.cpu_budget)
         shown: list[Evidence] = [
-            Measurement(
-                name="cpu_budget", value=cpus, unit="{CPUs}", reproduce="nproc; cat /sys/fs/cgroup/cpu.max"
-            )
+            Measurement(name="cpu_budget", value=cpus, unit="{CPUs}", reproduce="nproc; cat /sys/fs/cgroup/cpu.max")
         ]
         if host.cpu_quota is not None:
             shown.append(Measurement(name="cpu_quota", value=host.cpu_quota, unit="{CPUs}"))
@@ -164,11 +150,7 @@ class CpuBudget(Check):
             subject="CPUs",
             scarce=frozenset({Resource.CPU}),
             detail=CpuBudgetDetail(
-                kind="threads" if pool_alone else "both",
-                cpus=cpus,
-                ranks=ranks,
-                workers=each,
-                threads=threads.count,
+                kind="threads" if pool_alone else "both", cpus=cpus, ranks=ranks, workers=each, threads=threads.count
             ),
         )
 
@@ -180,9 +162,7 @@ class CpuBudget(Check):
         if spare < self.limit("spare_cpus"):
             return
         known = (
-            say(", {workers_count} of them for loader workers", workers_count=workers.count)
-            if workers.count
-            else ""
+            say(", {workers_count} of them for loader workers", workers_count=workers.count) if workers.count else ""
         )
         yield self.finding(
             say(
@@ -193,15 +173,11 @@ class CpuBudget(Check):
                 known=known,
             ),
             evidence=(
-                Setting(
-                    key="OMP_NUM_THREADS", value="1", origin="torchrun's default", reproduce="torchrun --help"
-                ),
+                Setting(key="OMP_NUM_THREADS", value="1", origin="torchrun's default", reproduce="torchrun --help"),
                 *evidence,
             ),
             confidence=Confidence.PROBABLE,
             severity=Severity.NOTE,
             subject="torchrun",
-            detail=CpuBudgetDetail(
-                kind="torchrun", cpus=cpus, ranks=ranks, workers=workers.count or 0, threads=1
-            ),
+            detail=CpuBudgetDetail(kind="torchrun", cpus=cpus, ranks=ranks, workers=workers.count or 0, threads=1),
         )

@@ -83,12 +83,7 @@ class DiskTooSmall(Check):
     log_messages = (
         LogMessage(
             kind="no-space",
-            cue=(
-                "winerror 112]",
-                "outofdiskerror",
-                "no space left on device",
-                "errno 28",
-            ),
+            cue=("winerror 112]", "outofdiskerror", "no space left on device", "errno 28"),
             pattern=r"\[WinError 112\]|OutOfDiskError: Local disk is full|"
             r"No space left on device|\[Errno 28\]",
             text="The disk is full[: {file}].",
@@ -146,25 +141,16 @@ class DiskTooSmall(Check):
         ),
         LogMessage(
             kind="quota",
-            cue=(
-                "disk quota exceeded",
-                "errno 122",
-            ),
+            cue=("disk quota exceeded", "errno 122"),
             pattern=r"[Dd]isk quota exceeded|\[Errno 122\]",
             text="The disk quota is used up.",
         ),
         LogMessage(
             kind="writer",
-            cue=(
-                "pytorchstreamwriter failed",
-                "unexpected pos",
-                "iostream error",
-                "file write failed",
-            ),
+            cue=("pytorchstreamwriter failed", "unexpected pos", "iostream error", "file write failed"),
             pattern=r"PytorchStreamWriter failed writing|unexpected pos \d+ vs \d+|basic_ios::clear: iostream "
             "error|file write failed",
-            text="A checkpoint could not be written to its end: a full disk or quota, or a failing file "
-            "system.",
+            text="A checkpoint could not be written to its end: a full disk or quota, or a failing file system.",
             confidence=Confidence.PROBABLE,
             source="torch/csrc: inline_container.cc",
         ),
@@ -226,9 +212,7 @@ class DiskTooSmall(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if not runs_here(patient):
-            raise Unavailable(
-                say("the job script runs on another machine, whose disks gpudoctor cannot see from here")
-            )
+            raise Unavailable(say("the job script runs on another machine, whose disks gpudoctor cannot see from here"))
         host = patient.host
         seen: set[str] = set()
         if has_purpose(patient):
@@ -277,11 +261,7 @@ class DiskTooSmall(Check):
         """What the run keeps against the room under the output."""
         disk = next((disk for role in _OUTPUTS for disk in disks if disk.role == role), None)
         source = optional(lambda: patient.source)
-        if (
-            disk is None
-            or source is None
-            or any(_adapts(call) for script in source.scripts for call in script.calls)
-        ):
+        if disk is None or source is None or any(_adapts(call) for script in source.scripts for call in script.calls):
             return
         model = _largest_model(source)
         if model is None or not source.trains:

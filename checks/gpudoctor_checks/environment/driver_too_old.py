@@ -75,16 +75,12 @@ class DriverTooOld(Check):
             kind="too-old",
             cue="on your system is too old",
             pattern=r"NVIDIA driver on your system is too old \(found version (?P<version>\d+)\)",
-            text="The NVIDIA driver is too old for this torch[: it supports CUDA version code {version} "
-            "at most].",
+            text="The NVIDIA driver is too old for this torch[: it supports CUDA version code {version} at most].",
             source="torch/csrc/cuda/Module.cpp",
         ),
         LogMessage(
             kind="insufficient",
-            cue=(
-                "driver version is insufficient",
-                "cudaerrorinsufficientdriver",
-            ),
+            cue=("driver version is insufficient", "cudaerrorinsufficientdriver"),
             pattern="CUDA driver version is insufficient for CUDA runtime version|cudaErrorInsufficientDriver",
             text="The NVIDIA driver is older than the CUDA runtime that the program uses.",
             everywhere=True,
@@ -103,12 +99,7 @@ class DriverTooOld(Check):
         ),
         LogMessage(
             kind="compatibility",
-            cue=(
-                "unsupported display driver",
-                "error 803",
-                "forward compatibility was attempted",
-                "error 804",
-            ),
+            cue=("unsupported display driver", "error 803", "forward compatibility was attempted", "error 804"),
             pattern="unsupported display driver / cuda driver combination|[Ee]rror 803|"
             "forward compatibility was attempted on non[ -]supported (?:HW|hardware)|[Ee]rror 804",
             text="A CUDA compatibility library newer than the driver was loaded on a GPU that does not "
@@ -116,10 +107,7 @@ class DriverTooOld(Check):
         ),
         LogMessage(
             kind="ptx",
-            cue=(
-                "compiled with an unsupported",
-                "cudaerrorunsupportedptxversion",
-            ),
+            cue=("compiled with an unsupported", "cudaerrorunsupportedptxversion"),
             pattern="PTX was compiled with an unsupported toolchain|cudaErrorUnsupportedPtxVersion",
             text="A kernel was compiled by a CUDA toolkit that is newer than the driver.",
         ),
@@ -134,11 +122,7 @@ class DriverTooOld(Check):
         ),
         LogMessage(
             kind="insufficient",
-            cue=(
-                "driver version is insufficient",
-                "compiled with an unsupported",
-                "unsupported display driver",
-            ),
+            cue=("driver version is insufficient", "compiled with an unsupported", "unsupported display driver"),
             pattern=call_failed(
                 r"(?:CUDA )?driver version is insufficient|the provided PTX was compiled with an "
                 r"unsupported|system has unsupported display driver"
@@ -208,9 +192,7 @@ class DriverTooOld(Check):
         )
 
 
-def _too_old(
-    driver: tuple[int, ...], floor: str | None, speaks: tuple[int, ...] | None, cuda: tuple[int, ...]
-) -> bool:
+def _too_old(driver: tuple[int, ...], floor: str | None, speaks: tuple[int, ...] | None, cuda: tuple[int, ...]) -> bool:
     """Whether the driver cannot run that CUDA.
 
     The CUDA that the driver itself says it speaks settles it where it is known: it knows about custom builds.

@@ -87,10 +87,7 @@ class DriverUnreachable(Check):
     log_messages = (
         LogMessage(
             kind="nvml-mismatch",
-            cue=(
-                "driver/library version mismatch",
-                "api mismatch",
-            ),
+            cue=("driver/library version mismatch", "api mismatch"),
             pattern="Driver/library version mismatch|API mismatch: the client has the version",
             text="The NVIDIA driver's library and the kernel module have different versions: the driver "
             "was updated without a reboot.",
@@ -132,11 +129,7 @@ class DriverUnreachable(Check):
         ),
         LogMessage(
             kind="fabric-manager",
-            cue=(
-                "error 802",
-                "system not yet initialized",
-                "cudaerrorsystemnotready",
-            ),
+            cue=("error 802", "system not yet initialized", "cudaerrorsystemnotready"),
             pattern="[Ee]rror 802|system not yet initialized|cudaErrorSystemNotReady",
             text="CUDA reports error 802 (system not yet initialized): the fabric manager of this "
             "NVSwitch machine does not run.",
@@ -159,11 +152,7 @@ class DriverUnreachable(Check):
         ),
         LogMessage(
             kind="container-runtime",
-            cue=(
-                "nvidia-container-cli: ",
-                "nvidia-container-cli.real: ",
-                "could not select device driver",
-            ),
+            cue=("nvidia-container-cli: ", "nvidia-container-cli.real: ", "could not select device driver"),
             pattern=r"nvidia-container-cli(?:\.real)?: (?P<step>initialization|detection|mount|ldcache|"
             r"container) error: (?P<why>[^\\\n\"]{1,200}?)(?:: unknown)?\s*(?:\\|\"|$)|"
             r"could not select device driver \\?\"\w{0,20}\\?\" with capabilities: \[\[gpu",
@@ -197,8 +186,7 @@ class DriverUnreachable(Check):
             closing=True,
             unstarted=True,
             outside=True,
-            source="NVIDIA/nvidia-container-toolkit internal/modifier/cdi.go; containerd; moby "
-            "daemon/runtime_unix.go",
+            source="NVIDIA/nvidia-container-toolkit internal/modifier/cdi.go; containerd; moby daemon/runtime_unix.go",
         ),
         LogMessage(
             kind="no-device",
@@ -305,13 +293,7 @@ class DriverUnreachable(Check):
 
 def _blind(survey: GpuSurvey, on_bus: int) -> bool:
     """A driver that starts and sees nothing, although GPUs are there and nobody keeps them from us."""
-    return (
-        not survey.gpus
-        and not survey.lost
-        and on_bus > 0
-        and bool(survey.device_nodes)
-        and not survey.denied_nodes
-    )
+    return not survey.gpus and not survey.lost and on_bus > 0 and bool(survey.device_nodes) and not survey.denied_nodes
 
 
 def _container(patient: Patient) -> str | None:
@@ -338,11 +320,7 @@ def _asked_for_gpus(patient: Patient) -> bool:
 
 
 def _message(survey: GpuSurvey, found: int, container: str | None) -> str:
-    gpus = (
-        say("{gpus} on the PCI bus", gpus=count(found, "NVIDIA GPU"))
-        if found
-        else say("A GPU's device node exists")
-    )
+    gpus = say("{gpus} on the PCI bus", gpus=count(found, "NVIDIA GPU")) if found else say("A GPU's device node exists")
     words = {
         DriverState.NO_LIBRARY: say("but the driver's library (libnvidia-ml.so.1) is missing"),
         DriverState.NOT_LOADED: say("and the nvidia kernel module is not loaded"),
@@ -353,26 +331,19 @@ def _message(survey: GpuSurvey, found: int, container: str | None) -> str:
         DriverState.READY: say("and the driver sees none of them"),
     }
     if container:
-        return say(
-            "{gpus}, but this container ({container}) was started without them.", gpus=gpus, container=container
-        )
+        return say("{gpus}, but this container ({container}) was started without them.", gpus=gpus, container=container)
     if survey.driver is DriverState.MISMATCH:
         return say(
-            "The driver's kernel module and its library have different versions{versions}.",
-            versions=_versions(survey),
+            "The driver's kernel module and its library have different versions{versions}.", versions=_versions(survey)
         )
-    bound = sorted(
-        {device.driver or say("no driver") for device in survey.pci_devices} - {"nvidia"} - _GIVEN_AWAY
-    )
+    bound = sorted({device.driver or say("no driver") for device in survey.pci_devices} - {"nvidia"} - _GIVEN_AWAY)
     held = (
         say(" (bound to {bound})", bound=concatenated(", ", bound))
         if bound and survey.driver is not DriverState.READY
         else ""
     )
     error = say(": {driver_error}", driver_error=survey.driver_error) if survey.driver_error else ""
-    return say(
-        "{gpus}{holders}, {word}{error}.", gpus=gpus, holders=held, word=words[survey.driver], error=error
-    )
+    return say("{gpus}{holders}, {word}{error}.", gpus=gpus, holders=held, word=words[survey.driver], error=error)
 
 
 def _versions(survey: GpuSurvey) -> str:

@@ -90,10 +90,7 @@ class GpuArchUnsupported(Check):
         ),
         LogMessage(
             kind="no-kernel",
-            cue=(
-                "rocblas error: cannot read",
-                "unable to find code object for all current devices",
-            ),
+            cue=("rocblas error: cannot read", "unable to find code object for all current devices"),
             pattern=r"rocBLAS error: Cannot read \S{1,300}TensileLibrary|hipErrorNoBinaryForGpu: "
             "Unable to find code object for all current devices",
             text="The ROCm libraries have no code for this GPU's architecture.",
@@ -102,10 +99,7 @@ class GpuArchUnsupported(Check):
         ),
         LogMessage(
             kind="flash-attention",
-            cue=(
-                "for head dim > ",
-                "only support",
-            ),
+            cue=("for head dim > ", "only support"),
             pattern=r"FlashAttention backward for head dim > \d+ requires (?P<cards>A100)|"
             r"(?:[Ff]lash\w{0,20}\W?[Aa]ttention|FLASH\w{0,20})"
             r".{0,60}only supports? (?P<needed>Ampere|Hopper|"
@@ -114,11 +108,7 @@ class GpuArchUnsupported(Check):
         ),
         LogMessage(
             kind="too-old-gpu",
-            cue=(
-                "too old to be supported",
-                "minimum capability: ",
-                "requires device with capability",
-            ),
+            cue=("too old to be supported", "minimum capability: ", "requires device with capability"),
             pattern=r"is not supported for the current GPU\. Minimum capability: (?P<needs>\d+)|"
             "Found (?P<gpu>.{3,60}?) which is too old to be supported|[Rr]equires device with "
             "capability",
@@ -145,9 +135,7 @@ class GpuArchUnsupported(Check):
         LogMessage(
             kind="no-kernel",
             cue=("no kernel image is available", "device kernel image is invalid", "invalid device function"),
-            pattern=call_failed(
-                r"no kernel image is available|device kernel image is invalid|invalid device function"
-            ),
+            pattern=call_failed(r"no kernel image is available|device kernel image is invalid|invalid device function"),
             text="The installed binary has no code for this GPU's architecture.",
             confidence=Confidence.PROBABLE,
             everywhere=True,
@@ -182,8 +170,7 @@ class GpuArchUnsupported(Check):
         python = patient.packages.executable
         return self.finding(
             say(
-                "{label} ({gpu}) has compute capability {capability}, "
-                "and torch {version} has code for {have} only.",
+                "{label} ({gpu}) has compute capability {capability}, and torch {version} has code for {have} only.",
                 label=label,
                 gpu=gpus[0].name,
                 capability=dotted(card),
@@ -210,8 +197,6 @@ class GpuArchUnsupported(Check):
             cost=Cost() if others else Cost(breaks=say("no kernel of torch runs on this GPU")),
             subject=gpus[0].label,
             detail=GpuArchUnsupportedDetail(
-                torch=torch.version,
-                capabilities=dotted(card),
-                driver="" if isinstance(driver, Absent) else driver,
+                torch=torch.version, capabilities=dotted(card), driver="" if isinstance(driver, Absent) else driver
             ),
         )

@@ -133,10 +133,7 @@ class HostMemoryTight(Check):
         ),
         LogMessage(
             kind="cannot-allocate",
-            cue=(
-                "luajit: not enough memory",
-                "call to lua api (not enough memory)",
-            ),
+            cue=("luajit: not enough memory", "call to lua api (not enough memory)"),
             pattern=r"luajit: not enough memory|error in call to Lua API \(not enough memory\)",
             text="Lua ran out of memory: LuaJIT may use only 1 to 2 GB for its own objects.",
             everywhere=True,
@@ -144,11 +141,7 @@ class HostMemoryTight(Check):
         ),
         LogMessage(
             kind="ray-oom",
-            cue=(
-                "running low on memory",
-                "killed due to memory pressure",
-                "ray.exceptions.outofmemoryerror",
-            ),
+            cue=("running low on memory", "killed due to memory pressure", "ray.exceptions.outofmemoryerror"),
             pattern="node running low on memory|killed due to memory pressure|"
             r"ray\.exceptions\.OutOfMemoryError",
             text="Ray ended a task because the node ran low on memory.",
@@ -183,8 +176,7 @@ class HostMemoryTight(Check):
             default=0.25,
             unit="1",
             source="a convention: weights in half precision fill a quarter of a card that trains them",
-            meaning="A limit below this share of the job's GPU memory cannot load or save the content of "
-            "the GPUs.",
+            meaning="A limit below this share of the job's GPU memory cannot load or save the content of the GPUs.",
         ),
         Threshold(
             name="swap_rate",
@@ -216,9 +208,7 @@ class HostMemoryTight(Check):
         by_grant = granted is not None and room == granted
         yield self.finding(
             say(
-                "{room} of host memory {by_grant}, and "
-                "{ranks} with {workers} each take about {need} "
-                "before any data.",
+                "{room} of host memory {by_grant}, and {ranks} with {workers} each take about {need} before any data.",
                 room=size(room),
                 by_grant=say("is granted") if by_grant else say("is available"),
                 ranks=count(ranks, "rank"),
@@ -265,9 +255,7 @@ class HostMemoryTight(Check):
                 on_gpus=size(on_gpus),
             ),
             evidence=(
-                Measurement(
-                    name="memory_limit", value=limit, unit="B", reproduce="cat /sys/fs/cgroup/memory.max"
-                ),
+                Measurement(name="memory_limit", value=limit, unit="B", reproduce="cat /sys/fs/cgroup/memory.max"),
                 Measurement(
                     name="gpu_memory",
                     value=on_gpus,

@@ -71,10 +71,7 @@ class LimitsTooLow(Check):
     log_messages = (
         LogMessage(
             kind="open-files",
-            cue=(
-                "too many open files",
-                "errno 24",
-            ),
+            cue=("too many open files", "errno 24"),
             pattern=r"[Tt]oo many open files|\[Errno 24\]",
             text="The process reached its limit of open files.",
             source="https://github.com/pytorch/pytorch/issues/973",
@@ -103,8 +100,7 @@ class LimitsTooLow(Check):
             kind="threads",
             cue=("blas_thread_init: pthread_create failed", "blas_thread_init: rlimit_nproc"),
             pattern=r"blas_thread_init: (?:pthread_create failed|RLIMIT_NPROC (?P<limit>\d+) current)",
-            text="The user's limit of processes and threads is reached[: {limit}], and OpenBLAS ended the "
-            "process.",
+            text="The user's limit of processes and threads is reached[: {limit}], and OpenBLAS ended the process.",
             bearing=Bearing.HINT,
             explains=r"KeyboardInterrupt|SIGINT|[Ss]egmentation|SIGSEGV",
             everywhere=True,
@@ -112,12 +108,7 @@ class LimitsTooLow(Check):
         ),
         LogMessage(
             kind="memlock",
-            cue=(
-                "memlock",
-                "ibv_reg_mr",
-                "ibv_create_cq",
-                "ibv_create_qp",
-            ),
+            cue=("memlock", "ibv_reg_mr", "ibv_create_cq", "ibv_create_qp"),
             pattern=r"(?:ibv_(?:reg_mr|create_cq|create_qp)\w* failed.{0,80}(?:Cannot allocate memory|errno "
             "12))|[Mm]emlock limit",
             text="InfiniBand could not lock memory: the limit of locked memory (memlock) is too low.",

@@ -58,10 +58,7 @@ class NativeLibraryBroken(LogCheck):
         ),
         LogMessage(
             kind="bitsandbytes-warned",
-            cue=(
-                "libbitsandbytes_cpu",
-                "compiled without gpu support",
-            ),
+            cue=("libbitsandbytes_cpu", "compiled without gpu support"),
             pattern="[Dd]efaulting to libbitsandbytes_cpu|bitsandbytes was compiled without GPU support",
             text="bitsandbytes fell back to its library without GPU support.",
             bearing=Bearing.HINT,
@@ -100,11 +97,7 @@ class NativeLibraryBroken(LogCheck):
         ),
         LogMessage(
             kind="glibc",
-            cue=(
-                "glibc",
-                "glibcxx",
-                "cxxabi",
-            ),
+            cue=("glibc", "glibcxx", "cxxabi"),
             pattern=r"version `?(?P<version>(?:GLIBC|GLIBCXX|CXXABI)_[\d.]+)'? not found",
             text="A binary needs {version}, which this system does not have.",
         ),
@@ -166,10 +159,7 @@ class NativeLibraryBroken(LogCheck):
         ),
         LogMessage(
             kind="cudnn-version",
-            cue=(
-                "cudnn version incompatibility",
-                "version_mismatch",
-            ),
+            cue=("cudnn version incompatibility", "version_mismatch"),
             pattern="cuDNN version incompatibility|VERSION_MISMATCH",
             text="Another cuDNN than the one that torch was built for is found first.",
         ),

@@ -128,19 +128,11 @@ class NcclHobbled(Check):
                 where = say("job script") if switch.name in environment.exports else "environment"
                 yield self._switched(patient, switch, outside, environment.evidence(switch.name), where)
 
-    def _switched(
-        self, patient: Patient, switch: _Switch, value: str, evidence: Evidence, where: str
-    ) -> Finding:
+    def _switched(self, patient: Patient, switch: _Switch, value: str, evidence: Evidence, where: str) -> Finding:
         matters, why = _matters(patient, switch.path)
         subject = switch.name
         return self.finding(
-            say(
-                "{variable}={value}: {effect}{why}.",
-                variable=switch.name,
-                value=value,
-                effect=switch.effect,
-                why=why,
-            ),
+            say("{variable}={value}: {effect}{why}.", variable=switch.name, value=value, effect=switch.effect, why=why),
             evidence=(evidence,),
             confidence=Confidence.SUSPECTED if where == "source" else Confidence.CONFIRMED,
             severity=Severity.WARNING if matters else Severity.NOTE,
@@ -152,13 +144,10 @@ class NcclHobbled(Check):
         packages, environment = optional(lambda: patient.packages), optional(lambda: patient.environment)
         installed = _nccl_packages(packages) if packages is not None else ()
         if packages is not None and len(installed) > 1:
-            names = chained(
-                say("{name} {version}", name=name, version=packages.version(name)) for name in installed
-            )
+            names = chained(say("{name} {version}", name=name, version=packages.version(name)) for name in installed)
             yield self.finding(
                 say(
-                    "{names} are both installed: they write the same files, and torch loads "
-                    "whichever came last.",
+                    "{names} are both installed: they write the same files, and torch loads whichever came last.",
                     names=names,
                 ),
                 evidence=tuple(
@@ -209,9 +198,7 @@ class NcclHobbled(Check):
                     pairs=pairs,
                 ),
                 evidence=(
-                    Measurement(
-                        name="acs_redirect", value=True, unit="", reproduce="sudo lspci -vvv | grep ACSCtl"
-                    ),
+                    Measurement(name="acs_redirect", value=True, unit="", reproduce="sudo lspci -vvv | grep ACSCtl"),
                 ),
                 confidence=Confidence.PROBABLE,
                 subject="ACS",

@@ -151,10 +151,7 @@ def _fault(known: VariableTable, name: str, value: str, installed: str) -> _Faul
     if name in known.renamed:
         now, by = known.renamed[name]
         return _Fault(
-            kind="renamed",
-            text=say("{by} renamed it to {now}", by=by, now=now),
-            severity=Severity.NOTE,
-            instead=now,
+            kind="renamed", text=say("{by} renamed it to {now}", by=by, now=now), severity=Severity.NOTE, instead=now
         )
     first = known.since.get(name)
     if first is not None and installed and release(installed) < release(first):

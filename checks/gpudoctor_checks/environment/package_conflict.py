@@ -147,12 +147,7 @@ class PackageConflict(Check):
         ),
         LogMessage(
             kind="required",
-            cue=(
-                "is required for a normal functioning",
-                "versionconflict",
-                "incompatible with",
-                "but found",
-            ),
+            cue=("is required for a normal functioning", "versionconflict", "incompatible with", "but found"),
             pattern=r"(?P<needed>[\w.-]{1,60} ?(?:>=|==|<=|!=|<|>|~=)[\w.,<>=! ]{1,60}?) is required for a "
             r"normal functioning of this module, but found (?P<found>\S+)",
             text="An installed package does not have the version that another one requires: {needed} is "
@@ -160,12 +155,7 @@ class PackageConflict(Check):
         ),
         LogMessage(
             kind="conflict",
-            cue=(
-                "versionconflict",
-                "contextualversionconflict",
-                "dependency conflict",
-                "distributionnotfound",
-            ),
+            cue=("versionconflict", "contextualversionconflict", "dependency conflict", "distributionnotfound"),
             pattern="(?:Contextual)?VersionConflict|DistributionNotFound",
             text="Installed packages have versions that do not fit each other ({said}).",
             everywhere=True,
@@ -182,8 +172,7 @@ class PackageConflict(Check):
             r"CondaError: Run 'conda init' before 'conda activate'|"
             r"EnvironmentNameNotFound: Could not find conda environment: (?P<name>\S{1,100})|"
             r"EnvironmentLocationNotFound: Not a conda environment: (?P<folder>\S{1,200}))",
-            text="conda did not activate the environment of the job[ {name}][ {folder}], so its packages are "
-            "missing.",
+            text="conda did not activate the environment of the job[ {name}][ {folder}], so its packages are missing.",
             bearing=Bearing.HINT,
             everywhere=True,
             explains="No module named|command not found|cannot import name|: not found",
@@ -216,11 +205,7 @@ class PackageConflict(Check):
         ),
         LogMessage(
             kind="requires",
-            cue=(
-                "couldn't instantiate the backend tokenizer",
-                "pip install",
-                "data, please install '",
-            ),
+            cue=("couldn't instantiate the backend tokenizer", "pip install", "data, please install '"),
             pattern="Couldn't instantiate the backend tokenizer|data, please install '|"
             r"(?:requires?|needs?|could not be imported|is not installed|not "
             "found|[Pp]lease (?:run|install|update|upgrade)).{0,160}?pip install (?P<what>(?:-U |"
@@ -275,10 +260,7 @@ class PackageConflict(Check):
         ),
         LogMessage(
             kind="unknown-model",
-            cue=(
-                "not currently imported",
-                "unknown model architecture",
-            ),
+            cue=("not currently imported", "unknown model architecture"),
             pattern=r"Tokenizer class (?P<tokenizer>\w{1,80}) does not exist or is not currently "
             r"imported|unknown model architecture: '(?P<model>[^'\n]{1,80})'",
             text="The installed library does not know the model's class[ {tokenizer}][ {model}].",
@@ -505,9 +487,7 @@ class PackageConflict(Check):
             if built == own or ("cpu" not in (built, own) and numbers(built)[:1] == numbers(own)[:1]):
                 continue
             breaks = (
-                None
-                if built == "cpu"
-                else say("import {package} fails, or its operators are missing", package=name)
+                None if built == "cpu" else say("import {package} fails, or its operators are missing", package=name)
             )
             yield self._conflict(
                 say(
@@ -534,9 +514,7 @@ class PackageConflict(Check):
             yield self._conflict(
                 say("flash-attn {version} was compiled for {differs}.", version=found.version, differs=differs),
                 found,
-                PackageConflictDetail(
-                    kind="flash-attn", name="flash-attn", torch=torch.version, cuda=torch.cuda or ""
-                ),
+                PackageConflictDetail(kind="flash-attn", name="flash-attn", torch=torch.version, cuda=torch.cuda or ""),
                 Severity.ERROR,
                 breaks=say("import flash_attn fails with an undefined symbol or a missing library"),
             )
@@ -552,9 +530,7 @@ class PackageConflict(Check):
         if wanted in have or near:
             return
         listed = (
-            f"CUDA {', '.join(f'{item[:2]}.{item[2:]}' for item in dict.fromkeys(have))}"
-            if have
-            else say("the CPU")
+            f"CUDA {', '.join(f'{item[:2]}.{item[2:]}' for item in dict.fromkeys(have))}" if have else say("the CPU")
         )
         yield self._conflict(
             say(
@@ -641,10 +617,7 @@ def _flash_difference(built: str | None, cuda: str | None, abi: bool | None, tor
     if abi is not None and not isinstance(own, Absent) and abi != own:
         words = {True: say("the C++11 ABI"), False: say("the old C++ ABI")}
         return say(
-            "{abi}, and torch {version} uses {torch_abi}",
-            abi=words[abi],
-            version=torch.version,
-            torch_abi=words[own],
+            "{abi}, and torch {version} uses {torch_abi}", abi=words[abi], version=torch.version, torch_abi=words[own]
         )
     if cuda is not None and torch.cuda is not None and numbers(cuda)[:1] != numbers(torch.cuda)[:1]:
         return say(

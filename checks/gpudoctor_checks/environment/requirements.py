@@ -111,9 +111,7 @@ def _meets(version: str, wanted: str) -> bool:
     return parsed.is_prerelease and specifiers.contains(parsed.base_version, prereleases=True)
 
 
-def _judge(
-    packages: Packages, by: str, name: str, wanted: str, have: str | None
-) -> tuple[Severity, str | None]:
+def _judge(packages: Packages, by: str, name: str, wanted: str, have: str | None) -> tuple[Severity, str | None]:
     """An error only where the import or the first use is known to fail."""
     if have is None and "torch" not in packages.distributions:
         return Severity.NOTE, None  # without torch scripts are only looked at here, nothing trains
@@ -121,9 +119,7 @@ def _judge(
         return Severity.ERROR, say("import {package} raises ImportError", package=by)
     if by in _COMPANIONS and name == "torch" and have is not None:
         if _series(wanted) and numbers(have)[:2] not in _series(wanted):
-            return Severity.ERROR, say(
-                "import {package} fails: it was compiled against another torch", package=by
-            )
+            return Severity.ERROR, say("import {package} fails: it was compiled against another torch", package=by)
         return Severity.WARNING, None
     return Severity.WARNING, None
 
@@ -140,9 +136,7 @@ def _joined(wishes: list[str]) -> str:
     if pins:
         return pins[0] if all(_meets(pins[0][2:], item) for item in wishes) else ""
     lows = sorted((part for part in parts if part.startswith(">=")), key=lambda part: numbers(part[2:]))
-    highs = sorted(
-        (part for part in parts if part.startswith("<")), key=lambda part: numbers(part.lstrip("<="))
-    )
+    highs = sorted((part for part in parts if part.startswith("<")), key=lambda part: numbers(part.lstrip("<=")))
     if lows and highs and numbers(lows[-1][2:]) >= numbers(highs[0].lstrip("<=")):
         return ""
     rest = [part for part in parts if not part.startswith((">=", "<"))]

@@ -81,17 +81,11 @@ class ShmTooSmall(Check):
     name = "shm-too-small"
     reads = frozenset({Reads.ENVIRONMENT, Reads.CONFIG, Reads.SOURCE, Reads.LOG})
     severity = Severity.WARNING
-    log_knobs = (
-        "num_workers",
-        "dataloader_num_workers",
-    )
+    log_knobs = ("num_workers", "dataloader_num_workers")
     log_messages = (
         LogMessage(
             kind="shm-full",
-            cue=(
-                "insufficient shared memory",
-                "unable to allocate shared memory",
-            ),
+            cue=("insufficient shared memory", "unable to allocate shared memory"),
             pattern=r"insufficient shared memory \(shm\)|unable to allocate shared memory\s?\(shm\)",
             text="The loader workers filled /dev/shm.",
             everywhere=True,
@@ -115,11 +109,7 @@ class ShmTooSmall(Check):
         ),
         LogMessage(
             kind="shm-no-space",
-            cue=(
-                "/dev/shm",
-                "/torch_",
-                "shared memory",
-            ),
+            cue=("/dev/shm", "/torch_", "shared memory"),
             pattern=r"No space left on device.{0,120}/(?:dev/shm|torch_\d)|/(?:dev/shm/|torch_\d).{0,120}No "
             "space left on device|unable to (?:open|resize|mmap|write to) (?:shared memory|file "
             r"</torch_).{0,200}No space left|unable to write to file </torch_\d",
@@ -190,9 +180,7 @@ class ShmTooSmall(Check):
             severity = Severity.ERROR
             cost = Cost(breaks=say("a loader worker dies of a bus error when /dev/shm is full"))
             each = say(" in each of {ranks} ranks", ranks=ranks) if ranks > 1 else ""
-            said += say(
-                ", and a loader starts {workers}{each}.", workers=count(workers.count, "worker"), each=each
-            )
+            said += say(", and a loader starts {workers}{each}.", workers=count(workers.count, "worker"), each=each)
         elif ranks > 1:
             said += say(", and {ranks} ranks on this node exchange data through it.", ranks=ranks)
         elif workers.count == 0 or not has_purpose(patient):
@@ -259,9 +247,7 @@ class ShmTooSmall(Check):
         )
 
     def _full(self, room: _Room) -> Finding:
-        shown = Measurement(
-            name="shm_free", value=room.free, unit="B", reproduce="df -B1 /dev/shm; ls -la /dev/shm"
-        )
+        shown = Measurement(name="shm_free", value=room.free, unit="B", reproduce="df -B1 /dev/shm; ls -la /dev/shm")
         return self.finding(
             say(
                 "Of the {room_total} of /dev/shm only {free} is free, below "

@@ -29,13 +29,7 @@ class ToolchainBroken(LogCheck):
     log_messages = (
         LogMessage(
             kind="cuda-home",
-            cue=(
-                "nvcc'",
-                "cuda_home",
-                "missingcudaexception",
-                "nvcc was not found",
-                "failed to find nvcc",
-            ),
+            cue=("nvcc'", "cuda_home", "missingcudaexception", "nvcc was not found", "failed to find nvcc"),
             pattern=r"Failed to find nvcc|No such file or directory: '\S{0,200}nvcc'|"
             "CUDA_HOME (?:environment variable is not set|does not exist)|MissingCUDAException|nvcc "
             "was not found",
@@ -51,11 +45,7 @@ class ToolchainBroken(LogCheck):
         ),
         LogMessage(
             kind="cuda-version",
-            cue=(
-                "detected cuda version",
-                "installed cuda version",
-                "cudamismatchexception",
-            ),
+            cue=("detected cuda version", "installed cuda version", "cudamismatchexception"),
             pattern=r"detected CUDA version \((?P<toolkit>[\d.]+)\) mismatches the version that was used to "
             r"compile\s+PyTorch \((?P<torch>[\d.]+)\)|Installed CUDA version (?P<installed>[\d.]+) "
             r"does not match the version torch was compiled with (?P<built>[\d.]+)|"
@@ -85,8 +75,7 @@ class ToolchainBroken(LogCheck):
             cue=("command '['",),
             pattern=r"Command '\['[^']{0,200}(?:gcc|g\+\+|clang\+*|/cc|cl\.exe)', .{0,3000}returned "
             "non-zero exit status",
-            text="The C compiler that Triton or torch.compile started has failed: its own message "
-            "names the reason.",
+            text="The C compiler that Triton or torch.compile started has failed: its own message names the reason.",
             source="triton/runtime/build.py",
         ),
         LogMessage(

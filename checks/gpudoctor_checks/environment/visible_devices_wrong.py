@@ -134,10 +134,7 @@ class VisibleDevicesWrong(Check):
         ),
         LogMessage(
             kind="requested",
-            cue=(
-                "but your machine only has",
-                "you requested gpu",
-            ),
+            cue=("but your machine only has", "you requested gpu"),
             pattern=r"You requested gpu: \[?(?P<asked>[\d, ]+)\]?\s+But your machine only has: "
             r"\[?(?P<have>[\d, ]*)\]?",
             text="The program asked for GPUs {asked}[; this process sees {have}].",
@@ -236,9 +233,7 @@ class VisibleDevicesWrong(Check):
             ),
             confidence=Confidence.SUSPECTED if given.where == "source" else Confidence.CONFIRMED,
             cost=Cost(
-                breaks=say("CUDA sees no GPU")
-                if seen.count == 0
-                else say("the job sees fewer GPUs than it was given")
+                breaks=say("CUDA sees no GPU") if seen.count == 0 else say("the job sees fewer GPUs than it was given")
             ),
             subject=VARIABLE,
             detail=VisibleDevicesWrongDetail(kind="value", gpus=there, visible=seen.count),
@@ -258,14 +253,9 @@ class VisibleDevicesWrong(Check):
         )
         evidence: list[Evidence] = [given.evidence] if given is not None else []
         if survey is None and granted and (visible < 0 or granted < visible):
-            visible, words = (
-                granted,
-                say("{gpus_origin} grants", gpus_origin=job.gpus_origin or say("the scheduler")),
-            )
+            visible, words = (granted, say("{gpus_origin} grants", gpus_origin=job.gpus_origin or say("the scheduler")))
         if survey is not None:
-            evidence.append(
-                Measurement(name="gpus_visible", value=visible, unit="{GPUs}", reproduce="nvidia-smi -L")
-            )
+            evidence.append(Measurement(name="gpus_visible", value=visible, unit="{GPUs}", reproduce="nvidia-smi -L"))
         elif granted:
             evidence.append(
                 Measurement(name="gpus_granted", value=granted, unit="{GPUs}", provenance=Provenance.DECLARED)
@@ -320,10 +310,7 @@ def _asks(patient: Patient, given: _Given | None) -> _Asks | None:
     if given is not None and named:
         return _Asks(
             words=say(
-                "{variable}={given!r} names {gpus}",
-                variable=VARIABLE,
-                given=given.value,
-                gpus=count(named, "GPU"),
+                "{variable}={given!r} names {gpus}", variable=VARIABLE, given=given.value, gpus=count(named, "GPU")
             ),
             gpus=named,
             certain=given.where == "environment",
@@ -336,9 +323,7 @@ def _asks(patient: Patient, given: _Given | None) -> _Asks | None:
         gpus=job.gpus_granted,
         certain=True,
         evidence=(
-            Measurement(
-                name="gpus_granted", value=job.gpus_granted, unit="{GPUs}", provenance=Provenance.DECLARED
-            ),
+            Measurement(name="gpus_granted", value=job.gpus_granted, unit="{GPUs}", provenance=Provenance.DECLARED),
         ),
     )
 

@@ -52,10 +52,7 @@ class BackwardFailed(LogCheck):
         ),
         LogMessage(
             kind="inplace",
-            cue=(
-                "modified by an inplace operation",
-                "used in an in-place operation",
-            ),
+            cue=("modified by an inplace operation", "used in an in-place operation"),
             pattern="modified by an inplace operation|is being used in an in-place operation",
             text="A tensor that the backward needs was changed in place.",
         ),
@@ -67,11 +64,7 @@ class BackwardFailed(LogCheck):
         ),
         LogMessage(
             kind="recomputed",
-            cue=(
-                "different metadata",
-                "different number of tensors was saved",
-                "torch.utils.checkpoint: ",
-            ),
+            cue=("different metadata", "different number of tensors was saved", "torch.utils.checkpoint: "),
             pattern=r"torch\.utils\.checkpoint: (?:Recomputed values|A different number of tensors)|have "
             "different metadata than during the forward",
             text="Gradient checkpointing computed something else in the backward than in the forward.",

@@ -63,14 +63,7 @@ class BusError(Check):
     log_messages = (
         LogMessage(
             kind="bus-error",
-            cue=(
-                "zsh: bus error",
-                "bus error",
-                "sigbus",
-                "signal 7",
-                *exit_code_cues(-7),
-                *exit_code_cues(135),
-            ),
+            cue=("zsh: bus error", "bus error", "sigbus", "signal 7", *exit_code_cues(-7), *exit_code_cues(135)),
             pattern="^zsh: bus error|"
             r"Fatal Python error: Bus error|^.{0,120}\bBus error(?:\s+\(core dumped\)|\s*$|: )|"
             rf"\bSIGBUS\b|{exit_code_form(-7)}|{exit_code_form(135)}|[Ss]ignal 7\b",

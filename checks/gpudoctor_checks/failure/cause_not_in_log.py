@@ -57,8 +57,7 @@ class CauseNotInLog(Check):
         needed = evidence_needed(log, cause)
         yield self.finding(
             say(
-                "The job died, and {error_lines} of this log only follow{s} from a failure that is "
-                "not in it. {needed}",
+                "The job died, and {error_lines} of this log only follow{s} from a failure that is not in it. {needed}",
                 error_lines=count(lines, "error line"),
                 s=say("s") if lines == 1 else "",
                 needed=needed[0],

@@ -31,12 +31,7 @@ class CheckpointMisfit(LogCheck):
     log_messages = (
         LogMessage(
             kind="zero3",
-            cue=(
-                "torch.size([0])",
-                "'weight' must be 2-d",
-                "size from checkpoint",
-                "from torch.size",
-            ),
+            cue=("torch.size([0])", "'weight' must be 2-d", "size from checkpoint", "from torch.size"),
             pattern=r"size mismatch.{0,300}torch\.Size\(\[0\]\)|'weight' must be 2-D|set a tensor of shape "
             r"torch\.Size\(\[0\]\)",
             text="A ZeRO-3 shard of size 0 was used where the whole weight is needed: it was not gathered.",
@@ -160,13 +155,7 @@ class CheckpointMisfit(LogCheck):
         ),
         LogMessage(
             kind="optimizer",
-            cue=(
-                "parameter group",
-                "optimizer state",
-                "size of optimizer",
-                "zero_pp_rank",
-                "world size",
-            ),
+            cue=("parameter group", "optimizer state", "size of optimizer", "zero_pp_rank", "world size"),
             pattern="loaded state dict (?:contains a parameter group|has a different number of parameter "
             "groups)|doesn't match the size of optimizer's group|DP world size|"
             "zero_pp_rank.{0,80}(?:missing|not found)|world size .{0,40}checkpoint",
@@ -209,10 +198,7 @@ class CheckpointMisfit(LogCheck):
         ),
         LogMessage(
             kind="shared",
-            cue=(
-                "share memory",
-                "shared tensors",
-            ),
+            cue=("share memory", "shared tensors"),
             pattern="[Ss]ome tensors share memory|shared tensors",
             text="The checkpoint could not be saved: some tensors share memory.",
         ),

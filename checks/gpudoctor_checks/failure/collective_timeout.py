@@ -102,10 +102,7 @@ class CollectiveTimeout(Check):
             meaning="An operation of a dump that has waited this long does not complete.",
         ),
     )
-    log_knobs = (
-        "ddp_timeout",
-        "timeout",
-    )
+    log_knobs = ("ddp_timeout", "timeout")
     log_messages = (
         LogMessage(
             kind="mismatch",
@@ -160,11 +157,7 @@ class CollectiveTimeout(Check):
         ),
         LogMessage(
             kind="store-get",
-            cue=(
-                "store->get",
-                "via c10d key-value store",
-                "key-value store by key",
-            ),
+            cue=("store->get", "via c10d key-value store", "key-value store by key"),
             pattern=r"(?:store->get\('?[^)']*'?\)|key-value store by key).{0,120}(?:got error: )?(?:Socket "
             "[Tt]imeout|[Ww]ait timeout|[Tt]imeout)",
             text="A rank waited for rank 0 to begin its first collective, and rank 0 did not come in "
@@ -176,10 +169,7 @@ class CollectiveTimeout(Check):
         ),
         LogMessage(
             kind="watchdog",
-            cue=(
-                "caught collective operation timeout",
-                "milliseconds before timing out",
-            ),
+            cue=("caught collective operation timeout", "milliseconds before timing out"),
             pattern=r"(?:[Cc]aught collective operation timeout:(?= Work|\s*$) ?|"
             r"(?=Work[A-Z]{3,8}\(.{1,400}\) ran for \d{1,12} milliseconds before timing out))"
             r"(?:Work\w+\((?:SeqNum=(?P<sequence>\d+), )?OpType=(?P<operation>\w+)"
@@ -211,11 +201,7 @@ class CollectiveTimeout(Check):
         ),
         LogMessage(
             kind="heartbeat",
-            cue=(
-                "due to processgroupnccl watchdog hang",
-                "watchdog got stuck for",
-                "heartbeat monitor timed out",
-            ),
+            cue=("due to processgroupnccl watchdog hang", "watchdog got stuck for", "heartbeat monitor timed out"),
             pattern=r"due to ProcessGroupNCCL watchdog hang|watchdog got stuck for \d+ seconds|"
             "[Hh]eartbeat monitor timed out",
             text="The watchdog of a rank was blocked: a CUDA or NCCL call did not return.",
@@ -241,8 +227,7 @@ class CollectiveTimeout(Check):
             r"Timed out waiting (?P<limit>\d+) ?ms for (?P<way>recv|send) operation|[Ww]ait timeout "
             r"after (?P<limit_too>\d+)ms|Timeout waiting for key|Application timeout caused pair "
             "closure",
-            text="A collective of gloo or a wait on the store timed out. At least one rank did not take "
-            "part in time.",
+            text="A collective of gloo or a wait on the store timed out. At least one rank did not take part in time.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,
             waits=True,
@@ -337,10 +322,7 @@ class CollectiveTimeout(Check):
         return replace(
             finding,
             message=say(
-                "{message} {stacks} (by {of}).",
-                message=finding.message,
-                stacks=capitalised(told(groups)),
-                of=of,
+                "{message} {stacks} (by {of}).", message=finding.message, stacks=capitalised(told(groups)), of=of
             ),
             evidence=(*shown(groups), *finding.evidence),
         )
@@ -383,10 +365,7 @@ class CollectiveTimeout(Check):
             evidence=(
                 *spans,
                 LogLine(origin="the training", text=f"{told.kind}: {told.message}"[:400]),
-                *(
-                    measured(f"rank{item.rank}_last_step", item.step, "{step}", recording)
-                    for item in everyone[:8]
-                ),
+                *(measured(f"rank{item.rank}_last_step", item.step, "{step}", recording) for item in everyone[:8]),
             ),
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks=say("the run died")),
@@ -406,10 +385,7 @@ class CollectiveTimeout(Check):
             cost=Cost(breaks=say("the run died")),
             subject=named(left.ranks),
             detail=CollectiveTimeoutDetail(
-                rank=left.rank if left.rank is not None else -1,
-                mismatch=False,
-                who=named(left.ranks),
-                left=True,
+                rank=left.rank if left.rank is not None else -1, mismatch=False, who=named(left.ranks), left=True
             ),
         )
 
@@ -426,9 +402,7 @@ class CollectiveTimeout(Check):
             " ".join((verdict.text, *unproven(records))),
             evidence=_located(verdict, patient),
             confidence=verdict.confidence,
-            cost=Cost(
-                breaks=say("the run died") if cause is not None else say("the training makes no progress")
-            ),
+            cost=Cost(breaks=say("the run died") if cause is not None else say("the training makes no progress")),
             subject=_detail(verdict).who,
             detail=_detail(verdict),
         )
@@ -445,6 +419,4 @@ def _detail(verdict: FlightVerdict) -> CollectiveTimeoutDetail:
 
 def _located(verdict: FlightVerdict, patient: Patient) -> tuple[LogLine | SourceSpan, ...]:
     """The evidence with its lines in the script, where that was named beside the dumps."""
-    return tuple(
-        in_named_script(patient, item) if isinstance(item, SourceSpan) else item for item in verdict.evidence
-    )
+    return tuple(in_named_script(patient, item) if isinstance(item, SourceSpan) else item for item in verdict.evidence)

@@ -29,10 +29,7 @@ class CompileFailed(LogCheck):
     log_messages = (
         LogMessage(
             kind="resources",
-            cue=(
-                "outofresources",
-                "out of resource:",
-            ),
+            cue=("outofresources", "out of resource:"),
             pattern=r"OutOfResources|out of resource: (?P<resource>[\w ]+)",
             text="A Triton kernel needs more of the GPU[ ({resource})] than this GPU has.",
         ),
@@ -54,12 +51,8 @@ class CompileFailed(LogCheck):
         ),
         LogMessage(
             kind="ptxas",
-            cue=(
-                "ptxas",
-                "ptx codegen",
-            ),
-            pattern="ptxas(?: fatal| error|.{0,40}(?:failed|died))|PTXASError|[Ii]nternal Triton PTX codegen "
-            "error",
+            cue=("ptxas", "ptx codegen"),
+            pattern="ptxas(?: fatal| error|.{0,40}(?:failed|died))|PTXASError|[Ii]nternal Triton PTX codegen error",
             text="ptxas could not compile a kernel for this GPU.",
         ),
         LogMessage(

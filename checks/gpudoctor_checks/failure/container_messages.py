@@ -158,8 +158,7 @@ CONTAINERS = (
             "error: configmap ",
             "error: secret ",
         ),
-        pattern=says("CreateContainerConfigError")
-        + r"(?:: \\{0,3}\"(?P<what>.{1,200}?)\\{0,3}\"\"?(?: pod=|\s*$))?|"
+        pattern=says("CreateContainerConfigError") + r"(?:: \\{0,3}\"(?P<what>.{1,200}?)\\{0,3}\"\"?(?: pod=|\s*$))?|"
         r"(?P<user>container has runAsNonRoot and image (?:will run as root|has non-numeric user))|"
         r"failed to prepare subPath for volumeMount \\{0,3}\"(?P<mount>[^\"\\]{1,100})",
         text="Kubernetes could not start the container[: {what}][: {user}][: the subPath of {mount}]. What its "

@@ -51,10 +51,7 @@ class CudaLibraryError(LogCheck):
         ),
         LogMessage(
             kind="cublas",
-            cue=(
-                "failed to create cublas handle",
-                "could not create cudnn handle",
-            ),
+            cue=("failed to create cublas handle", "could not create cudnn handle"),
             pattern=r"(?:failed to create cublas|[Cc]ould not create cudnn) handle: (?P<status>[^\n]{3,80})",
             text="A CUDA library could not start ({status}): usually the GPU has no memory left for it.",
             everywhere=True,
@@ -82,16 +79,10 @@ class CudaLibraryError(LogCheck):
         ),
         LogMessage(
             kind="cudnn",
-            cue=(
-                "cudnn_status",
-                "cudnn error",
-                "unable to find an engine",
-                "cudnn failed to initialize",
-            ),
+            cue=("cudnn_status", "cudnn error", "unable to find an engine", "cudnn failed to initialize"),
             pattern=r"(?P<status>CUDNN_STATUS_(?!ALLOC_FAILED|NOT_INITIALIZED)\w+)|unable to find an engine "
             "to execute this computation|cuDNN failed to initialize",
-            text="A cuDNN call failed[ ({status})]: usually memory is short, or the libraries do not fit "
-            "each other.",
+            text="A cuDNN call failed[ ({status})]: usually memory is short, or the libraries do not fit each other.",
             confidence=Confidence.PROBABLE,
         ),
         LogMessage(
@@ -226,8 +217,7 @@ class CudaLibraryError(LogCheck):
             kind="cudnn",
             cue=("kernel launch failed |",),
             pattern=r"Kernel launch failed \|[^\n]{1,80}?(?P<status>CUDNN_STATUS_\w{1,40})",
-            text="A cuDNN call failed[ ({status})]: usually memory is short, or the libraries do not fit "
-            "each other.",
+            text="A cuDNN call failed[ ({status})]: usually memory is short, or the libraries do not fit each other.",
             confidence=Confidence.PROBABLE,
             everywhere=True,
             source="MindSpore ccsrc/plugin/device/gpu",

@@ -64,10 +64,7 @@ class DataFileUnreadable(LogCheck):
         ),
         LogMessage(
             kind="missing",
-            cue=(
-                "isadirectoryerror",
-                "notadirectoryerror",
-            ),
+            cue=("isadirectoryerror", "notadirectoryerror"),
             pattern="IsADirectoryError|NotADirectoryError",
             text="A path leads to a folder where a file is expected, or to a file where a folder is.",
             general=True,
@@ -156,10 +153,7 @@ class DataFileUnreadable(LogCheck):
         ),
         LogMessage(
             kind="encoding",
-            cue=(
-                "unicodedecodeerror",
-                "codec can't decode",
-            ),
+            cue=("unicodedecodeerror", "codec can't decode"),
             pattern="codec can't decode",
             text="A text file is not in the encoding that the program expects.",
         ),
@@ -217,8 +211,7 @@ class DataFileUnreadable(LogCheck):
             r"I/O error, dev (?P<disk>(?!fd\d|sr\d|loop\d)[\w-]{1,40}), sector|"
             r"nfs: server (?P<server>\S{1,100}) not responding, timed out|"
             r"LustreError: .{0,200}client was evicted by (?P<mdt>\S{1,60}[^\s;])",
-            text="The storage of this machine failed[: {device}][: {xfs}][: {nvme}][: {disk}][: "
-            "{server}][: {mdt}].",
+            text="The storage of this machine failed[: {device}][: {xfs}][: {nvme}][: {disk}][: {server}][: {mdt}].",
             confidence=Confidence.PROBABLE,
             everywhere=True,
             general=True,

@@ -63,10 +63,7 @@ class DeviceAssert(Check):
     log_messages = (
         LogMessage(
             kind="label",
-            cue=(
-                "n_classes",
-                "cur_target",
-            ),
+            cue=("n_classes", "cur_target"),
             pattern="Assertion `?t >= 0 && t < n_classes`? failed|cur_target >= 0 && cur_target < n_classes|"
             "t >= 0 && t < n_classes",
             text="A label is out of range: it is negative, or not below the number of classes.",
@@ -75,12 +72,7 @@ class DeviceAssert(Check):
         ),
         LogMessage(
             kind="token",
-            cue=(
-                " is not in [0, ",
-                "srcindex < srcselectdimsize",
-                "ind < num_indices",
-                "index out of range in self",
-            ),
+            cue=(" is not in [0, ", "srcindex < srcselectdimsize", "ind < num_indices", "index out of range in self"),
             pattern=r"indices\[[\d,]{1,60}\] = -?\d+ is not in \[0, \d+\)|"
             "srcIndex < srcSelectDimSize|index out of range in self",
             text="An index into an embedding is out of range. It is a token id beyond the vocabulary, or a "
@@ -90,11 +82,7 @@ class DeviceAssert(Check):
         ),
         LogMessage(
             kind="index",
-            cue=(
-                "index out of bounds",
-                "idx_dim >= 0",
-                "-sizes[i] <= index",
-            ),
+            cue=("index out of bounds", "idx_dim >= 0", "-sizes[i] <= index"),
             pattern="[Aa]ssertion `?.{0,60}index out of bounds|idx_dim >= 0 && idx_dim < index_size|"
             r"-sizes\[i\] <= index && index < sizes\[i\]",
             text="An index of a gather, scatter or indexing operation is out of bounds.",
@@ -119,10 +107,7 @@ class DeviceAssert(Check):
         ),
         LogMessage(
             kind="assert",
-            cue=(
-                "device-side assert",
-                "cudaerrorassert",
-            ),
+            cue=("device-side assert", "cudaerrorassert"),
             pattern="device-side assert(?: triggered)?|cudaErrorAssert",
             text="A kernel stopped at a device-side assert: an index, a label or a token id is out of range.",
             general=True,
@@ -150,8 +135,7 @@ class DeviceAssert(Check):
             ),
             pattern="illegal memory access|misaligned address|unspecified launch failure|"
             "cudaErrorIllegalAddress|cudaErrorLaunchFailure|an illegal instruction was encountered",
-            text="A kernel accessed memory that is not its own: a fault of a kernel or an index beyond "
-            "its tensor.",
+            text="A kernel accessed memory that is not its own: a fault of a kernel or an index beyond its tensor.",
             source="https://github.com/Dao-AILab/flash-attention/issues/483",
         ),
         LogMessage(
@@ -170,8 +154,7 @@ class DeviceAssert(Check):
             r"Memory access fault by GPU node-\d+|HSA_STATUS_ERROR_(?:EXCEPTION|"
             r"MEMORY_APERTURE_VIOLATION|MEMORY_FAULT|ILLEGAL_INSTRUCTION)\b|"
             r"\bCUDA_ERROR_(?:ILLEGAL_ADDRESS|MISALIGNED_ADDRESS|ILLEGAL_INSTRUCTION|LAUNCH_FAILED)\b",
-            text="A kernel accessed memory that is not its own: a fault of a kernel or an index beyond "
-            "its tensor.",
+            text="A kernel accessed memory that is not its own: a fault of a kernel or an index beyond its tensor.",
             everywhere=True,
             source="cuda.h: names that XLA, Triton and other users of the driver print",
         ),
@@ -182,10 +165,8 @@ class DeviceAssert(Check):
                 *(f"success (7{number} vs. 0)" for number in ("7", "00", "16", "19")),
                 ": an illegal memory access was encountered",
             ),
-            pattern=check_failed("4|77|700|716|719")
-            + r"|^Line \d{1,6}: an illegal memory access was encountered",
-            text="A kernel accessed memory that is not its own: a fault of a kernel or an index beyond "
-            "its tensor.",
+            pattern=check_failed("4|77|700|716|719") + r"|^Line \d{1,6}: an illegal memory access was encountered",
+            text="A kernel accessed memory that is not its own: a fault of a kernel or an index beyond its tensor.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,
             everywhere=True,
@@ -205,8 +186,7 @@ class DeviceAssert(Check):
                 r"an illegal (?:memory access|instruction)|misaligned address|unspecified launch failure|"
                 r"hardware stack error|invalid program counter"
             ),
-            text="A kernel accessed memory that is not its own: a fault of a kernel or an index beyond its "
-            "tensor.",
+            text="A kernel accessed memory that is not its own: a fault of a kernel or an index beyond its tensor.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,
             everywhere=True,

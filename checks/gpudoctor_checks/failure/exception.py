@@ -84,12 +84,7 @@ class Uncaught(Check):
         ),
         LogMessage(
             kind="child-gone",
-            cue=(
-                "brokenprocesspool",
-                "terminatedworkererror",
-                "has abruptly died during map",
-                "eoferror",
-            ),
+            cue=("brokenprocesspool", "terminatedworkererror", "has abruptly died during map", "eoferror"),
             pattern=r"^\S*BrokenProcessPool\b|^\S*TerminatedWorkerError\b|subprocesses has abruptly "
             "died during map|"
             r"^EOFError\b[\s\S]*\nin (?:\S+ )*multiprocessing/connection\.py$",
@@ -168,9 +163,7 @@ def _told_by_output(patient: Patient) -> bool:
     return log is not None and first_cause(log) is not None
 
 
-def _message(
-    recording: Recording, told: DeathMessage, spans: list[SourceSpan], cause: CauseClass | None
-) -> str:
+def _message(recording: Recording, told: DeathMessage, spans: list[SourceSpan], cause: CauseClass | None) -> str:
     if not told.kind:
         return _silence(recording, told)
     when = say(" at step {step}", step=told.step) if told.step else ""
@@ -178,11 +171,7 @@ def _message(
     # its own full stop would follow another one
     first = told.message.strip().split(chr(10))[0][:200].removesuffix(".")
     who = capitalised(_who(recording, told))
-    why = (
-        say(" {cause}{last_loss}.", cause=cause.words, last_loss=_last_loss(told, cause))
-        if cause is not None
-        else ""
-    )
+    why = say(" {cause}{last_loss}.", cause=cause.words, last_loss=_last_loss(told, cause)) if cause is not None else ""
     if told.kind == EXIT:
         said = (
             say("with exit code {first}", first=first)
@@ -225,18 +214,13 @@ def _silence(recording: Recording, told: DeathMessage) -> str:
     code = recording.end.exit_code if recording.end is not None else None
     ended = say("The command ended with exit code {code}, and", code=code)
     if not recording.ranks and (failed := first_failed(recording)):
-        return say(
-            "{failed}, before it imported torch. Its output holds the reason.", failed=capitalised(failed)
-        )
+        return say("{failed}, before it imported torch. Its output holds the reason.", failed=capitalised(failed))
     if not recording.ranks:
         return say(
-            "{ended} no process that imported torch recorded the reason; read the command's last lines.",
-            ended=ended,
+            "{ended} no process that imported torch recorded the reason; read the command's last lines.", ended=ended
         )
     if told.process is None or told.process.clean:
-        return say(
-            "{ended} no rank recorded the reason: the program ended itself; read its last lines.", ended=ended
-        )
+        return say("{ended} no rank recorded the reason: the program ended itself; read its last lines.", ended=ended)
     many = len(recording.ranks) > 1
     step = say(" after step {step}", step=told.step) if told.step else ""
     how = (

@@ -175,9 +175,7 @@ def beyond(told: DeathMessage) -> tuple[str, str] | None:
         return None
     least, most, count = int(seen["least"]), int(seen["most"]), int(seen["count"])
     reach = (
-        say("reach from {least} to {most}", least=least, most=most)
-        if least < most
-        else say("are {most}", most=most)
+        say("reach from {least} to {most}", least=least, most=most) if least < most else say("are {most}", most=most)
     )
     if seen["what"] != "label":
         cure = (
@@ -205,13 +203,8 @@ def beyond(told: DeathMessage) -> tuple[str, str] | None:
         )
     else:
         cure = say(
-            "Give the last layer {most} outputs, or map the labels to 0..{count}",
-            most=most + 1,
-            count=count - 1,
+            "Give the last layer {most} outputs, or map the labels to 0..{count}", most=most + 1, count=count - 1
         )
     return say(
-        "The labels {reach}, and the loss has {count} classes (0 to {last})",
-        reach=reach,
-        count=count,
-        last=count - 1,
+        "The labels {reach}, and the loss has {count} classes (0 to {last})", reach=reach, count=count, last=count - 1
     ), cure

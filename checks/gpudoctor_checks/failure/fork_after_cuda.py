@@ -28,11 +28,7 @@ class ForkAfterCuda(LogCheck):
     log_messages = (
         LogMessage(
             kind="fork",
-            cue=(
-                "re-initialize cuda in forked subprocess",
-                "cuda_error_not_initialized",
-                "initialization error",
-            ),
+            cue=("re-initialize cuda in forked subprocess", "cuda_error_not_initialized", "initialization error"),
             pattern="[Cc]annot re-initialize CUDA in forked subprocess|CUDA error: initialization error",
             text="CUDA was used in a forked process after the parent had started CUDA.",
             source="https://github.com/pytorch/pytorch/issues/40403",

@@ -75,8 +75,7 @@ class HubUnreachable(LogCheck):
             "403 (?:Client Error|Forbidden)|HTTP Error 403|"
             "[Gg]ated ?[Rr]epo|Access to (?:model|dataset) "
             ".{0,100}(?:is restricted|requires)|awaiting a review",
-            text="A service refused access: the terms of the model are not accepted, or the token lacks "
-            "the right.",
+            text="A service refused access: the terms of the model are not accepted, or the token lacks the right.",
         ),
         LogMessage(
             kind="404",
@@ -109,12 +108,7 @@ class HubUnreachable(LogCheck):
         ),
         LogMessage(
             kind="rate-limit",
-            cue=(
-                "an error occurred (",
-                "429 client error",
-                "too many requests",
-                "rate limit",
-            ),
+            cue=("an error occurred (", "429 client error", "too many requests", "rate limit"),
             pattern=r"An error occurred \((?:SlowDown|Throttling|TooManyRequests\w*)\)|"
             "429 (?:Client Error|Too Many Requests)|[Tt]oo [Mm]any [Rr]equests|[Rr]ate limit",
             text="A service refused the request because there were too many.",
@@ -154,11 +148,7 @@ class HubUnreachable(LogCheck):
         ),
         LogMessage(
             kind="offline",
-            cue=(
-                "could not resolve host",
-                "unable to resolve host",
-                "failed to connect to",
-            ),
+            cue=("could not resolve host", "unable to resolve host", "failed to connect to"),
             pattern=r"(?:(?:^|[\s\d])curl: \(\d\) |^fatal: unable to access .{1,300}: )"
             r"(?:Could not resolve host|Failed to connect to)|^wget: unable to resolve host",
             text="A download or a service could not be reached from this node.",
@@ -168,10 +158,7 @@ class HubUnreachable(LogCheck):
         ),
         LogMessage(
             kind="offline",
-            cue=(
-                "could not connect to the endpoint url",
-                "<urlopen error [errno",
-            ),
+            cue=("could not connect to the endpoint url", "<urlopen error [errno"),
             pattern=r"Could not connect to the endpoint URL|<urlopen error \[Errno -?\d+\]",
             text="A download or a service could not be reached from this node.",
             general=True,
@@ -181,8 +168,7 @@ class HubUnreachable(LogCheck):
             kind="image-pull",
             cue=cues(*_PULLED),
             pattern=says(*_PULLED),
-            text="Kubernetes could not pull the image of the pod: its name is wrong, or the registry refuses "
-            "it.",
+            text="Kubernetes could not pull the image of the pod: its name is wrong, or the registry refuses it.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,
             everywhere=True,
@@ -274,15 +260,7 @@ class HubUnreachable(LogCheck):
         ),
         LogMessage(
             kind="tracker",
-            cue=(
-                "wandb.errors",
-                "commerror",
-                "mlflow",
-                "comet",
-                "neptune",
-                "wandb.sdk",
-                "wandb: error",
-            ),
+            cue=("wandb.errors", "commerror", "mlflow", "comet", "neptune", "wandb.sdk", "wandb: error"),
             pattern=r"wandb: ERROR Error while calling W&B API: (?:permission denied|\w{0,40} ?not found)|"
             r"wandb\.(?:errors|sdk)\S*(?:UsageError\b(?!.*wandb\.init\()|CommError|AuthenticationError|"
             r"\bError: .{0,80}(?:[Cc]ommunicat|[Uu]pload|[Tt]imed? ?out|[Cc]onnect|[Pp]ermission|api.?key))|"

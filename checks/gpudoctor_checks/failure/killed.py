@@ -83,18 +83,11 @@ class Killed(Check):
     name = "killed"
     reads = frozenset({Reads.RECORDING, Reads.ENVIRONMENT, Reads.LOG})
     severity = Severity.ERROR
-    log_knobs = (
-        "num_workers",
-        "dataloader_num_workers",
-    )
+    log_knobs = ("num_workers", "dataloader_num_workers")
     log_messages = (
         LogMessage(
             kind="oom-kernel",
-            cue=(
-                "kill process",
-                "killed process",
-                "oom-kill:",
-            ),
+            cue=("kill process", "killed process", "oom-kill:"),
             pattern=r"(?i:out of memory)(?: \([\w ]{1,40}\))?: [Kk]ill(?:ed)? process (?P<pid>\d+)"
             r"(?:, UID \d+,)? \((?P<program>[^)]*)\)|"
             r"oom-kill:.{0,300}task=(?P<task>[\w.-]+),pid=(?P<task_pid>\d+)",
@@ -105,10 +98,7 @@ class Killed(Check):
         ),
         LogMessage(
             kind="oom-kernel",
-            cue=(
-                "killed process",
-                "oom_reaper",
-            ),
+            cue=("killed process", "oom_reaper"),
             pattern=r"(?:\bKilled|oom_reaper: reaped) process (?P<pid>\d+)(?:, UID \d+,)? "
             r"\((?P<program>[^)]*)\),? (?:total-vm:|vsz:|now )",
             text="The kernel killed [process {pid} ({program})][{task}] because memory ran out[: it held "
@@ -129,8 +119,7 @@ class Killed(Check):
             r"process of this unit has been killed by the OOM killer|"
             r"systemd-oomd(?:\[\d+\])?: Killed (?P<cgroup>/\S{1,200}) due to memory|"
             r"[Ss]ending SIG(?:TERM|KILL) to process \d+ uid \d+ \"(?P<program>[^\"]{1,40})\": .{0,40}VmRSS",
-            text="Memory ran out on the host, and a process[ ({program})][ (control group {cgroup})] was "
-            "killed.",
+            text="Memory ran out on the host, and a process[ ({program})][ (control group {cgroup})] was killed.",
             everywhere=True,
             source="Linux mm/oom_kill.c; systemd; earlyoom",
         ),
@@ -270,13 +259,7 @@ class Killed(Check):
         ),
         LogMessage(
             kind="cancelled",
-            cue=(
-                "cancelled at",
-                "cancelled by",
-                "term_owner",
-                "term_admin",
-                "stepd terminated",
-            ),
+            cue=("cancelled at", "cancelled by", "term_owner", "term_admin", "stepd terminated"),
             pattern=r"(?:JOB \d+ ON \S+ )CANCELLED AT (?P<when>\S+) (?:\*\*\*|DUE [Tt][Oo] (?:SIGNAL|JOB "
             r"REQUEUE))|CANCELLED by \d+|TERM_(?:OWNER|ADMIN)\b|JOB \d+ STEPD TERMINATED",
             text="The job was cancelled[ by {who}][ at {when}]: by its user, an administrator or a limit.",
@@ -286,11 +269,7 @@ class Killed(Check):
         ),
         LogMessage(
             kind="hangup",
-            cue=(
-                "got signal: 1",
-                "sighup",
-                "hangup",
-            ),
+            cue=("got signal: 1", "sighup", "hangup"),
             pattern=r"got signal: 1\b(?!\d)|Received SIGHUP|\bSIGHUP\b|killed by signal: Hangup|"
             r"^Hangup\s*$|task \d+: Hangup",
             text="The session that started the job was closed (SIGHUP).",
@@ -426,9 +405,7 @@ class Killed(Check):
 
         end = recording.end
         lines = [
-            line
-            for line in (end.kernel if end else ())
-            if "oom" in line.lower() or "killed process" in line.lower()
+            line for line in (end.kernel if end else ()) if "oom" in line.lower() or "killed process" in line.lower()
         ]
         used, limit = _memory(recording, told.process.node if told.process is not None else "")
         near = limit > 0 and used >= self.limit("memory_share") * limit
@@ -446,9 +423,7 @@ class Killed(Check):
         subject = capitalised(who)
         if memory:
             words = say("The kernel killed {who}{when} for memory ({name})", who=who, when=when, name=name)
-            words += (
-                say(": {used} of {limit} were in use.", used=size(used), limit=size(limit)) if limit else "."
-            )
+            words += say(": {used} of {limit} were in use.", used=size(used), limit=size(limit)) if limit else "."
         elif spans:
             words = say(
                 "{subject} was ended by {name}{when}, and the program itself sends signals "

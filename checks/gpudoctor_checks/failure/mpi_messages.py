@@ -37,14 +37,7 @@ MPI_UNREACHABLE = (
     ),
     LogMessage(
         kind="mpi-unreachable",
-        cue=(
-            "pmix error: ",
-            "opal error: ",
-            "orte_error_log: ",
-            "prte error: ",
-            "prte_error_log: ",
-            "hydu_sock_",
-        ),
+        cue=("pmix error: ", "opal error: ", "orte_error_log: ", "prte error: ", "prte_error_log: ", "hydu_sock_"),
         pattern=r"\]\s{0,4}(?:PMIX ERROR|PRTE ERROR|OPAL ERROR|(?:ORTE|"
         r"PRTE)_ERROR_LOG): (?P<why>(?!.*gds_ds12)[^\n]{3,120}?) "
         r"in file |HYDU_sock_\w{1,30} \([^)\n]{1,120}\): (?P<hydra>[^\n]{3,160})",

@@ -99,10 +99,7 @@ class NativeCrash(Check):
         ),
         LogMessage(
             kind="segfault",
-            cue=(
-                "]: segfault at ",
-                "] general protection",
-            ),
+            cue=("]: segfault at ", "] general protection"),
             pattern=r"\b(?P<program>python[\d.]*|pt_[\w-]{1,20}|ray::[\w.:]{1,20}|torchrun|deepspeed|"
             r"accelerate)"
             r"\[(?P<pid>\d+)\](?:: segfault at (?:[^\[\]\n]{0,120} in (?P<library>[\w.+-]+)\[)?|"
@@ -205,12 +202,7 @@ class NativeCrash(Check):
         ),
         LogMessage(
             kind="abort",
-            cue=(
-                "' failed.",
-                ": failed assertion `",
-                "assertion failed: (",
-                "stop reason = hit program assert",
-            ),
+            cue=("' failed.", ": failed assertion `", "assertion failed: (", "stop reason = hit program assert"),
             pattern=r"\.mm?:\d{1,7}: failed assertion `(?P<said_by>[^\n]{1,200})|^Assertion failed: "
             r"\((?P<asserted>[^\n]{1,200}?)\), function \S{1,100}, file |stop reason = hit program assert|"
             r"^\S{1,200}: \S{1,300}:\d{1,7}: [^\n]{1,300}?: "
@@ -235,11 +227,7 @@ class NativeCrash(Check):
         ),
         LogMessage(
             kind="abort",
-            cue=(
-                "check failed: ",
-                "f tensorflow/",
-                "f external/",
-            ),
+            cue=("check failed: ", "f tensorflow/", "f external/"),
             pattern=r"\.(?:cc|cpp|cu|hpp|h):\d{1,6}\] (?:F )?Check failed: (?P<why>[^\n]{1,200})|"
             r"(?:^|: )F (?:tensorflow|external)/\S{1,200}:\d{1,6}\] (?P<said_by>[^\n]{1,200})",
             text="A C++ library stopped the process: [{why}][{said_by}].",

@@ -57,11 +57,7 @@ class NcclSetupFailed(LogCheck):
         ),
         LogMessage(
             kind="ib",
-            cue=(
-                "net/ib",
-                "ibv_",
-                "got completion",
-            ),
+            cue=("net/ib", "ibv_", "got completion"),
             pattern=rf"NCCL WARN .{{0,60}}(?:NET/IB ?:(?!SHARP| Got completion{_UNANSWERED}).{{0,200}}"
             r"(?:error|failed|timed out)|Call to ibv_\w+ failed.{0,120})|"
             rf"NET/IB ?: Got (?:async event|completion(?!{_UNANSWERED})).{{0,200}}(?:error|status)",
@@ -79,11 +75,7 @@ class NcclSetupFailed(LogCheck):
         ),
         LogMessage(
             kind="ib",
-            cue=(
-                "completed with error. rc",
-                "ucx  error",
-                "ucx error",
-            ),
+            cue=("completed with error. rc", "ucx  error", "ucx error"),
             pattern=r"NET/OFI Request .{1,60}? completed with error\. RC: \d+\. Error: \d+ "
             r"\((?P<ofi>[^)\n]{1,120})\)|UCX  ?ERROR (?P<ucx>[^\n]{5,120})",
             text="The transport between nodes failed[: {ofi}][: {ucx}].",
@@ -104,21 +96,14 @@ class NcclSetupFailed(LogCheck):
         ),
         LogMessage(
             kind="p2p",
-            cue=(
-                "peer access is not supported",
-                "cuda ipc handle",
-            ),
+            cue=("peer access is not supported", "cuda ipc handle"),
             pattern="peer access is not supported between|failed to open CUDA IPC handle",
             text="NCCL could not use direct access between two GPUs.",
             everywhere=True,
         ),
         LogMessage(
             kind="version",
-            cue=(
-                "nccl version mismatch",
-                "mismatched nccl version",
-                "nccl_version",
-            ),
+            cue=("nccl version mismatch", "mismatched nccl version", "nccl_version"),
             pattern="NCCL version mismatch|[Mm]ismatched NCCL version",
             text="The ranks use different versions of NCCL.",
             everywhere=True,
@@ -132,10 +117,7 @@ class NcclSetupFailed(LogCheck):
         ),
         LogMessage(
             kind="system-error",
-            cue=(
-                "unhandled system error",
-                "ncclsystemerror",
-            ),
+            cue=("unhandled system error", "ncclsystemerror"),
             pattern="unhandled system error|ncclSystemError",
             text="NCCL failed in a system call; its own log (NCCL_DEBUG=INFO) names it.",
             bearing=Bearing.SYMPTOM,
@@ -144,11 +126,7 @@ class NcclSetupFailed(LogCheck):
         ),
         LogMessage(
             kind="system-error",
-            cue=(
-                "call to shm_open failed",
-                "call to ftruncate failed",
-                "call to mmap failed",
-            ),
+            cue=("call to shm_open failed", "call to ftruncate failed", "call to mmap failed"),
             pattern="NCCL WARN .{0,60}?Call to (?P<call>shm_open|ftruncate|mmap) failed ?:? "
             r"?(?P<why>[A-Z][\w ]{3,60})?",
             text="NCCL failed in a system call ({call})[: {why}].",
@@ -160,13 +138,9 @@ class NcclSetupFailed(LogCheck):
         ),
         LogMessage(
             kind="cuda-error",
-            cue=(
-                "unhandled cuda error",
-                "ncclunhandledcudaerror",
-            ),
+            cue=("unhandled cuda error", "ncclunhandledcudaerror"),
             pattern="unhandled cuda error|ncclUnhandledCudaError",
-            text="NCCL met a CUDA error, often of an earlier operation; its own log (NCCL_DEBUG=INFO) "
-            "names it.",
+            text="NCCL met a CUDA error, often of an earlier operation; its own log (NCCL_DEBUG=INFO) names it.",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,
             general=True,
@@ -174,10 +148,7 @@ class NcclSetupFailed(LogCheck):
         ),
         LogMessage(
             kind="cuda-error",
-            cue=(
-                "cuda failure",
-                "hip failure",
-            ),
+            cue=("cuda failure", "hip failure"),
             pattern=r"NCCL WARN (?:Cuda|HIP|hip) failure (?:\d+ )?'(?P<error>(?!out of "
             r"memory)[^'\n]{3,80})'",
             text="NCCL met a CUDA error ({error}); it may be of an earlier operation.",
@@ -189,12 +160,7 @@ class NcclSetupFailed(LogCheck):
         ),
         LogMessage(
             kind="internal-error",
-            cue=(
-                "ncclinternalerror",
-                "nccl internal error",
-                "internal error, nccl",
-                "internal error - please report",
-            ),
+            cue=("ncclinternalerror", "nccl internal error", "internal error, nccl", "internal error - please report"),
             pattern="ncclInternalError|NCCL internal error|internal error(?: - please report this issue to "
             "the NCCL developers|, NCCL version)",
             text="NCCL failed with an internal error; its own log (NCCL_DEBUG=INFO) says where.",
@@ -242,10 +208,7 @@ class NcclSetupFailed(LogCheck):
         ),
         LogMessage(
             kind="not-built",
-            cue=(
-                "built in",
-                "built-in",
-            ),
+            cue=("built in", "built-in"),
             pattern="(?:doesn't|does not) have (?P<backend>MPI|UCC|XCCL|HCCL|GLOO|Gloo) built[ -]in",
             text="This torch was built without {backend}.",
             source="torch/distributed/distributed_c10d.py",

@@ -14,13 +14,7 @@ _HARMLESS = (
 NCCL_WARNINGS = (
     LogMessage(
         kind="p2p",
-        cue=(
-            "ipcgetmemhandle",
-            "ipcopenmemhandle",
-            "ipc handle",
-            "failed to peer with",
-            "p2p is disabled between",
-        ),
+        cue=("ipcgetmemhandle", "ipcopenmemhandle", "ipc handle", "failed to peer with", "p2p is disabled between"),
         pattern=r"NCCL WARN .{0,80}?(?:(?P<call>(?:cuda|hip)Ipc(?:Get|Open)MemHandle)|IPC handle|"
         r"failed to peer with|"
         r"P2P is disabled between)",

@@ -5,12 +5,7 @@ from gpudoctor.model import Bearing, Confidence, LogMessage
 NOTEBOOKS = (
     LogMessage(
         kind="oom-kubernetes",
-        cue=(
-            "using all available ram",
-            "more memory than ",
-            "maximum memory limit",
-            "may have run out of memory",
-        ),
+        cue=("using all available ram", "more memory than ", "maximum memory limit", "may have run out of memory"),
         pattern=r"[Yy]our session crashed after using all available RAM|"
         r"[Nn]otebook (?:tried|attempted) to (?:allocate|use) more memory than (?:is|was) available|"
         r"Notebook Exceeded Its Maximum Memory Limit|[Kk]ernel may have run out of memory",
@@ -22,12 +17,7 @@ NOTEBOOKS = (
     ),
     LogMessage(
         kind="time-limit",
-        cue=(
-            "maximum allowed run time",
-            "max allowed execution",
-            "maximum execution time",
-            "reaching its maximum dur",
-        ),
+        cue=("maximum allowed run time", "max allowed execution", "maximum execution time", "reaching its maximum dur"),
         pattern=r"[Nn]otebook .{0,60}exceeded (?:the |its )?(?:maximum allowed run time|max allowed execution|"
         r"maximum execution time)|[Rr]untime has been disconnected .{0,60}reaching its maximum dur",
         text="The notebook's session ended at its time limit.",
@@ -49,8 +39,7 @@ NOTEBOOKS = (
         pattern=r"[Yy]our session crashed(?: for an unknown reason|\. Automatically restarting)|"
         r"[Kk]ernel(?: for \S{1,200})? appears to have died|The Kernel crashed while executing code|"
         r"\bKernel died\b|KernelRestarter: restarting kernel \(",
-        text="The kernel of the notebook died. This log does not say why. Often the memory of the host ran "
-        "out.",
+        text="The kernel of the notebook died. This log does not say why. Often the memory of the host ran out.",
         bearing=Bearing.SYMPTOM,
         confidence=Confidence.SUSPECTED,
         everywhere=True,

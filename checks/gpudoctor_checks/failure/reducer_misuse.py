@@ -28,11 +28,7 @@ class ReducerMisuse(LogCheck):
     log_messages = (
         LogMessage(
             kind="ready-twice",
-            cue=(
-                "mark a variable ready only once",
-                "marked as ready twice",
-                "already been reduced",
-            ),
+            cue=("mark a variable ready only once", "marked as ready twice", "already been reduced"),
             pattern="mark a variable ready only once|marked as ready twice|has already been reduced",
             text="A parameter was used twice in one backward under data parallelism.",
             source="https://github.com/huggingface/accelerate/issues/389",

@@ -33,11 +33,7 @@ class RendezvousFailed(LogCheck):
     log_messages = (
         LogMessage(
             kind="address-in-use",
-            cue=(
-                "address already in use",
-                "eaddrinuse",
-                "failed to bind",
-            ),
+            cue=("address already in use", "eaddrinuse", "failed to bind"),
             pattern=r"(?:port:? ?(?P<port>\d+).{0,80})?(?:Address already in use|EADDRINUSE|address already "
             "in use)",
             text="The rendezvous port[ {port}] is in use already: another job, or a process that an "
@@ -126,10 +122,7 @@ class RendezvousFailed(LogCheck):
         ),
         LogMessage(
             kind="environment",
-            cue=(
-                "environment variable",
-                "expected, but not set",
-            ),
+            cue=("environment variable", "expected, but not set"),
             pattern="environment variable (?P<variable>[A-Z_]+) expected, but not set",
             text="The process group could not start: the variable {variable} is not set, so no launcher "
             "started this process.",
@@ -143,10 +136,7 @@ class RendezvousFailed(LogCheck):
         ),
         LogMessage(
             kind="joined",
-            cue=(
-                "clients joined",
-                "clients. ",
-            ),
+            cue=("clients joined", "clients. "),
             pattern=r"[Tt]imed out after (?P<seconds>\d+) seconds waiting for clients\. "
             r"(?P<joined>\d+)/(?P<expected>\d+) clients joined",
             text="Only {joined} of {expected} processes joined within {seconds} seconds.",
@@ -340,8 +330,7 @@ class RendezvousFailed(LogCheck):
             pattern=r"(?:in store based barrier on rank: ?\d+.{0,120}?world_size=(?P<world>\d+), "
             r"(?:worker_count|num_workers_joined)=(?P<workers>\d+))|Timed out initializing process "
             "group in store based barrier",
-            text="The process group was not complete in time[: {workers} processes joined, {world} were "
-            "expected].",
+            text="The process group was not complete in time[: {workers} processes joined, {world} were expected].",
         ),
         LogMessage(
             kind="store-barrier",
@@ -358,10 +347,7 @@ class RendezvousFailed(LogCheck):
         ),
         LogMessage(
             kind="no-group",
-            cue=(
-                "default process group has not been initialized",
-                "please make sure to call init_process_group",
-            ),
+            cue=("default process group has not been initialized", "please make sure to call init_process_group"),
             pattern="Default process group has not been initialized",
             text="The program used torch.distributed before init_process_group.",
         ),

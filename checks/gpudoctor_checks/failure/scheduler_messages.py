@@ -171,11 +171,7 @@ ENDED = (
     ),
     LogMessage(
         kind="evicted",
-        cue=(
-            "evicteddueto",
-            "pod is evicted successfully",
-            *cues("TerminationByKubelet", "EvictionByEvictionAPI"),
-        ),
+        cue=("evicteddueto", "pod is evicted successfully", *cues("TerminationByKubelet", "EvictionByEvictionAPI")),
         pattern=r"EvictedDueTo(?:PodsReadyTimeout|AdmissionCheck|ClusterQueueStopped|LocalQueueStopped)|"
         r"pod is evicted successfully|" + says("TerminationByKubelet", "EvictionByEvictionAPI"),
         text="Kubernetes evicted the pod.",
@@ -186,13 +182,7 @@ ENDED = (
     LogMessage(
         kind="node-failure",
         cue=(
-            *cues(
-                "NodeNotReady",
-                "TaintManagerEviction",
-                "DeletionByTaintManager",
-                "DeletionByPodGC",
-                "NodeShutdown",
-            ),
+            *cues("NodeNotReady", "TaintManagerEviction", "DeletionByTaintManager", "DeletionByPodGC", "NodeShutdown"),
             "host ec2 (instance ",
             "compute.instances.hosterror",
             "requested job terminate",

@@ -3,9 +3,7 @@
 
 from gpudoctor.model import Bearing, Confidence, LogMessage
 
-_COMMAND = (
-    r"\b(?:s(?:run|batch|alloc|queue|cancel|info|acct|attach|bcast|control|stat|diag)|slurmd|slurmstepd): "
-)
+_COMMAND = r"\b(?:s(?:run|batch|alloc|queue|cancel|info|acct|attach|bcast|control|stat|diag)|slurmd|slurmstepd): "
 
 NOT_STARTED = (
     LogMessage(
@@ -24,8 +22,7 @@ NOT_STARTED = (
             "could not open/read/parse slurm",
             "slurm.conf",
         ),
-        pattern=_COMMAND
-        + r"(?:error|fatal): (?:\S{1,60}: )?(?P<why>Could not establish a configuration source|"
+        pattern=_COMMAND + r"(?:error|fatal): (?:\S{1,60}: )?(?P<why>Could not establish a configuration source|"
         r"failed to fetch config|DNS SRV lookup failed|res_n(?:init|search|query) error.{0,80}|"
         r"Unable to (?:process configuration file|establish control\w{0,5} machine).{0,80}|"
         r"Parsing error at unrecognized key.{0,80}|could not open/read/parse slurm.{0,80}|"
@@ -50,8 +47,7 @@ NOT_STARTED = (
             "credential",
             "replayed",
         ),
-        pattern=_COMMAND
-        + r"(?:error|fatal): (?:\S{1,60}: )?(?P<why>(?:If munged is up|Munge (?:encode|decode)|"
+        pattern=_COMMAND + r"(?:error|fatal): (?:\S{1,60}: )?(?P<why>(?:If munged is up|Munge (?:encode|decode)|"
         r"Protocol authentication error|Invalid (?:authentication|job) credential|Zero Bytes were transmitted|"
         r"failed to connect to any sack|.{0,60}(?:authentication (?:failed|error)|[Cc]redential (?:expired|"
         r"revoked|"
@@ -201,8 +197,7 @@ ENDED_BY_SLURM = (
         kind="sigterm",
         cue="wtermsig 15",
         pattern=r"\b_job_complete: Job(?:Id)?=\S{1,30} WTERMSIG 15\b",
-        text="Slurm's controller records that the job ended by SIGTERM: a limit, a preemption or a person "
-        "ended it.",
+        text="Slurm's controller records that the job ended by SIGTERM: a limit, a preemption or a person ended it.",
         bearing=Bearing.SYMPTOM,
         confidence=Confidence.SUSPECTED,
         everywhere=True,

@@ -51,21 +51,14 @@ class StartFailed(LogCheck):
         *CONTAINERS,
         LogMessage(
             kind="program",
-            cue=(
-                "can't open file",
-                "can't find '__main__'",
-                "execve()",
-                ": permission denied",
-                ": no such file",
-            ),
+            cue=("can't open file", "can't find '__main__'", "execve()", ": permission denied", ": no such file"),
             pattern=r"(?:^|[\s:\\/])python[\d.]{0,6}(?:\.exe)?: can't open file ?"
             r"(?:'?(?P<file>[^'\n]{1,300}?)'?: \[Errno|'?[^'\n]{0,200}$)|"
             r"^\S*python[\d.]*: can't find '__main__' module in '?(?P<folder>[^'\n]{1,300})|"
             r"error: execve\(\): (?P<program>\S+): (?:No such file|Permission denied)|"
             r"^(?:\S*/)?(?:ba|da|z|k)?sh: (?:line )?(?:\d+: )?(?P<script>\S+\.(?:sh|py)): (?:No such file|"
             "Permission denied)",
-            text="The program that the job starts cannot be opened[: {file}][: {folder}][: {program}][: "
-            "{script}].",
+            text="The program that the job starts cannot be opened[: {file}][: {folder}][: {program}][: {script}].",
             everywhere=True,
             unstarted=True,
             closing=True,
@@ -73,11 +66,7 @@ class StartFailed(LogCheck):
         ),
         LogMessage(
             kind="program",
-            cue=(
-                "executable file not found in $path",
-                "no such file or directory",
-                ": permission denied",
-            ),
+            cue=("executable file not found in $path", "no such file or directory", ": permission denied"),
             pattern=r"(?:unable to start container process|starting container process caused)[^\n]{0,100}?"
             r"exec: \\?\"(?P<program>[^\"\\]{1,200})\\?\": (?:executable file not found in \$PATH|"
             r"stat \S+ no such file or directory|permission denied)",
@@ -89,10 +78,7 @@ class StartFailed(LogCheck):
         ),
         LogMessage(
             kind="program",
-            cue=(
-                "was unable to find the specified",
-                "was unable to launch the specified",
-            ),
+            cue=("was unable to find the specified", "was unable to launch the specified"),
             pattern="(?:mpirun|mpiexec|prterun) was unable to (?:find the specified executable|"
             "launch the specified application)",
             text="mpirun could not open the program that the job starts.",
@@ -127,12 +113,7 @@ class StartFailed(LogCheck):
         ),
         LogMessage(
             kind="pod-config",
-            cue=(
-                "createcontainerconfigerror",
-                'error: secret "',
-                'error: configmap "',
-                "error: couldn't find key",
-            ),
+            cue=("createcontainerconfigerror", 'error: secret "', 'error: configmap "', "error: couldn't find key"),
             pattern=r"\bWarning\s.{0,200}Error: (?P<what>(?:secret|configmap) \"[^\"]{1,200}\" not found|"
             r"couldn't find key \S{1,200} in \w{1,20} \S{1,200})|"
             r"(?:[Rr]eason[\"']?[:=] *[\"']?|\b\d+/\d+ {1,20})CreateContainerConfigError\b",
@@ -189,12 +170,7 @@ class StartFailed(LogCheck):
         ),
         LogMessage(
             kind="no-command",
-            cue=(
-                "command not found",
-                "failed to run command",
-                ": not found",
-                *_NO_COMMAND_CUES,
-            ),
+            cue=("command not found", "failed to run command", ": not found", *_NO_COMMAND_CUES),
             pattern=r"^(?:\S+[:\uff1a] ?)?(?:\S{1,10} )?(?:\d+(?: \S)?[:\uff1a] ?)?"
             r"(?P<command>python[\d.]*|torchrun|accelerate|deepspeed|"
             r"mpirun|mpiexec|srun|horovodrun|ray|uv|poetry|singularity|apptainer|docker|llamafactory-cli|"
@@ -210,10 +186,7 @@ class StartFailed(LogCheck):
         ),
         LogMessage(
             kind="no-command",
-            cue=(
-                "is not recognized as",
-                "不是内部或外部命令",
-            ),
+            cue=("is not recognized as", "不是内部或外部命令"),
             pattern=r"(?:^|[Tt]he term )'(?P<command>python[\d.]*|torchrun|accelerate|deepspeed|"
             r"pip\d?|conda|nvcc|wandb|ray|uv)' (?:is not recognized as|不是内部或外部命令)",
             text="Windows found no command {command}: it is not installed, or its environment is not active.",
@@ -256,10 +229,7 @@ class StartFailed(LogCheck):
         ),
         LogMessage(
             kind="launch",
-            cue=(
-                "task launch for ",
-                "application launch failed",
-            ),
+            cue=("task launch for ", "application launch failed"),
             pattern=r"(?:srun|salloc|mpirun|prun): error: (?:Task launch for (?:StepId=)?\S{1,40} "
             r"failed on node (?P<where>\S{1,100}): (?P<why>.{1,200}?)|"
             r"Application launch failed: (?P<reason>.{1,200}?))\s*$",
@@ -298,8 +268,7 @@ class StartFailed(LogCheck):
             r".{0,60}unable to "
             r"write .{1,80} to cgroup)|Job held, too many failed attempts to run|"
             r"job_manager: exiting abnormally: (?P<said_by>.{0,159}[^\s.])",
-            text="The scheduler could not start the job[: {why}][: {reason}][: {said_by}][: "
-            "{started} tasks started].",
+            text="The scheduler could not start the job[: {why}][: {reason}][: {said_by}][: {started} tasks started].",
             bearing=Bearing.SYMPTOM,
             confidence=Confidence.PROBABLE,
             everywhere=True,
@@ -325,10 +294,7 @@ class StartFailed(LogCheck):
         ),
         LogMessage(
             kind="scheduler",
-            cue=(
-                "batch job submission failed: ",
-                "unable to allocate resources: ",
-            ),
+            cue=("batch job submission failed: ", "unable to allocate resources: "),
             pattern=r"(?:sbatch|srun|salloc): error: (?:Batch job submission failed|Unable to allocate "
             r"resources): (?!.*(?:busy|[Ss]ocket timed out|temporarily|"
             r"slurm controller|already complet))(?P<why>.{1,200}?)\s*$",
@@ -359,8 +325,7 @@ class StartFailed(LogCheck):
             cue="allocate failed due to ",
             pattern=r"Allocate failed due to (?!.*GPU is lost)(?P<refusal>.{1,300}?)"
             r"(?:,? which is unexpected.*)?\s*$",
-            text="Kubernetes rejected the pod, because the device plugin of its node gave it no device[: "
-            "{refusal}].",
+            text="Kubernetes rejected the pod, because the device plugin of its node gave it no device[: {refusal}].",
             everywhere=True,
             unstarted=True,
             outside=True,

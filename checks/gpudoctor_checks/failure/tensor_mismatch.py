@@ -102,13 +102,8 @@ class TensorMismatch(LogCheck):
         ),
         LogMessage(
             kind="meta",
-            cue=(
-                "meta tensor",
-                "device meta",
-                "meta device",
-            ),
-            pattern="out of meta tensor|(?:is )?not on the expected device meta|on the meta device|meta "
-            "tensors?",
+            cue=("meta tensor", "device meta", "meta device"),
+            pattern="out of meta tensor|(?:is )?not on the expected device meta|on the meta device|meta tensors?",
             text="A parameter is still on the meta device: its weights were never loaded.",
             source="https://github.com/huggingface/transformers/issues/26510",
         ),

@@ -106,9 +106,7 @@ class Hot(Check):
             yield from self._recorded(recording, warm)
             return
         gpus = job_gpus(patient)
-        if all(
-            isinstance(gpu.temperature, Absent) and isinstance(gpu.temperature_memory, Absent) for gpu in gpus
-        ):
+        if all(isinstance(gpu.temperature, Absent) and isinstance(gpu.temperature_memory, Absent) for gpu in gpus):
             raise Unavailable(say("the cards report no temperature"))
         hot = [(gpu, words) for gpu in gpus if (words := self._verdict(gpu))]
         if not hot:
@@ -136,10 +134,7 @@ class Hot(Check):
         if not hot:
             return
         yield self.finding(
-            say(
-                "While the training ran: {cards}.",
-                cards=_listed([(found.card.label, words) for found, words in hot]),
-            ),
+            say("While the training ran: {cards}.", cards=_listed([(found.card.label, words) for found, words in hot])),
             evidence=tuple(
                 measured(f"gpu{found.card.number}_temperature", found.highest, "Cel", recording)
                 if found.highest is not None
@@ -174,21 +169,14 @@ class Hot(Check):
             )
             words.append(
                 say(
-                    "{up_to}{within} ({least:.0f} °C at the nearest)",
-                    up_to=up_to,
-                    within=within,
-                    least=max(least, 0.0),
+                    "{up_to}{within} ({least:.0f} °C at the nearest)", up_to=up_to, within=within, least=max(least, 0.0)
                 )
             )
         share = found.memory_above()
         if share >= self.limit("time_share"):
             most = found.card.fact("temperature_memory_max")
             words.append(
-                say(
-                    "memory above its maximum of {most:.0f} °C {share} of the time",
-                    most=most,
-                    share=percent(share),
-                )
+                say("memory above its maximum of {most:.0f} °C {share} of the time", most=most, share=percent(share))
             )
         return words
 
@@ -199,18 +187,12 @@ class Hot(Check):
             most = gpu.temperature_max
             margin = _margin(gpu, float(core))
             if isinstance(most, int | float) and 0 < most < core:
-                words.append(
-                    say("{core:.0f} °C, above its operating maximum of {most:.0f} °C", core=core, most=most)
-                )
+                words.append(say("{core:.0f} °C, above its operating maximum of {most:.0f} °C", core=core, most=most))
             elif margin is not None and margin < self.limit("margin"):
-                words.append(
-                    say("{core:.0f} °C, {margin:.0f} °C below its slowdown", core=core, margin=max(margin, 0))
-                )
+                words.append(say("{core:.0f} °C, {margin:.0f} °C below its slowdown", core=core, margin=max(margin, 0)))
         memory, most = gpu.temperature_memory, gpu.temperature_memory_max
         if isinstance(memory, int | float) and isinstance(most, int | float) and 0 < most < memory:
-            words.append(
-                say("memory {memory:.0f} °C, above its maximum of {most:.0f} °C", memory=memory, most=most)
-            )
+            words.append(say("memory {memory:.0f} °C, above its maximum of {most:.0f} °C", memory=memory, most=most))
         return words
 
 

@@ -9,18 +9,7 @@ from gpudoctor.analysis.run.memory_headroom import BUSY, CAUSES, EXPLAINS, cards
 from gpudoctor.analysis.run.steady_run import demanded
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Detail,
-    Finding,
-    Measurement,
-    Patient,
-    Reads,
-    Severity,
-    Threshold,
-)
+from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Measurement, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import joined, percent
@@ -135,10 +124,7 @@ class LowUtilization(Check):
             if causes
             else say("no phase of the host explains it")
         )
-        shares = {
-            "gpu_busy_share": busy,
-            **{f"gpu{gpu.index}_busy_share": gpu.activity.mean for gpu in gpus[:8]},
-        }
+        shares = {"gpu_busy_share": busy, **{f"gpu{gpu.index}_busy_share": gpu.activity.mean for gpu in gpus[:8]}}
         yield self.finding(
             say("The GPUs are busy for {busy} of the time; {why}.", busy=percent(busy), why=why),
             evidence=tuple(

@@ -77,9 +77,7 @@ class NvlinkDown(Check):
 
     def _fabric(self, gpus: list[Gpu]) -> Iterator[Finding]:
         waiting = [gpu for gpu in gpus if _switched(gpu) and gpu.fabric_state in _STATES]
-        sick = [
-            gpu for gpu in gpus if _switched(gpu) and gpu.fabric_state == _DONE and gpu.fabric_unhealthy is True
-        ]
+        sick = [gpu for gpu in gpus if _switched(gpu) and gpu.fabric_state == _DONE and gpu.fabric_unhealthy is True]
         for group, verdict in ((waiting, say("not ready")), (sick, "unhealthy")):
             if not group:
                 continue
@@ -176,6 +174,5 @@ def _count(gpu: Gpu) -> int:
 
 def _ports(links: list[NvLink]) -> str:
     return say(
-        "port {ports}" if len(links) == 1 else "ports {ports}",
-        ports=", ".join(str(link.index) for link in links),
+        "port {ports}" if len(links) == 1 else "ports {ports}", ports=", ".join(str(link.index) for link in links)
     )

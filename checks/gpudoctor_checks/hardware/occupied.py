@@ -89,8 +89,7 @@ class Occupied(Check):
             kind="busy",
             cue=("error in memory profiling", "memory capacity is unbalanced"),
             pattern=r"Error in memory profiling\. Initial free memory|The memory capacity is unbalanced",
-            text="Other processes use memory of the GPUs. The free part differed, or it changed during a "
-            "measurement.",
+            text="Other processes use memory of the GPUs. The free part differed, or it changed during a measurement.",
             confidence=Confidence.PROBABLE,
             source="vllm/v1/worker/gpu_worker.py; sglang/srt/model_executor/model_runner.py",
         ),
@@ -145,23 +144,15 @@ class Occupied(Check):
         words = concatenated(
             "; ",
             [
-                say(
-                    "{card}: {words}",
-                    card=gpu.label,
-                    words=concatenated(", ", map(_describe, held[gpu.index])),
-                )
+                say("{card}: {words}", card=gpu.label, words=concatenated(", ", map(_describe, held[gpu.index])))
                 for gpu in busy
             ],
         )
         unseen = (
-            ""
-            if survey.pids_visible
-            else say(" (pids of the host: gpudoctor cannot look them up in this container)")
+            "" if survey.pids_visible else say(" (pids of the host: gpudoctor cannot look them up in this container)")
         )
         subject = name_gpus(busy)
-        large = sum(_bytes(process) for gpu in busy for process in held[gpu.index]) >= self.limit(
-            "unseen_memory"
-        )
+        large = sum(_bytes(process) for gpu in busy for process in held[gpu.index]) >= self.limit("unseen_memory")
         pids = sorted({process.pid for gpu in busy for process in held[gpu.index]})
         yield self.finding(
             say(
@@ -176,8 +167,7 @@ class Occupied(Check):
                     name=f"gpu{gpu.index}_foreign_memory",
                     value=sum(map(_bytes, held[gpu.index])),
                     unit="B",
-                    reproduce=f"nvidia-smi -i {gpu.index} --format=csv "
-                    "--query-compute-apps=pid,name,used_memory",
+                    reproduce=f"nvidia-smi -i {gpu.index} --format=csv --query-compute-apps=pid,name,used_memory",
                 )
                 for gpu in busy
             ),
@@ -185,10 +175,7 @@ class Occupied(Check):
             subject=subject,
             scarce=frozenset({Resource.DEVICE_MEMORY}) if large else frozenset(),
             detail=OccupiedDetail(
-                gpus=list_gpus(busy),
-                cause="processes",
-                pids=",".join(map(str, pids)),
-                pids_visible=survey.pids_visible,
+                gpus=list_gpus(busy), cause="processes", pids=",".join(map(str, pids)), pids_visible=survey.pids_visible
             ),
         )
 
@@ -238,9 +225,7 @@ class Occupied(Check):
         enough = rest >= self.limit("unseen_memory") and rest >= total * self.limit("unseen_share")
         return rest if enough else None
 
-    def _mode(
-        self, gpus: tuple[Gpu, ...], held: dict[int, list[GpuProcess]], patient: Patient
-    ) -> Iterator[Finding]:
+    def _mode(self, gpus: tuple[Gpu, ...], held: dict[int, list[GpuProcess]], patient: Patient) -> Iterator[Finding]:
         closed = [gpu for gpu in gpus if gpu.compute_mode == _PROHIBITED]
         ranks = _ranks(patient)
         exclusive = [gpu for gpu in gpus if gpu.compute_mode == _EXCLUSIVE]
@@ -285,9 +270,7 @@ class Occupied(Check):
         if not cut or (not ranks and _asks_for_mig(patient)):
             return
         if ranks:
-            words = say(
-                "is split by MIG, and the job has {ranks} ranks here: a rank sees only one slice", ranks=ranks
-            )
+            words = say("is split by MIG, and the job has {ranks} ranks here: a rank sees only one slice", ranks=ranks)
             yield self._mig_finding(cut, words, Severity.WARNING)
         else:
             words = say("is split by MIG: a process sees one slice of it, not the whole GPU")

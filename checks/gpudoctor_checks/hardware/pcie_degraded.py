@@ -169,10 +169,7 @@ class PcieDegraded(Check):
             ),
             evidence=tuple(
                 measured(
-                    f"gpu{link.card.number}_pcie_{what}",
-                    say("{now} of {most:.0f}", now=now, most=most),
-                    "",
-                    recording,
+                    f"gpu{link.card.number}_pcie_{what}", say("{now} of {most:.0f}", now=now, most=most), "", recording
                 )
                 for link, now, most in steps
             ),
@@ -196,9 +193,7 @@ class PcieDegraded(Check):
         )
         yield self.finding(
             say("The PCIe link retransmits packets (replays) while the training runs. {words}.", words=words),
-            evidence=tuple(
-                measured(f"gpu{card.number}_pcie_replays", rate, "1/min", recording) for card, rate in bad
-            ),
+            evidence=tuple(measured(f"gpu{card.number}_pcie_replays", rate, "1/min", recording) for card, rate in bad),
             confidence=Confidence.CONFIRMED,
             subject=", ".join(card.label for card, _ in bad),
             detail=PcieDegradedDetail(gpus=numbers_here([card for card, _ in bad]), quantity="replays"),
@@ -220,8 +215,7 @@ class PcieDegraded(Check):
             ],
         )
         by_design = all(
-            not gpu.server_card and width >= most * self.limit("desk_width_share")
-            for gpu, width, most in narrow
+            not gpu.server_card and width >= most * self.limit("desk_width_share") for gpu, width, most in narrow
         )
         subject = name_gpus(gpu for gpu, _, _ in narrow)
         yield self.finding(
@@ -256,9 +250,7 @@ class PcieDegraded(Check):
         )
         subject = name_gpus(gpu for gpu, _, _ in slow)
         yield self.finding(
-            say(
-                "The PCIe link is slower than card and slot support while the GPU works: {words}.", words=words
-            ),
+            say("The PCIe link is slower than card and slot support while the GPU works: {words}.", words=words),
             evidence=tuple(_proof(gpu, "generation", now, most) for gpu, now, most in slow),
             confidence=Confidence.CONFIRMED,
             subject=subject,
@@ -297,9 +289,7 @@ def _links(recording: Recording) -> tuple[GpuLink, ...]:
         GpuLink(
             card=card,
             width=tuple(int(width) for _, width in readings(recording, card, "pcie_width")),
-            loaded=tuple(
-                (busy, int(value)) for _, busy, value in readings(recording, card, "util", "pcie_generation")
-            ),
+            loaded=tuple((busy, int(value)) for _, busy, value in readings(recording, card, "util", "pcie_generation")),
             replays=tuple((t, count) for t, count in readings(recording, card, "pcie_replays")),
         )
         for card in cards(recording)

@@ -56,11 +56,7 @@ class PowerLimited(Check):
         limited: list[tuple[Gpu, float, float]] = []
         for gpu, limit in answering(job_gpus(patient), lambda gpu: gpu.power_limit):
             default = gpu.power_limit_default
-            if (
-                isinstance(default, int | float)
-                and not gpu.laptop
-                and 0 < limit < default * self.limit("share")
-            ):
+            if isinstance(default, int | float) and not gpu.laptop and 0 < limit < default * self.limit("share"):
                 limited.append((gpu, limit, default))
         if not limited:
             return

@@ -4,18 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Cost,
-    Finding,
-    Measurement,
-    Patient,
-    Reads,
-    Severity,
-    Unavailable,
-)
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Measurement, Patient, Reads, Severity, Unavailable
 from gpudoctor.model.job_devices import CardsDetail, demoted, left_out
 from gpudoctor.model.signs.gpu import Gpu, GpuSurvey, LostGpu, answering, list_gpus, name_gpus
 
@@ -111,10 +100,7 @@ class RecoveryNeeded(Check):
             ),
             evidence=tuple(
                 Measurement(
-                    name=f"gpu{gpu.index}_error",
-                    value=gpu.error,
-                    unit="",
-                    reproduce=f"nvidia-smi -i {gpu.index}",
+                    name=f"gpu{gpu.index}_error", value=gpu.error, unit="", reproduce=f"nvidia-smi -i {gpu.index}"
                 )
                 for gpu in group
             ),

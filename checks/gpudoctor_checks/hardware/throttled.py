@@ -10,17 +10,7 @@ from gpudoctor.analysis.run.run_numbers import reasons
 from gpudoctor.analysis.run.steady_run import measured, recorded
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Finding,
-    Measurement,
-    Patient,
-    Reads,
-    Threshold,
-    Unavailable,
-)
+from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patient, Reads, Threshold, Unavailable
 from gpudoctor.model.job_devices import CardsDetail, job_gpus
 from gpudoctor.model.signs.gpu import Gpu, answering, list_gpus, name_gpus
 from gpudoctor.model.signs.process import ProcessWindow
@@ -108,12 +98,7 @@ class Throttled(Check):
         words = concatenated(
             "; ",
             [
-                say(
-                    "GPU {gpu}: {reason} {share} of the time",
-                    gpu=index,
-                    reason=_name(bits),
-                    share=percent(share),
-                )
+                say("GPU {gpu}: {reason} {share} of the time", gpu=index, reason=_name(bits), share=percent(share))
                 for index, (bits, share) in sick.items()
             ],
         )
@@ -153,12 +138,7 @@ class Throttled(Check):
         words = concatenated(
             "; ",
             [
-                say(
-                    "{card}: {reason} {share} of the time",
-                    card=card.label,
-                    reason=_name(bits),
-                    share=percent(share),
-                )
+                say("{card}: {reason} {share} of the time", card=card.label, reason=_name(bits), share=percent(share))
                 for card, share, bits in sick
             ],
         )
@@ -195,10 +175,7 @@ class Throttled(Check):
         heat = any(bits & 0x60 for _, bits in sick)
         subject = name_gpus(gpu for gpu, _ in sick)
         yield self.finding(
-            say(
-                "The GPU was throttled then. {words}." if saved else "The GPU is throttled now. {words}.",
-                words=words,
-            ),
+            say("The GPU was throttled then. {words}." if saved else "The GPU is throttled now. {words}.", words=words),
             evidence=tuple(
                 Measurement(
                     name=f"gpu{gpu.index}_clocks_event_reasons",

@@ -8,19 +8,7 @@ from gpudoctor.analysis.run.aligned_ranks import FLOOR
 from gpudoctor.analysis.run.steady_run import demanded
 from gpudoctor.analysis.run.steady_state import Steady
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Cost,
-    Detail,
-    Finding,
-    Patient,
-    Reads,
-    Severity,
-    Threshold,
-    Whose,
-)
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import percent
 
@@ -84,9 +72,7 @@ class Underperforms(Check):
         times = [state.per_step("device_forward") for state in states]
         worst = max(range(len(times)), key=times.__getitem__)
         usual = median(times[:worst] + times[worst + 1 :])
-        surely = times[worst] - states[worst].per_step(
-            "device_idle"
-        )  # it may have waited for its host meanwhile
+        surely = times[worst] - states[worst].per_step("device_idle")  # it may have waited for its host meanwhile
         slower = surely - usual >= FLOOR and usual / surely < self.limit("speed")
         if usual <= 0 or not slower or not self._alike(states, worst):
             return

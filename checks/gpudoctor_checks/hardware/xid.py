@@ -169,8 +169,7 @@ class Xid(Check):
             cue="page fault (src_id",
             pattern=r"amdgpu (?P<bus>\S{1,20}): .{0,60}page fault \(src_id(?:.{0,120}? for process "
             r"(?P<program>\S{1,40}) pid (?P<pid>\d+))?",
-            text="The driver reported a page fault of the GPU at {bus}[ in {program}]: usually a fault of the "
-            "program.",
+            text="The driver reported a page fault of the GPU at {bus}[ in {program}]: usually a fault of the program.",
             bearing=Bearing.SYMPTOM,
             everywhere=True,
             source="Linux drivers/gpu/drm/amd/amdgpu/gmc_v9_0.c, gmc_v10_0.c",
@@ -185,12 +184,7 @@ class Xid(Check):
         ),
         LogMessage(
             kind="nvlink",
-            cue=(
-                "nvlink error",
-                "uncorrectable nvlink",
-                "nvlinkuncorrectable",
-                "sxid (",
-            ),
+            cue=("nvlink error", "uncorrectable nvlink", "nvlinkuncorrectable", "sxid ("),
             pattern=r"[Uu]ncorrectable NVLink error|cudaErrorNvlinkUncorrectable|"
             r"SXid \([^)]{1,40}\): \d{1,6}, Fatal",
             text="An NVLink connection failed with an uncorrectable error.",

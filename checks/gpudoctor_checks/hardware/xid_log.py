@@ -90,9 +90,7 @@ _SWITCH = XidMeaning(
     blame="fabric",
     action="fabric",
     meaning="A switch of the NVLink fabric reported an event.",
-    advice=say(
-        "Fatal: restart the fabric manager with all GPUs reset, and watch the port that the line names."
-    ),
+    advice=say("Fatal: restart the fabric manager with all GPUs reset, and watch the port that the line names."),
     source="NVIDIA fabric manager user guide",
     repeated="warning",
     fatal="error",

@@ -114,9 +114,7 @@ def _writes(statement: ast.stmt, name: str) -> bool:
     return False
 
 
-def _where_called(
-    source: Source, script: Script, loop: ast.For, models: tuple[str, str]
-) -> Iterator[tuple[str, str]]:
+def _where_called(source: Source, script: Script, loop: ast.For, models: tuple[str, str]) -> Iterator[tuple[str, str]]:
     """The two models; where they are parameters of the function, the arguments of each of its calls."""
     function = next((one for one in enclosing(script, loop) if isinstance(one, ast.FunctionDef)), None)
     names = [item.arg for item in function.args.args] if function is not None else []

@@ -31,9 +31,7 @@ _NO_LIMIT = re.compile(r"\binf\b|infty|infinity|1e\+?[5-9]", re.IGNORECASE)
 _BREAKS = {
     "part": say("the gradients are not clipped"),
     "late": say("the gradients are not clipped"),
-    "scaled": say(
-        "the bound applies to gradients times the loss scale: the clip shrinks them to nearly nothing"
-    ),
+    "scaled": say("the bound applies to gradients times the loss scale: the clip shrinks them to nearly nothing"),
 }
 """What a clip in the wrong place makes of the result; of micro-batches it gives some less weight."""
 
@@ -155,26 +153,19 @@ class ClipMisplaced(Check):
         if before.kind is not Kind.BACKWARD or after.kind is not Kind.STEP:
             return None
         turn = periodic(after.event)
-        inner = [
-            loop for loop in clip.event.inner if loop in before.event.inner and loop not in after.event.inner
-        ]
+        inner = [loop for loop in clip.event.inner if loop in before.event.inner and loop not in after.event.inner]
         if turn is not None and turn.line not in {guard.line for guard in clip.event.guards}:
             number = turn.period
         elif inner:
             number = one.loop.accumulates
         else:
             return None
-        if (
-            any(_each_pass(clear, turn) and one.together(clear, clip) for clear in one.of(Kind.CLEAR))
-            and not inner
-        ):
+        if any(_each_pass(clear, turn) and one.together(clear, clip) for clear in one.of(Kind.CLEAR)) and not inner:
             return None  # it clears on every pass: no gradients are gathered
         known = number.value if isinstance(number, Known) else None
         if known is not None and not (isinstance(known, int) and known > 1):
             return None
-        often = (
-            say("{known:,} times for each", known=known) if known is not None else say("several times for one")
-        )
+        often = say("{known:,} times for each", known=known) if known is not None else say("several times for one")
         condition = say(" if {name} is above 1", name=_name(number)) if known is None and _name(number) else ""
         return self._found(
             one,
@@ -300,7 +291,5 @@ def _called(moment: StepOp) -> str:
 
 
 def _order(one: StepOrder, clip: StepOp) -> str:
-    words = [
-        item.kind.value for item in one.moments if one.together(item, clip) and item.kind is not Kind.CLEAR
-    ]
+    words = [item.kind.value for item in one.moments if one.together(item, clip) and item.kind is not Kind.CLEAR]
     return ", ".join(words[:12])

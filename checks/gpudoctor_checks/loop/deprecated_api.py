@@ -9,14 +9,7 @@ from functools import cache
 from importlib.resources import files
 from itertools import chain
 
-from gpudoctor.analysis.source.control_flow import (
-    enclosing,
-    function_of,
-    holds,
-    may_run,
-    never_reached,
-    never_runs,
-)
+from gpudoctor.analysis.source.control_flow import enclosing, function_of, holds, may_run, never_reached, never_runs
 from gpudoctor.analysis.source.syntax import is_attribute, nodes
 from gpudoctor.analysis.source.syntax_places import lines_at, resolved_calls
 from gpudoctor.analysis.source.target_versions import Meant, asks_for, is_dated, meant_version, told_version
@@ -173,15 +166,11 @@ class DeprecatedApi(Check):
             fails, unsure = False, True
         severity = Severity.ERROR if fails else Severity.WARNING if unsure else Severity.NOTE
         if "ignored" in use.entry:
-            state = say(
-                "has no effect since {package} {ignored}", package=package, ignored=use.entry["ignored"]
-            )
+            state = say("has no effect since {package} {ignored}", package=package, ignored=use.entry["ignored"])
         elif gone:
             older = told if there else None
             origin = (
-                say("{first}; {second}", first=meant.origin, second=older.origin)
-                if older is not None
-                else meant.origin
+                say("{first}; {second}", first=meant.origin, second=older.origin) if older is not None else meant.origin
             )
             state = say(
                 "was removed in {package} {removed} ({origin})", package=package, removed=removed, origin=origin
@@ -212,9 +201,7 @@ class DeprecatedApi(Check):
             evidence=use.spans[:8],
             confidence=Confidence.SUSPECTED,
             severity=severity,
-            cost=Cost(
-                breaks=say("{use_what} fails with the installed {package}", use_what=use.what, package=package)
-            )
+            cost=Cost(breaks=say("{use_what} fails with the installed {package}", use_what=use.what, package=package))
             if fails
             else None,
             subject=f"{path}:{min(span.line for span in use.spans)} {use.what}",

@@ -12,18 +12,7 @@ from gpudoctor.analysis.run.risky_operations import loss_lines
 from gpudoctor.analysis.run.steady_run import Run, judged, spot, spots
 from gpudoctor.analysis.source.probabilities import maker
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Cost,
-    Detail,
-    Finding,
-    Patient,
-    Reads,
-    Severity,
-    Threshold,
-    Unavailable,
-)
+from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity, Threshold, Unavailable
 from gpudoctor.model.signs.recording import Record
 
 _MAKERS = {
@@ -42,10 +31,7 @@ _TAKEN = {
         say("probabilities without their logarithm"),
         say("the loss hardly separates confident from unsure predictions"),
     ),
-    "scores": (
-        say("scores that no log_softmax has normalised"),
-        say("the loss falls without limit as scores grow"),
-    ),
+    "scores": (say("scores that no log_softmax has normalised"), say("the loss falls without limit as scores grow")),
 }
 """What `nll_loss` was given instead of log-probabilities, and what comes of it."""
 
@@ -121,11 +107,7 @@ class DoubleSoftmax(Check):
         spans += [spot(patient, place) for place in loss_lines(patient)[:_PLACES]]
         spans += spots(patient, where)
         wrong = how != "log_softmax"
-        said = (
-            say("the result is the same, computed twice")
-            if not wrong
-            else say("it applies it to probabilities")
-        )
+        said = say("the result is the same, computed twice") if not wrong else say("it applies it to probabilities")
         return confirmed(
             self,
             (),
@@ -140,10 +122,7 @@ class DoubleSoftmax(Check):
                 said=said,
                 at=at(spans),
             ),
-            evidence=(
-                *list(dict.fromkeys(spans)),
-                run.measured("losses_of_probabilities", count, "{steps}"),
-            ),
+            evidence=(*list(dict.fromkeys(spans)), run.measured("losses_of_probabilities", count, "{steps}")),
             severity=Severity.ERROR if wrong else Severity.NOTE,
             cost=Cost(breaks=_breaks(how) if wrong else None),
             detail=DoubleSoftmaxDetail(how=how, loss=say("the loss")),
@@ -166,17 +145,13 @@ class DoubleSoftmax(Check):
                 self,
                 (),
                 say(
-                    "nll_loss takes log-probabilities of the classes, and in {count} of {of} losses it got "
-                    "{what}{at}.",
+                    "nll_loss takes log-probabilities of the classes, and in {count} of {of} losses it got {what}{at}.",
                     count=count,
                     of=of,
                     what=what,
                     at=at(spans),
                 ),
-                evidence=(
-                    *spans,
-                    run.measured("losses_without_probabilities", count, "{steps}"),
-                ),
+                evidence=(*spans, run.measured("losses_without_probabilities", count, "{steps}")),
                 severity=Severity.ERROR,
                 cost=Cost(breaks=breaks),
                 detail=DoubleSoftmaxDetail(how=how, loss="nll_loss"),

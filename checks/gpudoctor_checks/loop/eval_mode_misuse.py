@@ -14,14 +14,7 @@ from gpudoctor.analysis.source.control_flow import bound, callers, enclosing, fu
 from gpudoctor.analysis.source.entry_points import instantiated, training_programs
 from gpudoctor.analysis.source.inherited_mode import LeftInEvalMode, left_during_training, left_in_eval_mode
 from gpudoctor.analysis.source.optimizers import assignments_to
-from gpudoctor.analysis.source.syntax import (
-    FunctionNode,
-    assigned_values,
-    is_attribute,
-    names_in,
-    nodes,
-    walk,
-)
+from gpudoctor.analysis.source.syntax import FunctionNode, assigned_values, is_attribute, names_in, nodes, walk
 from gpudoctor.analysis.source.syntax_places import line_at, place
 from gpudoctor.analysis.source.train_eval_mode import (
     builds_no_graph,
@@ -40,19 +33,7 @@ from gpudoctor.analysis.source.train_eval_mode import (
     without_gradient,
 )
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Cost,
-    Detail,
-    Finding,
-    Patient,
-    Reads,
-    Severity,
-    Threshold,
-    Trait,
-)
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold, Trait
 from gpudoctor.model.signs.recording import Record
 from gpudoctor.model.signs.source import Event, Known, Loop, LoopRole, Script, Source
 from gpudoctor.text import chained
@@ -79,10 +60,7 @@ _SPOILS = {
 """What a measured case makes of the result; a graph that nothing uses costs time and memory only."""
 
 _IN_EVAL = {"Dropout": say("its dropout was off"), "Norm": say("its batch norm used running statistics")}
-_IN_TRAINING = {
-    "Dropout": say("its dropout was on"),
-    "Norm": say("its batch norm learned from the evaluation's data"),
-}
+_IN_TRAINING = {"Dropout": say("its dropout was on"), "Norm": say("its batch norm learned from the evaluation's data")}
 """What the wrong mode does to a kind of layer, by a part of the class's name."""
 
 
@@ -186,9 +164,7 @@ class EvalModeMisuse(Check):
                 seen.add(how)
                 yield self._measured(patient, run, reading, how, suspected)
         yield from (
-            self._priced(run, item)
-            for item in suspected
-            if item.detail_of(EvalModeMisuseDetail).how not in seen
+            self._priced(run, item) for item in suspected if item.detail_of(EvalModeMisuseDetail).how not in seen
         )
 
     def _priced(self, run: Run, suspected: Finding) -> Finding:
@@ -202,9 +178,7 @@ class EvalModeMisuse(Check):
         share = run.share("evaluation")
         return run.worth(share * self.limit("graph_part")) if share else None
 
-    def _measured(
-        self, patient: Patient, run: Run, reading: Record, how: str, suspected: list[Finding]
-    ) -> Finding:
+    def _measured(self, patient: Patient, run: Run, reading: Record, how: str, suspected: list[Finding]) -> Finding:
         where = place_of(reading)
         spans = spots(patient, where)
         model, steps = str(reading.get("model") or "the model"), int(reading.get("steps") or 0)
@@ -227,8 +201,7 @@ class EvalModeMisuse(Check):
                 effects=_effects(affected, _IN_TRAINING),
             ),
             "graph": say(
-                "{steps} of {seen} forward passes of an evaluation that were examined built a graph that "
-                "nothing used.",
+                "{steps} of {seen} forward passes of an evaluation that were examined built a graph that nothing used.",
                 steps=steps,
                 seen=seen,
             ),
@@ -237,10 +210,7 @@ class EvalModeMisuse(Check):
             self,
             [item for item in suspected if item.detail_of(EvalModeMisuseDetail).how == how],
             words[how],
-            evidence=(
-                *spans,
-                run.measured("forward_passes", steps, "{steps}"),
-            ),
+            evidence=(*spans, run.measured("forward_passes", steps, "{steps}")),
             severity=self._worth(run) if how == "graph" else Severity.WARNING,
             cost=Cost(step_share=self._graph_costs(run) if how == "graph" else None, breaks=_SPOILS.get(how)),
             detail=EvalModeMisuseDetail(how=how, model="", inside=False, loop="", whole=False),
@@ -275,9 +245,7 @@ class EvalModeMisuse(Check):
     ) -> Iterator[Finding]:
         if loop.role is not LoopRole.EVALUATION or not loop.confident or not _over_data(loop, script):
             return
-        runs = [
-            event for event in forwards(loop) if event.span.path == script.path and not _told_of(event, loop)
-        ]
+        runs = [event for event in forwards(loop) if event.span.path == script.path and not _told_of(event, loop)]
         node = loop_node(script, loop)
         if not runs or node is None or node in said or _engine_hook(script, loop) or _needs_gradients(loop):
             return
@@ -287,17 +255,13 @@ class EvalModeMisuse(Check):
         if not (source.trains or _EVALUATES.search(loop.function)):
             return
         said.add(node)
-        graph = not any(event.no_grad for event in runs) and not without_gradient(
-            source, script, node, loop.function
-        )
+        graph = not any(event.no_grad for event in runs) and not without_gradient(source, script, node, loop.function)
         if graph and (_volatile(source, loop) or all(_without_graph(source, event, loop) for event in runs)):
             graph = False
         later = _redefined(script, node)
         mode = bool(layers) and not loaded_in_eval_mode(source)
         # Another definition of the name may switch: what runs before that one stands is judged by itself.
-        if mode and (
-            not _trains_until(script, node, later) if later else in_eval_mode(source, script, loop.function)
-        ):
+        if mode and (not _trains_until(script, node, later) if later else in_eval_mode(source, script, loop.function)):
             mode = False
         if any(event.call is not None and speaks_of_eval(event.call) for event in loop.events):
             mode = False  # a function that the loop calls switches, before each forward
@@ -334,10 +298,7 @@ class EvalModeMisuse(Check):
                 severity=Severity.NOTE if how == "mode" or self._brief(script, loop) else Severity.WARNING,
                 subject=f"{script.path}:{run.span.line if how == 'graph' else loop.span.line}",
                 detail=EvalModeMisuseDetail(
-                    how=how,
-                    model="" if run.via else model,
-                    loop=place(script.span(node)),
-                    whole=_whole(script, loop),
+                    how=how, model="" if run.via else model, loop=place(script.span(node)), whole=_whole(script, loop)
                 ),
             )
 
@@ -478,10 +439,7 @@ def _redefined(script: Script, node: ast.AST) -> int | None:
     lines = [
         item.lineno
         for item in script.tree.body
-        if outer
-        and isinstance(item, FunctionNode)
-        and item.name == outer[-1].name
-        and item.lineno > outer[-1].lineno
+        if outer and isinstance(item, FunctionNode) and item.name == outer[-1].name and item.lineno > outer[-1].lineno
     ]
     return min(lines, default=None)
 
@@ -503,8 +461,7 @@ def _trains_until(script: Script, node: ast.AST, later: int) -> bool:
 def _whole(script: Script, loop: Loop) -> bool:
     """Whether the loop's function does nothing but evaluate, so that a decorator fits."""
     return bool(loop.function) and not any(
-        call.function == loop.function and call.method in {*_GRADIENTS, "step", "zero_grad"}
-        for call in script.calls
+        call.function == loop.function and call.method in {*_GRADIENTS, "step", "zero_grad"} for call in script.calls
     )
 
 

@@ -140,9 +140,7 @@ class NoCheckpoint(Check):
         if resumed is None:
             return
         kept = (
-            say("; the checkpoint has the optimizer's state, but the program does not load it")
-            if resumed.kept
-            else ""
+            say("; the checkpoint has the optimizer's state, but the program does not load it") if resumed.kept else ""
         )
         script, loop = next(iter(program.loops))
         evidence = [resumed.load.span, resumed.optimizer.span, *([resumed.kept.span] if resumed.kept else [])]
@@ -182,9 +180,7 @@ class NoCheckpoint(Check):
     def _written(self, program: Program) -> _Length | None:
         for call, steps in (item for script in program.scripts for item in _declared(script)):
             if steps >= self.limit("steps"):
-                return _Length(
-                    "config", say("the run is declared with {steps:,} steps", steps=steps), call.span
-                )
+                return _Length("config", say("the run is declared with {steps:,} steps", steps=steps), call.span)
         for script, loop in program.loops:
             count = bound(script, loop)
             if count is not None and count >= self.limit("steps"):
@@ -204,9 +200,7 @@ class NoCheckpoint(Check):
                 if steps or (epochs and count >= self.limit("epochs")):
                     each = say(" of {steps:,} steps", steps=steps) if steps else ""
                     return _Length(
-                        "source",
-                        say("the training runs {count:,} epochs{each}", count=count, each=each),
-                        loop.span,
+                        "source", say("the training runs {count:,} epochs{each}", count=count, each=each), loop.span
                     )
         return None
 
@@ -218,9 +212,7 @@ class NoCheckpoint(Check):
         what = {
             Saving.NOTHING: say("the program never saves a checkpoint"),
             Saving.AT_THE_END: say("the program saves only when training ends"),
-            Saving.WEIGHTS: say(
-                "the program saves only the model's weights: no optimizer and no step to resume from"
-            ),
+            Saving.WEIGHTS: say("the program saves only the model's weights: no optimizer and no step to resume from"),
         }[saved.how]
         script, loop = next(iter(program.loops))
         places: tuple[Evidence, ...] = tuple(call.span for _, call in saved.calls[:2]) or (loop.span,)
@@ -257,9 +249,7 @@ def _declared(script: Script) -> tuple[tuple[Call, int], ...]:
     """Calls that are told the steps of the run."""
     found = ((call, call.keywords.get("max_steps")) for call in script.calls)
     return tuple(
-        (call, steps.value)
-        for call, steps in found
-        if isinstance(steps, Known) and isinstance(steps.value, int)
+        (call, steps.value) for call, steps in found if isinstance(steps, Known) and isinstance(steps.value, int)
     )
 
 

@@ -9,14 +9,7 @@ from gpudoctor.analysis.source.syntax_places import extent
 from gpudoctor.lang import say, template
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.source import Script
-from gpudoctor_checks.loop.prefetchers import (
-    Prefetcher,
-    calls_of,
-    changed,
-    kept,
-    prefetchers,
-    waited_elsewhere,
-)
+from gpudoctor_checks.loop.prefetchers import Prefetcher, calls_of, changed, kept, prefetchers, waited_elsewhere
 
 _MESSAGES = {
     "nothing": (
@@ -25,8 +18,7 @@ _MESSAGES = {
     ),
     "last": (
         template(
-            "{name} checks for the next batch before it yields the current one: the last batch of each epoch "
-            "is lost."
+            "{name} checks for the next batch before it yields the current one: the last batch of each epoch is lost."
         ),
         say("the last batch of each epoch never reaches the model"),
     ),
@@ -156,8 +148,7 @@ def _nothing(one: Prefetcher) -> Iterator[_Fault]:
     """A preload without a result whose result is used."""
     for fetch in one.loaders:
         gives = any(
-            (isinstance(part, ast.Return) and part.value is not None)
-            or isinstance(part, ast.Yield | ast.YieldFrom)
+            (isinstance(part, ast.Return) and part.value is not None) or isinstance(part, ast.Yield | ast.YieldFrom)
             for part in ast.walk(fetch)
         )
         if gives:
@@ -196,9 +187,7 @@ def _last(one: Prefetcher) -> Iterator[_Fault]:
                         break
                     if _captures(statement, names, held):
                         continue
-                    loaded = loaded or (
-                        isinstance(statement, ast.Expr) and bool(calls_of(statement, fetch.name))
-                    )
+                    loaded = loaded or (isinstance(statement, ast.Expr) and bool(calls_of(statement, fetch.name)))
 
 
 def _captures(statement: ast.stmt, names: tuple[str, ...], held: dict[str, str]) -> bool:

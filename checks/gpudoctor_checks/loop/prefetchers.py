@@ -86,8 +86,7 @@ class Prefetcher:
     def keeps_memory(self) -> bool:
         """Whether the allocator is told who uses the copies, or the stream waits for the users."""
         own = any(
-            f"{stream}.wait_stream(" in self.text or f"{stream}.synchronize(" in self.text
-            for stream in self.streams
+            f"{stream}.wait_stream(" in self.text or f"{stream}.synchronize(" in self.text for stream in self.streams
         )
         return "record_stream" in self.text or own or self._hands_out_inside
 
@@ -154,9 +153,7 @@ def changed(method: Method) -> tuple[str, ...]:
 def calls_of(node: ast.AST, method: str) -> list[ast.Call]:
     """Calls of one of the object's own methods."""
     return [
-        part
-        for part in ast.walk(node)
-        if isinstance(part, ast.Call) and ast.unparse(part.func) == f"self.{method}"
+        part for part in ast.walk(node) if isinstance(part, ast.Call) and ast.unparse(part.func) == f"self.{method}"
     ]
 
 

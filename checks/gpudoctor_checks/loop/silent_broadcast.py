@@ -148,12 +148,7 @@ class SilentBroadcast(Check):
         )
 
     def _said(
-        self,
-        message: str,
-        recording: Recording,
-        losses: int,
-        spans: list[SourceSpan],
-        detail: SilentBroadcastDetail,
+        self, message: str, recording: Recording, losses: int, spans: list[SourceSpan], detail: SilentBroadcastDetail
     ) -> Finding:
         return self.finding(
             message,

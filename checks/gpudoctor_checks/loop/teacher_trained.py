@@ -14,14 +14,7 @@ from gpudoctor.analysis.source.optimizers import optimizers
 from gpudoctor.analysis.source.scopes import Scopes
 from gpudoctor.analysis.source.syntax import is_attribute, nodes
 from gpudoctor.analysis.source.syntax_places import place
-from gpudoctor.analysis.source.train_eval_mode import (
-    forwards,
-    mode_layers,
-    model_of,
-    named_layers,
-    resolved,
-    verb,
-)
+from gpudoctor.analysis.source.train_eval_mode import forwards, mode_layers, model_of, named_layers, resolved, verb
 from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
@@ -42,14 +35,10 @@ from gpudoctor.text import percent
 from gpudoctor_checks.loop.averaged_models import Meeting, meetings
 
 _TEACHER = re.compile(r"teacher", re.IGNORECASE)
-_AVERAGED = re.compile(
-    r"(^|_|\b)ema(_|\b)|momentum|moving_average|mean_?teacher|polyak|byol|dino", re.IGNORECASE
-)
+_AVERAGED = re.compile(r"(^|_|\b)ema(_|\b)|momentum|moving_average|mean_?teacher|polyak|byol|dino", re.IGNORECASE)
 _LAYERS = re.compile(r"Dropout|BatchNorm|Transformer|dropout")
 _FREEZES = re.compile(r"freeze|requires_grad|no_grad|detach_model", re.IGNORECASE)
-_GIVES_WEIGHTS = re.compile(
-    r"load|pretrained|copy|ema|momentum|average|hub|init_from|parameters\(", re.IGNORECASE
-)
+_GIVES_WEIGHTS = re.compile(r"load|pretrained|copy|ema|momentum|average|hub|init_from|parameters\(", re.IGNORECASE)
 _OPTIMIZERS = re.compile(r"^(torch\.optim\.(?!lr_scheduler)[A-Z]\w*|.*\.(Adam\w*|SGD|Lion|Adafactor))$")
 
 
@@ -144,16 +133,12 @@ class TeacherTrained(Check):
             self,
             [item for item in suspected if item.detail_of(TeacherTrainedDetail).how == "graph"],
             say(
-                "{last} built a graph in {steps} training steps{use}: it "
-                "keeps activations that are never used.",
+                "{last} built a graph in {steps} training steps{use}: it keeps activations that are never used.",
                 last=last.get("model") or say("A second model"),
                 steps=steps,
                 use=_use(last),
             ),
-            evidence=(
-                *spots(patient, where),
-                run.measured("forward_passes", steps, "{steps}"),
-            ),
+            evidence=(*spots(patient, where), run.measured("forward_passes", steps, "{steps}")),
             severity=self._worth(run),
             detail=TeacherTrainedDetail(how="graph", teacher=str(last.get("model") or ""), call=""),
         )
@@ -177,10 +162,7 @@ class TeacherTrained(Check):
                 parameters=inner.parameters,
                 inner_share=percent(inner.share),
             ),
-            evidence=(
-                inner.call.span,
-                run.measured("unheld_share", inner.share),
-            ),
+            evidence=(inner.call.span, run.measured("unheld_share", inner.share)),
             severity=self._worth(run),
             detail=TeacherTrainedDetail(how="graph", teacher=name, call=place(inner.call.span)),
         )
@@ -319,8 +301,7 @@ def _given_to_optimizer(script: Script, owner: str) -> bool:
         if isinstance(part, ast.Call)
     }
     return any(
-        call.method == "parameters" and call.receiver_class == owner and id(call.node) in given
-        for call in script.calls
+        call.method == "parameters" and call.receiver_class == owner and id(call.node) in given for call in script.calls
     )
 
 
@@ -369,9 +350,7 @@ def _built(source: Source, last: str) -> tuple[Script, Call] | None:
     if len(found) != 1:
         return None
     call = found[0][1]
-    known = call.method in classes or call.name.startswith(
-        ("torchvision.models.", "timm.create_model", "torch.nn.")
-    )
+    known = call.method in classes or call.name.startswith(("torchvision.models.", "timm.create_model", "torch.nn."))
     return found[0] if known else None
 
 

@@ -16,14 +16,7 @@ from gpudoctor.analysis.source.control_flow import enclosing, loop_node
 from gpudoctor.analysis.source.loaders import Loader, loaders
 from gpudoctor.analysis.source.optimizers import assignments_to
 from gpudoctor.analysis.source.step_order import CLEARS, ENGINES, Kind, StepOrder, names_optimizer
-from gpudoctor.analysis.source.syntax import (
-    FunctionNode,
-    is_attribute,
-    is_method_call,
-    last_name,
-    nodes,
-    parents,
-)
+from gpudoctor.analysis.source.syntax import FunctionNode, is_attribute, is_method_call, last_name, nodes, parents
 from gpudoctor.analysis.source.syntax_places import line_at
 from gpudoctor.lang import say
 from gpudoctor.model import (
@@ -43,15 +36,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.signs.source import Event, GuardKind, Loop, Script, Source
 
-OURS = (
-    "torch.",
-    "torch_optimizer.",
-    "transformers.",
-    "bitsandbytes.",
-    "timm.",
-    "lion_pytorch.",
-    "adabelief_pytorch.",
-)
+OURS = ("torch.", "torch_optimizer.", "transformers.", "bitsandbytes.", "timm.", "lion_pytorch.", "adabelief_pytorch.")
 """Packages whose functions do not clear the gradients of an optimizer that they are given."""
 
 
@@ -166,10 +151,7 @@ class ZeroGradMissing(Check):
                 found=found,
                 looked=looked,
             ),
-            evidence=(
-                *spans,
-                run.measured("uncleared_cycles", found, "{steps}"),
-            ),
+            evidence=(*spans, run.measured("uncleared_cycles", found, "{steps}")),
             severity=Severity.ERROR,
             cost=Cost(breaks=say("each update uses the sum of all gradients so far")),
             detail=ZeroGradMissingDetail(),
@@ -322,9 +304,7 @@ def _measures_on_noise(source: Source, script: Script, loop: Loop) -> bool:
     and weights that are saved or evaluated are kept.
     """
     node = loop_node(script, loop)
-    if node is None or not any(
-        event.call is not None and event.call.name in _MEASURES for event in loop.events
-    ):
+    if node is None or not any(event.call is not None and event.call.name in _MEASURES for event in loop.events):
         return False
     evaluated = any(call.method == "eval" and call.span.line > loop.end_line for call in script.calls)
     if evaluated or any(saves_of(other) for other in source.scripts):

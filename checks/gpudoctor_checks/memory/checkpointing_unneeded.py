@@ -2,13 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.memory_forecasts import (
-    checkpoints_needlessly,
-    confidence,
-    describe,
-    evidence,
-    room_words,
-)
+from gpudoctor.analysis.memory_forecasts import checkpoints_needlessly, confidence, describe, evidence, room_words
 from gpudoctor.analysis.run.run_numbers import rank_memory
 from gpudoctor.analysis.run.steady_run import judged
 from gpudoctor.lang import say

@@ -92,17 +92,11 @@ class Fragmented(Check):
             memory = rank_memory(process)
             reserved, used = memory.reserved or 0.0, memory.peak or memory.allocated or 0.0
             retries = max(
-                (
-                    int(item.get("retries") or 0)
-                    for item in process.of("memory")
-                    if item.get("kind") == "retries"
-                ),
+                (int(item.get("retries") or 0) for item in process.of("memory") if item.get("kind") == "retries"),
                 default=0,
             )
             share = reserved / memory.device if memory.device else 0.0
-            loose = (
-                used > 0 and reserved >= self.limit("ratio") * used and share >= self.limit("reserved_share")
-            )
+            loose = used > 0 and reserved >= self.limit("ratio") * used and share >= self.limit("reserved_share")
             if not loose and retries < self.limit("retries"):
                 continue
             said = (
@@ -110,14 +104,8 @@ class Fragmented(Check):
                 if loose
                 else ""
             )
-            again = (
-                say("the allocator freed its cache and retried {retries} times", retries=retries)
-                if retries
-                else ""
-            )
-            who = (
-                say("Rank {process_rank}: ", process_rank=process.rank) if len(run.recording.ranks) > 1 else ""
-            )
+            again = say("the allocator freed its cache and retried {retries} times", retries=retries) if retries else ""
+            who = say("Rank {process_rank}: ", process_rank=process.rank) if len(run.recording.ranks) > 1 else ""
             words = joined([part for part in (said, again) if part])
             yield self.finding(
                 say("{who}{words}.", who=who, words=capitalised(words)),

@@ -5,14 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gpudoctor.analysis.observation import confirmed
-from gpudoctor.analysis.run.memory_growth import (
-    MemoryGrowth,
-    growing_things,
-    may_grow,
-    memory_limit,
-    readings,
-    rise,
-)
+from gpudoctor.analysis.run.memory_growth import MemoryGrowth, growing_things, may_grow, memory_limit, readings, rise
 from gpudoctor.analysis.run.steady_run import Run, judged, source_of, spots
 from gpudoctor.analysis.source.autograd_flow import GraphFlow
 from gpudoctor.analysis.source.control_flow import bound_to, function_of, steady
@@ -214,17 +207,8 @@ class GraphRetained(Check):
         return confirmed(
             self,
             suspected,
-            say(
-                grew,
-                message=message,
-                bytes=size(found.bytes),
-                steps=found.steps,
-                per_step=size(found.per_step),
-            ),
-            evidence=(
-                *spans,
-                run.measured("bytes_per_step", found.per_step, "B"),
-            ),
+            say(grew, message=message, bytes=size(found.bytes), steps=found.steps, per_step=size(found.per_step)),
+            evidence=(*spans, run.measured("bytes_per_step", found.per_step, "B")),
             severity=Severity.ERROR if much else usual,
             cost=Cost(breaks=full if much else None),
             detail=detail,
@@ -374,9 +358,9 @@ def _scaled(node: ast.expr, name: str) -> bool:
 
 def _varies(index: ast.expr, loop: Loop, event: Event) -> bool:
     """Whether an index differs from pass to pass; a constant key is overwritten each time."""
-    counted = {
-        ast.unparse(item.node.target) for item in loop.events if isinstance(item.node, ast.AugAssign)
-    } | set(loop.targets)
+    counted = {ast.unparse(item.node.target) for item in loop.events if isinstance(item.node, ast.AugAssign)} | set(
+        loop.targets
+    )
     names = {part.id for part in ast.walk(index) if isinstance(part, ast.Name)}
     return bool(names & counted) and not event.via
 

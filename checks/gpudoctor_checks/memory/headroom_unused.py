@@ -82,9 +82,7 @@ class HeadroomUnused(Check):
                 self,
                 suspicions(lambda: self._suspected(patient), run),
                 say(
-                    "The run's peak is {peak}, {share} of "
-                    "{device}, and the GPU is busy for {busy} of the time"
-                    "{grows}.",
+                    "The run's peak is {peak}, {share} of {device}, and the GPU is busy for {busy} of the time{grows}.",
                     peak=size(int(found.peak)),
                     share=percent(found.share),
                     device=size(int(found.device)),

@@ -148,18 +148,14 @@ class HostMemoryLeak(Check):
             return LeakKind.CONTAINER
         return LeakKind.GRAPHS if thing.has_graph else LeakKind.OBJECTS
 
-    def _found(
-        self, patient: Patient, run: Run, process: Process, grown: MemoryGrowth, kind: LeakKind
-    ) -> Finding:
+    def _found(self, patient: Patient, run: Run, process: Process, grown: MemoryGrowth, kind: LeakKind) -> Finding:
         limit = memory_limit(run.recording)
         lasting = grown.trend.early_slope >= _LASTING * grown.trend.slope  # else nobody knows how it goes on
         things = growing_things(process, "cpu") if kind is not LeakKind.WORKERS else ()
         reach = self.limit("day")
         if not things and kind is not LeakKind.WORKERS:
             reach = min(reach, _REACH * grown.bytes / grown.per_second)
-        soon = (
-            limit is not None and lasting and grown.seconds_to(limit) <= reach and kind is not LeakKind.PROFILER
-        )
+        soon = limit is not None and lasting and grown.seconds_to(limit) <= reach and kind is not LeakKind.PROFILER
         places = self._places(patient, things)
         named = bool(things or places) or kind is not LeakKind.OBJECTS
         early = grown.steps < _UNNAMED and grown.bytes < _MUCH * (limit or math.inf)
@@ -181,8 +177,7 @@ class HostMemoryLeak(Check):
             confidence=Confidence.PROBABLE if vague else Confidence.CONFIRMED,
             severity=Severity.NOTE if vague else Severity.ERROR if soon else Severity.WARNING,
             cost=Cost(
-                breaks=say("the machine runs out of memory") if soon and not vague else None,
-                bytes=int(grown.bytes),
+                breaks=say("the machine runs out of memory") if soon and not vague else None, bytes=int(grown.bytes)
             ),
             subject=f"rank {process.rank}",
             scarce=frozenset({Resource.HOST_MEMORY}),

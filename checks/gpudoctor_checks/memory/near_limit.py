@@ -6,18 +6,7 @@ from gpudoctor.analysis.live.stack_shares import job_gpus, watched
 from gpudoctor.analysis.run.run_numbers import rank_memory
 from gpudoctor.analysis.run.steady_run import demanded
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Finding,
-    Measurement,
-    Patient,
-    Reads,
-    Resource,
-    Severity,
-    Threshold,
-)
+from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patient, Reads, Resource, Severity, Threshold
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import percent, size
@@ -61,16 +50,10 @@ class NearLimit(Check):
             yield from self._live(window)
             return
         run = demanded(patient, 1)
-        known = [
-            item
-            for item in map(rank_memory, run.recording.ranks)
-            if item.device and (item.reserved or item.peak)
-        ]
+        known = [item for item in map(rank_memory, run.recording.ranks) if item.device and (item.reserved or item.peak)]
         if not known:
             raise Unavailable(say("the recording has no device memory"))
-        shares = {
-            item.rank: max(item.reserved or 0.0, item.peak or 0.0) / (item.device or 1.0) for item in known
-        }
+        shares = {item.rank: max(item.reserved or 0.0, item.peak or 0.0) / (item.device or 1.0) for item in known}
         rank = max(shares, key=shares.__getitem__)
         severity = self.level(shares[rank])
         if severity is None:

@@ -41,9 +41,7 @@ _PHASES = (
     r"(?P<generation>[^\n]*(?:transformers/generation/utils|diffusers/pipelines/\S+)\.py\b[^\n]*)"
 )
 """What ran, by the files of libraries that an exception came through; the innermost stands last."""
-_LOADS = re.compile(
-    r"\b(?:model|net|network|unet|vae|pipe\w*|module)\.(?:to|cuda)\(|from_pretrained\(|Trainer\($"
-)
+_LOADS = re.compile(r"\b(?:model|net|network|unet|vae|pipe\w*|module)\.(?:to|cuda)\(|from_pretrained\(|Trainer\($")
 """The line of the program that puts a model onto the device."""
 
 
@@ -131,8 +129,7 @@ class OutOfMemory(Check):
                 (
                     "other-process",
                     template(
-                        "The GPU ran out of memory while other processes used it: this process used {own} of "
-                        "{total}."
+                        "The GPU ran out of memory while other processes used it: this process used {own} of {total}."
                     ),
                 ),
                 ("loading", template("The GPU ran out of memory while the model was loaded onto it.")),
@@ -358,19 +355,13 @@ class OutOfMemory(Check):
         shares = [say("by the memory snapshot, {lines}", lines=lines)] if held else []
         if device.loose >= self.limit("loose") * device.reserved > 0:
             shares.append(
-                say(
-                    "{loose} of {reserved} was in fragments",
-                    loose=size(device.loose),
-                    reserved=size(device.reserved),
-                )
+                say("{loose} of {reserved} was in fragments", loose=size(device.loose), reserved=size(device.reserved))
             )
         if not shares:
             return finding
         return replace(
             finding,
-            message=say(
-                "{message} {shares}.", message=finding.message, shares=capitalised(concatenated("; ", shares))
-            ),
+            message=say("{message} {shares}.", message=finding.message, shares=capitalised(concatenated("; ", shares))),
             evidence=(
                 *finding.evidence,
                 *(spot(patient, LinePlace(path=item.path, line=item.line)) for item in held),
@@ -422,9 +413,7 @@ class OutOfMemory(Check):
                 *(measured(f"memory_{name}", value, "B", recording) for name, value in held.items()),
             ),
             confidence=Confidence.CONFIRMED,
-            cost=Cost(
-                breaks=say("the run died"), bytes=int(held["requested"]) if "requested" in held else None
-            ),
+            cost=Cost(breaks=say("the run died"), bytes=int(held["requested"]) if "requested" in held else None),
             scarce=frozenset({Resource.HOST_MEMORY if _on_host(told) else Resource.DEVICE_MEMORY}),
             detail=OutOfMemoryDetail(cause),
         )
@@ -442,19 +431,13 @@ class OutOfMemory(Check):
             total = known.get("reserved", 0) + known.get("free", 0)
             loose = known.get("reserved", 0) - known.get("allocated", 0)
             fragments = len(known) == len(held) and loose >= self.limit("fragmented") * total
-            why = (
-                say("; {loose} was reserved but not in use: fragmentation", loose=size(loose))
-                if fragments
-                else ""
-            )
+            why = say("; {loose} was reserved but not in use: fragmentation", loose=size(loose)) if fragments else ""
             numbers = concatenated(
                 ", ", [say("{value} {name}", value=size(value), name=name) for name, value in known.items()]
             )
             many = len(memory.refused)
             again = (
-                say(
-                    ", the last of {refused_allocations}", refused_allocations=count(many, "refused allocation")
-                )
+                say(", the last of {refused_allocations}", refused_allocations=count(many, "refused allocation"))
                 if many > 1
                 else ""
             )

@@ -44,12 +44,7 @@ class CpuSlow(Check):
         ]
         found = patient.preflight
         for finding in slow_units(
-            self,
-            found,
-            asked,
-            device="cpu",
-            peers=self.limit("peers"),
-            deviations=self.limit("deviations"),
+            self, found, asked, device="cpu", peers=self.limit("peers"), deviations=self.limit("deviations")
         ):
             yield _with_quota(found, finding)
 
@@ -72,9 +67,7 @@ def _with_quota(preflight: Preflight, finding: Finding) -> Finding:
         ),
         evidence=(
             *finding.evidence,
-            Measurement(
-                name="cpu_quota", value=float(quota), unit="{CPUs}", reproduce="cat /sys/fs/cgroup/cpu.max"
-            ),
+            Measurement(name="cpu_quota", value=float(quota), unit="{CPUs}", reproduce="cat /sys/fs/cgroup/cpu.max"),
         ),
         detail=NodesDetail(hosts=hosts(preflight, (unit.node,)), cause="quota"),
     )

@@ -64,18 +64,12 @@ class GroupSlow(Check):
                 )
                 if one
                 else say(
-                    "Groups{size} {what}{speed}{who}. Their pairs are good.",
-                    size=size,
-                    what=what,
-                    speed=speed,
-                    who=who,
+                    "Groups{size} {what}{speed}{who}. Their pairs are good.", size=size, what=what, speed=speed, who=who
                 ),
                 evidence=measurements_of(found, item.tests) or measurements_of(found, found.tests),
                 confidence=item.confidence,
                 severity=Severity.ERROR if failed and item.confidence is not Confidence.SUSPECTED else None,
                 cost=Cost(breaks=say("the whole job cannot communicate")) if failed else Cost(),
                 subject=names if one else count(len(item.nodes), "node"),
-                detail=NodesDetail(
-                    hosts=hosts(found, item.nodes) if one else (), cause="one" if one else "many"
-                ),
+                detail=NodesDetail(hosts=hosts(found, item.nodes) if one else (), cause="one" if one else "many"),
             )

@@ -64,7 +64,6 @@ class LatencyHigh(Check):
                 confidence=item.confidence,
                 subject=node_names(found, item.nodes),
                 detail=NodesDetail(
-                    hosts=hosts(found, item.nodes) if item.accused is Accused.NODE else (),
-                    cause=item.accused.value,
+                    hosts=hosts(found, item.nodes) if item.accused is Accused.NODE else (), cause=item.accused.value
                 ),
             )

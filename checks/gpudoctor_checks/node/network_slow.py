@@ -3,14 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis.preflight.accusation import Accusation, Accused, Aspect
-from gpudoctor.analysis.preflight.named_nodes import (
-    NodesDetail,
-    accused,
-    hosts,
-    judgement,
-    measurements_of,
-    node_names,
-)
+from gpudoctor.analysis.preflight.named_nodes import NodesDetail, accused, hosts, judgement, measurements_of, node_names
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Cost, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.preflight import Preflight
@@ -88,9 +81,7 @@ def _message(preflight: Preflight, names: str, item: Accusation, failed: bool) -
     where = say("The path between {names}", names=names) if item.accused is Accused.LINK else names
     tests = count(len(item.tests), "test")
     if failed:
-        return say(
-            "{where} failed in {tests}: {failure}.", where=where, tests=tests, failure=item.tests[0].failure
-        )
+        return say("{where} failed in {tests}: {failure}.", where=where, tests=tests, failure=item.tests[0].failure)
     if item.own is None or item.peers is None or item.share is None:
         return say("{where} was slow in {tests}.", where=where, tests=tests)
     far = say(" with nodes of other racks") if item.far_only else ""

@@ -47,9 +47,7 @@ class NodeMissing(Check):
                 who = say("rank {loss_rank}", loss_rank=loss.rank) if loss.rank >= 0 else say("a rank")
                 place = say(" on {name}", name=found.name(loss.node)) if loss.node is not None else ""
                 yield self.finding(
-                    say(
-                        "{who}{place} was refused: {loss}.", who=capitalised(who), place=place, loss=loss.words
-                    ),
+                    say("{who}{place} was refused: {loss}.", who=capitalised(who), place=place, loss=loss.words),
                     evidence=(Measurement(name="refused", value=loss.words, unit=""),),
                     confidence=Confidence.CONFIRMED,
                     cost=Cost(breaks=say("the job's ranks do not form one group")),
@@ -60,9 +58,7 @@ class NodeMissing(Check):
     def _absent(self, preflight: Preflight, absent: list[int]) -> Finding:
         words = {loss.words for loss in preflight.losses if loss.kind is LossKind.NEVER_CAME}
         said = say(": {word}", word=sorted(words)[0]) if len(words) == 1 and any(words) else ""
-        named = {
-            loss.node for loss in preflight.losses if loss.kind is LossKind.NEVER_CAME and loss.node is not None
-        }
+        named = {loss.node for loss in preflight.losses if loss.kind is LossKind.NEVER_CAME and loss.node is not None}
         came = preflight.world - len(absent)
         return self.finding(
             say(

@@ -63,9 +63,7 @@ class NodesDisagree(Check):
         odd = [index for value, nodes in by_value.items() if value != usual for index in nodes]
         clear = most > second
         title = (
-            say("The variable {name}", name=name.removeprefix("env "))
-            if name.startswith("env ")
-            else _capital(name)
+            say("The variable {name}", name=name.removeprefix("env ")) if name.startswith("env ") else _capital(name)
         )
         if clear:
             others = sorted(value for value in by_value if value != usual)

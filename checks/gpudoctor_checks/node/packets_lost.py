@@ -69,17 +69,14 @@ class PacketsLost(Check):
                 )
             ),
             evidence=(
-                Measurement(
-                    name="sent_again", value=own, unit="1", reproduce="nstat -az TcpRetransSegs TcpOutSegs"
-                ),
+                Measurement(name="sent_again", value=own, unit="1", reproduce="nstat -az TcpRetransSegs TcpOutSegs"),
                 Measurement(name="median_test", value=peers, unit="1"),
                 *measurements_of(preflight, item.tests),
             ),
             confidence=item.confidence,
             subject=node_names(preflight, item.nodes),
             detail=NodesDetail(
-                hosts=hosts(preflight, item.nodes) if item.accused is Accused.NODE else (),
-                cause=item.accused.value,
+                hosts=hosts(preflight, item.nodes) if item.accused is Accused.NODE else (), cause=item.accused.value
             ),
         )
 

@@ -84,10 +84,7 @@ class PeerLinkSlow(Check):
                         values[test.nodes[0]] = figure.value
                         kinds[test.nodes[0]] = f"{self._card(preflight, test)} x {len(test.units)}"
             for item in outliers(
-                values,
-                share=1 - self.limit("peers"),
-                deviations=self.limit("deviations"),
-                kinds=kinds,
+                values, share=1 - self.limit("peers"), deviations=self.limit("deviations"), kinds=kinds
             ):
                 if item.key not in seen:
                     seen.add(item.key)
@@ -103,16 +100,13 @@ class PeerLinkSlow(Check):
             if figure.quantity is not Quantity.BUS_BANDWIDTH:
                 continue
             for row in references_for(self._card(preflight, test), figure, cards=len(test.units)):
-                least = (
-                    row.value if row.kind is ReferenceKind.FLOOR else (1 - self.limit("reference")) * row.value
-                )
+                least = row.value if row.kind is ReferenceKind.FLOOR else (1 - self.limit("reference")) * row.value
                 if row.kind is ReferenceKind.DATA_SHEET or figure.value >= least:
                     continue
                 node, cards = preflight.name(test.nodes[0]), count(len(test.units), "card")
                 yield self.finding(
                     say(
-                        "The all-reduce{named} of {cards} inside {node} reaches "
-                        "{figure}. Elsewhere it reaches {row}.",
+                        "The all-reduce{named} of {cards} inside {node} reaches {figure}. Elsewhere it reaches {row}.",
                         named=_named(figure.algorithm),
                         cards=cards,
                         node=node,
@@ -123,10 +117,7 @@ class PeerLinkSlow(Check):
                         Measurement(name="bus_bandwidth", value=figure.value, unit="B/s"),
                         Measurement(name="payload", value=figure.payload, unit="B"),
                         Measurement(
-                            name=f"reference, {row.source}",
-                            value=row.value,
-                            unit="B/s",
-                            provenance=Provenance.DECLARED,
+                            name=f"reference, {row.source}", value=row.value, unit="B/s", provenance=Provenance.DECLARED
                         ),
                     ),
                     confidence=Confidence.PROBABLE,
@@ -145,23 +136,17 @@ class PeerLinkSlow(Check):
         nodes = {node for node, _ in values}
         together = len(nodes) >= 3
         kinds = {key: f"{key[1]}" if together else say("node {key}", key=key[0]) for key in values}
-        for item in outliers(
-            values, share=1 - self.limit("peers"), deviations=self.limit("deviations"), kinds=kinds
-        ):
+        for item in outliers(values, share=1 - self.limit("peers"), deviations=self.limit("deviations"), kinds=kinds):
             node, (first, second) = item.key
             yield self._slow(
-                preflight,
-                item,
-                say("copy from GPU {first} to GPU {second} of", first=first, second=second),
-                node,
+                preflight, item, say("copy from GPU {first} to GPU {second} of", first=first, second=second), node
             )
 
     def _slow(self, preflight: Preflight, item: PeerComparison[Key], what: str, node: int) -> Finding:
         name = preflight.name(node)
         return self.finding(
             say(
-                "The {what} {name} reaches {value}, the median of {count} equal ones is "
-                "{peers}: {share} slower.",
+                "The {what} {name} reaches {value}, the median of {count} equal ones is {peers}: {share} slower.",
                 what=what,
                 name=name,
                 value=rate(item.value, "B/s"),

@@ -8,11 +8,7 @@ from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Measurement,
 from gpudoctor.model.signs.preflight import Loss, LossKind, Preflight, Stage
 from gpudoctor.text import capitalised
 
-_BY = {
-    LossKind.DIED: say("died"),
-    LossKind.SILENT: say("stopped answering"),
-    LossKind.STUCK: say("did not finish"),
-}
+_BY = {LossKind.DIED: say("died"), LossKind.SILENT: say("stopped answering"), LossKind.STUCK: say("did not finish")}
 _DOING = {
     Stage.ARRIVE: say("while ranks arrived"),
     Stage.MACHINE: say("in the checks of its machine"),

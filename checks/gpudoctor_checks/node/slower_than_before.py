@@ -22,14 +22,7 @@ from gpudoctor.model.signs.preflight import Figure, Preflight, Quantity, Unit
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import capitalised, count, percent, quantity
 
-_JUDGED = frozenset(
-    {
-        Quantity.MATMUL,
-        Quantity.MEMORY_BANDWIDTH,
-        Quantity.HOST_TO_DEVICE,
-        Quantity.DEVICE_TO_HOST,
-    }
-)
+_JUDGED = frozenset({Quantity.MATMUL, Quantity.MEMORY_BANDWIDTH, Quantity.HOST_TO_DEVICE, Quantity.DEVICE_TO_HOST})
 """Rates; clocks, watts and degrees explain them."""
 
 
@@ -98,9 +91,7 @@ class SlowerThanBefore(Check):
         for items in lost.values():
             yield self._finding(found, items, same)
 
-    def _finding(
-        self, preflight: Preflight, items: list[tuple[Unit, Figure, Figure, float]], same: int
-    ) -> Finding:
+    def _finding(self, preflight: Preflight, items: list[tuple[Unit, Figure, Figure, float]], same: int) -> Finding:
         unit, figure, old, share = max(items, key=lambda item: item[3])
         each = len({(item[0].node, item[0].local) for item in items})
         everyone = each == same and same > 1
@@ -109,9 +100,7 @@ class SlowerThanBefore(Check):
         else:
             who = say("{everyone}{units}", everyone=say("all ") if everyone else "", units=count(each, "unit"))
             words = say("lost {items} in the middle", items=percent(median(item[3] for item in items)))
-        what = say(
-            "{dtype} {quantity}", dtype=figure.dtype, quantity=figure.quantity.value.replace("_", " ")
-        ).strip()
+        what = say("{dtype} {quantity}", dtype=figure.dtype, quantity=figure.quantity.value.replace("_", " ")).strip()
         nodes = {item[0].node for item in items}
         return self.finding(
             say(
@@ -133,9 +122,7 @@ class SlowerThanBefore(Check):
             ),
             confidence=Confidence.CONFIRMED if unit.device == "cuda" else Confidence.PROBABLE,
             subject=who,
-            detail=NodesDetail(
-                hosts=() if everyone else hosts(preflight, nodes), cause="everyone" if everyone else ""
-            ),
+            detail=NodesDetail(hosts=() if everyone else hosts(preflight, nodes), cause="everyone" if everyone else ""),
         )
 
 

@@ -96,9 +96,7 @@ class StorageUnfit(Check):
                     why=why,
                 ),
                 evidence=tuple(
-                    Measurement(
-                        name=f"{cause} on {preflight.name(test.node)}", value=test.failure or words, unit=""
-                    )
+                    Measurement(name=f"{cause} on {preflight.name(test.node)}", value=test.failure or words, unit="")
                     for test in bad[:8]
                 ),
                 confidence=Confidence.CONFIRMED,
@@ -114,10 +112,7 @@ class StorageUnfit(Check):
     def _speed(self, preflight: Preflight, folder: str, tests: list[StorageTest]) -> Iterator[Finding]:
         for quantity, words in ((Quantity.WRITE_BANDWIDTH, "writes"), (Quantity.READ_BANDWIDTH, "reads")):
             values = {
-                test.node: figure.value
-                for test in tests
-                for figure in test.figures
-                if figure.quantity is quantity
+                test.node: figure.value for test in tests for figure in test.figures if figure.quantity is quantity
             }
             for item in outliers(values, share=1 - self.limit("peers"), deviations=self.limit("deviations")):
                 yield self._slow(preflight, folder, words, item)
@@ -163,10 +158,7 @@ class StorageUnfit(Check):
                 ),
                 evidence=tuple(
                     Measurement(
-                        name=f"free on {preflight.name(index)}",
-                        value=free,
-                        unit="B",
-                        reproduce=f"df -h {folder}",
+                        name=f"free on {preflight.name(index)}", value=free, unit="B", reproduce=f"df -h {folder}"
                     )
                     for index, free in items[:8]
                 ),

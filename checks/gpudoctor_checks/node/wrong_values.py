@@ -51,8 +51,7 @@ class WrongValues(Check):
         usual, times = Counter(digests).most_common(1)[0]
         return self.finding(
             say(
-                "{unit} gave {results} different results for one "
-                "product ({product}) in {repetitions} repetitions.",
+                "{unit} gave {results} different results for one product ({product}) in {repetitions} repetitions.",
                 unit=capitalised(unit_name(preflight, unit)),
                 results=len(set(digests)),
                 product=product,
@@ -130,9 +129,7 @@ class WrongValues(Check):
                 product=product,
             ),
             evidence=tuple(
-                Measurement(
-                    name=f"digest_{unit_name(preflight, unit)}", value=unit.digests[product][0], unit=""
-                )
+                Measurement(name=f"digest_{unit_name(preflight, unit)}", value=unit.digests[product][0], unit="")
                 for unit in units[:8]
             ),
             confidence=Confidence.PROBABLE,

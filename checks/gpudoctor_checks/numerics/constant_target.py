@@ -77,9 +77,7 @@ class ConstantTarget(Check):
                 ordered = loader is not None and loader.get("order") == "sequential"
                 where = [place_of(item) for item in (loader, record) if item is not None]
                 spans = [spot(patient, place) for place in where if place is not None]
-                more = (
-                    say(" The loader reads the samples in order: other labels may follow.") if ordered else ""
-                )
+                more = say(" The loader reads the samples in order: other labels may follow.") if ordered else ""
                 yield self.finding(
                     say(
                         "All {labels:,} labels that were seen are {label}, in {batches} batches; "

@@ -177,8 +177,6 @@ def _called_without(process: Process, dead: list[str]) -> list[Record]:
 
     The recorder puts their class before the names.
     """
-    found = [
-        item for item in process.of("model") if any(name.startswith(f"{item.get('name')}.") for name in dead)
-    ]
+    found = [item for item in process.of("model") if any(name.startswith(f"{item.get('name')}.") for name in dead)]
     known = tuple(say("{item}.", item=item.get("name")) for item in found)
     return found if found and all(name.startswith(known) for name in dead) else []

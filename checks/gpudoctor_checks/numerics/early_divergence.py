@@ -3,14 +3,7 @@
 from collections.abc import Sequence
 from statistics import median
 
-from gpudoctor.analysis.run.curves import (
-    Curve,
-    explosion,
-    loss_curve,
-    norm_curve,
-    numerics,
-    step_of,
-)
+from gpudoctor.analysis.run.curves import Curve, explosion, loss_curve, norm_curve, numerics, step_of
 from gpudoctor.lang import say
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.text import figure
@@ -45,8 +38,7 @@ def grew(process: Process, step: int, grown: float, moved: float) -> str:
         return ""
     rate, norm = update
     return say(
-        "the update before it moved the weights by {update}: "
-        "a rate of {rate:.2g} times a gradient of norm {norm}",
+        "the update before it moved the weights by {update}: a rate of {rate:.2g} times a gradient of norm {norm}",
         update=figure(rate * norm),
         rate=rate,
         norm=figure(norm),

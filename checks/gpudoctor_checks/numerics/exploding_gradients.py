@@ -86,8 +86,7 @@ class ExplodingGradients(Check):
             default=10.0,
             unit="1",
             source="convention: a loss in the scale of large targets has gradients of that scale",
-            meaning="Norms above `norm_error` and this many times the loss are wrong even while the loss "
-            "falls.",
+            meaning="Norms above `norm_error` and this many times the loss are wrong even while the loss falls.",
         ),
         Threshold(
             name="jumps",

@@ -41,17 +41,7 @@ HALF = frozenset({"float16", "half", "fp16"})
 OTHER_SCALERS = ("standardscaler", "minmaxscaler", "robustscaler", "maxabsscaler", "temperaturescaler")
 """Classes of scikit-learn and the like: no gradient scalers."""
 
-ENGINES = (
-    "deepspeed",
-    "accelerate",
-    "lightning",
-    "fabric",
-    "apex",
-    "colossalai",
-    "megatron",
-    "composer",
-    "ignite",
-)
+ENGINES = ("deepspeed", "accelerate", "lightning", "fabric", "apex", "colossalai", "megatron", "composer", "ignite")
 """Libraries that scale the loss themselves."""
 
 BACKWARD = frozenset({"torch.Tensor.backward", "?.backward"})
@@ -100,27 +90,18 @@ class Fp16Unsafe(Check):
     name = "fp16-unsafe"
     judges = "precision"
     reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING, Reads.LOG})
-    log_knobs = (
-        "fp16",
-        "torch_dtype",
-    )
+    log_knobs = ("fp16", "torch_dtype")
     log_messages = (
         LogMessage(
             kind="scale-minimum",
-            cue=(
-                "loss scale already at minimum",
-                "minimum loss scale reached",
-            ),
+            cue=("loss scale already at minimum", "minimum loss scale reached"),
             pattern="[Ll]oss scale already at minimum|Minimum loss scale reached",
             text="The fp16 loss scale fell to its minimum: gradients overflow in fp16 on every step.",
             source="deepspeed/runtime/fp16/loss_scaler.py",
         ),
         LogMessage(
             kind="skipping",
-            cue=(
-                "loss scale",
-                "overflow",
-            ),
+            cue=("loss scale", "overflow"),
             pattern="(?i)(?:overflow|skipping step).{0,80}loss scale(?!.{0,80}hysteresis).{0,60}to "
             r"(?:1(?:\.0+)?(?![\d.])|0(?:\.\d+)?(?![\d.])|[\d.]+e-\d+)",
             text="The fp16 loss scale fell to 1 or below: every step overflows and is skipped.",
@@ -203,10 +184,7 @@ class Fp16Unsafe(Check):
                 skipped=skipped,
                 share=percent(share),
             ),
-            evidence=(
-                run.measured("loss_scale", scale),
-                run.measured("steps_skipped", skipped, "{steps}"),
-            ),
+            evidence=(run.measured("loss_scale", scale), run.measured("steps_skipped", skipped, "{steps}")),
             confidence=Confidence.CONFIRMED,
             cost=Cost(step_share=min(0.99, share), whose=Whose.STEPS),
             detail=Fp16UnsafeDetail(cure="collapsed"),
@@ -350,11 +328,7 @@ class Fp16Unsafe(Check):
         if scale is None or fp16 is None or scale.number is None or scale.number < self.limit("static_scale"):
             return
         yield self._found(
-            say(
-                "{key}={value} is a fixed loss scale; 0 adapts it to the gradients.",
-                key=scale.key,
-                value=scale.shown,
-            ),
+            say("{key}={value} is a fixed loss scale; 0 adapts it to the gradients.", key=scale.key, value=scale.shown),
             (scale.place,),
             severity=Severity.NOTE,
             cure="dynamic",
@@ -398,9 +372,7 @@ class Fp16Unsafe(Check):
 
 def _uses_an_engine(source: Source) -> bool:
     roots = {name.split(".", 1)[0] for script in source.scripts for name in script.imports.values()}
-    return bool(roots & set(ENGINES)) or any(
-        "fsdp" in name.lower() for s in source.scripts for name in s.imports
-    )
+    return bool(roots & set(ENGINES)) or any("fsdp" in name.lower() for s in source.scripts for name in s.imports)
 
 
 @once

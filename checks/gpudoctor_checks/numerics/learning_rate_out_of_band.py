@@ -15,18 +15,7 @@ from gpudoctor.analysis.run.steady_state import counts
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Cost,
-    Detail,
-    Finding,
-    Patient,
-    Reads,
-    Severity,
-    SourceSpan,
-    Threshold,
-)
+from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity, SourceSpan, Threshold
 from gpudoctor.model.signs.source import Script, Source
 
 REINFORCED = re.compile(
@@ -211,23 +200,13 @@ class LearningRateOutOfBand(Check):
                 if found.cure in ("adam", "sgd")
                 else found.verdict,
             ),
-            evidence=(
-                *(spans if not used else spans[:1]),
-                run.measured("learning_rate", used),
-            ),
+            evidence=(*(spans if not used else spans[:1]), run.measured("learning_rate", used)),
             severity=found.severity,
             cost=Cost(breaks=_NOTHING if found.cure == "low" else None),
             detail=LearningRateOutOfBandDetail(cure=found.cure),
         )
 
-    def _fell(
-        self,
-        run: Run,
-        name: str,
-        rate: Rate,
-        spent: "_Spent",
-        spans: list[SourceSpan],
-    ) -> Finding:
+    def _fell(self, run: Run, name: str, rate: Rate, spent: "_Spent", spans: list[SourceSpan]) -> Finding:
         """The finding for a rate that a schedule took below the band while the training went on."""
         return confirmed(
             self,
@@ -268,11 +247,7 @@ class LearningRateOutOfBand(Check):
                 since=up.since,
                 rate=up.rate,
             ),
-            evidence=(
-                *spans,
-                run.measured("learning_rate", up.rate),
-                run.measured("steps_below", up.steps, "{steps}"),
-            ),
+            evidence=(*spans, run.measured("learning_rate", up.rate), run.measured("steps_below", up.steps, "{steps}")),
             severity=Severity.ERROR,
             cost=Cost(breaks=say("the model unlearns since step {since}", since=up.since)),
             detail=LearningRateOutOfBandDetail(cure="spent"),
@@ -289,9 +264,7 @@ class LearningRateOutOfBand(Check):
                 Severity.WARNING if far else Severity.NOTE,
             )
         if 0 < value < self._low(rate) or (value == 0 and rate.used):
-            return RateVerdict(
-                say("below {low:g}: nothing is learned", low=self._low(rate)), "low", Severity.WARNING
-            )
+            return RateVerdict(say("below {low:g}: nothing is learned", low=self._low(rate)), "low", Severity.WARNING)
         return None
 
     def _low(self, rate: Rate) -> float:

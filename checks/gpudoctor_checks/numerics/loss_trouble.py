@@ -101,9 +101,7 @@ class LossTrouble(Check):
             raise Unavailable(say("the recording has fewer than 30 losses"))
         if len(run.lead.process.of("optimizer")) > 1:
             raise Unavailable(say("several optimizers: adversarial losses need not fall"))
-        jumps = (
-            spikes(curve, self.limit("spike"), self.limit("spike_of_start")) if min(curve.values) > 0 else []
-        )
+        jumps = spikes(curve, self.limit("spike"), self.limit("spike_of_start")) if min(curve.values) > 0 else []
         if diverges(curve):
             yield self._found(
                 patient,
@@ -121,11 +119,7 @@ class LossTrouble(Check):
         elif len(jumps) >= self.limit("spikes"):
             better = curve.late < self.limit("better") * curve.early
             all_the_same = (
-                say(
-                    " It still improves: from {early} to {late}.",
-                    early=figure(curve.early),
-                    late=figure(curve.late),
-                )
+                say(" It still improves: from {early} to {late}.", early=figure(curve.early), late=figure(curve.late))
                 if better
                 else ""
             )
@@ -159,9 +153,7 @@ class LossTrouble(Check):
                 ),
             )
 
-    def _found(
-        self, patient: Patient, run: Run, curve: Curve, kind: str, severity: Severity, message: str
-    ) -> Finding:
+    def _found(self, patient: Patient, run: Run, curve: Curve, kind: str, severity: Severity, message: str) -> Finding:
         made = run.lead.process.last("optimizer")
         where = place_of(made) if made is not None else None
         return self.finding(

@@ -78,8 +78,7 @@ class LossZero(Check):
         where = place_of(loop) if loop is not None else None
         yield self.finding(
             say(
-                "The loss is exactly zero in {share} of the steps, first in step {step:,}. These "
-                "steps change nothing.",
+                "The loss is exactly zero in {share} of the steps, first in step {step:,}. These steps change nothing.",
                 share=percent(share),
                 step=zero[0],
             ),

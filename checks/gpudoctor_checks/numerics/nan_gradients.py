@@ -107,8 +107,7 @@ class NanGradients(Check):
             default=10.0,
             unit="1",
             source="convention: growth by ten",
-            meaning="A gradient norm that grew by this factor before the bad step indicates too high a "
-            "learning rate.",
+            meaning="A gradient norm that grew by this factor before the bad step indicates too high a learning rate.",
         ),
         Threshold(
             name="moved",
@@ -169,6 +168,4 @@ class NanGradients(Check):
             if readings_before(process, step)
             else say("there is no reading before it")
         )
-        return "operation", say(
-            "{seen}: an operation at the edge of its range (sqrt, log, a division)", seen=seen
-        )
+        return "operation", say("{seen}: an operation at the edge of its range (sqrt, log, a division)", seen=seen)

@@ -2,13 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.run.curves import (
-    came_back,
-    first_bad,
-    numerics,
-    skipped,
-    step_of,
-)
+from gpudoctor.analysis.run.curves import came_back, first_bad, numerics, skipped, step_of
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.risky_operations import loss_lines, risky_lines
 from gpudoctor.analysis.run.steady_run import measured, spot
@@ -31,18 +25,7 @@ from gpudoctor.model.signs.recording import Process, Record, Recording
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor_checks.numerics.early_divergence import grew, readings_before
 
-_OTHER_LOSSES = (
-    "val",
-    "valid",
-    "validation",
-    "eval",
-    "test",
-    "dev",
-    "aux",
-    "auxiliary",
-    "balance",
-    "balancing",
-)
+_OTHER_LOSSES = ("val", "valid", "validation", "eval", "test", "dev", "aux", "auxiliary", "balance", "balancing")
 _OF_TRAINING = r"(?<![a-z])" + "".join(rf"(?<!{word}[ _/.-])" for word in _OTHER_LOSSES)
 """What stands before a loss: a validation's, or an auxiliary one, may be NaN while the training is well."""
 
@@ -145,10 +128,7 @@ class NanLoss(Check):
         ),
         LogMessage(
             kind="domain",
-            cue=(
-                "expected parameter",
-                "invalid values",
-            ),
+            cue=("expected parameter", "invalid values"),
             pattern=r"Expected parameter \w+ .{0,300}to satisfy the constraint.{0,100}but found invalid "
             r"values:[\s\S]{0,40}nan",
             text="A distribution was given NaN parameters: the network's output was not finite.",
@@ -173,8 +153,7 @@ class NanLoss(Check):
             default=10.0,
             unit="1",
             source="convention: growth by ten",
-            meaning="A loss or gradient norm that grew by this factor before indicates too high a learning "
-            "rate.",
+            meaning="A loss or gradient norm that grew by this factor before indicates too high a learning rate.",
         ),
         Threshold(
             name="moved",
@@ -214,8 +193,7 @@ class NanLoss(Check):
             where = place_of(first)
             yield self.finding(
                 say(
-                    "The loss was {value} {when}, and the training recovered: no gradient of it "
-                    "reached the weights.",
+                    "The loss was {value} {when}, and the training recovered: no gradient of it reached the weights.",
                     value=_named(first),
                     when=often,
                 ),

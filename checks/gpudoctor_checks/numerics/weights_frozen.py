@@ -107,9 +107,7 @@ class WeightsFrozen(Check):
                 yield self._idle(patient, run, item)
         for item in forgotten(patient, process, self.limit("steps")):
             yield self._forgotten(patient, run, item)
-        readings = [
-            item for item in numerics(process, "frozen") if int(item.get("steps") or 0) >= self.limit("steps")
-        ]
+        readings = [item for item in numerics(process, "frozen") if int(item.get("steps") or 0) >= self.limit("steps")]
         still = readings[-1] if readings else None
         others = unheld(process)
         if (still is not None and not still.get("parameters")) or inner_teacher(patient, process) is not None:
@@ -134,10 +132,7 @@ class WeightsFrozen(Check):
                 share=percent(share),
                 why=why,
             ),
-            evidence=(
-                *spots(patient, where),
-                run.measured("unmoved_share", share),
-            ),
+            evidence=(*spots(patient, where), run.measured("unmoved_share", share)),
             severity=Severity.ERROR if much else Severity.NOTE,
             cost=Cost(breaks="the weights do not learn" if much else None),
             detail=WeightsFrozenDetail(),
@@ -158,10 +153,7 @@ class WeightsFrozen(Check):
                 name=name,
                 steps=steps,
             ),
-            evidence=(
-                *spots(patient, *places),
-                run.measured("forward_passes", steps, "{steps}"),
-            ),
+            evidence=(*spots(patient, *places), run.measured("forward_passes", steps, "{steps}")),
             severity=Severity.ERROR,
             cost=Cost(breaks=say("{name} does not learn", name=name)),
             detail=WeightsFrozenDetail(how="forgotten", text=name),
@@ -200,14 +192,9 @@ class WeightsFrozen(Check):
             self,
             (),
             what,
-            evidence=(
-                *spans,
-                run.measured("steps_without_gradients", steps, "{steps}"),
-            ),
+            evidence=(*spans, run.measured("steps_without_gradients", steps, "{steps}")),
             severity=Severity.ERROR if sure else Severity.WARNING,
-            cost=Cost(
-                breaks=say("{name} does not learn", name=name or say("a part of the model")) if sure else None
-            ),
+            cost=Cost(breaks=say("{name} does not learn", name=name or say("a part of the model")) if sure else None),
             detail=WeightsFrozenDetail(
                 how="cleared" if cleared else "idle", text=name or say("the parameters of this optimizer")
             ),
@@ -249,10 +236,7 @@ class WeightsFrozen(Check):
                 why=why,
                 steps=run.lead.steps,
             ),
-            evidence=(
-                *spots(patient, where),
-                run.measured("trainable", trainable),
-            ),
+            evidence=(*spots(patient, where), run.measured("trainable", trainable)),
             severity=Severity.ERROR,
             cost=Cost(breaks=say("the weights do not learn")),
             detail=WeightsFrozenDetail(how="frozen" if not trainable else "other", text=name),
@@ -272,10 +256,7 @@ class WeightsFrozen(Check):
                 named=named,
                 at=at(spans[1:]),
             ),
-            evidence=(
-                *spans,
-                run.measured("unmoved_share", 1.0),
-            ),
+            evidence=(*spans, run.measured("unmoved_share", 1.0)),
             severity=Severity.ERROR,
             cost=Cost(breaks=say("the weights do not learn")),
             detail=WeightsFrozenDetail(how="swapped", text=named),

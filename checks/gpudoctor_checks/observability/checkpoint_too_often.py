@@ -9,13 +9,7 @@ from gpudoctor.analysis.observation import Observation, suspicions
 from gpudoctor.analysis.run.cost_attribution import price, recurring_in_run
 from gpudoctor.analysis.run.line_ownership import LineOwner
 from gpudoctor.analysis.run.steady_run import judged_by_share
-from gpudoctor.analysis.source.call_frequency import (
-    TrainingCall,
-    calls_in_training,
-    full_batch,
-    often,
-    option_of,
-)
+from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, full_batch, often, option_of
 from gpudoctor.lang import say
 from gpudoctor.model import (
     OWN_CHOICE,
@@ -201,9 +195,7 @@ class CheckpointTooOften(Check):
             confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if costly else Severity.NOTE,
             subject=f"{span.path}:{span.line}",
-            detail=CheckpointTooOftenDetail(
-                period=period, option=option_of(event), norm=self.limit("save_period")
-            ),
+            detail=CheckpointTooOftenDetail(period=period, option=option_of(event), norm=self.limit("save_period")),
         )
 
 

@@ -10,12 +10,7 @@ from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
 from gpudoctor.analysis.run.instrumentation import coverage
 from gpudoctor.analysis.run.steady_run import Run, judged, spots
 from gpudoctor.analysis.source.call_frequency import step_period
-from gpudoctor.analysis.source.control_flow import (
-    bound,
-    switched_off,
-    trains_within,
-    withs_of,
-)
+from gpudoctor.analysis.source.control_flow import bound, switched_off, trains_within, withs_of
 from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
@@ -50,9 +45,7 @@ class _Facility:
     """Stays on after the call; else it acts in the block or at the call."""
 
 
-ANOMALY = say(
-    "anomaly mode records a stack trace for each operation of the forward pass and tests every gradient"
-)
+ANOMALY = say("anomaly mode records a stack trace for each operation of the forward pass and tests every gradient")
 UNDERFLOW = say("hooks on every module copy the range of its inputs, outputs and weights to the host")
 
 FACILITIES = {
@@ -62,12 +55,8 @@ FACILITIES = {
         what=say("gradcheck runs two forward passes in double for each input element")
     ),
     "torch.autograd.gradgradcheck": _Facility(what=say("gradgradcheck differentiates numerically, twice")),
-    "torch.autograd.profiler.emit_nvtx": _Facility(
-        what=say("every operation is wrapped in a marker"), heavy=False
-    ),
-    "torch.autograd.profiler.emit_itt": _Facility(
-        what=say("every operation is wrapped in a marker"), heavy=False
-    ),
+    "torch.autograd.profiler.emit_nvtx": _Facility(what=say("every operation is wrapped in a marker"), heavy=False),
+    "torch.autograd.profiler.emit_itt": _Facility(what=say("every operation is wrapped in a marker"), heavy=False),
     "torch.cuda.memory._record_memory_history": _Facility(
         what=say("the allocator records a stack trace for each allocation"),
         heavy=False,
@@ -97,9 +86,7 @@ ALIASES = {
     "torch.cuda._record_memory_history": "torch.cuda.memory._record_memory_history",
 }
 
-STOPS = {
-    "tracemalloc.start": "tracemalloc.stop",
-}
+STOPS = {"tracemalloc.start": "tracemalloc.stop"}
 """The call that ends a lasting facility, where it is another than the one that starts it."""
 
 ENGINES: tuple[tuple[str, tuple[str, ...], str, str | bool, str], ...] = (
@@ -113,11 +100,7 @@ ENGINES: tuple[tuple[str, tuple[str, ...], str, str | bool, str], ...] = (
 
 WINDOWS = {
     "anomaly": ("torch.autograd.set_detect_anomaly", ANOMALY, True),
-    "emit-nvtx|^nvtx": (
-        "torch.autograd.profiler.emit_nvtx",
-        say("every operation is wrapped in a marker"),
-        False,
-    ),
+    "emit-nvtx|^nvtx": ("torch.autograd.profiler.emit_nvtx", say("every operation is wrapped in a marker"), False),
     "memory-history": (
         "torch.cuda.memory._record_memory_history",
         say("the allocator records a stack trace for each allocation"),
@@ -203,9 +186,7 @@ class DebugModeOn(Check):
             return
         yield from self._measured(patient, run, suspected)
         if run.lead.process.of("window"):  # a recorder that knows windows would have seen these
-            suspected = [
-                item for item in suspected if not any(_speaks_of(item, pattern) for pattern in WINDOWS)
-            ]
+            suspected = [item for item in suspected if not any(_speaks_of(item, pattern) for pattern in WINDOWS)]
         yield from suspected
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
@@ -214,11 +195,7 @@ class DebugModeOn(Check):
             if on is None or on.share < self.limit("steps_covered"):
                 continue
             spans = spots(patient, on.place)
-            price = (
-                say("; with it a step takes {slower:.2g} times as long", slower=on.slower)
-                if on.much_slower
-                else ""
-            )
+            price = say("; with it a step takes {slower:.2g} times as long", slower=on.slower) if on.much_slower else ""
             # Steps with it against steps without.
             yield seen_in_run(run, on.cost or 0.0, spans, whose=Whose.STEPS).finding(
                 self,
@@ -245,29 +222,18 @@ class DebugModeOn(Check):
         for script in source.scripts:
             for call in script.calls:
                 facility = FACILITIES.get(_name(call))
-                if (
-                    facility is not None
-                    and _on(facility, call)
-                    and self._lasts(source, script, call, facility, events)
-                ):
+                if facility is not None and _on(facility, call) and self._lasts(source, script, call, facility, events):
                     yield self._found(call, facility.what, heavy=facility.heavy, argument=facility.flag)
                 yield from self._engine(source, call)
 
     def _lasts(
-        self,
-        source: Source,
-        script: Script,
-        call: Call,
-        facility: _Facility,
-        events: dict[ast.AST, list[Event]],
+        self, source: Source, script: Script, call: Call, facility: _Facility, events: dict[ast.AST, list[Event]]
     ) -> bool:
         """Whether what the call switches on is on in the ordinary course of a training."""
         if switched_off(source, call):
             return False
         blocks = list(withs_of(script, call))
-        if blocks and any(
-            (found := trains_within(source, script, block)) and self._long(*found) for block in blocks
-        ):
+        if blocks and any((found := trains_within(source, script, block)) and self._long(*found) for block in blocks):
             return True
         here = events.get(call.node)
         if here is not None:
@@ -291,9 +257,7 @@ class DebugModeOn(Check):
 
     def _found(self, call: Call, what: str, *, heavy: bool, argument: tuple[str, int] | None) -> Finding:
         span = call.span
-        shown = (
-            f"{call.method}({argument[0]}=...)" if argument and argument[0] in call.keywords else call.method
-        )
+        shown = f"{call.method}({argument[0]}=...)" if argument and argument[0] in call.keywords else call.method
         return self.finding(
             say("{shown} is on through the training: {what}.", shown=shown, what=what),
             evidence=(
@@ -348,11 +312,7 @@ def _ended(source: Source, call: Call, events: dict[ast.AST, list[Event]]) -> bo
         for other in script.calls:
             if other.node is call.node:
                 continue
-            off = (
-                other.name == STOPS[name]
-                if name in STOPS
-                else _name(other) == name and not _on(facility, other)
-            )
+            off = other.name == STOPS[name] if name in STOPS else _name(other) == name and not _on(facility, other)
             early = other.function == call.function and _no_training_between(source, script, call, other)
             if off and (other.node in events or early):
                 return True

@@ -36,9 +36,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.signs.source import Event, GuardKind, Known, Loop, LoopRole, Script, Source
 
-_NAMES = re.compile(
-    r"_?(?:run_|do_)?(?:evaluate|evaluation|validate|validation)(?:_model|_epoch|_loop|_step)?$"
-)
+_NAMES = re.compile(r"_?(?:run_|do_)?(?:evaluate|evaluation|validate|validation)(?:_model|_epoch|_loop|_step)?$")
 _METHODS = frozenset({"transformers.Trainer.evaluate", "lightning.Trainer.validate"})
 _SETS = re.compile(
     r"(?:^|_|\.)(?:val|valid|validation|eval|test|dev)_?(?:loader|dataloader|dl|set|dataset|data|iter)\b"
@@ -141,9 +139,7 @@ class EvaluationTooOften(Check):
             source="four forward passes cost about as much as one training step",
             meaning="An evaluation known to end within this many batches costs little.",
         ),
-        *Threshold.note_and_warning(
-            "Evaluation that takes this share of a recorded run is", noted=0.15, warned=0.30
-        ),
+        *Threshold.note_and_warning("Evaluation that takes this share of a recorded run is", noted=0.15, warned=0.30),
         Threshold(
             name="events",
             default=3,
@@ -166,9 +162,7 @@ class EvaluationTooOften(Check):
             return
         yield seen.finding(
             self,
-            say(
-                "Evaluation takes {cost}{often}{where}.", cost=seen.words, often=passes.words, where=seen.where
-            ),
+            say("Evaluation takes {cost}{often}{where}.", cost=seen.words, often=passes.words, where=seen.where),
             name="evaluation_share",
             severity=severity,
             suspected=suspicions(lambda: self._from_source(patient.source), seen),
@@ -188,8 +182,7 @@ class EvaluationTooOften(Check):
             yield seen.finding(
                 self,
                 say(
-                    "Forward passes without gradients that no training step needs take "
-                    "{cost}{of_a_step}{where}.",
+                    "Forward passes without gradients that no training step needs take {cost}{of_a_step}{where}.",
                     cost=seen.words,
                     of_a_step=seen.of_a_step,
                     where=seen.where,
@@ -237,11 +230,7 @@ class EvaluationTooOften(Check):
     def _found(self, loop: Loop, found: _Evaluation) -> Finding:
         costly = found.period < self.limit("eval_period_costly")
         where = (
-            say(
-                " (the loop over {iterable} at line {line})",
-                iterable=found.loop.iterates,
-                line=found.loop.span.line,
-            )
+            say(" (the loop over {iterable} at line {line})", iterable=found.loop.iterates, line=found.loop.span.line)
             if found.loop
             else ""
         )
@@ -316,9 +305,7 @@ def _evaluations(loop: Loop) -> Iterator[_Evaluation]:
 def _feeds_the_step(source: Source, loop: Loop, own: Loop) -> bool:
     """Whether what an inner loop computes goes into the backward of the pass: it is a part of the forward."""
     flow = GraphFlow(source, loop)
-    inside = [
-        event for event in loop.events if any(inner is own for inner in event.inner) and not event.no_grad
-    ]
+    inside = [event for event in loop.events if any(inner is own for inner in event.inner) and not event.no_grad]
     # A network that both use is no flow; a sum that the inner loop adds to is.
     return any(
         flow.key(ast.unparse(event.node.target), event.via) in flow.upstream

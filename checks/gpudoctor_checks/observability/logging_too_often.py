@@ -175,11 +175,7 @@ class LoggingTooOften(Check):
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
         seen = price(
-            patient,
-            run,
-            phases=("logging",),
-            owners=(LineOwner.LOGGING,),
-            wanted=lambda site: not flushes(site.what),
+            patient, run, phases=("logging",), owners=(LineOwner.LOGGING,), wanted=lambda site: not flushes(site.what)
         )
         severity = seen.level(self)
         if severity is None:
@@ -211,8 +207,7 @@ class LoggingTooOften(Check):
             severity=severity,
             suspected=suspected,
             detail=LoggingTooOftenDetail(
-                period=round(1 / seen.calls) if 0 < seen.calls < 1 else 1,
-                engine_loop=seen.engine,
+                period=round(1 / seen.calls) if 0 < seen.calls < 1 else 1, engine_loop=seen.engine
             ),
         )
 
@@ -251,8 +246,7 @@ class LoggingTooOften(Check):
         span = first.event.span
         return self.finding(
             say(
-                "{names} {often} of the training loop ({calls}); "
-                "once in {limit:.0f} steps or less is the norm.",
+                "{names} {often} of the training loop ({calls}); once in {limit:.0f} steps or less is the norm.",
                 names=", ".join(names[:3]),
                 often=often,
                 calls=calls,
@@ -293,20 +287,13 @@ def _kind(found: TrainingCall) -> str:
         return "tracker"
     if call.method == "log" and (receiver in {"accelerator", "wandb_run"} or "wandb" in call.receiver):
         return "tracker"
-    if (
-        call.method == "log"
-        and "log" in receiver
-        and call.node.args
-        and isinstance(call.node.args[0], ast.Dict)
-    ):
+    if call.method == "log" and "log" in receiver and call.node.args and isinstance(call.node.args[0], ast.Dict):
         return "tracker"  # a logger of metrics; logging's first argument is a level
     if loop.engine is None and call.method in {"log", "log_dict"} and receiver == "fabric":
         return "tracker"
     if call.name in PRINTS or (call.name.startswith("tqdm.") and call.method == "write"):
         return "print"
-    if call.method in LEVELS and (
-        package in {"logging", "loguru"} or re.search(r"^_?(logger|log|logging)$", receiver)
-    ):
+    if call.method in LEVELS and (package in {"logging", "loguru"} or re.search(r"^_?(logger|log|logging)$", receiver)):
         return "print"
     if call.method == "print" and call.receiver:
         return "print"  # accelerator.print, console.print
@@ -320,9 +307,7 @@ def _kind(found: TrainingCall) -> str:
 def _file_kind(receiver: str) -> str:
     """`f.write`, `log_file.write`, `csv_writer.writerow`: a file of text, as far as its name tells."""
     words = set(re.split(r"[^a-z]+", receiver))
-    return (
-        "file" if words & {"f", "fp", "file", "fh", "log", "logfile", "csv", "writer", "out", "stdout"} else ""
-    )
+    return "file" if words & {"f", "fp", "file", "fh", "log", "logfile", "csv", "writer", "out", "stdout"} else ""
 
 
 def _is_epoch(loop: Loop) -> bool:

@@ -10,12 +10,7 @@ from gpudoctor.analysis.run.cost_attribution import at, price
 from gpudoctor.analysis.run.line_ownership import LineOwner, watches
 from gpudoctor.analysis.run.recorded_statements import callers
 from gpudoctor.analysis.run.steady_run import Run, judged
-from gpudoctor.analysis.source.call_frequency import (
-    TrainingCall,
-    calls_in_training,
-    full_batch,
-    often,
-)
+from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, full_batch, often
 from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.environment_assignments import assignments
 from gpudoctor.lang import say
@@ -36,9 +31,7 @@ from gpudoctor.model import (
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.source import Call, Known, Source
 
-_HISTOGRAMS = frozenset(
-    {"add_histogram", "add_histogram_raw", "Histogram", "log_histogram_3d", "report_histogram"}
-)
+_HISTOGRAMS = frozenset({"add_histogram", "add_histogram_raw", "Histogram", "log_histogram_3d", "report_histogram"})
 _PARAMETERS = re.compile(r"\.(?:named_)?parameters\(|state_dict\(\)|\.named_modules\(|\.modules\(")
 _WATCHERS = {"wandb.watch": 1000, "wandb.Run.watch": 1000, "lightning.loggers.WandbLogger.watch": 100}
 """Calls that hook histograms into a model, and the log_freq that they have when none is given."""
@@ -176,10 +169,7 @@ class ModelWatch(Check):
         for place in assignments(source):
             if place.name == "WANDB_WATCH" and place.value == "all" and not place.conditional:
                 yield self._found(
-                    say(
-                        "WANDB_WATCH=all makes the Trainer hook histograms into every parameter "
-                        "and its gradient"
-                    ),
+                    say("WANDB_WATCH=all makes the Trainer hook histograms into every parameter and its gradient"),
                     (place.span,),
                     Severity.NOTE,
                     f"{place.span.path}:{place.span.line}",
@@ -206,8 +196,7 @@ class ModelWatch(Check):
         shown = str(what.value) if isinstance(what, Known) else "gradients"
         yield self._found(
             say(
-                '{call}(log="{log}", log_freq={steps}) makes a histogram of every parameter and '
-                "gradient {often}"
+                '{call}(log="{log}", log_freq={steps}) makes a histogram of every parameter and gradient {often}'
                 if shown == "all"
                 else '{call}(log="{log}", log_freq={steps}) makes a histogram of every parameter {often}',
                 call=call.name,

@@ -189,18 +189,14 @@ class ProfilerInLoop(Check):
 
     def _words(self, tool: str, own: float, on: Coverage | None, spans: list[SourceSpan]) -> str:
         """What it costs: its own work, how much longer it makes the steps, or that nobody knows."""
-        covered = say(
-            "was on in {on_share} of the steps", on_share=percent(on.share if on is not None else 0.0)
-        )
+        covered = say("was on in {on_share} of the steps", on_share=percent(on.share if on is not None else 0.0))
         slower = on.slower if on is not None else None
         longer = on is not None and on.much_slower
         if own >= self.limit("share_noted"):
             words = say("takes {own} of the time for its own work", own=percent(own)) + (
                 say(", and {covered}", covered=covered) if on else ""
             )
-            words += (
-                say(", which were {slower:.2g} times as long as the others", slower=slower) if longer else ""
-            )
+            words += say(", which were {slower:.2g} times as long as the others", slower=slower) if longer else ""
         elif longer:
             words = say("{covered}, and made them {slower:.2g} times as long", covered=covered, slower=slower)
         elif slower is None:
@@ -266,16 +262,12 @@ class ProfilerInLoop(Check):
             name = str(said.value).rsplit(".", 1)[-1]
             if name in LIGHTNING_PROFILERS and not ends:
                 message = say(
-                    "Lightning's Trainer profiles the whole fit with {key}={said}.",
-                    key=said.entry.key,
-                    said=said.value,
+                    "Lightning's Trainer profiles the whole fit with {key}={said}.", key=said.entry.key, said=said.value
                 )
                 yield self._declared(said, message, kind="profiler_switch", period=1, value="null")
             cycles = file.get("profiler.num_cycles")
             if said.value is True and cycles is not None and cycles.value == 0:
-                message = say(
-                    "torchtune's profiler is on with num_cycles=0: its schedule starts over and never ends."
-                )
+                message = say("torchtune's profiler is on with num_cycles=0: its schedule starts over and never ends.")
                 yield self._declared(said, message, kind="profiler_switch", period=1, value="false")
 
     def _declared(
@@ -287,9 +279,7 @@ class ProfilerInLoop(Check):
             confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if sure else Severity.NOTE,
             subject=f"{said.file.path}:{said.entry.line} {said.entry.key}",
-            detail=ProfilerInLoopDetail(
-                kind=kind.partition("_")[0], how="config", period=period, new_value=value
-            ),
+            detail=ProfilerInLoopDetail(kind=kind.partition("_")[0], how="config", period=period, new_value=value),
         )
 
     def _from_source(self, source: Source) -> Iterator[Finding]:
@@ -337,11 +327,7 @@ class ProfilerInLoop(Check):
         for found in profiled_loops(source, tool):
             if self._short(*found):
                 continue
-            where = say(
-                "the training loop at {path}:{line}",
-                path=found[1].span.path,
-                line=found[1].span.line,
-            )
+            where = say("the training loop at {path}:{line}", path=found[1].span.path, line=found[1].span.line)
             if period == 1:
                 message = say(
                     "{call} records every step of {where}: it has no schedule that ends.",
@@ -378,14 +364,7 @@ class ProfilerInLoop(Check):
         return passes is not None and passes <= self.limit("measurement_steps")
 
     def _found(
-        self,
-        message: str,
-        span: SourceSpan,
-        tool: ProfilerCall,
-        *,
-        how: str,
-        period: int,
-        via: tuple[SourceSpan, ...],
+        self, message: str, span: SourceSpan, tool: ProfilerCall, *, how: str, period: int, via: tuple[SourceSpan, ...]
     ) -> Finding:
         evidence: tuple[Evidence, ...] = (
             span,

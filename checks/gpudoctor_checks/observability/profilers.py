@@ -4,22 +4,11 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.source.control_flow import (
-    bound_to,
-    enclosing,
-    steady,
-    switched_off,
-    trains_within,
-    withs_of,
-)
+from gpudoctor.analysis.source.control_flow import bound_to, enclosing, steady, switched_off, trains_within, withs_of
 from gpudoctor.analysis.source.syntax import keyword_value
 from gpudoctor.model.signs.source import Call, Event, Known, Loop, Script, Source, Unknown
 
-PROFILERS = {
-    "torch": {"profile", "_KinetoProfile"},
-    "cProfile": {"Profile"},
-    "line_profiler": {"LineProfiler"},
-}
+PROFILERS = {"torch": {"profile", "_KinetoProfile"}, "cProfile": {"Profile"}, "line_profiler": {"LineProfiler"}}
 """Package and last part of the name of profilers that record every operation or call."""
 
 COUNTERS = {
@@ -107,9 +96,7 @@ def _lasting_starts(source: Source, tool: ProfilerCall, name: str) -> Iterator[t
         return
     for start in calls:
         if start.method in STARTS and not switched_off(source, start):
-            after = [
-                stop for stop in stops if stop.function == start.function and stop.span.line > start.span.line
-            ]
+            after = [stop for stop in stops if stop.function == start.function and stop.span.line > start.span.line]
             yield start, after[0] if after else None
 
 
@@ -128,9 +115,7 @@ def _in_a_loop(script: Script, call: Call) -> bool:
 
 def _region(script: Script, start: Call, stop: Call | None) -> ast.AST:
     """The lines from one call to another, or to the end of the function, as a node that has them."""
-    holder = next(
-        (node for node in enclosing(script, start.node) if isinstance(node, ast.FunctionDef)), script.tree
-    )
+    holder = next((node for node in enclosing(script, start.node) if isinstance(node, ast.FunctionDef)), script.tree)
     last = stop.span.line if stop else (getattr(holder, "end_lineno", None) or script.lines)
     return ast.Pass(lineno=start.span.line, end_lineno=last, col_offset=0, end_col_offset=0)
 
@@ -173,9 +158,7 @@ def lightning_profiler(script: Script, call: Call) -> str | None:
         return f'profiler="{value.value}"' if value.value in LIGHTNING_PROFILERS else None
     keyword = keyword_value(call.node, "profiler")
     for other in script.calls:
-        same = other.node is keyword or (
-            isinstance(keyword, ast.Name) and bound_to(script, other.node) == keyword.id
-        )
+        same = other.node is keyword or (isinstance(keyword, ast.Name) and bound_to(script, other.node) == keyword.id)
         if same and other.method in LIGHTNING_PROFILERS and not other.guards:
             return other.method if "schedule" not in other.keywords else None
     return None

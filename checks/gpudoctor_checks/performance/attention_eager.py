@@ -15,18 +15,7 @@ from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.networks import network
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Detail,
-    Finding,
-    Patient,
-    Reads,
-    Severity,
-    SourceSpan,
-    Threshold,
-)
+from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, SourceSpan, Threshold
 from gpudoctor.model.job_devices import lowest_capability
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs, Entry
 from gpudoctor.model.signs.source import Call, Known, Script, Unknown
@@ -110,8 +99,7 @@ class AttentionEager(Check):
             self,
             found,
             say(
-                "Attention ran eagerly ({kernel} in {share} of the stack samples): it writes its "
-                "scores to memory.",
+                "Attention ran eagerly ({kernel} in {share} of the stack samples): it writes its scores to memory.",
                 kernel=_EAGER,
                 share=percent(seen),
             ),
@@ -147,11 +135,7 @@ class AttentionEager(Check):
     def _asked(self, program: Program) -> Iterator[Finding]:
         for script, call in program.calls:
             value = call.keywords.get("attn_implementation") or call.keywords.get("_attn_implementation")
-            if (
-                not isinstance(value, Known)
-                or value.value != "eager"
-                or any(guard.never for guard in call.guards)
-            ):
+            if not isinstance(value, Known) or value.value != "eager" or any(guard.never for guard in call.guards):
                 continue
             model = call.argument("pretrained_model_name_or_path", 0)
             known = call.method != "from_pretrained" or not isinstance(model, Unknown)
@@ -179,8 +163,7 @@ class AttentionEager(Check):
         lines = joined([str(call.span.line) for _, call in places])
         yield self.finding(
             say(
-                "Lines {lines} turn the flash and memory-efficient kernels off: attention uses "
-                "plain matrix products.",
+                "Lines {lines} turn the flash and memory-efficient kernels off: attention uses plain matrix products.",
                 lines=lines,
             ),
             evidence=tuple(call.span for _, call in places),
@@ -198,9 +181,7 @@ class AttentionEager(Check):
                 if "torch.nn.Module" in info.bases and _is_built(program, name):
                     found += [(name, span) for owner, span in _attentions(script) if owner == name]
         built = network(program)
-        if not found or (
-            built is not None and not built.library and not built.parameters and not built.unknown
-        ):
+        if not found or (built is not None and not built.library and not built.parameters and not built.unknown):
             return
         name, span = found[0]
         yield self.finding(
@@ -300,10 +281,7 @@ def _attention(script: Script, owner: str, method: str, node: ast.AST) -> Source
             if call is None or any(guard.never for guard in call.guards):
                 continue
             if call.name in _SOFTMAX or call.name == "torch.nn.Softmax.__call__":
-                fed = [
-                    *call.node.args,
-                    *([call.node.func] if isinstance(call.node.func, ast.Attribute) else []),
-                ]
+                fed = [*call.node.args, *([call.node.func] if isinstance(call.node.func, ast.Attribute) else [])]
                 plain = not any(_changes_scores(part) for item in fed for part in ast.walk(item))
                 if plain and any(_from_product(item, made, calls) for item in fed):
                     softmax = (name, call.span)
@@ -324,14 +302,10 @@ def _changes_scores(node: ast.AST) -> bool:
     return ast.unparse(node.func).rpartition(".")[2] in _CHANGES
 
 
-def _from_product(
-    item: ast.expr, made: dict[str, list[ast.expr]], calls: dict[int, Call], depth: int = 4
-) -> bool:
+def _from_product(item: ast.expr, made: dict[str, list[ast.expr]], calls: dict[int, Call], depth: int = 4) -> bool:
     """Whether an expression comes from a product with something transposed."""
     for part in ast.walk(item):
-        if _is_product(part, calls) and re.search(
-            r"transpose|\.mT|\.T\b|permute|einsum|swapaxes", ast.unparse(part)
-        ):
+        if _is_product(part, calls) and re.search(r"transpose|\.mT|\.T\b|permute|einsum|swapaxes", ast.unparse(part)):
             return True
         if isinstance(part, ast.Name) and depth and part.id in made:
             rest = {name: other for name, other in made.items() if name != part.id}

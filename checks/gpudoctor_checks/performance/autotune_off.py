@@ -13,28 +13,12 @@ from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.networks import Network, network
 from gpudoctor.analysis.source.syntax import is_attribute, nodes
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Detail,
-    Finding,
-    Patient,
-    Reads,
-    Severity,
-    SourceSpan,
-    Threshold,
-)
+from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, SourceSpan, Threshold
 from gpudoctor.model.signs.source import Script
 from gpudoctor_checks.performance.batch_shapes import fixed_shape
 
 _DETERMINISTIC = frozenset(
-    {
-        "use_deterministic_algorithms",
-        "set_deterministic",
-        "enable_full_determinism",
-        "set_deterministic_debug_mode",
-    }
+    {"use_deterministic_algorithms", "set_deterministic", "enable_full_determinism", "set_deterministic_debug_mode"}
 )
 
 
@@ -156,6 +140,5 @@ def _wants_determinism(script: Script) -> bool:
     if any(call.method in _DETERMINISTIC or "deterministic" in call.keywords for call in script.calls):
         return True
     return any(
-        node.attr == "deterministic" and isinstance(node.ctx, ast.Store)
-        for node in nodes(script, ast.Attribute)
+        node.attr == "deterministic" and isinstance(node.ctx, ast.Store) for node in nodes(script, ast.Attribute)
     )

@@ -50,9 +50,7 @@ def _shape(script: Script) -> tuple[bool, SourceSpan | None]:
 
 def _harmless(call: Call) -> bool:
     """`random.choice` and friends outside of shapes: seeds, augmentations that keep the size."""
-    return call.name.startswith("random.") and not re.search(
-        r"size|scale|resol|length|shape", ast.unparse(call.node)
-    )
+    return call.name.startswith("random.") and not re.search(r"size|scale|resol|length|shape", ast.unparse(call.node))
 
 
 def _fixes(call: Call) -> bool:
@@ -79,7 +77,5 @@ def _fixes(call: Call) -> bool:
             if not isinstance(value, Known):
                 return False
             sizes += list(value.value) if isinstance(value.value, tuple) else [value.value]
-        return len(sizes) >= (4 if call.name != "torch.randint" else 2) and all(
-            isinstance(item, int) for item in sizes
-        )
+        return len(sizes) >= (4 if call.name != "torch.randint" else 2) and all(isinstance(item, int) for item in sizes)
     return False

@@ -2,15 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.memory_forecasts import (
-    FEW_TOKENS,
-    confidence,
-    describe,
-    evidence,
-    room_words,
-    sure,
-    tokens,
-)
+from gpudoctor.analysis.memory_forecasts import FEW_TOKENS, confidence, describe, evidence, room_words, sure, tokens
 from gpudoctor.analysis.observation import confirmed, suspicions
 from gpudoctor.analysis.run.memory_headroom import (
     HeadroomDetail,
@@ -98,8 +90,7 @@ class BatchTooSmall(Check):
             greatest = job.batches[-1]
             yield self.finding(
                 say(
-                    "{job}: {tokens:,} tokens at a time on one GPU; a micro batch of {batch} fits "
-                    "({peak} of {room}).",
+                    "{job}: {tokens:,} tokens at a time on one GPU; a micro batch of {batch} fits ({peak} of {room}).",
                     job=describe(job),
                     tokens=tokens(job),
                     batch=greatest.changes["batch"],

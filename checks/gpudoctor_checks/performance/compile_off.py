@@ -23,8 +23,7 @@ from gpudoctor.model.signs.source import Script
 from gpudoctor_checks.performance.batch_shapes import fixed_shape
 
 _WORDS = re.compile(
-    r"(^|_)(compile|compiled|jit|dynamo|inductor|tensorrt|graphed|cudagraphs?|cuda_graphs?)($|_)",
-    re.IGNORECASE,
+    r"(^|_)(compile|compiled|jit|dynamo|inductor|tensorrt|graphed|cudagraphs?|cuda_graphs?)($|_)", re.IGNORECASE
 )
 _OTHERS = frozenset(
     {"deepspeed", "megatron", "colossalai", "torch_xla", "unsloth", "fairscale", "jax", "tensorflow", "apex",
@@ -155,9 +154,7 @@ def _set_elsewhere(program: Program) -> bool:
     if "accelerate" in program.roots:
         return True
     engines = [loop.engine for _, loop in program.loops if loop.engine]
-    made = any(
-        TRAINING_ARGUMENTS.search(call.name) or TRL_CONFIGS.search(call.name) for _, call in program.calls
-    )
+    made = any(TRAINING_ARGUMENTS.search(call.name) or TRL_CONFIGS.search(call.name) for _, call in program.calls)
     return not made and any(engine.startswith(("transformers.", "trl.")) for engine in engines)
 
 

@@ -103,10 +103,7 @@ class GpuUnused(Check):
             self,
             suspected,
             say("The training ran on the CPU, and {gpus} stayed idle.", gpus=count(gpus, "GPU")),
-            evidence=(
-                *spots(patient, model_place(run.lead.process)),
-                run.measured("gpus", gpus, "{gpus}"),
-            ),
+            evidence=(*spots(patient, model_place(run.lead.process)), run.measured("gpus", gpus, "{gpus}")),
             severity=Severity.WARNING,
             detail=GpuUnusedDetail(),
         )
@@ -143,9 +140,7 @@ class GpuUnused(Check):
         """A device variable that nothing is moved to."""
         if any(True for _ in moves(source)) or _device_keyword(source):
             return
-        chosen = next(
-            (call for script in source.scripts for call in script.calls if call.name == "torch.device"), None
-        )
+        chosen = next((call for script in source.scripts for call in script.calls if call.name == "torch.device"), None)
         if chosen is None:
             return
         gpus = patient.gpus
@@ -178,8 +173,7 @@ class GpuUnused(Check):
         goes = say("the model") if first.what is Transferred.MODEL else say("the batches")
         yield self.finding(
             say(
-                "Line {line} moves {moved} to the GPU, but never {left}: the first step fails on a "
-                "machine with a GPU.",
+                "Line {line} moves {moved} to the GPU, but never {left}: the first step fails on a machine with a GPU.",
                 line=first.call.span.line,
                 moved=goes,
                 left=stays,

@@ -72,9 +72,6 @@ class LowMfu(Check):
                 teraflops=done / 1e12,
                 mfu=percent(mfu),
             ),
-            evidence=(
-                run.measured("mfu", mfu),
-                run.measured("model_flops_per_second", done, "FLOP/s"),
-            ),
+            evidence=(run.measured("mfu", mfu), run.measured("model_flops_per_second", done, "FLOP/s")),
             confidence=Confidence.CONFIRMED,
         )

@@ -5,14 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gpudoctor.analysis.observation import confirmed, suspicions
-from gpudoctor.analysis.run.job_facts import (
-    capability,
-    lowered,
-    main_model,
-    model_place,
-    on_cuda,
-    on_gpu,
-)
+from gpudoctor.analysis.run.job_facts import capability, lowered, main_model, model_place, on_cuda, on_gpu
 from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu, spots
 from gpudoctor.analysis.source.call_frequency import brief
 from gpudoctor.analysis.source.config_links import named
@@ -30,18 +23,7 @@ from gpudoctor.analysis.source.precision import (
 )
 from gpudoctor.analysis.source.target_versions import meant_version, predates
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Detail,
-    Evidence,
-    Finding,
-    Patient,
-    Reads,
-    Severity,
-    Threshold,
-)
+from gpudoctor.model import Check, Code, Confidence, Detail, Evidence, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.job_devices import lowest_capability
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs, Entry
@@ -54,13 +36,7 @@ _CLASSIFIER = re.compile(
 )
 """torchvision's convolutional networks for one label an image."""
 _LARGE_MODELS = frozenset(
-    {
-        ConfigKind.LLAMA_FACTORY,
-        ConfigKind.AXOLOTL,
-        ConfigKind.TORCHTUNE,
-        ConfigKind.DEEPSPEED,
-        ConfigKind.HUGGINGFACE,
-    }
+    {ConfigKind.LLAMA_FACTORY, ConfigKind.AXOLOTL, ConfigKind.TORCHTUNE, ConfigKind.DEEPSPEED, ConfigKind.HUGGINGFACE}
 )
 _KEEPS_STORED = (5,)
 """The transformers whose default dtype is that of the checkpoint."""
@@ -297,9 +273,7 @@ class MixedPrecisionOff(Check):
             large = file.kind in _LARGE_MODELS and _names_large_model(file)
             evidence: tuple[Evidence, ...] = tuple(file.setting(entry) for entry in entries)
             words = chained(
-                dict.fromkeys(
-                    say("{key} is {value}", key=entry.key, value=_plain(entry)) for entry in entries[:2]
-                ),
+                dict.fromkeys(say("{key} is {value}", key=entry.key, value=_plain(entry)) for entry in entries[:2])
             )
             if not evidence:
                 entry = file.get("finetuning_type") or next(iter(file.entries.values()))
@@ -321,20 +295,16 @@ def _may_decide(patient: Patient, programs: Sequence[Program], file: ConfigFile)
     if len(programs) != 1:
         return not programs
     given = file.kind is ConfigKind.ACCELERATE and any(
-        call.name == "accelerate.Accelerator"
-        and (call.open_ended or call.argument("mixed_precision") is not None)
+        call.name == "accelerate.Accelerator" and (call.open_ended or call.argument("mixed_precision") is not None)
         for _, call in programs[0].calls
     )
-    return (
-        not given and named(patient, file.path) and told_precision(programs[0]).precision is Precision.UNKNOWN
-    )
+    return not given and named(patient, file.path) and told_precision(programs[0]).precision is Precision.UNKNOWN
 
 
 def _searches(program: Program) -> bool:
     """Whether L-BFGS may be the optimizer: its losses differ in digits that 16 bits do not have."""
     return any(
-        call.name == "torch.optim.LBFGS" and not any(guard.never for guard in call.guards)
-        for _, call in program.calls
+        call.name == "torch.optim.LBFGS" and not any(guard.never for guard in call.guards) for _, call in program.calls
     )
 
 
@@ -346,9 +316,7 @@ def _keeps_stored(patient: Patient, path: str) -> bool | None:
 
 def _decides(file: ConfigFile, entries: list[Entry]) -> bool:
     """Whether what the file writes settles float32 for its tool."""
-    lasts = {
-        entry.parts[-2] if entry.last == "enabled" and len(entry.parts) > 1 else entry.last for entry in entries
-    }
+    lasts = {entry.parts[-2] if entry.last == "enabled" and len(entry.parts) > 1 else entry.last for entry in entries}
     if file.kind is ConfigKind.LLAMA_FACTORY:
         # Without bf16 or fp16, LoRA computes in the checkpoint's dtype; other methods cast to float32.
         return file.value("finetuning_type") == "full" and file.value("stage") is not None

@@ -45,9 +45,7 @@ def foreign(state: Steady) -> Foreign | None:
     An evaluation makes the same passes: its part of those lines is counted with them.
     """
     seen = _seen(state.process)
-    share = sum(
-        state.share(phase) * samples / seen.whole[phase] for phase, samples in seen.inside.items() if samples
-    )
+    share = sum(state.share(phase) * samples / seen.whole[phase] for phase, samples in seen.inside.items() if samples)
     if not seen.inside.get(_FORWARD) or not share:
         return None
     return Foreign(share=share, packages=seen.packages, lines=seen.lines)

@@ -31,9 +31,7 @@ _OLD = re.compile(r"transformers\.(AdamW|optimization\.AdamW)$")
 _WORDS = {
     "old": template("transformers' {optimizer} updates the parameters one by one ({where})."),
     "foreach": template("{optimizer} is set to update the parameters one by one (foreach=False, {where})."),
-    "version": template(
-        "{optimizer} of torch before 2.0 updates the parameters one by one ({where}; {origin})."
-    ),
+    "version": template("{optimizer} of torch before 2.0 updates the parameters one by one ({where}; {origin})."),
 }
 _FEW = 4
 """Tensors that are updated in so few launches that fusing them saves nothing."""
@@ -129,9 +127,7 @@ class OptimizerUnfused(Check):
             ]
             if not suspected:
                 return
-        slow = [
-            item for item in process.of("optimizer") if item.get("foreach") is False and not item.get("fused")
-        ]
+        slow = [item for item in process.of("optimizer") if item.get("foreach") is False and not item.get("fused")]
         spans = [spot(patient, place) for item in slow if (place := place_of(item)) is not None]
         if not slow and not suspected:
             return
@@ -197,10 +193,7 @@ class OptimizerUnfused(Check):
                 text = ast.unparse(step)
                 if loop is None or "_foreach_" in text or "triton" in script.text or "compile" in script.text:
                     continue
-                if (
-                    len({part.attr for part in ast.walk(loop) if isinstance(part, ast.Attribute)} & _IN_PLACE)
-                    == 0
-                ):
+                if len({part.attr for part in ast.walk(loop) if isinstance(part, ast.Attribute)} & _IN_PLACE) == 0:
                     continue
                 span = script.span(loop)
                 yield self.finding(
@@ -300,8 +293,7 @@ def _parts(node: ast.expr) -> list[ast.expr]:
 def _over_parameters(node: ast.AST) -> bool:
     """`for p in group["params"]`."""
     return isinstance(node, ast.For) and (
-        ast.unparse(node.iter).replace('"', "'").endswith("['params']")
-        or "parameters()" in ast.unparse(node.iter)
+        ast.unparse(node.iter).replace('"', "'").endswith("['params']") or "parameters()" in ast.unparse(node.iter)
     )
 
 

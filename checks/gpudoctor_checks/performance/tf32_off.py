@@ -4,14 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.observation import confirmed, suspicions
-from gpudoctor.analysis.run.job_facts import (
-    capability,
-    lowered,
-    model_place,
-    on_cuda,
-    on_gpu,
-    torch_fact,
-)
+from gpudoctor.analysis.run.job_facts import capability, lowered, model_place, on_cuda, on_gpu, torch_fact
 from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu, spots
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
@@ -201,8 +194,7 @@ class Tf32Off(Check):
                     evidence: tuple[Evidence, ...] = (file.setting(entry),)
                     yield self.finding(
                         say(
-                            "{key} is false: products that stay in float32 do not use the tensor cores.",
-                            key=entry.key,
+                            "{key} is false: products that stay in float32 do not use the tensor cores.", key=entry.key
                         ),
                         evidence=evidence,
                         confidence=Confidence.SUSPECTED,
@@ -215,9 +207,7 @@ class Tf32Off(Check):
 def _overruled(setting: Tf32Setting, settings: list[Tf32Setting]) -> bool:
     """Whether another place allows the same, or only a run can tell."""
     return any(
-        other is not setting
-        and other.convolutions is setting.convolutions
-        and other.state in (Tf32.ON, Tf32.UNKNOWN)
+        other is not setting and other.convolutions is setting.convolutions and other.state in (Tf32.ON, Tf32.UNKNOWN)
         for other in settings
     )
 

@@ -159,9 +159,7 @@ class UnexplainedTime(Check):
         filling = feeders(patient, spans) if not engine and not nature else []
         if filling:
             into = say(
-                "goes into waiting{place} for data from the program's own processes{at}",
-                place=place,
-                at=at(filling),
+                "goes into waiting{place} for data from the program's own processes{at}", place=place, at=at(filling)
             )
             nature = _FED
             spans = [*spans, *filling]

@@ -9,17 +9,7 @@ from gpudoctor.analysis.run.line_ownership import LineOwner, collects
 from gpudoctor.analysis.run.steady_run import Run, judged, ran_on_cpu
 from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, often
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Detail,
-    Finding,
-    Patient,
-    Reads,
-    Severity,
-    Threshold,
-)
+from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Source
 from gpudoctor.text import duration
 
@@ -109,9 +99,7 @@ class AllocatorFlushInLoop(Check):
         suspected = suspicions(lambda: self._in_source(patient.source), run)
         if ran_on_cpu(patient):  # there is no cache there; a collection costs all the same
             suspected = [
-                item
-                for item in suspected
-                if item.detail_of(AllocatorFlushInLoopDetail).call.endswith("collect")
+                item for item in suspected if item.detail_of(AllocatorFlushInLoopDetail).call.endswith("collect")
             ]
         yield from self._measured(patient, run, suspected) if run else suspected
 
@@ -149,11 +137,7 @@ class AllocatorFlushInLoop(Check):
 
     def _from_source(self, found: TrainingCall) -> Finding:
         span, name = found.event.span, found.call.name
-        effect = (
-            say("walks every Python object")
-            if name.endswith(".collect")
-            else say("empties the allocator's cache")
-        )
+        effect = say("walks every Python object") if name.endswith(".collect") else say("empties the allocator's cache")
         return self.finding(
             say(
                 "{call}() runs {often} (loop at line {line}) and {effect}.",

@@ -6,12 +6,7 @@ from dataclasses import dataclass
 from gpudoctor.analysis.observation import suspicions
 from gpudoctor.analysis.run.cost_attribution import price
 from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu
-from gpudoctor.analysis.source.call_frequency import (
-    TrainingCall,
-    calls_in_training,
-    measures,
-    often,
-)
+from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, measures, often
 from gpudoctor.analysis.source.control_flow import bound
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
@@ -30,9 +25,7 @@ _DEVICE = frozenset(
 _STREAMS = ("torch.cuda.current_stream(", "torch.cuda.default_stream(", "torch.accelerator.current_stream(")
 _OWN_STREAMS = ("Stream(", "wait_stream", "wait_event", "CUDAGraph")
 """Words of scripts that order work themselves and may need the wait."""
-_CLOCKS = frozenset(
-    {"time.time", "time.perf_counter", "time.monotonic", "time.time_ns", "time.perf_counter_ns"}
-)
+_CLOCKS = frozenset({"time.time", "time.perf_counter", "time.monotonic", "time.time_ns", "time.perf_counter_ns"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +77,7 @@ class ExplicitSynchronize(Check):
             name="period",
             default=10,
             unit="{steps}",
-            source="S1; a drained queue costs about the launches of one short step, and a tenth of that is "
-            "under 5 %",
+            source="S1; a drained queue costs about the launches of one short step, and a tenth of that is under 5 %",
             meaning="A synchronize more often than once in this many steps is a finding.",
         ),
         Threshold(
@@ -147,11 +139,7 @@ class ExplicitSynchronize(Check):
         first, script, loop = waits[0], waits[0].script, waits[0].loop
         timed = any(event.call is not None and event.call.name in _CLOCKS for event in loop.events)
         spans = list(dict.fromkeys(wait.event.span for wait in waits))
-        more = (
-            say(" and at {more_places}", more_places=count(len(spans) - 1, "more place"))
-            if len(spans) > 1
-            else ""
-        )
+        more = say(" and at {more_places}", more_places=count(len(spans) - 1, "more place")) if len(spans) > 1 else ""
         times = say(" {waits} times", waits=len(waits)) if len(waits) > len(spans) == 1 else ""
         place = f"{first.event.span.path.rpartition('/')[2]}:{first.event.span.line}"
         return self.finding(

@@ -196,8 +196,7 @@ class HostSyncInLoop(Check):
         yield seen.finding(
             self,
             say(
-                "The host waits {share} of the time {purpose}, {often} a step{reads} "
-                "({call}){where}{meanwhile}.",
+                "The host waits {share} of the time {purpose}, {often} a step{reads} ({call}){where}{meanwhile}.",
                 share=percent(seen.host),
                 purpose=_what_for(run),
                 often=often,
@@ -306,11 +305,7 @@ def _waits(patient: Patient, run: Run, sites: Sequence[Site]) -> float:
 
 def _what_for(run: Run) -> str:
     """A trace knows calls: those that copy to the device block, too, from pageable memory."""
-    return (
-        say("in copies to and from the device")
-        if run.share("transfer") and run.traced
-        else say("to read values")
-    )
+    return say("in copies to and from the device") if run.share("transfer") and run.traced else say("to read values")
 
 
 def _place(patient: Patient, site: Site) -> tuple[str, int]:
@@ -457,8 +452,7 @@ def _may_be_more(event: Event, loop: Loop) -> bool:
     """Whether the inner loops may have more passes than are counted: not known, or one pass by a default."""
     counts = [inner.count for inner in event.inner if inner is not loop]
     return _passes(event, loop) is None or any(
-        isinstance(count, Known) and count.value == 1 and count.origin.startswith("default of")
-        for count in counts
+        isinstance(count, Known) and count.value == 1 and count.origin.startswith("default of") for count in counts
     )
 
 
@@ -570,9 +564,7 @@ def _shown(value: ast.expr, event: Event, tensors: DeviceTensors) -> int:
         parts = [part.value for part in value.values if isinstance(part, ast.FormattedValue)]
     elif is_method_call(value, "format"):
         parts = value.args
-    elif (
-        isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mod) and isinstance(value.left, ast.Constant)
-    ):
+    elif isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mod) and isinstance(value.left, ast.Constant):
         parts = value.right.elts if isinstance(value.right, ast.Tuple) else [value.right]
     elif isinstance(value, ast.Dict):
         parts = value.values

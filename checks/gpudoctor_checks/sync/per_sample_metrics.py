@@ -16,18 +16,7 @@ from gpudoctor.analysis.source.control_flow import bound
 from gpudoctor.analysis.source.device_tensors import DeviceTensors, training_target
 from gpudoctor.analysis.source.metrics import is_metric, samples_around
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Detail,
-    Finding,
-    Patient,
-    Reads,
-    Severity,
-    SourceSpan,
-    Threshold,
-)
+from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, SourceSpan, Threshold
 from gpudoctor.model.signs.source import Call, Event, Loop, Script, Source
 from gpudoctor.text import joined
 
@@ -91,9 +80,7 @@ class PerSampleMetrics(Check):
             source="five times the 5 to 10 steps that torch.profiler's recipe records",
             meaning="A loop known to end within this many steps is a trial, not a training.",
         ),
-        *Threshold.note_and_warning(
-            "Metrics that take this share of a recorded run are", noted=0.05, warned=0.1
-        ),
+        *Threshold.note_and_warning("Metrics that take this share of a recorded run are", noted=0.05, warned=0.1),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:

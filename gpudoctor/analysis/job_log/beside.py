@@ -53,9 +53,7 @@ def settings_of(patient: Patient, knobs: tuple[str, ...]) -> tuple[Setting | Sou
 def _keys(file: ConfigFile, knobs: tuple[str, ...]) -> Iterator[Setting]:
     for entry in file.entries.values():
         if entry.last in knobs:
-            yield Setting(
-                key=entry.key, value=str(entry.value), origin=file.path, path=file.path, line=entry.line
-            )
+            yield Setting(key=entry.key, value=str(entry.value), origin=file.path, path=file.path, line=entry.line)
 
 
 def _arguments(script: Script, knobs: tuple[str, ...]) -> Iterator[SourceSpan]:

@@ -90,15 +90,8 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
         r"failed \(exitcode: ?(?P<exitcode>(?!13[4579]\b)[1-9]\d*)\) local_rank: (?P<local_rank>\d+)",
         source="torch/distributed/elastic/multiprocessing/api.py",
     ),
-    _row(
-        "closing", "closing signal", r"Sending process \d+ closing signal", source="torch/distributed/elastic"
-    ),
-    _row(
-        "closing",
-        "closing process",
-        r"Closing process \d+ via signal|Closing processes",
-        source="torch elastic",
-    ),
+    _row("closing", "closing signal", r"Sending process \d+ closing signal", source="torch/distributed/elastic"),
+    _row("closing", "closing process", r"Closing process \d+ via signal|Closing processes", source="torch elastic"),
     _row(
         "frames-left-out",
         "hydra_full_error=1",
@@ -137,14 +130,9 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
         source="torch/multiprocessing/spawn.py before 1.6",
     ),
     _row(
-        "wrapped",
-        "bdbquit",
-        r"^(?:bdb\.)?BdbQuit\b",
-        source="bdb: the user left the debugger, which something opened",
+        "wrapped", "bdbquit", r"^(?:bdb\.)?BdbQuit\b", source="bdb: the user left the debugger, which something opened"
     ),
-    _row(
-        "launcher", "first observed failure", r"Root Cause \(first observed failure\)", source="torch elastic"
-    ),
+    _row("launcher", "first observed failure", r"Root Cause \(first observed failure\)", source="torch elastic"),
     _row(
         "wrapped",
         "command failed. the command returned",
@@ -167,23 +155,14 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
     _row("ends-others", "killing subprocess", r"Killing subprocess \d+", source="deepspeed/launcher/launch.py"),
     _row(
         ABORTED,
-        (
-            "communicator was aborted",
-            "communicator is aborted",
-        ),
+        ("communicator was aborted", "communicator is aborted"),
         r"NCCL communicator (?:was|is) aborted",
         source="ProcessGroupNCCL",
     ),
-    _row(
-        ABORTED, "nccl operations have failed", r"Some NCCL operations have failed", source="ProcessGroupNCCL"
-    ),
+    _row(ABORTED, "nccl operations have failed", r"Some NCCL operations have failed", source="ProcessGroupNCCL"),
     _row(
         ABORTED,
-        (
-            "data inconsistency",
-            "potential inconsistency",
-            "the entire process down",
-        ),
+        ("data inconsistency", "potential inconsistency", "the entire process down"),
         r"To avoid (?:data|potential) inconsistency|"
         r"tak(?:e|ing) the entire process down",
         source="ProcessGroupNCCL",
@@ -201,11 +180,7 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
         r"remote process exited or there was a network error",
         source="NCCL: ncclRemoteError",
     ),
-    _row(
-        ABORTED,
-        "ncclremoteerror",
-        r"ncclRemoteError: A call failed possibly due to a network error or a remote",
-    ),
+    _row(ABORTED, "ncclremoteerror", r"ncclRemoteError: A call failed possibly due to a network error or a remote"),
     _row(
         ABORTED,
         "another rank",
@@ -215,20 +190,13 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
     ),
     _row(
         PEER,
-        (
-            "connection closed by",
-            "closed by remote host",
-        ),
+        ("connection closed by", "closed by remote host"),
         r"Connection closed by (?:peer|remote peer)|closed by remote host",
     ),
     _row(PEER, "connection reset by peer", r"Connection reset by peer"),
     _row(PEER, ("broken pipe", "brokenpipe"), r"Broken ?[Pp]ipe"),
     _row(PEER, "handle is closed", r"OSError: handle is closed", source="multiprocessing/connection.py"),
-    _row(
-        PEER,
-        "application timeout caused pair closure",
-        r"Application timeout caused pair closure(?!.*timed out)",
-    ),
+    _row(PEER, "application timeout caused pair closure", r"Application timeout caused pair closure(?!.*timed out)"),
     _row(
         PEER,
         ("recvvalue failed", "sendbytes failed", "recvvector failed"),
@@ -244,25 +212,12 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
         source="torch/distributed/elastic/rendezvous: the node that holds the store is gone",
     ),
     _row(
-        PEER,
-        "rendezvous",
-        r"failed to shutdown on (?:the )?rendezvous",
-        source="torch/distributed/elastic/rendezvous",
+        PEER, "rendezvous", r"failed to shutdown on (?:the )?rendezvous", source="torch/distributed/elastic/rendezvous"
     ),
-    _row(
-        PEER,
-        "the node '",
-        r"The node '.*' has failed to (?:shutdown|send a keep-alive)",
-        source="torch elastic",
-    ),
+    _row(PEER, "the node '", r"The node '.*' has failed to (?:shutdown|send a keep-alive)", source="torch elastic"),
     _row(UNHEEDED, "exception ignored in", r"Exception ignored in"),
     _row(UNHEEDED, "leaked", r"There appear to be \d+ leaked|leaked (?:semaphore|shared_memory)"),
-    _row(
-        UNHEEDED,
-        "destroy_process_group",
-        r"destroy_process_group\(\) was not called",
-        source="ProcessGroupNCCL",
-    ),
+    _row(UNHEEDED, "destroy_process_group", r"destroy_process_group\(\) was not called", source="ProcessGroupNCCL"),
     _row(UNHEEDED, "terminate called", r"terminate called (?:after throwing|without an active|recursively)"),
     _row(UNHEEDED, "fatal python error: aborted", r"Fatal Python error: Aborted"),
     _row(
@@ -314,8 +269,7 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
         undone=r"\b\w{2,12}JobSucceeded\b|\b(\d{1,3})/\1 {1,20}Running\b",
         outside=True,
         closing=True,
-        source="Kubernetes pkg/controller/job, pkg/kubelet/kuberuntime; Kubeflow: the container's own "
-        "log says why",
+        source="Kubernetes pkg/controller/job, pkg/kubelet/kuberuntime; Kubeflow: the container's own log says why",
     ),
     _row(
         "scheduler",
@@ -344,16 +298,11 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
         r"The spark driver has stopped unexpectedly|Driver is unresponsive, likely due to GC",
         outside=True,
         closing=True,
-        source="Kubeflow, JobSet, Ray, docker compose, AWS Batch, Vertex AI, SageMaker, Azure ML, "
-        "HTCondor, Databricks",
+        source="Kubeflow, JobSet, Ray, docker compose, AWS Batch, Vertex AI, SageMaker, Azure ML, HTCondor, Databricks",
     ),
     _row(
         "scheduler",
-        (
-            "terminat",
-            "_step_signal",
-            "srun: job step aborted",
-        ),
+        ("terminat", "_step_signal", "srun: job step aborted"),
         r"srun: (?:Terminating|Force Terminat)|srun: launch/slurm: _step_signal|"
         r"srun: Job step aborted",
     ),
@@ -380,12 +329,7 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
         source="Ray: it lists what may have been the reason",
     ),
     _row(
-        "actors",
-        (
-            "worker group",
-            "actorunschedulable",
-        ),
-        r"Worker group .* (?:failed|is unhealthy)|ActorUnschedulable",
+        "actors", ("worker group", "actorunschedulable"), r"Worker group .* (?:failed|is unhealthy)|ActorUnschedulable"
     ),
     _row(
         "actors",
@@ -431,11 +375,7 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
         r"one of the processes terminated badly",
         source="MPICH hydra; Open MPI help-orterun.txt, PRRTE help-prun.txt",
     ),
-    _row(
-        "trackers",
-        "wandb",
-        r"wandb: (?:ERROR )?.*(?:BrokenPipe|Problem at|ConnectionReset|ServiceStartTimeout)",
-    ),
+    _row("trackers", "wandb", r"wandb: (?:ERROR )?.*(?:BrokenPipe|Problem at|ConnectionReset|ServiceStartTimeout)"),
     _row(
         "trackers",
         "handleabandonederror",
@@ -450,9 +390,7 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
         source="concurrent/futures: a task that comes while the program ends",
     ),
     _row(PEER, "stop_waiting response is expected", r"Stop_waiting response is expected", source="TCPStore"),
-    _row(
-        PEER, "connection closed by remote peer", r"Connection closed by remote peer", source="NCCL: socket.cc"
-    ),
+    _row(PEER, "connection closed by remote peer", r"Connection closed by remote peer", source="NCCL: socket.cc"),
     _row(
         ABORTED,
         ("detected by watchdog at work", "collective timeout from rank"),
@@ -465,9 +403,7 @@ CONSEQUENCES: tuple[LogMessage, ...] = (
         r"Horovod has been shut down\. This was caused by an exception on one of the ranks",
         source="horovod/common/operations.cc",
     ),
-    _row(
-        "mpi", "mpi_abort was invoked", r"MPI_ABORT was invoked on rank \d", source="Open MPI help-mpi-api.txt"
-    ),
+    _row("mpi", "mpi_abort was invoked", r"MPI_ABORT was invoked on rank \d", source="Open MPI help-mpi-api.txt"),
     _row(
         "launcher",
         ("error for training job", "error for processing job"),
@@ -541,19 +477,13 @@ HARMLESS: tuple[LogMessage, ...] = (
     _calm("factory", "unable to register", r"Unable to register \w+ (?:factory|plugin)", source="TensorFlow"),
     _calm(
         "tensorrt",
-        (
-            "could not find tensorrt",
-            "tf-trt warning",
-        ),
+        ("could not find tensorrt", "tf-trt warning"),
         r"Could not find TensorRT|TF-TRT Warning",
         source="TensorFlow",
     ),
     _calm(
         "tensorflow",
-        (
-            "dso_loader",
-            "cudart_stub",
-        ),
+        ("dso_loader", "cudart_stub"),
         r"(?:dso_loader|cudart_stub)\.cc:\d+\] Could not load dynamic library",
         source="TensorFlow: it then runs on the CPU",
     ),
@@ -573,11 +503,7 @@ HARMLESS: tuple[LogMessage, ...] = (
     ),
     _calm(
         "conda",
-        (
-            "conda activate",
-            "run 'conda init'",
-            "conda deactivate",
-        ),
+        ("conda activate", "run 'conda init'", "conda deactivate"),
         r"CommandNotFoundError: Your shell has not been properly configured to use 'conda (?:de)?activate'|"
         r"CondaError: Run 'conda init' before 'conda (?:de)?activate'",
         source="conda: the script goes on with the environment that it has",

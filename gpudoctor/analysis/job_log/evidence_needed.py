@@ -32,16 +32,11 @@ def evidence_needed(log: JobLog, cause: FirstCause) -> tuple[str, ...]:
     if local and not found and not printed:
         names = ", ".join(map(str, local[:4]))
         found.append(
-            say(
-                "The output of local rank {names} would decide: torchrun --tee 3 --log-dir logs keeps it.",
-                names=names,
-            )
+            say("The output of local rank {names} would decide: torchrun --tee 3 --log-dir logs keeps it.", names=names)
         )
     silent = sorted(set(range(log.world or 0)) - set(log.ranks)) if log.ranks and log.world else []
     if silent and len(silent) < 9:
-        found.append(
-            say("Rank {ranks} printed nothing here: read its own log.", ranks=", ".join(map(str, silent)))
-        )
+        found.append(say("Rank {ranks} printed nothing here: read its own log.", ranks=", ".join(map(str, silent))))
     kinds = {item.kind for item in cascade}
     nodes = sorted({item.node for item in cascade if item.node})
     if kinds & {PEER, ABORTED}:
@@ -50,9 +45,6 @@ def evidence_needed(log: JobLog, cause: FirstCause) -> tuple[str, ...]:
         )
     where = say(" of {nodes}", nodes=nodes[0]) if len(nodes) == 1 else say(" of each node")
     found.append(
-        say(
-            "The kernel's log{where} would show a kill for memory: dmesg -T | grep -i 'killed process'.",
-            where=where,
-        )
+        say("The kernel's log{where} would show a kill for memory: dmesg -T | grep -i 'killed process'.", where=where)
     )
     return tuple(found)

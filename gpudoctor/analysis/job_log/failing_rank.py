@@ -185,9 +185,7 @@ def _by_launcher(log: JobLog, root: LogEvent, reporters: Mapping[int, LogEvent])
         return killed
     local = dict(root.values).get("local_rank", "")
     raised = [
-        item
-        for item in log.exits
-        if item.code not in _ENDED_BY_OTHERS and item.code and item.rank not in reporters
+        item for item in log.exits if item.code not in _ENDED_BY_OTHERS and item.code and item.rank not in reporters
     ]
     if not root.exception or root.kind in (PEER, ABORTED):
         raised = []
@@ -231,9 +229,7 @@ def _exit_words(item: RankExit) -> str:
 
 def _exit_line(item: RankExit) -> LogLine:
     return LogLine(
-        origin=item.path,
-        text=say("rank {rank}: exit code {code}", rank=item.rank, code=item.code),
-        line=item.line,
+        origin=item.path, text=say("rank {rank}: exit code {code}", rank=item.rank, code=item.code), line=item.line
     )
 
 
@@ -264,9 +260,7 @@ def _silent(log: JobLog, silent: Sequence[int], *, waited: bool) -> FailingRank:
     what = say("no timeout") if waited else say("no error")
     words = say("{ranks} reported {what}: look there first.", ranks=capitalised(ranks(left)), what=what)
     if len(left) == 1 and codes:
-        words = say(
-            "Rank {left} ended with exit code {code} and printed no error.", left=left[0], code=codes[0].code
-        )
+        words = say("Rank {left} ended with exit code {code} and printed no error.", left=left[0], code=codes[0].code)
     return FailingRank(tuple(left), RankSign.SILENT, words + _last(log, left), _last_lines(log, left))
 
 
@@ -286,9 +280,7 @@ def _last(log: JobLog, who: Sequence[int]) -> str:
         return ""
     said = next((item for item in log.last_words if item.rank == who[0]), None)
     return (
-        say(" Its last line: {text}.", text=said.text[:_SHOWN].rstrip(". "))
-        if said is not None and said.text
-        else ""
+        say(" Its last line: {text}.", text=said.text[:_SHOWN].rstrip(". ")) if said is not None and said.text else ""
     )
 
 
@@ -303,9 +295,7 @@ def _last_lines(log: JobLog, who: Sequence[int]) -> tuple[LogLine, ...]:
 def _apart(reporters: Mapping[int, LogEvent]) -> FailingRank | None:
     """Ranks that waited at another line, or in another collective, than most others."""
     waiting = {
-        rank: event
-        for rank, event in reporters.items()
-        if event.waits or (event.kind == PEER and event.exception)
+        rank: event for rank, event in reporters.items() if event.waits or (event.kind == PEER and event.exception)
     }
     places = {rank: place for rank, event in waiting.items() if (place := _place(event))}
     odd = _odd(places)
@@ -333,13 +323,9 @@ def _place(event: LogEvent) -> str:
     """Where a rank waited: its line, else the collective and its number."""
     if event.frame is not None:
         name = event.frame.path.replace("\\", "/").rpartition("/")[2]
-        return say(
-            "at {name}:{line} ({function})", name=name, line=event.frame.line, function=event.frame.function
-        )
+        return say("at {name}:{line} ({function})", name=name, line=event.frame.line, function=event.frame.function)
     values = dict(event.values)
     number = say(" number {sequence}", sequence=values["sequence"]) if values.get("sequence") else ""
     return (
-        say("in {operation}{number}", operation=values["operation"], number=number)
-        if values.get("operation")
-        else ""
+        say("in {operation}{number}", operation=values["operation"], number=number) if values.get("operation") else ""
     )

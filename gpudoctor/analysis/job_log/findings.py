@@ -45,9 +45,7 @@ def log_findings(check: Check, patient: Patient) -> Iterator[Finding]:
     if cause is None or cause.root is None or cause.root.code != check.code:
         return
     root = cause.root
-    kind = check.log_kind(
-        root.kind, {**dict(root.values), "at": root.frame.text if root.frame is not None else ""}
-    )
+    kind = check.log_kind(root.kind, {**dict(root.values), "at": root.frame.text if root.frame is not None else ""})
     message = wording_of(check.log_messages, kind, root)
     line = guilty_line(patient, root)
     rank = failing_rank(log)
@@ -60,9 +58,7 @@ def log_findings(check: Check, patient: Patient) -> Iterator[Finding]:
         else ""
     )
     evidence = (*log_evidence(cause, line), *(rank.evidence if rank is not None else ()))
-    before = earlier_run(
-        item for item in cause.of(LogRole.HANDLED) if item.path == root.path and item.line < root.line
-    )
+    before = earlier_run(item for item in cause.of(LogRole.HANDLED) if item.path == root.path and item.line < root.line)
     said = (_who(root, cause, rank), _what(message, root), words, done, before, disagreement(cause))
     asked = [found["asks"] for found in _ASKS.finditer(root.text) if not found["asks"].endswith(":")]
     yield check.finding(

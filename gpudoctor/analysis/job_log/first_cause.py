@@ -89,9 +89,7 @@ class FirstCause:
 def first_cause(log: JobLog) -> FirstCause | None:
     """The first cause; None for a log in which nothing died."""
     open_events = [
-        item
-        for item in log.events
-        if item.bearing not in (Bearing.HARMLESS, Bearing.HINT) and not item.mentioned
+        item for item in log.events if item.bearing not in (Bearing.HARMLESS, Bearing.HINT) and not item.mentioned
     ]
     passed = {item.order for item in open_events if item.last and not is_last(item, log)}
     open_events = [item for item in open_events if item.order not in passed]
@@ -140,14 +138,10 @@ def _only_noise(events: Sequence[LogEvent], log: JobLog) -> bool:
     """Whether what is left is what a job prints while it ends well."""
     if any(item.fatal for item in events):
         return log.finished and all(
-            (not item.exception or (_of_nccl(item) and last_death(log) < 0))
-            and item.bearing is not Bearing.CAUSE
+            (not item.exception or (_of_nccl(item) and last_death(log) < 0)) and item.bearing is not Bearing.CAUSE
             for item in events
         )
-    if (
-        len({item.rank for item in events if item.exception and item.kind == PEER}) > _LONELY
-        and not log.finished
-    ):
+    if len({item.rank for item in events if item.exception and item.kind == PEER}) > _LONELY and not log.finished:
         return False
     return all(item.kind in OF_A_GOOD_END for item in events) or log.finished
 
@@ -192,9 +186,7 @@ def _best(candidates: Sequence[LogEvent]) -> LogEvent | None:
         first = lost or first
     if first.kind == PLAIN:  # an exception of no known kind: another rank may name the cause at the same moment
         named = [
-            item
-            for item in causes
-            if item.kind != PLAIN and item.rank != first.rank and may_be_together(first, item)
+            item for item in causes if item.kind != PLAIN and item.rank != first.rank and may_be_together(first, item)
         ]
         own = {item.rank for item in causes}
         crashed = [item for item in symptoms if _crashed(item) and item.order < first.order]
@@ -230,12 +222,7 @@ def _right_before(one: LogEvent, other: LogEvent) -> bool:
 
 def _behind_it(one: LogEvent, other: LogEvent) -> bool:
     """Whether the second of two events of a file came behind the first, without a step between them."""
-    return (
-        one.path == other.path
-        and one.order < other.order
-        and one.progress < WENT_ON
-        and may_be_together(one, other)
-    )
+    return one.path == other.path and one.order < other.order and one.progress < WENT_ON and may_be_together(one, other)
 
 
 def _killed_program(event: LogEvent) -> bool | None:
@@ -251,16 +238,11 @@ def _killed_first(root: LogEvent, log: JobLog, left: Sequence[LogEvent]) -> LogE
         return None
     reporters = {item.rank for item in left if item.rank is not None}
     lines = {
-        (item.path, item.line)
-        for item in log.exits
-        if item.first and item.code in _HARD and item.rank not in reporters
+        (item.path, item.line) for item in log.exits if item.first and item.code in _HARD and item.rank not in reporters
     }
     kills = [item for item in left if item.bearing is Bearing.SYMPTOM and not waited_for_others(item)]
     near = (
-        item
-        for item in kills
-        for path, line in lines
-        if path == item.path and 0 <= item.line - line <= _OF_SUMMARY
+        item for item in kills for path, line in lines if path == item.path and 0 <= item.line - line <= _OF_SUMMARY
     )
     return next(near, None)
 
@@ -270,17 +252,14 @@ def _beside_other_pods(root: LogEvent, left: Sequence[LogEvent]) -> bool:
     own = _OF_POD.match(root.text)
     rows = ((item, _OF_POD.match(item.text)) for item in left if item.path == root.path)
     return own is not None and any(
-        row is not None and row[1] != own[1] and (item.code, item.kind) != (root.code, root.kind)
-        for item, row in rows
+        row is not None and row[1] != own[1] and (item.code, item.kind) != (root.code, root.kind) for item, row in rows
     )
 
 
 def _explaining(hints: Sequence[LogEvent], root: LogEvent) -> LogEvent | None:
     """A warning before the root that explains a failure of its kind."""
     values = [
-        item
-        for item in hints
-        if item.order < root.order and item.explains and re.search(item.explains, root.text)
+        item for item in hints if item.order < root.order and item.explains and re.search(item.explains, root.text)
     ]
     return values[-1] if values else None
 

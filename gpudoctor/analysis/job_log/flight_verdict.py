@@ -154,12 +154,7 @@ class _Words:
         self._many = len(process_groups(records)) > 1
 
     def missing(
-        self,
-        wait: Wait,
-        found: Sequence[Wait],
-        absent: tuple[int, ...],
-        second: Wait | None,
-        also: tuple[int, ...],
+        self, wait: Wait, found: Sequence[Wait], absent: tuple[int, ...], second: Wait | None, also: tuple[int, ...]
     ) -> FlightVerdict:
         """Ranks that did not enter what others wait in; and others, for which a second group waits."""
         peer = wait.launch.peer is not None
@@ -184,9 +179,7 @@ class _Words:
         else:
             first = say("{who} did not enter {named}.", who=capitalised(who), named=self._named(wait))
         there = (
-            ""
-            if peer or few
-            else say("{ranks} waited in it{site}.", ranks=capitalised(ranks(wait.waiting)), site=site)
+            "" if peer or few else say("{ranks} waited in it{site}.", ranks=capitalised(ranks(wait.waiting)), site=site)
         )
         return FlightVerdict(
             kind=FlightKind.PEER if peer else FlightKind.ALONE if few else FlightKind.MISSING,
@@ -195,11 +188,7 @@ class _Words:
                 first,
                 there,
                 self._last(absent),
-                say(
-                    "{who} did not enter {named}, either.",
-                    who=capitalised(ranks(also)),
-                    named=self._named(second),
-                )
+                say("{who} did not enter {named}, either.", who=capitalised(ranks(also)), named=self._named(second))
                 if second is not None
                 else "",
                 self._followers(wait, found, (*also, *second.waiting) if second is not None else ()),
@@ -222,10 +211,7 @@ class _Words:
                 why=why,
             )
         else:
-            end = say(
-                "the ring of {ranks} no longer shows this group (TORCH_FR_BUFFER_SIZE)",
-                ranks=ranks(wait.unseen),
-            )
+            end = say("the ring of {ranks} no longer shows this group (TORCH_FR_BUFFER_SIZE)", ranks=ranks(wait.unseen))
         return FlightVerdict(
             kind=FlightKind.UNSEEN,
             ranks=absent or wait.unseen,
@@ -248,9 +234,7 @@ class _Words:
         suspects = wait.not_started or (wait.waiting if wait.completed else ())
         if wait.completed:
             end = say(
-                "It completed on {ranks} and not on {others}.",
-                ranks=ranks(wait.completed),
-                others=ranks(wait.waiting),
+                "It completed on {ranks} and not on {others}.", ranks=ranks(wait.completed), others=ranks(wait.waiting)
             )
         elif wait.not_started:
             end = say(
@@ -303,9 +287,7 @@ class _Words:
                 self._followers(circle[0], found, people),
             ),
             evidence=tuple(
-                dict.fromkeys(
-                    item for wait in circle[:_SHOWN] for item in self._evidence(wait.waiting[:1], wait)
-                )
+                dict.fromkeys(item for wait in circle[:_SHOWN] for item in self._evidence(wait.waiting[:1], wait))
             ),
             confidence=Confidence.PROBABLE,  # one of them may have asked for it and gone on
         )
@@ -407,9 +389,7 @@ class _Words:
         if not others:
             return ""
         verb = say("waits") if len(others) == 1 else say("wait")
-        return say(
-            "{ranks} of other groups only {verb} for them.", ranks=count(len(others), "other rank"), verb=verb
-        )
+        return say("{ranks} of other groups only {verb} for them.", ranks=count(len(others), "other rank"), verb=verb)
 
     def _ring(self, group: ProcessGroup) -> str:
         """That an earlier difference is no longer to be seen."""
@@ -429,9 +409,7 @@ class _Words:
             launch: CollectiveEntry | None = None
             key, site = (trace.operation(number), trace.site(number)) if trace and number else (0, 0)
             if not key:
-                launch = (
-                    trace.pending[0] if trace and trace.pending else dump.latest[1] if dump.latest else None
-                )
+                launch = trace.pending[0] if trace and trace.pending else dump.latest[1] if dump.latest else None
                 if wait.launch.peer is not None and rank in wait.waiting:
                     launch = wait.launch
                 if launch is None:
@@ -527,9 +505,7 @@ def _circle(found: Sequence[Wait]) -> list[Wait]:
             by_rank[rank].append(wait)
     path = [min(found, key=_age)]
     while True:
-        following = next(
-            (wait for rank in path[-1].missing for wait in by_rank[rank] if wait is not path[-1]), None
-        )
+        following = next((wait for rank in path[-1].missing for wait in by_rank[rank] if wait is not path[-1]), None)
         if following is None:
             return path
         if following in path:

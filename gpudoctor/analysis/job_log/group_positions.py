@@ -167,9 +167,7 @@ def waits(records: FlightRecords, seconds: float) -> tuple[Wait, ...]:
 
 def _collective(group: ProcessGroup, written: _Written, seconds: float) -> Wait | None:
     """The first collective of a group that does not complete."""
-    lasts = dict.fromkeys(group.idle, 0) | {
-        rank: trace.last for rank, trace in group.traces.items() if trace.last
-    }
+    lasts = dict.fromkeys(group.idle, 0) | {rank: trace.last for rank, trace in group.traces.items() if trace.last}
     if not lasts or max(lasts.values()) == 0:
         return None
     low, high = min(lasts.values()), max(lasts.values())
@@ -231,9 +229,7 @@ def _at(group: ProcessGroup, inside: Mapping[int, CollectiveEntry], number: int)
     return None
 
 
-def _waited(
-    inside: Mapping[int, CollectiveEntry], written: _Written, seconds: float
-) -> tuple[bool | None, bool]:
+def _waited(inside: Mapping[int, CollectiveEntry], written: _Written, seconds: float) -> tuple[bool | None, bool]:
     """Whether somebody waited as long as the timeout, and whether the dumps show for how long.
 
     None for a wait of a moment, as in a job that runs.
@@ -259,9 +255,7 @@ def _waited(
 
 def _peers(group: ProcessGroup, written: _Written, seconds: float) -> Iterator[Wait]:
     """Sends and receives of a group that wait for the other side."""
-    ends: dict[
-        tuple[int, int], tuple[list[tuple[int, CollectiveEntry]], list[tuple[int, CollectiveEntry]]]
-    ] = {}
+    ends: dict[tuple[int, int], tuple[list[tuple[int, CollectiveEntry]], list[tuple[int, CollectiveEntry]]]] = {}
     for rank, trace in group.traces.items():
         place = group.members.index(rank) if trace.peers and rank in group.members else -1
         for launch in trace.peers:

@@ -33,9 +33,7 @@ BEFORE_THE_PROGRAM = frozenset({"command-line", "unrecognized", "program"})
 """Kinds of failures of a process that began no work: it does not know an option, or cannot open the program."""
 NOT_THERE = frozenset({"missing", "not-found"})
 """Kinds of failures of a program that misses a file."""
-WHILE_IMPORTING = frozenset(
-    {"ModuleNotFoundError", "ImportError", "SyntaxError", "IndentationError", "TabError"}
-)
+WHILE_IMPORTING = frozenset({"ModuleNotFoundError", "ImportError", "SyntaxError", "IndentationError", "TabError"})
 """Exceptions of a program that began no work, if nothing is known of it beside them."""
 _RECORDED = re.compile(r"JobState=|State: ")
 """How a record of a job says its last state: steps behind it are of a log that was pasted below."""
@@ -137,9 +135,7 @@ def last_death(log: JobLog) -> int:
         (
             item.order
             for item in log.events
-            if item.bearing is Bearing.CONSEQUENCE
-            and item.kind in OF_A_DEATH
-            and not (item.earlier or item.succeeded)
+            if item.bearing is Bearing.CONSEQUENCE and item.kind in OF_A_DEATH and not (item.earlier or item.succeeded)
         ),
         default=-1,
     )
@@ -180,9 +176,7 @@ def of_an_earlier_program(event: LogEvent, others: Sequence[LogEvent], log: JobL
     # The only process of a job ended: two steps, or another such end behind some lines, are of the next run.
     alone = event.of_script and (log.world or 1) < _SEVERAL and not log.ranks and last_death(log) < 0
     between = event.followed + event.text.count("\n") - _OF_A_RUN
-    if alone and (
-        event.progress >= _OF_A_RUN or any(item.of_script and item.followed <= between for item in later)
-    ):
+    if alone and (event.progress >= _OF_A_RUN or any(item.of_script and item.followed <= between for item in later)):
         return True
     if event.closing and not event.exception:  # the shell went on, and a program that it started failed
         return any(item.exception and not (same_failure(item, event) or _of_a_file(item)) for item in later)

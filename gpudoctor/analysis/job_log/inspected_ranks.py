@@ -186,9 +186,7 @@ def remarks(records: InspectorRecords) -> tuple[str, ...]:
     """Sentences about what the records lack, and about a slow communicator."""
     told = list(records.remarks)
     for group in communicators(records):
-        missing = (
-            sorted(set(range(group[0].ranks)) - {item.rank for item in group}) if len(group) < 4096 else []
-        )
+        missing = sorted(set(range(group[0].ranks)) - {item.rank for item in group}) if len(group) < 4096 else []
         if missing:
             told.append(
                 say(

@@ -32,20 +32,7 @@ _WORDS, _STEM = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])"), 5
 """Words within names, and the letters by which two are alike."""
 _OF_ALL_ERRORS = frozenset(
     {"error", "excep", "runti", "value", "index", "tenso", "devic", "objec", "modul", "train", "model", "batch"}
-    | {
-        "attri",
-        "faile",
-        "expec",
-        "argum",
-        "messa",
-        "torch",
-        "found",
-        "input",
-        "state",
-        "loadi",
-        "loade",
-        "which",
-    }
+    | {"attri", "faile", "expec", "argum", "messa", "torch", "found", "input", "state", "loadi", "loade", "which"}
 )
 _WRITES = re.compile(r"(?i)writ|sav(?:e|ing)|checkpoint|ckpt|snapshot|flush|upload|persist")
 """Words of a death while something is written."""
@@ -74,9 +61,7 @@ def of_absent_ranks(root: LogEvent, handled: Sequence[LogEvent]) -> list[LogEven
     return raised if sum(item.count for item in raised) <= missing else []
 
 
-def said_before(
-    root: LogEvent | None, log: JobLog, handled: set[int], left: Sequence[LogEvent]
-) -> LogEvent | None:
+def said_before(root: LogEvent | None, log: JobLog, handled: set[int], left: Sequence[LogEvent]) -> LogEvent | None:
     """What the program mentioned, or caught and printed, before a death that nothing else explains.
 
     A rank that did not come may have said why. A plain exception is explained by words of its own rank alone.
@@ -84,9 +69,7 @@ def said_before(
     death = root or earliest([item for item in left if item.kind != UNHEEDED])
     if death is None or (death.bearing is Bearing.SYMPTOM and not waited_for_others(death)):
         return None
-    found = [
-        item for item in log.events if item.mentioned or (item.order in handled and _was_said(item, death))
-    ]
+    found = [item for item in log.events if item.mentioned or (item.order in handled and _was_said(item, death))]
     found = [
         item
         for item in found

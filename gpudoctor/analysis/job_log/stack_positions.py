@@ -76,11 +76,7 @@ def standings(log: JobLog) -> tuple[Standing, ...]:
         place = (item.place.path, item.place.line) if item.place else ("", 0)
         groups.setdefault((item.rank in odd, stack.via or stack.phase, *place), []).append(item.rank)
     found = [
-        Standing(
-            stacks=tuple(log.stacks[number] for number in numbers),
-            waits=positions[numbers[0]].waits,
-            odd=key[0],
-        )
+        Standing(stacks=tuple(log.stacks[number] for number in numbers), waits=positions[numbers[0]].waits, odd=key[0])
         for key, numbers in groups.items()
     ]
     return tuple(sorted(found, key=lambda item: (not item.odd, -len(item.stacks))))
@@ -101,13 +97,7 @@ def told(groups: Sequence[Standing]) -> str:
         verb = say("waited") if group.waits else (say("were") if many else say("was"))
         elsewhere = say(" at a different place,") if group.odd and not group.waits else ""
         clauses.append(
-            say(
-                "{who} {verb}{elsewhere} {where}",
-                who=group.who,
-                verb=verb,
-                elsewhere=elsewhere,
-                where=group.where,
-            )
+            say("{who} {verb}{elsewhere} {where}", who=group.who, verb=verb, elsewhere=elsewhere, where=group.where)
         )
     more = len(groups) - _SHOWN
     return concatenated("; ", clauses) + (say("; {more} more places", more=more) if more > 0 else "")
@@ -121,9 +111,7 @@ def shown(groups: Sequence[Standing]) -> tuple[LogLine | SourceSpan, ...]:
         if stack.user is not None:
             found.append(SourceSpan(path=stack.user.path, line=stack.user.line))
         top = stack.thread.frames[0]
-        words = say(
-            "{title}, thread {thread}: {label}", title=stack.title, thread=stack.thread.thread, label=top.label
-        )
+        words = say("{title}, thread {thread}: {label}", title=stack.title, thread=stack.thread.thread, label=top.label)
         found.append(LogLine(origin=stack.thread.path, text=words, line=stack.thread.line))
     return tuple(found)
 

@@ -71,9 +71,7 @@ def of_rank(rank: Rank) -> str:
     return say(" of {title}", title=rank.title) if rank.rank is not None else ""
 
 
-def leak(
-    check: Check, found: Growing, words: str, total: float | None, breaks: str, scarce: Resource
-) -> Finding:
+def leak(check: Check, found: Growing, words: str, total: float | None, breaks: str, scarce: Resource) -> Finding:
     """The finding of memory that grows, which has so many bytes in all."""
     left = found.full_in(total) if total is not None else float("inf")
     soon = left <= check.limit("day")

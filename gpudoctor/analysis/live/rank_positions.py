@@ -37,9 +37,7 @@ def seen(ranks: Sequence[Rank]) -> str:
     if all(rank.quiet >= standing_for(rank) for rank in ranks):
         signs.append(say("CPU time of the main thread"))
     signs.append(say("other line"))
-    return say(
-        "No {signs} was seen", signs=" and no ".join(filter(None, (", no ".join(signs[:-1]), signs[-1])))
-    )
+    return say("No {signs} was seen", signs=" and no ".join(filter(None, (", no ".join(signs[:-1]), signs[-1]))))
 
 
 def works(window: ProcessWindow, ranks: Sequence[Rank]) -> bool:
@@ -50,9 +48,7 @@ def works(window: ProcessWindow, ranks: Sequence[Rank]) -> bool:
     busy = device_busy(window)
     if busy is None:
         return any(rank.cpu > _IDLE_CPU for rank in ranks)
-    drawn = [
-        gpu.power.last / gpu.power_limit for gpu in job_gpus(window) if gpu.power_limit and gpu.power.known()
-    ]
+    drawn = [gpu.power.last / gpu.power_limit for gpu in job_gpus(window) if gpu.power_limit and gpu.power.known()]
     return busy > _IDLE_GPU and (not drawn or max(drawn) > 0.5)
 
 

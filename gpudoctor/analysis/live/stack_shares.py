@@ -123,9 +123,7 @@ def where(found: Iterable[Place]) -> str:
     return say(" in {label}", label=named.label) if named else ""
 
 
-def seen_live(
-    window: ProcessWindow, wanted: Wanted, *, phase: str = "", whose: Whose = Whose.HOST
-) -> Observation:
+def seen_live(window: ProcessWindow, wanted: Wanted, *, phase: str = "", whose: Whose = Whose.HOST) -> Observation:
     """What a watched process shows of the places that are wanted.
 
     With `phase`, the one that they make up whole, its exact share where `gpudoctor run` records the job.

@@ -76,9 +76,7 @@ class GroupTests:
                 return new
         return []
 
-    def _questions(
-        self, rest: Sequence[int], suspects: Sequence[int], size: int
-    ) -> Iterator[list[frozenset[int]]]:
+    def _questions(self, rest: Sequence[int], suspects: Sequence[int], size: int) -> Iterator[list[frozenset[int]]]:
         """Ways to go on, the best first; each is a list of disjoint sets."""
         cleared = sorted(self.cleared(size) & set(rest) - set(suspects))
         whole = size >= ABOUT * len(rest)
@@ -119,10 +117,7 @@ class GroupTests:
 
     def accused(self) -> list[tuple[frozenset[int], list[LinkTest]]]:
         """Each culprit with the bad groups that held it; then what is left between several candidates."""
-        found = [
-            (frozenset((node,)), [test for test in self.lasting if node in test.nodes])
-            for node in self.culprits
-        ]
+        found = [(frozenset((node,)), [test for test in self.lasting if node in test.nodes]) for node in self.culprits]
         rest, bad = self.suspects(), self.unexplained()
         if rest and bad:
             found.append((rest, [test for test in bad if rest & set(test.nodes)]))

@@ -129,10 +129,7 @@ class _Judge(NodeEvidence):
         else:
             good = [pair for pair in self.pairs if self.bad(pair, aspect) is False]
             peers = [
-                value
-                for pair in good
-                for end in (pair.a, pair.b)
-                if (value := pair.sends(end, quantity)) is not None
+                value for pair in good for end in (pair.a, pair.b) if (value := pair.sends(end, quantity)) is not None
             ]
             least = self.plan.accuse[aspect] * median(peers) if peers else math.inf
             bad = sends < least, receives < least
@@ -161,9 +158,7 @@ class _Judge(NodeEvidence):
             found += self._of_domain(aspect, domain, members)
         return found
 
-    def _of_domain(
-        self, aspect: Aspect, domain: str, members: Mapping[int, list[PairTest]]
-    ) -> list[Accusation]:
+    def _of_domain(self, aspect: Aspect, domain: str, members: Mapping[int, list[PairTest]]) -> list[Accusation]:
         """Accusations of the nodes of one domain; one for all of them if most are bad with other domains."""
         mates = [node for node in self.by_node if self.domain.get(node, "") == domain]
         others = len(self.by_node) - len(mates)
@@ -173,9 +168,7 @@ class _Judge(NodeEvidence):
         far_only = bool(crowd)
         if not crowd:
             crowd = set(members)
-        never = {
-            node for node in mates if not any(self.good_tests(node, at, aspect) for at in {far_only, True})
-        }
+        never = {node for node in mates if not any(self.good_tests(node, at, aspect) for at in {far_only, True})}
         if not domain or not others or len(crowd) < DOMAIN_LEAST or len(crowd) < DOMAIN_SHARE * len(mates):
             crowd = set()
         found = []
@@ -192,9 +185,7 @@ class _Judge(NodeEvidence):
                 only = all(pair.far for pair in pairs) and any(
                     not pair.far for pair in self.good_tests(node, False, aspect)
                 )
-                found.append(
-                    self._accusation(Accused.NODE, (node,), aspect, self._confidence(), pairs, far_only=only)
-                )
+                found.append(self._accusation(Accused.NODE, (node,), aspect, self._confidence(), pairs, far_only=only))
         return found
 
     def _confidence(self) -> Confidence:
@@ -210,10 +201,7 @@ class _Judge(NodeEvidence):
         crowd = slow > max(DOMAIN_LEAST, MANY_LINKS * len({(p.a, p.b) for p in self.pairs}))
         if crowd:
             undecided.append(
-                say(
-                    "{slow} pairs of good nodes are slow: that is a second kind of path, not a bad link.",
-                    slow=slow,
-                )
+                say("{slow} pairs of good nodes are slow: that is a second kind of path, not a bad link.", slow=slow)
             )
         for (a, b), by_aspect in self.links.items():
             for aspect, pairs in by_aspect.items():
@@ -307,9 +295,7 @@ class _Judge(NodeEvidence):
     def _of_state(self, state: "GroupTests") -> list[Accusation]:
         found = []
         for nodes, bad in state.accused():
-            figures = [
-                figure.value for test in bad if (figure := judged_figure(test, Aspect.BANDWIDTH)) is not None
-            ]
+            figures = [figure.value for test in bad if (figure := judged_figure(test, Aspect.BANDWIDTH)) is not None]
             least = [value for test in bad if (value := self.group_expectation(test)) is not None]
             failed = any(test.failure for test in bad)
             own = median(figures) if figures and not failed else None

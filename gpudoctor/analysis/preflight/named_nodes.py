@@ -72,9 +72,7 @@ def node_names(preflight: Preflight, nodes: Iterable[int]) -> str:
 def path_or_nodes(preflight: Preflight, item: Accusation) -> str:
     """What is accused, behind a noun: `between node1 and node2` for a path, else `of node1`."""
     names = node_names(preflight, item.nodes)
-    return (
-        say("between {names}", names=names) if item.accused is Accused.LINK else say("of {names}", names=names)
-    )
+    return say("between {names}", names=names) if item.accused is Accused.LINK else say("of {names}", names=names)
 
 
 def hosts(preflight: Preflight, nodes: Iterable[int]) -> tuple[str, ...]:

@@ -19,12 +19,7 @@ MOST_GOOD = 2
 """Good tests of a node that is accused all the same, if more than twice as many accuse it."""
 CHANCE = 0.001
 """False accusations of a whole search that chance may make, at the rate of bad tests among good nodes."""
-USUAL: Mapping[Aspect, float] = {
-    Aspect.FAILURE: 0.03,
-    Aspect.BANDWIDTH: 0.03,
-    Aspect.LATENCY: 0.05,
-    Aspect.LOSS: 0.03,
-}
+USUAL: Mapping[Aspect, float] = {Aspect.FAILURE: 0.03, Aspect.BANDWIDTH: 0.03, Aspect.LATENCY: 0.05, Aspect.LOSS: 0.03}
 """Rate of bad tests among good nodes before any was seen; a run outweighs it after some ten tests."""
 NOISY = 0.15
 """Rate of bad tests among good nodes from which slow ones cannot be told from noise."""
@@ -93,9 +88,7 @@ class NodeEvidence(PairSpeeds):
             bad = 0
             for pair in self.pairs:
                 verdict = self.bad(pair, aspect)
-                good = verdict is not None and all(
-                    self.good_tests(node, pair.far, aspect) for node in (pair.a, pair.b)
-                )
+                good = verdict is not None and all(self.good_tests(node, pair.far, aspect) for node in (pair.a, pair.b))
                 ends = (min(pair.a, pair.b), max(pair.a, pair.b))
                 if good and ends not in seen:
                     seen.add(ends)
@@ -163,10 +156,7 @@ class NodeEvidence(PairSpeeds):
             for node in self.order
             if node not in self.accused_nodes
             for far in (False, True)
-            if any(
-                self.bad_tests(node, far, aspect) and not self.proves(node, far, aspect)
-                for aspect in self.aspects
-            )
+            if any(self.bad_tests(node, far, aspect) and not self.proves(node, far, aspect) for aspect in self.aspects)
         )
 
     @cached_property

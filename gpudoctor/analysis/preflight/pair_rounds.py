@@ -6,9 +6,7 @@ from itertools import chain
 
 
 @lru_cache(maxsize=4)  # a search asks again in each round
-def pair_rounds(
-    order: tuple[int, ...], most: int, all_pairs_up_to: int
-) -> tuple[tuple[tuple[int, int], ...], ...]:
+def pair_rounds(order: tuple[int, ...], most: int, all_pairs_up_to: int) -> tuple[tuple[tuple[int, int], ...], ...]:
     """Rounds of pairs of these nodes, `most` at most; every two meet if there are few nodes."""
     count = len(order)
     everyone = count - 1 + count % 2

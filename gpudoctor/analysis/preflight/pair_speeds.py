@@ -139,11 +139,7 @@ class PairSpeeds:
     """The tests of two nodes so far, each beside its peers."""
 
     def __init__(
-        self,
-        plan: Plan,
-        nodes: Sequence[PreflightNode],
-        tests: Sequence[LinkTest],
-        lost: Collection[int],
+        self, plan: Plan, nodes: Sequence[PreflightNode], tests: Sequence[LinkTest], lost: Collection[int]
     ) -> None:
         self.plan = plan
         self.names = {node.index: node.name for node in nodes}
@@ -202,9 +198,7 @@ class PairSpeeds:
                 members = [pair for pair in pool if pair.peers == key]
                 ends = Counter(node for pair in members for node in (pair.a, pair.b))
                 # Few of a kind, or most of them with one node: near and far ones together.
-                if len(members) < FEW and (
-                    len(members) < LEAST_OF_KIND or 2 * max(ends.values()) > len(members)
-                ):
+                if len(members) < FEW and (len(members) < LEAST_OF_KIND or 2 * max(ends.values()) > len(members)):
                     members = pool
                 if len(members) >= FEW:
                     found[aspect, key] = self._normal(members, aspect)

@@ -100,13 +100,7 @@ def outliers(
 
 
 def unit_outliers(
-    units: Iterable[Unit],
-    quantity: Quantity,
-    *,
-    share: float,
-    deviations: float,
-    dtype: str = "",
-    when: str = "",
+    units: Iterable[Unit], quantity: Quantity, *, share: float, deviations: float, dtype: str = "", when: str = ""
 ) -> tuple[PeerComparison[tuple[int, int]], ...]:
     """Outliers among units, by node and local index; peers have a card or processor of the same name."""
     figures: dict[tuple[int, int], Figure] = {}

@@ -84,10 +84,7 @@ def cards_named(name: str) -> tuple[str, ...]:
     Empty for a card that the table does not know, a laptop's or a MIG slice.
     """
     fits = [
-        (len(words.split()), card)
-        for card, names in _table()[0].items()
-        for words in names
-        if names_card(words, name)
+        (len(words.split()), card) for card, names in _table()[0].items() for words in names if names_card(words, name)
     ]
     most = max((count for count, _ in fits), default=0)
     exact = {card for count, card in fits if count == most}

@@ -35,9 +35,7 @@ class _Search(NodeEvidence):
         planned = pair_rounds(self._first_order, self.plan.pair_rounds, self.plan.all_pairs_up_to)
         for index in range(number, len(planned)):
             if pairs := [pair for pair in planned[index] if self.alive.issuperset(pair)]:
-                return tuple(
-                    NodeGroup(stage=Stage.PAIRS, round=index, nodes=pair, why="pair") for pair in pairs
-                )
+                return tuple(NodeGroup(stage=Stage.PAIRS, round=index, nodes=pair, why="pair") for pair in pairs)
         if number < len(planned) + self.plan.retest_rounds and not self.groups:
             wanted = self._retests()
             if wanted:
@@ -119,10 +117,7 @@ class _Search(NodeEvidence):
         number = 1 + max((test.round for test in self.groups), default=-1)
         # A slow link would make each group slow that holds both of its ends: one of them stays out.
         ends = {
-            max(link)
-            for link, found in self.links.items()
-            for aspect in found
-            if not self.repeats(*link, aspect)[0]
+            max(link) for link, found in self.links.items() for aspect in found if not self.repeats(*link, aspect)[0]
         }
         everyone = tuple(sorted(node for node in self.proven if node not in ends))
         if number >= self.plan.group_rounds or len(everyone) < 3:
@@ -134,6 +129,5 @@ class _Search(NodeEvidence):
             frozenset(everyone).difference(failing.suspects(), failing.culprits)
         )
         return tuple(
-            NodeGroup(stage=Stage.GROUP, round=number, nodes=tuple(sorted(nodes)), why=why)
-            for nodes, why in found
+            NodeGroup(stage=Stage.GROUP, round=number, nodes=tuple(sorted(nodes)), why=why) for nodes, why in found
         )

@@ -19,13 +19,9 @@ class Plan:
     """Rounds for suspects and slow links."""
     group_rounds: int = 12
     """Rounds with more than two nodes; 0 for none."""
-    screen: Mapping[Aspect, float] = field(
-        default_factory=lambda: {Aspect.BANDWIDTH: 0.90, Aspect.LATENCY: 0.75}
-    )
+    screen: Mapping[Aspect, float] = field(default_factory=lambda: {Aspect.BANDWIDTH: 0.90, Aspect.LATENCY: 0.75})
     """Share of its peers' speed below which a test leads to further tests."""
-    accuse: Mapping[Aspect, float] = field(
-        default_factory=lambda: {Aspect.BANDWIDTH: 0.85, Aspect.LATENCY: 0.67}
-    )
+    accuse: Mapping[Aspect, float] = field(default_factory=lambda: {Aspect.BANDWIDTH: 0.85, Aspect.LATENCY: 0.67})
     """Share of its peers' speed below which the median of a node's tests accuses it."""
     screen_deviations: float = 3.0
     """... and so many robust standard deviations below its peers."""

@@ -80,13 +80,7 @@ def slow_units(
     seen: set[tuple[int, int]] = set()
     by_place = {(unit.node, unit.local): unit for unit in units}
     for item in asked:
-        for outlier in unit_outliers(
-            units,
-            item.quantity,
-            dtype=item.dtype,
-            share=1 - peers,
-            deviations=deviations,
-        ):
+        for outlier in unit_outliers(units, item.quantity, dtype=item.dtype, share=1 - peers, deviations=deviations):
             if outlier.key not in seen:
                 seen.add(outlier.key)
                 yield _below_peers(check, preflight, by_place[outlier.key], item, outlier)
@@ -96,11 +90,7 @@ def slow_units(
 
 
 def _below_peers(
-    check: Check,
-    preflight: Preflight,
-    unit: Unit,
-    asked: UnitQuantity,
-    outlier: PeerComparison[tuple[int, int]],
+    check: Check, preflight: Preflight, unit: Unit, asked: UnitQuantity, outlier: PeerComparison[tuple[int, int]]
 ) -> Finding:
     measure = asked.quantity.unit
     name = unit_name(preflight, unit)
@@ -172,21 +162,14 @@ def _below_reference(
         else say("this card was measured elsewhere at {other}", other=other)
     )
     return check.finding(
-        say(
-            "{who} reached {reached}; {elsewhere}.", who=capitalised(who), reached=reached, elsewhere=elsewhere
-        ),
+        say("{who} reached {reached}; {elsewhere}.", who=capitalised(who), reached=reached, elsewhere=elsewhere),
         evidence=(
             Measurement(name=f"own_{row.quantity.value}", value=figure.value, unit=figure.unit),
             Measurement(
-                name=f"reference, {row.source}",
-                value=row.value,
-                unit=figure.unit,
-                provenance=Provenance.DECLARED,
+                name=f"reference, {row.source}", value=row.value, unit=figure.unit, provenance=Provenance.DECLARED
             ),
         ),
         confidence=Confidence.PROBABLE,
         subject=who,
-        detail=NodesDetail(
-            hosts=() if everyone else hosts(preflight, nodes), cause="everyone" if everyone else ""
-        ),
+        detail=NodesDetail(hosts=() if everyone else hosts(preflight, nodes), cause="everyone" if everyone else ""),
     )

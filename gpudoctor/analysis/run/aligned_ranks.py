@@ -38,9 +38,7 @@ _Key = tuple[int, int]
 class Aligned:
     """Steady steps that all ranks made, side by side."""
 
-    def __init__(
-        self, states: Sequence[Steady], rows: Sequence[Mapping[_Key, int]], common: Sequence[_Key]
-    ) -> None:
+    def __init__(self, states: Sequence[Steady], rows: Sequence[Mapping[_Key, int]], common: Sequence[_Key]) -> None:
         self._states = states
         self._by_index = rows
         self._common = common
@@ -66,9 +64,7 @@ class Aligned:
             return None
         idles = [state.process.steps.column(_IDLE) for state in self._states]
         sides = list(zip(idles, self._rows, strict=True))
-        timed = [
-            all(len(idle) and math.isfinite(idle[rows[i]]) for idle, rows in sides) for i in range(self.steps)
-        ]
+        timed = [all(len(idle) and math.isfinite(idle[rows[i]]) for idle, rows in sides) for i in range(self.steps)]
         common = [key for key, kept in zip(self._common, timed, strict=True) if kept]
         return Aligned(self._states, self._by_index, common)
 
@@ -184,9 +180,7 @@ def _latest(
     )
 
 
-def _parts(
-    table: Aligned, work: Sequence["array[float]"], worst: int, own: Mapping[str, str]
-) -> dict[str, float]:
+def _parts(table: Aligned, work: Sequence["array[float]"], worst: int, own: Mapping[str, str]) -> dict[str, float]:
     """Seconds a step by which each part of a rank's own work is longer than the others', most first: `own` has
     the column of each.
     """

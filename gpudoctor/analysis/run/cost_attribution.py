@@ -59,12 +59,7 @@ def price(
 
 
 def seen_in_run(
-    run: Run,
-    share: float,
-    spans: Sequence[SourceSpan] = (),
-    *,
-    whose: Whose = Whose.HOST,
-    worth: float | None = None,
+    run: Run, share: float, spans: Sequence[SourceSpan] = (), *, whose: Whose = Whose.HOST, worth: float | None = None
 ) -> Observation:
     """A share of a recorded run's time, and where it goes.
 

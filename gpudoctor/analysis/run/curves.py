@@ -86,9 +86,7 @@ def norm_curve(process: Process) -> Curve:
     readings = [
         (int(item.get("step") or 0), float(item.get("norm")))
         for item in numerics(process, "norms")
-        if isinstance(item.get("norm"), int | float)
-        and math.isfinite(item.get("norm"))
-        and not item.get("shards")
+        if isinstance(item.get("norm"), int | float) and math.isfinite(item.get("norm")) and not item.get("shards")
     ]
     return Curve(steps=tuple(step for step, _ in readings), values=tuple(norm for _, norm in readings))
 

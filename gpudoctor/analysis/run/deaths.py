@@ -82,8 +82,7 @@ EXIT = "SystemExit"
 """The exception of a program that ended itself: `sys.exit(3)`."""
 _NATIVE = {"SIGSEGV", "SIGABRT", "SIGILL", "SIGFPE", "SIGSYS", "SIGTRAP"}
 _EXITCODES = re.compile(
-    r"rank\s{0,8}:\s{0,8}(\d{1,9}).{0,2000}?exitcode\s{0,8}:\s{0,8}(-?\d{1,9})|exitcode:?\s{0,8}(-\d{1,9})",
-    re.DOTALL,
+    r"rank\s{0,8}:\s{0,8}(\d{1,9}).{0,2000}?exitcode\s{0,8}:\s{0,8}(-?\d{1,9})|exitcode:?\s{0,8}(-\d{1,9})", re.DOTALL
 )
 _OF_STORE = ("DistStoreError", "DistNetworkError")
 """Exceptions of a rank that waits for the others at the rendezvous."""
@@ -133,9 +132,7 @@ def died_before_torch(recording: Recording) -> Mapping[str, bytes]:
 
 def silent(recording: Recording) -> tuple[Process, ...]:
     """Ranks that ended without a word: no exception, no signal that could be caught, no orderly end."""
-    return tuple(
-        item for item in recording.ranks if not item.clean and not item.of("exception", "signal", "end")
-    )
+    return tuple(item for item in recording.ranks if not item.clean and not item.of("exception", "signal", "end"))
 
 
 def user_place(told: DeathMessage) -> tuple[LinePlace, str] | None:
@@ -199,9 +196,7 @@ def _first_exception(recording: Recording) -> DeathMessage | None:
     which = classify(record) or Death.EXCEPTION
     if which is Death.COLLECTIVE and lost:
         return None
-    return _told(
-        which, process, record, str(record.get("exception") or ""), str(record.get("message") or ""), echoes
-    )
+    return _told(which, process, record, str(record.get("exception") or ""), str(record.get("message") or ""), echoes)
 
 
 def launched_only(process: Process) -> bool:
@@ -227,9 +222,7 @@ def first_failed(recording: Recording) -> str:
                 return say(
                     "{who} failed first, {name}",
                     who=who,
-                    name=say("by {name}", name=name)
-                    if name
-                    else say("with exit code {code}", code=code or alone),
+                    name=say("by {name}", name=name) if name else say("with exit code {code}", code=code or alone),
                 )
     return ""
 
@@ -301,9 +294,7 @@ def _signal(recording: Recording) -> DeathMessage | None:
 
 def _peers_speak(recording: Recording) -> bool:
     """Whether another rank's connection of a collective was cut."""
-    return any(
-        _PEER.search(_words(record)) for process in recording.ranks for record in process.of("exception")
-    )
+    return any(_PEER.search(_words(record)) for process in recording.ranks for record in process.of("exception"))
 
 
 def _signal_name(given: str | None, code: int | None) -> str | None:
@@ -350,12 +341,7 @@ def _of_kernel(lines: tuple[str, ...], oom_kills: int) -> Death:
 
 
 def _told(
-    which: Death,
-    process: Process | None,
-    record: Record | None,
-    kind: str,
-    message: str,
-    echoes: tuple[int, ...],
+    which: Death, process: Process | None, record: Record | None, kind: str, message: str, echoes: tuple[int, ...]
 ) -> DeathMessage:
     step, phase = _where(process, record)
     return DeathMessage(

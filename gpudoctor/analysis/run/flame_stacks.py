@@ -24,8 +24,7 @@ _LEAST = 1e-3
 def flame_profiles(recording: Recording) -> list[FlameProfile]:
     """A profile a rank that has samples."""
     profiles = [
-        FlameProfile(name=f"rank {process.rank}", stacks=_stacks(recording, process))
-        for process in recording.ranks
+        FlameProfile(name=f"rank {process.rank}", stacks=_stacks(recording, process)) for process in recording.ranks
     ]
     return [profile for profile in profiles if profile.stacks]
 
@@ -40,9 +39,7 @@ def _stacks(recording: Recording, process: Process) -> dict[tuple[FlameFrame, ..
                 continue
             own = _frame(recording, path, line, function) if path else FlameFrame(_LIBRARY)
             first = FlameFrame(str(phase).replace("_", " "))
-            for above, share in _shares(
-                [(_above(recording, item), item[-1]) for item in callers.get(row, ())], looks
-            ):
+            for above, share in _shares([(_above(recording, item), item[-1]) for item in callers.get(row, ())], looks):
                 for below, part in _shares([((_leaf(item),), item[-1]) for item in leaves.get(row, ())], looks):
                     weight = looks * share * part
                     stack = (first, *above, own, *below)

@@ -111,10 +111,7 @@ def _covered(indices: Iterable[int], spans: Iterable[tuple[int, int]]) -> list[b
 
 def _ratio(state: Steady, inside: list[bool], steps: list[float]) -> float | None:
     own = state.values("profiler") or [0.0] * len(steps)
-    each = [
-        (seconds - mine) / step
-        for seconds, mine, step in zip(state.values("duration"), own, steps, strict=True)
-    ]
+    each = [(seconds - mine) / step for seconds, mine, step in zip(state.values("duration"), own, steps, strict=True)]
     on = [value for value, covered in zip(each, inside, strict=True) if covered]
     off = [value for value, covered in zip(each, inside, strict=True) if not covered]
     if len(on) < 5 or len(off) < 5 or not median(off):

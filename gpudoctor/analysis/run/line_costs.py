@@ -101,9 +101,7 @@ def lines(process: Process) -> tuple[LineCost, ...]:
     """
     stable = steady(process)
     records = [item for item in process.of("lines") if item.t >= stable.begin]
-    return _lines(
-        [item for item in records if not _after(item, stable.end)] if stable.rows else process.of("lines")
-    )
+    return _lines([item for item in records if not _after(item, stable.end)] if stable.rows else process.of("lines"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,10 +224,7 @@ def line_costs(counted: Mapping[tuple[str, str, int, str], float], total: float)
     """Samples by phase, path, line and function as costs, most first; `total` is the samples of all lines."""
     found = [
         LineCost(
-            phase=phase,
-            place=LinePlace(path=path, line=line, function=function),
-            samples=count,
-            share=count / total,
+            phase=phase, place=LinePlace(path=path, line=line, function=function), samples=count, share=count / total
         )
         for (phase, path, line, function), count in counted.items()
     ]

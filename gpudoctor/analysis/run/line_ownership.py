@@ -12,13 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from gpudoctor.analysis.run.line_costs import LineCost, LinePlace, Site, lines, sites, ways
-from gpudoctor.analysis.run.recorded_statements import (
-    calls_on,
-    extent,
-    inner_loop,
-    statement_at,
-    statements_on,
-)
+from gpudoctor.analysis.run.recorded_statements import calls_on, extent, inner_loop, statement_at, statements_on
 from gpudoctor.analysis.run.rollouts import playing_part, plays
 from gpudoctor.analysis.run.statement_effects import (
     COLLECTS,
@@ -50,14 +44,10 @@ _OPEN, _AGAIN = "open", 3
 _DRAWS = frozenset({"log_prob", "rsample", "entropy"})
 """Methods of distributions alone: what a policy or a latent variable is trained by."""
 _READS = frozenset({"item", "tolist", "cpu", "numpy", "argmax"})
-_SAMPLES = re.compile(
-    r"range\(len\(|range\(\w+\.(shape\[0\]|size\(0\))|zip\(|enumerate\(|range\(\w*(batch|bs)\w*"
-)
+_SAMPLES = re.compile(r"range\(len\(|range\(\w+\.(shape\[0\]|size\(0\))|zip\(|enumerate\(|range\(\w*(batch|bs)\w*")
 _PLAYS = re.compile(r"\benv\w*\.|\.(step|sample|act|select_action|reset)\(")
 _WEIGHTS = re.compile(r"\.(named_)?parameters\(\)|\.state_dict\(\)\.(items|values)\(\)")
-_STATISTICS = re.compile(
-    r"\b(mean|std|var|quantile|norm|median|min|max|histc|histogram|kurtosis|svd\w*|matrix_rank)\("
-)
+_STATISTICS = re.compile(r"\b(mean|std|var|quantile|norm|median|min|max|histc|histogram|kurtosis|svd\w*|matrix_rank)\(")
 _OUT_OF_GRAPH = re.compile(r"\.(item|tolist|numpy|cpu|detach)\(|\.data\b|\.grad\b")
 _CHANGES = re.compile(r"\w_\(|\.(data|grad)\s*([-+*/]?=)[^=]|requires_grad|backward\(|setattr\(")
 _LOSS = re.compile(r"loss|criter|objective|penalt\w{0,40}_term", re.IGNORECASE)
@@ -138,9 +128,7 @@ def share_of(patient: Patient, run: Run, *owners: LineOwner) -> float:
     return sum(item.share for item in owned(patient, run) if item.owner in owners)
 
 
-def lines_of(
-    patient: Patient, run: Run, *owners: LineOwner, least: float = 0.1, most: int = 4
-) -> list[LinePlace]:
+def lines_of(patient: Patient, run: Run, *owners: LineOwner, least: float = 0.1, most: int = 4) -> list[LinePlace]:
     """Their places, dearest first: those with at least a tenth of the owners' time."""
     found = [item for item in owned(patient, run) if item.owner in owners]
     total = sum(item.share for item in found)
@@ -211,12 +199,7 @@ def _works(patient: Patient, state: Steady, found: Iterable[OwnedLine]) -> dict[
     for item in found:
         add(item.place, item.owner, item.share)
     for site in sites(state.process):
-        if (
-            site.phase in _OF_PHASE
-            and site.steps >= _AGAIN
-            and not by_parallelism(site)
-            and state.whole_seconds
-        ):
+        if site.phase in _OF_PHASE and site.steps >= _AGAIN and not by_parallelism(site) and state.whole_seconds:
             add(site.place, _OF_PHASE[site.phase], site.seconds / state.whole_seconds)
     works: dict[tuple[str, str], LineOwner] = {}
     for function, here in shares.items():

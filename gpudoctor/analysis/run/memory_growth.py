@@ -172,9 +172,7 @@ class GrowingObject:
         """In words: `480 Tensor, 120 MiB (train.py:41)`."""
         where = f" ({self.place.path.rpartition('/')[2]}:{self.place.line})" if self.place else ""
         amount = say(", {bytes}", bytes=size(self.bytes)) if self.bytes > 0 else ""
-        return say(
-            "{count} {what}{amount}{where}", count=self.count, what=self.what, amount=amount, where=where
-        )
+        return say("{count} {what}{amount}{where}", count=self.count, what=self.what, amount=amount, where=where)
 
     @property
     def name(self) -> str:
@@ -213,13 +211,9 @@ def growing_things(process: Process, device: str) -> tuple[GrowingObject, ...]:
     steps = int(found[-1].get("step") or 0) - int(found[-1].get("since") or 0)
     for entry in found[-1].get("growth") or ():
         what, count, amount, *rest = entry
-        place = (
-            LinePlace(path=str(rest[0]), line=int(rest[1])) if len(rest) > 1 and rest[0] and rest[1] else None
-        )
+        place = LinePlace(path=str(rest[0]), line=int(rest[1])) if len(rest) > 1 and rest[0] and rest[1] else None
         total = float(amount or 0)
-        things.append(
-            GrowingObject(what=str(what), count=int(count or 0), bytes=total, place=place, steps=steps)
-        )
+        things.append(GrowingObject(what=str(what), count=int(count or 0), bytes=total, place=place, steps=steps))
     return tuple(things)
 
 

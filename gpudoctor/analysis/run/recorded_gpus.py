@@ -31,11 +31,7 @@ class SampledGpu:
     @property
     def label(self) -> str:
         """How messages name it: `GPU 5`, `GPU 5 of node-2`."""
-        return (
-            say("GPU {number} of {node}", number=self.number, node=self.node)
-            if self.node
-            else f"GPU {self.number}"
-        )
+        return say("GPU {number} of {node}", number=self.number, node=self.node) if self.node else f"GPU {self.number}"
 
     def fact(self, name: str) -> float | None:
         """A number above zero that the driver told once; None where it did not."""
@@ -75,9 +71,7 @@ def readings(recording: Recording, card: SampledGpu, *names: str) -> list[tuple[
     columns = [machine.column("t"), *(machine.column(f"gpu{card.column}_{name}") for name in names)]
     if not all(len(column) for column in columns):
         return []
-    return [
-        row for row in zip(*columns, strict=True) if begin <= row[0] <= end and all(map(math.isfinite, row))
-    ]
+    return [row for row in zip(*columns, strict=True) if begin <= row[0] <= end and all(map(math.isfinite, row))]
 
 
 def numbers_here(found: list[SampledGpu]) -> str:

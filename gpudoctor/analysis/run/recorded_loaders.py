@@ -103,10 +103,7 @@ def loader_call(patient: Patient, place: LinePlace | None, *keywords: str) -> Lo
         return LoaderCall()
     option = made.workers.origin if isinstance(made.workers, Known) else ""
     return LoaderCall(
-        engine=made.engine,
-        settable=made.settable(*keywords),
-        option=option,
-        chosen=made.chosen("num_workers"),
+        engine=made.engine, settable=made.settable(*keywords), option=option, chosen=made.chosen("num_workers")
     )
 
 
@@ -143,17 +140,14 @@ def _takes(patient: Patient, place: SourceSpan) -> bool:
     if script is None or whole is None:
         return False
     return any(
-        call.method in _TAKES and bool(call.receiver) and not _keyed(call.node)
-        for call in calls_on(script, whole)
+        call.method in _TAKES and bool(call.receiver) and not _keyed(call.node) for call in calls_on(script, whole)
     )
 
 
 def _keyed(node: ast.Call) -> bool:
     """Whether a call is given something to look up: not `block` or `timeout`, which are a bool and a number."""
     first = node.args[0] if node.args else None
-    return first is not None and not (
-        isinstance(first, ast.Constant) and isinstance(first.value, bool | int | float)
-    )
+    return first is not None and not (isinstance(first, ast.Constant) and isinstance(first.value, bool | int | float))
 
 
 def _queued(source: Source) -> bool:

@@ -106,9 +106,7 @@ def resting_lines(patient: Patient, parameters: Sequence[str]) -> list[LinePlace
     for script in source.scripts if source is not None else ():
         for block in nodes(script, ast.With):
             heads = " ".join(ast.unparse(item.context_expr) for item in block.items)
-            used = {
-                node.attr for whole in block.body for node in walk(whole) if isinstance(node, ast.Attribute)
-            }
+            used = {node.attr for whole in block.body for node in walk(whole) if isinstance(node, ast.Attribute)}
             if ("no_grad" in heads or "inference_mode" in heads) and used & wanted:
                 found.append(LinePlace(path=script.path, line=block.lineno))
     return found[:_MOST]
@@ -123,9 +121,7 @@ def _statements(script: Script) -> Iterator[ast.stmt]:
                 yield node
 
 
-_KILLS = frozenset(
-    {"os.kill", "os.abort", "os._exit", "os.killpg", "signal.raise_signal", "psutil.Process.kill"}
-)
+_KILLS = frozenset({"os.kill", "os.abort", "os._exit", "os.killpg", "signal.raise_signal", "psutil.Process.kill"})
 
 
 def killing_lines(patient: Patient) -> list[LinePlace]:

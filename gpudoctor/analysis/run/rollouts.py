@@ -22,9 +22,7 @@ from gpudoctor.model.patient import Patient
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.signs.source import Call, ClassInfo, Script, Source
 
-_ENVIRONMENT = re.compile(
-    r"(?:^|[._])(?:\w{0,60}envs?|sim|simulator|game|world|arena|emulator)\d{0,9}$", re.IGNORECASE
-)
+_ENVIRONMENT = re.compile(r"(?:^|[._])(?:\w{0,60}envs?|sim|simulator|game|world|arena|emulator)\d{0,9}$", re.IGNORECASE)
 _CLASS = re.compile(r"Env$|^(?:gym|gymnasium|pettingzoo|dm_env)\.")
 _JUDGES = re.compile(r"eval|valid|test", re.IGNORECASE)
 _RETURNED = 3
@@ -92,9 +90,7 @@ def playing_part(patient: Patient, process: Process, item: LineCost) -> float:
     if plays(patient, item.place.path, item.place.line):
         return 1.0
     found = ways(process).get((item.phase, item.place.path, item.place.line), ())
-    acting = sum(
-        way.samples for way in found if any(plays(patient, place.path, place.line) for place in way.callers)
-    )
+    acting = sum(way.samples for way in found if any(plays(patient, place.path, place.line) for place in way.callers))
     return min(1.0, acting / item.samples) if item.samples else 0.0
 
 
@@ -146,12 +142,8 @@ def _found(source: Source) -> Mapping[str, _Places]:
     found: dict[str, _Places] = {}
     for script in source.scripts:
         own = tuple(_extent_of(info) for home, info in worlds if home is script)
-        calls = [
-            call for call in script.calls if not _inside(own, call.span.line) and _steps(script, call, names)
-        ]
-        stepped = [
-            whole for call in calls if (whole := statement(script, call.node)) is not None and not _judged(call)
-        ]
+        calls = [call for call in script.calls if not _inside(own, call.span.line) and _steps(script, call, names)]
+        stepped = [whole for call in calls if (whole := statement(script, call.node)) is not None and not _judged(call)]
         found[script.path] = _Places(
             stepping=(*own, *(extent(whole) for whole in stepped)),
             around=tuple(around for whole in stepped for around in _around(source, script, whole)),

@@ -7,13 +7,7 @@ from statistics import median
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.job_facts import on_gpu, uses_device
-from gpudoctor.analysis.run.line_costs import (
-    LinePlace,
-    Site,
-    callers_of_modules,
-    relative,
-    sites,
-)
+from gpudoctor.analysis.run.line_costs import LinePlace, Site, callers_of_modules, relative, sites
 from gpudoctor.analysis.run.run_numbers import gpu_use
 from gpudoctor.analysis.run.steady_state import Steady, steady
 from gpudoctor.lang import say
@@ -176,11 +170,7 @@ def demanded(patient: Patient, least: float = LEAST_STEPS) -> Run:
     needed = _needed(run, least)
     if run.lead.steps < needed:
         raise Unavailable(
-            say(
-                "the recording has {steps} steady steps; {needed:.0f} are needed",
-                steps=run.lead.steps,
-                needed=needed,
-            )
+            say("the recording has {steps} steady steps; {needed:.0f} are needed", steps=run.lead.steps, needed=needed)
         )
     return run
 
@@ -304,7 +294,5 @@ def period(steps: float) -> str:
     if steps < 1.05:  # two digits would say `once in 1 steps`
         return say("in every step")
     return (
-        say("once in {steps:.0f} steps", steps=steps)
-        if steps >= 10
-        else say("once in {steps:.2g} steps", steps=steps)
+        say("once in {steps:.0f} steps", steps=steps) if steps >= 10 else say("once in {steps:.2g} steps", steps=steps)
     )

@@ -90,9 +90,7 @@ def mann_kendall(values: Sequence[float]) -> tuple[float, float]:
     pairs = n * (n - 1) // 2
     if pairs == 0:
         return 0.0, 1.0
-    score = sum(
-        (later > earlier) - (later < earlier) for i, earlier in enumerate(values) for later in values[i + 1 :]
-    )
+    score = sum((later > earlier) - (later < earlier) for i, earlier in enumerate(values) for later in values[i + 1 :])
     groups: dict[float, int] = {}
     for value in values:
         groups[value] = groups.get(value, 0) + 1

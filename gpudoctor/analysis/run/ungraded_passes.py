@@ -63,8 +63,7 @@ def ungraded_passes(patient: Patient, run: Run) -> UngradedPasses | None:
 def _within(patient: Patient, blocks: list[tuple[Script, ast.With]], place: LinePlace) -> bool:
     script = script_at(patient, place.path)
     return any(
-        home is script and block.lineno <= place.line <= (block.end_lineno or block.lineno)
-        for home, block in blocks
+        home is script and block.lineno <= place.line <= (block.end_lineno or block.lineno) for home, block in blocks
     )
 
 

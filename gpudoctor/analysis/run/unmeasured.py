@@ -144,11 +144,7 @@ def _looks(recording: Recording) -> Iterator[tuple[str, int, float, bool]]:
 def _around(script: Script, line: int) -> Loop | None:
     """The training loop that a line stands in."""
     return next(
-        (
-            loop
-            for loop in script.loops
-            if loop.role is LoopRole.TRAINING and loop.span.line <= line <= loop.end_line
-        ),
+        (loop for loop in script.loops if loop.role is LoopRole.TRAINING and loop.span.line <= line <= loop.end_line),
         None,
     )
 
@@ -158,9 +154,7 @@ def _extent(script: Script, loop: Loop) -> tuple[int, int]:
     around = [
         other
         for other in script.loops
-        if other.function == loop.function
-        and other.span.line <= loop.span.line
-        and other.end_line >= loop.end_line
+        if other.function == loop.function and other.span.line <= loop.span.line and other.end_line >= loop.end_line
     ]
     return min(other.span.line for other in around), max(other.end_line for other in around)
 

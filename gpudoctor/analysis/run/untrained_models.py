@@ -56,10 +56,7 @@ def inner_teacher(patient: Patient, process: Process) -> Inner | None:
     if not (_NAMES.search(name) or any(_word(name, text) for text in _texts(source, _SETS))):
         return None
     calls = [
-        call
-        for script in source.scripts
-        for call in script.calls
-        if ast.unparse(call.node.func) == f"self.{name}"
+        call for script in source.scripts for call in script.calls if ast.unparse(call.node.func) == f"self.{name}"
     ]
     if not calls:
         return None
@@ -165,9 +162,7 @@ def _texts(source: Source, method: re.Pattern[str]) -> list[str]:
         for script in source.scripts
         for call in script.calls
         if (method.search(call.name) or method.fullmatch(call.method))
-        and isinstance(
-            whole := statement(script, call.node), ast.Assign | ast.AnnAssign | ast.Expr | ast.Return
-        )
+        and isinstance(whole := statement(script, call.node), ast.Assign | ast.AnnAssign | ast.Expr | ast.Return)
     ]
 
 

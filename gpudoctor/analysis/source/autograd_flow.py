@@ -99,11 +99,7 @@ class GraphFlow(Dataflow[bool]):
                         yield self._scopes.key(ast.unparse(part), event.via), node.value, event.via
             elif isinstance(node, ast.AugAssign | ast.AnnAssign) and node.value is not None:
                 yield self._scopes.key(ast.unparse(node.target), event.via), node.value, event.via
-            elif (
-                event.call is not None
-                and event.call.method in {"append", "extend"}
-                and isinstance(node, ast.Call)
-            ):
+            elif event.call is not None and event.call.method in {"append", "extend"} and isinstance(node, ast.Call):
                 for argument in node.args:
                     yield self._scopes.key(event.call.receiver, event.via), argument, event.via
             elif isinstance(node, ast.Return) and node.value is not None and event.via:
@@ -120,15 +116,10 @@ class GraphFlow(Dataflow[bool]):
         """
         parts = list(walk(node))
         apart = {
-            inner
-            for part in parts
-            if isinstance(part, ast.Call) and self._followed(part)
-            for inner in walk(part.func)
+            inner for part in parts if isinstance(part, ast.Call) and self._followed(part) for inner in walk(part.func)
         }
         # `self.weight` reads the weight, and not the whole object.
-        apart |= {
-            part.value for part in parts if isinstance(part, ast.Attribute) and is_name(part.value, "self")
-        }
+        apart |= {part.value for part in parts if isinstance(part, ast.Attribute) and is_name(part.value, "self")}
         for part in parts:
             if part in apart:
                 continue
@@ -260,9 +251,7 @@ class GraphFlow(Dataflow[bool]):
         """Whether a loss function gives a value that the reader has not read."""
         if not isinstance(value, ast.Call) or not _LOSS.search(_called(value)):
             return False
-        return not any(
-            span.line == value.lineno and span.column == value.col_offset + 1 for span in self._sites
-        )
+        return not any(span.line == value.lineno and span.column == value.col_offset + 1 for span in self._sites)
 
     def _may_be_loss(self, part: ast.expr, via: Scope) -> bool:
         """Of several results of a loss function: whether one feeds a backward, or is called a loss."""
@@ -292,9 +281,7 @@ class GraphFlow(Dataflow[bool]):
         if isinstance(node, ast.Subscript):
             if _is_index(node):
                 return False
-            return self.facts.get(self._scopes.key(ast.unparse(node), via)) or self._carries(
-                node.value, event, via
-            )
+            return self.facts.get(self._scopes.key(ast.unparse(node), via)) or self._carries(node.value, event, via)
         if isinstance(node, ast.ListComp | ast.GeneratorExp | ast.SetComp):
             inner = node.elt
             plain = isinstance(inner, ast.Compare | ast.Constant) or (
@@ -381,9 +368,7 @@ def stored(node: ast.AST) -> set[str]:
         targets = [node.target]
     elif is_method_call(node):
         targets = [node.func.value] if node.func.attr in ("append", "extend", "add_", "copy_") else []
-    roots = [
-        part for target in targets for part in (target.elts if isinstance(target, ast.Tuple) else [target])
-    ]
+    roots = [part for target in targets for part in (target.elts if isinstance(target, ast.Tuple) else [target])]
     found = set()
     for part in roots:
         while isinstance(part, ast.Subscript):
@@ -436,11 +421,7 @@ def _called(node: ast.Call) -> str:
 def _backward(event: Event, loop: Loop) -> Iterator[ast.expr]:
     """What a backward is called on or given; for an engine, what its training step returns."""
     node = event.node
-    if (
-        isinstance(node, ast.Call)
-        and event.call is not None
-        and event.call.method in {"backward", "manual_backward"}
-    ):
+    if isinstance(node, ast.Call) and event.call is not None and event.call.method in {"backward", "manual_backward"}:
         if isinstance(node.func, ast.Attribute):
             yield node.func.value
         yield from node.args

@@ -9,15 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from gpudoctor.analysis.source.device_transfers import Transfer
 from gpudoctor.analysis.source.loaders import Loader
-from gpudoctor.analysis.source.syntax import (
-    FunctionNode,
-    is_name,
-    keyword_value,
-    last_name,
-    nodes,
-    parents,
-    walk,
-)
+from gpudoctor.analysis.source.syntax import FunctionNode, is_name, keyword_value, last_name, nodes, parents, walk
 from gpudoctor.model.signs.source import ClassInfo, Source
 
 _GRAPH_PACKAGES = ("torch_geometric.",)
@@ -79,12 +71,7 @@ def _classes_made(source: Source, value: ast.expr, depth: int = _DEPTH) -> Itera
             yield from _given(source, found[0], None, depth)
 
 
-def _given(
-    source: Source,
-    function: FunctionNode,
-    owner: ClassInfo | None,
-    depth: int,
-) -> Iterator[ClassInfo]:
+def _given(source: Source, function: FunctionNode, owner: ClassInfo | None, depth: int) -> Iterator[ClassInfo]:
     for node in walk(function):
         if isinstance(node, ast.Return) and node.value is not None:
             yield from _class_of(source, node.value, owner, depth)
@@ -117,8 +104,7 @@ def _pins(source: Source, info: ClassInfo, depth: int = _DEPTH) -> bool:
     ]
     own = _classes(source)
     return any(
-        base != "object"
-        and ((known := own.get(base.rpartition(".")[2])) is None or _pins(source, known, depth - 1))
+        base != "object" and ((known := own.get(base.rpartition(".")[2])) is None or _pins(source, known, depth - 1))
         for base in bases
     )
 

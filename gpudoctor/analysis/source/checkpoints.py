@@ -116,11 +116,7 @@ def _has_optimizer_state(script: Script) -> bool:
 def _is_save(call: Call) -> bool:
     if call.name in {"torch.save", "safetensors.torch.save_file"}:
         return True
-    if (
-        not _SAVES.match(call.method)
-        or _NO_SAVES.search(call.receiver)
-        or call.name.startswith(("numpy.", "PIL."))
-    ):
+    if not _SAVES.match(call.method) or _NO_SAVES.search(call.receiver) or call.name.startswith(("numpy.", "PIL.")):
         return call.name.startswith(("pickle.dump", "joblib.dump"))
     return True
 
@@ -130,9 +126,7 @@ def _after_training(program: Program, script: Script, call: Call) -> bool:
     loops = [
         loop
         for loop in script.loops
-        if loop.function == call.function
-        and not loop.parents
-        and loop.role in {LoopRole.TRAINING, LoopRole.EPOCHS}
+        if loop.function == call.function and not loop.parents and loop.role in {LoopRole.TRAINING, LoopRole.EPOCHS}
     ]
     behind = bool(loops) and all(call.span.line > loop.end_line for loop in loops)
     return behind and not any(
@@ -158,9 +152,7 @@ def _keeps_optimizer(program: Program) -> bool:
 def launched(source: Source, job: Job | None) -> Iterator[Program]:
     """The programs that a job's script launches; every training program where it names none of them."""
     programs = training_programs(source)
-    names = {
-        (launch.script or "").rsplit("/", 1)[-1] for launch in (job.launches if job is not None else ())
-    } - {""}
+    names = {(launch.script or "").rsplit("/", 1)[-1] for launch in (job.launches if job is not None else ())} - {""}
     matched = [one for one in programs if one.entry.path.rsplit("/", 1)[-1] in names]
     yield from matched or (programs if len(programs) == 1 or not names else ())
 

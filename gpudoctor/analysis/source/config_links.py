@@ -9,12 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.source.declared_settings import Setup
-from gpudoctor.analysis.source.training_arguments import (
-    deepspeed_configs,
-    option_words,
-    read_by,
-    training_arguments,
-)
+from gpudoctor.analysis.source.training_arguments import deepspeed_configs, option_words, read_by, training_arguments
 from gpudoctor.lang import say
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs
@@ -47,9 +42,7 @@ def links(patient: Patient) -> list[Link]:
     for one in arguments:
         engine = _named(one, engines)
         if engine is not None:
-            found.append(
-                Link(arguments=one, deepspeed=engine, how=say("{title} names it", title=one.title), sure=True)
-            )
+            found.append(Link(arguments=one, deepspeed=engine, how=say("{title} names it", title=one.title), sure=True))
     job = optional(lambda: patient.job)
     for launch in job.launches if job is not None else ():
         found += _linked_by_launch(patient, launch, arguments, engines)
@@ -91,9 +84,7 @@ def _plain(path: str) -> str:
     return posixpath.normpath(path.replace("\\", "/"))
 
 
-def _linked_by_launch(
-    patient: Patient, launch: Launch, arguments: list[Setup], engines: list[Setup]
-) -> Iterator[Link]:
+def _linked_by_launch(patient: Patient, launch: Launch, arguments: list[Setup], engines: list[Setup]) -> Iterator[Link]:
     engine = launched_engine(patient, launch, engines)
     if engine is None:
         return
@@ -133,9 +124,7 @@ def _word_after(text: str, option: str) -> str:
 def _only_pair(patient: Patient, arguments: list[Setup], engines: list[Setup]) -> Iterator[Link]:
     """The two that the user named, when there is one of each and nothing says otherwise."""
     named_arguments = [item for item in arguments if named(patient, item.path)]
-    named_engines = [
-        item for item in engines if named(patient, item.path) and item.kind is ConfigKind.DEEPSPEED
-    ]
+    named_engines = [item for item in engines if named(patient, item.path) and item.kind is ConfigKind.DEEPSPEED]
     if len(named_arguments) != 1 or len(named_engines) != 1:
         return
     one, engine = named_arguments[0], named_engines[0]

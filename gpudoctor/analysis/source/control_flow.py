@@ -52,9 +52,7 @@ def taken_back(script: Script, call: Call) -> bool:
         return False
     ends = [part for node in walk(function) if isinstance(node, ast.Try) for part in node.finalbody]
     again = {id(node) for part in ends for node in walk(part)}
-    return any(
-        id(other.node) in again for other in script.calls if other.name == call.name and other is not call
-    )
+    return any(id(other.node) in again for other in script.calls if other.name == call.name and other is not call)
 
 
 def bound_to(script: Script, node: ast.AST) -> str:
@@ -300,11 +298,7 @@ def _counts_passes(test: ast.expr, around: Sequence[ast.AST]) -> bool:
             if numbered and ast.unparse(first) in names:
                 return True
         for part in loop.body if isinstance(loop, LoopNode) else ():
-            if (
-                isinstance(part, ast.AugAssign)
-                and isinstance(part.op, ast.Add)
-                and ast.unparse(part.target) in names
-            ):
+            if isinstance(part, ast.AugAssign) and isinstance(part.op, ast.Add) and ast.unparse(part.target) in names:
                 return True
     return False
 
@@ -352,11 +346,7 @@ def _iterable_length(node: ast.expr, names: Mapping[str, int]) -> int | None:
 
 def _reached(test: ast.expr, names: Mapping[str, int]) -> int | None:
     """N of `step >= N`, `step == N`, `step + 1 >= N`."""
-    if (
-        isinstance(test, ast.Compare)
-        and len(test.ops) == 1
-        and isinstance(test.ops[0], ast.GtE | ast.Gt | ast.Eq)
-    ):
+    if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.GtE | ast.Gt | ast.Eq):
         return _integer(test.comparators[0], names)
     return None
 

@@ -53,8 +53,7 @@ def _demands(script: Script) -> tuple[Asked, ...]:
         if isinstance(node, ast.If) and not _ends(node.body):
             continue
         if any(
-            isinstance(above, (*FUNCTIONS, ast.ClassDef, ast.Try, ast.For, ast.If))
-            for above in enclosing(script, node)
+            isinstance(above, (*FUNCTIONS, ast.ClassDef, ast.Try, ast.For, ast.If)) for above in enclosing(script, node)
         ):
             continue
         for package, wanted in _wanted(script, node.test, holds=isinstance(node, ast.Assert)):
@@ -125,9 +124,7 @@ def _read(script: Script, node: ast.expr) -> _Read | None:
             whole = value.func.value if is_method_call(value, "split") else value
             read = _read(script, whole)
             return _Read(read.package, 1) if read is not None and read.places is None else None
-        case ast.Subscript(
-            value=value, slice=ast.Slice(lower=None, upper=ast.Constant(value=int() as end), step=None)
-        ):
+        case ast.Subscript(value=value, slice=ast.Slice(lower=None, upper=ast.Constant(value=int() as end), step=None)):
             read = _read(script, value)
             # Three letters are "1.7" and, of 1.10, "1.1": they tell the first number for sure.
             return _Read(read.package, (end + 1) // 2) if read is not None and read.places is None else None

@@ -19,9 +19,7 @@ _READS = re.compile(
     r"|glob|iglob|iterdir|rglob|walk|read_text|read_bytes|urlopen|urlretrieve|input|read|readlines|loadmat"
     r"|load_state_dict_from_url|hf_hub_download|recv)$|torchvision\.(datasets|io)\."
 )
-_DRAWS = re.compile(
-    r"^(torch|numpy\.random|random)\.(rand\w*|normal|uniform|standard_normal|linspace|default_rng)$"
-)
+_DRAWS = re.compile(r"^(torch|numpy\.random|random)\.(rand\w*|normal|uniform|standard_normal|linspace|default_rng)$")
 
 
 @once
@@ -32,9 +30,7 @@ def rehearses(program: Program) -> bool:
     a well-known library or a module of the program may bring data.
     """
     own = frozenset(
-        part
-        for script in program.scripts
-        for part in os.path.normpath(script.path).removesuffix(".py").split(os.sep)
+        part for script in program.scripts for part in os.path.normpath(script.path).removesuffix(".py").split(os.sep)
     )
     known = _LIBRARIES | sys.stdlib_module_names | own
     return (

@@ -49,9 +49,7 @@ def _script_target(script: Script) -> Target:
         return Target.CUDA
     if "maybe-cuda" in known or _engine(script):
         return Target.MAYBE
-    named = any(
-        kind == "torch.device" and script.devices.get(name) == "cpu" for name, kind in script.types.items()
-    )
+    named = any(kind == "torch.device" and script.devices.get(name) == "cpu" for name, kind in script.types.items())
     other = False
     for call in script.calls:
         if call.method == "cuda" and not call.name.startswith("torch.cuda"):
@@ -84,9 +82,7 @@ def _device_word(script: Script, call: Call) -> str | None:
         value = call.node.args[0] if call.node.args else None
         if value is None:
             return "?"
-    elif (
-        call.method in {"to", "to_empty"} and call.node.args and not isinstance(call.node.args[0], ast.Starred)
-    ):
+    elif call.method in {"to", "to_empty"} and call.node.args and not isinstance(call.node.args[0], ast.Starred):
         value = call.node.args[0]
     for keyword in call.node.keywords:
         if keyword.arg == "device":
@@ -148,9 +144,7 @@ _NO_TENSOR_FUNCTIONS = (
     "torch.amp", "torch.autocast", "torch.compile", "torch.from_numpy", "torch.tensor", "torch.as_tensor",
     "torch.Size", "torch.onnx", "torch.jit", "torch.autograd", "torch.random", "torch.version",
 )  # fmt: skip
-_PLAIN_ATTRIBUTES = frozenset(
-    {"shape", "dtype", "device", "ndim", "is_cuda", "requires_grad", "layout", "names"}
-)
+_PLAIN_ATTRIBUTES = frozenset({"shape", "dtype", "device", "ndim", "is_cuda", "requires_grad", "layout", "names"})
 _TENSOR_ATTRIBUTES = frozenset({"weight", "bias", "grad", "data", "T", "mT"})
 _MODELS = ("model", "net", "criterion", "loss_fn", "lossfn", "encoder", "decoder", "generator", "discriminator",
            "backbone", "classifier", "critic", "actor")  # fmt: skip
@@ -166,11 +160,7 @@ class DeviceTensors(Dataflow[bool]):
         for target in loop.targets:
             self.facts[(), target] = False  # a batch comes from the host until it is moved
         for event in loop.events:
-            if (
-                event.call is not None
-                and event.call.method == "backward"
-                and event.call.receiver.isidentifier()
-            ):
+            if event.call is not None and event.call.method == "backward" and event.call.receiver.isidentifier():
                 self.facts[event.via, event.call.receiver] = True
         for event in self.walk():
             if isinstance(event.node, ast.Call) and isinstance(event.node.func, ast.Name):
@@ -214,9 +204,7 @@ class DeviceTensors(Dataflow[bool]):
             return True
         if is_attribute(value, *_TENSOR_ATTRIBUTES):
             return self._on_module(value.value, event) or self.holds(value.value, event)
-        plain = isinstance(value, ast.Attribute) and (
-            value.attr in _PLAIN_ATTRIBUTES or value.attr.startswith("is_")
-        )
+        plain = isinstance(value, ast.Attribute) and (value.attr in _PLAIN_ATTRIBUTES or value.attr.startswith("is_"))
         if isinstance(value, ast.Attribute) and not plain:
             return isinstance(value.value, ast.Name) and self._named(value.value, event)
         return False
@@ -234,17 +222,10 @@ class DeviceTensors(Dataflow[bool]):
         name = call.name if call is not None else ast.unparse(value.func)
         method = name.rpartition(".")[2]
         if isinstance(value.func, ast.Attribute):
-            if (
-                call is not None
-                and call.receiver_device == "cpu"
-                and not self._engine
-                and method not in ("to", "cuda")
-            ):
+            if call is not None and call.receiver_device == "cpu" and not self._engine and method not in ("to", "cuda"):
                 return False
             if method in ("to", "cuda"):
-                words = [
-                    device_of(self._script, call.function if call else "", item) for item in value.args[:1]
-                ]
+                words = [device_of(self._script, call.function if call else "", item) for item in value.args[:1]]
                 return words != ["cpu"]
             if method in _NO_TENSOR:
                 return False
@@ -253,17 +234,13 @@ class DeviceTensors(Dataflow[bool]):
         if name.startswith("torch.") and not name.startswith(_NO_TENSOR_FUNCTIONS):
             if self._given_by_host(value, event):
                 return False
-            return name.count(".") == 1 or name.startswith(
-                ("torch.nn.functional.", "torch.linalg.", "torch.fft.")
-            )
+            return name.count(".") == 1 or name.startswith(("torch.nn.functional.", "torch.linalg.", "torch.fft."))
         return self._is_model(value.func, name, event)
 
     def _given_by_host(self, call: ast.Call, event: Event | None) -> bool:
         """Whether a function is given tensors of the host alone: `torch.isnan(x)` before `x.cuda()`."""
         given = [*call.args, *(keyword.value for keyword in call.keywords)]
-        return any(self._on_host(item, event) for item in given) and not any(
-            self.holds(item, event) for item in given
-        )
+        return any(self._on_host(item, event) for item in given) and not any(self.holds(item, event) for item in given)
 
     def _on_host(self, value: ast.expr, event: Event | None) -> bool:
         """Whether an expression is a tensor that is known to be on the host."""

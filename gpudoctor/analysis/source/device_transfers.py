@@ -225,10 +225,5 @@ def _stored_names(target: ast.expr) -> set[str]:
 def _stored(loop: Loop, call: ast.Call) -> set[str]:
     for event in loop.events:
         if isinstance(event.node, ast.Assign) and any(node is call for node in ast.walk(event.node.value)):
-            return {
-                item.id
-                for target in event.node.targets
-                for item in ast.walk(target)
-                if isinstance(item, ast.Name)
-            }
+            return {item.id for target in event.node.targets for item in ast.walk(target) if isinstance(item, ast.Name)}
     return set()

@@ -92,8 +92,7 @@ def _started(program: Program, home: Script, loop: Loop) -> bool:
 def _runs_modules(program: Program) -> bool:
     """Whether anything runs a Lightning module's training steps: a Trainer, a CLI, somebody's `fit`."""
     return any(
-        call.method in _RUNNERS or call.method.endswith(("Trainer", "CLI", "Fabric"))
-        for _, call in program.calls
+        call.method in _RUNNERS or call.method.endswith(("Trainer", "CLI", "Fabric")) for _, call in program.calls
     )
 
 

@@ -79,9 +79,7 @@ class _Reader:
         elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
             yield from self._call(statement.value, statement, conditional, default)
 
-    def _call(
-        self, call: ast.Call, statement: ast.stmt, conditional: bool, default: bool
-    ) -> Iterator[Assignment]:
+    def _call(self, call: ast.Call, statement: ast.stmt, conditional: bool, default: bool) -> Iterator[Assignment]:
         function = call.func
         if not isinstance(function, ast.Attribute):
             return

@@ -106,9 +106,7 @@ def in_the_last_phase(script: Script, node: ast.AST) -> bool:
     last, test = loop.iter.elts[-1], tests[0].test
     if not isinstance(loop.target, ast.Name) or not isinstance(last, ast.Constant):
         return False
-    if not (
-        isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq | ast.NotEq)
-    ):
+    if not (isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq | ast.NotEq)):
         return False
     sides = (test.left, test.comparators[0])
     named = [side for side in sides if is_name(side, loop.target.id)]

@@ -232,9 +232,7 @@ def _holds(test: ast.expr, names: Names) -> bool | None:
 def _length(call: Call | None, names: Names) -> int:
     if call is None or not call.node.args:
         return 1
-    values = (
-        call.positional if len(call.positional) == len(call.node.args) else (Unknown(),) * len(call.node.args)
-    )
+    values = call.positional if len(call.positional) == len(call.node.args) else (Unknown(),) * len(call.node.args)
     numbers = [worked_out(node, value, names) for node, value in zip(call.node.args, values, strict=True)]
     whole = [number for number in numbers if isinstance(number, int)]
     if len(whole) != len(numbers) or len(whole) > 3 or 0 in whole[2:]:

@@ -29,28 +29,11 @@ LOADER_CLASSES = frozenset(
 """Classes that take torch's loader arguments by the same names."""
 
 ARGUMENT_CLASSES = frozenset(
-    {
-        "transformers.TrainingArguments",
-        "transformers.Seq2SeqTrainingArguments",
-        "trl.SFTConfig",
-        "trl.DPOConfig",
-    }
+    {"transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments", "trl.SFTConfig", "trl.DPOConfig"}
 )
 """Classes whose `dataloader_*` fields configure a loader that an engine builds."""
 
-_WRAPPERS = (
-    "iter",
-    "enumerate",
-    "tqdm",
-    "trange",
-    "zip",
-    "cycle",
-    "islice",
-    "prepare",
-    "reversed",
-    "list",
-    "next",
-)
+_WRAPPERS = ("iter", "enumerate", "tqdm", "trange", "zip", "cycle", "islice", "prepare", "reversed", "list", "next")
 _WRAPPER_PARTS = ("load", "fetch", "cycle", "infinite", "repeat", "progress", "track", "prepare")
 
 _Key = tuple[str, str, str]  # script path, scope, name
@@ -104,9 +87,7 @@ class Flow:
         built = {last_name(call.node.func) for _, call in self.built}  # as imported: `DataLoader as Feed`
         for _ in range(rounds):
             before = self._size()
-            active = (
-                built | {key[2].rpartition(".")[2] for key in self._holders} | {key[0] for key in self._returns}
-            )
+            active = built | {key[2].rpartition(".")[2] for key in self._holders} | {key[0] for key in self._returns}
             for script, scope, statement, words, calls in self._statements:
                 if words & active:
                     self._statement(script, scope, statement, calls)
@@ -182,9 +163,7 @@ class Flow:
         if held:
             self._returns.setdefault((function, position), set()).update(held)
 
-    def _assign(
-        self, script: Script, scope: str, target: ast.expr, value: ast.expr, statement: ast.stmt
-    ) -> None:
+    def _assign(self, script: Script, scope: str, target: ast.expr, value: ast.expr, statement: ast.stmt) -> None:
         if isinstance(target, ast.Tuple | ast.List):
             for position, element in enumerate(target.elts):
                 held = self._unpacked(script, scope, value, position, statement)
@@ -272,19 +251,12 @@ class Flow:
         }
         return {index for index in held if self._may_make(functions, index, site)}
 
-    def _may_make(
-        self,
-        functions: dict[tuple[str, str], FunctionNode],
-        index: int,
-        site: ast.Call,
-    ) -> bool:
+    def _may_make(self, functions: dict[tuple[str, str], FunctionNode], index: int, site: ast.Call) -> bool:
         script, call = self.built[index]
         function = functions.get((script.path, call.function))
         return function is None or may_reach(function, script, call, site)
 
-    def _named(
-        self, script: Script, scope: str, value: ast.Name | ast.Attribute, at: ast.AST | None
-    ) -> set[int]:
+    def _named(self, script: Script, scope: str, value: ast.Name | ast.Attribute, at: ast.AST | None) -> set[int]:
         if isinstance(value, ast.Attribute):
             key = _key(script, scope, value)
             return self._holders.get(key, set()) if key else set()

@@ -17,17 +17,7 @@ from gpudoctor.analysis.source.loader_flow import ARGUMENT_CLASSES, Flow
 from gpudoctor.analysis.source.syntax import keyword_value
 from gpudoctor.analysis.source.untaken_branches import never_taken
 from gpudoctor.lang import say
-from gpudoctor.model.signs.source import (
-    Call,
-    Known,
-    Literal,
-    Loop,
-    LoopRole,
-    Script,
-    Source,
-    Unknown,
-    Value,
-)
+from gpudoctor.model.signs.source import Call, Known, Literal, Loop, LoopRole, Script, Source, Unknown, Value
 
 _HOLDER = r"(?:loader|dataloader|dl|iter|data|set|s)?$"
 _TRAINING = re.compile(r"(?:train|training|trn)" + _HOLDER)
@@ -192,12 +182,7 @@ def trains(source: Source, loader: Loader) -> bool:
 
 
 def _role(
-    flow: Flow,
-    index: int,
-    script: Script,
-    call: Call,
-    names: tuple[str, ...],
-    loops: tuple[tuple[Script, Loop], ...],
+    flow: Flow, index: int, script: Script, call: Call, names: tuple[str, ...], loops: tuple[tuple[Script, Loop], ...]
 ) -> LoaderRole:
     roles = {loop.role for _, loop in loops}
     held_out = any(_says(name, _EVALUATION) for name in names)

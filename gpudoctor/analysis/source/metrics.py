@@ -12,9 +12,7 @@ OFTEN = 10
 _PACKAGES = ("sklearn.metrics.", "scipy.stats.", "nltk.translate.", "sacrebleu.", "rouge.", "rouge_score.",
              "pycocotools.", "seqeval.metrics.", "jiwer.", "skimage.metrics.", "bert_score.",
              "editdistance.", "Levenshtein.", "pycocoevalcap.")  # fmt: skip
-_NO_METRICS = frozenset(
-    {"load", "ConfusionMatrixDisplay", "make_scorer", "combine", "norm", "truncnorm", "uniform"}
-)
+_NO_METRICS = frozenset({"load", "ConfusionMatrixDisplay", "make_scorer", "combine", "norm", "truncnorm", "uniform"})
 _SAMPLES = re.compile(
     r"pred|label|target|output|logit|sample|batch|input|mask|image|img|score|prob|caption|sentence|token|answer"
 )
@@ -28,9 +26,7 @@ _BATCH_SIZE = re.compile(r"(?:^|[._])(?:batch_?size|bsz?|n_?samples|num_samples|
 
 def is_metric(call: Call) -> bool:
     """Whether a call computes a metric on the CPU."""
-    return (
-        call.name.startswith(_PACKAGES) and call.method not in _NO_METRICS and not call.name.endswith("_Score")
-    )
+    return call.name.startswith(_PACKAGES) and call.method not in _NO_METRICS and not call.name.endswith("_Score")
 
 
 def samples_around(script: Script, loop: Loop, event: Event) -> str | None:

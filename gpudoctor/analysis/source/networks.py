@@ -104,9 +104,7 @@ class Network:
             called, bracket, of = self.name.partition("(")  # the hub's name has dots of its own
             return _MAKER.sub("", called).rpartition(".")[2] + bracket + of
         return say(
-            "{name} (at least {parameters:.3g} M weights)",
-            name=self.name,
-            parameters=self.parameters / 1000000.0,
+            "{name} (at least {parameters:.3g} M weights)", name=self.name, parameters=self.parameters / 1000000.0
         )
 
 
@@ -183,9 +181,9 @@ def _built_by_libraries(script: Script) -> Iterator[Call]:
 
 def _zoo(script: Script) -> tuple[str, ...]:
     """`models.__dict__[` in the words of the script."""
-    return tuple(
-        f"{local}.__dict__[" for local, name in script.imports.items() if name == "torchvision.models"
-    ) or ("\0",)
+    return tuple(f"{local}.__dict__[" for local, name in script.imports.items() if name == "torchvision.models") or (
+        "\0",
+    )
 
 
 def _after_training(program: Program, script: Script, call: Call) -> bool:
@@ -227,9 +225,7 @@ def _library_name(call: Call) -> str:
 def _is_convolutional(call: Call) -> bool:
     """Whether the name says that it convolves; torchvision's own are so, its transformers apart."""
     text = ast.unparse(call.node)
-    vision = call.method == "subscript" or call.name.startswith(
-        ("torchvision.", "segmentation_models_pytorch.")
-    )
+    vision = call.method == "subscript" or call.name.startswith(("torchvision.", "segmentation_models_pytorch."))
     return bool(_CONVOLUTIONAL.search(text)) or (vision and not re.search(r"vit_|swin|maxvit", text))
 
 
@@ -353,9 +349,7 @@ class _Counter:
                 if owner not in self._classes:
                     self._sites.setdefault(made, []).append((script, call))
         self._built = built | {
-            name
-            for name, (_, info) in self._classes.items()
-            if any(b.startswith("lightning.") for b in info.bases)
+            name for name, (_, info) in self._classes.items() if any(b.startswith("lightning.") for b in info.bases)
         }
         self._started = _started(makers, self._built - built)
         """Those that something outside of module classes builds, or one of these does."""
@@ -367,9 +361,7 @@ class _Counter:
 
     def _read(self, program: Program) -> None:
         for script in program.scripts:
-            defined = [
-                item.name for item in script.tree.body if isinstance(item, ast.FunctionDef | ast.ClassDef)
-            ]
+            defined = [item.name for item in script.tree.body if isinstance(item, ast.FunctionDef | ast.ClassDef)]
             for name in dict.fromkeys([*script.classes, *defined]):
                 before = len(self._homes.setdefault(name, []))
                 self._homes[name].append(script)
@@ -530,8 +522,7 @@ class _Counter:
                 if function not in found:
                     found.add(function)
                     callees = (
-                        self._callee(script, call, function, {})
-                        for script, call in self._made.get(function, ())
+                        self._callee(script, call, function, {}) for script, call in self._made.get(function, ())
                     )
                     waiting += [callee for callee in callees if callee is not None]
             self._reached[key] = frozenset(found)
@@ -569,9 +560,7 @@ class _Counter:
         callee = self._callee(script, call, function, names)
         if callee is None or callee == function:
             return 0
-        if callee.endswith(".__init__") and _kept_in_part(
-            self._functions.get(function), _holder(script, call.node)
-        ):
+        if callee.endswith(".__init__") and _kept_in_part(self._functions.get(function), _holder(script, call.node)):
             self.whole = False
         inner = self._bound(script, call, self._functions.get(callee), names)
         if callee.startswith(function.partition(".")[0] + ".") and not callee.endswith("__init__"):
@@ -604,9 +593,7 @@ class _Counter:
             return name if name in self._functions and call.method != "forward" else None
         return last if not call.receiver and last in self._functions else None
 
-    def _bound(
-        self, script: Script, call: Call, start: ast.FunctionDef | None, names: Names
-    ) -> dict[str, Plain]:
+    def _bound(self, script: Script, call: Call, start: ast.FunctionDef | None, names: Names) -> dict[str, Plain]:
         """Values of a function's parameters at a call: arguments, else defaults that no stars may change."""
         if start is None:
             return {}
@@ -677,11 +664,7 @@ class _Counter:
         values: dict[str, list[ast.expr | None]] = {}
         assigned: set[int] = set()
         for node in walk(start):
-            if (
-                isinstance(node, ast.Assign)
-                and len(node.targets) == 1
-                and isinstance(node.targets[0], ast.Name)
-            ):
+            if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
                 assigned.add(id(node.targets[0]))
                 values.setdefault(node.targets[0].id, []).append(node.value)
             elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and id(node) not in assigned:

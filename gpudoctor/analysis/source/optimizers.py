@@ -11,15 +11,7 @@ from gpudoctor.analysis.source.control_flow import FUNCTIONS, bound_to, enclosin
 from gpudoctor.analysis.source.entry_points import Program
 from gpudoctor.analysis.source.scopes import owned_names, parameters
 from gpudoctor.analysis.source.step_order import arms
-from gpudoctor.analysis.source.syntax import (
-    is_attribute,
-    is_method_call,
-    is_name,
-    keyword_value,
-    nodes,
-    parents,
-    walk,
-)
+from gpudoctor.analysis.source.syntax import is_attribute, is_method_call, is_name, keyword_value, nodes, parents, walk
 from gpudoctor.analysis.source.syntax_places import resolved_calls
 from gpudoctor.model.signs.source import Call, Script, Source
 
@@ -71,9 +63,7 @@ def _of_script(script: Script) -> tuple[BoundOptimizer, ...]:
         owners = tuple(_owners(expression))
         whole = isinstance(expression, ast.Call) and len(owners) == 1 and _plain(expression)
         name = bound_to(script, call.node)
-        found.append(
-            BoundOptimizer(script=script, call=call, name=name, owners=owners, whole=whole, given=given)
-        )
+        found.append(BoundOptimizer(script=script, call=call, name=name, owners=owners, whole=whole, given=given))
     return tuple(found)
 
 
@@ -156,8 +146,7 @@ class InTraining:
         """Whether a name or attribute, as written at a place, may hold a network in training or its whole."""
         scope, _ = holder(script, node, text)
         return any(
-            (written == text or written.startswith(text + "."))
-            and (scope in (ANYWHERE, where) or where == ANYWHERE)
+            (written == text or written.startswith(text + ".")) and (scope in (ANYWHERE, where) or where == ANYWHERE)
             for where, written in self.holders
         )
 
@@ -186,11 +175,7 @@ def in_training(program: Program) -> InTraining:
             classes.add(owner)
         else:
             told = False
-    return InTraining(
-        classes=frozenset(classes),
-        holders=_with_sources(program, holders),
-        told=bool(classes) and told,
-    )
+    return InTraining(classes=frozenset(classes), holders=_with_sources(program, holders), told=bool(classes) and told)
 
 
 def _with_sources(program: Program, holders: set[Holder]) -> frozenset[Holder]:
@@ -248,9 +233,7 @@ class _Flow:
             for word in called:
                 self._functions.setdefault(word, []).append((script, function))
 
-    def _bind(
-        self, script: Script, call: ast.Call, functions: Iterable[tuple[Script, ast.FunctionDef]]
-    ) -> None:
+    def _bind(self, script: Script, call: ast.Call, functions: Iterable[tuple[Script, ast.FunctionDef]]) -> None:
         """Parameters of functions that go by the name that is called, with what the call gives."""
         for home, function in functions:
             names = parameters(function)

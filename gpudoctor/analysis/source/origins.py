@@ -80,9 +80,7 @@ def _given_back(script: Script, call: ast.Call, position: int | None, depth: int
     if function is None or depth <= 0:
         return None
     returns = [
-        item
-        for item in ast.walk(function)
-        if isinstance(item, ast.Return) and function_of(script, item) is function
+        item for item in ast.walk(function) if isinstance(item, ast.Return) and function_of(script, item) is function
     ]
     value = returns[0].value if len(returns) == 1 else None
     if value is None:

@@ -143,11 +143,7 @@ def _plain(text: str) -> str:
 def modulus(test: ast.expr) -> ast.Constant | None:
     """The written number of `step % 20 == 0`."""
     for part in walk(test):
-        if (
-            isinstance(part, ast.BinOp)
-            and isinstance(part.op, ast.Mod)
-            and isinstance(part.right, ast.Constant)
-        ):
+        if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod) and isinstance(part.right, ast.Constant):
             return part.right
     return None
 
@@ -190,9 +186,7 @@ def _outwards(script: Script, head: LoopNode, node: ast.AST | None) -> Iterator[
 
 
 def _call_at(script: Script, line: int, column: int) -> ast.Call | None:
-    return next(
-        (call.node for call in script.calls if (call.span.line, call.span.column) == (line, column)), None
-    )
+    return next((call.node for call in script.calls if (call.span.line, call.span.column) == (line, column)), None)
 
 
 def _watched(loop: Loop, via: tuple[object, ...]) -> bool:
@@ -290,8 +284,7 @@ def own_lines(script: Script, place: ast.stmt) -> str | None:
     if not text or before.strip() or (after.strip() and not after.strip().startswith("#")):
         return None
     if "\n" in text and any(
-        isinstance(part, ast.Constant | ast.JoinedStr) and part.lineno != part.end_lineno
-        for part in walk(place)
+        isinstance(part, ast.Constant | ast.JoinedStr) and part.lineno != part.end_lineno for part in walk(place)
     ):
         return None
     return text
@@ -333,9 +326,7 @@ def once_more(script: Script, head: LoopNode, block: list[ast.stmt]) -> tuple[Ed
     if any(function_of(script, node) is function and node.lineno > (head.end_lineno or 0) for node in saves):
         return ()
     called = {ast.unparse(part.func).rpartition(".")[2] for part in _calls_in(block)}
-    helpers = {
-        node.name for node in nodes(script, ast.FunctionDef, ast.AsyncFunctionDef) if node.name in called
-    }
+    helpers = {node.name for node in nodes(script, ast.FunctionDef, ast.AsyncFunctionDef) if node.name in called}
     if any(_elsewhere(script, node, function, helpers, outer) for node in saves):
         return None
     whole = _with_conditions(script, head, block)
@@ -414,9 +405,7 @@ def _reads_after(script: Script, place: ast.With, item: ast.withitem) -> list[as
         if node.id == name and isinstance(node.ctx, ast.Load) and function_of(script, node) is function
     ]
     behind = _behind(script, place)
-    near = [
-        part for part in behind if any(node.id == name for node in walk(part) if isinstance(node, ast.Name))
-    ]
+    near = [part for part in behind if any(node.id == name for node in walk(part) if isinstance(node, ast.Name))]
     wanted = behind[: len(near)]
     inside = {id(node) for part in wanted for node in walk(part)}
     simple = all(isinstance(part, ast.Expr | ast.Assign) and own_lines(script, part) for part in wanted)

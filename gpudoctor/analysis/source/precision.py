@@ -24,16 +24,12 @@ _HALF_WORDS = re.compile(
     r"(bf16|fp16|bfloat16|float16|half|16|16-mixed|bf16-mixed|16-true|bf16-true|fp8|O1|O2|O3|bf16_mixed|auto)$"
 )
 _FULL_WORDS = re.compile(r"(no|none|false|32|32-true|fp32|float32|highest|64|64-true|O0)$", re.IGNORECASE)
-_HINTS = re.compile(
-    r"(^|_)(amp|autocast|fp16|bf16|half|float16|bfloat16|mixed_precision|precision|mp_policy)($|_)"
-)
+_HINTS = re.compile(r"(^|_)(amp|autocast|fp16|bf16|half|float16|bfloat16|mixed_precision|precision|mp_policy)($|_)")
 _OPTION = re.compile(
     r"--?([\w-]*[-_])?(use|enable)?(amp([-_][\w-]*)?|[\w-]*(fp16|bf16|half|precision)[\w-]*)", re.IGNORECASE
 )
 """Options that ask for lower precision; `--num_samples` and `--rampup` only have the letters."""
-_DTYPES = frozenset(
-    {"float16", "bfloat16", "half", "HalfTensor", "BFloat16Tensor", "float8_e4m3fn", "float8_e5m2"}
-)
+_DTYPES = frozenset({"float16", "bfloat16", "half", "HalfTensor", "BFloat16Tensor", "float8_e4m3fn", "float8_e5m2"})
 _OWN_WAYS = frozenset(
     {"deepspeed", "bitsandbytes", "unsloth", "torchao", "torchtune", "torchtitan", "megatron", "colossalai",
      "composer", "fastai", "ultralytics", "mmengine", "mmcv", "transformer_engine", "litgpt", "axolotl",
@@ -126,11 +122,7 @@ def _each_telling(script: Script) -> Iterator[DeclaredPrecision]:
         told = _call(script, call)
         if told is not None:
             off = any(guard.never for guard in call.guards)
-            yield (
-                DeclaredPrecision(precision=Precision.SWITCHED_OFF, call=call)
-                if off and told is _LOWERED
-                else told
-            )
+            yield (DeclaredPrecision(precision=Precision.SWITCHED_OFF, call=call) if off and told is _LOWERED else told)
     decided = {id(node) for call in script.calls if _decides(call) for node in ast.walk(call.node)}
     for node in nodes(script, ast.Attribute):
         if node.attr not in _DTYPES or id(node) in decided:
@@ -154,9 +146,7 @@ def _call(script: Script, call: Call) -> DeclaredPrecision | None:
         return _UNKNOWN
     if call.name == "torch.set_default_dtype" or call.name.endswith("set_default_tensor_type"):
         return (
-            None
-            if "float32" in ast.unparse(call.node) or "torch.FloatTensor" in ast.unparse(call.node)
-            else _UNKNOWN
+            None if "float32" in ast.unparse(call.node) or "torch.FloatTensor" in ast.unparse(call.node) else _UNKNOWN
         )
     if call.name == "accelerate.Accelerator":
         return _word(call, "mixed_precision", None, "bf16")
@@ -310,8 +300,7 @@ def _not_amp(text: str) -> bool:
         "float32_matmul" in low
         or low in {"precision", "average_precision", "precision_score"}
         or (
-            "precision" in low
-            and any(word in low for word in ("recall", "score", "average", "macro", "mean", "print"))
+            "precision" in low and any(word in low for word in ("recall", "score", "average", "macro", "mean", "print"))
         )
     )
 
@@ -341,9 +330,7 @@ class ConfigTold:
 
 _KEYS = ("mixed_precision", "precision", "dtype", "torch_dtype", "amp_dtype", "compute_dtype")
 _SWITCHES = ("bf16", "fp16", "amp")
-_PRECISION_SECTIONS = frozenset(
-    {"model", "training", "train", "trainer", "optimization", "precision", "amp", "mixed"}
-)
+_PRECISION_SECTIONS = frozenset({"model", "training", "train", "trainer", "optimization", "precision", "amp", "mixed"})
 _SAYS_FLOAT32 = re.compile(r"(no|32|32-true|fp32|float32|torch\.float32)$")
 _HALF_WEIGHTS = ("float16", "bfloat16", "use_badam")
 """Switches that leave the weights themselves in 16 bits: axolotl's, and LLaMA-Factory's under BAdam."""

@@ -49,9 +49,7 @@ def trained_models(source: Source) -> Iterator[tuple[Script, Call]]:
         name = model_name(trainer)
         if not name:
             continue
-        loads = [
-            call for call in script.calls if call.method == "from_pretrained" and _binds(script, call, name)
-        ]
+        loads = [call for call in script.calls if call.method == "from_pretrained" and _binds(script, call, name)]
         if len(loads) == 1 and not switched_off(source, loads[0]) and not _cast(script, name):
             yield script, loads[0]
 
@@ -138,9 +136,7 @@ COMMON = frozenset(
 """Layers outside the blocks that any family may have, or that a head brings along."""
 
 
-_OTHERS = re.compile(
-    r"vision|[-_]vl([-_]|$)|llava|audio|omni|multimodal|llama-?4|moe|mamba|moonlight|prune|guard"
-)
+_OTHERS = re.compile(r"vision|[-_]vl([-_]|$)|llava|audio|omni|multimodal|llama-?4|moe|mamba|moonlight|prune|guard")
 """Words of models that share a family's name and not its layers."""
 
 

@@ -198,8 +198,7 @@ class _Reader:
                 continue
             work = self.dataset(other, inside, item, depth - 1)
             around = other is script and any(
-                isinstance(part, ast.Name | ast.Attribute) and ast.unparse(part) == wanted
-                for part in walk(item)
+                isinstance(part, ast.Name | ast.Attribute) and ast.unparse(part) == wanted for part in walk(item)
             )
             if around:
                 wrapped += work
@@ -288,11 +287,7 @@ class _Reader:
         if costly:
             what = say("augments an image ({costly})", costly=", ".join(costly[:3]))
             return [ItemWork(what=what, call=call.name, span=call.span)]
-        return [
-            ItemWork(
-                what=say("converts an image that is in memory"), call=call.name, span=call.span, light=True
-            )
-        ]
+        return [ItemWork(what=say("converts an image that is in memory"), call=call.name, span=call.span, light=True)]
 
     def _transform_steps(
         self, script: Script, scope: str, value: ast.expr, depth: int = 4, seen: set[str] | None = None
@@ -354,12 +349,7 @@ class _Reader:
         found = self._bodies[key] = []
         unused = optional(owner, construction)
         for node in walk(function):
-            if (
-                isinstance(node, ast.For | ast.While)
-                and loops
-                and works(node)
-                and not self._switched_off(script, node)
-            ):
+            if isinstance(node, ast.For | ast.While) and loops and works(node) and not self._switched_off(script, node):
                 found.append(
                     ItemWork(what="runs a Python loop", call=head(node), span=script.span(node))
                 )  # fmt: skip
@@ -414,11 +404,7 @@ class _Reader:
             yield ItemWork(what=METHODS[method], call=method, span=span)
         elif method == "convert" and node.args and isinstance(node.args[0], ast.Constant):
             yield ItemWork(what=say("decodes an image"), call=method, span=span)
-        elif (
-            method == "encode"
-            and isinstance(node.func, ast.Attribute)
-            and "tok" in ast.unparse(node.func.value)
-        ):
+        elif method == "encode" and isinstance(node.func, ast.Attribute) and "tok" in ast.unparse(node.func.value):
             yield ItemWork(what="tokenises text", call=ast.unparse(node.func), span=span)
         elif method in RANDOM and name.startswith(("torch.", "numpy.")):
             size = elements(node)

@@ -39,9 +39,7 @@ def for_several(method: ast.AST, line: int) -> bool:
     """Whether a line of a generator stands outside of the loop that yields, which stands in another loop."""
     loops = [node for node in walk(method) if isinstance(node, ast.For | ast.While)]
     giving = [loop for loop in loops if any(isinstance(part, ast.Yield) for part in walk(loop))]
-    innermost = [
-        loop for loop in giving if not any(other is not loop and other in walk(loop) for other in giving)
-    ]
+    innermost = [loop for loop in giving if not any(other is not loop and other in walk(loop) for other in giving)]
     nested = [loop for loop in innermost if any(other is not loop and loop in walk(other) for other in giving)]
     inside = any(loop.lineno <= line <= (loop.end_lineno or 0) for loop in innermost)
     return bool(nested) and not inside
@@ -109,11 +107,7 @@ def targets(statement: ast.Assign | ast.AnnAssign) -> set[str]:
 
 def head(loop: ast.For | ast.While) -> str:
     """A loop's head, as written."""
-    return (
-        f"for ... in {ast.unparse(loop.iter)}"
-        if isinstance(loop, ast.For)
-        else f"while {ast.unparse(loop.test)}"
-    )
+    return f"for ... in {ast.unparse(loop.iter)}" if isinstance(loop, ast.For) else f"while {ast.unparse(loop.test)}"
 
 
 def is_self(value: ast.expr) -> bool:

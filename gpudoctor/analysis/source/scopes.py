@@ -128,9 +128,7 @@ def handed(function: Function, call: ast.Call) -> dict[str, ast.expr] | None:
 
     None where `*` or `**` hides which parameter gets what.
     """
-    if any(item.arg is None for item in call.keywords) or any(
-        isinstance(item, ast.Starred) for item in call.args
-    ):
+    if any(item.arg is None for item in call.keywords) or any(isinstance(item, ast.Starred) for item in call.args):
         return None
     names = [item.arg for item in (*function.args.posonlyargs, *function.args.args)]
     names = names[1:] if names[:1] in (["self"], ["cls"]) else names

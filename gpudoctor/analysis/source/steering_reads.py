@@ -14,9 +14,7 @@ _NEEDED = re.compile(
     re.IGNORECASE,
 )
 """Comments that say that a wait is meant."""
-_WATCHES = re.compile(
-    r"print|log\w*|warn\w*|info|debug|write|add_scalar|set_postfix|set_description|append|update"
-)
+_WATCHES = re.compile(r"print|log\w*|warn\w*|info|debug|write|add_scalar|set_postfix|set_description|append|update")
 """Calls by which a value is shown or kept, and no more."""
 
 
@@ -54,9 +52,7 @@ def _decides(script: Script, node: ast.AST) -> bool:
     )
     around = set(enclosing(script, whole))
     return any(
-        (test.lineno > whole.lineno or test in around)
-        and bound & names_in(test.test)
-        and _decides(script, test)
+        (test.lineno > whole.lineno or test in around) and bound & names_in(test.test) and _decides(script, test)
         for test in tests
     ) or any(
         part.lineno > whole.lineno and bound & names_in(part.slice) and function_of(script, part) is function

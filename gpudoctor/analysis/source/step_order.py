@@ -21,9 +21,7 @@ OPTIMIZER = re.compile(r"optim|(^|_)opt(s|_|\[|$)|^opt[A-Z0-9]", re.IGNORECASE)
 SCALER = re.compile(r"scaler", re.IGNORECASE)
 SCHEDULER = re.compile(r"sched|(^|_)warm_?up", re.IGNORECASE)
 CLEARS = re.compile(r"zero_?grad|clear_?grad|reset_?grad|zero_all", re.IGNORECASE)
-CLIPS = frozenset(
-    {"clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "clip_grads_with_norm_", "clip_gradients"}
-)
+CLIPS = frozenset({"clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "clip_grads_with_norm_", "clip_gradients"})
 ENGINES = ("deepspeed.", "fairscale.", "colossalai.", "megatron.", "mmcv.", "mmengine.", "apex.")
 """Packages whose engines and wrapped optimizers do parts of a step themselves, and may clear gradients."""
 OWNERS = (*ENGINES, "torch_xla.")

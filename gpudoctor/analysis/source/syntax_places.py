@@ -48,9 +48,7 @@ def lines_at(spans: Iterable[SourceSpan], home: str = "", most: int = 8) -> str:
     for path, lines in shown.items():
         numbers = ", ".join(map(str, lines))
         words = say("line {line}", line=numbers) if len(lines) == 1 else say("lines {lines}", lines=numbers)
-        parts.append(
-            words if path == home else say("{words} of {file}", words=words, file=os.path.basename(path))
-        )
+        parts.append(words if path == home else say("{words} of {file}", words=words, file=os.path.basename(path)))
     rest = len(places) - most
     listed = row("; ", parts)
     return say("{lines} and {rest} more", lines=listed, rest=rest) if rest > 0 else listed

@@ -90,9 +90,7 @@ def _settings(script: Script) -> list[Tf32Setting]:
                 state = Tf32.UNKNOWN if isinstance(value, Unknown) else (Tf32.ON if value.value else Tf32.OFF)
                 if isinstance(value, Known) and value.value is None:
                     continue
-                found.append(
-                    Tf32Setting(script=script, node=given, target="tf32", state=state, convolutions=False)
-                )
+                found.append(Tf32Setting(script=script, node=given, target="tf32", state=state, convolutions=False))
     return found
 
 

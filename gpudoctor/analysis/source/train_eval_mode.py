@@ -8,14 +8,7 @@ from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.control_flow import callers, enclosing, may_run, scope_of
 from gpudoctor.analysis.source.optimizers import assignments_to, optimizers
 from gpudoctor.analysis.source.scopes import Key, Scope, Scopes
-from gpudoctor.analysis.source.syntax import (
-    FunctionNode,
-    called_name,
-    is_attribute,
-    is_name,
-    keyword_value,
-    nodes,
-)
+from gpudoctor.analysis.source.syntax import FunctionNode, called_name, is_attribute, is_name, keyword_value, nodes
 from gpudoctor.model.signs.source import Call, Event, GuardKind, Known, Loop, Script, Source
 
 _LAYERS = re.compile(
@@ -57,9 +50,7 @@ def is_forward(call: Call) -> bool:
 def model_of(call: Call) -> str:
     """The model that a forward or a mode switch speaks of, as written, without `.module`."""
     node = call.node.func
-    text = ast.unparse(
-        node.value if isinstance(node, ast.Attribute) and call.method in {"eval", "train"} else node
-    )
+    text = ast.unparse(node.value if isinstance(node, ast.Attribute) and call.method in {"eval", "train"} else node)
     return text.removesuffix(".module")
 
 
@@ -77,9 +68,7 @@ def resolved(scopes: Scopes, text: str, via: Scope) -> Key:
 def switches_to_eval(call: Call) -> bool:
     """Whether a call puts a model into eval mode."""
     if call.method == "train" and _a_model(call):
-        return any(
-            isinstance(v, Known) and v.value is False for v in (*call.positional, *call.keywords.values())
-        )
+        return any(isinstance(v, Known) and v.value is False for v in (*call.positional, *call.keywords.values()))
     return call.method == "eval" and not call.node.args and _a_model(call)
 
 
@@ -92,9 +81,7 @@ def _a_model(call: Call) -> bool:
     if not isinstance(call.node.func, ast.Attribute):
         return False
     owner = call.name.rpartition(".")[0]
-    if owner.startswith("torch.nn.") or (
-        owner.startswith(("transformers.", "peft.")) and "Trainer" not in owner
-    ):
+    if owner.startswith("torch.nn.") or (owner.startswith(("transformers.", "peft.")) and "Trainer" not in owner):
         return True
     return owner == "?" and bool(_MODEL.search(call.receiver.rsplit(".", 1)[-1]))
 
@@ -173,14 +160,8 @@ def _loaded(script: Script, calls: Mapping[ast.Call, Call], value: ast.expr, dep
     if call.receiver == "self":
         owner = script.classes.get(call.function.partition(".")[0])
         method = owner.methods.get(call.method) if owner is not None else None
-        backs = (
-            [node.value for node in ast.walk(method) if isinstance(node, ast.Return)]
-            if method is not None
-            else []
-        )
-        return bool(backs) and all(
-            item is not None and _loaded(script, calls, item, depth - 1) for item in backs
-        )
+        backs = [node.value for node in ast.walk(method) if isinstance(node, ast.Return)] if method is not None else []
+        return bool(backs) and all(item is not None and _loaded(script, calls, item, depth - 1) for item in backs)
     wraps = call.name.startswith(("torch.nn.parallel.", "torch.distributed.")) and call.node.args
     return bool(wraps) and _loaded(script, calls, call.node.args[0], depth - 1)
 
@@ -228,11 +209,7 @@ def _switched(script: Script, *, switch: bool) -> frozenset[str]:
     for item in nodes(script, ast.Assign):
         constant = isinstance(item.value, ast.Constant) and item.value.value is switch
         loop = next((above for above in enclosing(script, item) if isinstance(above, ast.For)), None)
-        if (
-            constant
-            and loop is not None
-            and any(is_attribute(target, "requires_grad") for target in item.targets)
-        ):
+        if constant and loop is not None and any(is_attribute(target, "requires_grad") for target in item.targets):
             found.add(ast.unparse(loop.iter).partition(".parameters()")[0].rpartition(".")[2])
     return frozenset(found)
 
@@ -321,12 +298,8 @@ def _is_zero(source: Source, script: Script, function: str, value: ast.expr, dep
     if not isinstance(value, ast.Name) or node is None or depth == 0:
         return False
     names = [item.arg for item in (*node.args.posonlyargs, *node.args.args)]
-    defaults: dict[str, ast.expr | None] = dict(
-        zip(reversed(names), reversed(node.args.defaults), strict=False)
-    )
-    defaults |= {
-        item.arg: given for item, given in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
-    }
+    defaults: dict[str, ast.expr | None] = dict(zip(reversed(names), reversed(node.args.defaults), strict=False))
+    defaults |= {item.arg: given for item, given in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)}
     default = defaults.get(value.id)
     if not isinstance(default, ast.Constant) or default.value is None or default.value:
         return False

@@ -76,9 +76,7 @@ def _longest(patient: Patient) -> int:
     return max(1, run.lead.steps // 2)
 
 
-def engine_period(
-    patient: Patient, kind: str, now: float, default: int, steps: int | None, norm: int = 1
-) -> int:
+def engine_period(patient: Patient, kind: str, now: float, default: int, steps: int | None, norm: int = 1) -> int:
     """The period for a framework's loop that logs (`log`), evaluates (`eval`) or saves (`save`) too often.
 
     `steps` are those of the whole run, where they are written down. A shorter period than `norm` would be found

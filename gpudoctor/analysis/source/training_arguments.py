@@ -8,14 +8,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.built_classes import built, imports_any
 from gpudoctor.analysis.source.control_flow import switched_off
-from gpudoctor.analysis.source.declared_settings import (
-    Setup,
-    Tool,
-    Written,
-    from_dict,
-    from_entry,
-    from_keyword,
-)
+from gpudoctor.analysis.source.declared_settings import Setup, Tool, Written, from_dict, from_entry, from_keyword
 from gpudoctor.analysis.source.syntax import is_name, nodes
 from gpudoctor.model.evidence import Setting
 from gpudoctor.model.patient import Patient
@@ -174,9 +167,7 @@ def _call_setup(source: Source, script: Script, call: Call) -> Setup:
 
 READERS = {
     ConfigKind.HUGGINGFACE: HF_ROOTS | {"llamafactory", "axolotl", "accelerate", "peft", "hydra", "omegaconf"},
-    ConfigKind.LIGHTNING: frozenset(
-        {"lightning", "pytorch_lightning", "lightning_fabric", "jsonargparse", "hydra"}
-    ),
+    ConfigKind.LIGHTNING: frozenset({"lightning", "pytorch_lightning", "lightning_fabric", "jsonargparse", "hydra"}),
 }
 """Kinds of config that other programs' words look like, and the libraries that may hand one to its reader."""
 
@@ -206,11 +197,7 @@ def _launch_setup(launch: Launch, path: str | None) -> Setup | None:
             known=not any(mark in text for mark in "$`"),
             sure=True,
             place=Setting(
-                key=f"--{name}",
-                value=text or "True",
-                origin=where,
-                path=launch.path or path,
-                line=launch.line,
+                key=f"--{name}", value=text or "True", origin=where, path=launch.path or path, line=launch.line
             ),
         )
         for name, text in words.items()

@@ -24,8 +24,7 @@ def never_taken(source: Source, script: Script, call: Call) -> bool:
         if isinstance(above, FUNCTIONS):
             return isinstance(above, FunctionNode) and (
                 any(
-                    _is_none(source, above, call.function, name) is (not none)
-                    and not _set_before(above, name, head)
+                    _is_none(source, above, call.function, name) is (not none) and not _set_before(above, name, head)
                     for head, name, none in asked
                 )
                 or any(
@@ -71,9 +70,7 @@ def _compares(head: ast.If, *, holds: bool) -> Iterator[tuple[ast.If, str, froze
     """The name that a condition compares with words, the words, and whether it is one of them in the branch."""
     match head.test:
         case ast.Compare(
-            left=ast.Name(id=name),
-            ops=[ast.Eq() | ast.NotEq() as how],
-            comparators=[ast.Constant(value=str(word))],
+            left=ast.Name(id=name), ops=[ast.Eq() | ast.NotEq() as how], comparators=[ast.Constant(value=str(word))]
         ):
             yield head, name, frozenset({word}), isinstance(how, ast.Eq) == holds
         case ast.Compare(
@@ -108,14 +105,11 @@ def _words(source: Source, function: FunctionNode, qualified: str, name: str) ->
 def _set_before(function: FunctionNode, name: str, head: ast.If) -> bool:
     """Whether a function changes a parameter before it asks."""
     return any(
-        is_name(node, name) and isinstance(node.ctx, ast.Store) and node.lineno < head.lineno
-        for node in walk(function)
+        is_name(node, name) and isinstance(node.ctx, ast.Store) and node.lineno < head.lineno for node in walk(function)
     )
 
 
-def _is_none(
-    source: Source, function: FunctionNode, qualified: str, name: str, depth: int = _DEPTH
-) -> bool | None:
+def _is_none(source: Source, function: FunctionNode, qualified: str, name: str, depth: int = _DEPTH) -> bool | None:
     """Whether every call of a function gives None for a parameter, or none does; None where nobody can tell."""
     sites = _sites(source, qualified)
     told = {_given(source, script, site, function, name, depth) for script, site in sites}
@@ -137,17 +131,10 @@ def _sites(source: Source, qualified: str) -> list[tuple[Script, Call]]:
 def _of_another_class(script: Script, site: Call, owner: str, method: str) -> bool:
     """Whether a call on `self` stands in another class, which has a method of that name itself."""
     own = site.function.partition(".")[0]
-    return (
-        site.receiver == "self"
-        and own != owner
-        and own in script.classes
-        and method in script.classes[own].methods
-    )
+    return site.receiver == "self" and own != owner and own in script.classes and method in script.classes[own].methods
 
 
-def _given(
-    source: Source, script: Script, site: Call, function: FunctionNode, name: str, depth: int
-) -> bool | None:
+def _given(source: Source, script: Script, site: Call, function: FunctionNode, name: str, depth: int) -> bool | None:
     """Whether one call gives None for a parameter."""
     given = handed(function, site.node)
     if given is None:

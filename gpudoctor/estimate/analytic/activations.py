@@ -68,8 +68,7 @@ def block(layout: Layout) -> BlockActivations:
     if shape.block_norms == 4:  # Gemma 2 and 3, GLM-4: a norm after attention and one after the MLP as well
         second += 2 * norm
     mlp_in = inputs.of(
-        ("gate", "up") if shape.gated and not shape.fused_gate_up else ("gate_up",) if shape.gated else ("up",),
-        h,
+        ("gate", "up") if shape.gated and not shape.fused_gate_up else ("gate_up",) if shape.gated else ("up",), h
     )
     shared_input = single and attention_trained  # parallel blocks: the same normalized tensor feeds both
     if single and inputs.kept_4bit:
@@ -92,9 +91,7 @@ def block(layout: Layout) -> BlockActivations:
         again=again / t,
         scores=_scores_live(layout) / t,
         copies=copies / t,
-        formula=formula
-        + (f"; / tp {t}" if t > 1 else "")
-        + (f"; residual {r} B, inner {e} B" if r != e else ""),
+        formula=formula + (f"; / tp {t}" if t > 1 else "") + (f"; residual {r} B, inner {e} B" if r != e else ""),
     )
 
 

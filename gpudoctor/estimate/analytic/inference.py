@@ -49,11 +49,7 @@ def cache_line(layout: Layout) -> Line:
         bytes=round(per * n * tokens * job.concurrency),
         formula=f"{text} x {n} layers x {tokens:,.0f} tokens x {job.concurrency} sequences",
         source="keys and values of every layer"
-        + (
-            f"; a window of {shape.window:,} caps {percent(shape.window_share)} of the layers"
-            if shape.window
-            else ""
-        ),
+        + (f"; a window of {shape.window:,} caps {percent(shape.window_share)} of the layers" if shape.window else ""),
     )
 
 

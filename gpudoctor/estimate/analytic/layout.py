@@ -54,9 +54,7 @@ class Layout:
     def mixed_units(self) -> bool:
         """Whether FSDP1 wraps frozen weights and adapters in one flat parameter (litgpt wraps whole blocks)."""
         job = self.job
-        return (
-            self.stack.litgpt and self.sharded and job.parallel == "fsdp" and job.adapted and not job.quantized
-        )
+        return self.stack.litgpt and self.sharded and job.parallel == "fsdp" and job.adapted and not job.quantized
 
 
 def lay_out(shape: ModelShape, job: TrainingJob) -> Layout:

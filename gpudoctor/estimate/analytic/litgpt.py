@@ -21,9 +21,7 @@ def held_lines(layout: Layout) -> list[Line]:
         return []
     count = layout.own.embedding
     text = f"2 B x {count:,} weights of the embedding"
-    source = (
-        "litgpt puts in a StableEmbedding after the optimizer was made: it has a gradient that nothing clears"
-    )
+    source = "litgpt puts in a StableEmbedding after the optimizer was made: it has a gradient that nothing clears"
     return [_line("embedding-gradient", 2 * count, text, source)]
 
 
@@ -98,9 +96,7 @@ def unpacked_line(layout: Layout) -> list[Line]:
     if not (layout.stack.litgpt and layout.job.method == "qlora"):
         return []
     source = "bitsandbytes unpacks to fp16, what Lightning quantized from; then it is cast to bf16"
-    return [
-        _line("unpacked-weights", 4 * count, f"(2 + 2) B x {count:,} weights of the largest matrix", source)
-    ]
+    return [_line("unpacked-weights", 4 * count, f"(2 + 2) B x {count:,} weights of the largest matrix", source)]
 
 
 def _graph_lines(layout: Layout) -> list[Line]:
@@ -112,9 +108,7 @@ def _graph_lines(layout: Layout) -> list[Line]:
         lines.append(_line("soft-cap", layout.element * shape.vocab * t, text, "tanh keeps its result"))
     if job.adapted and "head" in wanted(job, shape):
         per = 2 * job.lora_rank + (3 if job.lora_dropout else 0) * shape.hidden
-        lines.append(
-            _line("head-adapter", per * t, f"{per:,} B x {t:,} tokens", "the adapter's input and mask")
-        )
+        lines.append(_line("head-adapter", per * t, f"{per:,} B x {t:,} tokens", "the adapter's input and mask"))
     chunks = -(-job.seq // CHUNK)
     if layout.autocast_fp32 and job.adapted and chunks > 1:
         head = layout.own.head
@@ -133,13 +127,9 @@ def _last_inputs(layout: Layout) -> list[Line]:
     inner = shape.expert_mlp * shape.top_k + shape.shared_mlp if shape.experts else shape.mlp
     per = 2 * (into + shape.q_width + inner)
     amount = (per * layout.layers + 2 * shape.hidden) * layout.tokens
-    text = (
-        f"2 B x (({into:,} + {shape.q_width:,} + {inner:,}) x {layout.layers} blocks + {shape.hidden:,}) inputs"
-    )
+    text = f"2 B x (({into:,} + {shape.q_width:,} + {inner:,}) x {layout.layers} blocks + {shape.hidden:,}) inputs"
     text += f" x {layout.tokens:,} tokens"
-    source = (
-        "bitsandbytes 0.41 to 0.43 MatMul4Bit: ctx.tensors lives as long as the logits of the last iteration"
-    )
+    source = "bitsandbytes 0.41 to 0.43 MatMul4Bit: ctx.tensors lives as long as the logits of the last iteration"
     return [_line("last-inputs", amount, text, source)]
 
 

@@ -87,10 +87,7 @@ def _per_entry(layout: Layout) -> tuple[int, str]:
     extra = head if kept and code.name == "hf" else 0
     if layout.shape.kind != "decoder" and code.name == "hf" and job.mixed_precision == "no":
         # torch's CrossEntropyLoss on the logits as they are: log-softmax and two gradients in their type
-        return (
-            3 * head + extra,
-            "transformers modeling_bert.py, modeling_t5.py: the loss in the type of the logits",
-        )
+        return (3 * head + extra, "transformers modeling_bert.py, modeling_t5.py: the loss in the type of the logits")
     note = f", {head} B of logits kept by the caller" if extra else ""
     return vocabulary + extra, f"{code.source}{note}"
 

@@ -43,11 +43,7 @@ def gradient_lines(layout: Layout, what: str = "gradients") -> list[Line]:
 
 def optimizer_lines(layout: Layout) -> list[Line]:
     """Optimizer state."""
-    return (
-        []
-        if layout.job.offload != "none"
-        else [line for group in groups(layout) for line in _states(layout, group)]
-    )
+    return [] if layout.job.offload != "none" else [line for group in groups(layout) for line in _states(layout, group)]
 
 
 def _states(layout: Layout, group: Group) -> list[Line]:
@@ -59,22 +55,14 @@ def _states(layout: Layout, group: Group) -> list[Line]:
         per = _FEW_BITS[name]
         return [
             _line(
-                "optimizer",
-                per * group.count / n,
-                f"{per:.3f} B x {of}",
-                f"{name}: block-wise states with fp32 scales",
+                "optimizer", per * group.count / n, f"{per:.3f} B x {of}", f"{name}: block-wise states with fp32 scales"
             )
         ]
     if name == "adafactor":
         factors = sum((linear.rows + linear.columns) * linear.count for linear in layout.shape.linears)
         count = min(factors, group.count)
         return [
-            _line(
-                "optimizer",
-                4 * count / n,
-                f"4 B x {count:,} row and column factors",
-                "Adafactor, arXiv 1804.04235",
-            )
+            _line("optimizer", 4 * count / n, f"4 B x {count:,} row and column factors", "Adafactor, arXiv 1804.04235")
         ]
     if name == "galore":
         return [

@@ -49,22 +49,16 @@ def groups(layout: Layout) -> tuple[Group, ...]:
     whole = job.quantized and layout.stack.fsdp_adapters_low
     count = -(-adapter_count(layout.shape, job) // (job.pp * job.tp))
     found = [
-        _group(
-            layout, "adapters", f"adapter parameters of rank {job.lora_rank}", count, width, width, whole=whole
-        )
+        _group(layout, "adapters", f"adapter parameters of rank {job.lora_rank}", count, width, width, whole=whole)
     ]
     if job.train_embeddings:
         rows = layout.own.embedding + layout.own.head
         held = layout.weight_bytes
-        found.append(
-            _group(layout, "trained-copies", "weights of embedding and head", rows, held, held, whole=whole)
-        )
+        found.append(_group(layout, "trained-copies", "weights of embedding and head", rows, held, held, whole=whole))
     return tuple(found)
 
 
-def _group(
-    layout: Layout, kind: str, what: str, count: int, width: int, gradient: int, *, whole: bool
-) -> Group:
+def _group(layout: Layout, kind: str, what: str, count: int, width: int, gradient: int, *, whole: bool) -> Group:
     job = layout.job
     sharded = layout.shards if layout.sharded and not whole else 1
     spread = layout.shards if job.parallel in {"zero1", "zero2"} else sharded
@@ -196,10 +190,7 @@ def fixed_lines(layout: Layout, capability: tuple[int, int] | None) -> list[Line
     if job.mode == "train":
         lines.append(
             _line(
-                "batch",
-                24 * layout.tokens,
-                f"3 x 8 B x {layout.tokens:,} tokens (ids, labels, mask)",
-                "int64 tensors",
+                "batch", 24 * layout.tokens, f"3 x 8 B x {layout.tokens:,} tokens (ids, labels, mask)", "int64 tensors"
             )
         )
     parts = groups(layout)

@@ -27,13 +27,7 @@ def training_instants(
     held = [*weights, *adapters, *optimizer, *fixed, *litgpt.held_lines(layout)]
 
     root = _root_lines(layout)
-    loss = [
-        *held,
-        *root,
-        *_checkpoint_lines(layout, one, 1),
-        *_copies(layout, whole=True),
-        *loss_lines(layout),
-    ]
+    loss = [*held, *root, *_checkpoint_lines(layout, one, 1), *_copies(layout, whole=True), *loss_lines(layout)]
     layer = [
         *held,
         *root,
@@ -120,14 +114,10 @@ def _gathered(layout: Layout) -> list[Line]:
     """Blocks gathered during the backward."""
     if not layout.sharded:
         return []
-    if (
-        layout.job.pp > 1
-    ):  # a pipeline stage is gathered once for all its micro batches, its gradients reduced once
+    if layout.job.pp > 1:  # a pipeline stage is gathered once for all its micro batches, its gradients reduced once
         width, count = _gathered_width(layout), layout.own.total
         text = f"2 x {width} B x {count:,} parameters of the stage"
-        return [
-            _line("gathered-layer", 2 * width * count, text, "torchtitan: no resharding between micro batches")
-        ]
+        return [_line("gathered-layer", 2 * width * count, text, "torchtitan: no resharding between micro batches")]
     amount, text = _layer_bytes(layout)
     return [_line("gathered-layer", amount, text, "FSDP gathers block by block")]
 
@@ -141,12 +131,7 @@ def _head_gradient(layout: Layout) -> list[Line]:
         return []
     head = layout.own.head or (layout.own.embedding if shape.tied else 0)
     lines = [
-        _line(
-            "head-gradient",
-            width * head,
-            f"{width} B x {head:,} weights of the head",
-            "its gradient comes first",
-        )
+        _line("head-gradient", width * head, f"{width} B x {head:,} weights of the head", "its gradient comes first")
     ]
     if layout.job.adapted:
         return lines
@@ -172,9 +157,7 @@ def _checkpoint_lines(layout: Layout, one: BlockActivations, flight: int) -> lis
         whole = n - n // job.checkpoint_every
     if job.checkpointing == "layer":
         per = layout.residual * layout.shape.hidden / job.tp
-        width = f"{layout.residual} B x {layout.shape.hidden:,} hidden" + (
-            f" / tp {job.tp}" if job.tp > 1 else ""
-        )
+        width = f"{layout.residual} B x {layout.shape.hidden:,} hidden" + (f" / tp {job.tp}" if job.tp > 1 else "")
         text = f"{width} x {n - whole} blocks x {t:,} tokens{times}"
         lines.append(
             _line("checkpoints", per * (n - whole) * t * flight, text, "each block's input (arXiv 1604.06174)")
@@ -273,9 +256,7 @@ def _copies(layout: Layout, *, whole: bool) -> list[Line]:
     """Autocast's cached 16-bit copies of all linear weights, alive to the end of the forward."""
     if not layout.autocast_fp32 or not whole:
         return []
-    head = layout.own.head or (
-        layout.own.embedding if layout.shape.tied and layout.shape.kind == "decoder" else 0
-    )
+    head = layout.own.head or (layout.own.embedding if layout.shape.tied and layout.shape.kind == "decoder" else 0)
     count = layout.own.linear + head
     text, source = f"2 B x {count:,} weights of linear layers", "torch.autocast caches casts of leaf weights"
     if layout.job.checkpointing == "layer" and layout.stack.name == "hf" and layout.job.loss == "stock":
@@ -330,15 +311,10 @@ def _notes(layout: Layout) -> list[str]:
             )
         )
     if layout.prepared:
-        notes.append(
-            say("k-bit preparation makes norms fp32, and with them every activation: twice the bytes of bf16")
-        )
+        notes.append(say("k-bit preparation makes norms fp32, and with them every activation: twice the bytes of bf16"))
     if job.parallel == "fsdp" and job.adapted and layout.sharded:
         notes.append(
-            say(
-                "FSDP1 keeps the inputs of frozen blocks to the end of the backward: a second copy of the "
-                "checkpoints"
-            )
+            say("FSDP1 keeps the inputs of frozen blocks to the end of the backward: a second copy of the checkpoints")
         )
     if shape.experts and job.mode == "train":
         notes.append(say("expert load was taken as even; an uneven one needs more"))

@@ -3,12 +3,4 @@
 from gpudoctor.estimate.measure.compare import ComparedInstant, MeasuredEstimate, compare
 from gpudoctor.estimate.measure.measurement import JobMeasurement, Machine, MeasuredStep, MeasureEnd
 
-__all__ = [
-    "ComparedInstant",
-    "JobMeasurement",
-    "Machine",
-    "MeasureEnd",
-    "MeasuredEstimate",
-    "MeasuredStep",
-    "compare",
-]
+__all__ = ["ComparedInstant", "JobMeasurement", "Machine", "MeasureEnd", "MeasuredEstimate", "MeasuredStep", "compare"]

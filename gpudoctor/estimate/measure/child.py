@@ -5,9 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from gpudoctor.estimate.measure.meters import (
-    MemoryMeter,
-)
+from gpudoctor.estimate.measure.meters import MemoryMeter
 from gpudoctor.estimate.shapes import Latent, ModelShape
 
 

@@ -75,9 +75,7 @@ def _rows(expected: Estimate, measurement: JobMeasurement) -> list[ComparedInsta
         if last is not None:
             measured = last.instants.get(instant.name, measured)
         if measured is not None:
-            row = ComparedInstant(
-                instant=instant.name, title=instant.title, predicted=instant.bytes, measured=measured
-            )
+            row = ComparedInstant(instant=instant.name, title=instant.title, predicted=instant.bytes, measured=measured)
             rows.append(row)
     if last is not None:
         static = ComparedInstant(

@@ -39,16 +39,14 @@ DIFFERENCES = (
     ),
     CpuDifference(
         kind="kernel-scratch",
-        why="fp32 sums of 16-bit products and attention's buffers a thread are not tensors: they are measured "
-        "apart",
+        why="fp32 sums of 16-bit products and attention's buffers a thread are not tensors: they are measured apart",
         source="aten/src/ATen/native/CPUBlas.cpp, cpu/FlashAttentionKernel.cpp",
     ),
 )
 """Everything that is computed otherwise for the CPU; nothing else is changed."""
 ONE_BY_ONE = CpuDifference(
     kind="step-temporaries",
-    why="AdamW's own choice is one parameter after the other: two temporaries of the largest, no list of "
-    "square roots",
+    why="AdamW's own choice is one parameter after the other: two temporaries of the largest, no list of square roots",
     source="torch/optim/adam.py _single_tensor_adam: the root, and the root over the bias correction",
 )
 """What takes the place of the second where nobody tells AdamW foreach=True."""
@@ -95,9 +93,7 @@ def _one_by_one(instant: Instant, estimate: Estimate) -> Instant:
         kind="step-temporaries",
         bytes=2 * width * largest,
         source=ONE_BY_ONE.source,
-        formula=say(
-            "2 x {width} B x {largest:,} elements of the largest trained tensor", width=width, largest=largest
-        ),
+        formula=say("2 x {width} B x {largest:,} elements of the largest trained tensor", width=width, largest=largest),
     )
     return replace(instant, lines=(*(each for each in instant.lines if each not in old), line))
 

@@ -18,9 +18,7 @@ from pathlib import Path
 from typing import Any
 
 if __name__ == "__main__":  # run as a file: its folder must not be where `import result` looks
-    sys.path[:] = [
-        place for place in sys.path if Path(place or ".").resolve() != Path(__file__).resolve().parent
-    ]
+    sys.path[:] = [place for place in sys.path if Path(place or ".").resolve() != Path(__file__).resolve().parent]
     sys.path.append(str(Path(__file__).resolve().parents[3]))
 
 from gpudoctor.estimate.measure import measuring_machine as machines

@@ -87,8 +87,7 @@ def cards_used() -> dict[str, int]:
         pynvml.nvmlInit()
         handles = [pynvml.nvmlDeviceGetHandleByIndex(at) for at in range(pynvml.nvmlDeviceGetCount())]
         return {
-            _text(pynvml.nvmlDeviceGetUUID(each)): int(pynvml.nvmlDeviceGetMemoryInfo(each).used)
-            for each in handles
+            _text(pynvml.nvmlDeviceGetUUID(each)): int(pynvml.nvmlDeviceGetMemoryInfo(each).used) for each in handles
         }
     except Exception:  # noqa: BLE001 - a missing library, driver or permission: the figure is then absent
         return {}

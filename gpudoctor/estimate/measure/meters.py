@@ -250,6 +250,4 @@ def read_step(windows: Iterable[MeterWindow]) -> MeasuredStep:
             if window.peak >= instants.get(instant, 0):
                 instants[instant] = window.peak
                 scratch[instant] = window.scratch
-    return MeasuredStep(
-        instants=instants, peak=peak, static=static, scratch={k: v for k, v in scratch.items() if v}
-    )
+    return MeasuredStep(instants=instants, peak=peak, static=static, scratch={k: v for k, v in scratch.items() if v})

@@ -33,9 +33,7 @@ def surroundings(kind: str) -> dict[str, str]:
     return variables | ({"CUDA_VISIBLE_DEVICES": ""} if kind == "cpu" else {})
 
 
-def read_events(
-    told: str, code: int | None, errors: str, seconds: float, limit: float, longer: str
-) -> JobMeasurement:
+def read_events(told: str, code: int | None, errors: str, seconds: float, limit: float, longer: str) -> JobMeasurement:
     """A measurement from the child's lines; a line that was cut off is passed by. `longer` says what to do
     about the limit."""
     events = [event for event in map(_event, told.splitlines()) if event]
@@ -47,12 +45,9 @@ def read_events(
         return next(reversed(all_of(name)), {})
 
     steps = tuple(
-        MeasuredStep(**{key: each[key] for key in ("instants", "peak", "static", "scratch")})
-        for each in all_of("step")
+        MeasuredStep(**{key: each[key] for key in ("instants", "peak", "static", "scratch")}) for each in all_of("step")
     )
-    ending, said = _ending(
-        last("ending"), code, errors, say("{limit}; {longer}", limit=duration(limit), longer=longer)
-    )
+    ending, said = _ending(last("ending"), code, errors, say("{limit}; {longer}", limit=duration(limit), longer=longer))
     card, load = last("card"), last("load")
     seen = [step.peak for step in steps] + [
         each["most"] for each in (load, last("ending")) if each.get("most") is not None
@@ -96,9 +91,7 @@ def _ending(said: dict[str, Any], code: int | None, errors: str, limit: str) -> 
     lines = [line for line in errors.splitlines() if line.strip()]
     what = say("signal {code}", code=-code) if code < 0 else say("exit code {code}", code=code)
     return MeasureEnd.FAILED, say(
-        "ended with {what}: {lines}",
-        what=what,
-        lines=lines[-1][:300] if lines else say("nothing on standard error"),
+        "ended with {what}: {lines}", what=what, lines=lines[-1][:300] if lines else say("nothing on standard error")
     )
 
 

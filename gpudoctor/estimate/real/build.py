@@ -50,11 +50,7 @@ def optimizer_of(job: TrainingJob, parameters: Iterable[Any]) -> Any:
     if name in _FEW_BITS:
         return standin_class()(trained, *_FEW_BITS[name])
     raise UsageError(
-        say(
-            "--optimizer {name} is not built with --trace; it may be one of {built}",
-            name=name,
-            built=", ".join(BUILT),
-        )
+        say("--optimizer {name} is not built with --trace; it may be one of {built}", name=name, built=", ".join(BUILT))
     )
 
 
@@ -159,12 +155,7 @@ class BuiltJob:
 
 
 def build(
-    source: Source,
-    job: TrainingJob,
-    *,
-    layers: int | None = None,
-    device: Any = "cpu",
-    frozen: int | None = None,
+    source: Source, job: TrainingJob, *, layers: int | None = None, device: Any = "cpu", frozen: int | None = None
 ) -> BuiltJob:
     """Build a job with random weights; `layers` blocks where given, `frozen` of them not trained (`freeze`).
 

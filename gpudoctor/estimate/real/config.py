@@ -112,9 +112,7 @@ def _from_file(path: Path, layers: int | None) -> Any:
     try:
         config = load_json(read_file(path, CONFIG).decode("utf-8-sig"))
     except (OSError, ValueError) as error:
-        raise UsageError(
-            say("{path}: cannot be read as a config.json: {error}", path=path, error=error)
-        ) from None
+        raise UsageError(say("{path}: cannot be read as a config.json: {error}", path=path, error=error)) from None
     if not isinstance(config, dict):
         raise UsageError(say("{path}: not the config.json of a model: an object was expected", path=path))
     return _from_mapping(config, str(path), layers)

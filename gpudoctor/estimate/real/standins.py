@@ -202,9 +202,7 @@ def int8_class() -> Any:
         def __init__(self, linear: Any, _job: TrainingJob) -> None:
             torch.nn.Module.__init__(self)
             self.in_features, self.out_features = _widths(linear)
-            held = torch.zeros(
-                self.out_features, self.in_features, dtype=torch.int8, device=linear.weight.device
-            )
+            held = torch.zeros(self.out_features, self.in_features, dtype=torch.int8, device=linear.weight.device)
             self.weight = torch.nn.Parameter(held, requires_grad=False)
             self.bias = linear.bias
             scales = torch.zeros(self.out_features, device=held.device)

@@ -92,10 +92,7 @@ def _count(raw: Mapping[str, Any], key: str, name: str) -> int | None:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise UsageError(
             say(
-                "{name}: {key} is {value!r}; it must be a whole number from 1, or auto",
-                name=name,
-                key=key,
-                value=value,
+                "{name}: {key} is {value!r}; it must be a whole number from 1, or auto", name=name, key=key, value=value
             )
         )
     return value
@@ -136,16 +133,9 @@ def _optimizer(config: dict[str, Any], notes: list[str], cpu: bool) -> None:
         if value == AUTO:
             parameters[key] = _OPTIMIZER.get(key)
     offloaded = _offloaded(config)
-    if (
-        cpu
-        and not offloaded
-        and str(section.get("type", "")).lower() in _COMPILED
-        and "torch_adam" not in parameters
-    ):
+    if cpu and not offloaded and str(section.get("type", "")).lower() in _COMPILED and "torch_adam" not in parameters:
         parameters["torch_adam"] = True
-        notes.append(
-            "torch_adam was set in the DeepSpeed config: on a CPU its own Adam would be compiled first"
-        )
+        notes.append("torch_adam was set in the DeepSpeed config: on a CPU its own Adam would be compiled first")
 
 
 def _offloaded(config: Mapping[str, Any]) -> bool:
@@ -183,9 +173,7 @@ def _drop_auto(section: dict[str, Any], notes: list[str], path: str) -> None:
     for key, value in list(section.items()):
         if value == AUTO:
             del section[key]
-            notes.append(
-                say("{path}{key} of the DeepSpeed config is auto and was left out", path=path, key=key)
-            )
+            notes.append(say("{path}{key} of the DeepSpeed config is auto and was left out", path=path, key=key))
         elif isinstance(value, dict):
             _drop_auto(value, notes, f"{path}{key}.")
 

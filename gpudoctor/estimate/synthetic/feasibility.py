@@ -38,22 +38,10 @@ def _refusals(job: TrainingJob, place: RunPlace, engine: bool) -> Iterator[tuple
     yield serves, "--context, --concurrency and --kv-dtype", "they are of inference, and a synthetic job trains"
     for name in ("tp", "pp", "cp", "ep"):
         degree = getattr(job, name)
-        yield (
-            degree > 1,
-            f"--{name} {degree}",
-            "a synthetic job runs data parallel; use ddp, zero1 to 3, fsdp, fsdp2",
-        )
+        yield (degree > 1, f"--{name} {degree}", "a synthetic job runs data parallel; use ddp, zero1 to 3, fsdp, fsdp2")
     yield job.nodes > 1, f"--nodes {job.nodes}", "a synthetic job runs on this machine alone; use --gpus"
-    yield (
-        job.stack != "hf",
-        f"--stack {job.stack}",
-        "a synthetic job runs the installed transformers; leave it out",
-    )
-    yield (
-        job.method == "gptq-lora",
-        "--method gptq-lora",
-        "its packed weights cannot be made at random; use qlora",
-    )
+    yield (job.stack != "hf", f"--stack {job.stack}", "a synthetic job runs the installed transformers; leave it out")
+    yield (job.method == "gptq-lora", "--method gptq-lora", "its packed weights cannot be made at random; use qlora")
     yield (
         job.optimizer not in WRITTEN, f"--optimizer {job.optimizer}",
         say("a synthetic job can have {written}", written=', '.join(WRITTEN)),
@@ -62,22 +50,10 @@ def _refusals(job: TrainingJob, place: RunPlace, engine: bool) -> Iterator[tuple
         job.checkpointing in {"selective", "offloaded"}, f"--checkpoint-kind {job.checkpointing}",
         "transformers checkpoints whole layers; leave it out",
     )  # fmt: skip
-    yield (
-        job.loss != "stock",
-        f"--loss {job.loss}",
-        "a synthetic job has the loss of transformers; leave it out",
-    )
+    yield (job.loss != "stock", f"--loss {job.loss}", "a synthetic job has the loss of transformers; leave it out")
     for name in ("fused_norm", "lora_fused", "experts_quantized"):
-        yield (
-            bool(getattr(job, name)),
-            f"--{name.replace('_', '-')}",
-            "transformers has none of it; leave it out",
-        )
-    yield (
-        job.master_weights and not zero and not engine,
-        "--master-weights",
-        "DeepSpeed has them: --parallel zero2",
-    )
+        yield (bool(getattr(job, name)), f"--{name.replace('_', '-')}", "transformers has none of it; leave it out")
+    yield (job.master_weights and not zero and not engine, "--master-weights", "DeepSpeed has them: --parallel zero2")
     low = job.mixed_precision != "no"
     yield engine and low, f"--mixed-precision {job.mixed_precision}", "DeepSpeed has its own: use --dtype"
     yield (
@@ -102,10 +78,7 @@ def _refusals(job: TrainingJob, place: RunPlace, engine: bool) -> Iterator[tuple
     yield (
         place.kind == "cuda" and job.world > place.cards,
         f"--gpus {job.world}",
-        say(
-            "this machine has {cards}; `gpudoctor estimate` computes what more of them would need",
-            cards=place.cards,
-        ),
+        say("this machine has {cards}; `gpudoctor estimate` computes what more of them would need", cards=place.cards),
     )
 
 
@@ -136,10 +109,7 @@ def check_room(found: Estimate, place: RunPlace) -> None:
     need, where = _needed(found, place), say("at {title}", title=found.peak.title)
     if place.kind == "cuda":
         said = say(
-            "{name} has {bytes}, {free} of it free",
-            name=place.name,
-            bytes=size(place.bytes),
-            free=size(place.free),
+            "{name} has {bytes}, {free} of it free", name=place.name, bytes=size(place.bytes), free=size(place.free)
         )
     else:
         said = say("{free} of this machine's {bytes} are free", free=size(place.free), bytes=size(place.bytes))
@@ -247,9 +217,7 @@ def need_torch() -> None:
     _need([("torch", "a synthetic job")])
 
 
-def need_packages(
-    job: TrainingJob, engine: Engine | None, installed: Callable[[str], bool] | None = None
-) -> None:
+def need_packages(job: TrainingJob, engine: Engine | None, installed: Callable[[str], bool] | None = None) -> None:
     """Raise `IncompleteError` for the first package that the job needs and this interpreter has not."""
     flag = f"--method {job.method}"
     wanted = [("torch", "a synthetic job"), ("transformers", "a synthetic job")]
@@ -257,11 +225,7 @@ def need_packages(
     wanted += [("bitsandbytes", flag), ("accelerate", flag)] if job.quantized else []
     own = needs_of(job.optimizer)
     wanted += [(own, f"--optimizer {job.optimizer}")] if own else []
-    wanted += (
-        [("deepspeed", f"--parallel {job.parallel}" if job.parallel in ZERO else "--deepspeed")]
-        if engine
-        else []
-    )
+    wanted += [("deepspeed", f"--parallel {job.parallel}" if job.parallel in ZERO else "--deepspeed")] if engine else []
     wanted += [("flash_attn", "--attention flash")] if job.attention == "flash" else []
     _need(wanted, installed)
 

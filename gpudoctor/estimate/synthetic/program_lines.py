@@ -55,10 +55,7 @@ _BITSANDBYTES = {
     "lion": f"bnb.optim.Lion32bit(trained, lr={RATE})",
     "lion-8bit": f"bnb.optim.Lion8bit(trained, lr={RATE})",
 }
-_TORCHAO = {
-    "adamw-ao-8bit": f"AdamW8bit(trained, lr={RATE})",
-    "adamw-ao-4bit": f"AdamW4bit(trained, lr={RATE})",
-}
+_TORCHAO = {"adamw-ao-8bit": f"AdamW8bit(trained, lr={RATE})", "adamw-ao-4bit": f"AdamW4bit(trained, lr={RATE})"}
 WRITTEN = (*_TORCH, *_BITSANDBYTES, *_TORCHAO)
 """Optimizers that a synthetic job can have."""
 
@@ -182,9 +179,7 @@ def loop_lines(script: ProgramSpec) -> list[str]:
 
 def _data(script: ProgramSpec) -> list[str]:
     job, facts = script.job, script.facts
-    rows = (
-        "options.steps * ACCUMULATE * options.batch" if job.accumulate > 1 else "options.steps * options.batch"
-    )
+    rows = "options.steps * ACCUMULATE * options.batch" if job.accumulate > 1 else "options.steps * options.batch"
     rank = ", rank" if script.several else ""
     if facts["image"]:
         kind = TYPES[job.dtype if job.mixed_precision == "no" else "fp32"]

@@ -28,9 +28,7 @@ class RandomTokens:
 class RandomImages:
     """Images of noise with random classes: the same in every run, others on every rank."""
 
-    def __init__(
-        self, rows: int, shape: "tuple[int, ...]", classes: int, dtype: "torch.dtype", rank: int = 0
-    ) -> None:
+    def __init__(self, rows: int, shape: "tuple[int, ...]", classes: int, dtype: "torch.dtype", rank: int = 0) -> None:
         self.rows, self.shape, self.classes, self.dtype, self.rank = rows, shape, classes, dtype, rank
 
     def __len__(self) -> int:

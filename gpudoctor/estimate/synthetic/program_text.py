@@ -12,13 +12,7 @@ from typing import Any
 
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.synthetic import program_parts
-from gpudoctor.estimate.synthetic.program_lines import (
-    ProgramSpec,
-    loop_lines,
-    model_lines,
-    needs_of,
-    optimizer_lines,
-)
+from gpudoctor.estimate.synthetic.program_lines import ProgramSpec, loop_lines, model_lines, needs_of, optimizer_lines
 
 _WIDTH = 110
 _KEYWORDS_WIDTH = 84
@@ -87,18 +81,12 @@ def _imports(script: ProgramSpec) -> list[str]:
     standard += ["from contextlib import nullcontext"] if _skips_exchange(script) else []
     standard += ["from typing import Any"] if job.quantized else []
     plain = ["import deepspeed"] if script.deepspeed else []
-    plain += (
-        ["import bitsandbytes as bnb"] if job.quantized or needs_of(job.optimizer) == "bitsandbytes" else []
-    )
+    plain += ["import bitsandbytes as bnb"] if job.quantized or needs_of(job.optimizer) == "bitsandbytes" else []
     plain += ["import torch"]
     plain += ["import torch.distributed as dist"] if script.several and not script.deepspeed else []
     named = ["from accelerate import init_empty_weights"] if job.quantized else []
     if job.adapted:
-        names = [
-            "LoraConfig",
-            "get_peft_model",
-            *(["prepare_model_for_kbit_training"] if _prepared(job) else []),
-        ]
+        names = ["LoraConfig", "get_peft_model", *(["prepare_model_for_kbit_training"] if _prepared(job) else [])]
         named.append(f"from peft import {', '.join(names)}")
     named += _parallel_imports(job) if script.several else []
     named.append("from torch.utils.data import DataLoader")
@@ -107,12 +95,7 @@ def _imports(script: ProgramSpec) -> list[str]:
         named.append(f"from torchao.optim import AdamW{job.optimizer[-4]}bit")
     if job.optimizer == "adafactor":
         named.append("from transformers.optimization import Adafactor")
-    return [
-        *sorted(standard, key=lambda line: (line.startswith("from"), line)),
-        "",
-        *sorted(plain),
-        *sorted(named),
-    ]
+    return [*sorted(standard, key=lambda line: (line.startswith("from"), line)), "", *sorted(plain), *sorted(named)]
 
 
 def _parallel_imports(job: TrainingJob) -> list[str]:
@@ -171,9 +154,7 @@ def _place(script: ProgramSpec) -> list[str]:
                 "os.environ.update({**alone, **os.environ})  # or DeepSpeed looks for MPI",
             ]
         if not cuda:
-            lines.append(
-                'deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False  # gloo will do: no compiler'
-            )
+            lines.append('deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False  # gloo will do: no compiler')
         lines.append(f'deepspeed.init_distributed("{backend}")')
     elif script.several:
         lines.append(f'dist.init_process_group("{backend}")')

@@ -52,9 +52,7 @@ def find(request: dict[str, Any]) -> dict[str, Any]:
     found = blocks(model)
     if not found:
         raise UsageError(
-            say(
-                "{kind}: it has no list of blocks, so it cannot be put together here", kind=type(model).__name__
-            )
+            say("{kind}: it has no list of blocks, so it cannot be put together here", kind=type(model).__name__)
         )
     names = {id(module): name for name, module in model.named_modules()}
     newer = hasattr(model, "activation_checkpointing_enable")
@@ -79,17 +77,13 @@ def _on_meta(torch: Any, auto: str, config: Any, job: TrainingJob) -> tuple[Any,
     import transformers
 
     asked = {"flash": "flash_attention_2"}.get(job.attention, job.attention)
-    tried: list[str] = (
-        [asked] if asked != "flash_attention_2" else ["eager"]
-    )  # its kernels are not asked for here
+    tried: list[str] = [asked] if asked != "flash_attention_2" else ["eager"]  # its kernels are not asked for here
     tried += ["eager"] if asked == "sdpa" else []
     dtype = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}[job.dtype]
     for attention in tried:
         try:
             with torch.device("meta"):
-                model = getattr(transformers, auto).from_config(
-                    config, dtype=dtype, attn_implementation=attention
-                )
+                model = getattr(transformers, auto).from_config(config, dtype=dtype, attn_implementation=attention)
         except (ValueError, ImportError) as error:
             said = str(error)
             continue

@@ -50,9 +50,7 @@ def write(
 
 def file_name(job: Synthetic) -> str:
     """`llama-2-7b-qlora`: letters, digits and what file names have."""
-    return (
-        re.sub(r"[^\w.-]+", "-", f"{job.shape.name.rpartition('/')[2]}-{job.job.method}").strip("-.") or "job"
-    )
+    return re.sub(r"[^\w.-]+", "-", f"{job.shape.name.rpartition('/')[2]}-{job.job.method}").strip("-.") or "job"
 
 
 def _command(job: Synthetic, path: Path) -> list[str]:

@@ -37,9 +37,7 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
     if request.get("script"):
         from gpudoctor.estimate.traced.script import trace_script
 
-        return {
-            "traced": [trace_script(request["script"], request["arguments"], request["workspace"]).to_object()]
-        }
+        return {"traced": [trace_script(request["script"], request["arguments"], request["workspace"]).to_object()]}
     return {"traced": [_job(request, fields) for fields in request["jobs"]], "model": _model(request)}
 
 

@@ -125,9 +125,7 @@ def replay(ledger: Ledger, extra: Iterable[int] = ()) -> Reading:
             alive.pop(number, None)
         else:
             alive[number] = 0
-    addresses = {
-        number: allocator.malloc(ledger.storages[number].bytes) for number in alive if _counts(ledger, number)
-    }
+    addresses = {number: allocator.malloc(ledger.storages[number].bytes) for number in alive if _counts(ledger, number)}
     for size in extra:
         allocator.malloc(size)
     for event in ledger.events[begin:]:

@@ -86,10 +86,7 @@ def _run(request: bytes, path: Path, said: Any, seconds: float) -> int:
                 )
             if _resident(process) > LARGEST:
                 raise IncompleteError(
-                    say(
-                        "the trace took more than {largest} GiB of memory and was stopped",
-                        largest=LARGEST >> 30,
-                    )
+                    say("the trace took more than {largest} GiB of memory and was stopped", largest=LARGEST >> 30)
                 )
             time.sleep(0.05)
     except BrokenPipeError:

@@ -96,10 +96,7 @@ class Ledger:
     def peaks(self) -> list[tuple[TracedWindow, TracedPeak]]:
         """The worst moment of every window, in order; a window starts with what is alive then."""
         kinds = [self.kind(storage) for storage in self.storages]
-        sizes = [
-            0 if kind == "host" else rounded(each.bytes)
-            for kind, each in zip(kinds, self.storages, strict=True)
-        ]
+        sizes = [0 if kind == "host" else rounded(each.bytes) for kind, each in zip(kinds, self.storages, strict=True)]
         alive: dict[str, int] = {}
         total, found = 0, []
         ends = [*self.starts[1:], len(self.events)]

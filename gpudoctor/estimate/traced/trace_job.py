@@ -116,9 +116,7 @@ def numbers_of(ledger: Ledger, parameters: int, workspace: int) -> dict[str, int
     } | kinds
 
 
-def traced_of(
-    found: list[Depth], pattern: Pattern, workspace: int, seconds: float, notes: tuple[str, ...]
-) -> Traced:
+def traced_of(found: list[Depth], pattern: Pattern, workspace: int, seconds: float, notes: tuple[str, ...]) -> Traced:
     """The whole model's memory from what was followed at some depths."""
     depths = tuple(found)
     windows = whole(depths, pattern)
@@ -182,9 +180,7 @@ def _formula(each: Grown, layers: int) -> str:
 
 def _source() -> str:
     versions = libraries()
-    return (
-        f"transformers {versions.get('transformers', '?')} on torch {versions.get('torch', '?')}, fake tensors"
-    )
+    return f"transformers {versions.get('transformers', '?')} on torch {versions.get('torch', '?')}, fake tensors"
 
 
 def _workspace(size: int) -> Line:
@@ -213,9 +209,7 @@ def _notes(job: TrainingJob) -> tuple[str, ...]:
     if job.attention == "sdpa":
         notes.append("SDPA is taken to choose flash-attention where no mask is needed, as on Ampere and later")
     if job.quantized:
-        notes.append(
-            "bitsandbytes has no kernels for fake tensors: replacements keep and allocate what its layers do"
-        )
+        notes.append("bitsandbytes has no kernels for fake tensors: replacements keep and allocate what its layers do")
     if job.optimizer not in {"adamw", "adamw-foreach", "adamw-fused", "sgd", "sgd-momentum", "adafactor"}:
         notes.append(f"{job.optimizer} is a stand-in with states of its size and no temporaries")
     return tuple(notes)

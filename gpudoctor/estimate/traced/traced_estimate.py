@@ -62,9 +62,7 @@ def from_object(data: dict[str, Any]) -> Traced:
         Instant(
             name=each["name"],
             title=each["title"],
-            lines=tuple(
-                Line(**{**line, "provenance": Provenance(line["provenance"])}) for line in each["lines"]
-            ),
+            lines=tuple(Line(**{**line, "provenance": Provenance(line["provenance"])}) for line in each["lines"]),
         )
         for each in data["instants"]
     )
@@ -190,9 +188,7 @@ def at_peak(comparison: TraceComparison) -> list[tuple[str, int, int]]:
 
 def lines_apart(comparison: TraceComparison) -> list[str]:
     """The lines at the traced peak that make most of the difference, largest first."""
-    gaps = sorted(
-        ((mine - theirs, name) for name, mine, theirs in at_peak(comparison)), key=lambda gap: -abs(gap[0])
-    )
+    gaps = sorted(((mine - theirs, name) for name, mine, theirs in at_peak(comparison)), key=lambda gap: -abs(gap[0]))
     total = sum(abs(gap) for gap, _ in gaps) or 1
     return [f"{name} ({gap / 2**30:+.2f} GiB)" for gap, name in gaps if abs(gap) > 0.1 * total]
 

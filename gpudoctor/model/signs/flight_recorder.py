@@ -134,14 +134,9 @@ class FlightRecords:
     def problems(self) -> tuple[str, ...]:
         """What could not be read, a sentence each; many in one."""
         said = [
-            say(
-                "{path}: cannot be read as a flight-recorder dump: {reason}", path=item.path, reason=item.reason
-            )
+            say("{path}: cannot be read as a flight-recorder dump: {reason}", path=item.path, reason=item.reason)
             for item in self.unread
         ]
         if len(said) <= _MOST_PROBLEMS:
             return tuple(said)
-        return (
-            *said[:_MOST_PROBLEMS],
-            say("{said:,} more dumps cannot be read", said=len(said) - _MOST_PROBLEMS),
-        )
+        return (*said[:_MOST_PROBLEMS], say("{said:,} more dumps cannot be read", said=len(said) - _MOST_PROBLEMS))

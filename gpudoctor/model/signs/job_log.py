@@ -46,9 +46,7 @@ class RankStack:
     @property
     def title(self) -> str:
         """`rank 3`, or the process where no rank is known."""
-        return (
-            say("rank {rank}", rank=self.thread.rank) if self.thread.rank is not None else self.thread.process
-        )
+        return say("rank {rank}", rank=self.thread.rank) if self.thread.rank is not None else self.thread.process
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -177,11 +177,7 @@ class Unit:
     def figure(self, quantity: Quantity, dtype: str = "", when: str = "") -> Figure | None:
         """The first figure of a quantity; None where it was not measured."""
         return next(
-            (
-                item
-                for item in self.figures
-                if item.quantity is quantity and item.dtype == dtype and item.when == when
-            ),
+            (item for item in self.figures if item.quantity is quantity and item.dtype == dtype and item.when == when),
             None,
         )
 
@@ -293,6 +289,5 @@ class Preflight:
     def _names(self) -> tuple[str, ...]:
         counts = Counter(item.name for item in self.nodes)
         return tuple(
-            item.name if counts[item.name] == 1 else f"{item.name}#{index}"
-            for index, item in enumerate(self.nodes)
+            item.name if counts[item.name] == 1 else f"{item.name}#{index}" for index, item in enumerate(self.nodes)
         )

@@ -330,9 +330,7 @@ class ProcessWindow:
     @property
     def places(self) -> tuple[Place, ...]:
         """Places of all ranks, equal ones added up, most first."""
-        return remembered(
-            self, "places", lambda: merge_places(place for rank in self.ranks for place in rank.places)
-        )
+        return remembered(self, "places", lambda: merge_places(place for rank in self.ranks for place in rank.places))
 
     @property
     def worker_places(self) -> tuple[Place, ...]:

@@ -248,9 +248,7 @@ class Loop:
     def calls(self, *names: str) -> Iterator[Event]:
         """Events that call one of the names; a name that starts with a dot matches any method of that name."""
         for event in self.events:
-            if event.call is not None and (
-                event.call.name in names or ("." + event.call.method) in names or not names
-            ):
+            if event.call is not None and (event.call.name in names or ("." + event.call.method) in names or not names):
                 yield event
 
 

@@ -110,9 +110,7 @@ def _multiplier(torch: Any, device: Any, name: Any, side: Any, seed: Any = 7) ->
     """A function that multiplies two matrices of whole numbers, equal on each unit."""
     most = {"fp16": 15, "fp8": 7}.get(name, 127)
     numbers = torch.Generator().manual_seed(seed)
-    a, b = (
-        torch.randint(-most, most + 1, (side, side), generator=numbers, dtype=torch.int16) for _ in range(2)
-    )
+    a, b = (torch.randint(-most, most + 1, (side, side), generator=numbers, dtype=torch.int16) for _ in range(2))
     kind = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}.get(name)
     if name == "fp8":
         one = torch.ones((), device=device)

@@ -263,9 +263,7 @@ def _exchange(stream: Any, work: Any) -> Any:
     for turn in range(10_000):
         last = work["index"] == 0 and _enough(turn, start, start + work["seconds"], work["seconds"])
         begin = time.perf_counter()
-        sender = threading.Thread(
-            target=stream.sendall, args=((b"\1" if last else b"\0") + payload[1:],), daemon=True
-        )
+        sender = threading.Thread(target=stream.sendall, args=((b"\1" if last else b"\0") + payload[1:],), daemon=True)
         sender.start()
         first = _take(stream, len(payload))
         sender.join(work["limit"])

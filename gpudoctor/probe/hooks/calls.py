@@ -45,16 +45,7 @@ _COLLECTIVES = (
     "all_gather_object", "gather", "gather_object", "scatter", "scatter_object_list", "reduce_scatter",
     "reduce_scatter_tensor", "all_to_all", "all_to_all_single", "barrier", "monitored_barrier", "send", "recv",
 )  # fmt: skip
-_PROFILE = (
-    "__enter__",
-    "__exit__",
-    "start",
-    "stop",
-    "step",
-    "key_averages",
-    "export_chrome_trace",
-    "export_stacks",
-)
+_PROFILE = ("__enter__", "__exit__", "start", "stop", "step", "key_averages", "export_chrome_trace", "export_stacks")
 
 _LIGHTNING = ("lightning.pytorch", "pytorch_lightning")
 _MLFLOW = ("log_metric", "log_metrics", "log_param", "log_params", "log_artifact", "log_image")

@@ -69,8 +69,7 @@ class Trial:
     def failed(self, name: str, error: BaseException) -> None:
         """An override could not be put in place."""
         self.probe.record(
-            "override",
-            {"name": name, "reached": False, "error": mask_cut(f"{type(error).__name__}: {error}", 300)},
+            "override", {"name": name, "reached": False, "error": mask_cut(f"{type(error).__name__}: {error}", 300)}
         )
 
 

@@ -70,9 +70,7 @@ def apply_trackers(trial: Trial, _detail: str, value: Any) -> None:
     when(
         "torch.utils.tensorboard.writer",
         lambda module: calls(
-            module.SummaryWriter,
-            *(name for name in vars(module.SummaryWriter) if name.startswith("add_")),
-            "flush",
+            module.SummaryWriter, *(name for name in vars(module.SummaryWriter) if name.startswith("add_")), "flush"
         ),
     )
 

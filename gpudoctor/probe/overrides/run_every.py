@@ -104,15 +104,10 @@ def _names(target: ast.expr) -> Iterator[str]:
 def made_of(around: ast.AST, names: set[str]) -> set[str]:
     """The names, and those that are assigned from them in the scope."""
     found = set(names)
-    assigned = [
-        node for node in ast.walk(around) if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign))
-    ]
+    assigned = [node for node in ast.walk(around) if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign))]
     while True:
         more = {
-            name
-            for node in assigned
-            if node.value is not None and _uses(node.value, found)
-            for name in targets(node)
+            name for node in assigned if node.value is not None and _uses(node.value, found) for name in targets(node)
         } - found
         if not more:
             return found

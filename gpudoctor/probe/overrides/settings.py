@@ -145,12 +145,9 @@ def apply_attention(trial: Trial, _detail: str, value: Any) -> None:
 def apply_autocast(trial: Trial, _detail: str, value: Any) -> None:
     """The model's own `forward` under autocast; what it returns is float32 again, as accelerate does it."""
     torch = trial.torch
-    dtype = {
-        "bf16": torch.bfloat16,
-        "bfloat16": torch.bfloat16,
-        "fp16": torch.float16,
-        "float16": torch.float16,
-    }[str(value)]
+    dtype = {"bf16": torch.bfloat16, "bfloat16": torch.bfloat16, "fp16": torch.float16, "float16": torch.float16}[
+        str(value)
+    ]
 
     def under_autocast(module: Any) -> None:
         original = module.forward
@@ -182,14 +179,7 @@ def _wide(torch: Any, value: Any) -> Any:
 
 # `checkpointing.enabled`: activation checkpointing off, or on where the model offers it.
 
-_CHECKPOINT_OPTIONS = {
-    "use_reentrant",
-    "preserve_rng_state",
-    "context_fn",
-    "determinism_check",
-    "debug",
-    "early_stop",
-}
+_CHECKPOINT_OPTIONS = {"use_reentrant", "preserve_rng_state", "context_fn", "determinism_check", "debug", "early_stop"}
 
 
 def apply_checkpointing(trial: Trial, _detail: str, value: Any) -> None:
@@ -213,9 +203,7 @@ def _checkpoint(trial: Trial, model: Any) -> None:
 def _direct(trial: Trial) -> Any:
     def checkpoint(function: Any, *args: Any, **kwargs: Any) -> Any:
         trial.reached("checkpointing.enabled")
-        return function(
-            *args, **{name: value for name, value in kwargs.items() if name not in _CHECKPOINT_OPTIONS}
-        )
+        return function(*args, **{name: value for name, value in kwargs.items() if name not in _CHECKPOINT_OPTIONS})
 
     return checkpoint
 
@@ -348,9 +336,7 @@ def apply_training_arguments(trial: Trial, detail: str, value: Any) -> None:
     first = not _TRAINING_FIELDS
     _TRAINING_FIELDS[detail] = plain(value)
     if first:
-        trial.probe.when_imported(
-            "transformers.training_args", lambda module: _hook_training_arguments(trial, module)
-        )
+        trial.probe.when_imported("transformers.training_args", lambda module: _hook_training_arguments(trial, module))
 
 
 def _hook_training_arguments(trial: Trial, module: Any) -> None:

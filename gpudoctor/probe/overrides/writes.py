@@ -265,12 +265,7 @@ def _put(name: str, function: Callable[..., Any]) -> None:
     """A function of `os` in the place of another, with what it is known to support."""
     original = getattr(os, name)
     new = Plain(function, original)
-    for abilities in (
-        os.supports_dir_fd,
-        os.supports_fd,
-        os.supports_follow_symlinks,
-        os.supports_effective_ids,
-    ):
+    for abilities in (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks, os.supports_effective_ids):
         if original in abilities:
             abilities.add(new)
     setattr(os, name, new)

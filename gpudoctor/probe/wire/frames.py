@@ -66,9 +66,7 @@ class FrameWriter:
     """A file of frames, only ever appended to, one `write` a frame. Raises `OSError` like any file."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        flags = (
-            os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-        )
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
         self._handle = private(os.fspath(path), flags)
         try:
             self.bytes = os.fstat(self._handle).st_size

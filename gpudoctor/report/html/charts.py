@@ -124,9 +124,7 @@ class LineOptions:
     width: int = NARROW
 
 
-def line_chart(
-    title: str, curves: Sequence[DrawnSeries], axis: RunAxis, options: LineOptions | None = None
-) -> str:
+def line_chart(title: str, curves: Sequence[DrawnSeries], axis: RunAxis, options: LineOptions | None = None) -> str:
     """Curves of one unit; "" without any."""
     if not curves:
         return ""
@@ -139,9 +137,7 @@ def line_chart(
     else:
         low, high = extent([*values, *([how.level.value] if how.level else [])], from_zero=how.from_zero)
         marks = ticks(low, high, 4, binary=unit in ("B", "B/s"))
-    frame = _Frame(
-        x=(axis.low, axis.high), y=(marks[0], marks[-1]), width=how.width, height=_HEIGHT, log=logarithmic
-    )
+    frame = _Frame(x=(axis.low, axis.high), y=(marks[0], marks[-1]), width=how.width, height=_HEIGHT, log=logarithmic)
     write = formatter(unit)
     said = tr("{title} (logarithmic)", title=how.unit_title) if logarithmic else how.unit_title
     drawing = _Drawing(frame, _axes(frame, axis, marks, write, said))
@@ -210,9 +206,7 @@ def _bad(frame: _Frame, axis: RunAxis, step: int | None) -> list[str]:
     ]
 
 
-def stack_chart(
-    title: str, bands: Sequence[DrawnSeries], axis: RunAxis, longest: RunSeries | None = None
-) -> str:
+def stack_chart(title: str, bands: Sequence[DrawnSeries], axis: RunAxis, longest: RunSeries | None = None) -> str:
     """Seconds stacked by phase, the first lowest, one column a point; "" without any.
 
     Each band is painted from the ground up behind those below it, so that no seam shows between them. A thin
@@ -325,22 +319,17 @@ def lane_chart(
                 tr("{lane}, {label}: {share} on average", lane=label, label=band.label, share=percent(mean))
             )
             painted.append(
-                f'<path class="band {band.style}" d="{"".join(path)}V{top + tall}Z">'
-                f"<title>{said}</title></path>"
+                f'<path class="band {band.style}" d="{"".join(path)}V{top + tall}Z"><title>{said}</title></path>'
             )
         drawing.parts += reversed(painted)
         if len(bands) == 1 and bands[0].series.values:
             known = [value for value in bands[0].series.values if math.isfinite(value)]
             mean = math.fsum(known) / len(known) if known else math.nan
-            drawing.parts.append(
-                f'<text class="axis" x="{right + 8}" y="{top + tall / 2 + 4}">{percent(mean)}</text>'
-            )
+            drawing.parts.append(f'<text class="axis" x="{right + 8}" y="{top + tall / 2 + 4}">{percent(mean)}</text>')
     return drawing.svg(title, f"by-{axis.kind}")
 
 
-def histogram(
-    title: str, found: Sequence[tuple[str, StepTimes, str]], marks: Sequence[tuple[float, str]] = ()
-) -> str:
+def histogram(title: str, found: Sequence[tuple[str, StepTimes, str]], marks: Sequence[tuple[float, str]] = ()) -> str:
     """Label, times and style of each run; bars of one, outlines of two. `marks` are times with their names."""
     if not found:
         return ""
@@ -356,9 +345,7 @@ def histogram(
     heights = [[float(each) for each in found[0][1].counts]] if alone else scale
     most = max(max(each) for each in heights)
     rows = ticks(0.0, most, 4) if alone else [0.0, most]
-    frame = _Frame(
-        x=(low, high), y=(0.0, rows[-1]), width=NARROW, height=_HEIGHT, right=24 if alone else _RIGHT
-    )
+    frame = _Frame(x=(low, high), y=(0.0, rows[-1]), width=NARROW, height=_HEIGHT, right=24 if alone else _RIGHT)
     write: Callable[[float], str] = (lambda value: f"{value:,.0f}") if alone else (lambda _: "")
     drawing = _Drawing(frame, _grid(frame, rows, write, tr("steps") if alone else tr("share of the steps")))
     left, right, top, bottom = frame.edges
@@ -370,8 +357,7 @@ def histogram(
                 f'<text class="axis mid" x="{x:.1f}" y="{bottom + 16}">{html.escape(duration(side))}</text>'
             )
     drawing.parts.append(
-        f'<text class="axis mid" x="{(left + right) / 2}" y="{bottom + 31}">'
-        f"{html.escape(tr('time per step'))}</text>"
+        f'<text class="axis mid" x="{(left + right) / 2}" y="{bottom + 31}">{html.escape(tr("time per step"))}</text>'
     )
     for (label, times, style), each in zip(found, heights, strict=True):
         path = [f"M{frame.x_of(times.edges[0]):.1f},{bottom}"]
@@ -456,9 +442,7 @@ def _hover(
         said = [
             f"{each.label} {write(each.series.values[place])}"
             for each, its in drawn
-            if place < len(its)
-            and its[place]
-            and (each is curve or axis.places(each.series)[place] == places[place])
+            if place < len(its) and its[place] and (each is curve or axis.places(each.series)[place] == places[place])
         ]
         point = points[place]
         assert point is not None
@@ -473,9 +457,7 @@ def _hover(
     return parts
 
 
-def _stack_hover(
-    frame: _Frame, axis: RunAxis, bands: Sequence[DrawnSeries], totals: Sequence[float]
-) -> list[str]:
+def _stack_hover(frame: _Frame, axis: RunAxis, bands: Sequence[DrawnSeries], totals: Sequence[float]) -> list[str]:
     places = axis.places(bands[0].series)
     shown = range(0, len(places), max(1, len(places) // _HOVERS))
     parts = []
@@ -483,10 +465,7 @@ def _stack_hover(
         top = sorted(((_finite(b.series.values[place]), b.label) for b in bands), reverse=True)[:4]
         said = listed(f"{label} {duration(value)}" for value, label in top if value)
         words = tr(
-            "{place}: {total} ({parts})",
-            place=axis.words(places[place]),
-            total=duration(totals[place]),
-            parts=said,
+            "{place}: {total} ({parts})", place=axis.words(places[place]), total=duration(totals[place]), parts=said
         )
         parts.append(_column(frame, frame.x_of(places[place]), len(shown), words))
     return parts

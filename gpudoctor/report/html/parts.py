@@ -7,14 +7,7 @@ from gpudoctor.model.log_message import LogSummary
 from gpudoctor.model.run import SyntheticSummary
 from gpudoctor.report.html.tags import heading, heads
 from gpudoctor.report.html.tags import text as _text
-from gpudoctor.report.run_words import (
-    job_words,
-    memory_heading,
-    memory_rows,
-    moment_rows,
-    small_print,
-    speed_words,
-)
+from gpudoctor.report.run_words import job_words, memory_heading, memory_rows, moment_rows, small_print, speed_words
 
 # What the page shows of a job's log: the time line with the role of each message.
 

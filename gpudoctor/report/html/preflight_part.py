@@ -57,10 +57,7 @@ def _heat_map(found: Preflight) -> Iterator[str]:
     tall = _CELL * len(shown) + 48
     title = _text(tr("Bus bandwidth between two nodes"))
     yield f"<figure><figcaption>{title}</figcaption>"
-    yield (
-        f'<svg viewBox="0 0 {side} {tall}" style="max-width: {min(side, 900)}px" role="img" '
-        f'aria-label="{title}">'
-    )
+    yield (f'<svg viewBox="0 0 {side} {tall}" style="max-width: {min(side, 900)}px" role="img" aria-label="{title}">')
     for node, row in place.items():
         if labels == _LABEL:
             y = _CELL * row + _CELL - 3

@@ -177,11 +177,7 @@ def _charts(run: RunSummary) -> tuple[list[str], list[str]]:
     if run.step_times is not None and run.step_seconds is not None:
         marks = [(run.step_seconds.median, tr("median {time}", time=duration(run.step_seconds.median)))]
         marks += [(run.step_seconds.p90, tr("90 % below {time}", time=duration(run.step_seconds.p90)))]
-        beyond = (
-            tr("{steps} took longer", steps=count(run.step_times.beyond, "step"))
-            if run.step_times.beyond
-            else ""
-        )
+        beyond = tr("{steps} took longer", steps=count(run.step_times.beyond, "step")) if run.step_times.beyond else ""
         head = tr("Step times")
         drawn.append(figure(head, [histogram(head, [("", run.step_times, "c0")], marks)], note=beyond))
     for title, wanted, options in _wanted(run, named):
@@ -201,9 +197,7 @@ def _charts(run: RunSummary) -> tuple[list[str], list[str]]:
     return [item for item in drawn if item], flat
 
 
-def _wanted(
-    run: RunSummary, named: dict[str, RunSeries]
-) -> Iterator[tuple[str, list[tuple[str, str]], LineOptions]]:
+def _wanted(run: RunSummary, named: dict[str, RunSeries]) -> Iterator[tuple[str, list[tuple[str, str]], LineOptions]]:
     """Title, series with their labels, and how to draw them."""
     bad = run.bad_step
     yield (
@@ -222,11 +216,7 @@ def _wanted(
     if ranks:
         first = ("step_seconds", tr("rank {rank}", rank=0))
         yield tr("Step time by rank"), [first, *ranks], LineOptions(unit_title=tr("time per step"))
-    torch = [
-        ("device_peak", tr("peak")),
-        ("device_allocated", tr("allocated")),
-        ("device_reserved", tr("reserved")),
-    ]
+    torch = [("device_peak", tr("peak")), ("device_allocated", tr("allocated")), ("device_reserved", tr("reserved"))]
     amount, speed = tr("bytes"), tr("bytes per second")
     level = _limit(named, torch, run.memory.device)
     yield tr("GPU memory, by torch"), torch, LineOptions(unit_title=amount, level=level)
@@ -239,9 +229,7 @@ def _wanted(
         ("pcie_rx", tr("PCIe, towards the GPU"), speed), ("pcie_tx", tr("PCIe, from the GPU"), speed),
     ):  # fmt: skip
         wanted = [(f"gpu{card}_{key}", f"GPU {card}") for card in cards]
-        total = (
-            next((gpu.memory_total for gpu in run.gpus if gpu.memory_total), None) if key == "memory" else None
-        )
+        total = next((gpu.memory_total for gpu in run.gpus if gpu.memory_total), None) if key == "memory" else None
         yield title, wanted, LineOptions(unit_title=axis, level=_limit(named, wanted, total))
     machine, command = tr("machine"), tr("the command")
     cores = [("cpu", machine), ("tree_cpu", command)]
@@ -254,9 +242,7 @@ def _wanted(
     yield tr("Network"), [("net_rx", tr("received")), ("net_tx", tr("sent"))], rates
 
 
-def _limit(
-    named: dict[str, RunSeries], wanted: Sequence[tuple[str, str]], limit: float | None
-) -> LimitLine | None:
+def _limit(named: dict[str, RunSeries], wanted: Sequence[tuple[str, str]], limit: float | None) -> LimitLine | None:
     """The limit as a line, unless it would squeeze the curves to the ground."""
     most = max((_most(named[name]) for name, _ in wanted if name in named), default=0.0)
     if not limit or limit > _NEAR * most:
@@ -308,12 +294,7 @@ def _lanes(run: RunSummary, named: dict[str, RunSeries], axes: Sequence[RunAxis]
         if numbers:
             title = tr("Ranks and GPUs side by side")
         said = rendered(row("; ", [said, busy])) if numbers else busy
-    yield figure(
-        title,
-        [lane_chart(title, lanes, axis) for axis in axes] if lanes else [],
-        wide=True,
-        note=said,
-    )
+    yield figure(title, [lane_chart(title, lanes, axis) for axis in axes] if lanes else [], wide=True, note=said)
 
 
 def _memory(run: RunSummary) -> Iterator[str]:
@@ -330,8 +311,7 @@ def _memory(run: RunSummary) -> Iterator[str]:
             if style
         )
         said = " &nbsp; ".join(
-            f'<span class="swatch-box {style or "free"}"></span>{text(name)} {size(amount)} '
-            f"({percent(amount / limit)})"
+            f'<span class="swatch-box {style or "free"}"></span>{text(name)} {size(amount)} ({percent(amount / limit)})'
             for name, amount, style in parts
         )
         said_of = tr("{label}: {limit}", label=label, limit=size(limit))
@@ -345,20 +325,14 @@ def _budgets(run: RunSummary) -> Iterator[tuple[str, float, list[tuple[str, floa
     for index, gpu in enumerate(run.gpus):
         limit = gpu.memory_total or memory.device
         if limit and gpu.memory is not None:
-            held = (
-                [(tr("allocated by torch"), float(memory.allocated or 0), "c0")] if len(run.gpus) == 1 else []
-            )
+            held = [(tr("allocated by torch"), float(memory.allocated or 0), "c0")] if len(run.gpus) == 1 else []
             if held and memory.reserved:
                 held.append((tr("cached by torch"), max(0.0, memory.reserved - held[0][1]), "c5"))
             known = sum(amount for _, amount, _ in held)
             rest = max(0.0, gpu.memory - known)
             left = tr("the rest: context, libraries, other processes") if known else tr("used")
             held.append((left, rest, "c3"))
-            yield (
-                f"GPU {index}, {gpu.name}",
-                float(limit),
-                [*held, (tr("free"), max(0.0, limit - known - rest), "")],
-            )
+            yield (f"GPU {index}, {gpu.name}", float(limit), [*held, (tr("free"), max(0.0, limit - known - rest), "")])
     if not run.gpus and memory.device and memory.allocated:
         reserved = max(float(memory.reserved or 0), float(memory.allocated))
         parts = [
@@ -479,13 +453,9 @@ def _numbers(run: RunSummary) -> Iterator[tuple[str, str]]:
         facts += [tr("{share} of SMs busy", share=percent(gpu.sm_active))] if gpu.sm_active is not None else []
         facts += [f"{number(round(gpu.power))} W"] if gpu.power is not None else []
         facts += (
-            [tr("limit {limit}", limit=f"{number(round(gpu.power_limit))} W")]
-            if gpu.power_limit is not None
-            else []
+            [tr("limit {limit}", limit=f"{number(round(gpu.power_limit))} W")] if gpu.power_limit is not None else []
         )
         facts += (
-            [tr("{value} at most", value=f"{number(round(gpu.temperature))} °C")]
-            if gpu.temperature is not None
-            else []
+            [tr("{value} at most", value=f"{number(round(gpu.temperature))} °C")] if gpu.temperature is not None else []
         )
         yield f"GPU {index}", listed(facts)

@@ -50,15 +50,12 @@ class Mounts:
         kept = sum(mount for known, mount in _KEPT_FLAGS.items() if flags & known)
         self._mount(None, path, None, _REMOUNT | _BIND | _READ_ONLY | kept)
 
-    def _mount(
-        self, source: str | None, target: str, kind: str | None, flags: int, options: str | None = None
-    ) -> None:
+    def _mount(self, source: str | None, target: str, kind: str | None, flags: int, options: str | None = None) -> None:
         words = [None if word is None else os.fsencode(word) for word in (source, target, kind, options)]
         if self._libc.mount(words[0], words[1], words[2], ctypes.c_ulong(flags), words[3]) != 0:
             number = ctypes.get_errno()
             raise OSError(
-                number,
-                say("{target} cannot be protected: {reason}", target=target, reason=os.strerror(number)),
+                number, say("{target} cannot be protected: {reason}", target=target, reason=os.strerror(number))
             )
 
     def _unshare(self) -> bool:
@@ -68,11 +65,7 @@ class Mounts:
         if self._libc.unshare(_NEWNS | _NEWUSER) != 0:
             number = ctypes.get_errno()
             raise OSError(number, say("no namespace: {reason}", reason=os.strerror(number)))
-        for name, text in (
-            ("setgroups", "deny"),
-            ("uid_map", f"{user} {user} 1"),
-            ("gid_map", f"{group} {group} 1"),
-        ):
+        for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
             with open(f"/proc/self/{name}", "w", encoding="ascii") as stream:
                 stream.write(text)
         return True

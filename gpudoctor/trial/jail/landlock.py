@@ -27,10 +27,7 @@ def enter(config: dict[str, Any]) -> None:
     handled = _handled(_call(libc, _CREATE, None, ctypes.c_size_t(0), _VERSION))
     attributes = struct.pack("=Q", handled)
     ruleset = _call(libc, _CREATE, attributes, ctypes.c_size_t(len(attributes)), 0)
-    for paths, rights in (
-        (config["writable"], handled),
-        (config["devices"], handled & (_WRITE_FILE | _TRUNCATE)),
-    ):
+    for paths, rights in ((config["writable"], handled), (config["devices"], handled & (_WRITE_FILE | _TRUNCATE))):
         for path in paths:
             _allow(libc, ruleset, path, rights)
     if libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0) != 0:

@@ -105,9 +105,7 @@ class Canvas:
         # A narrow terminal has no room for a column beside others: the last one goes below, indented.
         beside = self.width - indent - offset >= NARROWEST
         for row in table:
-            cells = [
-                cell + " " * (width - Text(cell).cell_len) for cell, width in zip(row[:-1], widths, strict=True)
-            ]
+            cells = [cell + " " * (width - Text(cell).cell_len) for cell, width in zip(row[:-1], widths, strict=True)]
             if beside:
                 self.paragraph_raw("  ".join([*cells, row[-1]]), indent, offset)
             else:

@@ -51,9 +51,7 @@ def _facts(page: ManualPage) -> list[tuple[str, str]]:
         (
             tr("silence it"),
             tr(
-                "{comment}, or {flag}",
-                comment=f"# gpudoctor: ignore[{page.code}] reason",
-                flag=f"--ignore {page.code}",
+                "{comment}, or {flag}", comment=f"# gpudoctor: ignore[{page.code}] reason", flag=f"--ignore {page.code}"
             ),
         )
     )

@@ -160,8 +160,7 @@ def run_details(canvas: Canvas, run: RunSummary) -> None:
         canvas.blank()
         canvas.paragraph(tr("Your lines with most of the training thread's time:"), indent=2)
         canvas.columns(
-            [(percent(line.share), f"{line.path}:{line.line}", line.function) for line in run.lines[:_LINES]],
-            indent=2,
+            [(percent(line.share), f"{line.path}:{line.line}", line.function) for line in run.lines[:_LINES]], indent=2
         )
 
 
@@ -212,9 +211,7 @@ def _step_rows(run: RunSummary) -> Iterator[tuple[str, ...]]:
 def _memory_rows(run: RunSummary) -> Iterator[tuple[str, ...]]:
     memory = run.memory
     if memory.allocated is not None:
-        reserved = (
-            tr(", {reserved} reserved", reserved=size(memory.reserved)) if memory.reserved is not None else ""
-        )
+        reserved = tr(", {reserved} reserved", reserved=size(memory.reserved)) if memory.reserved is not None else ""
         total = tr(" of {device}", device=size(memory.device)) if memory.device is not None else ""
         yield (
             tr("GPU memory"),
@@ -226,10 +223,7 @@ def _memory_rows(run: RunSummary) -> Iterator[tuple[str, ...]]:
             ),
         )
     if memory.tree_rss is not None:
-        yield (
-            word("memory"),
-            tr("{tree_rss} at most in all processes of the command", tree_rss=size(memory.tree_rss)),
-        )
+        yield (word("memory"), tr("{tree_rss} at most in all processes of the command", tree_rss=size(memory.tree_rss)))
 
 
 # Two runs side by side, for a terminal.

@@ -139,9 +139,7 @@ def _finding(canvas: Canvas, item: Ranked, verbose: bool) -> None:
         _all_evidence(canvas, finding)
         if price := cost_text(finding.cost):
             canvas.paragraph(tr("cost: {price}", price=price), indent=_INDENT, hang=2)
-        canvas.paragraph(
-            tr("ranked {rank}: {reason}", rank=item.rank, reason=item.reason), indent=_INDENT, hang=2
-        )
+        canvas.paragraph(tr("ranked {rank}: {reason}", rank=item.rank, reason=item.reason), indent=_INDENT, hang=2)
     else:
         _first_evidence(canvas, finding)
     _remedies(canvas, item, verbose)
@@ -189,9 +187,7 @@ def _remedies(canvas: Canvas, item: Ranked, verbose: bool) -> None:
         if verbose:
             _steps(canvas, remedy, len(remedy.steps))
             for reference in remedy.references:
-                canvas.literal(
-                    tr("see: {reference}", reference=reference), indent=_INDENT + cell_len(word(_FIX))
-                )
+                canvas.literal(tr("see: {reference}", reference=reference), indent=_INDENT + cell_len(word(_FIX)))
         elif place == 0 and not note and not remedy.edits:  # an edit shows itself: see the last line
             _steps(canvas, remedy, _STEPS)
     if len(item.remedies) > count:
@@ -229,9 +225,7 @@ def _tally(canvas: Canvas, report: Report, verbose: bool) -> None:
         parts.append(tr("{skipped:,} skipped", skipped=summary.skipped))  # a healthy run has three lines
     elif summary.skipped:
         reasons = [
-            one_line(item.reason)
-            for item in report.outcomes
-            if isinstance(item, Skipped) and not item.deselected
+            one_line(item.reason) for item in report.outcomes if isinstance(item, Skipped) and not item.deselected
         ]
         # With `verbose` each stands in the table of outcomes.
         passed_over = tr("{skipped:,} skipped", skipped=summary.skipped)
@@ -266,8 +260,7 @@ def _tally(canvas: Canvas, report: Report, verbose: bool) -> None:
         canvas.paragraph(tr("remark: {remark}", remark=remark), hang=2)
     if len(shown) < len(report.remarks):
         canvas.paragraph(
-            tr("and {remarks}: --verbose", remarks=count(len(report.remarks) - len(shown), "more remark")),
-            hang=2,
+            tr("and {remarks}: --verbose", remarks=count(len(report.remarks) - len(shown), "more remark")), hang=2
         )
 
 
@@ -300,9 +293,7 @@ def _outcome_words(outcome: Outcome) -> tuple[str, str]:
         case Found():
             return word("found"), count(len(outcome.findings), "finding")
         case Skipped():
-            return tr("not selected") if outcome.deselected and not outcome.held else word(
-                "skipped"
-            ), outcome.reason
+            return tr("not selected") if outcome.deselected and not outcome.held else word("skipped"), outcome.reason
         case Crashed():
             return word("crashed"), outcome.error
         case _:
@@ -361,17 +352,13 @@ def render_preflight(report: Report, *, width: int, floor: str = "error") -> str
     shown = for_reader(report)
     lowest = (Severity.ERROR if floor == "never" else Severity(floor)).rank
     canvas = Canvas(width, colour=False)
-    canvas.paragraph(
-        tr("gpudoctor: {verdict}{passes}", verdict=shown.summary.verdict, passes=_passes(report)), hang=2
-    )
+    canvas.paragraph(tr("gpudoctor: {verdict}{passes}", verdict=shown.summary.verdict, passes=_passes(report)), hang=2)
     for item in shown.findings:
         if item.finding.severity.rank >= lowest:
             canvas.paragraph_raw(_line(item), hang=2)
     for outcome in shown.outcomes:
         if isinstance(outcome, Crashed):
-            canvas.paragraph(
-                tr("incomplete: {code} crashed: {error}", code=outcome.code, error=outcome.error), hang=2
-            )
+            canvas.paragraph(tr("incomplete: {code} crashed: {error}", code=outcome.code, error=outcome.error), hang=2)
     for problem in shown.problems:
         canvas.paragraph(tr("incomplete: {problem}", problem=problem), hang=2)
     return canvas.text()

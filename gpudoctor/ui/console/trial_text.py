@@ -6,14 +6,7 @@ from rich.cells import cell_len
 
 from gpudoctor.lang import say, term, tr, word
 from gpudoctor.lang.wrapping import padded
-from gpudoctor.model.proof import (
-    TIME_RAN_OUT,
-    Conclusion,
-    Proof,
-    Replay,
-    TrialRow,
-    TrialSummary,
-)
+from gpudoctor.model.proof import TIME_RAN_OUT, Conclusion, Proof, Replay, TrialRow, TrialSummary
 from gpudoctor.report.printable import one_line
 from gpudoctor.report.run_words import rate_text
 from gpudoctor.text import count, duration, interval, size
@@ -56,11 +49,7 @@ def trial_ending(canvas: Canvas, trial: TrialSummary) -> None:
     if trial.patch_path:
         changed = sum(line[:1] in "+-" and line[:3] not in ("+++", "---") for line in trial.patch.splitlines())
         canvas.literal(
-            tr(
-                "patch: {patch_path} ({lines})",
-                patch_path=one_line(trial.patch_path),
-                lines=count(changed, "line"),
-            )
+            tr("patch: {patch_path} ({lines})", patch_path=one_line(trial.patch_path), lines=count(changed, "line"))
         )
     if trial.kept:
         canvas.paragraph(tr("changed by --keep: {files}", files=", ".join(map(one_line, trial.kept))), hang=2)
@@ -70,15 +59,13 @@ def trial_ending(canvas: Canvas, trial: TrialSummary) -> None:
         shown = ", ".join(map(one_line, trial.kept_out[:_KEPT_OUT]))
         more = len(trial.kept_out) - _KEPT_OUT
         canvas.paragraph(
-            tr("not written: {shown}", shown=shown) + (tr(" and {more} more", more=more) if more > 0 else ""),
-            hang=2,
+            tr("not written: {shown}", shown=shown) + (tr(" and {more} more", more=more) if more > 0 else ""), hang=2
         )
     if trial.not_sent:
         shown = ", ".join(map(one_line, trial.not_sent[:_KEPT_OUT]))
         more = len(trial.not_sent) - _KEPT_OUT
         canvas.paragraph(
-            tr("not sent: {shown}", shown=shown) + (tr(" and {more} more", more=more) if more > 0 else ""),
-            hang=2,
+            tr("not sent: {shown}", shown=shown) + (tr(" and {more} more", more=more) if more > 0 else ""), hang=2
         )
     if trial.protection:
         canvas.paragraph(_kept_as_it_was(trial), hang=2)
@@ -106,10 +93,7 @@ def _baseline(trial: TrialSummary) -> str:
     )
     if trial.step_seconds is None:
         if trial.steps and trial.seconds >= trial.budget:
-            return tr(
-                "baseline  not timed: no time for the first pair ({spent}); give more with --budget",
-                spent=spent,
-            )
+            return tr("baseline  not timed: no time for the first pair ({spent}); give more with --budget", spent=spent)
         return tr("baseline  not timed: there was nothing to compare it with ({spent})", spent=spent)
     window = tr(
         "{warm_up} of warm-up excluded, {measured:,} measured in every run",
@@ -129,17 +113,10 @@ def _replay(replay: Replay) -> str:
     spent = duration(float(round(replay.seconds)))
     if not replay.reproduced:
         return tr(
-            "replay    step {step}: {reason} ({spent})",
-            step=replay.step,
-            reason=one_line(replay.reason),
-            spent=spent,
+            "replay    step {step}: {reason} ({spent})", step=replay.step, reason=one_line(replay.reason), spent=spent
         )
     span = replay.place
-    parts = [
-        word(replay.cause.value.replace("-", " ")) if replay.cause else "",
-        replay.operation,
-        word(replay.phase),
-    ]
+    parts = [word(replay.cause.value.replace("-", " ")) if replay.cause else "", replay.operation, word(replay.phase)]
     if span is not None:
         parts.append(f"{span.path}:{span.line}")
     return tr(
@@ -171,9 +148,7 @@ def _cells(row: TrialRow) -> tuple[str, ...]:
 def _speed(row: TrialRow) -> str:
     """Of a run that has no pair."""
     parts = (
-        [tr("{rate} samples/s", rate=rate_text(row.samples_per_second))]
-        if row.samples_per_second is not None
-        else []
+        [tr("{rate} samples/s", rate=rate_text(row.samples_per_second))] if row.samples_per_second is not None else []
     )
     parts += [size(row.memory)] if row.memory is not None else []
     return "".join(tr(", {part}", part=part) for part in parts)

@@ -26,16 +26,7 @@ from gpudoctor.model.watch import Tick
 from gpudoctor.report.palette import PHASES
 from gpudoctor.report.strings import for_reader
 from gpudoctor.ui.watch.loop_panels import Findings, Phases, PlacesTable, Ranks, fix_of, odd_first
-from gpudoctor.ui.watch.marks import (
-    LETTERS,
-    SORTS,
-    View,
-    next_choice,
-    phase_name,
-    shown_gpus,
-    shown_ranks,
-    tint,
-)
+from gpudoctor.ui.watch.marks import LETTERS, SORTS, View, next_choice, phase_name, shown_gpus, shown_ranks, tint
 from gpudoctor.ui.watch.panels import Gpus, Header, HostPanel, Panel, StepsPanel, VerdictLine
 
 # Screens that lie over the view: the keys, and a manual page.
@@ -44,9 +35,7 @@ from gpudoctor.ui.watch.panels import Gpus, Header, HostPanel, Panel, StepsPanel
 class TextScreen(ModalScreen[None]):
     """A text to read and leave."""
 
-    BINDINGS = [
-        Binding("escape,q,enter,question_mark", "dismiss", "back"),
-    ]
+    BINDINGS = [Binding("escape,q,enter,question_mark", "dismiss", "back")]
 
     def __init__(self, title: str, text: Text) -> None:
         super().__init__()
@@ -358,9 +347,7 @@ class WatchApp(App[None]):
         self.view = replace(self.view, paused=not self.view.paused)
         self._source.pause(self.view.paused)
         self._say(
-            tr("paused: gpudoctor takes no samples, the job goes on")
-            if self.view.paused
-            else tr("sampling again")
+            tr("paused: gpudoctor takes no samples, the job goes on") if self.view.paused else tr("sampling again")
         )
         self.show()
 

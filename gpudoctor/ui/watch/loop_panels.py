@@ -164,8 +164,7 @@ class PlacesTable(Panel):
             return Text(tr("no line of your own code has been seen yet") if total else "", overflow="fold")
         wide = max(len(_where(place)) for place in named[:height])
         return lines_text(
-            [_place_row(place, total, min(wide, width - _HEAD), width, view) for place in named[:height]],
-            height,
+            [_place_row(place, total, min(wide, width - _HEAD), width, view) for place in named[:height]], height
         )
 
     def heading(self, tick: Tick, view: View) -> str:
@@ -189,9 +188,7 @@ def _place_row(place: Place, total: int, wide: int, width: int, view: View) -> T
     mark = "" if view.plain else "■ "
     where = f"{clip(_where(place), wide):<{wide}}  {plain(place.text)}"
     head = Text.assemble(
-        f"{place.count / max(1, total):>4.0%} ",
-        coloured(mark, colour),
-        padded(phase_name(place.phase), 10) + " ",
+        f"{place.count / max(1, total):>4.0%} ", coloured(mark, colour), padded(phase_name(place.phase), 10) + " "
     )
     return head.append(clip(where, width - head.cell_len))
 
@@ -297,9 +294,7 @@ def _summary(rank: Rank, width: int) -> str:
         counts[state] = counts.get(state, 0) + 1
     states = ", ".join(f"{count} {state}" for state, count in counts.items())
     lost = tr("; {lost_workers} died", lost_workers=len(rank.lost_workers)) if rank.lost_workers else ""
-    return clip(
-        tr("{workers} workers: {states}{lost}", workers=len(rank.workers), states=states, lost=lost), width
-    )
+    return clip(tr("{workers} workers: {states}{lost}", workers=len(rank.workers), states=states, lost=lost), width)
 
 
 def _worker_line(worker: Worker, width: int, view: View) -> Text:

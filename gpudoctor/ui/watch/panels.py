@@ -99,10 +99,7 @@ def lines_text(lines: Sequence[str | Text], height: int) -> Text:
     """At most `height` lines; the last one says how many more there were."""
     shown = [line if isinstance(line, Text) else Text(line) for line in lines]
     if len(shown) > height > 0:
-        shown = [
-            *shown[: height - 1],
-            Text(tr("and {shown} more", shown=len(shown) - height + 1), style="dim"),
-        ]
+        shown = [*shown[: height - 1], Text(tr("and {shown} more", shown=len(shown) - height + 1), style="dim")]
     text = Text("\n", no_wrap=True, overflow="crop").join(shown)
     text.no_wrap, text.overflow = True, "crop"
     return text
@@ -250,10 +247,7 @@ class HostPanel(Panel):
                 tr("{used}/{total}G  job {own}G", used=gib(host.memory.last), total=gib(total), own=gib(own)),
             ),
             _host_row(
-                "job",
-                spark(_memory(ranks), _GAUGE, _top(ranks)),
-                memory,
-                tr("memory {trend}", trend=trend(ranks)),
+                "job", spark(_memory(ranks), _GAUGE, _top(ranks)), memory, tr("memory {trend}", trend=trend(ranks))
             ),
             tr(
                 "disk   read {read}, write {written}, job reads {job_reads}",
@@ -261,9 +255,7 @@ class HostPanel(Panel):
                 written=rate(host.disk_write.last),
                 job_reads=rate(read),
             ),
-            tr(
-                "net    in {received}, out {sent}", received=rate(host.net_rx.last), sent=rate(host.net_tx.last)
-            ),
+            tr("net    in {received}, out {sent}", received=rate(host.net_rx.last), sent=rate(host.net_tx.last)),
         ]
         files = [rank.open_files for rank in ranks if rank.open_files is not None]
         if files:
@@ -318,9 +310,7 @@ class StepsPanel(Panel):
             known = [value for value in values if value == value]
             low = min(known, default=0.0) if label == "loss" else 0.0
             lines.append(
-                history_row(
-                    label, values, words, max(known, default=0.0), width, tint(CURVES[place % 3], view), low
-                )
+                history_row(label, values, words, max(known, default=0.0), width, tint(CURVES[place % 3], view), low)
             )
         return lines_text(lines, height)
 
@@ -329,18 +319,14 @@ def _step_rows(ranks: Sequence[Rank]) -> list[tuple[str, Sequence[float], str]]:
     """Label, history and newest value in words."""
     found: list[tuple[str, Sequence[float], str]] = []
     lead = max(
-        (rank for rank in ranks if rank.steps),
-        key=lambda rank: rank.steps.seconds if rank.steps else 0,
-        default=None,
+        (rank for rank in ranks if rank.steps), key=lambda rank: rank.steps.seconds if rank.steps else 0, default=None
     )
     if lead is None or lead.steps is None:
         return found
     rates = [1 / value if value > 0 else float("nan") for value in lead.step_seconds.values]
     if lead.steps.seconds > 0:
         found.append(("rate", rates, tr("{rate} steps/s", rate=rate_text(1 / lead.steps.seconds))))
-    found.append(
-        ("time", lead.step_seconds.values, tr("{seconds} a step", seconds=duration(lead.steps.seconds)))
-    )
+    found.append(("time", lead.step_seconds.values, tr("{seconds} a step", seconds=duration(lead.steps.seconds))))
     loss = next((rank for rank in ranks if rank.losses.values), None)
     if loss is not None:
         found.append(("loss", loss.losses.values, f"{loss.losses.last:.4g}"))
@@ -350,20 +336,12 @@ def _step_rows(ranks: Sequence[Rank]) -> list[tuple[str, Sequence[float], str]]:
 
 
 def history_row(
-    label: str,
-    values: Sequence[float],
-    words: str,
-    top: float,
-    width: int,
-    colour: str | None,
-    low: float = 0.0,
+    label: str, values: Sequence[float], words: str, top: float, width: int, colour: str | None, low: float = 0.0
 ) -> Text:
     """`rate   ▁▂▃▅▆▇▇ 24.3 steps/s`."""
     room = max(0, min(60, width - _LABEL - cells(words) - 2))
     marks = spark(values, room, top, low) if room >= 4 else ""
-    return Text.assemble(
-        padded(word(label), _LABEL) + " ", coloured(marks, colour), f"{' ' if marks else ''}{words}"
-    )
+    return Text.assemble(padded(word(label), _LABEL) + " ", coloured(marks, colour), f"{' ' if marks else ''}{words}")
 
 
 # The GPU panel: a line a GPU, or everything about one.
@@ -452,17 +430,14 @@ def gpu_table(gpus: Sequence[GpuWindow], width: int, view: View) -> list[Text]:
         if size >= 5:
             each[place] = size + 1
             room -= size + 1
-    head = Text(
-        "  " + " ".join(padded(columns[p][0], wide[p] + each[p], right=True) for p in range(kept)), style="dim"
-    )
+    head = Text("  " + " ".join(padded(columns[p][0], wide[p] + each[p], right=True) for p in range(kept)), style="dim")
     lines = [head]
     for gpu, row in zip(gpus, table, strict=True):
         line = Text(f"{gpu.index:<2}", no_wrap=True)
         if gpu.lost:
             lines.append(
                 line.append(
-                    clip(tr("lost: {plain}", plain=plain(gpu.lost)), width - 2),
-                    severity_style(Severity.ERROR, view),
+                    clip(tr("lost: {plain}", plain=plain(gpu.lost)), width - 2), severity_style(Severity.ERROR, view)
                 )
             )
             continue
@@ -545,17 +520,8 @@ def gpu_rows(gpu: GpuWindow) -> list[tuple[str, Series, str, float]]:
 def gpu_lines(gpu: GpuWindow, width: int, view: View) -> list[Text]:
     """Everything about one GPU, the most telling first."""
     if gpu.lost:
-        return [
-            Text(clip(tr("lost: {plain}", plain=plain(gpu.lost)), width), severity_style(Severity.ERROR, view))
-        ]
-    colours = {
-        "util": _BUSY,
-        "SM": _BUSY,
-        "memory": _MEMORY,
-        "power": _POWER,
-        "clock": CURVES[2],
-        "heat": CURVES[1],
-    }
+        return [Text(clip(tr("lost: {plain}", plain=plain(gpu.lost)), width), severity_style(Severity.ERROR, view))]
+    colours = {"util": _BUSY, "SM": _BUSY, "memory": _MEMORY, "power": _POWER, "clock": CURVES[2], "heat": CURVES[1]}
     return [
         history_row(label, series.values, words, top, width, tint(colours.get(label, _PCIE), view))
         for label, series, words, top in gpu_rows(gpu)
@@ -575,10 +541,7 @@ def _held(gpu: GpuWindow) -> str:
 def _users(tick: Tick, width: int) -> list[str]:
     """Processes of others on the job's GPUs."""
     strangers = [
-        (gpu.index, user)
-        for gpu in tick.window.gpus
-        for user in gpu.users
-        if not user.ours and user.memory is not None
+        (gpu.index, user) for gpu in tick.window.gpus for user in gpu.users if not user.ours and user.memory is not None
     ]
     used = {index for rank in tick.window.ranks for index in rank.gpus}
     return [

@@ -13,14 +13,7 @@ from gpudoctor.vitals.configs.reading import parse, read_configs
 if TYPE_CHECKING:
     from gpudoctor.vitals.configs.reading import find_configs, looks_like_config, looks_like_kubernetes_job
 
-__all__ = [
-    "UnreadConfig",
-    "find_configs",
-    "looks_like_config",
-    "looks_like_kubernetes_job",
-    "parse",
-    "read_configs",
-]
+__all__ = ["UnreadConfig", "find_configs", "looks_like_config", "looks_like_kubernetes_job", "parse", "read_configs"]
 
 
 def __getattr__(name: str) -> Any:

@@ -93,9 +93,7 @@ class _Context:
             return True
         if _EPOCH_WORDS.search(said):
             return False
-        return reading == "often" or (
-            bool(self.names & _STEPPED) and not any("epoch" in name for name in self.names)
-        )
+        return reading == "often" or (bool(self.names & _STEPPED) and not any("epoch" in name for name in self.names))
 
 
 def _row(entry: Entry, rows: dict[str, KeyMeaning], kind: ConfigKind) -> KeyMeaning | None:
@@ -224,9 +222,7 @@ def _obey_strategies(said: dict[str, list[Said]], flat: Flat, kind: ConfigKind) 
     for prefix in list(prefixes)[:_MOST_PREFIXES]:
         _strategy(said, flat, prefix, "logging_period", ("logging_strategy",), needed=False)
         _strategy(said, flat, prefix, "save_period", ("save_strategy",), needed=False)
-        _strategy(
-            said, flat, prefix, "evaluation_period", ("eval_strategy", "evaluation_strategy"), needed=needed
-        )
+        _strategy(said, flat, prefix, "evaluation_period", ("eval_strategy", "evaluation_strategy"), needed=needed)
 
 
 def _strategy(
@@ -243,9 +239,7 @@ def _strategy(
     if not kept:
         _keep(said, name, [item for item in said.get(name, ()) if item not in here])
         if entry is not None and entry.value == "epoch":
-            said.setdefault(name.replace("period", "epochs"), []).append(
-                Said(value=1, unit="{epoch}", key=entry.key)
-            )
+            said.setdefault(name.replace("period", "epochs"), []).append(Said(value=1, unit="{epoch}", key=entry.key))
     elif name == "evaluation_period" and not here and entry is not None:
         # transformers: eval_steps defaults to logging_steps when the strategy is "steps".
         for item in said.get("logging_period", ()):

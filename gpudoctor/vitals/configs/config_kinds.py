@@ -199,9 +199,7 @@ def _quantisation(_: Flat, top: set[str]) -> bool:
 
 def _model(_: Flat, top: set[str]) -> bool:
     shape = words("hidden_size num_hidden_layers num_attention_heads vocab_size n_layer n_embd d_model")
-    return "model_type" in top and (
-        bool({"architectures", "transformers_version"} & top) or _many(top, shape, 3)
-    )
+    return "model_type" in top and (bool({"architectures", "transformers_version"} & top) or _many(top, shape, 3))
 
 
 def _sections(flat: Flat, top: set[str]) -> bool:

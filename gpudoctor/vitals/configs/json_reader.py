@@ -58,9 +58,7 @@ class _Scanner:
         while position < len(self.text):
             match = _TOKEN.match(self.text, position)
             if match is None:
-                raise self.error(
-                    position, say("a string is not closed") if self.text[position] in "\"'" else None
-                )
+                raise self.error(position, say("a string is not closed") if self.text[position] in "\"'" else None)
             position = match.end()
             kind = match.lastgroup
             if kind == "comment":
@@ -69,8 +67,7 @@ class _Scanner:
                 self.token(str(kind), match.group(), match.start(), match.end())
         if self.expect != "end" or self.root is None:
             raise self.error(
-                len(self.text),
-                say("the file ends too early") if self.text.strip() else say("the file is empty"),
+                len(self.text), say("the file ends too early") if self.text.strip() else say("the file is empty")
             )
         return self.root, tuple(self.notes)
 

@@ -120,18 +120,14 @@ def _head(path: str, size: int) -> bytes | None:
         return None
 
 
-_IGNORE: Final = re.compile(
-    r"(?:#|//)\s*gpudoctor:\s*ignore(?:\[([^\]]*)\])?[ \t]*:?[ \t]*(.*?)\s*$", re.MULTILINE
-)
+_IGNORE: Final = re.compile(r"(?:#|//)\s*gpudoctor:\s*ignore(?:\[([^\]]*)\])?[ \t]*:?[ \t]*(.*?)\s*$", re.MULTILINE)
 
 FULL = say(
     "larger or deeper than any training config: only its first {max_entries:,} settings were read",
     max_entries=MAX_ENTRIES,
 )
 COMPOSED = say("Hydra builds the run from this file and others: gpudoctor does not judge it")
-INTERPOLATED = say(
-    "values of the form ${{...}} are filled in by Hydra or OmegaConf: gpudoctor does not judge them"
-)
+INTERPOLATED = say("values of the form ${{...}} are filled in by Hydra or OmegaConf: gpudoctor does not judge them")
 
 
 def read_configs(paths: Iterable[str | os.PathLike[str]]) -> Configs:
@@ -197,9 +193,7 @@ def _documents(path: str, text: str) -> tuple[str, list[ConfigNode], tuple[str, 
 
         node, notes = read_toml(text)
         return "toml", [node], notes
-    if suffix in {".json", ".jsonc", ".json5"} or (
-        suffix not in {".yaml", ".yml"} and text.lstrip()[:1] == "{"
-    ):
+    if suffix in {".json", ".jsonc", ".json5"} or (suffix not in {".yaml", ".yml"} and text.lstrip()[:1] == "{"):
         from gpudoctor.vitals.configs.json_reader import read_json
 
         node, notes = read_json(text)

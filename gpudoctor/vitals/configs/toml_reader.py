@@ -57,9 +57,7 @@ def _build(
             line, column = found[:2] if found else (built.line, built.column)
             node.pairs.append(ConfigPair(name, line, column, built))
     elif isinstance(data, list):
-        node.items = [
-            _build(value, (*path, str(index)), places, node, depth + 1) for index, value in enumerate(data)
-        ]
+        node.items = [_build(value, (*path, str(index)), places, node, depth + 1) for index, value in enumerate(data)]
     else:
         node.value = _scalar(data)
     for child_node in [pair.node for pair in node.pairs or ()] + (node.items or []):

@@ -115,11 +115,7 @@ class _Builder:
             if target is None:
                 line = event.start_mark.line + 1
                 raise UnreadConfig(
-                    say(
-                        "line {line}: the alias *{anchor} has no anchor before it",
-                        line=line,
-                        anchor=event.anchor,
-                    )
+                    say("line {line}: the alias *{anchor} has no anchor before it", line=line, anchor=event.anchor)
                 )
             self.add(target, None)
         elif name == "DocumentStartEvent":
@@ -130,9 +126,7 @@ class _Builder:
         children = [pair.node for pair in node.pairs or ()] or node.items or []
         mark = event.end_mark
         node.end_line, node.end_column = mark.line + 1, mark.column + 1
-        if (
-            mark.index == event.start_mark.index and children
-        ):  # a block collection ends with no token of its own
+        if mark.index == event.start_mark.index and children:  # a block collection ends with no token of its own
             node.end_line, node.end_column = max((child.end_line, child.end_column) for child in children)
         if node.pairs is not None and any(pair.name == "<<" for pair in node.pairs):
             self.merge(node)

@@ -438,10 +438,7 @@ def _as_operation(
     bare = str(name).partition(":")[2] or str(name)
     bare = _PEERS.sub(r"\1", bare)[:60]
     low = bare.lower().lstrip("_")
-    side = next(
-        (side for side, words in _COMPARED.items() for word in words if low.startswith(word)),
-        None,
-    )
+    side = next((side for side, words in _COMPARED.items() for word in words if low.startswith(word)), None)
     if low.startswith("reduce_scatter"):
         side = "output"
     if any(low.startswith(word) for word in _FREE) or ("coalesced" in low and not inputs):

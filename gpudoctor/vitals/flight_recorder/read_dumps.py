@@ -90,9 +90,7 @@ class DumpsRead:
                 continue
             dump = _dump(path, answer, self)
             if dump is None:
-                unread.append(
-                    UnreadDump(rank=None, path=path, reason=say("neither it nor its name contains its rank"))
-                )
+                unread.append(UnreadDump(rank=None, path=path, reason=say("neither it nor its name contains its rank")))
             elif dump.rank in dumps:
                 older, newer = sorted((dumps[dump.rank], dump), key=lambda item: item.written)
                 dumps[dump.rank] = newer
@@ -126,10 +124,7 @@ def _serve(job: DumpsRead) -> None:
                 _end(process)
                 process = None
                 number, _ = waiting.pop(0)
-                job.take(
-                    number,
-                    say("reading it takes too long") if slow else say("the process that read it crashed"),
-                )
+                job.take(number, say("reading it takes too long") if slow else say("the process that read it crashed"))
     finally:
         if process is not None:
             _end(process)

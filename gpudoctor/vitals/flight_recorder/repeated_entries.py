@@ -165,9 +165,7 @@ def _with_beginning(data: bytes, begin: bytes, layouts: EntryLayouts) -> LoadedE
     )
 
 
-def _names(
-    entries: list[Any], built: list[bytes], alike: dict[int, EntryLayout]
-) -> dict[int, tuple[str, ...]] | None:
+def _names(entries: list[Any], built: list[bytes], alike: dict[int, EntryLayout]) -> dict[int, tuple[str, ...]] | None:
     """The keys of the numbers; None where the bytes are not these entries."""
     found = {}
     for place, layout in alike.items():

@@ -88,12 +88,7 @@ def _portable() -> tuple[Mount, ...]:
     except (OSError, psutil.Error):
         return ()
     return tuple(
-        Mount(
-            point=item.mountpoint,
-            root="/",
-            kind=item.fstype or "unknown",
-            options=frozenset(item.opts.split(",")),
-        )
+        Mount(point=item.mountpoint, root="/", kind=item.fstype or "unknown", options=frozenset(item.opts.split(",")))
         for item in partitions
     )
 

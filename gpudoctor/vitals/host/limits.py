@@ -33,8 +33,7 @@ def read_limits(tree: Tree, processes_in_group: int | None) -> Limits:
         open_files=found.get("open_files", _UNLIMITED),
         locked_memory=found.get("locked_memory", _UNLIMITED),
         processes=Limit(
-            soft=_smaller(processes.soft, processes_in_group),
-            hard=_smaller(processes.hard, processes_in_group),
+            soft=_smaller(processes.soft, processes_in_group), hard=_smaller(processes.hard, processes_in_group)
         ),
     )
 

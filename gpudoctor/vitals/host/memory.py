@@ -69,6 +69,4 @@ def _portable() -> HostMemory:
         memory, swap = psutil.virtual_memory(), psutil.swap_memory()
     except (OSError, RuntimeError, psutil.Error) as error:
         raise Unavailable(say("the memory of this machine cannot be read ({error})", error=error)) from error
-    return HostMemory(
-        total=memory.total, available=memory.available, swap_total=swap.total, swap_used=swap.used
-    )
+    return HostMemory(total=memory.total, available=memory.available, swap_total=swap.total, swap_used=swap.used)

@@ -73,12 +73,7 @@ class HostMeter:
         quota = self._group.cpu_quota()
         if cpus is not None and quota is not None:
             cpus = min(cpus, quota)
-        return {
-            "cpus": cpus,
-            "machine_cpus": every,
-            "memory": total,
-            "cgroup_memory": self._group.memory(total).limit,
-        }
+        return {"cpus": cpus, "machine_cpus": every, "memory": total, "cgroup_memory": self._group.memory(total).limit}
 
 
 def _counters() -> dict[str, float]:

@@ -20,13 +20,7 @@ from gpudoctor.model.signs.job import Environment, Job, Launch, Profile
 from gpudoctor.vitals.job.grants import Grants, byte_count
 from gpudoctor.vitals.job.kubernetes import read_manifest
 from gpudoctor.vitals.job.launch import FoundLaunch, find_launch
-from gpudoctor.vitals.job.scheduler import (
-    detect_profile,
-    granted_here,
-    pbs_grants,
-    slurm_grants,
-    slurm_options,
-)
+from gpudoctor.vitals.job.scheduler import detect_profile, granted_here, pbs_grants, slurm_grants, slurm_options
 from gpudoctor.vitals.job.shell import ShellCommand, read_lines
 
 __all__ = ["detect_profile", "job_environment", "read_job"]
@@ -153,9 +147,7 @@ def _text(path: Path) -> str:
     try:
         data = read_file(path, JOB_SCRIPT)
     except OSError as error:
-        raise Unavailable(
-            say("{path} cannot be read: {reason}", path=path, reason=error.strerror or error)
-        ) from error
+        raise Unavailable(say("{path} cannot be read: {reason}", path=path, reason=error.strerror or error)) from error
     if b"\0" in data[:4096]:
         raise Unavailable(say("{path} is a binary file, not a job script", path=path))
     return data.decode("utf-8", errors="replace").removeprefix("\ufeff")
@@ -242,10 +234,7 @@ def _exports(lines: Iterable[ShellCommand]) -> list[tuple[str, str | None, int]]
             given |= dict(word.split("=", 1) for word in line.words if re.match(r"[A-Z_][A-Z0-9_]*=", word))
         found += [(name, value, line.line) for name, value in given.items()]
         if launch.shell is not None:
-            found += [
-                (name, value, line.line)
-                for name, value, _ in _exports(read_lines(launch.shell, line.inherited))
-            ]
+            found += [(name, value, line.line) for name, value, _ in _exports(read_lines(launch.shell, line.inherited))]
     return found
 
 
@@ -314,8 +303,7 @@ def _followed(
             launches += _launches(list(inner.words), path, at, folder, grants, depth + 1, calls)
     else:
         script = next(
-            (p for p in (folder / str(found.shell_script), Path(str(found.shell_script))) if os.path.isfile(p)),
-            None,
+            (p for p in (folder / str(found.shell_script), Path(str(found.shell_script))) if os.path.isfile(p)), None
         )
         if script is None:
             return []
@@ -327,9 +315,7 @@ def _followed(
             launches += _launches(list(inner.words), str(script), inner, folder, grants, depth + 1, calls)
     if stepped:  # srun runs the shell once a task: a plain python in it is a rank
         launches = [
-            replace(
-                item, launcher="srun", ranks_per_node=grants.ranks_per_node, nodes=item.nodes or grants.nodes
-            )
+            replace(item, launcher="srun", ranks_per_node=grants.ranks_per_node, nodes=item.nodes or grants.nodes)
             if item.launcher == "python"
             else item
             for item in launches

@@ -22,11 +22,7 @@ class Grants:
 
     def over(self, other: "Grants") -> "Grants":
         """These grants, with gaps filled from others."""
-        gaps = {
-            item.name: getattr(other, item.name)
-            for item in fields(self)
-            if getattr(self, item.name) in (None, "")
-        }
+        gaps = {item.name: getattr(other, item.name) for item in fields(self) if getattr(self, item.name) in (None, "")}
         return replace(self, **gaps)
 
 
@@ -41,9 +37,7 @@ def byte_count(text: str, *, binary: bool, default: str = "") -> int | None:
 
     `default` is the unit of a bare number. None for what is no size.
     """
-    match = re.fullmatch(
-        r"(\d{1,18}(?:\.\d{1,9})?(?:[eE]\d{1,2})?)\s*([kKmMgGtTpP]?)(i?)[bB]?[nNcC]?", text.strip()
-    )
+    match = re.fullmatch(r"(\d{1,18}(?:\.\d{1,9})?(?:[eE]\d{1,2})?)\s*([kKmMgGtTpP]?)(i?)[bB]?[nNcC]?", text.strip())
     if match is None:
         return None
     unit = (match[2] or default).lower()

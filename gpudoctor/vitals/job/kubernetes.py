@@ -45,9 +45,7 @@ def read_manifest(text: str, path: str) -> list[Container]:
             say("{path}: {place}not valid YAML ({problem})", path=path, place=place, problem=problem)
         ) from error
     except (RecursionError, ValueError, TypeError, AttributeError, IndexError, KeyError) as error:
-        raise Unavailable(
-            say("{path}: not valid YAML ({kind})", path=path, kind=type(error).__name__)
-        ) from error
+        raise Unavailable(say("{path}: not valid YAML ({kind})", path=path, kind=type(error).__name__)) from error
     found: list[Container] = []
     for document in documents:
         nodes, ranks = _replicas(document)
@@ -55,9 +53,7 @@ def read_manifest(text: str, path: str) -> list[Container]:
         for pod in _pods(document):
             for item in _list(pod, "containers"):
                 if isinstance(item, Mapping):
-                    found.append(
-                        _container(item, pod, path, Grants(nodes=nodes, preemptible=preemptible), ranks)
-                    )
+                    found.append(_container(item, pod, path, Grants(nodes=nodes, preemptible=preemptible), ranks))
     return found
 
 
@@ -114,8 +110,7 @@ def _container(
     resources = _mapping(item, "resources")
     limits = {**_mapping(resources, "requests"), **_mapping(resources, "limits")}
     gpus = next(
-        (_whole(value) for key, value in limits.items() if re.match(r"nvidia\.com/(gpu|mig-)", _said(key))),
-        None,
+        (_whole(value) for key, value in limits.items() if re.match(r"nvidia\.com/(gpu|mig-)", _said(key))), None
     )
     grants = Grants(
         gpus=gpus,
@@ -166,12 +161,7 @@ def _replicas(document: object) -> tuple[int | None, int | None]:
 
 def _spot(document: object) -> bool | None:
     """Whether the pods may be placed on nodes that are taken away: tolerations and selectors of the clouds."""
-    words = (
-        "cloud.google.com/gke-spot",
-        "gke-preemptible",
-        "capacityType",
-        "kubernetes.azure.com/scalesetpriority",
-    )
+    words = ("cloud.google.com/gke-spot", "gke-preemptible", "capacityType", "kubernetes.azure.com/scalesetpriority")
     text = " ".join(_scalars(document))
     if any(word in text for word in words) and re.search(r"(?i)\bspot\b|gke-spot|preemptible", text):
         return True

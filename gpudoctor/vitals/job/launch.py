@@ -106,9 +106,7 @@ def _torchrun(words: list[str], _depth: int) -> FoundLaunch | None:
     every = asked in {"gpu", "auto", "cuda"}
     ranks = 1 if asked is None else whole(asked)
     nodes = 1 if options.given("standalone") and not options.given("nnodes") else options.number("nnodes")
-    return _target(
-        "torchrun", options, options.rest, ranks=None if every else ranks, nodes=nodes, every_gpu=every
-    )
+    return _target("torchrun", options, options.rest, ranks=None if every else ranks, nodes=nodes, every_gpu=every)
 
 
 def _accelerate(words: list[str], _depth: int) -> FoundLaunch | None:
@@ -235,9 +233,7 @@ _DOCKER = (
     "v volume e env env-file w workdir u user h hostname l label p publish c cpus m memory n name gpus "
     "shm-size ipc network net ulimit mount device entrypoint runtime cap-add security-opt pid cpuset-cpus"
 )
-_SINGULARITY = (
-    "B bind H home W workdir w pwd env env-file overlay S app network security hostname scratch mount"
-)
+_SINGULARITY = "B bind H home W workdir w pwd env env-file overlay S app network security hostname scratch mount"
 
 _LAUNCHERS: Mapping[str, Callable[[list[str], int], FoundLaunch | None]] = {
     "torchrun": _torchrun,

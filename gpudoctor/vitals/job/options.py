@@ -5,9 +5,7 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 _PYTHON = re.compile(r"(?:python|pypy)(?:\d+(?:\.\d+)*)?(?:\.exe)?")
-_PROGRAMS = frozenset(
-    {"torchrun", "accelerate", "deepspeed", "srun", "mpirun", "mpiexec", "horovodrun", "bash", "sh"}
-)
+_PROGRAMS = frozenset({"torchrun", "accelerate", "deepspeed", "srun", "mpirun", "mpiexec", "horovodrun", "bash", "sh"})
 
 _FLAG_NAMES = """
     standalone no_python no-python run_path run-path use_env use-env
@@ -57,12 +55,7 @@ class Options:
             elif self._takes(word, bare, with_value, without, words[at : at + 1]):
                 self.values[bare.replace("_", "-")] = words[at] if at < len(words) else ""
                 at += 1
-            elif (
-                not word.startswith("--")
-                and len(word) > 2
-                and word[1] in with_value
-                and word[1:] not in without
-            ):
+            elif not word.startswith("--") and len(word) > 2 and word[1] in with_value and word[1:] not in without:
                 self.values[word[1]] = word[2:]
             else:
                 self.values[bare.replace("_", "-")] = ""

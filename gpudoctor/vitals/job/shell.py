@@ -21,9 +21,7 @@ _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=")
 _DEFAULT = re.compile(r"([A-Za-z_]\w*)(?::?[-=])(.*)", re.DOTALL)
 _OPENING = frozenset({"if", "case", "select"})
 _CLOSING = frozenset({"fi", "esac"})
-_LEADING = frozenset(
-    {"then", "else", "elif", "do", "while", "until", "!", "{", "}", "fi", "done", "esac", "if"}
-)
+_LEADING = frozenset({"then", "else", "elif", "do", "while", "until", "!", "{", "}", "fi", "done", "esac", "if"})
 _TESTS = frozenset({"[", "[[", "test", "command", "which", "grep", "type", "hash", "((", "mountpoint"})
 _SPLIT = re.compile(r"(?:\$\((?:[^()]|\([^()]*\))*\)|`[^`]*`|\S)+")
 """Words of an unquoted value; a command substitution in it stays whole."""
@@ -85,9 +83,7 @@ def read_lines(text: str, known: Mapping[str, str] | None = None) -> Iterator[Sh
         depth += (first in _OPENING) + (first == "{") - (first in _CLOSING) - (first == "}")
         depth = max(depth, 0)
         tested = (
-            command.after == "||"
-            or (tested and command.after == "&&")
-            or (first in _TESTS and command.after != "\n")
+            command.after == "||" or (tested and command.after == "&&") or (first in _TESTS and command.after != "\n")
         )
         conditional = depth > 0 or (tested and command.after in {"&&", "||"})
         yield from _expanded(command, text, variables, exported, conditional)

@@ -25,9 +25,7 @@ def with_dump_files(log: JobLog, paths: Sequence[str]) -> JobLog:
         except OSError as error:
             problems.append(say("{path}: cannot be read: {reason}", path=path, reason=error.strerror or error))
         except ValueError as error:
-            problems.append(
-                say("{path}: cannot be read as a stack dump of py-spy: {error}", path=path, error=error)
-            )
+            problems.append(say("{path}: cannot be read as a stack dump of py-spy: {error}", path=path, error=error))
         else:
             files.append(LogFile(path=path, lines=data.count(b"\n") + 1, bytes=len(data)))
     if not files:

@@ -18,17 +18,7 @@ _TEXTS = (
     "log", "message", "msg", "textPayload", "MESSAGE", "line", "event", "text", "body", "data", "Message",
 )  # fmt: skip
 """Keys under which records keep what the program printed."""
-_NESTED = (
-    "jsonPayload",
-    "content",
-    "attributes",
-    "record",
-    "fields",
-    "_source",
-    "result",
-    "error",
-    "exception",
-)
+_NESTED = ("jsonPayload", "content", "attributes", "record", "fields", "_source", "result", "error", "exception")
 _TIMES = ("time", "timestamp", "@timestamp", "asctime", "ts", "receiveTimestamp", "date")
 _LEVELS = ("levelname", "level", "severity", "log_level", "log.level", "levelName", "lvl")
 _RANKS = ("rank", "global_rank", "globalRank", "RANK", "process_index", "proc_rank", "rank_id")
@@ -38,17 +28,13 @@ _FIELD = re.compile(r'^\s*"(?:log|message|msg|textPayload|MESSAGE|line|body)": ?
 """A line of a record that is printed over several lines."""
 _LOW = re.compile(r"(?i)^(?:warn|info|debug|trace|notice)")
 _ESCAPED = re.compile(r"Traceback \(most recent call last\):?(?:\\r)?(?:\\n|\\\\n)")
-_BEFORE_RECORD = re.compile(
-    r'^[\w.:/-]{1,120}:? (?=\{"(?:log|message|MESSAGE|stream|container\w*|kubernetes)":)'
-)
+_BEFORE_RECORD = re.compile(r'^[\w.:/-]{1,120}:? (?=\{"(?:log|message|MESSAGE|stream|container\w*|kubernetes)":)')
 """The tag that fluentd prints before a record."""
 _JOINED = re.compile(
     r'Traceback \(most recent call last\):?\s*(?:<br ?/?>\s*)?(?:File ".|Cell In|<ipython-input|in <|[~/]\S)'
 )
 _BREAK, _BEFORE_FRAME = re.compile(r"<br ?/?>"), re.compile(r'(?<!\s)\s{1,200}(?=File "[^"]{1,500}", line \d)')
-_NAMED = re.compile(
-    r"(?:^|\s)(?=(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)(?:: |\s*$))", re.M
-)
+_NAMED = re.compile(r"(?:^|\s)(?=(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)(?:: |\s*$))", re.M)
 _IN = re.compile(r'^( +File "[^"]{1,500}", line \d{1,8}, in (?:<\w+>|\w+)) .*')
 """What parts a traceback that was pasted as one line."""
 _LONGEST = 300
@@ -214,9 +200,7 @@ class Envelopes:
         timed = _CLOCK.sub(lambda found: re.sub(r"\d", "t", found[0]), prefix)
         fixed = [timed[number.start()] != "t" for number in _NUMBER.finditer(prefix)]
         frames = [
-            (line, found)
-            for line in following
-            if (found := pattern.match(line)) and _FRAME.match(line, found.end())
+            (line, found) for line in following if (found := pattern.match(line)) and _FRAME.match(line, found.end())
         ]
         if not frames:
             return

@@ -156,9 +156,7 @@ def _events(path: str, table: Messages, *, alone: bool) -> list[LogEvent]:
 
 def _of_days(events: list[LogEvent], times: list[float | None], end: float | None) -> list[LogEvent]:
     """The events of a log of days: those of the last day with one count, unless the log goes on for a day."""
-    last = max(
-        (at for event, at in zip(events, times, strict=True) if event.fatal and at is not None), default=0
-    )
+    last = max((at for event, at in zip(events, times, strict=True) if event.fatal and at is not None), default=0)
     return [
         replace(
             event,
@@ -183,9 +181,7 @@ def _victim(text: str, pid: str, program: str) -> dict[str, str]:
 def _of_kernel(match: Match) -> bool:
     """Whether the kernel says it of a process or a device: services write into its buffer, too."""
     bearing = match.known.message.bearing
-    return bearing is Bearing.CAUSE or (
-        bearing is Bearing.SYMPTOM and not _NAMES.isdisjoint(dict(match.values))
-    )
+    return bearing is Bearing.CAUSE or (bearing is Bearing.SYMPTOM and not _NAMES.isdisjoint(dict(match.values)))
 
 
 def _matches(path: str, table: Messages, end: list[KernelLine]) -> Iterator[tuple[int, KernelLine, Match]]:

@@ -316,9 +316,7 @@ def _column(values: list[Any]) -> list[Any]:
     return values if len(set(values)) > 1 else values[:1]
 
 
-def _held_by_all(
-    wordings: list[Cued[Any]], heads: Iterable[bytes], names: Iterable[tuple[str, ...]]
-) -> set[Cued[Any]]:
+def _held_by_all(wordings: list[Cued[Any]], heads: Iterable[bytes], names: Iterable[tuple[str, ...]]) -> set[Cued[Any]]:
     """Wordings whose cue all lines hold, as far as their heads or what they name shows it."""
     small_heads = [head.lower() for head in heads]
     small_names = [

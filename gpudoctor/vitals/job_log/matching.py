@@ -48,13 +48,7 @@ class Messages:
         table = [_known("", item) for item in (*HARMLESS, *CONSEQUENCES)]
         table += [_known(code, item) for code, item in of_checks]
         # A consequence may be worded like its cause: the causes' own wordings come first, hints last.
-        order = {
-            Bearing.CAUSE: 0,
-            Bearing.SYMPTOM: 1,
-            Bearing.CONSEQUENCE: 2,
-            Bearing.HINT: 3,
-            Bearing.HARMLESS: 4,
-        }
+        order = {Bearing.CAUSE: 0, Bearing.SYMPTOM: 1, Bearing.CONSEQUENCE: 2, Bearing.HINT: 3, Bearing.HARMLESS: 4}
         self.all = sorted(
             table,
             key=lambda item: (

@@ -50,9 +50,7 @@ class Mention:
 
 
 def mentions(
-    pieces: Sequence[tuple[bytes, int]],
-    lines_of: Callable[[str], Sequence[PrefixedLine]],
-    table: Messages,
+    pieces: Sequence[tuple[bytes, int]], lines_of: Callable[[str], Sequence[PrefixedLine]], table: Messages
 ) -> list[Mention]:
     """The causes that lines before a death mention, the last one first; `pieces` end where the job dies."""
     found: list[Mention] = []
@@ -94,9 +92,7 @@ def mentions(
 
 
 def pasted(
-    pieces: Sequence[tuple[bytes, int]],
-    lines_of: Callable[[str], Sequence[PrefixedLine]],
-    table: Messages,
+    pieces: Sequence[tuple[bytes, int]], lines_of: Callable[[str], Sequence[PrefixedLine]], table: Messages
 ) -> Mention | None:
     """The first cause in a few lines that somebody pasted: without its type, or in a sentence about it."""
     first = next((number for raw, number in pieces if raw.strip()), 0)

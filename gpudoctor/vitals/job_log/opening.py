@@ -52,10 +52,7 @@ _RETURNS_AT_BEGINNING = re.compile(rb"[ \t\r]*\r")
 
 
 _END_OF_LINE = re.compile(rb"\r+\n")
-_CUT_CHARACTER, _REST_OF_CHARACTER = (
-    re.compile(rb"[\xc0-\xff][\x80-\xbf]{0,3}\Z"),
-    re.compile(rb"\A[\x80-\xbf]{1,3}"),
-)
+_CUT_CHARACTER, _REST_OF_CHARACTER = (re.compile(rb"[\xc0-\xff][\x80-\xbf]{0,3}\Z"), re.compile(rb"\A[\x80-\xbf]{1,3}"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,8 +284,7 @@ class _Archive:
         if self._given > LOG_UNPACKED_START + LOG_UNPACKED_RATIO * self._packed:
             raise RefusedFile(
                 say(
-                    "it unpacks to more than {log_unpacked_ratio} times its size",
-                    log_unpacked_ratio=LOG_UNPACKED_RATIO,
+                    "it unpacks to more than {log_unpacked_ratio} times its size", log_unpacked_ratio=LOG_UNPACKED_RATIO
                 )
             )
         while True:

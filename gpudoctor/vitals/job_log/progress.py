@@ -5,7 +5,7 @@ import re
 _BAR = re.compile(r"(\d{1,9})/(\d{1,9}|\?) \[\d+:\d\d")
 _STEP = re.compile(
     r"""(?ix)(?<![a-z]) (?:global_?\s?)? (?:step|iter(?:ation)?|itr|batch|update|tick)s? ['"]?
-    \s{0,8} [:=\#\[(]{0,3} \s{0,8} (\d{1,10}) (?![\d.]{0,20}\s{0,4}(?:ms|s/|sec|it/s|gb|mb))""",
+    \s{0,8} [:=\#\[(]{0,3} \s{0,8} (\d{1,10}) (?![\d.]{0,20}\s{0,4}(?:ms|s/|sec|it/s|gb|mb))"""
 )
 _TABLE = re.compile(r"^\|\s+(?:total_timesteps|n_updates|iterations)\s+\|\s+(\d{1,10})\s+\|$")
 """A row of the table that RL libraries print: its other rows have the losses."""

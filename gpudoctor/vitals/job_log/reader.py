@@ -217,9 +217,7 @@ def read_job_log(
     `exit_code` is the one that the command gave, if it is known. `contents` holds the bytes of paths that are
     read already.
     """
-    table = messages_table(
-        tuple((code, item) for code, item in messages if not item.exits or exit_code in item.exits)
-    )
+    table = messages_table(tuple((code, item) for code, item in messages if not item.exits or exit_code in item.exits))
     files: list[LogFile] = []
     events: list[LogEvent] = []
     problems: list[str] = []
@@ -243,15 +241,10 @@ def read_job_log(
         found = sorted([*found, *reader.mentioned(found)], key=lambda item: item.line)
         if damage:
             read = say("; gpudoctor read {lines} lines of it", lines=reader.lines) if reader.lines else ""
-            problems.append(
-                say("{shown}: cannot be read: {damage}{read}", shown=shown, damage=damage, read=read)
-            )
+            problems.append(say("{shown}: cannot be read: {damage}{read}", shown=shown, damage=damage, read=read))
         elif not reader.lines:
             problems.append(
-                say(
-                    "{shown}: is empty; if the job buffered its output, set PYTHONUNBUFFERED=1 next time",
-                    shown=shown,
-                )
+                say("{shown}: is empty; if the job buffered its output, set PYTHONUNBUFFERED=1 next time", shown=shown)
             )
         if reader.lines:
             files.append(reader.file())
@@ -295,10 +288,7 @@ def _opened(path: str, start: int, data: bytes | None) -> AbstractContextManager
 def _last_of_shell(events: list[LogEvent]) -> list[LogEvent]:
     """Of the lines by which a shell may have ended, the last one: the shell went on after the others."""
     last = max((at for at, item in enumerate(events) if item.by_exit_code), default=0)
-    return [
-        replace(item, earlier=True) if item.by_exit_code and at < last else item
-        for at, item in enumerate(events)
-    ]
+    return [replace(item, earlier=True) if item.by_exit_code and at < last else item for at, item in enumerate(events)]
 
 
 def _ordered(events: list[LogEvent], files: int) -> list[LogEvent]:
@@ -639,9 +629,7 @@ class _FileReader:
             begin = end
         return begin
 
-    def _traceback_at(
-        self, index: int, bares: list[bytes], chosen: Mapping[int, Worth]
-    ) -> tuple[int, _Chain | None]:
+    def _traceback_at(self, index: int, bares: list[bytes], chosen: Mapping[int, Worth]) -> tuple[int, _Chain | None]:
         """How many pieces the chained tracebacks that begin at one have, and a key by which they are compared.
 
         The key is None for one that is not compared: it has no frames, or another process wrote between them.
@@ -714,9 +702,7 @@ class _FileReader:
             at += 1
         return at
 
-    def _read_one(
-        self, index: int, key: Hashable, line: bytes | None, wordings: Hashable | None = None
-    ) -> None:
+    def _read_one(self, index: int, key: Hashable, line: bytes | None, wordings: Hashable | None = None) -> None:
         """Read a piece that is worth reading; `line` is given for one that may be remembered."""
         raw, number = self._past_piece(index)
         self._index = index
@@ -756,8 +742,7 @@ class _FileReader:
                 self._alike_read.clear()
                 if wordings is not None:
                     self._of_types = self._outcomes.setdefault(
-                        wordings,
-                        _Outcome(often=_VERY_OFTEN, of_all_types=getattr(wordings, "ends", None) is None),
+                        wordings, _Outcome(often=_VERY_OFTEN, of_all_types=getattr(wordings, "ends", None) is None)
                     )
         elif key is not None and key == self._reading_key:
             self._alike_read.add(number)
@@ -921,9 +906,7 @@ class _FileReader:
         for line in lines:
             self._line(line, text, number, known=known, record=record)
 
-    def _line(
-        self, line: PrefixedLine, text: str, number: int, *, known: bool, record: ShippedRecord | None
-    ) -> None:
+    def _line(self, line: PrefixedLine, text: str, number: int, *, known: bool, record: ShippedRecord | None) -> None:
         """One line; `text` is with all that stands round it, and may be of a record."""
         if self._stacks.take(line, number):
             self._changes += 1
@@ -945,9 +928,7 @@ class _FileReader:
             at = self._reopened if self._reopened < len(self._opening) else 0
             self._reopened = at + 1 if self._opening and f"{line.rank} {alike}" == self._opening[at] else 0
             reopened = self._reopened >= max(len(self._opening), _SHORTEST_OPENING)
-            reopened = (
-                reopened and len(set(self._opening)) > 1
-            )  # a counter of one's own goes on behind a failure
+            reopened = reopened and len(set(self._opening)) > 1  # a counter of one's own goes on behind a failure
             if reopened or len(self._begun_again) >= _SAME_BEGINNING:
                 self._restart(number)
         if ("restart_count=" in text or "SLURM_RESTART_COUNT=" in text) and _RESTARTED.search(text):
@@ -1054,9 +1035,7 @@ class _FileReader:
         strong = [
             (item, match)
             for item, match in matches
-            if match is not None
-            and not match.plain
-            and match.known.message.bearing in (Bearing.CAUSE, Bearing.SYMPTOM)
+            if match is not None and not match.plain and match.known.message.bearing in (Bearing.CAUSE, Bearing.SYMPTOM)
         ]
         plain_ones = [(item, match) for item, match in matches if match is None or match.plain]
         weak = [(item, match) for item, match in matches if match is not None]
@@ -1091,10 +1070,7 @@ class _FileReader:
             warned=raised.warned,
             logged=raised.logged,
             goes_on=GOES_ON.search(raised.before) is not None
-            or (
-                (raised.quoted or raised.frame is None)
-                and GOES_ON.search(raised.text.partition("\n")[0]) is not None
-            ),
+            or ((raised.quoted or raised.frame is None) and GOES_ON.search(raised.text.partition("\n")[0]) is not None),
         )
         first = raised.text.partition("\n")[0]
         if raised.unheeded:
@@ -1104,11 +1080,7 @@ class _FileReader:
         of_end = raised.at_exit and raised.type in _OF_PYTHON
         if raised.lost and len(chain) > 1 and event.kind in _CANNOT_WRITE:  # it could not log why it ended
             event = replace(event, closing=True, doubtful=True)
-        elif (
-            raised.lost
-            or of_end
-            or (raised.unheeded and (event.kind == PLAIN or event.bearing is Bearing.SYMPTOM))
-        ):
+        elif raised.lost or of_end or (raised.unheeded and (event.kind == PLAIN or event.bearing is Bearing.SYMPTOM)):
             if self._ended_a_thread_last(raised, known=event.kind != PLAIN):
                 event = replace(event, doubtful=True)
             else:
@@ -1302,12 +1274,7 @@ class _FileReader:
         death = min((item.line for item in events if _shows_death(item)), default=end)
         if not death:
             return
-        known = {
-            number
-            for item in events
-            if not (item.last or item.closing)
-            for number in (item.line, item.last_line)
-        }
+        known = {number for item in events if not (item.last or item.closing) for number in (item.line, item.last_line)}
         pieces = self._last_pieces(self._most_tail)
         before = pieces[: bisect_left(pieces, death, key=lambda piece: piece[1])]
         begin = self._drafts.run_begins
@@ -1322,9 +1289,7 @@ class _FileReader:
             return None
         if any(item.bearing not in (Bearing.HARMLESS, Bearing.HINT) for item in events):
             return None
-        found = pasted(
-            self._last_pieces(self._most_tail), lambda text: self._envelopes.lines(text)[0], self._table
-        )
+        found = pasted(self._last_pieces(self._most_tail), lambda text: self._envelopes.lines(text)[0], self._table)
         return self._event_of_mention(found) if found is not None else None
 
     def _event_of_mention(self, item: Mention) -> LogEvent:
@@ -1427,9 +1392,7 @@ def _parts(raw: bytes, *, known: bool) -> list[bytes]:
     return parts
 
 
-def _lines_with(
-    cues: Iterable[bytes], text: bytes, small: bytes, also: Sequence[bytes] = (b"",)
-) -> Iterator[str]:
+def _lines_with(cues: Iterable[bytes], text: bytes, small: bytes, also: Sequence[bytes] = (b"",)) -> Iterator[str]:
     """Lines of a text that hold a cue and one of the others; `small` is the text in small letters."""
     if not any(other in small for other in also):
         return

@@ -175,9 +175,7 @@ def judged(threads: Iterable[DumpedThread]) -> list[RankStack]:
             )
             what = classify(thread.frames, lambda _path, _line: "", device=True)
             found.append(
-                RankStack(
-                    thread=replace(thread, process=process), phase=what.phase, via=what.via, user=what.user
-                )
+                RankStack(thread=replace(thread, process=process), phase=what.phase, via=what.via, user=what.user)
             )
     return found
 

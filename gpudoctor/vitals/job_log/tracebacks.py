@@ -33,8 +33,7 @@ _KNOWN = (
     r"Unavailable|Missing|NotFound|Invalid|Unsupported|Violation|Rejected)"
 )
 _RAISED = re.compile(
-    rf"^(?P<type>(?:{_NAME}{_KNOWN}\w*|(?:builtins\.)?Exception)(?:\(\w{{1,80}}\))?)(?:: ?(?P<message>.*))?$",
-    re.DOTALL,
+    rf"^(?P<type>(?:{_NAME}{_KNOWN}\w*|(?:builtins\.)?Exception)(?:\(\w{{1,80}}\))?)(?:: ?(?P<message>.*))?$", re.DOTALL
 )
 _OWN_TYPE = re.compile(r"^(?P<type>(?:\w+\.)*[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]*)+)(?:: (?P<message>.*))?$")
 """An exception whose name says nothing of an error: counted right behind a frame only."""
@@ -327,13 +326,7 @@ class Tracebacks:
         return done
 
     def take_loose(
-        self,
-        line: PrefixedLine,
-        number: int,
-        loose: Loose,
-        frame: LogFrame | None = None,
-        *,
-        warned: bool = False,
+        self, line: PrefixedLine, number: int, loose: Loose, frame: LogFrame | None = None, *, warned: bool = False
     ) -> None:
         """An exception whose traceback is not there: the lines of its message may follow."""
         near = number - self._unheeded.get(line.source, -10) <= _BETWEEN_UNHEEDED
@@ -448,9 +441,7 @@ class Tracebacks:
             at_exit=at_exit,
             warned=opened.logged == "warning",
             logged=opened.logged == "error",
-            of_script=bool(frames)
-            and frames[0].function == "<module>"
-            and _LIBRARY.search(frames[0].path) is None,
+            of_script=bool(frames) and frames[0].function == "<module>" and _LIBRARY.search(frames[0].path) is None,
             by_hand=bool(frames) and frames[-1].text.startswith("raise "),
             of_library=bool(frames) and _LIBRARY.search(frames[-1].path) is not None,
             evaluating=any(_EVALUATES.fullmatch(item.function) for item in opened.frames),
@@ -526,9 +517,7 @@ def _cut(opened: _Open) -> list[Raised] | None:
     if opened.current is not None or opened.chain or not (opened.heading and opened.lines):
         return None
     kind, line = opened.heading
-    return [
-        Raised(type=kind, text=kind, line=line, stamp="", rank=opened.rank, node="", frame=_own(opened.frames))
-    ]
+    return [Raised(type=kind, text=kind, line=line, stamp="", rank=opened.rank, node="", frame=_own(opened.frames))]
 
 
 def _linked(opened: _Open, header: str) -> bool:
@@ -586,9 +575,7 @@ def frame_of(text: str) -> LogFrame | None:
     if text[:1] in "~/<CF":
         found = _NOTEBOOK_FRAME.match(text)
         if found is not None:
-            return LogFrame(
-                path=found[1] or found[2], line=int(found[3] or found[4] or 0), function=found[5] or ""
-            )
+            return LogFrame(path=found[1] or found[2], line=int(found[3] or found[4] or 0), function=found[5] or "")
     return None
 
 

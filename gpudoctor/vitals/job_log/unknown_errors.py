@@ -18,9 +18,7 @@ _BEHIND = 3
 """Other lines behind it: a program that prints more of them went on."""
 _APART = 4
 """Other lines between two errors of one end: the first of them counts."""
-_LEVEL = re.compile(
-    r"\[NeMo [EC] |^[EF]\d{4} \d\d:|\"level(?:name)?\": ?\"(?:error|fatal|critical)\"", re.IGNORECASE
-)
+_LEVEL = re.compile(r"\[NeMo [EC] |^[EF]\d{4} \d\d:|\"level(?:name)?\": ?\"(?:error|fatal|critical)\"", re.IGNORECASE)
 OF_LOW_LEVEL = re.compile(
     r"^[WID]\d{4} \d\d:|(?:^|\s)[WID] (?:tensorflow|external)/|\bwarn|\w{1,40}Warning: ", re.IGNORECASE
 )

@@ -196,10 +196,7 @@ class CueWords(Generic[T]):
                     found[rest].append(part)
         by_rest.update((rest, tuple(parts)) for rest, parts in found.items())
         pairs = [
-            (part, word)
-            for word, rest in zip(words, rests, strict=True)
-            for part in by_rest[rest]
-            if part in word
+            (part, word) for word, rest in zip(words, rests, strict=True) for part in by_rest[rest] if part in word
         ]
         for rest in new:
             if len(rest) > _LONGEST_WORD:

@@ -101,9 +101,7 @@ def _sharding(fields: dict[str, Any], guessed: set[str], card: TargetGpu, *, eng
         guessed.add(UNSHARDED)
     if "gpus" not in fields and parallel != "none":
         if not card.counted:
-            raise UsageError(
-                say("{parallel} over an unknown number of GPUs (give --gpus N)", parallel=parallel)
-            )
+            raise UsageError(say("{parallel} over an unknown number of GPUs (give --gpus N)", parallel=parallel))
         fields["gpus"] = max(card.count, 1)
     if parallel.startswith("zero") and engine and fields.get("method", "full") == "full":
         fields["mixed_precision"] = "no"  # the engine casts the weights and keeps its own master copy
@@ -163,7 +161,5 @@ def _batches(estimate: Estimate, device: Device) -> tuple[Projection, ...]:
 def _layouts(estimate: Estimate, device: Device) -> tuple[Projection, ...]:
     if not estimate.job.parallel.startswith(("zero", "ddp")):
         return ()
-    found = (
-        _tried(estimate, {"parallel": parallel, "offload": offload}, device) for parallel, offload in _LAYOUTS
-    )
+    found = (_tried(estimate, {"parallel": parallel, "offload": offload}, device) for parallel, offload in _LAYOUTS)
     return tuple(item for item in found if item is not None)

@@ -189,9 +189,7 @@ def _method(file: "ConfigFile", told: DeclaredJob) -> None:
             )
         )
     bits = _last(file, "quantisation_bits")
-    adapted = (
-        said in {"lora", "qlora", "dora"} or bool(_last(file, "lora")) or _last(file, "lora_r") is not None
-    )
+    adapted = said in {"lora", "qlora", "dora"} or bool(_last(file, "lora")) or _last(file, "lora_r") is not None
     if file.kind is ConfigKind.TORCHTUNE:
         component = str(_last(file, "model") or "").rsplit(".", 1)[-1]
         adapted = component.startswith(("lora_", "qlora_"))

@@ -60,9 +60,7 @@ def _loads(source: "Source") -> Iterator[tuple["Script", "Call"]]:
             if loads and not call.name.split(".")[-2].endswith(_NO_MODELS) and not switched_off(source, call):
                 if not call.name.split(".")[-2].endswith(_HEADS):
                     raise Undeclared(
-                        say(
-                            "{name} has a different head from the models that estimate supports", name=call.name
-                        )
+                        say("{name} has a different head from the models that estimate supports", name=call.name)
                     )
                 yield script, call
 
@@ -95,9 +93,7 @@ def _model(script: "Script", load: "Call", told: DeclaredJob) -> None:
     name = load.argument("pretrained_model_name_or_path", 0)
     if not isinstance(name, Known) or not isinstance(name.value, str):
         if told.model is None:
-            raise Undeclared(
-                say("{path}:{line} chooses its model at run time", path=script.path, line=load.span.line)
-            )
+            raise Undeclared(say("{path}:{line} chooses its model at run time", path=script.path, line=load.span.line))
     else:
         told.model = name.value
         told.places["model"] = load.span

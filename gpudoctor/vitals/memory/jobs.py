@@ -186,9 +186,7 @@ def _refuse_unknown(file: ConfigFile, told: DeclaredJob) -> None:
         raise Undeclared(told.assumptions[-1])
     other = next((entry for entry in file.entries.values() if entry.last in _OTHERS and entry.value), None)
     if other is not None:
-        raise Undeclared(
-            say("{path}: {key} is not a setting that estimate supports", path=file.path, key=other.key)
-        )
+        raise Undeclared(say("{path}: {key} is not a setting that estimate supports", path=file.path, key=other.key))
     engine = [item.value for item in file.meaning("deepspeed_config")]
     if "parallel" not in told.fields and (engine or _SHARDS.search(file.path + "\n" + file.text)):
         raise Undeclared(
@@ -224,10 +222,7 @@ def _scripted(patient: Patient, jobs: Jobs) -> None:
     setups = [item for item in setups if item.file is None or item.kind is not None]
     if len(setups) > 2:
         jobs.reasons.append(
-            say(
-                "{setups} sets of training arguments, and gpudoctor cannot tell which one is used",
-                setups=len(setups),
-            )
+            say("{setups} sets of training arguments, and gpudoctor cannot tell which one is used", setups=len(setups))
         )
         return
     told = DeclaredJob()

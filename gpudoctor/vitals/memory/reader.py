@@ -30,9 +30,7 @@ def read_memory(patient: Patient, gpu: str | None = None, gpus: int | None = Non
     """
     jobs = jobs_of(patient)
     if not jobs.found:
-        raise Unavailable(
-            jobs.reasons[0] if jobs.reasons else say("no config or script describes what is trained")
-        )
+        raise Unavailable(jobs.reasons[0] if jobs.reasons else say("no config or script describes what is trained"))
     if gpu is None and ran_on_cpu(patient):
         raise Unavailable("the recorded run computed on the CPU: no GPU's memory limits it")
     card = _card(patient, gpu, gpus)

@@ -48,9 +48,7 @@ def _pci_devices(folder: Path) -> Iterator[PciDevice]:
         if not _word(folder / address / "class").startswith(_DISPLAY):
             continue
         device = _word(folder / address / "device").removeprefix("0x")
-        yield PciDevice(
-            address=address.lower(), device_id=f"10de:{device}", driver=_link(folder / address / "driver")
-        )
+        yield PciDevice(address=address.lower(), device_id=f"10de:{device}", driver=_link(folder / address / "driver"))
 
 
 def _word(path: Path) -> str:

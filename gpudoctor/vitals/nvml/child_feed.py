@@ -19,9 +19,7 @@ class ChildFeed:
     Raises `OSError` where it cannot be started.
     """
 
-    def __init__(
-        self, file: str, *words: str, longest: int, environment: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, file: str, *words: str, longest: int, environment: Mapping[str, str] | None = None) -> None:
         self.ended = False
         """Whether the child has closed its output."""
         self._longest = longest

@@ -105,8 +105,7 @@ class NvmlClient:
 def _field_value(item: Any) -> Any:
     if item.nvmlReturn in (GPU_IS_LOST, RESET_REQUIRED):
         raise GpuLost(
-            item.nvmlReturn,
-            say("GPU is lost") if item.nvmlReturn == GPU_IS_LOST else say("GPU requires restart"),
+            item.nvmlReturn, say("GPU is lost") if item.nvmlReturn == GPU_IS_LOST else say("GPU requires restart")
         )
     if item.nvmlReturn:
         return NotSupported(_REASONS.get(item.nvmlReturn, say("NVML error {number}", number=item.nvmlReturn)))

@@ -335,9 +335,7 @@ def processes(funnel: NvmlClient, gpu: Any) -> Json:
                 {
                     "pid": int(process.pid),
                     "kind": kind,
-                    "memory": {"absent": say("the driver does not report it")}
-                    if memory is None
-                    else int(memory),
+                    "memory": {"absent": say("the driver does not report it")} if memory is None else int(memory),
                 }
             )
     return missing if missing is not None and not found else found

@@ -44,9 +44,7 @@ def main(visible: str, order: str, interval: float, search_path: list[str]) -> i
     meters = [GpuSampler(pynvml, gpu) for _, gpu in gpus]
     facts = [{**meter.facts(), "index": index} for meter, (index, _) in zip(meters, gpus, strict=True)]
     emit("gpus", gpus=facts)
-    repeat(
-        interval, lambda turn: emit("sample", gpus=[meter.sample(turn) | meter.health() for meter in meters])
-    )
+    repeat(interval, lambda turn: emit("sample", gpus=[meter.sample(turn) | meter.health() for meter in meters]))
     return 0
 
 

@@ -91,16 +91,10 @@ def _start(environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
     command = [sys.executable, "-I", "-S", str(_CHILD), *(entry for entry in sys.path if entry), here]
     try:
         return subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=dict(environment),
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=dict(environment)
         )
     except OSError as error:
-        raise Unavailable(
-            say("the process that queries the driver cannot be started ({error})", error=error)
-        ) from None
+        raise Unavailable(say("the process that queries the driver cannot be started ({error})", error=error)) from None
 
 
 def _listen(child: "subprocess.Popen[bytes]", limit: float) -> ChildOutput:
@@ -142,9 +136,7 @@ def _end(child: "subprocess.Popen[bytes]", hung: bool) -> int | None:
 
 def _verdict(said: ChildOutput, limit: float) -> tuple[DriverState, str]:
     if fault := said.last("fault"):
-        raise RuntimeError(
-            say("{error}, while {last}", error=fault["error"], last=said.last("stage").get("stage"))
-        )
+        raise RuntimeError(say("{error}, while {last}", error=fault["error"], last=said.last("stage").get("stage")))
     failed = said.last("failed")
     if failed.get("state") == "BINDING":
         raise Unavailable(failed["error"])
@@ -154,9 +146,7 @@ def _verdict(said: ChildOutput, limit: float) -> tuple[DriverState, str]:
         return DriverState.READY, ""
     stage = said.last("stage").get("stage", say("the driver's library was being loaded"))
     if said.hung:
-        return DriverState.HUNG, say(
-            "no answer within {limit} while {stage}", limit=duration(limit), stage=stage
-        )
+        return DriverState.HUNG, say("no answer within {limit} while {stage}", limit=duration(limit), stage=stage)
     return DriverState.CRASHED, say("{death} while {stage}", death=_death(said.exit_code), stage=stage)
 
 
@@ -169,9 +159,7 @@ def _death(exit_code: int | None) -> str:
     return say("it ended with exit code {exit_code}", exit_code=exit_code)
 
 
-def _gpus(
-    said: ChildOutput, roots: Roots, own_pids: frozenset[int]
-) -> tuple[tuple[Gpu, ...], tuple[LostGpu, ...]]:
+def _gpus(said: ChildOutput, roots: Roots, own_pids: frozenset[int]) -> tuple[tuple[Gpu, ...], tuple[LostGpu, ...]]:
     def name(pid: int) -> str | None:
         return bus.process_name(roots, pid)
 

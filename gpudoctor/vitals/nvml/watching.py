@@ -125,9 +125,7 @@ def _listen(nvml: Any, gpus: list[Watched], emit: Emit) -> None:
             return
         address = _address(nvml, event.device)
         kind = _EVENTS.get(int(event.eventType), f"event-{int(event.eventType):#x}")
-        emit(
-            "event", index=by_address.get(address, -1), kind=kind, number=int(event.eventData), address=address
-        )
+        emit("event", index=by_address.get(address, -1), kind=kind, number=int(event.eventData), address=address)
 
 
 def _address(nvml: Any, handle: Any) -> str:

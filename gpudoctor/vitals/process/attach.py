@@ -33,8 +33,7 @@ def blind_gap(pid: int, failed: Dump) -> Gap:
     if error is DumpError.SLOW:
         return _gap(say("py-spy did not answer ({words})", words=failed.words), "")
     return _gap(
-        say("py-spy cannot read process {pid} ({first_line})", pid=pid, first_line=_first_line(failed.words)),
-        "",
+        say("py-spy cannot read process {pid} ({first_line})", pid=pid, first_line=_first_line(failed.words)), ""
     )
 
 
@@ -46,10 +45,7 @@ def _forbidden(pid: int) -> Gap:
     if _in_container():
         return _gap(
             say("this container may not trace (no CAP_SYS_PTRACE)"),
-            say(
-                "docker run --cap-add SYS_PTRACE, or in Kubernetes "
-                "securityContext.capabilities.add: [SYS_PTRACE]"
-            ),
+            say("docker run --cap-add SYS_PTRACE, or in Kubernetes securityContext.capabilities.add: [SYS_PTRACE]"),
         )
     if owner and owner != _own_name() and os.geteuid() != 0:
         return _gap(say("process {pid} belongs to {owner}", pid=pid, owner=owner), again)
@@ -145,9 +141,7 @@ def _root(pid: int, pyspy: str | None, notes: list[str]) -> int:
     """The process that a pid means: a thread's process, a loader worker's owner. Raises `IncompleteError`."""
     group = procfs.thread_group(pid)
     if group is None:
-        raise IncompleteError(
-            say("there is no process {pid}; see which ones train: gpudoctor watch --find", pid=pid)
-        )
+        raise IncompleteError(say("there is no process {pid}; see which ones train: gpudoctor watch --find", pid=pid))
     if group != pid:
         notes.append(say("pid {pid} is a thread of process {group}: watching that", pid=pid, group=group))
         pid = group
@@ -171,9 +165,7 @@ def _root(pid: int, pyspy: str | None, notes: list[str]) -> int:
         )
     owner = worker_owner(pid, pyspy)
     if owner is not None:
-        notes.append(
-            say("pid {pid} is a loader worker of process {owner}: watching that", pid=pid, owner=owner)
-        )
+        notes.append(say("pid {pid} is a loader worker of process {owner}: watching that", pid=pid, owner=owner))
         return owner
     return pid
 
@@ -193,10 +185,7 @@ def _no_training(pid: int) -> str:
     parent = name in _SHELLS or len(procfs.tree(pid)) > 1
     what = say("has no Python process under it") if parent else say("is not a Python process")
     return say(
-        "process {pid} ({name}) {what}; see which ones train: gpudoctor watch --find",
-        pid=pid,
-        name=name,
-        what=what,
+        "process {pid} ({name}) {what}; see which ones train: gpudoctor watch --find", pid=pid, name=name, what=what
     )
 
 

@@ -191,11 +191,7 @@ def _user_frame(frames: Sequence[Frame]) -> Frame | None:
         if not _LIBRARY.search(frame.path) and not frame.path.startswith("<"):
             return frame
     for frame in frames:
-        if (
-            not _PYTHON.search(frame.path)
-            and not _FRAMEWORKS.search(frame.path)
-            and not frame.path.startswith("<")
-        ):
+        if not _PYTHON.search(frame.path) and not _FRAMEWORKS.search(frame.path) and not frame.path.startswith("<"):
             return frame
     return None
 

@@ -118,18 +118,14 @@ def _meaning(words: str) -> DumpError:
 def thread_of(item: dict[str, Any]) -> ThreadStack:
     """A thread of py-spy's JSON. Raises `KeyError` and `TypeError` for what is none."""
     frames = tuple(
-        Frame(name=str(frame["name"]), path=str(frame["filename"]), line=int(frame["line"]))
-        for frame in item["frames"]
+        Frame(name=str(frame["name"]), path=str(frame["filename"]), line=int(frame["line"])) for frame in item["frames"]
     )
     name = item.get("thread_name") or ""
     main = item.get("os_thread_id") == item.get("pid") if item.get("os_thread_id") else False
     # Without thread ids (macOS, a pid namespace) the outermost frame tells the main thread.
     outermost = bool(frames) and frames[-1].name in ("<module>", "_run_module_as_main")
     return ThreadStack(
-        name=name,
-        main=main or name == "MainThread" or outermost,
-        active=bool(item.get("active")),
-        frames=frames,
+        name=name, main=main or name == "MainThread" or outermost, active=bool(item.get("active")), frames=frames
     )
 
 

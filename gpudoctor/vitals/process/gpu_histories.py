@@ -226,6 +226,4 @@ def _user(process: dict[str, Any], ours: Collection[int], roots: Roots) -> GpuUs
 def _mark(gpu: Gpu, ours: frozenset[int]) -> Gpu:
     if isinstance(gpu.processes, Absent):
         return gpu
-    return replace(
-        gpu, processes=tuple(replace(process, ours=process.pid in ours) for process in gpu.processes)
-    )
+    return replace(gpu, processes=tuple(replace(process, ours=process.pid in ours) for process in gpu.processes))

@@ -76,9 +76,7 @@ def rank_of(environment: dict[str, str]) -> int | None:
 
 def jobs_under(root: int, pyspy: str | None) -> list[list[Member]]:
     """The training jobs at and below a process, each by rank; empty where there is no Python."""
-    members = [
-        one for one in map(member, procfs.tree(root)) if one and not _HELPERS.search(" ".join(one.command))
-    ]
+    members = [one for one in map(member, procfs.tree(root)) if one and not _HELPERS.search(" ".join(one.command))]
     trained = [one for one in members if one.torch] or members
     by_pid = {one.pid: one for one in trained}
     above = {one.pid: _over(one, by_pid) for one in trained}
@@ -126,9 +124,7 @@ def _spawned_by(top: Member, members: list[Member], pyspy: str | None) -> list[M
         return []
     main = dump(top.pid, pyspy).main
     if main is None or not any(
-        path in frame.path and last_part(frame.name) == name
-        for frame in main.frames
-        for path, name in WAITING_PARENTS
+        path in frame.path and last_part(frame.name) == name for frame in main.frames for path, name in WAITING_PARENTS
     ):
         return []
     return children

@@ -238,9 +238,7 @@ def _fast_tree(root: int) -> list[int] | None:
             threads = os.listdir(f"/proc/{pid}/task")
         except OSError:
             return ()
-        return sorted(
-            int(word) for thread in threads for word in _read(f"/proc/{pid}/task/{thread}/children").split()
-        )
+        return sorted(int(word) for thread in threads for word in _read(f"/proc/{pid}/task/{thread}/children").split())
 
     return _descend(root, children)
 

@@ -160,9 +160,7 @@ class SampledProcess:
     def hungry(self) -> bool:
         """Whether the newest looks found it waiting for its workers."""
         newest = list(self.ring.looks)[-8:]
-        return (
-            bool(self.workers) and sum(look.phase == "data_wait" for _, look in newest) * 4 >= len(newest) > 0
-        )
+        return bool(self.workers) and sum(look.phase == "data_wait" for _, look in newest) * 4 >= len(newest) > 0
 
 
 class StackSampler:

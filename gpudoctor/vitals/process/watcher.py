@@ -136,9 +136,7 @@ class Watcher:
         if self._ended or any(rank.alive for rank in ranks):
             return
         what = (
-            say("the process has ended")
-            if len(ranks) == 1
-            else say("all {ranks} ranks have ended", ranks=len(ranks))
+            say("the process has ended") if len(ranks) == 1 else say("all {ranks} ranks have ended", ranks=len(ranks))
         )
         self._ended = say("{what} ({time})", what=what, time=time.strftime("%H:%M:%S"))
 
@@ -151,10 +149,7 @@ class Watcher:
         gaps += self._gpus.gaps(t, used=any(rank.target.device for rank in self._ranks if rank.alive))
         if self._host_error:
             gaps.append(
-                Gap(
-                    panel="host",
-                    reason=say("the machine cannot be read ({host_error})", host_error=self._host_error),
-                )
+                Gap(panel="host", reason=say("the machine cannot be read ({host_error})", host_error=self._host_error))
             )
         changed = sorted({path for rank in self._ranks for path in rank.target.lines.changed})
         for path in changed[:2]:

@@ -254,9 +254,7 @@ def _sentences(text: str) -> Iterator[RequiredPackage]:
             if re.search(r"[<≤!]", between):
                 continue
             named = [match["first"], *re.findall(_NUMBER, match["more"])]
-            parts = {
-                word: tuple(int(part) for part in word.lower().split(".") if part != "x") for word in named
-            }
+            parts = {word: tuple(int(part) for part in word.lower().split(".") if part != "x") for word in named}
             newest = max(named, key=parts.__getitem__)
             release = ".".join(str(part) for part in parts[newest])
             # `0.3` and `1.x` are all releases that begin so, `0.4.0` is one.

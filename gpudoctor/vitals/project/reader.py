@@ -122,9 +122,7 @@ def _asked_in(folder: str) -> list[Asked]:
     for path in sorted(wanted[:_ENOUGH_FILES], key=lambda path: (is_manual(path), not is_lock(path))):
         named = {item.name for item in found if item.wanted} if is_manual(path) else set()
         found += [
-            Asked(
-                name=item.name, wanted=item.wanted, path=path, line=item.line, folder=folder, prose=item.prose
-            )
+            Asked(name=item.name, wanted=item.wanted, path=path, line=item.line, folder=folder, prose=item.prose)
             for item in _read(path)
             if item.prose or item.name not in named
         ]

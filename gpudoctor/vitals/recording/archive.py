@@ -110,8 +110,7 @@ class _Zip(Archive):
             if member.file_size > self._left:
                 raise RefusedFile(
                     say(
-                        "the zip file unpacks to more than {unpacked_ratio} times its size, which no recording "
-                        "does",
+                        "the zip file unpacks to more than {unpacked_ratio} times its size, which no recording does",
                         unpacked_ratio=UNPACKED_RATIO,
                     )
                 )
@@ -147,11 +146,7 @@ def find_place(name: str) -> Archive:
         raise Unavailable(say("{name}: no permission to read it", name=name)) from error
     except (OSError, ValueError) as error:
         raise Unavailable(
-            say(
-                "{name}: cannot be read: {reason}",
-                name=name,
-                reason=getattr(error, "strerror", None) or error,
-            )
+            say("{name}: cannot be read: {reason}", name=name, reason=getattr(error, "strerror", None) or error)
         ) from error
     raise UsageError(
         say("{name}: no such recording; name the folder that `gpudoctor run` wrote, or its zip file", name=name)

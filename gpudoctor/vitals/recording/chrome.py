@@ -15,14 +15,7 @@ from typing import IO, Any
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import SpokenError, say
 from gpudoctor.model.external_files import RefusedFile, is_packed, open_unpacked, unpacked_most
-from gpudoctor.model.read_limits import (
-    TRACE,
-    TRACE_EVENT,
-    TRACE_EVENTS,
-    TRACE_HEAD,
-    TRACE_VALUE,
-    UNPACKED_RATIO,
-)
+from gpudoctor.model.read_limits import TRACE, TRACE_EVENT, TRACE_EVENTS, TRACE_HEAD, TRACE_VALUE, UNPACKED_RATIO
 from gpudoctor.model.unavailable import Unavailable
 
 Event = Mapping[str, Any]
@@ -160,9 +153,7 @@ class _Text:
                 if self._ended:
                     raise ValueError(error.msg) from error
                 if len(self._text) - self._at > TRACE_VALUE.most:
-                    raise ValueError(
-                        say("one value is {words}, or is not JSON", words=TRACE_VALUE.words)
-                    ) from error
+                    raise ValueError(say("one value is {words}, or is not JSON", words=TRACE_VALUE.words)) from error
                 self._more()
                 continue
             if end < len(self._text) or self._ended:
@@ -190,8 +181,7 @@ class _Text:
             if self._most < TRACE.most:
                 raise RefusedFile(
                     say(
-                        "it unpacks to more than {unpacked_ratio} times its size, which no "
-                        "file of this kind does",
+                        "it unpacks to more than {unpacked_ratio} times its size, which no file of this kind does",
                         unpacked_ratio=UNPACKED_RATIO,
                     )
                 )

@@ -137,14 +137,11 @@ _FRAME = row(_PATH, _LINE, _PATH, _PATH, least=3)
 _NAMES, _STACK = every(text), every(_FRAME)
 _COMMON: Mapping[str, Judge] = {
     **dict.fromkeys(
-        ("path", "function", "kind", "phase", "what", "name", "device", "node", "cwd", "python", "launcher"),
-        text,
+        ("path", "function", "kind", "phase", "what", "name", "device", "node", "cwd", "python", "launcher"), text
     ),
     "line": line,
     "step": step,
-    **dict.fromkeys(
-        ("calls", "steps", "count", "elements", "pid", "loader", "worker", "items", "batches"), whole
-    ),
+    **dict.fromkeys(("calls", "steps", "count", "elements", "pid", "loader", "worker", "items", "batches"), whole),
     **dict.fromkeys(("seconds", "longest", "bytes", "share"), amount),
     "stack": _STACK,
 }
@@ -262,9 +259,7 @@ def judged(type: str, fields: Mapping[str, Any], wrong: Counter[str]) -> dict[st
 
 
 _POINTS: Mapping[str, tuple[tuple[str, Callable[[Any], list[int]], str], ...]] = {
-    "lines": tuple(
-        (name, lambda value: [item[0] for item in value or ()], "counts") for name in ("leaves", "callers")
-    ),
+    "lines": tuple((name, lambda value: [item[0] for item in value or ()], "counts") for name in ("leaves", "callers")),
     "exception": (("user", lambda value: [] if value is None else [value], "frames"),),
 }
 """Fields that count places of another one: name, those places, the other one."""

@@ -51,9 +51,7 @@ def read_trace(*paths: str) -> Recording:
     processes = [_process(name, place, problems) for place, name in enumerate(paths)]
     ranks = {process.rank: process for process in processes}
     if len(ranks) < len(processes):
-        raise UsageError(
-            say("{paths} and others are of the same rank; give one trace per rank", paths=paths[0])
-        )
+        raise UsageError(say("{paths} and others are of the same rank; give one trace per rank", paths=paths[0]))
     return Recording(
         path=paths[0],
         command=(),
@@ -71,14 +69,10 @@ def _process(name: str, place: int, problems: list[str]) -> Process:
     home = trace.home()
     marker, steps = _steps(trace, home)
     if not steps:
-        raise UsageError(
-            say("{name}: no training step in it, and no operation of the host or of a device", name=name)
-        )
+        raise UsageError(say("{name}: no training step in it, and no operation of the host or of a device", name=name))
     wrong: Counter[str] = Counter()
     info = as_object(document.get("distributedInfo"))
-    start = judged(
-        "start", {"rank": info.get("rank"), "world": info.get("world_size"), "launcher": None}, wrong
-    )
+    start = judged("start", {"rank": info.get("rank"), "world": info.get("world_size"), "launcher": None}, wrong)
     rank = place if start.get("rank") is None else int(start["rank"])
     reader = _Reader(trace, trace.threads.get(home or "", HostThread()), steps)
     table = sound("steps", reader.table(), wrong)
@@ -91,19 +85,12 @@ def _process(name: str, place: int, problems: list[str]) -> Process:
         *reader.sites(),
     )
     problems += [
-        say("{name}: {sentence}", name=name, sentence=sentence)
-        for sentence in _silent(trace, marker, reader.steps)
+        say("{name}: {sentence}", name=name, sentence=sentence) for sentence in _silent(trace, marker, reader.steps)
     ]
     if wrong:
         problems.append(say("{name}: {left_out}", name=name, left_out=left_out(wrong)))
     return Process(
-        rank=rank,
-        node=str(document.get("host_name") or ""),
-        pid=0,
-        wall=0.0,
-        steps=table,
-        records=records,
-        clean=True,
+        rank=rank, node=str(document.get("host_name") or ""), pid=0, wall=0.0, steps=table, records=records, clean=True
     )
 
 
@@ -117,27 +104,17 @@ def _silent(trace: Trace, marker: str, steps: int) -> list[str]:
     said = []
     if marker == "trace":
         said.append(
-            say(
-                "it marks no step, so gpudoctor reads all of it as one; call prof.step() at the end of each "
-                "iteration"
-            )
+            say("it marks no step, so gpudoctor reads all of it as one; call prof.step() at the end of each iteration")
         )
     elif steps < _FEW:
-        said.append(
-            say("it has {steps}; gpudoctor cannot see what happens less often", steps=count(steps, "step"))
-        )
+        said.append(say("it has {steps}; gpudoctor cannot see what happens less often", steps=count(steps, "step")))
     if _unanswered(trace):
-        said.append(
-            say("it has launches but no kernels, so the device's work is unknown; add ProfilerActivity.CUDA")
-        )
+        said.append(say("it has launches but no kernels, so the device's work is unknown; add ProfilerActivity.CUDA"))
     elif trace.card() is None:
         said.append(say("it has no work of a device"))
     elif trace.python:
         said.append(
-            say(
-                "it records each call of Python (with_stack), which slows the host and "
-                "makes the device look idle"
-            )
+            say("it records each call of Python (with_stack), which slows the host and makes the device look idle")
         )
     if trace.card() is not None and not trace.threads:
         said.append(say("it has only the device's work, so the host's work is unknown"))
@@ -236,9 +213,7 @@ class _Reader:
             own[_OTHER, key] = own.get((_OTHER, key), 0.0) + rest
         names = list(self._trace.functions)
         counts: list[list[str | int]] = [
-            [phase, *names[key], round(spent / _SAMPLE)]
-            for (phase, key), spent in own.items()
-            if spent >= _SAMPLE
+            [phase, *names[key], round(spent / _SAMPLE)] for (phase, key), spent in own.items() if spent >= _SAMPLE
         ]
         if not counts:
             return []

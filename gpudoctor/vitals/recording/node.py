@@ -155,11 +155,7 @@ def _missing(node: RecordedNode, item: Reported) -> Iterator[str]:
         hook, error = record.get("hook"), record.get("error")
         then = say("was disabled; its data is missing from that point")
         yield say(
-            "{who}: gpudoctor's `{hook}` hook failed and {then} ({error})",
-            who=who,
-            hook=hook,
-            then=then,
-            error=error,
+            "{who}: gpudoctor's `{hook}` hook failed and {then} ({error})", who=who, hook=hook, then=then, error=error
         )
     ended = node.end is not None and node.end.exit_code == 0
     if ended and not process.clean and not process.lost_bytes and len(process.steps):
@@ -230,18 +226,13 @@ def _read_file(node: RecordedNode, name: str) -> None:
         return
     except ForeignFile:
         node.problems.append(
-            say(
-                "{name}: {file} is not a file of gpudoctor's frames; it was ignored",
-                name=node.place.name,
-                file=name,
-            )
+            say("{name}: {file} is not a file of gpudoctor's frames; it was ignored", name=node.place.name, file=name)
         )
         return
     if contents.lost:
         node.problems.append(
             say(
-                "{name}: the last {lost} bytes of {file} are cut short or damaged; gpudoctor read the "
-                "data before them",
+                "{name}: the last {lost} bytes of {file} are cut short or damaged; gpudoctor read the data before them",
                 name=node.place.name,
                 lost=contents.lost,
                 file=name,
@@ -271,21 +262,12 @@ def _read_file(node: RecordedNode, name: str) -> None:
         node.workers.append((int(match[2]), reported.process))
     if contents.wrong:
         node.problems.append(
-            say(
-                "{name}: {file}: {left_out}",
-                name=node.place.name,
-                file=name,
-                left_out=left_out(contents.wrong),
-            )
+            say("{name}: {file}: {left_out}", name=node.place.name, file=name, left_out=left_out(contents.wrong))
         )
     newer = [item.format for item in node.reported[-1:] if item.format > FORMAT]
     if newer:
         raise Unavailable(
-            say(
-                "{name}: {file} was written by a newer gpudoctor; upgrade this one",
-                name=node.place.name,
-                file=name,
-            )
+            say("{name}: {file} was written by a newer gpudoctor; upgrade this one", name=node.place.name, file=name)
         )
 
 
@@ -316,12 +298,7 @@ def _object(place: Archive, name: str, problems: list[str]) -> dict[str, Any]:
     except OSError as error:
         reason = say(": {reason}", reason=error.strerror) if isinstance(error, RefusedFile) else ""
         problems.append(
-            say(
-                "{name}: {file} is missing or cannot be read{reason}",
-                name=place.name,
-                file=name,
-                reason=reason,
-            )
+            say("{name}: {file} is missing or cannot be read{reason}", name=place.name, file=name, reason=reason)
         )
         return {}
     except ValueError:
@@ -344,8 +321,7 @@ def _lost(end: Mapping[str, Any]) -> Iterator[str]:
     lost = end.get("lost_bytes")
     if isinstance(lost, int) and lost > 0:
         yield say(
-            "{lost} bytes of the machine's samples could not be written; check whether the disk was full",
-            lost=lost,
+            "{lost} bytes of the machine's samples could not be written; check whether the disk was full", lost=lost
         )
     sentences = end.get("problems")
     yield from map(str, sentences if isinstance(sentences, list) else ())

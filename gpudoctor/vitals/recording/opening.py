@@ -18,7 +18,7 @@ _TRACES = ("*.pt.trace.json", "*.pt.trace.json.gz")
 _OTHERS = {
     (".nsys-rep", ".qdrep"): "gpudoctor does not read reports of Nsight Systems; record with "
     "torch.profiler, or with "
-    "`gpudoctor run`",
+    "`gpudoctor run`"
 }
 """Endings of traces that are not read, and what to do."""
 
@@ -57,9 +57,7 @@ def open_recording(path: str, *more: str) -> Recording:
         if len(paths) > 1:
             raise UsageError("memory snapshots cannot be joined; report on each separately")
         snapshot = read_snapshot(paths[0])
-        return Recording(
-            path=paths[0], command=(), cwd="", started="", snapshot=snapshot, origin="memory snapshot"
-        )
+        return Recording(path=paths[0], command=(), cwd="", started="", snapshot=snapshot, origin="memory snapshot")
     return read_recording(*paths)
 
 

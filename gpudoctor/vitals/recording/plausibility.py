@@ -46,9 +46,7 @@ def sound(name: str, table: Table, wrong: Counter[str]) -> Table:
         return Table(columns=columns)
     keep = _kept(given)
     wrong[say("rows of {name} that go back", name=name)] += len(keep) - sum(keep)
-    return Table(
-        columns={key: array(values.typecode, compress(values, keep)) for key, values in columns.items()}
-    )
+    return Table(columns={key: array(values.typecode, compress(values, keep)) for key, values in columns.items()})
 
 
 def _amounts(

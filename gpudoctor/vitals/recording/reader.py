@@ -82,9 +82,7 @@ def joined(nodes: Sequence[Beside], starts: Sequence[float | None]) -> tuple[Tab
         for name, values in node.machine.columns.items():
             if match := _GPU.fullmatch(name):
                 at = len(gpus) + int(match[1])
-                columns[f"gpu{at}_{match[2]}"] = array(
-                    "d", [values[row] if row >= 0 else math.nan for row in rows]
-                )
+                columns[f"gpu{at}_{match[2]}"] = array("d", [values[row] if row >= 0 else math.nan for row in rows])
         gpus += _gpus(node)
     return Table(columns=columns), {**first.facts, "gpus": gpus}
 
@@ -125,8 +123,7 @@ def read_recording(path: str, *more: str) -> Recording:
     first = _leader(nodes, ranks)
     ordered = [first, *(node for node in nodes if node is not first)]
     beside = [
-        Beside(node=node.text("node") or node.place.name, machine=node.machine, facts=node.facts)
-        for node in ordered
+        Beside(node=node.text("node") or node.place.name, machine=node.machine, facts=node.facts) for node in ordered
     ]
     machine, facts = joined(beside, [_started(node) for node in ordered])
     problems = [sentence for node in nodes for sentence in node.problems]
@@ -236,10 +233,7 @@ def _leader(nodes: Sequence[RecordedNode], ranks: Sequence[Process]) -> Recorded
     """The node of the lowest rank: its manifest and machine stand for the run."""
     if ranks:
         for node in nodes:
-            if any(
-                item.process.pid == ranks[0].pid and item.process.node == ranks[0].node
-                for item in node.reported
-            ):
+            if any(item.process.pid == ranks[0].pid and item.process.node == ranks[0].node for item in node.reported):
                 return node
     return nodes[0]
 
@@ -270,9 +264,7 @@ def _joined_end(ends: Sequence[RunEnd | None]) -> RunEnd | None:
         return None
     worst = max(known, key=lambda end: (end.failed, end.signal is not None, end.seconds or 0.0))
     return replace(
-        worst,
-        oom_kills=sum(end.oom_kills for end in known),
-        kernel=tuple(line for end in known for line in end.kernel),
+        worst, oom_kills=sum(end.oom_kills for end in known), kernel=tuple(line for end in known for line in end.kernel)
     )
 
 

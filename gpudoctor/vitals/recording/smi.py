@@ -62,11 +62,7 @@ _COLUMNS: dict[str, tuple[str, Callable[[str], float]]] = {
     "pcie.link.gen.gpucurrent": ("pcie_generation", _number),
 }
 """Columns of nvidia-smi, without their units, and ours."""
-_LIMITS = {
-    "index": "index",
-    "pcie.link.width.max": "pcie_width_max",
-    "pcie.link.gen.max": "pcie_generation_max",
-}
+_LIMITS = {"index": "index", "pcie.link.width.max": "pcie_width_max", "pcie.link.gen.max": "pcie_generation_max"}
 """What does not change, and its fact."""
 
 
@@ -107,9 +103,7 @@ def read_smi_log(name: str) -> Recording:
     wrong: Counter[str] = Counter()
     table = sound("machine", Table(columns=log.columns()), wrong)
     problems = [say("{name}: {left_out}", name=name, left_out=left_out(wrong))] if wrong else []
-    problems += (
-        [say("{name}: {damage}; gpudoctor read what precedes it", name=name, damage=damage)] if damage else []
-    )
+    problems += [say("{name}: {damage}; gpudoctor read what precedes it", name=name, damage=damage)] if damage else []
     problems += [say("{name}: {sentence}", name=name, sentence=sentence) for sentence in turns.lacking()]
     if len(table) > 1 or not len(turns):
         problems += [
@@ -120,9 +114,7 @@ def read_smi_log(name: str) -> Recording:
         path=name,
         command=(),
         cwd="",
-        started=datetime.fromtimestamp(log.turns[0]).astimezone().isoformat()
-        if clock.told and log.turns
-        else "",
+        started=datetime.fromtimestamp(log.turns[0]).astimezone().isoformat() if clock.told and log.turns else "",
         machine=table,
         machine_facts={"gpus": list(log.facts.values())},
         survey=replace(turns.survey(name), problems=tuple(problems)) if len(turns) else None,
@@ -150,9 +142,7 @@ _BEST = say("write it with `nvidia-smi --query-gpu=timestamp,index,name,utilizat
 def _lacking(form: str, clock: "_Clock") -> Iterator[str]:
     """What a log lacks, a sentence each."""
     if form == "bare":
-        yield say(
-            "it has no header, so gpudoctor knows columns by their units and ignores those that share one"
-        )
+        yield say("it has no header, so gpudoctor knows columns by their units and ignores those that share one")
     if not clock.told:
         yield say("it has no timestamps, so gpudoctor assumes one row per second")
 

@@ -28,11 +28,7 @@ _NAMES = frozenset(
 """Columns of which a header has at least one."""
 _TABLE = re.compile(r"\|\s*NVIDIA-SMI\s")
 _UNIT = re.compile(r"\s*(?:\d+(?:\.\d+)?|\[?N/A\]?)\s(%|W|MiB)\s*")
-_BY_UNIT = {
-    "%": ("utilization.gpu", "utilization.memory"),
-    "W": ("power.draw", "power.limit"),
-    "MiB": ("memory.used",),
-}
+_BY_UNIT = {"%": ("utilization.gpu", "utilization.memory"), "W": ("power.draw", "power.limit"), "MiB": ("memory.used",)}
 """What cells without a header are, by their unit, when there are no more of it."""
 
 

@@ -49,22 +49,16 @@ def read_snapshot(name: str) -> MemorySnapshot:
         with open_unpacked(name) as stream:
             data = stream.read(most + 1)
     except OSError as error:
-        raise UsageError(
-            say("{name}: cannot be read: {reason}", name=name, reason=error.strerror or error)
-        ) from error
+        raise UsageError(say("{name}: cannot be read: {reason}", name=name, reason=error.strerror or error)) from error
     if len(data) > most:
         raise UsageError(say("{name}: cannot be read: it is {words}", name=name, words=SNAPSHOT.words))
     try:
         value = load_plain(data)
     except NotPlain as error:
-        raise UsageError(
-            say("{name}: cannot be read as a memory snapshot: {error}", name=name, error=error)
-        ) from error
+        raise UsageError(say("{name}: cannot be read as a memory snapshot: {error}", name=name, error=error)) from error
     if not isinstance(value, dict) or not isinstance(value.get("segments"), list):
         raise UsageError(
-            say(
-                "{name}: it is a pickle but not a memory snapshot of PyTorch (`segments` is missing)", name=name
-            )
+            say("{name}: it is a pickle but not a memory snapshot of PyTorch (`segments` is missing)", name=name)
         )
     return _Snapshot(name).read(value)
 
@@ -113,11 +107,7 @@ class _Snapshot:
                 yield item
 
     def _device(
-        self,
-        number: int,
-        segments: list[Mapping[str, Any]],
-        history: list[Mapping[str, Any]],
-        steps: list[int],
+        self, number: int, segments: list[Mapping[str, Any]], history: list[Mapping[str, Any]], steps: list[int]
     ) -> DeviceMemory:
         held: dict[Line, list[int]] = defaultdict(lambda: [0, 0])
         loose = 0

@@ -330,9 +330,7 @@ class Trace:
         for name in ("forward", "backward"):
             found[name] = _closed(found.get(name, []), walls)
         waits = [
-            wait
-            for thread in _once(home, *passes)
-            for wait in (*self.waits(thread), *self.setups(thread, device))
+            wait for thread in _once(home, *passes) for wait in (*self.waits(thread), *self.setups(thread, device))
         ]
         for phase in ("sync", "transfer", SETUP):
             found[phase] = union((wait.begin, wait.end) for wait in waits if wait.phase == phase)

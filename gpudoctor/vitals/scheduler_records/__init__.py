@@ -3,10 +3,6 @@
 `slurm` and `kubernetes` read the forms into `SchedulerRecord`s, `into_log` makes events of a job's log of them.
 """
 
-from gpudoctor.vitals.scheduler_records.into_log import (
-    begins_as_record,
-    is_scheduler_record,
-    with_scheduler_records,
-)
+from gpudoctor.vitals.scheduler_records.into_log import begins_as_record, is_scheduler_record, with_scheduler_records
 
 __all__ = ["begins_as_record", "is_scheduler_record", "with_scheduler_records"]

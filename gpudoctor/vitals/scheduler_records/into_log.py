@@ -23,11 +23,7 @@ _JSON_KIND = re.compile(rf'"kind"\s*:\s*"(?:{"|".join(kubernetes.KINDS)})"')
 def begins_as_record(head: str) -> bool:
     """Whether the first lines of a text may be of one: few logs begin so, and only those are read whole."""
     first = next((line for line in head.splitlines() if line.strip()), "")
-    return (
-        first.startswith(("{", "JobId=", "Name:"))
-        or slurm.names_columns(first)
-        or kubernetes.is_events([first])
-    )
+    return first.startswith(("{", "JobId=", "Name:")) or slurm.names_columns(first) or kubernetes.is_events([first])
 
 
 def is_scheduler_record(data: bytes) -> bool:
@@ -40,9 +36,7 @@ def is_scheduler_record(data: bytes) -> bool:
     return any(form(lines) for form in forms)
 
 
-def with_scheduler_records(
-    log: JobLog, paths: Sequence[str], messages: Iterable[tuple[str, LogMessage]]
-) -> JobLog:
+def with_scheduler_records(log: JobLog, paths: Sequence[str], messages: Iterable[tuple[str, LogMessage]]) -> JobLog:
     """The log with the deaths that these files tell of. Raises `Unread` if nothing could be read."""
     if not paths:
         return log
@@ -59,9 +53,7 @@ def with_scheduler_records(
         except OSError as error:
             problems.append(say("{path}: cannot be read: {reason}", path=path, reason=error.strerror or error))
         except ValueError as error:
-            problems.append(
-                say("{path}: cannot be read as a record of a scheduler: {error}", path=path, error=error)
-            )
+            problems.append(say("{path}: cannot be read as a record of a scheduler: {error}", path=path, error=error))
         else:
             files.append(LogFile(path=path, lines=len(data.splitlines()), bytes=len(data)))
     if not files:
@@ -116,9 +108,7 @@ def _table(path: str, text: str) -> dict[str, _Table]:
     return {path: _Table(text, runs=kubernetes.runs(lines), of_json=False)}
 
 
-def _never_started(
-    tables: Mapping[str, _Table], messages: tuple[tuple[str, LogMessage], ...]
-) -> list[LogEvent]:
+def _never_started(tables: Mapping[str, _Table], messages: tuple[tuple[str, LogMessage], ...]) -> list[LogEvent]:
     """What the texts of Kubernetes say of a pod that did not begin: no record of an end tells of it."""
     tables = {path: table for path, table in tables.items() if table.text}
     contents = {path: f"{table.text}\n".encode() for path, table in tables.items()}
@@ -148,9 +138,7 @@ def _records(text: str) -> Iterator[SchedulerRecord]:
         yield from kubernetes.of_description(lines)
 
 
-def _of_this_job(
-    records: list[tuple[str, SchedulerRecord]], logs: Sequence[str]
-) -> list[tuple[str, SchedulerRecord]]:
+def _of_this_job(records: list[tuple[str, SchedulerRecord]], logs: Sequence[str]) -> list[tuple[str, SchedulerRecord]]:
     """Of several jobs the one that the name of a log holds (`slurm-4711.out`), else all."""
     names = " ".join(path.replace("\\", "/").rpartition("/")[2] for path in logs)
     jobs = {record.job for _, record in records if record.job}

@@ -8,9 +8,7 @@ from typing import Any
 from gpudoctor.vitals.scheduler_records.record import SchedulerRecord
 
 KINDS = ("Pod", "PodList", "Job", "JobList", "Event", "EventList", "List")
-_EVENTS = re.compile(
-    r"(?:NAMESPACE\s+)?LAST SEEN\s+(?:.*\s)?TYPE\s+REASON\s+(?:OBJECT|(?:KIND\s+)?SOURCE\s+MESSAGE)\b"
-)
+_EVENTS = re.compile(r"(?:NAMESPACE\s+)?LAST SEEN\s+(?:.*\s)?TYPE\s+REASON\s+(?:OBJECT|(?:KIND\s+)?SOURCE\s+MESSAGE)\b")
 """Since Kubernetes 1.13, and before."""
 _FIELD = re.compile(r"^(\s*)([A-Z][\w /-]{0,40}?|memory):\s*(.*)$")
 _CONTAINER = re.compile(r"^  ([a-z0-9][\w.-]*):\s*$")
@@ -139,9 +137,7 @@ def _described(lines: list[tuple[int, str]]) -> Iterator[SchedulerRecord]:
 
 def _node_not_ready(lines: list[tuple[int, str]]) -> tuple[int, str] | None:
     """The event of a node that failed, and its line."""
-    found = (
-        (number, text.strip()[:300]) for number, text in lines if re.match(r"\s+Warning\s+NodeNotReady\s", text)
-    )
+    found = ((number, text.strip()[:300]) for number, text in lines if re.match(r"\s+Warning\s+NodeNotReady\s", text))
     return next(found, None)
 
 
@@ -254,9 +250,7 @@ def _state(
     )
 
 
-def _event(
-    line: int, reason: str, about: str, message: str, *, age: str = "", stamp: str = ""
-) -> SchedulerRecord:
+def _event(line: int, reason: str, about: str, message: str, *, age: str = "", stamp: str = "") -> SchedulerRecord:
     kind = _kind(reason, message)
     values = {"when": stamp or (f"{age.split(' ')[0]} before the listing" if age else "")}
     if found := _OOM_EVENT.search(message):

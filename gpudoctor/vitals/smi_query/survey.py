@@ -12,13 +12,7 @@ from gpudoctor.model.unavailable import Absent, Reading
 from gpudoctor.text import joined
 from gpudoctor.vitals.nvml.reading import short_address
 from gpudoctor.vitals.smi_query.blocks import GpuBlock, QueryNode
-from gpudoctor.vitals.smi_query.fields import (
-    COUNTER_SECTION,
-    COUNTERS,
-    PATHS,
-    REASON_SECTIONS,
-    REASONS,
-)
+from gpudoctor.vitals.smi_query.fields import COUNTER_SECTION, COUNTERS, PATHS, REASON_SECTIONS, REASONS
 
 T = TypeVar("T")
 
@@ -101,9 +95,7 @@ class Turns:
                 total=listed + survey.unlisted,
             )
         if missing := not_held(survey):
-            yield say(
-                "it does not contain {missing}, so gpudoctor did not examine those", missing=joined(missing)
-            )
+            yield say("it does not contain {missing}, so gpudoctor did not examine those", missing=joined(missing))
 
     def _attached(self) -> int:
         heads = [block.head for block in [*self._blocks.values(), *self._lost.values()]]
@@ -382,6 +374,4 @@ def _version(words: Reading[str]) -> Reading[tuple[int, int]]:
     if isinstance(words, Absent):
         return words
     found = re.fullmatch(r"(\d{1,4})\.(\d{1,4})", words)
-    return (
-        (int(found[1]), int(found[2])) if found else Absent(say("nvidia-smi printed {words}", words=words[:60]))
-    )
+    return (int(found[1]), int(found[2])) if found else Absent(say("nvidia-smi printed {words}", words=words[:60]))

@@ -9,9 +9,7 @@ from gpudoctor.vitals.source.scope import ScopeState
 from gpudoctor.vitals.source.values import NOTHING, NUMBER, TENSOR, TEXT, AbstractValue, ClassSymbol, tensor
 
 
-def read_annotation(
-    program: SourceInterpreter, frame: ScopeState, node: ast.expr, depth: int = 0
-) -> AbstractValue:
+def read_annotation(program: SourceInterpreter, frame: ScopeState, node: ast.expr, depth: int = 0) -> AbstractValue:
     """An instance of the class that an annotation names; NOTHING when it says nothing."""
     if depth > 8:
         return NOTHING
@@ -28,8 +26,7 @@ def read_annotation(
         parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         if outer in ("Optional", "Union", "Annotated", "Final", "ClassVar"):
             return next(
-                (t for p in parts if (t := read_annotation(program, frame, p, depth + 1)) is not NOTHING),
-                NOTHING,
+                (t for p in parts if (t := read_annotation(program, frame, p, depth + 1)) is not NOTHING), NOTHING
             )
         if outer in ("list", "List", "Iterable", "Sequence", "Iterator", "Generator"):
             return AbstractValue(elem=read_annotation(program, frame, parts[0], depth + 1))

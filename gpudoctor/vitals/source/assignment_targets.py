@@ -6,15 +6,7 @@ from gpudoctor.vitals.source import conditions
 from gpudoctor.vitals.source.joins import join
 from gpudoctor.vitals.source.scope import ScopeState
 from gpudoctor.vitals.source.tensor_values import element
-from gpudoctor.vitals.source.values import (
-    MISSING,
-    NOTHING,
-    AbstractValue,
-    ClassSymbol,
-    Condition,
-    Meanings,
-    Module,
-)
+from gpudoctor.vitals.source.values import MISSING, NOTHING, AbstractValue, ClassSymbol, Condition, Meanings, Module
 
 
 def assign(program: object, frame: ScopeState, target: ast.expr, thing: AbstractValue) -> None:

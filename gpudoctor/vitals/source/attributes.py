@@ -17,9 +17,7 @@ from gpudoctor.vitals.source.values import (
     tensor,
 )
 
-_PLAIN = frozenset(
-    ("shape", "dtype", "ndim", "is_cuda", "requires_grad", "grad_fn", "is_leaf", "names", "layout")
-)
+_PLAIN = frozenset(("shape", "dtype", "ndim", "is_cuda", "requires_grad", "grad_fn", "is_leaf", "names", "layout"))
 
 
 def attribute(program: SourceInterpreter, base: AbstractValue, name: str) -> AbstractValue:

@@ -90,9 +90,7 @@ def call(program: SourceInterpreter, frame: ScopeState, node: ast.Call) -> Abstr
     return _result(program, frame, node, found, positional, keywords, open_ended)
 
 
-def _closure(
-    found: Resolved, positional: list[AbstractValue], keywords: dict[str, AbstractValue]
-) -> Function | None:
+def _closure(found: Resolved, positional: list[AbstractValue], keywords: dict[str, AbstractValue]) -> Function | None:
     """`optimizer.step(closure)` runs the closure."""
     if found.name.endswith(".step"):
         for thing in (*positional[:2], *keywords.values()):
@@ -162,9 +160,7 @@ def _output(
         # Where the graph of one output was followed, the others' was as well: masks, indices, draws have none.
         followed = graph and any(item.graph for item in returned.items)
         return AbstractValue(
-            items=tuple(
-                _placed(item, device, graph and (item.graph or not followed)) for item in returned.items
-            )
+            items=tuple(_placed(item, device, graph and (item.graph or not followed)) for item in returned.items)
         )
     if returned is NOTHING or returned.type is None:
         return tensor(device, graph)
@@ -198,9 +194,7 @@ def misfit(found: Resolved, node: ast.Call) -> Misfit | None:
     given = {*places[: len(node.args)], *keywords}
     optional = set(places[len(places) - len(spec.defaults) :]) if spec.defaults else set()
     required = [name for name in places if name not in optional]
-    required += [
-        item.arg for item, default in zip(spec.kwonlyargs, spec.kw_defaults, strict=True) if default is None
-    ]
+    required += [item.arg for item, default in zip(spec.kwonlyargs, spec.kw_defaults, strict=True) if default is None]
     missing = tuple(name for name in required if name not in given)
     unknown = tuple(name for name in keywords if name not in named) if spec.kwarg is None else ()
     surplus = max(0, len(node.args) - len(places)) if spec.vararg is None else 0

@@ -7,15 +7,7 @@ from gpudoctor.vitals.source import conditions, configuration
 from gpudoctor.vitals.source.program import SourceInterpreter
 from gpudoctor.vitals.source.qualified_names import kind_of
 from gpudoctor.vitals.source.scope import ScopeState
-from gpudoctor.vitals.source.values import (
-    BATCH,
-    DATASET,
-    MODULE,
-    AbstractValue,
-    ClassSymbol,
-    Function,
-    FunctionNode,
-)
+from gpudoctor.vitals.source.values import BATCH, DATASET, MODULE, AbstractValue, ClassSymbol, Function, FunctionNode
 
 _CONTEXTS = ("contextlib.contextmanager", "contextlib.asynccontextmanager")
 _DATA = (

@@ -29,9 +29,7 @@ class Option:
     many: bool = False
 
 
-def read_option(
-    node: ast.Call, args: Sequence[AbstractValue], keywords: Mapping[str, AbstractValue]
-) -> Option | None:
+def read_option(node: ast.Call, args: Sequence[AbstractValue], keywords: Mapping[str, AbstractValue]) -> Option | None:
     """The option that `add_argument(...)` or `@click.option(...)` declares."""
     flags = [a.value for a in args if isinstance(a.value, str)]
     if not flags or not all(flags):
@@ -143,12 +141,7 @@ def _matches(option: Option, flag: str) -> bool:
         return False
     if flag in option.flags:
         return True
-    return (
-        len(flag) > 4
-        and flag.startswith("--")
-        and option.flags == (option.flag,)
-        and option.flag.startswith(flag)
-    )
+    return len(flag) > 4 and flag.startswith("--") and option.flags == (option.flag,) and option.flag.startswith(flag)
 
 
 def _boolean(word: str) -> bool:

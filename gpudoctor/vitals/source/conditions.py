@@ -24,12 +24,8 @@ _COUNTER = re.compile(
     r"(?:\w+_)?(?:step|steps|iter|iters|iteration|iterations|idx|index|batch_?i|batch_idx|epoch|ep|i|j|k|n|t|it|b|count|counter"
     r"|num|update|updates|round|itr|cnt|global_step|n_iter|batch_num|step_num|episode)s?$"
 )
-_FAILURE_WORDS = re.compile(
-    r"(?:^|_)(?:nan|inf|isnan|isinf|overflow|found_inf|anomal\w*|fail\w*|error\w*)(?:$|_)"
-)
-_ONCE_WORDS = re.compile(
-    r"(?:^|_)(?:first|last|once|initiali[sz]ed|warm(?:ed)?_?up_done|done_once|is_last\w*)(?:$|_)"
-)
+_FAILURE_WORDS = re.compile(r"(?:^|_)(?:nan|inf|isnan|isinf|overflow|found_inf|anomal\w*|fail\w*|error\w*)(?:$|_)")
+_ONCE_WORDS = re.compile(r"(?:^|_)(?:first|last|once|initiali[sz]ed|warm(?:ed)?_?up_done|done_once|is_last\w*)(?:$|_)")
 _BEFORE = re.compile(r"_{0,2}(last|prev|previous|old|seen|current|cur)_")
 """Names of a counter as it was when something happened last."""
 _FILLS = re.compile(r"buffer|memory|replay|storage|experience", re.IGNORECASE)
@@ -224,9 +220,7 @@ def _switch(left: AbstractValue, right: AbstractValue, text: str) -> Meanings | 
     return None
 
 
-def _equal(
-    node: ast.expr, other: ast.expr, left: AbstractValue, right: AbstractValue, text: str
-) -> Meanings | None:
+def _equal(node: ast.expr, other: ast.expr, left: AbstractValue, right: AbstractValue, text: str) -> Meanings | None:
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod | ast.BitAnd):
         if isinstance(other, ast.Constant) and isinstance(other.value, str):
             return None
@@ -251,9 +245,7 @@ def _follows(node: ast.expr, thing: AbstractValue) -> bool:
     if thing.known or thing.option:
         return False
     if isinstance(node, ast.BinOp):
-        larger = [
-            part for part in ast.walk(node) if isinstance(part, ast.BinOp) and isinstance(part.op, ast.FloorDiv)
-        ]
+        larger = [part for part in ast.walk(node) if isinstance(part, ast.BinOp) and isinstance(part.op, ast.FloorDiv)]
         return any(_is_counter(part.left) for part in larger)
     return bool(_BEFORE.match(called_name(node).lower()))
 
@@ -271,9 +263,7 @@ def _member(node: ast.expr, left: AbstractValue) -> Meanings | None:
     return None
 
 
-def _ordered(
-    node: ast.Compare, op: ast.cmpop, left: AbstractValue, right: AbstractValue, text: str
-) -> Meanings | None:
+def _ordered(node: ast.Compare, op: ast.cmpop, left: AbstractValue, right: AbstractValue, text: str) -> Meanings | None:
     first, bound, below = node.left, right, isinstance(op, ast.Lt | ast.LtE)
     if not _is_counter(first) and _is_counter(node.comparators[0]):
         first, bound, below = node.comparators[0], left, not below

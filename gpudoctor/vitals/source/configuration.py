@@ -24,12 +24,8 @@ _PARSERS = frozenset(
         "simple_parsing.ArgumentParser",
     )
 )
-_DATA_PARSERS = frozenset(
-    ("transformers.HfArgumentParser", "trl.TrlParser", "trl.commands.cli_utils.TrlParser")
-)
-_FROM_CLASS = frozenset(
-    ("tyro.cli", "pyrallis.parse", "draccus.parse", "simple_parsing.parse", "jsonargparse.CLI")
-)
+_DATA_PARSERS = frozenset(("transformers.HfArgumentParser", "trl.TrlParser", "trl.commands.cli_utils.TrlParser"))
+_FROM_CLASS = frozenset(("tyro.cli", "pyrallis.parse", "draccus.parse", "simple_parsing.parse", "jsonargparse.CLI"))
 _LOADED = frozenset(
     (
         "yaml.safe_load",
@@ -80,11 +76,7 @@ def call_result(
         return _parsed_class(frame, args[0] if args else keywords.get("config_class", NOTHING))
     if name == "vars":
         first = args[0] if args else NOTHING
-        return (
-            AbstractValue(type="dict", attrs=first.attrs, option=first.option)
-            if first.attrs is not None
-            else None
-        )
+        return AbstractValue(type="dict", attrs=first.attrs, option=first.option) if first.attrs is not None else None
     if name in ("argparse.Namespace", "types.SimpleNamespace") and "**" not in keywords:
         return AbstractValue(type="argparse.Namespace", attrs=dict(keywords), option=True)
     if name == "dict" and not args:
@@ -232,18 +224,14 @@ def field_default(program: SourceInterpreter, frame: ScopeState, node: ast.expr)
                     return program.peek(frame, made.definition.node.body)
                 if isinstance(made.definition, ClassSymbol):
                     return AbstractValue(
-                        type=made.definition.kind,
-                        klass=made.definition,
-                        attrs=made.definition.all_fields() or None,
+                        type=made.definition.kind, klass=made.definition, attrs=made.definition.all_fields() or None
                     )
                 return NOTHING
         return program.peek(frame, node.args[0]) if node.args else NOTHING
     return program.peek(frame, node)
 
 
-def decorate(
-    program: SourceInterpreter, frame: ScopeState, function: Function, decorator: ast.expr, ref: str
-) -> None:
+def decorate(program: SourceInterpreter, frame: ScopeState, function: Function, decorator: ast.expr, ref: str) -> None:
     """Options that a decorator gives a function's parameters: click, typer, hydra."""
     last = ref.rpartition(".")[2]
     if last == "option" and isinstance(decorator, ast.Call):

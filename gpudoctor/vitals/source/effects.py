@@ -60,12 +60,7 @@ def of_call(found: "Resolved", call: Call, node: ast.Call, args: list[AbstractVa
         return STEP
     if found.callee is None and "scaler" in method.lower() and any(kind_of(a.type) == OPTIMIZER for a in args):
         return BACKWARD | STEP
-    if (
-        method.endswith("_")
-        and found.callee is None
-        and not call.receiver.endswith(".grad")
-        and _uses_gradient(node)
-    ):
+    if method.endswith("_") and found.callee is None and not call.receiver.endswith(".grad") and _uses_gradient(node):
         return MANUAL
     return 0
 

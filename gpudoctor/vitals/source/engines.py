@@ -82,9 +82,7 @@ def engine_loops(modules: Sequence[Module]) -> list[EngineLoop]:
         hooks: dict[bool, Hooks] = {}
         for call in sorted(module.calls.values(), key=lambda c: (c.span.line, c.span.column)):
             fits = call.name in _LIGHTNING_FITS
-            if not fits and not (
-                call.method == "train" and kind_of(call.receiver_type) == "transformers.Trainer"
-            ):
+            if not fits and not (call.method == "train" and kind_of(call.receiver_type) == "transformers.Trainer"):
                 continue
             if fits not in hooks:
                 reached = module.reach()
@@ -120,11 +118,7 @@ def _unfitted(module: Module) -> list[EngineLoop]:
     found = []
     for klass in module.klasses:
         step = klass.members.get("training_step")
-        if (
-            klass.kind == "lightning.LightningModule"
-            and step is not None
-            and isinstance(step.definition, Function)
-        ):
+        if klass.kind == "lightning.LightningModule" and step is not None and isinstance(step.definition, Function):
             node = step.definition.node
             found.append(
                 EngineLoop(
@@ -134,8 +128,7 @@ def _unfitted(module: Module) -> list[EngineLoop]:
                     end_line=node.end_lineno or node.lineno,
                     function=klass.name,
                     iterates="training_step",
-                    hooks=_class_hooks([klass], _STEP_HOOKS, False)
-                    + _class_hooks([klass], _EVALUATION_HOOKS, True),
+                    hooks=_class_hooks([klass], _STEP_HOOKS, False) + _class_hooks([klass], _EVALUATION_HOOKS, True),
                 )
             )
     return found
@@ -167,9 +160,7 @@ def _names(module: Module, klass: ClassSymbol) -> bool:
     own = set(map(id, walk(klass.node))) if klass.module is module else set()
     named = {id(node) for node in module.of(ast.Name) if node.id == klass.name}
     named |= {id(node) for node in module.of(ast.Attribute) if node.attr == klass.name}
-    named |= {
-        id(node) for node in module.of(ast.Constant) if isinstance(node.value, str) and klass.name in node.value
-    }
+    named |= {id(node) for node in module.of(ast.Constant) if isinstance(node.value, str) and klass.name in node.value}
     return bool(named - own)
 
 

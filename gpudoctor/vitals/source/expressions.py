@@ -66,14 +66,7 @@ def _name(program: SourceInterpreter, frame: ScopeState, node: ast.Name) -> Abst
 
 
 def _guessed(frame: ScopeState, name: str, thing: AbstractValue) -> AbstractValue:
-    if (
-        thing.ref
-        or thing.definition
-        or thing.items is not None
-        or thing.keys is not None
-        or thing.elem
-        or thing.option
-    ):
+    if thing.ref or thing.definition or thing.items is not None or thing.keys is not None or thing.elem or thing.option:
         return thing
     kind = guess(name) if frame.module.torch else None
     return thing.replace(type=kind, guessed=True) if kind else thing
@@ -208,19 +201,12 @@ def _conditional(program: SourceInterpreter, frame: ScopeState, node: ast.IfExp)
     joined = join(first, other)
     if joined.known and not same_value(first.value, other.value):
         joined = joined.replace(value=MISSING)
-    if (
-        first.known
-        and isinstance(first.value, bool)
-        and isinstance(other.value, bool)
-        and first.value != other.value
-    ):
+    if first.known and isinstance(first.value, bool) and isinstance(other.value, bool) and first.value != other.value:
         joined = joined.replace(test=meaning if first.value else conditions.negate(meaning))
     return joined
 
 
-def _tuple(
-    program: SourceInterpreter, frame: ScopeState, node: ast.Tuple | ast.List | ast.Set
-) -> AbstractValue:
+def _tuple(program: SourceInterpreter, frame: ScopeState, node: ast.Tuple | ast.List | ast.Set) -> AbstractValue:
     things: list[AbstractValue] = []
     loose = False
     for part in node.elts:
@@ -298,9 +284,7 @@ def _lambda(program: SourceInterpreter, frame: ScopeState, node: ast.Lambda) -> 
 
 
 def _comprehension(
-    program: SourceInterpreter,
-    frame: ScopeState,
-    node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp,
+    program: SourceInterpreter, frame: ScopeState, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 ) -> AbstractValue:
     first = evaluate(program, frame, node.generators[0].iter)
     record = LoopRecord(

@@ -48,18 +48,14 @@ _SKIPPED = frozenset(
 MOST_FILES = 2000
 """Most files of one folder."""
 _SILENCE = re.compile(r"gpudoctor\s{0,20}:\s{0,20}ignore(?:\s{0,20}\[([^\]]*)\])?\s{0,20}:?\s{0,20}(.*)", re.I)
-_PYTHON2 = re.compile(
-    r"^\s*(?:print\s+[^\s(=]|exec\s+['\"]|except\s+\w[\w.]*\s*,\s*\w+\s*:|raise\s+\w+\s*,)", re.M
-)
+_PYTHON2 = re.compile(r"^\s*(?:print\s+[^\s(=]|exec\s+['\"]|except\s+\w[\w.]*\s*,\s*\w+\s*:|raise\s+\w+\s*,)", re.M)
 
 
 class UnreadSource(SpokenError):
     """A file could not be read; the text is a sentence for a person that names the file and the line."""
 
 
-def load(
-    path: Path, shown: str, limit: ReadLimit, entry: bool, texts: Mapping[str, str]
-) -> tuple[Module, list[str]]:
+def load(path: Path, shown: str, limit: ReadLimit, entry: bool, texts: Mapping[str, str]) -> tuple[Module, list[str]]:
     """Read and parse a file, or the text that stands for it; also sentences about parts that were left out.
 
     Raises `UnreadSource`.
@@ -72,9 +68,7 @@ def load(
         try:
             notebook = read_notebook(text)
         except NotANotebook as error:
-            raise UnreadSource(
-                say("{shown}: the notebook cannot be read: {error}", shown=shown, error=error)
-            ) from None
+            raise UnreadSource(say("{shown}: the notebook cannot be read: {error}", shown=shown, error=error)) from None
         text, cells = notebook.text, notebook.cells
         notes = [
             say(
@@ -144,8 +138,7 @@ def _decoded(data: bytes, shown: str) -> str:
         line = data.count(b"\n", 0, error.start) + 1
         raise UnreadSource(
             say(
-                "{shown}: line {line}: a byte is not {encoding} (0x{data:02x}); declare the encoding or "
-                "save as UTF-8",
+                "{shown}: line {line}: a byte is not {encoding} (0x{data:02x}); declare the encoding or save as UTF-8",
                 shown=shown,
                 line=line,
                 encoding=encoding,
@@ -205,9 +198,7 @@ def _parsed(text: str, shown: str, notebook: bool) -> ast.Module:
     except (RecursionError, MemoryError):
         raise UnreadSource(say("{shown}: it nests deeper than Python can parse", shown=shown)) from None
     except (ValueError, OverflowError) as error:
-        raise UnreadSource(
-            say("{shown}: Python cannot parse it: {first}", shown=shown, first=_first(error))
-        ) from None
+        raise UnreadSource(say("{shown}: Python cannot parse it: {first}", shown=shown, first=_first(error))) from None
     assert isinstance(tree, ast.Module)
     return tree
 
@@ -222,9 +213,7 @@ def _measured(tree: ast.Module, shown: str) -> list[ast.AST]:
         depth += 1
         for most, found in ((SCRIPT_NODES, len(nodes)), (SCRIPT_DEPTH, depth)):
             if found > most.most:
-                raise UnreadSource(
-                    say("{shown}: it is not read: it has {words}", shown=shown, words=most.words)
-                )
+                raise UnreadSource(say("{shown}: it is not read: it has {words}", shown=shown, words=most.words))
         level = [child for node in level for child in children(node)]
     return nodes
 

@@ -90,14 +90,7 @@ _STAR = {
     "torch": ("nn", "optim", "cuda", "Tensor", "tensor", "no_grad", "save", "load", "device"),
     "torch.nn": ("Module", "Linear", "Conv2d", "CrossEntropyLoss", "MSELoss", "Sequential", "DataParallel"),
     "torch.optim": ("SGD", "Adam", "AdamW", "RMSprop", "lr_scheduler"),
-    "torch.utils.data": (
-        "DataLoader",
-        "Dataset",
-        "random_split",
-        "TensorDataset",
-        "Subset",
-        "DistributedSampler",
-    ),
+    "torch.utils.data": ("DataLoader", "Dataset", "random_split", "TensorDataset", "Subset", "DistributedSampler"),
     "torch.profiler": ("profile", "record_function", "ProfilerActivity", "schedule"),
     "transformers": ("Trainer", "TrainingArguments", "AutoTokenizer", "AutoModelForCausalLM"),
 }

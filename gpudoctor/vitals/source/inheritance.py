@@ -8,9 +8,7 @@ from gpudoctor.vitals.source.values import Module
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _LAYER_BASES = ("torch.nn.", "torch.utils.data.", "torch.autograd.", "abc.", "enum.", "typing.")
-_PLAIN_BASES = frozenset(
-    {"object", "ABC", "Enum", "Generic", "Protocol", "NamedTuple", "Exception", "dict", "list"}
-)
+_PLAIN_BASES = frozenset({"object", "ABC", "Enum", "Generic", "Protocol", "NamedTuple", "Exception", "dict", "list"})
 _HOOKS = frozenset(
     {
         "forward", "backward", "setup_context", "jvp", "vmap", "train", "eval", "state_dict",
@@ -80,9 +78,7 @@ class Bases:
     def above(self, owner: ast.ClassDef) -> list[ast.ClassDef]:
         """The program's own classes that a class extends; of several of one name, all."""
         if id(owner) not in self._above:
-            bases = [
-                called_name(base.value if isinstance(base, ast.Subscript) else base) for base in owner.bases
-            ]
+            bases = [called_name(base.value if isinstance(base, ast.Subscript) else base) for base in owner.bases]
             names = dict.fromkeys(name for base in bases for name in (base, *self._aliases.get(base, ())))
             self._above[id(owner)] = [
                 item for name in names for _, item in self._classes.get(name, ()) if item is not owner

@@ -1,15 +1,7 @@
 """What is true of a name after two branches: the join of two abstract values."""
 
 from gpudoctor.vitals.source.qualified_names import kind_of
-from gpudoctor.vitals.source.values import (
-    MISSING,
-    NOTHING,
-    AbstractValue,
-    ClassSymbol,
-    Function,
-    Module,
-    same_value,
-)
+from gpudoctor.vitals.source.values import MISSING, NOTHING, AbstractValue, ClassSymbol, Function, Module, same_value
 
 _KEYS = 2000
 """Entries of two dicts together that are joined one by one; of larger ones the first is kept."""

@@ -98,9 +98,7 @@ def _instance(name: str, args: Arguments, keywords: Keywords, node: ast.Call) ->
             elem = collated(keywords.get("collate_fn", NOTHING))
         elif name in ("torch.nn.ModuleList", "torch.nn.Sequential"):
             elem = element(
-                args[0]
-                if len(args) == 1 and args[0].type in (None, "list")
-                else AbstractValue(items=tuple(args))
+                args[0] if len(args) == 1 and args[0].type in (None, "list") else AbstractValue(items=tuple(args))
             )
         elif name == "torch.nn.ModuleDict" and args:
             attrs = args[0].keys
@@ -138,9 +136,7 @@ def _torch(name: str, args: Arguments, keywords: Keywords, no_grad: bool) -> Abs
     rest = name[6:]
     last = rest.rpartition(".")[2]
     if rest.startswith(("nn.functional.", "linalg.", "fft.", "special.")):
-        return tensor(
-            device_among(args, keywords), graph=not no_grad and last not in NO_GRAPH and any_graph(args)
-        )
+        return tensor(device_among(args, keywords), graph=not no_grad and last not in NO_GRAPH and any_graph(args))
     if "." not in rest:
         if rest in NO_TENSOR:
             return NOTHING
@@ -174,9 +170,7 @@ def _device_made(args: Arguments, keywords: Keywords) -> AbstractValue:
 
 
 def _split_data(args: Arguments, _: Keywords) -> AbstractValue:
-    return AbstractValue(
-        elem=args[0] if args and args[0].type else AbstractValue(type="torch.utils.data.Subset")
-    )
+    return AbstractValue(elem=args[0] if args and args[0].type else AbstractValue(type="torch.utils.data.Subset"))
 
 
 def _constantly(thing: AbstractValue) -> Callable[[Arguments, Keywords], AbstractValue]:
@@ -248,9 +242,7 @@ _SPECIAL: dict[str, Callable[[Arguments, Keywords], AbstractValue]] = {
 def collated(function: AbstractValue) -> AbstractValue:
     """A batch, in which the lists of the dict that the collate function returns are no tensors."""
     node = getattr(function.definition, "node", None)
-    lists = (
-        {key: AbstractValue(type="list") for key in _lists(node)} if isinstance(node, ast.FunctionDef) else {}
-    )
+    lists = {key: AbstractValue(type="list") for key in _lists(node)} if isinstance(node, ast.FunctionDef) else {}
     return AbstractValue(type=BATCH, device="cpu", keys=lists or None, open=bool(lists))
 
 

@@ -105,9 +105,7 @@ class Roles:
         own: dict[int, _Own] = {id(loop): _Own() for loop in record.loops}
         top = _Own()
         for loop in record.loops:
-            (
-                own[id(loop.parents[-1])] if loop.parents and id(loop.parents[-1]) in own else top
-            ).children.append(loop)
+            (own[id(loop.parents[-1])] if loop.parents and id(loop.parents[-1]) in own else top).children.append(loop)
         for item in record.items:
             flags, inside, trains = item.effect, item.effect, False
             if item.callee is not None:
@@ -138,9 +136,7 @@ class Roles:
             self._decide(record, loop, own, top, half)
         return Effects(top=top.flags, any=top.any, trains=top.trains)
 
-    def _decide(
-        self, record: FunctionRecord, loop: LoopRecord, own: dict[int, _Own], top: _Own, half: bool
-    ) -> None:
+    def _decide(self, record: FunctionRecord, loop: LoopRecord, own: dict[int, _Own], top: _Own, half: bool) -> None:
         mine = own[id(loop)]
         parent = own.get(id(loop.parents[-1]), top) if loop.parents else top
         above = _settled(top.direct)

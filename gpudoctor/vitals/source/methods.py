@@ -38,9 +38,7 @@ def of_method(
     assert isinstance(func, ast.Attribute)
     kind = kind_of(base.type)
     if kind == TENSOR or base.type == BATCH:
-        return tensor_values.tensor_method(
-            base, method, _named_devices(node, args), keywords, frame.no_grad > 0
-        )
+        return tensor_values.tensor_method(base, method, _named_devices(node, args), keywords, frame.no_grad > 0)
     if kind == MODULE:
         if method in MOVES:
             moved = tensor_values.moved(base, method, _named_devices(node, args), keywords)
@@ -144,8 +142,6 @@ def _dict_method(
         return AbstractValue(items=tuple(keys.values())[:100]) if not base.open else NOTHING
     if method == "items":
         return AbstractValue(
-            elem=AbstractValue(
-                items=(NOTHING, tensor_values.element(AbstractValue(items=tuple(keys.values())[:100])))
-            )
+            elem=AbstractValue(items=(NOTHING, tensor_values.element(AbstractValue(items=tuple(keys.values())[:100]))))
         )
     return NOTHING

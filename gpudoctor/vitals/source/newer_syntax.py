@@ -4,9 +4,7 @@ import ast
 import re
 
 _TYPES = r"\[(?:[^\[\]]|\[[^\[\]]*\])*\]"
-_HEAD = re.compile(
-    rf"^([ \t]*(?:async )?(?:def|class) \w+)({_TYPES})|^([ \t]*)type \w+(?:{_TYPES})?(?= *=[^=])", re.M
-)
+_HEAD = re.compile(rf"^([ \t]*(?:async )?(?:def|class) \w+)({_TYPES})|^([ \t]*)type \w+(?:{_TYPES})?(?= *=[^=])", re.M)
 _STRING = re.compile(r"""#[^\n]*|(?<!\w)([rRbBuUfF]{0,2})("{3}|'{3}|"|')""")
 
 

@@ -92,9 +92,7 @@ def canonical(name: str) -> str:
 _HF_MODEL = re.compile(
     r"(?:transformers|diffusers|peft|optimum\.\w+)\.(?:Auto)?\w*(?:Model|For[A-Z]\w*|HeadModel|Transformer\dD\w*)$"
 )
-_TRAINERS = re.compile(
-    r"(?:transformers|trl|sentence_transformers|optimum\.\w+|setfit|unsloth)\.(?:\w*Trainer)$"
-)
+_TRAINERS = re.compile(r"(?:transformers|trl|sentence_transformers|optimum\.\w+|setfit|unsloth)\.(?:\w*Trainer)$")
 _LOADERS = frozenset(
     {
         LOADER,
@@ -309,15 +307,9 @@ def method_name(type_: str, method: str) -> str:
 
 # Names that people give to these objects; used only where nothing better is known and torch is imported.
 _GUESSES: tuple[tuple[re.Pattern[str], str], ...] = (
-    (
-        re.compile(r"(?:\w{1,80}_)?(?:optimizer|optim|opt)(?:_?[A-Za-z0-9]{1,2})?$|optimizer\w{0,80}$"),
-        OPTIMIZER,
-    ),
+    (re.compile(r"(?:\w{1,80}_)?(?:optimizer|optim|opt)(?:_?[A-Za-z0-9]{1,2})?$|optimizer\w{0,80}$"), OPTIMIZER),
     (re.compile(r"(?:\w{1,80}_)?(?:lr_)?(?:scheduler|lr_scheduler|sched)(?:_[a-z0-9]{1,2})?$"), SCHEDULER),
-    (
-        re.compile(r"(?:\w{1,80}_)?(?:data_?)?loader(?:_\w{1,80})?$|(?:\w{1,80}_)?dataloader(?:_\w{1,80})?$"),
-        LOADER,
-    ),
+    (re.compile(r"(?:\w{1,80}_)?(?:data_?)?loader(?:_\w{1,80})?$|(?:\w{1,80}_)?dataloader(?:_\w{1,80})?$"), LOADER),
     (
         re.compile(
             r"(?:raw_|base_|my_|ddp_|the_|teacher_|student_|ema_)?model(?:_\w{1,8})?$|(?:\w{1,80}_)?net(?:_?[A-Z0-9]{1,2})?$"

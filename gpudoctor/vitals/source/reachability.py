@@ -256,9 +256,7 @@ def _off_blocks(module: Module) -> list[list[ast.stmt]]:
         if node.lineno in guards:
             for block in (node.body, node.orelse):
                 inside = [
-                    never
-                    for line, never in guards[node.lineno]
-                    if block and block[0].lineno <= line <= _end(block)
+                    never for line, never in guards[node.lineno] if block and block[0].lineno <= line <= _end(block)
                 ]
                 if inside and all(inside):
                     blocks.append(block)
@@ -279,9 +277,7 @@ def _runs_training(codes: list[_Code], loops: list[tuple[Module, int]]) -> bool:
     for code in codes:
         for module, line in loops:
             if module is code.module:
-                holders = [
-                    unit for unit in code.units if unit.node.lineno <= line <= (unit.node.end_lineno or 0)
-                ]
+                holders = [unit for unit in code.units if unit.node.lineno <= line <= (unit.node.end_lineno or 0)]
                 if all(id(unit) in reached for unit in holders):
                     return True
     return False
@@ -332,12 +328,7 @@ def _among(unit: _Unit, names: set[str]) -> bool:
 
 
 def _runs(
-    unit: _Unit,
-    handed: bool,
-    used: set[str],
-    extended: set[str],
-    reached: set[int],
-    inheritance: Inheritance,
+    unit: _Unit, handed: bool, used: set[str], extended: set[str], reached: set[int], inheritance: Inheritance
 ) -> bool:
     """Whether a unit is reached by what is known so far; `handed`, by a decorator."""
     if unit.owner is not None and id(unit.owner) not in reached:
@@ -353,9 +344,7 @@ def _runs(
 
 
 def _take_apart(module: Module, bases: Bases) -> _Code:
-    code = _Code(
-        module=module, bases=bases, own=_own(module), modules=_modules(module), foreign=_foreign(module)
-    )
+    code = _Code(module=module, bases=bases, own=_own(module), modules=_modules(module), foreign=_foreign(module))
     _block(code, module.tree.body, None, code.names)
     for alias in module.of(ast.alias):
         if alias.asname:
@@ -498,9 +487,7 @@ def _hands_modules(module: Module) -> bool:
 def _of_program(module: Module, node: ast.expr) -> bool:
     """Whether an expression begins with an imported module of the program."""
     origin = module.imports.get(root_name(node), "")
-    return bool(origin) and any(
-        link.name == origin or link.name.startswith(origin + ".") for link in module.links
-    )
+    return bool(origin) and any(link.name == origin or link.name.startswith(origin + ".") for link in module.links)
 
 
 def _looks_up_own(node: ast.Call) -> bool:
@@ -513,13 +500,7 @@ def _exports(node: ast.stmt) -> bool:
     """Whether a statement only lists or imports names: mentioning them there runs nothing."""
     if isinstance(node, ast.Import | ast.ImportFrom):
         return True
-    targets = (
-        node.targets
-        if isinstance(node, ast.Assign)
-        else [node.target]
-        if isinstance(node, ast.AugAssign)
-        else []
-    )
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AugAssign) else []
     return any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets)
 
 
@@ -550,9 +531,7 @@ def _of_module(module: Module, name: str) -> str:
 
 def _bare_names(parts: Sequence[ast.AST]) -> Iterator[str]:
     """Names that nodes read. A whole statement of one name, `set_seeds` without parentheses, calls nothing."""
-    shown = {
-        id(part.value) for part in parts if isinstance(part, ast.Expr) and isinstance(part.value, ast.Name)
-    }
+    shown = {id(part.value) for part in parts if isinstance(part, ast.Expr) and isinstance(part.value, ast.Name)}
     for part in parts:
         if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load) and id(part) not in shown:
             yield part.id
@@ -617,9 +596,7 @@ def _after_the_end(module: Module, block: list[ast.stmt]) -> None:
     for place, node in enumerate(block[:-1]):
         if isinstance(node, ast.Return | ast.Raise | ast.Continue | ast.Break):
             # A generator's `return; yield` only makes it one.
-            if not any(
-                isinstance(part, ast.Yield | ast.YieldFrom) for item in block[place:] for part in walk(item)
-            ):
+            if not any(isinstance(part, ast.Yield | ast.YieldFrom) for item in block[place:] for part in walk(item)):
                 _mark(module, block[place + 1 :])
                 del block[place + 1 :]
             return

@@ -59,9 +59,7 @@ _PYTHON = Meaning(execute=execute, evaluate=evaluate, annotation=read_annotation
 
 
 class _Reader:
-    def __init__(
-        self, limit: ReadLimit, words: Mapping[str, tuple[str, ...]], texts: Mapping[str, str]
-    ) -> None:
+    def __init__(self, limit: ReadLimit, words: Mapping[str, tuple[str, ...]], texts: Mapping[str, str]) -> None:
         self.limit = limit
         self.texts = texts
         self.words = {os.path.abspath(path): given for path, given in words.items()}
@@ -77,9 +75,7 @@ class _Reader:
             folder = os.path.isdir(path)
         except (OSError, ValueError) as error:
             self.unread[str(path)] = say(
-                "{path}: it cannot be read: {reason}",
-                path=path,
-                reason=getattr(error, "strerror", None) or error,
+                "{path}: it cannot be read: {reason}", path=path, reason=getattr(error, "strerror", None) or error
             )
             return
         if not folder:
@@ -90,10 +86,7 @@ class _Reader:
             self._entry(script)
         if more:
             self.notes.append(
-                (
-                    str(path),
-                    say("{path}: only the first {found} Python files were read", path=path, found=len(found)),
-                )
+                (str(path), say("{path}: only the first {found} Python files were read", path=path, found=len(found)))
             )
         elif not found:
             self.notes.append((str(path), say("{path}: this folder has no Python file", path=path)))
@@ -186,9 +179,7 @@ class _Builder:
             calls=tuple(calls),
             loops=tuple(loops),
             classes={
-                klass.name: self._class(klass)
-                for klass in module.klasses
-                if not in_cut(module, klass.node.lineno)
+                klass.name: self._class(klass) for klass in module.klasses if not in_cut(module, klass.node.lineno)
             },
             imports=dict(module.imports),
             types=types,
@@ -288,9 +279,7 @@ class _Builder:
                 self._tell(f"{klass.name}.self.{name}", [thing], types, places)
         return types, devices
 
-    def _tell(
-        self, key: str, things: Sequence[AbstractValue], types: dict[str, str], devices: dict[str, str]
-    ) -> None:
+    def _tell(self, key: str, things: Sequence[AbstractValue], types: dict[str, str], devices: dict[str, str]) -> None:
         for thing in reversed(things):
             word = self.program.type_name(thing)
             if word is not None and key not in types:
@@ -371,11 +360,7 @@ def _updates(module: Module) -> bool:
             word = node.id if isinstance(node, ast.Name) else node.arg
             word = "" if word == "step" else word  # a counter
         elif isinstance(node, ast.Assign):  # `p.data = p.data - rate * p.grad`
-            word = (
-                "step"
-                if any(isinstance(at, ast.Attribute) and at.attr == "data" for at in node.targets)
-                else ""
-            )
+            word = "step" if any(isinstance(at, ast.Attribute) and at.attr == "data" for at in node.targets) else ""
         if word and _UPDATES.search(word):
             return True
     return False

@@ -7,16 +7,7 @@ from gpudoctor.vitals.source.attributes import attribute
 from gpudoctor.vitals.source.program import SourceInterpreter
 from gpudoctor.vitals.source.qualified_names import TENSOR_METHODS, canonical, guess, kind_of, method_name
 from gpudoctor.vitals.source.scope import ScopeState
-from gpudoctor.vitals.source.values import (
-    BATCH,
-    MODULE,
-    NOTHING,
-    TENSOR,
-    AbstractValue,
-    ClassSymbol,
-    Function,
-    Module,
-)
+from gpudoctor.vitals.source.values import BATCH, MODULE, NOTHING, TENSOR, AbstractValue, ClassSymbol, Function, Module
 
 MOVES = frozenset(("to", "cuda", "cpu"))
 
@@ -68,11 +59,7 @@ def resolve(program: SourceInterpreter, frame: ScopeState, node: ast.Call) -> Re
     """What a call calls; the receiver is evaluated on the way."""
     func = node.func
     if isinstance(func, ast.Attribute):
-        if (
-            isinstance(func.value, ast.Call)
-            and isinstance(func.value.func, ast.Name)
-            and func.value.func.id == "super"
-        ):
+        if isinstance(func.value, ast.Call) and isinstance(func.value.func, ast.Name) and func.value.func.id == "super":
             program.evaluate(frame, func.value)
             return _super(frame, func.attr)
         base = program.evaluate(frame, func.value)
@@ -95,9 +82,7 @@ def _super(frame: ScopeState, method: str) -> Resolved:
         found = parent.members.get(method)
         if found is not None and isinstance(found.definition, Function):
             return Resolved(
-                f"{parent.name}.{method}",
-                callee=found.definition,
-                owner=AbstractValue(klass=klass, type=klass.kind),
+                f"{parent.name}.{method}", callee=found.definition, owner=AbstractValue(klass=klass, type=klass.kind)
             )
     base = AbstractValue(type=klass.kind, klass=None)
     return Resolved(method_name(klass.kind, method) if klass.kind else f"?.{method}", base=base)
@@ -170,24 +155,11 @@ def _target(frame: ScopeState, thing: AbstractValue, label: str) -> Resolved:
             name = f"{definition.klass.name}.{definition.short}"
         return Resolved(name, callee=definition, owner=thing.owner)
     if isinstance(definition, ClassSymbol):
-        name = (
-            definition.name
-            if definition.module is frame.module
-            else f"{definition.module.name}.{definition.name}"
-        )
+        name = definition.name if definition.module is frame.module else f"{definition.module.name}.{definition.name}"
         return Resolved(name, klass=definition, callee=definition.method("__init__"))
     if thing.klass is not None:
         return _instance(thing, thing.klass)
-    if thing.type is not None and thing.type not in (
-        "number",
-        "bool",
-        "tuple",
-        "list",
-        "dict",
-        "str",
-        BATCH,
-        TENSOR,
-    ):
+    if thing.type is not None and thing.type not in ("number", "bool", "tuple", "list", "dict", "str", BATCH, TENSOR):
         return Resolved(method_name(thing.type, "__call__"), base=thing, called=True)
     return Resolved(label)
 

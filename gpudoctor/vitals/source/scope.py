@@ -21,9 +21,7 @@ from gpudoctor.vitals.source.values import (
 class ScopeState:
     """One scope under interpretation: a module's body or one run of a function's."""
 
-    def __init__(
-        self, module: Module, function: Function | None, outer: "ScopeState | None", name: str
-    ) -> None:
+    def __init__(self, module: Module, function: Function | None, outer: "ScopeState | None", name: str) -> None:
         self.module = module
         self.function = function
         self.outer = outer

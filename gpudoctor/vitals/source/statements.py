@@ -63,9 +63,7 @@ def _short_circuit(program: SourceInterpreter, frame: ScopeState, node: ast.Bool
         thing = evaluate(program, frame, operand)
         text = frame.module.segment(operand)
         meaning = conditions.meaning(operand, thing, text)
-        frame.open_guards(
-            meaning if isinstance(node.op, ast.And) else conditions.negate(meaning), text, operand.lineno
-        )
+        frame.open_guards(meaning if isinstance(node.op, ast.And) else conditions.negate(meaning), text, operand.lineno)
     del frame.marks[height:]
     return False
 
@@ -150,9 +148,7 @@ def _unswitched(
 _REACHES = (ast.GtE, ast.Gt, ast.Eq)
 
 
-def _told_by_body(
-    program: SourceInterpreter, frame: ScopeState, test: ast.expr, body: Sequence[ast.stmt]
-) -> None:
+def _told_by_body(program: SourceInterpreter, frame: ScopeState, test: ast.expr, body: Sequence[ast.stmt]) -> None:
     """Note what parts of a condition mean, as far as the body that they guard tells."""
     if isinstance(test, ast.BoolOp):
         for operand in test.values:
@@ -177,11 +173,7 @@ def counter_reset(
         if not isinstance(statement.value, ast.Constant):
             continue
         value = statement.value.value
-        if (
-            isinstance(value, bool)
-            and isinstance(name, ast.Name | ast.Attribute)
-            and text == conditions.dotted(name)
-        ):
+        if isinstance(value, bool) and isinstance(name, ast.Name | ast.Attribute) and text == conditions.dotted(name):
             return (Condition(kind=GuardKind.ONCE),) if value is negated else None
         starts_over = value == 0 and isinstance(test, ast.Compare) and text == conditions.dotted(test.left)
         if starts_over and isinstance(test, ast.Compare) and isinstance(test.ops[0], _REACHES):
@@ -212,12 +204,7 @@ def _skips(frame: ScopeState, body: Sequence[ast.stmt]) -> bool:
 
 
 def _branch(
-    program: SourceInterpreter,
-    frame: ScopeState,
-    body: Sequence[ast.stmt],
-    meanings: Meanings,
-    text: str,
-    line: int,
+    program: SourceInterpreter, frame: ScopeState, body: Sequence[ast.stmt], meanings: Meanings, text: str, line: int
 ) -> tuple[dict[str, AbstractValue], bool]:
     height = len(frame.marks)
     frame.start_branch()
@@ -398,9 +385,7 @@ def _import(program: SourceInterpreter, frame: ScopeState, node: ast.Import | as
     return False
 
 
-def _function(
-    program: SourceInterpreter, frame: ScopeState, node: ast.FunctionDef | ast.AsyncFunctionDef
-) -> bool:
+def _function(program: SourceInterpreter, frame: ScopeState, node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     function = class_model.define(program, frame, node)
     frame.bind(node.name, AbstractValue(definition=function))
     return False

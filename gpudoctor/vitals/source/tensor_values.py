@@ -64,9 +64,7 @@ def device_among(args: Arguments, keywords: Keywords) -> str | None:
 
 def any_graph(args: Arguments) -> bool:
     """Whether one of the things carries its autograd graph."""
-    return any(
-        a.graph or (a.elem is not None and a.elem.graph) or any(i.graph for i in a.items or ()) for a in args
-    )
+    return any(a.graph or (a.elem is not None and a.elem.graph) or any(i.graph for i in a.items or ()) for a in args)
 
 
 def tensor_method(
@@ -77,9 +75,7 @@ def tensor_method(
         return moved(base, method, args, keywords)
     if method in ("values", "items", "keys") and base.type == BATCH:
         part = tensor(base.device)
-        return AbstractValue(
-            elem={"values": part, "items": AbstractValue(items=(TEXT, part)), "keys": TEXT}[method]
-        )
+        return AbstractValue(elem={"values": part, "items": AbstractValue(items=(TEXT, part)), "keys": TEXT}[method])
     if method == "item" and base.test:
         return NUMBER.replace(test=base.test)
     if method in ("item", "tolist", "numpy") or method in READS:

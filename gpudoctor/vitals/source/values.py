@@ -163,9 +163,7 @@ def without_graph(thing: AbstractValue) -> AbstractValue:
         return thing.replace(graph=False)
     items = tuple(map(without_graph, thing.items)) if thing.items is not None else None
     elem = without_graph(thing.elem) if thing.elem is not None and thing.elem.graph else thing.elem
-    if elem is thing.elem and (
-        items is None or all(a is b for a, b in zip(items, thing.items or (), strict=True))
-    ):
+    if elem is thing.elem and (items is None or all(a is b for a, b in zip(items, thing.items or (), strict=True))):
         return thing
     return thing.replace(items=items, elem=elem)
 
@@ -216,13 +214,9 @@ def _same_parts(a: AbstractValue, b: AbstractValue) -> bool:
         if (x is None) != (y is None) or (x and y and len(x) != len(y)):
             return False
     if a.keys and b.keys and a.keys is not b.keys:
-        return a.keys.keys() == b.keys.keys() and all(
-            same_value(a.keys[k].value, b.keys[k].value) for k in a.keys
-        )
+        return a.keys.keys() == b.keys.keys() and all(same_value(a.keys[k].value, b.keys[k].value) for k in a.keys)
     if a.items and b.items and a.items is not b.items:
-        return all(
-            x.type == y.type and same_value(x.value, y.value) for x, y in zip(a.items, b.items, strict=True)
-        )
+        return all(x.type == y.type and same_value(x.value, y.value) for x, y in zip(a.items, b.items, strict=True))
     return True
 
 
@@ -528,11 +522,7 @@ class Module:
         if self.cells:
             text = self._cell(line) + text
         return SourceSpan(
-            path=self.path,
-            line=line,
-            column=offset + 1,
-            end_line=getattr(node, "end_lineno", None),
-            text=text,
+            path=self.path, line=line, column=offset + 1, end_line=getattr(node, "end_lineno", None), text=text
         )
 
     def _cell(self, line: int) -> str:

@@ -40,15 +40,9 @@ class DeprecatedKeyRule(Rule):
         dropped = new.startswith("nothing")
         yield Remedy(
             id="CFG009-rename" if same else "CFG009-drop" if dropped else "CFG009-replace",
-            title=say("replace {old} by {new}", old=old, new=new)
-            if not dropped
-            else say("remove {key}", key=old),
+            title=say("replace {old} by {new}", old=old, new=new) if not dropped else say("remove {key}", key=old),
             steps=(
-                say(
-                    "remove {key}: {reason}",
-                    key=old,
-                    reason=new.partition(": ")[2] or say("nothing takes its place"),
-                )
+                say("remove {key}: {reason}", key=old, reason=new.partition(": ")[2] or say("nothing takes its place"))
                 if dropped
                 else new,
             ),

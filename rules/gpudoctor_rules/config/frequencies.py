@@ -46,12 +46,7 @@ class FrequenciesRule(Rule):
             id=f"CFG006-{kind}",
             title=line,
             steps=(
-                say(
-                    "{setting}   # {times} times in the run's {run} steps",
-                    setting=line,
-                    times=run // period,
-                    run=run,
-                )
+                say("{setting}   # {times} times in the run's {run} steps", setting=line, times=run // period, run=run)
                 if run
                 else line,
             ),
@@ -71,17 +66,9 @@ def _edits(patient: Patient, span: SourceSpan, key: str, period: int) -> tuple[E
     for call in script.calls if script is not None else ():
         for keyword in call.node.keywords:
             literal = isinstance(keyword.value, ast.Constant)
-            if (
-                keyword.arg == key
-                and (keyword.lineno, keyword.col_offset + 1) == (span.line, span.column)
-                and literal
-            ):
+            if keyword.arg == key and (keyword.lineno, keyword.col_offset + 1) == (span.line, span.column) and literal:
                 place = call.span
-                return (
-                    KeywordEdit(
-                        path=span.path, line=place.line, column=place.column, set=((key, str(period)),)
-                    ),
-                )
+                return (KeywordEdit(path=span.path, line=place.line, column=place.column, set=((key, str(period)),)),)
     return ()
 
 

@@ -27,16 +27,7 @@ ADVICE = (
         "CFG010-settings",
         "Change the settings that the message names",
         "gpudoctor check SCRIPT CONFIG   # finds such conflicts before the run",
-        when=in_log(
-            "exists",
-            "batch",
-            "precision",
-            "strategy",
-            "deepspeed",
-            "framework",
-            "command-line",
-            "quantized",
-        ),
+        when=in_log("exists", "batch", "precision", "strategy", "deepspeed", "framework", "command-line", "quantized"),
     ),
     advise(
         "CFG010-padding-token",

@@ -5,18 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.source.declared_settings import Written, add_keyword
 from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Applicability,
-    Code,
-    Edit,
-    Effort,
-    Finding,
-    KeywordEdit,
-    Patient,
-    Remedy,
-    Rule,
-    SourceSpan,
-)
+from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, KeywordEdit, Patient, Remedy, Rule, SourceSpan
 from gpudoctor.model.signs.configs import ConfigKind
 from gpudoctor.model.signs.source import Call, Script
 from gpudoctor_checks.config.lora_misfit import LoraMisfitDetail

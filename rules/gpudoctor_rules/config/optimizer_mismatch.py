@@ -22,9 +22,7 @@ class OptimizerMismatchRule(Rule):
             yield Remedy(
                 id="CFG003-drop",
                 title="remove the optimizer section from the DeepSpeed config",
-                steps=(
-                    "remove `optimizer` (and `scheduler`) from the DeepSpeed config; the script builds its own",
-                ),
+                steps=("remove `optimizer` (and `scheduler`) from the DeepSpeed config; the script builds its own",),
                 applicability=Applicability.DISPLAY_ONLY,
                 effort=Effort.SETTING,
             )

@@ -15,9 +15,7 @@ def settings(finding: Finding, patient: Patient) -> Iterator[tuple[Setup | None,
     for place in finding.evidence:
         if not isinstance(place, Setting | SourceSpan):
             continue
-        found = next(
-            ((setup, item) for setup in setups for item in setup.items.values() if item.place == place), None
-        )
+        found = next(((setup, item) for setup in setups for item in setup.items.values() if item.place == place), None)
         if found is not None:
             yield found
         else:

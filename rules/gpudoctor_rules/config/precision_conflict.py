@@ -22,10 +22,7 @@ STEPS = {
         say("load the model in float32 (leave torch_dtype out), or train with bf16=True"),
         say("fp16=True keeps a float32 master copy only of float32 weights"),
     ),
-    "none": (
-        say("keep one of the two precisions, the same in both places"),
-        say("bf16 where the card has it"),
-    ),
+    "none": (say("keep one of the two precisions, the same in both places"), say("bf16 where the card has it")),
 }
 
 
@@ -46,19 +43,13 @@ class PrecisionConflictRule(Rule):
             if items:
                 title = f"{items[0].key}: false" if items[0].file is not None else f"{items[0].key}=False"
             why = say(
-                "bf16 has float32's range and needs no loss scaling"
-                if key == "fp16"
-                else "one of the two is enough"
+                "bf16 has float32's range and needs no loss scaling" if key == "fp16" else "one of the two is enough"
             )
             yield _remedy(cure, title, why, _edits(items[:1], "false", "False"))
         elif cure == "amp-to-bf16":
             items = [item for _, item in settings(finding, patient) if item.key.endswith("amp.enabled")]
-            why = say(
-                "DeepSpeed's own bf16 works with ZeRO; without any mixed precision the training is in float32"
-            )
-            yield _remedy(
-                cure, say('"bf16": {{"enabled": true}} in place of amp'), why, _section_renamed(items)
-            )
+            why = say("DeepSpeed's own bf16 works with ZeRO; without any mixed precision the training is in float32")
+            yield _remedy(cure, say('"bf16": {{"enabled": true}} in place of amp'), why, _section_renamed(items))
         elif cure == "load-bf16":
             items = [item for _, item in settings(finding, patient) if "dtype" in item.key]
             name = items[0].key if items else "torch_dtype"

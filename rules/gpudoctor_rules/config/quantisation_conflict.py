@@ -5,17 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.source.declared_settings import Written, add_keyword
 from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Applicability,
-    Code,
-    Edit,
-    Effort,
-    Finding,
-    Patient,
-    Remedy,
-    Rule,
-    SourceSpan,
-)
+from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule, SourceSpan
 from gpudoctor_checks.config.quantisation_conflict import QuantisationConflictDetail
 from gpudoctor_rules.config.placing import settings
 
@@ -33,9 +23,7 @@ TEXTS = {
     ),
     "stage": (
         say("ZeRO stage 2, or bnb_4bit_quant_storage in the training dtype"),
-        say(
-            "bnb_4bit_quant_storage=torch.bfloat16 lets ZeRO-3 shard 4-bit weights; 8-bit weights need stage 2"
-        ),
+        say("bnb_4bit_quant_storage=torch.bfloat16 lets ZeRO-3 shard 4-bit weights; 8-bit weights need stage 2"),
     ),
 }
 
@@ -53,14 +41,10 @@ class QuantisationConflictRule(Rule):
             yield _remedy(cure, say("4 bits only"), "load_in_8bit off", () if edit is None else (edit,))
         elif cure == "lora" and items:
             edit = items[0].edit("lora")
-            yield _remedy(
-                cure, "finetuning_type: lora", say("or no quantization_bit"), () if edit is None else (edit,)
-            )
+            yield _remedy(cure, "finetuning_type: lora", say("or no quantization_bit"), () if edit is None else (edit,))
         elif cure == "adapter-lora" and items:
             edit = items[0].edit("lora")
-            yield _remedy(
-                cure, say("adapter: lora with 8 bits"), "or load_in_4bit", () if edit is None else (edit,)
-            )
+            yield _remedy(cure, say("adapter: lora with 8 bits"), "or load_in_4bit", () if edit is None else (edit,))
         elif cure == "four-on":
             yield _remedy(cure, "load_in_4bit: true", say("qlora is LoRA on 4-bit weights"), ())
         elif cure == "compute":
@@ -86,9 +70,7 @@ def _compute(finding: Finding, patient: Patient, items: list[Written]) -> Remedy
                 if call.span == place:
                     added = add_keyword(script, call, "bnb_4bit_compute_dtype", f'"{word}"')
                     edits = () if added is None else (added,)
-    return _remedy(
-        "compute", f"bnb_4bit_compute_dtype={word}", say("4-bit layers then use tensor cores"), edits
-    )
+    return _remedy("compute", f"bnb_4bit_compute_dtype={word}", say("4-bit layers then use tensor cores"), edits)
 
 
 def _quoted(item: Written, word: str) -> str:

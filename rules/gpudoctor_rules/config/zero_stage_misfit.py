@@ -20,9 +20,7 @@ class ZeroStageMisfitRule(Rule):
         better = stage_that_fits(job)
         if better is None:
             return
-        changes: dict[str, Choice] = {
-            name: value for name, value in better.items() if job.values[name] != value
-        }
+        changes: dict[str, Choice] = {name: value for name, value in better.items() if job.values[name] != value}
         projected = job.projected(**better)
         made = edits(job, changes, patient)
         yield Remedy(

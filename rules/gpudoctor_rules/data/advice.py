@@ -41,8 +41,7 @@ ADVICE = (
     advise(
         "DATA005-prefetch",
         "copy the next batch on a second stream while this one is trained",
-        "stream = torch.cuda.Stream(); with torch.cuda.stream(stream): next_x = next_x.to(device, "
-        "non_blocking=True)",
+        "stream = torch.cuda.Stream(); with torch.cuda.stream(stream): next_x = next_x.to(device, non_blocking=True)",
         "torch.cuda.current_stream().wait_stream(stream) before it is used; pin_memory=True in the loader",
     ),
     advise(

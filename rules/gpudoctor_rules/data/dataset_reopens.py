@@ -23,12 +23,7 @@ class DatasetReopensRule(Rule):
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
         kind = finding.detail_of(DatasetReopensDetail).kind
         script = next(
-            (
-                item
-                for item in scripts_given(patient).scripts
-                if finding.span and item.path == finding.span.path
-            ),
-            None,
+            (item for item in scripts_given(patient).scripts if finding.span and item.path == finding.span.path), None
         )
         if kind == "opened":
             yield from _opened(finding, script)
@@ -42,20 +37,12 @@ def _opened(finding: Finding, script: Script | None) -> Iterator[Remedy]:
     detail = finding.detail_of(DatasetReopensDetail)
     call, path = detail.call, detail.path
     found = _call(finding, script) if script is not None else None
-    if (
-        call == "numpy.load"
-        and found is not None
-        and not found.keywords
-        and not path.strip("'\"").endswith(".npz")
-    ):
+    if call == "numpy.load" and found is not None and not found.keywords and not path.strip("'\"").endswith(".npz"):
         yield Remedy(
             id="DATA011-map",
             title='np.load(..., mmap_mode="c")',
             steps=(
-                say(
-                    'np.load({path}, mmap_mode="c")   # reads only what an item asks for (.npy, not .npz)',
-                    path=path,
-                ),
+                say('np.load({path}, mmap_mode="c")   # reads only what an item asks for (.npy, not .npz)', path=path),
             ),
             applicability=Applicability.DISPLAY_ONLY,  # arrays of objects cannot be mapped
             effort=Effort.ONE_LINE,
@@ -71,9 +58,7 @@ def _opened(finding: Finding, script: Script | None) -> Iterator[Remedy]:
             f"    self._file = {call}({path}, ...)",
         )
         if opens
-        else (
-            say("self._data = {call}({path})   # in __init__; index it in __getitem__", call=call, path=path),
-        ),
+        else (say("self._data = {call}({path})   # in __init__; index it in __getitem__", call=call, path=path),),
         # What an item changes in place would stay changed.
         applicability=Applicability.UNSAFE if edits else Applicability.DISPLAY_ONLY,
         effort=Effort.SMALL_EDIT,
@@ -94,16 +79,11 @@ def _kept(finding: Finding, script: Script, call: Call) -> tuple[Edit, ...]:
     if info is None or init is None or not text or "\n" in text or not call.name.startswith(_WHOLE):
         return ()
     names = {node.id for node in ast.walk(call.node) if isinstance(node, ast.Name)}
-    own = {
-        item.arg for name in ("__getitem__",) if name in info.methods for item in info.methods[name].args.args
-    }
+    own = {item.arg for name in ("__getitem__",) if name in info.methods for item in info.methods[name].args.args}
     last = init.body[-1]
     if (names & own) - {"self"} or "self._loaded" in script.text or isinstance(last, ast.Return | ast.Raise):
         return ()
-    return (
-        insert_after(script, last, f"self._loaded = {text}"),
-        replace_node(script, call.node, "self._loaded"),
-    )
+    return (insert_after(script, last, f"self._loaded = {text}"), replace_node(script, call.node, "self._loaded"))
 
 
 def _lengths() -> Remedy:
@@ -123,9 +103,7 @@ def _lengths() -> Remedy:
 def _lost(finding: Finding, script: Script) -> Remedy:
     batch = finding.detail_of(DatasetReopensDetail).batch
     line = finding.span.line if finding.span is not None else 0
-    loop = next(
-        (node for node in ast.walk(script.tree) if isinstance(node, ast.For) and node.lineno == line), None
-    )
+    loop = next((node for node in ast.walk(script.tree) if isinstance(node, ast.For) and node.lineno == line), None)
     edits = (insert_after(script, loop, f"if {batch}: yield {batch}"),) if loop is not None else ()
     return Remedy(
         id="DATA011-last",

@@ -9,9 +9,7 @@ from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Code, Effort, Finding, KeywordEdit, Patient, Remedy, Rule
 from gpudoctor_checks.data.eval_loader_misuse import EvalLoaderMisuseDetail
 
-_TOTAL = say(
-    "Divide by len(loader.dataset): len(loader) times the batch size counts a last batch that is not full."
-)
+_TOTAL = say("Divide by len(loader.dataset): len(loader) times the batch size counts a last batch that is not full.")
 
 
 class EvalLoaderMisuseRule(Rule):
@@ -22,9 +20,7 @@ class EvalLoaderMisuseRule(Rule):
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
         detail = finding.detail_of(EvalLoaderMisuseDetail)
         settings = tuple(
-            (name, "False")
-            for name, wrong in (("shuffle", detail.shuffle), ("drop_last", detail.drop_last))
-            if wrong
+            (name, "False") for name, wrong in (("shuffle", detail.shuffle), ("drop_last", detail.drop_last)) if wrong
         )
         span = finding.span
         if settings and span is not None:

@@ -100,18 +100,13 @@ class LoaderBoundRule(Rule):
                 )
             ]
         steps.append(PERSISTENT_ORDER)
-        steps.append(
-            say('Guard the script\'s entry with `if __name__ == "__main__":` where workers are spawned.')
-        )
+        steps.append(say('Guard the script\'s entry with `if __name__ == "__main__":` where workers are spawned.'))
         if doubt := _doubt(finding):
             steps.append(doubt)
         iterable = bool(detail.iterable)
         if iterable:
             steps.append(
-                say(
-                    "Split the stream with torch.utils.data.get_worker_info(): each worker runs "
-                    "__iter__ in full."
-                )
+                say("Split the stream with torch.utils.data.get_worker_info(): each worker runs __iter__ in full.")
             )
         return Remedy(
             id="DATA001-workers",
@@ -139,8 +134,7 @@ def _doubt(finding: Finding) -> str:
     if detail.cpus_used < _BUSY * detail.cpus_reached:
         return ""
     return say(
-        "The run keeps {used:.2g} of {reached:.2g} CPUs busy, so workers may give nothing. "
-        "Prove the gain first.",
+        "The run keeps {used:.2g} of {reached:.2g} CPUs busy, so workers may give nothing. Prove the gain first.",
         used=detail.cpus_used,
         reached=detail.cpus_reached,
     )
@@ -267,8 +261,7 @@ def _fed(finding: Finding, patient: Patient) -> Iterator[Remedy]:
         title="Do less work for each batch in the processes that fill the queue",
         steps=(
             say(
-                "{place}: make before the loop what is the same for each batch (sets, tables, "
-                "pools to draw from)",
+                "{place}: make before the loop what is the same for each batch (sets, tables, pools to draw from)",
                 place=where,
             ),
             "draw whole batches with NumPy or torch instead of item by item in Python",
@@ -301,11 +294,7 @@ def workers_for(patient: Patient) -> tuple[int, str]:
     except Unavailable as error:
         return _FALLBACK, say("a start where the CPUs are not known: {error}", error=error)
     workers = max(0, min(_MOST, int(cpus) - 1))
-    keeps = (
-        say("one is kept for the training process")
-        if ranks_here(patient) == 1
-        else say("one a process is kept")
-    )
+    keeps = say("one is kept for the training process") if ranks_here(patient) == 1 else say("one a process is kept")
     return workers, say("{origin}, {keeps}", origin=origin, keeps=keeps) + (
         say(", at most {most}", most=_MOST) if workers == _MOST else ""
     )
@@ -347,7 +336,6 @@ def _as_measured(patient: Patient, share: float, workers: int, why: str) -> tupl
     needed = math.ceil(share / max(1 - share, 1 / max(1, cpus)) - 1e-6)
     if workers < needed <= min(cpus, _MOST):
         return needed, say(
-            "{cpus_per_rank}, and the items take longer than the training",
-            cpus_per_rank=cpus_per_rank(patient)[1],
+            "{cpus_per_rank}, and the items take longer than the training", cpus_per_rank=cpus_per_rank(patient)[1]
         )
     return workers, why

@@ -16,15 +16,11 @@ class NotShuffledRule(Rule):
         span = finding.span
         edits: tuple[Edit, ...] = ()
         if span is not None and settable(scripts_given(patient), span, "shuffle", free=2):
-            edits = (
-                KeywordEdit(path=span.path, line=span.line, column=span.column, set=(("shuffle", "True"),)),
-            )
+            edits = (KeywordEdit(path=span.path, line=span.line, column=span.column, set=(("shuffle", "True"),)),)
         yield Remedy(
             id="DATA013-shuffle",
             title="set shuffle=True for the training loader",
-            steps=(
-                "DataLoader(dataset, shuffle=True, ...); with several ranks: sampler=DistributedSampler(...)",
-            ),
+            steps=("DataLoader(dataset, shuffle=True, ...); with several ranks: sampler=DistributedSampler(...)",),
             applicability=Applicability.UNSAFE if edits else Applicability.DISPLAY_ONLY,
             effort=Effort.ONE_LINE,
             edits=edits,

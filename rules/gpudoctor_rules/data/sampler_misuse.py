@@ -5,18 +5,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.source.syntax_edits import insert_before, settable
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Applicability,
-    Code,
-    Edit,
-    Effort,
-    Finding,
-    ImportEdit,
-    KeywordEdit,
-    Patient,
-    Remedy,
-    Rule,
-)
+from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, ImportEdit, KeywordEdit, Patient, Remedy, Rule
 from gpudoctor.model.signs.source import Script
 from gpudoctor_checks.data.sampler_misuse import SamplerMisuseDetail
 
@@ -61,20 +50,11 @@ def _split(finding: Finding, patient: Patient) -> Remedy:
     edits: tuple[Edit, ...] = ()
     told = _told(finding, patient, "")
     fits = span is not None and settable(patient.source, span, "sampler", "shuffle", free=2)
-    if (
-        span is not None
-        and fits
-        and dataset.replace(".", "_").isidentifier()
-        and (told or not detail.loop_line)
-    ):
+    if span is not None and fits and dataset.replace(".", "_").isidentifier() and (told or not detail.loop_line):
         sampler = f"torch.utils.data.distributed.DistributedSampler({dataset})"
         edits = (
             KeywordEdit(
-                path=span.path,
-                line=span.line,
-                column=span.column,
-                set=(("sampler", sampler),),
-                remove=("shuffle",),
+                path=span.path, line=span.line, column=span.column, set=(("sampler", sampler),), remove=("shuffle",)
             ),
             ImportEdit(path=span.path, statement="import torch.utils.data.distributed"),
             *told,
@@ -128,9 +108,7 @@ def _told(finding: Finding, patient: Patient, sampler: str) -> tuple[Edit, ...]:
 
 
 def _head(script: Script, line: int) -> ast.For | None:
-    return next(
-        (node for node in ast.walk(script.tree) if isinstance(node, ast.For) and node.lineno == line), None
-    )
+    return next((node for node in ast.walk(script.tree) if isinstance(node, ast.For) and node.lineno == line), None)
 
 
 def _visible(script: Script, head: ast.For, sampler: str, loader: str, finding: Finding) -> str:
@@ -142,9 +120,7 @@ def _visible(script: Script, head: ast.For, sampler: str, loader: str, finding: 
          if isinstance(node, ast.FunctionDef) and node.lineno <= head.lineno <= (node.end_lineno or 0)),
         script.tree,
     )  # fmt: skip
-    bound = {
-        node.id for node in ast.walk(scope) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-    }
+    bound = {node.id for node in ast.walk(scope) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     if isinstance(scope, ast.FunctionDef):
         bound |= {item.arg for item in scope.args.args}
     if sampler in bound:

@@ -3,17 +3,7 @@
 from collections.abc import Iterator
 
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Applicability,
-    Code,
-    Effort,
-    Finding,
-    Patient,
-    Remedy,
-    Resource,
-    Rule,
-    Unavailable,
-)
+from gpudoctor.model import Applicability, Code, Effort, Finding, Patient, Remedy, Resource, Rule, Unavailable
 from gpudoctor.model.job_devices import cpus_per_rank, ranks_here
 from gpudoctor_checks.data.slow_start import SlowStartDetail
 
@@ -72,8 +62,7 @@ def _store() -> Remedy:
         title="prepare once and store the result; the next start reads it",
         steps=(
             "if not path.exists(): numpy.save(path, prepare())      # or torch.save, datasets' own cache",
-            "data = numpy.load(path, mmap_mode='r')                 # there at once, shared by all ranks "
-            "and workers",
+            "data = numpy.load(path, mmap_mode='r')                 # there at once, shared by all ranks and workers",
             "what must be prepared each time: multiprocessing.Pool().map, one rank for all of them",
         ),
         applicability=Applicability.DISPLAY_ONLY,

@@ -46,9 +46,7 @@ class UnpinnedTransferRule(Rule):
             for name, _ in edit.set
         ]
         if detail.workers == 0 and kind != "blocking":
-            steps.append(
-                say("Give the loader workers too: without them the training process itself does the pinning.")
-            )
+            steps.append(say("Give the loader workers too: without them the training process itself does the pinning."))
         yield Remedy(
             id="DATA004-pin",
             title=", ".join(f"{name}=True" for name in names) or "pin_memory=True, non_blocking=True",

@@ -60,11 +60,7 @@ class WorkersMisfitRule(Rule):
         return Remedy(
             id="DATA003-fewer",
             title=f"{keyword}={workers}",
-            steps=(
-                say(
-                    "{step} ({origin}, one of them is kept for the training process).", step=step, origin=origin
-                ),
-            ),
+            steps=(say("{step} ({origin}, one of them is kept for the training process).", step=step, origin=origin),),
             applicability=Applicability.UNSAFE,
             effort=Effort.SETTING if flag else Effort.ONE_LINE,
             sets=(("DataLoader.num_workers", str(workers)),),
@@ -96,10 +92,7 @@ class WorkersMisfitRule(Rule):
             id="DATA003-drop",
             title=say("Drop {keyword}", keyword=keyword),
             steps=(
-                say(
-                    "Remove {keyword} from the call: a loader without workers has no use for it.",
-                    keyword=keyword,
-                ),
+                say("Remove {keyword} from the call: a loader without workers has no use for it.", keyword=keyword),
             ),
             applicability=Applicability.SAFE,
             effort=Effort.ONE_LINE,
@@ -137,10 +130,7 @@ class WorkersMisfitRule(Rule):
         return Remedy(
             id="DATA003-persistent",
             title="persistent_workers=True",
-            steps=(
-                "Pass persistent_workers=True: workers and their queue outlive the epoch.",
-                PERSISTENT_ORDER,
-            ),
+            steps=("Pass persistent_workers=True: workers and their queue outlive the epoch.", PERSISTENT_ORDER),
             applicability=Applicability.UNSAFE,
             effort=Effort.ONE_LINE,
             sets=(("DataLoader.persistent_workers", "True"),),

@@ -28,8 +28,7 @@ ADVICE = (
     advise(
         "DIST002-compress",
         "send gradients in bf16",
-        "model.register_comm_hook(None, "
-        "torch.distributed.algorithms.ddp_comm_hooks.default_hooks.bf16_compress_hook)",
+        "model.register_comm_hook(None, torch.distributed.algorithms.ddp_comm_hooks.default_hooks.bf16_compress_hook)",
         applicability=Applicability.UNSAFE,
         effort=Effort.ONE_LINE,
     ),
@@ -39,12 +38,7 @@ ADVICE = (
         *_HANG,
         when=where(HangDetail, lambda hang: hang.rank >= 0),
     ),
-    advise(
-        "DIST008-rank",
-        "compare where all ranks are",
-        *_HANG,
-        when=where(HangDetail, lambda hang: hang.rank < 0),
-    ),
+    advise("DIST008-rank", "compare where all ranks are", *_HANG, when=where(HangDetail, lambda hang: hang.rank < 0)),
     advise(
         "DIST009-map",
         "call torch.cuda.set_device(local_rank) first; load checkpoints with map_location='cpu'",

@@ -6,18 +6,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.source.syntax_edits import replace_node
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Applicability,
-    Code,
-    Edit,
-    Effort,
-    Finding,
-    KeywordEdit,
-    Patient,
-    Remedy,
-    Rule,
-    Unavailable,
-)
+from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, KeywordEdit, Patient, Remedy, Rule, Unavailable
 from gpudoctor_checks.distributed.backend_slow import BackendSlowDetail
 
 

@@ -37,10 +37,7 @@ class NoSyncMissingRule(Rule):
             steps=(
                 f"last = (i + 1) % {text} == 0",
                 "with contextlib.nullcontext() if last else model.no_sync():",
-                say(
-                    "    the forward and the backward of line {line} (the forward must be inside)",
-                    line=detail.line,
-                ),
+                say("    the forward and the backward of line {line} (the forward must be inside)", line=detail.line),
             ),
             applicability=Applicability.UNSAFE,  # sums in another order
             effort=Effort.SMALL_EDIT,

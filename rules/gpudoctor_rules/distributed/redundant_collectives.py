@@ -5,17 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.source.syntax_edits import without
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.lang import say, template
-from gpudoctor.model import (
-    Applicability,
-    Code,
-    Edit,
-    Effort,
-    Finding,
-    Patient,
-    Remedy,
-    Rule,
-    SourceSpan,
-)
+from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule, SourceSpan
 from gpudoctor_checks.distributed.redundant_collectives import RedundantCollectivesDetail
 
 _EVERY = 50

@@ -23,29 +23,21 @@ class StragglingRankRule(Rule):
                     process=detail.process,
                     node=node,
                 ),
-                say(
-                    "nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE   # on {node}: throttled or shared",
-                    node=node,
-                ),
+                say("nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE   # on {node}: throttled or shared", node=node),
                 say("give every rank the same amount of work: group by length across ranks"),
             )
         elif part == "data_wait":
             steps = (
                 say(
-                    "check rank {rank}'s shard and disk: longer items, a slower mount, fewer CPUs "
-                    "for its workers",
+                    "check rank {rank}'s shard and disk: longer items, a slower mount, fewer CPUs for its workers",
                     rank=rank,
                 ),
-                say(
-                    "the same amount of work for every rank: shuffle before sharding, group by "
-                    "length across ranks"
-                ),
+                say("the same amount of work for every rank: shuffle before sharding, group by length across ranks"),
             )
         elif part in ("forward", "transfer"):
             steps = (
                 say(
-                    "nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE on {node}: a card that is "
-                    "throttled or shared",
+                    "nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE on {node}: a card that is throttled or shared",
                     node=node,
                 ),
                 say(
@@ -56,8 +48,7 @@ class StragglingRankRule(Rule):
         else:
             steps = (
                 say(
-                    "check what rank {rank} alone does in a step: logging, saving, evaluation under `if "
-                    "rank == 0`",
+                    "check what rank {rank} alone does in a step: logging, saving, evaluation under `if rank == 0`",
                     rank=rank,
                 ),
                 say("do it every N steps, or in the background"),
@@ -75,6 +66,4 @@ def _of(part: str) -> str:
     """What it is to be relieved of."""
     if not part:
         return ""
-    return (
-        say(" of what it alone does") if part == "other" else say(" of its {part}", part=part.replace("_", " "))
-    )
+    return say(" of what it alone does") if part == "other" else say(" of its {part}", part=part.replace("_", " "))

@@ -33,10 +33,7 @@ _WITHOUT_REBOOT = (
     "Without a reboot: stop every program on the GPUs; sudo rmmod nvidia_uvm nvidia_drm nvidia_modeset"
     " nvidia && sudo modprobe nvidia"
 )
-_DRAINED = (
-    'sudo dmesg | grep -E "NVRM|Xid" | tail -30   # messages of the driver',
-    "Drain the node and reboot it.",
-)
+_DRAINED = ('sudo dmesg | grep -E "NVRM|Xid" | tail -30   # messages of the driver', "Drain the node and reboot it.")
 _NAMED = ("container", "no-library", "not-loaded", "mismatch", "no-permission", "no-gpu")
 """Causes whose remedies do not depend on where it runs, or that are told apart."""
 

@@ -27,9 +27,7 @@ class CpuBudgetRule(Rule):
         each = max(1, int(cpus / ranks))
         if detail.kind == "torchrun":
             spare = min(_MOST_THREADS, max(1, each - workers))
-            yield self._threads(
-                spare, say("each of {ranks} ranks has {cpus:g} CPUs", ranks=ranks, cpus=cpus / ranks)
-            )
+            yield self._threads(spare, say("each of {ranks} ranks has {cpus:g} CPUs", ranks=ranks, cpus=cpus / ranks))
             return
         fewer = min(workers, max(1, each - 1)) if workers else 0
         if threads > max(1, each - fewer):
@@ -48,11 +46,7 @@ class CpuBudgetRule(Rule):
             id=f"{self.answers}-threads",
             title=f"export OMP_NUM_THREADS={threads}",
             steps=(
-                say(
-                    "export OMP_NUM_THREADS={threads}   # before the launch line: {why}",
-                    threads=threads,
-                    why=because,
-                ),
+                say("export OMP_NUM_THREADS={threads}   # before the launch line: {why}", threads=threads, why=because),
             ),
             applicability=Applicability.UNSAFE,
             effort=Effort.ONE_LINE,
@@ -86,13 +80,7 @@ class CpuBudgetRule(Rule):
         return Remedy(
             id=f"{self.answers}-workers",
             title=say("set num_workers={fewer} per rank instead of {workers}", fewer=fewer, workers=workers),
-            steps=(
-                say(
-                    "num_workers={fewer}: each rank has {cpus} to itself",
-                    fewer=fewer,
-                    cpus=count(each, "CPU"),
-                ),
-            ),
+            steps=(say("num_workers={fewer}: each rank has {cpus} to itself", fewer=fewer, cpus=count(each, "CPU")),),
             applicability=Applicability.UNSAFE,
             effort=Effort.ONE_LINE,
             sets=(("DataLoader.num_workers", str(fewer)),),

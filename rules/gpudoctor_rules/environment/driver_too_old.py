@@ -33,17 +33,13 @@ class DriverTooOldRule(Rule):
         release, driver = detail.torch, detail.driver
         cards = " ".join(
             dict.fromkeys(
-                dotted(gpu.compute_capability)
-                for gpu in patient.gpus
-                if not isinstance(gpu.compute_capability, Absent)
+                dotted(gpu.compute_capability) for gpu in patient.gpus if not isinstance(gpu.compute_capability, Absent)
             )
         )
         build = choose_for(patient, driver, cards, release)
         if build is None:
             return
-        older = (
-            "" if build.series == numbers(release)[:2] else say(" (an older torch, {torch})", torch=build.torch)
-        )
+        older = "" if build.series == numbers(release)[:2] else say(" (an older torch, {torch})", torch=build.torch)
         yield Remedy(
             id=f"{self.answers}-torch-build",
             title=say(
@@ -63,9 +59,7 @@ class DriverTooOldRule(Rule):
         detail = finding.detail_of(DriverTooOldDetail)
         floor, cuda = detail.floor, detail.cuda
         toolkit = detail.toolkit_driver
-        branch = (
-            say("driver {floor} or newer", floor=floor) if floor else say("a driver for CUDA {cuda}", cuda=cuda)
-        )
+        branch = say("driver {floor} or newer", floor=floor) if floor else say("a driver for CUDA {cuda}", cuda=cuda)
         return Remedy(
             id=f"{self.answers}-driver",
             title=say("ask the administrator for {branch}", branch=branch),
@@ -99,8 +93,7 @@ class DriverTooOldRule(Rule):
         yield Remedy(
             id=f"{self.answers}-forward-compatibility",
             title=say(
-                "put NVIDIA's {package} in front of the driver's libcuda, without touching the driver",
-                package=package,
+                "put NVIDIA's {package} in front of the driver's libcuda, without touching the driver", package=package
             ),
             steps=(
                 say(
@@ -108,11 +101,7 @@ class DriverTooOldRule(Rule):
                     package=package,
                 ),
                 f"export LD_LIBRARY_PATH=/usr/local/cuda-{dotted(version[:2])}/compat:$LD_LIBRARY_PATH",
-                say(
-                    "whether it works on driver {driver}: the table at {table}",
-                    driver=detail.driver,
-                    table=_FORWARD,
-                ),
+                say("whether it works on driver {driver}: the table at {table}", driver=detail.driver, table=_FORWARD),
             ),
             applicability=Applicability.DISPLAY_ONLY,
             effort=Effort.COMMAND,

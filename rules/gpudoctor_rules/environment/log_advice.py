@@ -103,15 +103,7 @@ ADVICE = (
         "pip check; pip list | grep -i -E 'torch|transformers|numpy|accelerate|peft|trl'",
         "torch, torchvision and torchaudio of one release: install them in one command",
         "pin the versions that the program names in its requirements",
-        when=in_log(
-            "cannot-import",
-            "required",
-            "conflict",
-            "requires",
-            "operator",
-            "old-code",
-            "removed-attribute",
-        ),
+        when=in_log("cannot-import", "required", "conflict", "requires", "operator", "old-code", "removed-attribute"),
     ),
     advise(
         "ENV005-numpy",
@@ -219,23 +211,20 @@ ADVICE = (
     advise(
         "ENV015-system",
         "Use binaries for this system",
-        "a conda or container environment with a newer GLIBC or libstdc++: conda install -c "
-        "conda-forge libstdcxx-ng",
+        "a conda or container environment with a newer GLIBC or libstdc++: conda install -c conda-forge libstdcxx-ng",
         when=in_log("glibc"),
     ),
     advise(
         "ENV015-path",
         "Let the loader find the library",
-        "python -c 'import torch; print(torch.version.cuda, torch.backends.cudnn.version())'; "
-        "ldconfig -p | grep NAME",
+        "python -c 'import torch; print(torch.version.cuda, torch.backends.cudnn.version())'; ldconfig -p | grep NAME",
         "remove other CUDA versions from LD_LIBRARY_PATH; reinstall torch with its nvidia-* packages",
         when=in_log("missing-library", "library-warned", "cudnn-version"),
     ),
     advise(
         "ENV017-toolkit",
         "Install the CUDA toolkit of torch's version, and name it",
-        "export CUDA_HOME=/usr/local/cuda-12.6; nvcc --version; python -c 'import torch; "
-        "print(torch.version.cuda)'",
+        "export CUDA_HOME=/usr/local/cuda-12.6; nvcc --version; python -c 'import torch; print(torch.version.cuda)'",
         when=in_log("cuda-home", "cuda-version"),
     ),
     advise(

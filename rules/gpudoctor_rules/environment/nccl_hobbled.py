@@ -29,12 +29,7 @@ class NcclHobbledRule(Rule):
         span = finding.span
         setting = next((item for item in finding.evidence if isinstance(item, Setting)), None)
         if span is not None:
-            line = say(
-                "delete {path}, line {line}: {statement}",
-                path=span.path,
-                line=span.line,
-                statement=span.text,
-            )
+            line = say("delete {path}, line {line}: {statement}", path=span.path, line=span.line, statement=span.text)
         elif setting is not None and setting.path is not None:
             line = say(
                 "delete the export of {name} in {setting_path}, line {setting_line}",
@@ -47,10 +42,7 @@ class NcclHobbledRule(Rule):
         return Remedy(
             id=f"{self.answers}-unset",
             title=f"unset {name}",
-            steps=(
-                line,
-                "hangs without it? look at the paths first: nvidia-smi topo -m; nvidia-smi topo -p2p r",
-            ),
+            steps=(line, "hangs without it? look at the paths first: nvidia-smi topo -m; nvidia-smi topo -p2p r"),
             applicability=Applicability.SAFE,
             effort=Effort.ONE_LINE,
             sets=((name, ""),),
@@ -65,9 +57,7 @@ class NcclHobbledRule(Rule):
         packages = optional(lambda: patient.packages)
         drop = [name for name in names if name != keep] if keep else names
         version = packages.version(keep) if packages is not None and keep else None
-        again = (
-            f"{keep}=={version}" if keep and version else say("the one that torch requires (pip show torch)")
-        )
+        again = f"{keep}=={version}" if keep and version else say("the one that torch requires (pip show torch)")
         return Remedy(
             id=f"{self.answers}-one-nccl",
             title=say("keep {keep} only", keep=keep or say("one NCCL package")),
@@ -90,9 +80,7 @@ class NcclHobbledRule(Rule):
         folder = library.rpartition("/")[0]
         return Remedy(
             id=f"{self.answers}-loader-path",
-            title=say(
-                "take {folder} out of {variable} for the training", folder=folder or library, variable=variable
-            ),
+            title=say("take {folder} out of {variable} for the training", folder=folder or library, variable=variable),
             steps=(
                 "see which is loaded: LD_DEBUG=libs python -c 'import torch' 2>&1 | grep 'calling init.*nccl'",
                 f"env -u {variable} python ...",

@@ -30,9 +30,7 @@ class PackageConflictRule(Rule):
             torch, cuda = detail.torch, detail.cuda
             yield (None if cuda else self._both(name, torch, patient)) or self._companion(name, torch, cuda)
         elif kind == "numpy":
-            yield self._remedy(
-                "numpy", say("install NumPy 1"), ("pip install 'numpy<2'",), sets=(("numpy", "<2"),)
-            )
+            yield self._remedy("numpy", say("install NumPy 1"), ("pip install 'numpy<2'",), sets=(("numpy", "<2"),))
             yield self._remedy(
                 "torch", say("install a torch that was built for NumPy 2"), ("pip install 'torch>=2.3'",)
             )
@@ -120,9 +118,7 @@ class PackageConflictRule(Rule):
             return None
         return self._remedy(
             "both",
-            say(
-                "install torch and {name} for {tag} together: this machine has a GPU", name=name, tag=build.tag
-            ),
+            say("install torch and {name} for {tag} together: this machine has a GPU", name=name, tag=build.tag),
             (install_line(patient, build, torch),),
             sets=(("torch", build.tag),),
             references=(_VISION,),
@@ -167,10 +163,7 @@ class PackageConflictRule(Rule):
     def _bitsandbytes(self, override: str, have: str) -> Iterator[Remedy]:
         if override:
             yield self._remedy(
-                "bitsandbytes-variable",
-                "unset BNB_CUDA_VERSION",
-                ("unset BNB_CUDA_VERSION",),
-                references=(_BNB,),
+                "bitsandbytes-variable", "unset BNB_CUDA_VERSION", ("unset BNB_CUDA_VERSION",), references=(_BNB,)
             )
             return
         why = "" if not have else say(" (this one stops at an older CUDA, or starts at a newer)")
@@ -199,10 +192,7 @@ class PackageConflictRule(Rule):
             say("keep the libraries for CUDA {needed}, which torch asks for", needed=needed),
             (
                 f"pip uninstall -y {gone}",
-                say(
-                    "pip install --force-reinstall --no-deps {packages}   # what the others overwrote",
-                    packages=back,
-                ),
+                say("pip install --force-reinstall --no-deps {packages}   # what the others overwrote", packages=back),
             ),
         )
 

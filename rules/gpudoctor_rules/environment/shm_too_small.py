@@ -80,8 +80,7 @@ def _lines(kind: str | None, gib: int) -> tuple[tuple[str, ...], Effort, str]:
         return (
             (
                 say(
-                    "the container shares the node's /dev/shm: sudo mount -o remount,size={gib}G "
-                    "/dev/shm there",
+                    "the container shares the node's /dev/shm: sudo mount -o remount,size={gib}G /dev/shm there",
                     gib=gib,
                 ),
             ),

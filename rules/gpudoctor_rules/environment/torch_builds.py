@@ -60,11 +60,7 @@ def builds() -> tuple[Build, ...]:
 
 
 def choose(
-    driver: str,
-    speaks: tuple[int, int] | None,
-    cards: Iterable[Capability],
-    python: str,
-    release: str = "",
+    driver: str, speaks: tuple[int, int] | None, cards: Iterable[Capability], python: str, release: str = ""
 ) -> Build | None:
     """The build to install: of the installed release when one fits, else of the newest that does.
 
@@ -121,9 +117,7 @@ def install_line(patient: Patient, build: Build, release: str = "") -> str:
     version = dotted(same) if same and len(same) == 3 else build.torch
     parts = [f"torch=={version}+{build.tag}", *_companions(patient, version, build.tag)]
     line = f"pip install {' '.join(parts)} --index-url {INDEX}/{build.tag}"
-    return say(
-        "{line}   # in the environment of {executable}", line=line, executable=patient.packages.executable
-    )
+    return say("{line}   # in the environment of {executable}", line=line, executable=patient.packages.executable)
 
 
 def _is_final(release: str) -> bool:

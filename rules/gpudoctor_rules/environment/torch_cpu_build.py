@@ -20,9 +20,7 @@ class TorchCpuBuildRule(Rule):
         release, driver = detail.torch, detail.driver
         build = choose_for(patient, driver, detail.capabilities, release)
         python = patient.packages.executable
-        look = say(
-            "{python} -c 'import torch; print(torch.version.cuda, torch.cuda.is_available())'", python=python
-        )
+        look = say("{python} -c 'import torch; print(torch.version.cuda, torch.cuda.is_available())'", python=python)
         if build is None:
             yield Remedy(
                 id=f"{self.answers}-select",

@@ -24,9 +24,7 @@ class VisibleDevicesWrongRule(Rule):
         elif kind == "ranks":
             if gpus > 0:
                 yield self._ranks(gpus)
-            yield self._unset(
-                say("let every rank have a GPU: unset it, or ask the scheduler for more GPUs"), finding
-            )
+            yield self._unset(say("let every rank have a GPU: unset it, or ask the scheduler for more GPUs"), finding)
         elif kind == "granted":
             yield self._unset(say("unset it: the scheduler has chosen the GPUs"), finding)
 
@@ -61,11 +59,7 @@ class VisibleDevicesWrongRule(Rule):
         return Remedy(
             id=f"{self.answers}-ranks",
             title=say("launch {ranks} on this node", ranks=count(gpus, "rank")),
-            steps=(
-                say(
-                    "torchrun --nproc_per_node={gpus} ...   # keep the batch: accumulate more steps", gpus=gpus
-                ),
-            ),
+            steps=(say("torchrun --nproc_per_node={gpus} ...   # keep the batch: accumulate more steps", gpus=gpus),),
             applicability=Applicability.UNSAFE,
             effort=Effort.ONE_LINE,
             sets=(("ranks_per_node", str(gpus)),),
@@ -74,12 +68,7 @@ class VisibleDevicesWrongRule(Rule):
     def _unset(self, title: str, finding: Finding) -> Remedy:
         span = finding.span
         line = (
-            say(
-                "delete {path}, line {line}: {statement}",
-                path=span.path,
-                line=span.line,
-                statement=span.text,
-            )
+            say("delete {path}, line {line}: {statement}", path=span.path, line=span.line, statement=span.text)
             if span is not None
             else f"unset {_VARIABLE}"
         )

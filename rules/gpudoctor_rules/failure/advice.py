@@ -35,8 +35,7 @@ ADVICE = (
     advise(
         "FAIL002-limit",
         "find who sent it: a time limit, a preemption, a script",
-        "Slurm: sacct -j JOBID -o state,exitcode,elapsed,timelimit; ask for a signal before it: "
-        "--signal=B:USR1@120",
+        "Slurm: sacct -j JOBID -o state,exitcode,elapsed,timelimit; ask for a signal before it: --signal=B:USR1@120",
         "save a checkpoint on that signal, and resume from it",
         when=where(KilledDetail, lambda death: not death.memory),
     ),
@@ -83,17 +82,14 @@ ADVICE = (
         "FAIL004-same",
         "let all ranks call the same operations",
         *_SAME,
-        when=where(
-            CollectiveTimeoutDetail, lambda death: death.recorded is None and not death.left and death.rank < 0
-        ),
+        when=where(CollectiveTimeoutDetail, lambda death: death.recorded is None and not death.left and death.rank < 0),
     ),
     advise(
         "FAIL004-longer",
         "raise the timeout if one rank works longer on purpose",
         "dist.init_process_group(..., timeout=datetime.timedelta(hours=1))",
         when=where(
-            CollectiveTimeoutDetail,
-            lambda death: death.recorded is None and not death.mismatch and not death.left,
+            CollectiveTimeoutDetail, lambda death: death.recorded is None and not death.mismatch and not death.left
         ),  # else nobody came late
         effort=Effort.ONE_LINE,
     ),

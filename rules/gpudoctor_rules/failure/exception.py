@@ -52,14 +52,9 @@ def _exit(where: str, known: bool) -> Remedy:
     """The program decided to end."""
     return Remedy(
         id="FAIL001-exit",
-        title=say("read what it says before {where}", where=where)
-        if known
-        else say("read {where}", where=where),
+        title=say("read what it says before {where}", where=where) if known else say("read {where}", where=where),
         steps=(
-            say(
-                "{where}: the condition above it shows why; let it raise an exception with the reason",
-                where=where,
-            )
+            say("{where}: the condition above it shows why; let it raise an exception with the reason", where=where)
             if known
             else say("sys.exit ends a program without a traceback; let it raise an exception with the reason"),
         ),

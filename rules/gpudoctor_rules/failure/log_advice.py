@@ -3,12 +3,7 @@
 from gpudoctor.model import advise, asked, in_log
 
 ADVICE = (
-    advise(
-        "FAIL001-asks",
-        "Do what the message asks",
-        "the message: {asks}",
-        when=asked("exception"),
-    ),
+    advise("FAIL001-asks", "Do what the message asks", "the message: {asks}", when=asked("exception")),
     advise(
         "FAIL001-line",
         "Correct the line that the traceback names, or what it passes to the library that raised the error",
@@ -179,11 +174,8 @@ ADVICE = (
         "FAIL007-address",
         "Check the first node's address and port from every node",
         'getent hosts "$MASTER_ADDR"; nc -vz "$MASTER_ADDR" "$MASTER_PORT"',
-        "export NCCL_SOCKET_IFNAME=... GLOO_SOCKET_IFNAME=...   # an interface that every node "
-        "has: ip -br addr",
-        when=in_log(
-            "name-resolution", "interface", "unreachable", "rendezvous-timeout", "joined", "store-barrier"
-        ),
+        "export NCCL_SOCKET_IFNAME=... GLOO_SOCKET_IFNAME=...   # an interface that every node has: ip -br addr",
+        when=in_log("name-resolution", "interface", "unreachable", "rendezvous-timeout", "joined", "store-barrier"),
     ),
     advise(
         "FAIL007-ssh",
@@ -417,12 +409,7 @@ ADVICE = (
         "resume from the checkpoint before it",
         when=in_log("lfs-pointer", "corrupt", "not-found"),
     ),
-    advise(
-        "FAIL014-map",
-        "Load with map_location",
-        "torch.load(path, map_location='cpu')",
-        when=in_log("no-device"),
-    ),
+    advise("FAIL014-map", "Load with map_location", "torch.load(path, map_location='cpu')", when=in_log("no-device")),
     advise(
         "FAIL014-shared",
         "Save shared tensors the way their library expects",
@@ -665,8 +652,7 @@ ADVICE = (
     advise(
         "FAIL020-slurm-config",
         "Correct Slurm's configuration on this node",
-        "scontrol show config | head; ls -l /etc/slurm/slurm.conf   # the node needs this file, or a DNS "
-        "record",
+        "scontrol show config | head; ls -l /etc/slurm/slurm.conf   # the node needs this file, or a DNS record",
         "SLURM_CONF=/path/slurm.conf sinfo   # names the file by hand",
         when=in_log("slurm-config"),
     ),

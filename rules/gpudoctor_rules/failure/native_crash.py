@@ -16,11 +16,7 @@ class NativeCrashRule(Rule):
         if isinstance(finding.detail, NativeCrashDetail) and finding.detail.profiled:
             return
         span = finding.span
-        where = (
-            say(" (it was called from {path}:{line})", path=span.path, line=span.line)
-            if span is not None
-            else ""
-        )
+        where = say(" (it was called from {path}:{line})", path=span.path, line=span.line) if span is not None else ""
         yield Remedy(
             id="FAIL006-stack",
             title="print the native stack once",

@@ -40,11 +40,7 @@ def leave_out(code: Code, finding: Finding, patient: Patient, why: str) -> Remed
         id=f"{code}-leave-out",
         title=f"CUDA_VISIBLE_DEVICES={listed}",
         steps=(
-            say(
-                "export CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES={gpus}   # {why}",
-                gpus=listed,
-                why=why,
-            ),
+            say("export CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES={gpus}   # {why}", gpus=listed, why=why),
             say(
                 "Launch with --nproc_per_node={rest} ({ranks}; keep the global batch by accumulation).",
                 rest=len(rest),
@@ -65,9 +61,7 @@ def reset(code: Code, finding: Finding, *, later: bool = False) -> Remedy:
     named = f"GPU {listed}" if listed else say("the GPU")
     return Remedy(
         id=f"{code}-reset",
-        title=say(
-            "reset {gpus} when it is idle" if later else "reset {gpus} before it is used again", gpus=named
-        ),
+        title=say("reset {gpus} when it is idle" if later else "reset {gpus} before it is used again", gpus=named),
         steps=(
             "Drain the node: no job may start on it (Slurm: scontrol update nodename=$(hostname -s) "
             "state=drain reason=gpu-reset).",
@@ -86,10 +80,7 @@ def reboot(code: Code, *, power: bool = False) -> Remedy:
     if power:
         steps = (
             *steps,
-            say(
-                "When the GPU is still missing: power the node off and on, then check power cable, "
-                "riser and slot."
-            ),
+            say("When the GPU is still missing: power the node off and on, then check power cable, riser and slot."),
         )
     return Remedy(
         id=f"{code}-reboot",

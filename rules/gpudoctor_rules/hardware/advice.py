@@ -14,8 +14,7 @@ ADVICE = (
     advise(
         "GPU001-cause",
         "find what the host does meanwhile",
-        "py-spy dump --pid PID; PERF011 where the host only launches, PERF014 where its own lines take "
-        "the time",
+        "py-spy dump --pid PID; PERF011 where the host only launches, PERF014 where its own lines take the time",
         when=where(LowUtilizationDetail, lambda use: not use.explained),
     ),
     advise(

@@ -13,9 +13,7 @@ class HotRule(Rule):
     answers = Code("GPU011")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        away = actions.leave_out(
-            self.answers, finding, patient, say("{subject} is hot", subject=finding.subject)
-        )
+        away = actions.leave_out(self.answers, finding, patient, say("{subject} is hot", subject=finding.subject))
         if away is not None:
             yield away
         gpus = ",".join(str(index) for index in actions.indices(finding))

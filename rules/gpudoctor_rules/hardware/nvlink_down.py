@@ -14,9 +14,7 @@ class NvlinkDownRule(Rule):
     answers = Code("GPU006")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        away = actions.leave_out(
-            self.answers, finding, patient, say("{subject} lacks NVLink", subject=finding.subject)
-        )
+        away = actions.leave_out(self.answers, finding, patient, say("{subject} lacks NVLink", subject=finding.subject))
         if away is not None:
             yield away
         if finding.detail_of(NvlinkDownDetail).cause == "fabric":

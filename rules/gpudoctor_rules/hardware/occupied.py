@@ -15,9 +15,7 @@ class OccupiedRule(Rule):
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
         detail = finding.detail_of(OccupiedDetail)
-        away = actions.leave_out(
-            self.answers, finding, patient, say("{subject} is not free", subject=finding.subject)
-        )
+        away = actions.leave_out(self.answers, finding, patient, say("{subject} is not free", subject=finding.subject))
         if away is not None:
             yield away
         gpus = ",".join(str(index) for index in actions.indices(finding))
@@ -68,8 +66,7 @@ class OccupiedRule(Rule):
                 (
                     say("nvidia-smi -L   # the UUIDs of the slices"),
                     say(
-                        "export CUDA_VISIBLE_DEVICES=MIG-<uuid>; launch one process (NCCL joins no "
-                        "slices of one GPU)."
+                        "export CUDA_VISIBLE_DEVICES=MIG-<uuid>; launch one process (NCCL joins no slices of one GPU)."
                     ),
                 ),
                 Effort.SETTING,

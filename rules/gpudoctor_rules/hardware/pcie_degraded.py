@@ -15,19 +15,11 @@ class PcieDegradedRule(Rule):
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
         ratio = finding.detail_of(PcieDegradedDetail).ratio
-        wins = (
-            say(", up to {ratio:.0f}x the bandwidth between host and GPU", ratio=ratio)
-            if ratio is not None
-            else ""
-        )
+        wins = say(", up to {ratio:.0f}x the bandwidth between host and GPU", ratio=ratio) if ratio is not None else ""
         if finding.severity is Severity.NOTE:
             yield actions.inspect(
                 self.answers,
-                say(
-                    "move {gpu} to the x16 slot, if the board has a free one{gain}",
-                    gpu=finding.subject,
-                    gain=wins,
-                ),
+                say("move {gpu} to the x16 slot, if the board has a free one{gain}", gpu=finding.subject, gain=wins),
                 say("Boards that split 16 lanes between two slots say so in their manual."),
             )
             return

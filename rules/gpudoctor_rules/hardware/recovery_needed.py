@@ -34,10 +34,7 @@ class RecoveryNeededRule(Rule):
         else:
             yield actions.inspect(
                 self.answers,
-                say(
-                    "let no peer-to-peer traffic reach {gpu}, and reset it when its job ends",
-                    gpu=finding.subject,
-                ),
+                say("let no peer-to-peer traffic reach {gpu}, and reset it when its job ends", gpu=finding.subject),
                 say("Drain the node; let the job that runs on it save a checkpoint and end."),
                 "sudo nvidia-smi --gpu-reset -i " + ",".join(str(index) for index in actions.indices(finding)),
             )

@@ -14,9 +14,7 @@ class ThrottledRule(Rule):
     answers = Code("GPU002")
 
     def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
-        away = actions.leave_out(
-            self.answers, finding, patient, say("{subject} slows down", subject=finding.subject)
-        )
+        away = actions.leave_out(self.answers, finding, patient, say("{subject} slows down", subject=finding.subject))
         if away is not None:
             yield away
         if finding.detail_of(ThrottledDetail).heat:
@@ -24,10 +22,7 @@ class ThrottledRule(Rule):
                 self.answers,
                 say("cool {gpu}: fans, air flow, dust, inlet temperature", gpu=finding.subject),
                 say("nvidia-smi -q -d TEMPERATURE,PERFORMANCE   # under load"),
-                say(
-                    "Compare inlet temperature and fan speeds with a healthy node "
-                    "(ipmitool sdr type Temperature)."
-                ),
+                say("Compare inlet temperature and fan speeds with a healthy node (ipmitool sdr type Temperature)."),
             )
         else:
             yield actions.inspect(

@@ -29,15 +29,10 @@ class ClipMisplacedRule(Rule):
             yield Remedy(
                 id="LOOP004-whole",
                 title="clip the tensor that the optimizer has",
-                steps=(
-                    say("instead of {clip}", clip=where),
-                    "    clip the whole tensor, or scale its .grad by hand",
-                ),
+                steps=(say("instead of {clip}", clip=where), "    clip the whole tensor, or scale its .grad by hand"),
                 applicability=Applicability.DISPLAY_ONLY,
                 effort=Effort.ONE_LINE,
-                references=(
-                    "https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html",
-                ),
+                references=("https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html",),
             )
             return
         if detail.how == "micro":
@@ -46,9 +41,7 @@ class ClipMisplacedRule(Rule):
                 title=say("clip once, right before {step}", step=step),
                 steps=(
                     say(
-                        "move {clip} to where {step} runs, after the last backward() of a step:",
-                        clip=where,
-                        step=step,
+                        "move {clip} to where {step} runs, after the last backward() of a step:", clip=where, step=step
                     ),
                     *((f"    {unscale}",) if scaler else ()),
                     f"    {where}",

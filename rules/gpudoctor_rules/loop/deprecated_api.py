@@ -76,8 +76,7 @@ def _call_at(span: SourceSpan, patient: Patient) -> Call | None:
     except Unavailable:
         return None
     return next(
-        (call for script in scripts if script.path == span.path for call in script.calls if call.span == span),
-        None,
+        (call for script in scripts if script.path == span.path for call in script.calls if call.span == span), None
     )
 
 

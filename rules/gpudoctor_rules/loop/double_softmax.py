@@ -44,9 +44,7 @@ def _log_probabilities(how: str) -> Remedy:
         steps=(
             say("give log_softmax the dimension of the classes: {over}", over=over)
             if how == "dimension"
-            else say(
-                "leave softmax out and call torch.nn.functional.cross_entropy: it is log_softmax and nll_loss"
-            ),
+            else say("leave softmax out and call torch.nn.functional.cross_entropy: it is log_softmax and nll_loss"),
         ),
         applicability=Applicability.UNSAFE,
         effort=Effort.ONE_LINE,

@@ -32,8 +32,7 @@ class NoCheckpointRule(Rule):
                 title="load the optimizer, the scheduler and the step with the weights",
                 steps=(
                     say(
-                        'save {{"model": {model}.state_dict(), "optimizer": '
-                        '{optimizer}.state_dict(), "step": step}}',
+                        'save {{"model": {model}.state_dict(), "optimizer": {optimizer}.state_dict(), "step": step}}',
                         model=model,
                         optimizer=optimizer,
                     ),
@@ -69,9 +68,7 @@ class NoCheckpointRule(Rule):
         found = find(patient.source, detail.engine)
         lightning = detail.lightning
         new = (
-            (("enable_checkpointing", "True"),)
-            if lightning
-            else (("save_strategy", '"steps"'), ("save_steps", "500"))
+            (("enable_checkpointing", "True"),) if lightning else (("save_strategy", '"steps"'), ("save_steps", "500"))
         )
         edits: tuple[Edit, ...] = ()
         if found is not None:

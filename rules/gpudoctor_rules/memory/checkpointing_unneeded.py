@@ -2,18 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.model import (
-    Applicability,
-    Code,
-    Effect,
-    EffectOrigin,
-    Effort,
-    Finding,
-    Patient,
-    Remedy,
-    Resource,
-    Rule,
-)
+from gpudoctor.model import Applicability, Code, Effect, EffectOrigin, Effort, Finding, Patient, Remedy, Resource, Rule
 from gpudoctor_rules.memory.fields import answer, edits, job_of
 
 
@@ -33,9 +22,7 @@ class CheckpointingUnneededRule(Rule):
             # the same numbers, but an estimate alone does not risk somebody's run
             applicability=Applicability.UNSAFE if made else Applicability.DISPLAY_ONLY,
             effort=Effort.ONE_LINE,
-            effect=Effect(
-                quantity="throughput", low=1.2, high=1.33, unit="x", provenance=EffectOrigin.PUBLISHED
-            ),
+            effect=Effect(quantity="throughput", low=1.2, high=1.33, unit="x", provenance=EffectOrigin.PUBLISHED),
             sets=(("gradient_checkpointing", "False"),),
             uses=frozenset({Resource.DEVICE_MEMORY}),
             edits=made,

@@ -81,9 +81,7 @@ def answer(job: JobMemory, name: str, value: Choice, patient: Patient) -> str:
     if name == "method" and value in {"lora", "qlora"} and kind in _METHODS:
         return _METHODS[kind][value == "qlora"]
     if name == "parallel" and str(value).startswith("zero") and kind is not ConfigKind.DEEPSPEED:
-        return say(
-            '"zero_optimization": {{"stage": {plain}}} in the DeepSpeed config', plain=plain(None, name, value)
-        )
+        return say('"zero_optimization": {{"stage": {plain}}} in the DeepSpeed config', plain=plain(None, name, value))
     key = _OWN_KEYS.get((kind, name), KEYS.get(name)) if kind is not None else KEYS.get(name)
     if key is None:
         return f"{name.replace('_', ' ')}: {value}"
@@ -96,9 +94,7 @@ def answer(job: JobMemory, name: str, value: Choice, patient: Patient) -> str:
 def _reader(job: JobMemory, patient: Patient) -> tuple[bool, ConfigKind | None]:
     """Whether the job's file was read, and the kind of its reader; None for a script."""
     configs = optional(lambda: patient.configs)
-    file = (
-        next((item for item in configs.files if item.path == job.path), None) if configs is not None else None
-    )
+    file = next((item for item in configs.files if item.path == job.path), None) if configs is not None else None
     if file is not None:
         return True, file.kind
     source = optional(lambda: patient.source)

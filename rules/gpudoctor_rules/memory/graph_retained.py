@@ -17,7 +17,7 @@ class GraphRetainedRule(Rule):
 
     answers = Code("MEM003")
 
-    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
         kept = finding.detail_of(GraphRetainedDetail)
         value = kept.value
         if not value:  # the recorder saw the container grow: which tensor it is, only the user knows

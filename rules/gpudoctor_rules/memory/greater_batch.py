@@ -77,9 +77,7 @@ def _folded(job: JobMemory) -> tuple[int, int] | None:
     return best
 
 
-def _remedy(
-    code: Code, word: str, job: JobMemory, changes: dict[str, Choice], patient: Patient, why: str
-) -> Remedy:
+def _remedy(code: Code, word: str, job: JobMemory, changes: dict[str, Choice], patient: Patient, why: str) -> Remedy:
     peak = next(item.peak for item in job.batches if item.changes["batch"] == changes["batch"])
     made = edits(job, changes, patient)
     lines = [answer(job, name, value, patient) for name, value in changes.items()]

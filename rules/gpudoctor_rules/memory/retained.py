@@ -25,9 +25,7 @@ def remedies(code: Code, inspection: str, finding: Finding) -> Iterator[Remedy]:
         )
     yield Remedy(
         id=f"{code}-bound",
-        title=say("limit what {container} keeps", container=leak.target)
-        if leak.target
-        else "limit what is collected",
+        title=say("limit what {container} keeps", container=leak.target) if leak.target else "limit what is collected",
         steps=(
             "use collections.deque(maxlen=1000) instead of a list, or a cache with a maxsize instead of "
             "a dict. Write to disk what must be complete",
@@ -36,5 +34,3 @@ def remedies(code: Code, inspection: str, finding: Finding) -> Iterator[Remedy]:
         applicability=Applicability.DISPLAY_ONLY,
         effort=Effort.SMALL_EDIT,
     )
-
-

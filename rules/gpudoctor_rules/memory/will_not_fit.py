@@ -4,17 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.memory_forecasts import change_words, command
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Applicability,
-    Code,
-    Effect,
-    EffectOrigin,
-    Effort,
-    Finding,
-    Patient,
-    Remedy,
-    Rule,
-)
+from gpudoctor.model import Applicability, Code, Effect, EffectOrigin, Effort, Finding, Patient, Remedy, Rule
 from gpudoctor.model.signs.memory import Holds, JobMemory, Projection
 from gpudoctor.text import size
 from gpudoctor_rules.memory.fields import answer, edits
@@ -44,17 +34,12 @@ class WillNotFitRule(Rule):
 def _remedy(job: JobMemory, cut: Projection, patient: Patient) -> Remedy:
     changes = dict(cut.changes)
     gives = job.now.peak - cut.peak
-    fits = {Holds.FITS: say("fits"), Holds.TIGHT: say("is tight"), Holds.NOT: say("is not enough alone")}[
-        cut.holds
-    ]
+    fits = {Holds.FITS: say("fits"), Holds.TIGHT: say("is tight"), Holds.NOT: say("is not enough alone")}[cut.holds]
     made = edits(job, changes, patient)
     return Remedy(
         id="MEM004-" + "-".join(f"{name}-{value}".replace("_", "-") for name, value in changes.items()),
         title=say(
-            "use {change_words}: {peak}, {fits}",
-            change_words=change_words(changes),
-            peak=size(cut.peak),
-            fits=fits,
+            "use {change_words}: {peak}, {fits}", change_words=change_words(changes), peak=size(cut.peak), fits=fits
         ),
         steps=tuple(answer(job, name, value, patient) for name, value in changes.items()),
         applicability=Applicability.UNSAFE if made else Applicability.DISPLAY_ONLY,

@@ -79,9 +79,7 @@ def _division(script: Script, line: int) -> Iterator[Edit]:
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and not _number(node.right):
             text = _wrapped(script, node.right)
             yield replace_node(
-                script,
-                node.right,
-                f"{text}.clamp_min(1e-8)" if _never_below(node.right) else f"({text} + 1e-8)",
+                script, node.right, f"{text}.clamp_min(1e-8)" if _never_below(node.right) else f"({text} + 1e-8)"
             )
 
 

@@ -41,11 +41,7 @@ def _where(bad: BadStepDetail) -> str:
 def _remedy(code: Code, word: str, title: str, steps: tuple[str, ...], effort: Effort = Effort.SMALL_EDIT) -> Remedy:
     """One that a person must do."""
     return Remedy(
-        id=f"{code}-{word}",
-        title=title,
-        steps=steps,
-        applicability=Applicability.DISPLAY_ONLY,
-        effort=effort,
+        id=f"{code}-{word}", title=title, steps=steps, applicability=Applicability.DISPLAY_ONLY, effort=effort
     )
 
 
@@ -65,10 +61,7 @@ def _rate(code: Code, patient: Patient) -> Remedy:
 def _half(code: Code, bad: BadStepDetail) -> Remedy:
     where = _where(bad)
     more = (
-        say(
-            "or scale down what goes in{where}, or leave it out: torch.autocast('cuda', enabled=False)",
-            where=where,
-        ),
+        say("or scale down what goes in{where}, or leave it out: torch.autocast('cuda', enabled=False)", where=where),
     )
     return Remedy(
         id=f"{code}-bf16",

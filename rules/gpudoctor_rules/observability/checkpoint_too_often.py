@@ -37,9 +37,7 @@ class CheckpointTooOftenRule(Rule):
             )
         ):
             every, edits = period_for(finding, patient, NEAR, detail.period, detail.norm), closer
-        steps = [
-            say("if step % {every} == 0:   # around the save, and one more save after the loop", every=every)
-        ]
+        steps = [say("if step % {every} == 0:   # around the save, and one more save after the loop", every=every)]
         if option:
             steps.insert(0, say("launch with {option} {every}", option=option, every=every))
         yield Remedy(

@@ -76,10 +76,7 @@ def _edits(finding: Finding, patient: Patient, keyword: str, facility: str) -> t
     call = next((item for item in script.calls if item.span == span), None) if script else None
     if script is None or call is None or facility not in OFF:
         return ()
-    arguments = [
-        *call.node.args[:1],
-        *(item.value for item in call.node.keywords if item.arg in {"mode", "enabled"}),
-    ]
+    arguments = [*call.node.args[:1], *(item.value for item in call.node.keywords if item.arg in {"mode", "enabled"})]
     return (_replace(script, arguments[0], OFF[facility]),) if len(arguments) == 1 else ()
 
 

@@ -40,8 +40,7 @@ class EvaluationTooOftenRule(Rule):
             steps=(
                 *((say("launch with {option} {every}", option=option, every=every),) if option else ()),
                 say(
-                    "if step % {every} == 0:   # around the evaluation, or once after the loop "
-                    "over the batches",
+                    "if step % {every} == 0:   # around the evaluation, or once after the loop over the batches",
                     every=every,
                 ),
             ),

@@ -8,26 +8,13 @@ from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.syntax_edits import settable, without
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Applicability,
-    Code,
-    Edit,
-    Effort,
-    Finding,
-    KeywordEdit,
-    Patient,
-    Remedy,
-    Rule,
-    SourceSpan,
-)
+from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, KeywordEdit, Patient, Remedy, Rule, SourceSpan
 from gpudoctor_checks.observability.log_flush import LogFlushDetail
 
 _STEPS = {
     "sync": say("Delete the fsync: the operating system writes the file within seconds, and at close."),
     "flush": say("Delete the flush: the buffer is written when it is full and when the file is closed."),
-    "print": say(
-        "print(...) without flush=True; `python -u` or PYTHONUNBUFFERED=1 where lines must show at once."
-    ),
+    "print": say("print(...) without flush=True; `python -u` or PYTHONUNBUFFERED=1 where lines must show at once."),
     "open": say('log = open(path, "a", buffering=1 << 16)   # once, before the loop; log.write(...) in it'),
 }
 
@@ -35,10 +22,7 @@ _STEPS = {
 _TITLES = {"open": say("open the log once, before the loop")}
 _BAR = (
     say("draw the progress line every 50 steps, with its flush"),
-    say(
-        "if step % 50 == 0:   # around the line that is drawn over itself and its flush: without it "
-        "nothing shows"
-    ),
+    say("if step % 50 == 0:   # around the line that is drawn over itself and its flush: without it nothing shows"),
     say("or tqdm, which draws at most ten times a second"),
 )
 

@@ -13,17 +13,7 @@ from gpudoctor.analysis.source.syntax_edits import put_under
 from gpudoctor.analysis.source.trainer_periods import period_for, transformers_period
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Applicability,
-    Code,
-    Edit,
-    Effort,
-    Finding,
-    Patient,
-    Remedy,
-    Rule,
-    SourceSpan,
-)
+from gpudoctor.model import Applicability, Code, Edit, Effort, Finding, Patient, Remedy, Rule, SourceSpan
 from gpudoctor.model.signs.source import Script
 from gpudoctor_checks.observability.logging_too_often import LoggingTooOftenDetail
 from gpudoctor_rules.observability.settings import by_setting

@@ -108,10 +108,7 @@ def _seldom(edits: tuple[Edit, ...]) -> Remedy:
         id="OBS001-period",
         title=say("measure every {period} steps instead", period=PERIOD),
         steps=(
-            say(
-                "if step % {period} == 0:   # around the profiled block; run the plain block otherwise",
-                period=PERIOD,
-            ),
+            say("if step % {period} == 0:   # around the profiled block; run the plain block otherwise", period=PERIOD),
         ),
         applicability=Applicability.UNSAFE if edits else Applicability.DISPLAY_ONLY,
         effort=Effort.ONE_LINE if edits else Effort.SMALL_EDIT,
@@ -139,10 +136,7 @@ def _without(finding: Finding) -> Remedy:
     return Remedy(
         id="OBS001-trainer",
         title="remove the profiler from the training; profile 50 steps of a separate run",
-        steps=(
-            "remove the profiler argument of Trainer",
-            'profile apart: Trainer(profiler="pytorch", max_steps=50)',
-        ),
+        steps=("remove the profiler argument of Trainer", 'profile apart: Trainer(profiler="pytorch", max_steps=50)'),
         applicability=Applicability.SAFE,
         effort=Effort.ONE_LINE,
         sets=(("profile_period", "once"),),

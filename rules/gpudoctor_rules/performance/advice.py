@@ -104,8 +104,7 @@ ADVICE = (
         "PERF014-together",
         "run several environments at once, with one policy call for all",
         "gymnasium.vector.SyncVectorEnv([make_env] * 16), or an environment that steps whole arrays",
-        "one forward pass and one sample() for all of them; torch.inference_mode() where none of it is "
-        "differentiated",
+        "one forward pass and one sample() for all of them; torch.inference_mode() where none of it is differentiated",
         when=where(UnexplainedTimeDetail, _cheap_environment),
         effort=Effort.REWRITE,
         references=("https://gymnasium.farama.org/api/vector/sync_vector_env/",),

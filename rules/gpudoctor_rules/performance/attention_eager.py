@@ -23,9 +23,7 @@ from gpudoctor.model import (
 from gpudoctor_checks.performance.attention_eager import AttentionEagerDetail
 
 _SDPA = "https://pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html"
-_CALL = (
-    "torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=p, is_causal=causal)"
-)
+_CALL = "torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=p, is_causal=causal)"
 
 
 class AttentionEagerRule(Rule):
@@ -42,9 +40,7 @@ class AttentionEagerRule(Rule):
             applicability=Applicability.UNSAFE,
             effort=Effort.ONE_LINE if edits else Effort.SMALL_EDIT,
             override=(("attention.implementation", "sdpa"),),
-            effect=Effect(
-                quantity="throughput", low=1.0, high=2.0, unit="x", provenance=EffectOrigin.PUBLISHED
-            ),
+            effect=Effect(quantity="throughput", low=1.0, high=2.0, unit="x", provenance=EffectOrigin.PUBLISHED),
             sets=(("attention", "sdpa"),),
             edits=edits,
             references=(_SDPA, "https://arxiv.org/abs/2307.08691"),
@@ -55,11 +51,7 @@ def _answer(finding: Finding, patient: Patient) -> tuple[str, tuple[str, ...], t
     detail = finding.detail_of(AttentionEagerDetail)
     kind, span = detail.kind, finding.span
     if kind == "code":
-        return (
-            "scaled_dot_product_attention",
-            (say("Instead of product, softmax, product: {call}", call=_CALL),),
-            (),
-        )
+        return ("scaled_dot_product_attention", (say("Instead of product, softmax, product: {call}", call=_CALL),), ())
     if kind == "kernels":
         spans = [item for item in finding.evidence if isinstance(item, SourceSpan)]
         lines = ", ".join(str(item.line) for item in spans)
@@ -90,9 +82,7 @@ def _in_config(finding: Finding, patient: Patient) -> tuple[str, tuple[str, ...]
     name = key.rpartition(".")[2]
     value = {"flash_attn": "auto", "eager_attention": "false"}.get(name, "sdpa")
     title = f"{key}: {value}"
-    steps = (
-        (title,) if name != "eager_attention" else (title, say("sdp_attention: true, or flash_attention: true"))
-    )
+    steps = (title,) if name != "eager_attention" else (title, say("sdp_attention: true, or flash_attention: true"))
     for file in patient.configs.files:
         entry = file.entries.get(key) if file.path == detail.path else None
         if entry is not None:

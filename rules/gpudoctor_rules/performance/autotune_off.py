@@ -40,15 +40,11 @@ class AutotuneOffRule(Rule):
             steps=(say("Once, before the training: {setting}", setting=_LINE),),
             applicability=Applicability.UNSAFE,  # other algorithms round otherwise
             effort=Effort.ONE_LINE,
-            effect=Effect(
-                quantity="throughput", low=1.0, high=1.15, unit="x", provenance=EffectOrigin.PUBLISHED
-            ),
+            effect=Effect(quantity="throughput", low=1.0, high=1.15, unit="x", provenance=EffectOrigin.PUBLISHED),
             sets=(("cudnn.benchmark", "True"),),
             edits=edits,
             override=(("torch.backends.cudnn.benchmark", "True"),),
-            references=(
-                "https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#enable-cudnn-auto-tuner",
-            ),
+            references=("https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#enable-cudnn-auto-tuner",),
         )
 
 

@@ -46,9 +46,7 @@ class CompileOffRule(Rule):
             ),
             applicability=Applicability.UNSAFE,
             effort=Effort.ONE_LINE,
-            effect=Effect(
-                quantity="throughput", low=1.0, high=1.5, unit="x", provenance=EffectOrigin.PUBLISHED
-            ),
+            effect=Effect(quantity="throughput", low=1.0, high=1.5, unit="x", provenance=EffectOrigin.PUBLISHED),
             sets=(("compile", "True"),),
             edits=edits,
             override=(("torch.compile", "model"),),
@@ -101,9 +99,7 @@ def _after_the_model(script: Script, loop: Loop) -> tuple[str, tuple[Edit, ...]]
         and any(isinstance(target, ast.Name) and target.id == names[0] for target in item.targets)
     ]
     functions = {
-        call.function
-        for call in script.calls
-        if any(call.node is part for item in places for part in ast.walk(item))
+        call.function for call in script.calls if any(call.node is part for item in places for part in ast.walk(item))
     }
     if not places or functions != {loop.function}:
         return text, ()

@@ -20,17 +20,12 @@ class GpuUnusedRule(Rule):
         steps = []
         if kind == "cpu":
             steps.append(
-                say(
-                    "Replace the device by: {choice}" if detail.named else "At the top: {choice}",
-                    choice=_CHOICE,
-                )
+                say("Replace the device by: {choice}" if detail.named else "At the top: {choice}", choice=_CHOICE)
             )
         if kind in ("cpu", "chosen") or detail.moved == "batch":
             steps.append(say("model = model.to(device)  # before the optimizer is made"))
         if kind in ("cpu", "chosen") or detail.moved == "model":
-            steps.append(
-                say("In the loop: x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)")
-            )
+            steps.append(say("In the loop: x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)"))
         yield Remedy(
             id="PERF009-device",
             title="Move what stays behind to the device" if kind == "half" else "Train on the GPU: .to(device)",

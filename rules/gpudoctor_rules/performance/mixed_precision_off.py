@@ -98,12 +98,7 @@ def _answer(
     if detail.decides and span is not None:
         return (
             say("Switch mixed precision on"),
-            (
-                say(
-                    "Line {line}: turn the switch on when the job is launched, or make it the default.",
-                    line=span.line,
-                ),
-            ),
+            (say("Line {line}: turn the switch on when the job is launched, or make it the default.", line=span.line),),
             (),
         )
     if detail.kind == "config":
@@ -144,11 +139,7 @@ def _in_config(finding: Finding, patient: Patient, bf16: bool) -> tuple[str, tup
             if entry is None:
                 continue
             if setting.key == "finetuning_type":
-                return (
-                    f"{short}: true",
-                    (say("{file}: add {short}: true", file=file.path, short=short),),
-                    (),
-                )
+                return (f"{short}: true", (say("{file}: add {short}: true", file=file.path, short=short),), ())
             if name == "fp16" and bf16:
                 return "bf16: true", (say("{file}: bf16: true", file=file.path),), ()
             quoted = f'"{word}"' if file.format in {"json", "toml"} and word != "true" else word
@@ -228,9 +219,7 @@ def _wrap(script: Script, loop: Loop, context: str) -> TextEdit | None:
         and event.call.name.endswith(".__call__")
         and "Loss" not in event.call.name
     }
-    first = next(
-        (n for n, item in enumerate(before) if any(id(part) in models for part in ast.walk(item))), None
-    )
+    first = next((n for n, item in enumerate(before) if any(id(part) in models for part in ast.walk(item))), None)
     if last is None or first is None or first > last:
         return None
     return _indented(script, before[first : last + 1], context)

@@ -46,9 +46,7 @@ class Tf32OffRule(Rule):
             steps=((say("Line {line}: {change}", line=detail.line, change=title) if detail.line else title),),
             applicability=Applicability.UNSAFE,
             effort=Effort.ONE_LINE if detail.kind == "source" else Effort.SETTING,
-            effect=Effect(
-                quantity="throughput", low=1.0, high=3.0, unit="x", provenance=EffectOrigin.PUBLISHED
-            ),
+            effect=Effect(quantity="throughput", low=1.0, high=3.0, unit="x", provenance=EffectOrigin.PUBLISHED),
             sets=(("tf32", "on"),),
             edits=edits,
             override=(("torch.float32_matmul_precision", "high"),),

@@ -59,8 +59,7 @@ def _environments(patient: Patient) -> Remedy:
         title=say("run {count} environments at once, each in its own process", count=count),
         steps=(
             say(
-                "gymnasium.vector.AsyncVectorEnv([make_env] * {count}), or an environment that steps "
-                "whole arrays",
+                "gymnasium.vector.AsyncVectorEnv([make_env] * {count}), or an environment that steps whole arrays",
                 count=count,
             ),
             "act on all their observations in one forward pass, under torch.inference_mode()",
@@ -93,9 +92,7 @@ def _foreign(finding: Finding) -> Remedy:
     place = f"{span.path}:{span.line}" if span is not None else say("the forward pass")
     return Remedy(
         id="PERF014-foreign",
-        title=say(
-            "call {package} once for each input, before the training, and keep what it gives", package=package
-        ),
+        title=say("call {package} once for each input, before the training, and keep what it gives", package=package),
         steps=(
             say(
                 "what depends on the input alone ({place}): work it out when the data is read, and store it",

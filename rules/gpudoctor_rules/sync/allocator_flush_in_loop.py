@@ -21,9 +21,7 @@ class AllocatorFlushInLoopRule(Rule):
             id="SYNC002-remove",
             title=say("Remove {call}() from the loop", call=call),
             steps=(
-                say(
-                    "Delete the call; once an epoch, after the evaluation, is often enough ({call}).", call=call
-                ),
+                say("Delete the call; once an epoch, after the evaluation, is often enough ({call}).", call=call),
                 "Memory that is freed in Python goes back to the cache by itself and is reused.",
             ),
             applicability=Applicability.SAFE,

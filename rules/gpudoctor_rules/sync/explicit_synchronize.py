@@ -26,10 +26,7 @@ class ExplicitSynchronizeRule(Rule):
         if timed:
             steps += [
                 say("To time steps: start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2));"),
-                say(
-                    "start.record(); ...the step...; end.record(), and start.elapsed_time(end) some "
-                    "steps later."
-                ),
+                say("start.record(); ...the step...; end.record(), and start.elapsed_time(end) some steps later."),
             ]
         yield Remedy(
             id="SYNC003-remove",

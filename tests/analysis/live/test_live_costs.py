@@ -4,17 +4,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from windows import (
-    GIB,
-    T0,
-    make_gpu_window,
-    make_host_window,
-    make_rank,
-    make_window,
-    make_worker,
-    report_of,
-    series,
-)
+from windows import GIB, T0, make_gpu_window, make_host_window, make_rank, make_window, make_worker, report_of, series
 
 from gpudoctor.analysis.live.growth import growing
 from gpudoctor.analysis.live.stack_shares import lower_bound
@@ -95,9 +85,7 @@ def test_waiting_for_workers_that_are_busy_names_their_line():
 
 
 def test_workers_asleep_on_a_disk_are_storage():
-    workers = tuple(
-        make_worker(pid, state="D", disk_share=0.8, wait_channel="nfs_wait_bit_killable") for pid in (1, 2)
-    )
+    workers = tuple(make_worker(pid, state="D", disk_share=0.8, wait_channel="nfs_wait_bit_killable") for pid in (1, 2))
     window = make_window([make_rank(looks={"data_wait/loader-wait": 60, "backward": 40}, workers=workers)])
     found = findings(window)["DATA009"]
     assert "wait for a disk 80 %" in found.message and "nfs_wait_bit_killable" in found.message
@@ -192,9 +180,7 @@ def test_device_memory_that_grows_is_held_against_its_card():
     rank = make_rank(gpus=(0,), device_memory=series([40 * GIB + i * 100 * MIB for i in range(120)]))
     window = make_window([rank], [make_gpu_window(memory=series([52.0 * GIB] * 60))])
     found = findings(window)["MEM001"]
-    assert (
-        found.severity is Severity.ERROR and "device memory" in found.message and "is full in" in found.message
-    )
+    assert found.severity is Severity.ERROR and "device memory" in found.message and "is full in" in found.message
     assert growing(rank, rank.device_memory).full_in(80 * GIB) == pytest.approx(
         (80 - 51.6) * GIB / (100 * MIB), rel=0.05
     )
@@ -204,9 +190,7 @@ def test_a_worker_that_died_and_a_batch_that_does_not_come():
     died = make_rank(workers=(make_worker(2),), lost_workers=(LostWorker(pid=9, t=50.0),))
     found = findings(make_window([died]))["DATA010"]
     assert found.severity is Severity.ERROR and "pid 9" in found.message
-    stuck = make_rank(
-        looks={"data_wait/loader-wait": 60}, still=75.0, workers=(make_worker(2, cpu=0.0),), cpu=0.0
-    )
+    stuck = make_rank(looks={"data_wait/loader-wait": 60}, still=75.0, workers=(make_worker(2, cpu=0.0),), cpu=0.0)
     found = findings(make_window([stuck]))
     assert "waiting for one batch for 75 s; 1 of its 1 workers do nothing" in found["DATA010"].message
     assert "DIST008" not in found
@@ -273,9 +257,7 @@ def test_a_loop_that_mostly_sleeps_on_one_line_is_no_hang():
 def test_a_hang_says_what_was_looked_for_in_vain():
     locked = rank_of(0, "other@train.py:12", still=94.0, quiet=93.0, stepless=95.0)
     found = findings(make_window([locked]))["DIST008"]
-    assert found.message.startswith(
-        "No step, no CPU time of the main thread and no other line was seen for 93 s"
-    )
+    assert found.message.startswith("No step, no CPU time of the main thread and no other line was seen for 93 s")
     locked = rank_of(0, "other@train.py:12", still=94.0, quiet=95.0)
     found = findings(make_window([locked]))["DIST008"]
     assert found.message.startswith("No CPU time of the main thread and no other line was seen for 94 s on any")
@@ -287,9 +269,7 @@ def test_a_rank_that_polls_in_a_collective_hangs_all_the_same():
 
 
 def test_time_that_no_finding_explains_is_not_called_well():
-    assert verdict(job({"forward": 40, "backward": 40, "compile": 20})).startswith(
-        "No finding explains it: compile"
-    )
+    assert verdict(job({"forward": 40, "backward": 40, "compile": 20})).startswith("No finding explains it: compile")
 
 
 def test_kernels_of_nccl_that_spin_are_no_work():
@@ -301,9 +281,7 @@ def test_kernels_of_nccl_that_spin_are_no_work():
 def test_a_straggler_is_the_rank_that_does_not_wait():
     ranks = [make_rank(i, 5000 + i, looks={"collective": 12, "forward": 8, "backward": 20}) for i in range(3)]
     ranks.append(
-        make_rank(
-            3, 5003, looks={"data_wait/loader-inline@data.py:31 __getitem__": 14, "forward": 8, "backward": 18}
-        )
+        make_rank(3, 5003, looks={"data_wait/loader-inline@data.py:31 __getitem__": 14, "forward": 8, "backward": 18})
     )
     found = findings(make_window(ranks))["DIST001"]
     assert found.detail.rank == 3 and found.detail.part == "data_wait"
@@ -342,11 +320,7 @@ def test_exact_phases_of_run_take_the_place_of_samples():
     steps = LiveSteps(step=500, seconds=0.02, phases={"data_wait": 0.35, "backward": 0.65})
     rank = make_rank(looks={"data_wait/loader-wait": 50, "backward": 50}, steps=steps)
     found = findings(make_window([rank]))["DATA001"]
-    assert (
-        found.cost.step_share == pytest.approx(0.35)
-        and "35 %" in found.message
-        and "samples" not in found.message
-    )
+    assert found.cost.step_share == pytest.approx(0.35) and "35 %" in found.message and "samples" not in found.message
 
 
 def steps_of(seconds=0.02, **more):

@@ -28,10 +28,7 @@ def test_one_slow_card_of_eight_equal_ones_is_named_with_its_share():
 
 def test_equal_cards_with_a_percent_of_noise_accuse_nobody():
     assert not unit_outliers(
-        units([700e12, 699e12, 701e12, 700e12, 700e12, 700e12, 700e12, 686e12]),
-        Quantity.MATMUL,
-        dtype="bf16",
-        **LIMITS,
+        units([700e12, 699e12, 701e12, 700e12, 700e12, 700e12, 700e12, 686e12]), Quantity.MATMUL, dtype="bf16", **LIMITS
     )
 
 

@@ -96,11 +96,7 @@ def test_a_smaller_payload_of_the_table_serves_a_larger_message():
 
 def test_measured_then_floor_then_data_sheet():
     found = references_for("NVIDIA A100-SXM4-80GB", figure(Quantity.MEMORY_BANDWIDTH))
-    assert [item.kind for item in found] == [
-        ReferenceKind.MEASURED,
-        ReferenceKind.FLOOR,
-        ReferenceKind.DATA_SHEET,
-    ]
+    assert [item.kind for item in found] == [ReferenceKind.MEASURED, ReferenceKind.FLOOR, ReferenceKind.DATA_SHEET]
     assert references_for("NVIDIA A100-SXM4-40GB", figure(Quantity.MEMORY_BANDWIDTH)) == ()
 
 

@@ -32,9 +32,7 @@ def result(group: NodeGroup, share=1.0, wait=1.0, failure="", blamed=()):
     if failure:
         return LinkTest(stage=group.stage, round=group.round, nodes=group.nodes, failure=failure, blamed=blamed)
     figures = (
-        Figure(
-            quantity=Quantity.BUS_BANDWIDTH, value=40e9 * share, payload=GIB, repetitions=5, algorithm="ring"
-        ),
+        Figure(quantity=Quantity.BUS_BANDWIDTH, value=40e9 * share, payload=GIB, repetitions=5, algorithm="ring"),
         Figure(quantity=Quantity.LATENCY, value=20e-6 * wait, payload=8, repetitions=5),
     )
     return LinkTest(stage=group.stage, round=group.round, nodes=group.nodes, figures=figures)
@@ -125,9 +123,7 @@ def test_a_failure_that_points_at_a_node_does_not_burden_its_partner():
         result(group, failure="died" if bad in group.nodes else "", blamed=(bad,) if bad in group.nodes else ())
         for group in first
     ]
-    assert all(
-        partner not in item.nodes for item in accusations(members, tests) if item.accused is Accused.NODE
-    )
+    assert all(partner not in item.nodes for item in accusations(members, tests) if item.accused is Accused.NODE)
 
 
 def test_two_nodes_accuse_nobody_but_what_is_between_them():
@@ -151,8 +147,7 @@ def test_a_rack_behind_a_slow_uplink_is_one_accusation():
     members = racks(32, 8)
     inside = set(range(8, 16))
     tests, _ = searched(
-        members,
-        lambda group: result(group, 0.5 if set(group.nodes) & inside and set(group.nodes) - inside else 1.0),
+        members, lambda group: result(group, 0.5 if set(group.nodes) & inside and set(group.nodes) - inside else 1.0)
     )
     (found,) = accusations(members, tests)
     assert found.accused is Accused.DOMAIN and set(found.nodes) == inside and found.far_only
@@ -162,8 +157,7 @@ def test_a_rack_behind_a_slow_uplink_is_one_accusation():
 def test_a_fault_that_only_large_groups_show_is_found_by_bisection(size):
     members = nodes(16)
     tests, _ = searched(
-        members,
-        lambda group: result(group, 0.4 if 11 in group.nodes and len(group.nodes) >= size else 1.0),
+        members, lambda group: result(group, 0.4 if 11 in group.nodes and len(group.nodes) >= size else 1.0)
     )
     said = judge(members, tests)
     (found,) = said.accusations
@@ -291,9 +285,7 @@ def test_a_search_of_512_nodes_pairs_all_of_them_and_then_tests_them_together():
 @pytest.mark.parametrize("link", [(a, (a + step) % 8) for step in (1, 2, 4) for a in (0, 3, 6)])
 def test_of_eight_nodes_the_standard_search_finds_any_bad_link(link):
     members, link = nodes(8), tuple(sorted(link))
-    tests, rounds = searched(
-        members, lambda group: result(group, 0.4 if set(link) <= set(group.nodes) else 1.0)
-    )
+    tests, rounds = searched(members, lambda group: result(group, 0.4 if set(link) <= set(group.nodes) else 1.0))
     (found,) = accusations(members, tests)
     assert (found.accused, found.nodes, rounds) == (Accused.LINK, link, 10)
 

@@ -33,9 +33,7 @@ def verdict(recording):
 
 
 def launcher(words):
-    return make_process(
-        make_steps(0), records=[record("exception", 7.0, exception="ChildFailedError", message=words)]
-    )
+    return make_process(make_steps(0), records=[record("exception", 7.0, exception="ChildFailedError", message=words)])
 
 
 def test_the_rank_without_a_word_is_the_root_of_connections_that_closed():

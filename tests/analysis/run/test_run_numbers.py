@@ -72,9 +72,7 @@ def test_sites_count_once():
 
 def test_lines_count_in_steady_state():
     early = lines(("other", "/job/train.py", 3, "load", 500), t=0.5)
-    late = lines(
-        ("other", "/job/train.py", 41, "train", 30), ("forward", "/job/net.py", 7, "forward", 10), t=4.0
-    )
+    late = lines(("other", "/job/train.py", 41, "train", 30), ("forward", "/job/net.py", 7, "forward", 10), t=4.0)
     again = lines(("sync", "/job/train.py", 41, "train", 20), t=4.5)
     process = make_process(records=[early, late, again])
     found = line_costs(process)

@@ -45,10 +45,7 @@ def test_wilcoxon():
 
 def leaking(n=400, per_step=0.25 * MIB, noise=0.1 * MIB, shape=lambda i, n: i, every=1):
     dice = random.Random(3)
-    values = [
-        2000 * MIB + per_step * shape(i, n) + dice.gauss(0.0, noise) if i % every == 0 else NAN
-        for i in range(n)
-    ]
+    values = [2000 * MIB + per_step * shape(i, n) + dice.gauss(0.0, noise) if i % every == 0 else NAN for i in range(n)]
     return make_process(make_steps(n, rss=values))
 
 

@@ -46,7 +46,9 @@ def test_the_period_of_a_call(body: str, period: float | None) -> None:
 
 
 def test_a_limit_leaves_out_what_runs_as_seldom() -> None:
-    text = "for number, batch in enumerate(torch.rand(9, 4, 8)):\n    step(batch)\n    if number % 50 == 0: note(batch)\n"
+    text = (
+        "for number, batch in enumerate(torch.rand(9, 4, 8)):\n    step(batch)\n    if number % 50 == 0: note(batch)\n"
+    )
     assert found(text, every=51)
     assert not found(text, every=50)
 

@@ -63,11 +63,7 @@ def test_no_keyword_is_added_where_there_is_no_place() -> None:
 @pytest.mark.parametrize(
     ("path", "text", "key"),
     [
-        (
-            "a.yaml",
-            "output_dir: o\nnum_train_epochs: 1\nno_cuda:   true  # 注释\nlogging_steps: 5\n",
-            "no_cuda",
-        ),
+        ("a.yaml", "output_dir: o\nnum_train_epochs: 1\nno_cuda:   true  # 注释\nlogging_steps: 5\n", "no_cuda"),
         (
             "a.json",
             '{"train_micro_batch_size_per_gpu": 1, "fp16": {"enable": true}, "steps_per_print": 5}',

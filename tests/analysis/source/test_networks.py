@@ -225,10 +225,7 @@ model = Stage(3, 100, 1000).cuda()
 """
 
 
-@pytest.mark.parametrize(
-    ("line", "weights"),
-    [("pass", 300_000), ("taken = place", 0), ("taken = taken // 2", 0)],
-)
+@pytest.mark.parametrize(("line", "weights"), [("pass", 300_000), ("taken = place", 0), ("taken = taken // 2", 0)])
 def test_a_size_that_branches_set_is_the_least_of_them(line, weights):
     assert built(STAGES.format(line=line)).parameters == weights
 
@@ -350,9 +347,7 @@ def learn():
     ],
 )
 def test_a_network_of_another_function_that_has_the_same_name_does_not_train(body):
-    [program] = training_programs(
-        read_script("import torch\nfrom torch import nn\n" + COMMANDS.format(body=body))
-    )
+    [program] = training_programs(read_script("import torch\nfrom torch import nn\n" + COMMANDS.format(body=body)))
     found = network(program)
     assert found is not None and found.name == "torchvision.models.resnet18"
 

@@ -51,9 +51,7 @@ def cure(text: str, mark: str, *, entered=False, **flags) -> str:
     ],
 )
 def test_the_guard_goes_by_what_counts_the_passes(head, foot, guard):
-    cured = cure(
-        f"{HEAD}it = iter(loader)\n{head}{STEP}    torch.save(model, 'a.pt')  # here\n{foot}", "# here"
-    )
+    cured = cure(f"{HEAD}it = iter(loader)\n{head}{STEP}    torch.save(model, 'a.pt')  # here\n{foot}", "# here")
     assert f"    {guard}\n        torch.save(model, 'a.pt')  # here\n" in cured
     assert ("enumerate(loader)" in cured) is ("enumerate" in head or guard[3:7] == "step")
 
@@ -106,7 +104,9 @@ def test_a_value_is_bound_by_the_first_pass():
 
 
 def test_the_last_state_is_kept_after_the_loop():
-    text = f"{HEAD}for e in range(3):\n    for i, x in enumerate(loader):\n        train(x)\n        save(model, 'a.pt')\n"
+    text = (
+        f"{HEAD}for e in range(3):\n    for i, x in enumerate(loader):\n        train(x)\n        save(model, 'a.pt')\n"
+    )
     assert cure(text, "save(model, 'a.pt')", last=True).endswith(
         "            save(model, 'a.pt')\nsave(model, 'a.pt')\n"
     )

@@ -38,9 +38,7 @@ def test_nodes_come_in_the_order_of_a_walk() -> None:
     shared = ast.expr_context | ast.operator | ast.cmpop
     assert list(nodes(script)) == [node for node in ast.walk(script.tree) if not isinstance(node, shared)]
     for kinds in ((ast.Call,), (ast.For, ast.With), (ast.stmt,), (ast.Name, ast.Attribute, ast.arg)):
-        assert list(nodes(script, *kinds)) == [
-            node for node in ast.walk(script.tree) if isinstance(node, kinds)
-        ]
+        assert list(nodes(script, *kinds)) == [node for node in ast.walk(script.tree) if isinstance(node, kinds)]
 
 
 def test_every_node_has_the_parent_that_lists_it() -> None:

@@ -66,9 +66,7 @@ def test_healthy_arguments_and_engine(more: str, engine: str) -> None:
 
 
 def test_sick_ranks_of_the_launch_line() -> None:
-    engine = (
-        DS % '"train_batch_size": 64, "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 2'
-    )
+    engine = DS % '"train_batch_size": 64, "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 2'
     sick = patient_of({"ds.json": engine}, launch_line("deepspeed --num_gpus 4 train.py", ranks=4))
     assert examine(BatchMismatch, sick)[0].severity is ERROR
     [finding] = examine(BatchMismatch, sick)
@@ -76,9 +74,7 @@ def test_sick_ranks_of_the_launch_line() -> None:
 
 
 def test_healthy_ranks_of_the_launch_line() -> None:
-    engine = (
-        DS % '"train_batch_size": 64, "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 2'
-    )
+    engine = DS % '"train_batch_size": 64, "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 2'
     assert examine(BatchMismatch, patient_of({"ds.json": engine}, launch_line("x train.py", ranks=8))) == []
 
 
@@ -140,9 +136,7 @@ def test_the_remedy_is_auto_and_cures() -> None:
 
 
 def test_sick_ranks_that_model_parallelism_may_explain() -> None:
-    engine = (
-        DS % '"train_batch_size": 32, "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 2'
-    )
+    engine = DS % '"train_batch_size": 32, "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 2'
     [finding] = examine(BatchMismatch, patient_of({"ds.json": engine}, launch_line("x train.py", ranks=8)))
     assert finding.severity is WARNING
 

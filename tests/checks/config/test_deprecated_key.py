@@ -183,9 +183,7 @@ def test_a_value_of_a_launch_line() -> None:
 def test_a_call_with_a_value_that_loop005_knows_is_left_to_it() -> None:
     text = "from transformers import TrainingArguments\na = TrainingArguments('o', optim='{value}')\n"
     for value, count in (("adamw_hf", 0), ("adamw_apex_fused", 1)):
-        patient = patient_of(
-            {"train.py": text.format(value=value)}, packages=make_packages(transformers="5.23.0")
-        )
+        patient = patient_of({"train.py": text.format(value=value)}, packages=make_packages(transformers="5.23.0"))
         assert len([item for item in examine(DeprecatedKey, patient) if item.detail.value]) == count
 
 
@@ -197,16 +195,10 @@ def test_a_call_with_a_value_that_loop005_knows_is_left_to_it() -> None:
             "usage: pretrain.py [-h] [--lr LR]\npretrain.py: error: unrecognized arguments: --steps_max 4\n",
             "CFG010-option",
         ),
-        (
-            "CFG009",
-            "TypeError: TrainingArguments.__init__() got an unexpected keyword argument 'fp'\n",
-            "CFG009-name",
-        ),
+        ("CFG009", "TypeError: TrainingArguments.__init__() got an unexpected keyword argument 'fp'\n", "CFG009-name"),
     ],
 )
-def test_an_option_that_the_script_itself_refuses_is_not_blamed_on_a_library(
-    code, text, advised, tmp_path
-) -> None:
+def test_an_option_that_the_script_itself_refuses_is_not_blamed_on_a_library(code, text, advised, tmp_path) -> None:
     [finding] = found_in_log(code, tmp_path, text)
     assert [remedy.id for remedy in prescribe(ADVICE, finding, make_patient())] == [advised]
 
@@ -227,13 +219,7 @@ def test_in_a_project_of_an_older_torch_transformers_is_older_too(tmp_path, pinn
     assert {item.severity for item in examine(DeprecatedKey, patient)} == {severity}
 
 
-NEEDS = {
-    "transformers": (
-        "tokenizers<0.24,>=0.23",
-        'accelerate>=1.1.0; extra == "torch"',
-        'jax>=0.4; extra == "flax"',
-    )
-}
+NEEDS = {"transformers": ("tokenizers<0.24,>=0.23", 'accelerate>=1.1.0; extra == "torch"', 'jax>=0.4; extra == "flax"')}
 
 
 @pytest.mark.parametrize(
@@ -248,14 +234,10 @@ NEEDS = {
         ("numpy==1.23", ERROR),
     ],
 )
-def test_a_pin_of_what_the_installed_transformers_needs_newer_dates_the_project(
-    tmp_path, pinned, severity
-) -> None:
+def test_a_pin_of_what_the_installed_transformers_needs_newer_dates_the_project(tmp_path, pinned, severity) -> None:
     (tmp_path / "requirements.txt").write_text(f"transformers\n{pinned}\n")
     (tmp_path / "train.py").write_text(CALL["train.py"])
-    signs = installed("5.0.0", "eval_strategy") | {
-        "packages": make_packages(transformers="5.0.0", requires=NEEDS)
-    }
+    signs = installed("5.0.0", "eval_strategy") | {"packages": make_packages(transformers="5.0.0", requires=NEEDS)}
     patient = script_patient(
         tmp_path / "train.py", project_versions=read_project_versions([str(tmp_path / "train.py")]), **signs
     )
@@ -263,7 +245,9 @@ def test_a_pin_of_what_the_installed_transformers_needs_newer_dates_the_project(
     assert finding.severity is severity
 
 
-SECTION = "model:\n  name: bart\ntraining:\n  num_train_epochs: 3\n  per_device_train_batch_size: 8\n  warmup_ratio: 0.1\n"
+SECTION = (
+    "model:\n  name: bart\ntraining:\n  num_train_epochs: 3\n  per_device_train_batch_size: 8\n  warmup_ratio: 0.1\n"
+)
 
 
 @pytest.mark.parametrize(

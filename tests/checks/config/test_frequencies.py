@@ -19,9 +19,7 @@ EXPECTED = {
 
 
 def arguments(text):
-    return script_patient(
-        f"from transformers import TrainingArguments\nargs = TrainingArguments('out', {text})\n"
-    )
+    return script_patient(f"from transformers import TrainingArguments\nargs = TrainingArguments('out', {text})\n")
 
 
 def test_every_script_is_named():

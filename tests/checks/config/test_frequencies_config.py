@@ -15,11 +15,7 @@ NOTE = Severity.NOTE
 HF = "output_dir: o\nper_device_train_batch_size: 1\nnum_train_epochs: 1\n"
 
 EXPECTED = {
-    "sick_transformers.yaml": {
-        ("logging_steps", 9): NOTE,
-        ("eval_steps", 11): NOTE,
-        ("save_steps", 13): NOTE,
-    },
+    "sick_transformers.yaml": {("logging_steps", 9): NOTE, ("eval_steps", 11): NOTE, ("save_steps", 13): NOTE},
     "sick_transformers_args.json": {("logging_steps", 6): NOTE},
     "sick_llama_factory.yaml": {("logging_steps", 14): NOTE, ("save_steps", 15): NOTE},
     "sick_axolotl.yml": {("logging_steps", 9): NOTE, ("eval_steps", 10): NOTE},

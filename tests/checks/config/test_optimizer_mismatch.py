@@ -43,10 +43,7 @@ def test_healthy_jobs(name: str) -> None:
     ],
 )
 def test_sick_arguments(arguments: str, engine: str) -> None:
-    assert (
-        len(examine(OptimizerMismatch, patient_of({"a.yaml": HF + arguments + "\n", "ds.json": DS % engine})))
-        == 1
-    )
+    assert len(examine(OptimizerMismatch, patient_of({"a.yaml": HF + arguments + "\n", "ds.json": DS % engine}))) == 1
 
 
 @pytest.mark.parametrize(
@@ -61,9 +58,7 @@ def test_sick_arguments(arguments: str, engine: str) -> None:
     ],
 )
 def test_healthy_arguments(arguments: str, engine: str) -> None:
-    assert (
-        examine(OptimizerMismatch, patient_of({"a.yaml": HF + arguments + "\n", "ds.json": DS % engine})) == []
-    )
+    assert examine(OptimizerMismatch, patient_of({"a.yaml": HF + arguments + "\n", "ds.json": DS % engine})) == []
 
 
 ACCELERATE = """
@@ -86,11 +81,7 @@ LAUNCH = "accelerate launch --config_file acc.yaml train.py"
 
 def test_sick_accelerate() -> None:
     engine = DS % '"optimizer": {"type": "AdamW", "params": {"lr": 0.001}}'
-    files = {
-        "train.py": PREPARES.format(optimizer="torch.optim.AdamW"),
-        "acc.yaml": ACCELERATE,
-        "ds.json": engine,
-    }
+    files = {"train.py": PREPARES.format(optimizer="torch.optim.AdamW"), "acc.yaml": ACCELERATE, "ds.json": engine}
     [finding] = examine(OptimizerMismatch, patient_of(files, launch_line(LAUNCH)))
     assert finding.severity is ERROR
 

@@ -87,18 +87,14 @@ def test_sick_the_only_pair_is_only_suspected() -> None:
     assert finding.cost.breaks is None
 
 
-@pytest.mark.parametrize(
-    "engine",
-    ['"amp": {"enabled": true}, "bf16": {"enabled": true}', '"amp": {"enabled": true}'],
-)
+@pytest.mark.parametrize("engine", ['"amp": {"enabled": true}, "bf16": {"enabled": true}', '"amp": {"enabled": true}'])
 def test_sick_apex(engine: str) -> None:
     [finding] = examine(PrecisionConflict, patient_of({"ds.json": DS % engine}))
     assert finding.severity is ERROR
 
 
 @pytest.mark.parametrize(
-    "engine",
-    ['"bf16": {"enabled": true}', '"fp16": {"enabled": true}, "bf16": {"enabled": "auto"}'],
+    "engine", ['"bf16": {"enabled": true}', '"fp16": {"enabled": true}, "bf16": {"enabled": "auto"}']
 )
 def test_healthy_engines(engine: str) -> None:
     assert examine(PrecisionConflict, patient_of({"ds.json": DS % engine})) == []

@@ -9,11 +9,7 @@ from gpudoctor_rules.data.advice import ADVICE
 from gpudoctor_rules.data.eval_loader_misuse import EvalLoaderMisuseRule
 
 FOLDER = PATIENTS / "DATA007"
-GUILTY = {
-    "sick_shuffled": (5, "shuffle"),
-    "sick_lightning": (11, "drop_last"),
-    "sick_distributed": (17, "sampler"),
-}
+GUILTY = {"sick_shuffled": (5, "shuffle"), "sick_lightning": (11, "drop_last"), "sick_distributed": (17, "sampler")}
 
 
 @pytest.mark.parametrize("path", sick_scripts("DATA007"), ids=lambda path: path.stem)
@@ -28,9 +24,7 @@ def test_healthy_script(path):
     assert examine(EvalLoaderMisuse, script_patient(path)) == []
 
 
-@pytest.mark.parametrize(
-    ("name", "new"), [("sick_shuffled", "shuffle=False"), ("sick_lightning", "drop_last=False")]
-)
+@pytest.mark.parametrize(("name", "new"), [("sick_shuffled", "shuffle=False"), ("sick_lightning", "drop_last=False")])
 def test_sick_loader_is_mended(name, new):
     text = (FOLDER / f"{name}.py").read_text("utf-8")
     assert mended(text, unsafe=False, select="DATA007") == text
@@ -41,22 +35,14 @@ def test_sick_loader_is_mended(name, new):
 def test_a_sampler_is_answered_with_a_gather():
     patient = script_patient(FOLDER / "sick_distributed.py")
     [finding] = examine(EvalLoaderMisuse, patient)
-    assert [remedy.id for remedy in prescribe((EvalLoaderMisuseRule, *ADVICE), finding, patient)] == [
-        "DATA007-gather"
-    ]
+    assert [remedy.id for remedy in prescribe((EvalLoaderMisuseRule, *ADVICE), finding, patient)] == ["DATA007-gather"]
 
 
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        (
-            "DataLoader(torch.randn(100, 8), batch_size=4, shuffle=True)",
-            "DataLoader(torch.randn(100, 8), 4, True)",
-        ),
-        (
-            "DataLoader(torch.randn(100, 8), batch_size=4, shuffle=True)",
-            "DataLoader(torch.randn(100, 8), **options)",
-        ),
+        ("DataLoader(torch.randn(100, 8), batch_size=4, shuffle=True)", "DataLoader(torch.randn(100, 8), 4, True)"),
+        ("DataLoader(torch.randn(100, 8), batch_size=4, shuffle=True)", "DataLoader(torch.randn(100, 8), **options)"),
     ],
 )
 def test_no_edit_that_would_give_an_argument_twice(old, new):

@@ -101,8 +101,7 @@ def test_sick_machine_unknown_still_gets_a_number():
 
 
 @pytest.mark.parametrize(
-    "call",
-    ["DataLoader(data, 32, True, None, None, 0)", 'DataLoader(data, **{"num_workers": 0, "batch_size": 32})'],
+    "call", ["DataLoader(data, 32, True, None, None, 0)", 'DataLoader(data, **{"num_workers": 0, "batch_size": 32})']
 )
 def test_sick_call_that_a_keyword_would_break_gets_steps_without_an_edit(call):
     text = (FOLDER / "sick_python_loop.py").read_text().replace("DataLoader(data, batch_size=32)", call)

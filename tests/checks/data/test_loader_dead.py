@@ -33,9 +33,7 @@ def test_sick_a_worker_that_exits():
 
 
 def test_sick_a_wait_that_does_not_end():
-    beat = record(
-        "heartbeat", 200.0, step=200, phase="data_wait", seconds=150.0, stack=[["/job/train.py", 30, "f"]]
-    )
+    beat = record("heartbeat", 200.0, step=200, phase="data_wait", seconds=150.0, stack=[["/job/train.py", 30, "f"]])
     [finding] = look(make_process(records=[beat]), end=RunEnd(exit_code=130, stopped_by="interrupt"))
     assert "2m30s" in finding.message and "timeout" in remedies(finding)
 

@@ -38,9 +38,7 @@ def test_padding_by_hand_is_left_to_a_person():
     dynamic, group = prescribe((PaddingWasteRule, *ADVICE), finding, patient)
     assert dynamic.applicability is Applicability.DISPLAY_ONLY
     assert group.id == "DATA006-group"
-    assert any(
-        "train_sampling_strategy" in step for step in group.steps
-    )  # the only name that transformers 5 has
+    assert any("train_sampling_strategy" in step for step in group.steps)  # the only name that transformers 5 has
 
 
 @pytest.mark.parametrize(("strategy", "found"), [("group_by_length", 0), ("sequential", 1)])

@@ -160,9 +160,7 @@ OTHERS = [2.1 - 0.01 * step for step in range(60)]
 
 def test_sick_ranks_with_the_same_losses():
     [finding] = examine(SamplerMisuse, script_patient(OWN_AVERAGE, recording=_ranks(FALLING, FALLING)))
-    assert (
-        finding.confidence is Confidence.CONFIRMED and finding.cost.breaks == "2 ranks repeat the work of one"
-    )
+    assert finding.confidence is Confidence.CONFIRMED and finding.cost.breaks == "2 ranks repeat the work of one"
     assert "equal, bit for bit, in all 60 steps" in finding.message
     assert finding.detail.dataset == "pictures"  # the remedy is that of the source
     wrong = OWN_AVERAGE.replace("shuffle=True", "sampler=my_own(pictures, rank=0)")  # nobody reads that
@@ -216,9 +214,7 @@ STARTED = """
         ("with torch.no_grad():", Severity.WARNING, "one process a GPU: every rank"),
     ],
 )
-def test_a_wrapper_behind_a_condition_of_another_module_is_a_note_that_names_it(
-    tmp_path, guard, severity, said
-):
+def test_a_wrapper_behind_a_condition_of_another_module_is_a_note_that_names_it(tmp_path, guard, severity, said):
     (tmp_path / "engine.py").write_text(textwrap.dedent(ENGINE.format(guard=guard)))
     (tmp_path / "start.py").write_text(textwrap.dedent(STARTED))
     [found] = examine(SamplerMisuse, script_patient(tmp_path / "start.py"))

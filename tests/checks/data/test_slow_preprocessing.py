@@ -67,9 +67,7 @@ def test_the_rule_answers_measured_lines_without_a_tokenizer():
     assert remedy.id == "DATA002-once"
 
 
-@pytest.mark.parametrize(
-    "held", ["self.source.read(self.names[n])", "self.fetch(n)", "spread(np.load(self.names[n]))"]
-)
+@pytest.mark.parametrize("held", ["self.source.read(self.names[n])", "self.fetch(n)", "spread(np.load(self.names[n]))"])
 def test_sick_cells_one_by_one_behind_several_calls(held):
     script = f"""
         import numpy as np
@@ -210,9 +208,7 @@ def test_work_behind_an_option_counts_where_its_default_asks_for_it(work, defaul
     assert len(examine(SlowPreprocessing, patient)) == found
 
 
-@pytest.mark.parametrize(
-    "rest", ["x = np.asarray(x)", "pass\n            else:\n                x = np.asarray(x)"]
-)
+@pytest.mark.parametrize("rest", ["x = np.asarray(x)", "pass\n            else:\n                x = np.asarray(x)"])
 @pytest.mark.parametrize(("default", "found"), [('"pairs"', 1), ('"plain"', 0)])
 def test_a_loop_without_calls_stands_behind_the_option_of_the_calls_beside_it(rest, default, found):
     work = f"""while x[0] < 3:

@@ -64,10 +64,7 @@ def test_sick_only_what_the_loader_gives_is_a_batch():
         rule.step()
     """
     [finding] = examine(UnpinnedTransfer, script_patient(script))
-    assert [span.text for span in finding.evidence[1:]] == [
-        "label = label.cuda()",
-        "photo = photo.cuda()",
-    ]
+    assert [span.text for span in finding.evidence[1:]] == ["label = label.cuda()", "photo = photo.cuda()"]
     assert "(lines 12, 16)" in finding.message
 
 
@@ -115,9 +112,7 @@ def test_sick_batches_are_those_of_the_loader_that_the_loop_goes_over():
 
 
 def test_healthy_a_probe_now_and_then_does_not_make_the_batches_another_loaders():
-    assert not examine(
-        UnpinnedTransfer, script_patient(TWO_LOADERS.format(pinned=True, copy="non_blocking=True"))
-    )
+    assert not examine(UnpinnedTransfer, script_patient(TWO_LOADERS.format(pinned=True, copy="non_blocking=True")))
 
 
 def test_sick_the_copy_of_a_chain_and_more_than_eight_copies_are_edited():
@@ -275,15 +270,7 @@ PINS = """
     [
         ("", "", "Road(items)", "collate_fn=gather", "batch = batch.to('cuda')", "batch.points", 0),
         ("", "", "Road(items)", "collate_fn=gather", "points = batch.points.cuda()", "points", 0),
-        (
-            "",
-            "",
-            "Road(items)",
-            "collate_fn=lambda items: Road(items)",
-            "batch = batch.to('cuda')",
-            "batch.points",
-            0,
-        ),
+        ("", "", "Road(items)", "collate_fn=lambda items: Road(items)", "batch = batch.to('cuda')", "batch.points", 0),
         ("", "", "Road(items)", "collate_fn=Road.join", "batch = batch.to('cuda')", "batch.points", 0),
         ("", PINS, "Road(items)", "collate_fn=gather", "batch = batch.to('cuda')", "batch.points", 1),
         ("(dict)", "", "Road(items)", "collate_fn=gather", "batch = batch.to('cuda')", "batch.points", 1),

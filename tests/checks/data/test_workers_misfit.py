@@ -70,9 +70,7 @@ def of_run(*, wait, starts, workers=2, batches=1000, persistent=False, n=240):
 
 @pytest.mark.parametrize("batches", [1000, None, 3])
 def test_sick_a_limit_ends_each_epoch_after_twenty_batches(batches):
-    [finding] = of_run(
-        wait=lambda i: 0.2 if i % 20 == 0 else 0.0002, starts=lambda i: i % 20 == 0, batches=batches
-    )
+    [finding] = of_run(wait=lambda i: 0.2 if i % 20 == 0 else 0.0002, starts=lambda i: i % 20 == 0, batches=batches)
     assert finding.severity is Severity.WARNING and finding.detail.kind == "respawned"
     assert "2 workers are started again for each epoch" in finding.message and "11 times" in finding.message
 

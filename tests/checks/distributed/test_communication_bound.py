@@ -37,10 +37,7 @@ def test_healthy_collectives():
 
 
 def test_healthy_waiting_for_a_straggler_is_the_stragglers():
-    assert (
-        job({"device_collective": 0.006, "backward": 0.011}, {"device_collective": 0.0, "data_wait": 0.0062})
-        == []
-    )
+    assert job({"device_collective": 0.006, "backward": 0.011}, {"device_collective": 0.0, "data_wait": 0.0062}) == []
 
 
 def test_healthy_ranks_that_are_late_in_turn_and_few_steps():
@@ -49,20 +46,14 @@ def test_healthy_ranks_that_are_late_in_turn_and_few_steps():
     assert (
         job(
             *(
-                {
-                    "device_collective": [t if r else 0.008 - t for t in turns],
-                    "device_busy": 0.01,
-                    "device_idle": 0.0,
-                }
+                {"device_collective": [t if r else 0.008 - t for t in turns], "device_busy": 0.01, "device_idle": 0.0}
                 for r in range(2)
             )
         )
         == []
     )
     one = [
-        make_process(
-            make_steps(60, device_collective=0.008 * r, device_busy=0.01, device_idle=0.0), rank=r, world=2
-        )
+        make_process(make_steps(60, device_collective=0.008 * r, device_busy=0.01, device_idle=0.0), rank=r, world=2)
         for r in range(2)
     ]
     assert look(*one) == []

@@ -174,8 +174,7 @@ def test_a_setting_that_the_source_does_not_give_is_a_note(condition, severity):
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
-    [("opt.cards", 0), ("str(opt.gpu_ids)", 1), ("'3'", 0), ("'0,1'", 1), ("cfg['cards']", 1)],
+    ("value", "said"), [("opt.cards", 0), ("str(opt.gpu_ids)", 1), ("'3'", 0), ("'0,1'", 1), ("cfg['cards']", 1)]
 )
 def test_a_program_that_leaves_itself_one_gpu_copies_to_none(value, said):
     text = SETTINGS.format(ids="0,1", before=f"os.environ['CUDA_VISIBLE_DEVICES'] = {value}", condition="True")
@@ -248,8 +247,7 @@ RUN = """
 
 
 @pytest.mark.parametrize(
-    ("default", "said"),
-    [("'0'", []), ("''", []), ("'0,1'", [Severity.WARNING]), ("None", [Severity.NOTE])],
+    ("default", "said"), [("'0'", []), ("''", []), ("'0,1'", [Severity.WARNING]), ("None", [Severity.NOTE])]
 )
 def test_another_script_may_hold_the_option_that_leaves_one_gpu(default, said, tmp_path):
     (tmp_path / "engine.py").write_text(dedent(ENGINE))
@@ -261,10 +259,7 @@ def test_another_script_may_hold_the_option_that_leaves_one_gpu(default, said, t
 @pytest.mark.parametrize(("ids", "said"), [("0", 0), ("0,1", 1)])
 def test_a_name_for_the_option_that_leaves_one_gpu(ids, said):
     before = "card = opt.gpu_ids; os.environ['CUDA_VISIBLE_DEVICES'] = card"
-    assert (
-        len(examine(Dataparallel, script_patient(SETTINGS.format(ids=ids, before=before, condition="True"))))
-        == said
-    )
+    assert len(examine(Dataparallel, script_patient(SETTINGS.format(ids=ids, before=before, condition="True")))) == said
 
 
 SCATTERED = """

@@ -26,9 +26,7 @@ STOPPED = RunEnd(exit_code=130, stopped_by="interrupt")
 
 
 def still(rank, world, phase="backward", line=44, seconds=400.0, steps=50):
-    beat = record(
-        "heartbeat", 500.0, step=steps, phase=phase, seconds=seconds, stack=[["/job/train.py", line, "step"]]
-    )
+    beat = record("heartbeat", 500.0, step=steps, phase=phase, seconds=seconds, stack=[["/job/train.py", line, "step"]])
     return make_process(make_steps(steps), rank=rank, world=world, records=[beat])
 
 
@@ -94,16 +92,11 @@ def test_sick_it_is_ended_because_it_stands():
 
 
 def test_the_users_line_and_not_the_librarys():
-    stack = [
-        ["/job/train.py", 7, "<module>"],
-        ["/env/lib/python3.11/site-packages/torch/rendezvous.py", 190, "_tcp"],
-    ]
+    stack = [["/job/train.py", 7, "<module>"], ["/env/lib/python3.11/site-packages/torch/rendezvous.py", 190, "_tcp"]]
     beat = record("heartbeat", 500.0, step=0, phase="other", seconds=400.0, stack=stack)
     ranks = [make_process(make_steps(0), rank=rank, world=2, records=[beat]) for rank in (0, 1)]
     [finding] = look(*ranks, end=STOPPED)
-    assert (
-        "ranks 0, 1: step 0 at train.py:7" in finding.message and "all are at the same place" in finding.message
-    )
+    assert "ranks 0, 1: step 0 at train.py:7" in finding.message and "all are at the same place" in finding.message
     assert len([part for part in finding.evidence if isinstance(part, SourceSpan)]) == 1
 
 

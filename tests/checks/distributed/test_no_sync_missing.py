@@ -45,10 +45,7 @@ def test_sick_number_that_only_a_run_knows_is_a_note():
 def test_the_number_that_a_run_shows_decides(backwards, found):
     text = (FOLDER / "sick_modulo.py").read_text("utf-8").replace("= 8 ", "= int(os.environ['ACC']) ")
     model = record("model", name="Linear", wrapped="DDP", trainable=72, parameters=72)
-    ranks = [
-        make_process(make_steps(60, backwards=backwards), records=[model], rank=rank, world=2)
-        for rank in (0, 1)
-    ]
+    ranks = [make_process(make_steps(60, backwards=backwards), records=[model], rank=rank, world=2) for rank in (0, 1)]
     patient = script_patient(text, recording=make_recording(*ranks))
     seen = examine(NoSyncMissing, patient)
     assert [finding.severity for finding in seen] == found
@@ -58,14 +55,8 @@ def test_the_number_that_a_run_shows_decides(backwards, found):
 @pytest.mark.parametrize(
     ("name", "line"),
     [
-        (
-            "sick_modulo",
-            "with contextlib.nullcontext() if (step + 1) % ACCUMULATION == 0 else model.no_sync():",
-        ),
-        (
-            "sick_inner_loop",
-            "with contextlib.nullcontext() if micro == args.micro_batches - 1 else model.no_sync():",
-        ),
+        ("sick_modulo", "with contextlib.nullcontext() if (step + 1) % ACCUMULATION == 0 else model.no_sync():"),
+        ("sick_inner_loop", "with contextlib.nullcontext() if micro == args.micro_batches - 1 else model.no_sync():"),
     ],
 )
 def test_the_rule_puts_forward_and_backward_under_no_sync(name, line):

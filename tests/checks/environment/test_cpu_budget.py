@@ -26,9 +26,7 @@ def script(workers, **signs):
 
 
 def torchrun(ranks, **changes):
-    launch = Launch(
-        launcher="torchrun", script="train.py", module=None, arguments=(), ranks_per_node=ranks, nodes=1
-    )
+    launch = Launch(launcher="torchrun", script="train.py", module=None, arguments=(), ranks_per_node=ranks, nodes=1)
     return Job(profile=Profile.TORCHRUN, launches=(launch,), ranks_per_node=ranks, **changes)
 
 

@@ -55,8 +55,7 @@ def test_sick_not_even_two_checkpoints():
 
 
 @pytest.mark.parametrize(
-    ("role", "free"),
-    [("output", 500 * MIB), ("Hugging Face cache", 500 * MIB), ("temporary files", 100 * MIB)],
+    ("role", "free"), [("output", 500 * MIB), ("Hugging Face cache", 500 * MIB), ("temporary files", 100 * MIB)]
 )
 def test_sick_all_but_full(role, free):
     patient = make_patient(host=host(disk(role, free)), gpus=[make_gpu()])
@@ -67,9 +66,7 @@ def test_sick_all_but_full(role, free):
 
 
 def test_sick_one_disk_is_one_finding():
-    patient = make_patient(
-        host=host(disk("working folder", MIB), disk("Hugging Face cache", MIB)), gpus=[make_gpu()]
-    )
+    patient = make_patient(host=host(disk("working folder", MIB), disk("Hugging Face cache", MIB)), gpus=[make_gpu()])
     assert len(examine(DiskTooSmall, patient)) == 1
 
 
@@ -80,24 +77,14 @@ def test_sick_one_disk_is_one_finding():
         finetune(model="gpt2", host=host(disk("working folder", 20 * GIB))),
         finetune(model="mistralai/Mixtral-8x7B-v0.1", host=host(disk("working folder", 20 * GIB))),
         finetune(
-            extra="import peft; model = peft.get_peft_model(model, config)",
-            host=host(disk("working folder", 20 * GIB)),
+            extra="import peft; model = peft.get_peft_model(model, config)", host=host(disk("working folder", 20 * GIB))
         ),
         make_patient(host=host(disk("working folder", MIB))),
         make_patient(host=host(disk("Hugging Face cache", 0, read_only=True)), gpus=[make_gpu()]),
         make_patient(host=host(disk("temporary files", 2 * GIB)), gpus=[make_gpu()]),
         make_patient(host=host(disk("output", 0, total=0)), gpus=[make_gpu()]),
     ],
-    ids=[
-        "fits",
-        "no size in the name",
-        "a mixture",
-        "adapters",
-        "no purpose",
-        "read-only",
-        "enough",
-        "no real disk",
-    ],
+    ids=["fits", "no size in the name", "a mixture", "adapters", "no purpose", "read-only", "enough", "no real disk"],
 )
 def test_healthy(patient):
     assert examine(DiskTooSmall, patient) == []

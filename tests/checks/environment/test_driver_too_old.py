@@ -60,9 +60,7 @@ def test_healthy_at_the_floor_within_the_major_and_newer_than_the_table(cuda, dr
 
 
 def test_healthy_forward_compatibility_lifts_the_floor():
-    one = patient(
-        "2.9.1+cu130", "13.0", "550.54.14", (12, 4), compat_libcuda="/usr/local/cuda/compat/libcuda.so.1"
-    )
+    one = patient("2.9.1+cu130", "13.0", "550.54.14", (12, 4), compat_libcuda="/usr/local/cuda/compat/libcuda.so.1")
     assert examine(DriverTooOld, one) == []
 
 
@@ -74,9 +72,7 @@ def test_healthy_cpu_rocm_and_jetson():
 
 @pytest.mark.parametrize("state", [DriverState.HUNG, DriverState.NO_LIBRARY])
 def test_healthy_without_a_driver_it_is_skipped(state):
-    one = make_patient(
-        survey=make_survey([], driver=state), torch=make_torch(), packages=make_packages(torch="2.9.1")
-    )
+    one = make_patient(survey=make_survey([], driver=state), torch=make_torch(), packages=make_packages(torch="2.9.1"))
     with pytest.raises(Unavailable):
         examine(DriverTooOld, one)
 

@@ -12,8 +12,7 @@ NONE = Absent("the driver did not start")
 
 def broken(state, *, driver="nvidia", nodes=("/dev/nvidia0",), devices=1, **changes):
     pci = tuple(
-        PciDevice(address=f"0000:{0x1B + i:02x}:00.0", device_id="10de:2330", driver=driver)
-        for i in range(devices)
+        PciDevice(address=f"0000:{0x1B + i:02x}:00.0", device_id="10de:2330", driver=driver) for i in range(devices)
     )
     return make_survey(
         driver=state,
@@ -109,13 +108,9 @@ def test_sick_a_container_that_lost_its_gpus_while_it_ran():
         pytest.param(broken(DriverState.NO_LIBRARY, devices=0, nodes=()), id="no GPU, no driver"),
         pytest.param(broken(DriverState.NOT_LOADED, devices=0, nodes=()), id="a driver left over"),
         pytest.param(broken(DriverState.READY, devices=0, nodes=()), id="a driver and no GPU"),
-        pytest.param(
-            broken(DriverState.NO_LIBRARY, driver="vfio-pci", nodes=()), id="given to a virtual machine"
-        ),
+        pytest.param(broken(DriverState.NO_LIBRARY, driver="vfio-pci", nodes=()), id="given to a virtual machine"),
         pytest.param(broken(DriverState.READY, devices=8, nodes=()), id="no node in this container"),
-        pytest.param(
-            broken(DriverState.READY, devices=8, denied_nodes=("/dev/nvidia0",)), id="granted to another job"
-        ),
+        pytest.param(broken(DriverState.READY, devices=8, denied_nodes=("/dev/nvidia0",)), id="granted to another job"),
         pytest.param(
             broken(DriverState.READY, lost=(LostGpu(index=0, error="GPU is lost"),)), id="another ailment: lost"
         ),

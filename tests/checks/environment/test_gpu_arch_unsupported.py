@@ -80,18 +80,14 @@ def test_healthy_jetson_cpu_and_rocm():
         assert examine(GpuArchUnsupported, one) == []
 
 
-@pytest.mark.parametrize(
-    "arches", [Absent("libtorch_python.so does not list the architectures"), (), ("gfx90a",)]
-)
+@pytest.mark.parametrize("arches", [Absent("libtorch_python.so does not list the architectures"), (), ("gfx90a",)])
 def test_healthy_an_unknown_list_is_no_finding(arches):
     with pytest.raises(Unavailable, match="architectures"):
         examine(GpuArchUnsupported, patient(arches, (9, 0)))
 
 
 def test_healthy_without_a_gpu_it_is_skipped():
-    one = make_patient(
-        survey=make_survey([], driver=DriverState.HUNG), torch=make_torch(), packages=make_packages()
-    )
+    one = make_patient(survey=make_survey([], driver=DriverState.HUNG), torch=make_torch(), packages=make_packages())
     with pytest.raises(Unavailable):
         examine(GpuArchUnsupported, one)
 
@@ -105,9 +101,7 @@ def remedy_of(one):
 def test_the_build_that_has_the_architecture_and_that_this_driver_runs():
     one = patient(CU126, (12, 0), driver_version="570.86.15", cuda_driver_version=(12, 8))
     assert remedy_of(one).steps[0].startswith("pip install torch==2.9.1+cu128 --index-url")
-    one = patient(
-        CU130, (7, 0), version="2.14.0+cu130", driver_version="580.65.06", cuda_driver_version=(13, 0)
-    )
+    one = patient(CU130, (7, 0), version="2.14.0+cu130", driver_version="580.65.06", cuda_driver_version=(13, 0))
     assert remedy_of(one).steps[0].startswith("pip install torch==2.14.0+cu126 --index-url")
 
 

@@ -24,9 +24,7 @@ def script(workers, **signs):
 
 
 def test_sick_ranks_and_workers_do_not_fit():
-    patient = script(
-        8, host=make_host(memory_available=20 * GIB), job=Job(profile=Profile.SLURM, ranks_per_node=8)
-    )
+    patient = script(8, host=make_host(memory_available=20 * GIB), job=Job(profile=Profile.SLURM, ranks_per_node=8))
     [finding] = examine(HostMemoryTight, patient)
     assert finding.detail.need == 8 * (1.5 * GIB + 8 * 256 * MIB)
     assert finding.cost.bytes == 8 * GIB

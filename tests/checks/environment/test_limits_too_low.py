@@ -89,9 +89,7 @@ def test_sick_processes():
         make_patient(
             host=make_host(locked_memory=SMALL, infiniband=("mlx5_0",)), job=Job(profile=Profile.SLURM, nodes=1)
         ),
-        make_patient(
-            host=make_host(locked_memory=Limit(soft=200 * GIB, hard=200 * GIB), infiniband=("mlx5_0",))
-        ),
+        make_patient(host=make_host(locked_memory=Limit(soft=200 * GIB, hard=200 * GIB), infiniband=("mlx5_0",))),
         script(8, host=make_host(processes=Limit(soft=4096, hard=4096)), environment={}),
     ],
     ids=[

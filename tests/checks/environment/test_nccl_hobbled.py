@@ -22,8 +22,7 @@ def gpus(number, **changes):
 
 def packages(*names):
     found = {
-        name: Distribution(name=name, version="2.27.3", requires=(), location="/env/site-packages")
-        for name in names
+        name: Distribution(name=name, version="2.27.3", requires=(), location="/env/site-packages") for name in names
     }
     return Packages(python="3.11.7", executable="/env/bin/python", prefix="/env", distributions=found)
 
@@ -44,9 +43,7 @@ def test_sick_switched_off_with_several_gpus(name):
         make_patient(environment={"NCCL_P2P_DISABLE": "1"}),
         make_patient(environment={"NCCL_P2P_DISABLE": "1"}, gpus=gpus(1)),
         make_patient(environment={"NCCL_IB_DISABLE": "1"}, gpus=gpus(8), host=make_host()),
-        make_patient(
-            environment={"NCCL_P2P_DISABLE": "1"}, survey=make_survey(gpus(2), p2p_blocked=((0, 1), (1, 0)))
-        ),
+        make_patient(environment={"NCCL_P2P_DISABLE": "1"}, survey=make_survey(gpus(2), p2p_blocked=((0, 1), (1, 0)))),
     ],
     ids=["no GPU", "one GPU", "no InfiniBand", "no peer access"],
 )
@@ -92,9 +89,7 @@ def test_sick_with_nvlink_the_network_cards_still_suffer():
 
 
 def test_sick_two_nccls():
-    torch = TorchBuild(
-        version="2.9.0+cu128", cuda="12.8", hip=None, arch_list=(), cxx11_abi=True, path="/env/torch"
-    )
+    torch = TorchBuild(version="2.9.0+cu128", cuda="12.8", hip=None, arch_list=(), cxx11_abi=True, path="/env/torch")
     patient = make_patient(
         environment={}, packages=packages("torch", "nvidia-nccl-cu12", "nvidia-nccl-cu13"), torch=torch
     )
@@ -135,9 +130,7 @@ def test_sick_another_nccl_on_the_loader_path(variable, severity):
             ),
             packages=packages("torch"),
         ),
-        script_patient(
-            'import os\nos.environ["NCCL_P2P_DISABLE"] = "0"\n', environment={"NCCL_P2P_DISABLE": "1"}
-        ),
+        script_patient('import os\nos.environ["NCCL_P2P_DISABLE"] = "0"\n', environment={"NCCL_P2P_DISABLE": "1"}),
     ],
     ids=[
         "clean",

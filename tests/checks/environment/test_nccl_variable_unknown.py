@@ -115,8 +115,7 @@ def test_sick_values_that_make_no_sense(name, value, says):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [("TORCH_NCCL_BLOCKING_WAIT", "on"), ("TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", "ten minutes")],
+    ("name", "value"), [("TORCH_NCCL_BLOCKING_WAIT", "on"), ("TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", "ten minutes")]
 )
 def test_sick_values_that_torch_refuses(name, value):
     finding, _ = one(name, value)
@@ -161,8 +160,7 @@ def test_healthy_every_name_of_the_newest_release():
 
 
 @pytest.mark.parametrize(
-    "read",
-    ['os.environ.get("NCCL_TIMEOUT", 600)', 'os.getenv("NCCL_TIMEOUT")', 'int(os.environ["NCCL_TIMEOUT"])'],
+    "read", ['os.environ.get("NCCL_TIMEOUT", 600)', 'os.getenv("NCCL_TIMEOUT")', 'int(os.environ["NCCL_TIMEOUT"])']
 )
 def test_healthy_what_the_script_reads_itself(read):
     patient = script_patient(f"import os\nlimit = {read}\n", environment={"NCCL_TIMEOUT": "900"})

@@ -10,12 +10,7 @@ from gpudoctor.testing import examine, make_gpu, make_packages, make_patient, ma
 from gpudoctor_checks.environment.package_conflict import PackageConflict
 from gpudoctor_rules.environment.package_conflict import PackageConflictRule
 
-TRANSFORMERS = [
-    "tokenizers<0.24.0,>=0.23.1",
-    "huggingface-hub<3.0,>=1.31.0",
-    "safetensors>=0.4.3",
-    "numpy>=1.17",
-]
+TRANSFORMERS = ["tokenizers<0.24.0,>=0.23.1", "huggingface-hub<3.0,>=1.31.0", "safetensors>=0.4.3", "numpy>=1.17"]
 
 
 def with_native(packages, name, **built):
@@ -286,12 +281,7 @@ def test_healthy_without_packages_it_is_skipped():
         (40, "The size of tensor a (3) must match", "/env/site-packages/torch/nn/functional.py", Severity.NOTE),
         (40, "operator torchaudio::resample does not exist", "/job/train.py", Severity.ERROR),
         (40, "wrong number of channels", "/env/site-packages/torchaudio/functional.py", Severity.ERROR),
-        (
-            0,
-            "No such file: corpus.txt",
-            "/job/train.py",
-            Severity.ERROR,
-        ),  # nothing has shown that it is not needed
+        (0, "No such file: corpus.txt", "/job/train.py", Severity.ERROR),  # nothing has shown that it is not needed
     ],
 )
 def test_a_run_that_died_of_something_else_did_not_need_what_is_broken(steps, message, file, severity):

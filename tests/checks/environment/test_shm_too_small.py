@@ -160,8 +160,6 @@ def test_the_memory_of_another_machine_is_not_judged(job):
 
 
 def test_inside_its_allocation_the_job_has_this_machines_memory():
-    patient = script(
-        "8", host=docker(), environment={"SLURM_JOB_ID": "7"}, gpus=[], job=Job(profile=Profile.SLURM)
-    )
+    patient = script("8", host=docker(), environment={"SLURM_JOB_ID": "7"}, gpus=[], job=Job(profile=Profile.SLURM))
     [finding] = examine(ShmTooSmall, patient)
     assert finding.severity is Severity.ERROR

@@ -38,9 +38,7 @@ def test_sick_a_cpu_build_beside_a_gpu():
     [finding] = examine(TorchCpuBuild, patient())
     assert finding.severity is Severity.ERROR
     assert finding.cost.breaks
-    assert finding.message.startswith(
-        "torch 2.9.1+cpu is built without CUDA, and this machine has a GPU (NVIDIA H100"
-    )
+    assert finding.message.startswith("torch 2.9.1+cpu is built without CUDA, and this machine has a GPU (NVIDIA H100")
 
 
 def test_sick_without_a_compute_capability_the_card_counts():

@@ -24,9 +24,7 @@ def shell(value, **signs):
 
 
 def rocm():
-    return TorchBuild(
-        version="2.9.0+rocm6.4", cuda=None, hip="6.4", arch_list=(), cxx11_abi=True, path="/torch"
-    )
+    return TorchBuild(version="2.9.0+rocm6.4", cuda=None, hip="6.4", arch_list=(), cxx11_abi=True, path="/torch")
 
 
 def job(ranks, **changes):
@@ -68,9 +66,7 @@ def test_sick_a_value_that_the_script_sets():
     assert "7" in finding.message
 
 
-@pytest.mark.parametrize(
-    ("value", "ranks", "visible"), [("0,1", 4, 2), (None, 8, 4), (",".join(UUIDS[:3]), 4, 3)]
-)
+@pytest.mark.parametrize(("value", "ranks", "visible"), [("0,1", 4, 2), (None, 8, 4), (",".join(UUIDS[:3]), 4, 3)])
 def test_sick_fewer_than_the_ranks(value, ranks, visible):
     patient = shell(value, job=job(ranks))
     [finding] = examine(VisibleDevicesWrong, patient)
@@ -93,9 +89,7 @@ def test_sick_a_job_script_that_contradicts_itself():
     script = Job(profile=Profile.SLURM, ranks_per_node=4, script_path="job.sbatch")
     [finding] = examine(VisibleDevicesWrong, make_patient(environment=environment, job=script))
     assert "4 ranks" in finding.message and "2 GPUs" in finding.message
-    asks = Job(
-        profile=Profile.SLURM, ranks_per_node=8, gpus_granted=4, gpus_origin="--gres", script_path="j.sbatch"
-    )
+    asks = Job(profile=Profile.SLURM, ranks_per_node=8, gpus_granted=4, gpus_origin="--gres", script_path="j.sbatch")
     [finding] = examine(VisibleDevicesWrong, make_patient(environment={}, gpus=four(), job=asks))
     assert "--gres grants 4 GPUs" in finding.message
 
@@ -127,13 +121,8 @@ def test_remedy_names_the_value(ranks, title):
         shell(UUIDS[2]),
         shell(f"{UUIDS[2][:8]},{UUIDS[1][:9]}"),
         shell("MIG-1", gpus=[make_gpu(mig_enabled=True, mig_instances=("MIG-1", "MIG-2"))]),
-        shell(
-            None,
-            job=Job(profile=Profile.SLURM, ranks_per_node=8, gpus_granted=8, script_path="job.sbatch"),
-        ),
-        script_patient(
-            f'import os\nos.environ.setdefault("{NAME}", "9")\n', environment={NAME: "0"}, gpus=four()
-        ),
+        shell(None, job=Job(profile=Profile.SLURM, ranks_per_node=8, gpus_granted=8, script_path="job.sbatch")),
+        script_patient(f'import os\nos.environ.setdefault("{NAME}", "9")\n', environment={NAME: "0"}, gpus=four()),
     ],
 )
 def test_healthy(patient):
@@ -151,9 +140,7 @@ def trains_on_cuda(text="model.cuda()", **signs):
 
 
 def launched(ranks, **changes):
-    launch = Launch(
-        launcher="torchrun", script="train.py", module=None, arguments=(), ranks_per_node=ranks, nodes=None
-    )
+    launch = Launch(launcher="torchrun", script="train.py", module=None, arguments=(), ranks_per_node=ranks, nodes=None)
     return Job(profile=Profile.TORCHRUN, launches=(launch,), ranks_per_node=ranks, **changes)
 
 
@@ -184,9 +171,7 @@ def test_sick_a_machine_without_the_gpus_that_the_job_asks_for(patient, words):
     [
         trains_on_cuda(environment={}, job=launched(8)),
         trains_on_cuda("model.to('cuda:1')", environment={}, job=launched(2, script_path="run.sh")),
-        make_patient(
-            environment={}, gpus=[], job=Job(profile=Profile.NONE, script_path="go.sh", gpus_granted=4)
-        ),
+        make_patient(environment={}, gpus=[], job=Job(profile=Profile.NONE, script_path="go.sh", gpus_granted=4)),
     ],
 )
 def test_healthy_a_launch_line_read_where_there_are_no_gpus(patient):

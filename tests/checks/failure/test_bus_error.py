@@ -18,10 +18,7 @@ def remedies(finding):
     return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
 
 
-FRAMES = [
-    ["/job/train.py", 41, "train", "out = model(x)"],
-    ["/env/lib/python3.11/site-packages/t.py", 9, "f", ""],
-]
+FRAMES = [["/job/train.py", 41, "train", "out = model(x)"], ["/env/lib/python3.11/site-packages/t.py", 9, "f", ""]]
 
 
 def died(kind, message, t=5.0, user=0, rank=0, world=1, **fields):

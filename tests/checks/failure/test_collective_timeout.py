@@ -18,10 +18,7 @@ def remedies(finding):
     return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
 
 
-FRAMES = [
-    ["/job/train.py", 41, "train", "out = model(x)"],
-    ["/env/lib/python3.11/site-packages/t.py", 9, "f", ""],
-]
+FRAMES = [["/job/train.py", 41, "train", "out = model(x)"], ["/env/lib/python3.11/site-packages/t.py", 9, "f", ""]]
 
 
 def died(kind, message, t=5.0, user=0, rank=0, world=1, **fields):
@@ -34,9 +31,7 @@ def died(kind, message, t=5.0, user=0, rank=0, world=1, **fields):
 FAILED = RunEnd(exit_code=1, seconds=9.0)
 
 
-WATCHDOG = (
-    "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=41, OpType=ALLREDUCE) ran for 600000 ms"
-)
+WATCHDOG = "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=41, OpType=ALLREDUCE) ran for 600000 ms"
 
 
 def test_sick_a_rank_that_stands_elsewhere():
@@ -62,10 +57,7 @@ def test_healthy_ends():
 
 
 def test_the_echo_of_an_exception_is_none():
-    ranks = [
-        died("ValueError", "no", t=1.0, rank=0, world=2),
-        died("DistBackendError", WATCHDOG, rank=1, world=2),
-    ]
+    ranks = [died("ValueError", "no", t=1.0, rank=0, world=2), died("DistBackendError", WATCHDOG, rank=1, world=2)]
     assert look(*ranks, end=FAILED) == []
 
 

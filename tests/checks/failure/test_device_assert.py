@@ -19,10 +19,7 @@ def remedies(finding):
     return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
 
 
-FRAMES = [
-    ["/job/train.py", 41, "train", "out = model(x)"],
-    ["/env/lib/python3.11/site-packages/t.py", 9, "f", ""],
-]
+FRAMES = [["/job/train.py", 41, "train", "out = model(x)"], ["/env/lib/python3.11/site-packages/t.py", 9, "f", ""]]
 
 
 def died(kind, message, t=5.0, user=0, rank=0, world=1, **fields):
@@ -42,9 +39,7 @@ def test_sick_a_label_out_of_range():
 
 
 def test_sick_an_illegal_access():
-    [finding] = look(
-        died("AcceleratorError", "CUDA error: an illegal memory access was encountered"), end=FAILED
-    )
+    [finding] = look(died("AcceleratorError", "CUDA error: an illegal memory access was encountered"), end=FAILED)
     assert "compute-sanitizer" in remedies(finding)
 
 

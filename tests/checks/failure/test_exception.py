@@ -23,10 +23,7 @@ def remedies(finding):
     return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
 
 
-FRAMES = [
-    ["/job/train.py", 41, "train", "out = model(x)"],
-    ["/env/lib/python3.11/site-packages/t.py", 9, "f", ""],
-]
+FRAMES = [["/job/train.py", 41, "train", "out = model(x)"], ["/env/lib/python3.11/site-packages/t.py", 9, "f", ""]]
 
 
 def died(kind, message, t=5.0, user=0, rank=0, world=1, **fields):
@@ -40,9 +37,7 @@ FAILED = RunEnd(exit_code=1, seconds=9.0)
 
 
 def test_sick_shapes():
-    [finding] = look(
-        died("RuntimeError", "mat1 and mat2 shapes cannot be multiplied (64x50 and 64x768)"), end=FAILED
-    )
+    [finding] = look(died("RuntimeError", "mat1 and mat2 shapes cannot be multiplied (64x50 and 64x768)"), end=FAILED)
     assert finding.severity is Severity.ERROR and finding.detail.cause == "shapes"
     assert (finding.span.path, finding.span.line, finding.span.text) == ("train.py", 41, "out = model(x)")
     assert "shapes" in remedies(finding)
@@ -53,11 +48,7 @@ def test_sick_the_root_is_told_from_its_echoes():
         died("RuntimeError", "Connection closed by peer [127.0.0.1]:4711", t=6.0, rank=0, world=3),
         died("ValueError", "labels are empty", t=5.0, rank=1, world=3),
         died(
-            "DistBackendError",
-            "NCCL error: remote process exited or there was a network error",
-            t=5.5,
-            rank=2,
-            world=3,
+            "DistBackendError", "NCCL error: remote process exited or there was a network error", t=5.5, rank=2, world=3
         ),
     ]
     [finding] = look(*ranks, end=FAILED)
@@ -76,11 +67,7 @@ def test_sick_nobody_says_why():
     ("kind", "message", "cause"),
     [
         ("IndexError", "Target 10 is out of bounds.", "labels"),
-        (
-            "RuntimeError",
-            "Expected all tensors to be on the same device, but found at least two devices",
-            "device",
-        ),
+        ("RuntimeError", "Expected all tensors to be on the same device, but found at least two devices", "device"),
         ("RuntimeError", "expected scalar type Long but found Float", "dtype"),
         ("RuntimeError", "all elements of input should be between 0 and 1", "outside-0-1"),
         ("RuntimeError", "all elements of target should be between 0 and 1", "target-outside-0-1"),
@@ -98,11 +85,7 @@ def test_sick_nobody_says_why():
         ("ValueError", "dropout probability has to be between 0 and 1, but got 2", ""),
         ("ValueError", "p must be a finite number in (0, inf)", ""),
         ("RuntimeError", "Trying to backward through the graph a second time", "backward-twice"),
-        (
-            "RuntimeError",
-            "element 0 of tensors does not require grad and does not have a grad_fn",
-            "no-gradient",
-        ),
+        ("RuntimeError", "element 0 of tensors does not require grad and does not have a grad_fn", "no-gradient"),
         ("RuntimeError", "Error(s) in loading state_dict for Net: Missing key(s) in state_dict", "checkpoint"),
         ("FileNotFoundError", "[Errno 2] No such file or directory: 'data.bin'", "file"),
         ("ModuleNotFoundError", "No module named 'flash_attn'", "module"),

@@ -19,9 +19,7 @@ def remedies(finding):
 
 
 def test_sick_killed_for_memory():
-    end = RunEnd(
-        exit_code=137, signal="SIGKILL", oom_kills=1, kernel=("oom-kill: Killed process 4711 (python)",)
-    )
+    end = RunEnd(exit_code=137, signal="SIGKILL", oom_kills=1, kernel=("oom-kill: Killed process 4711 (python)",))
     [finding] = look(make_process(clean=False), end=end)
     assert finding.detail.memory and "for memory" in finding.message
     assert "workers" in remedies(finding)

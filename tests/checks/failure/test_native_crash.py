@@ -56,9 +56,7 @@ def test_healthy_ends():
     assert look(make_process(clean=False), end=RunEnd(exit_code=137, signal="SIGKILL")) == []
 
 
-@pytest.mark.parametrize(
-    ("clean", "on", "profiled"), [(True, True, True), (True, False, False), (False, True, False)]
-)
+@pytest.mark.parametrize(("clean", "on", "profiled"), [(True, True, True), (True, False, False), (False, True, False)])
 def test_a_crash_at_the_end_of_a_program_that_left_its_profiler_on_is_the_profilers(clean, on, profiled):
     window = record("window", 6.0, what="torch.profiler", begin=0, end=200, on=on, path="/job/train.py", line=7)
     [finding] = look(make_process(records=[window], clean=clean), end=RunEnd(exit_code=139, signal="SIGSEGV"))

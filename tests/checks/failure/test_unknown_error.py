@@ -29,12 +29,7 @@ def test_sick_before_what_follows_from_it(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "end",
-    [
-        "step 3 loss 1.9\n",
-        "saving the model\nuploading it\ncleaning up\ngoodbye\n",
-        "Training finished.\n",
-    ],
+    "end", ["step 3 loss 1.9\n", "saving the model\nuploading it\ncleaning up\ngoodbye\n", "Training finished.\n"]
 )
 def test_healthy_what_follows_shows_that_it_went_on(tmp_path, end):
     text = "step 1 loss 2.1\nstep 2 loss 2.0\nERROR trainer: one shard is not usable\n"
@@ -61,10 +56,7 @@ def test_healthy_lines_that_are_no_error_of_the_job(tmp_path, line):
 
 
 def test_healthy_the_cause_has_known_words(tmp_path):
-    text = (
-        STEPS
-        + 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    go()\nZeroDivisionError: x\n'
-    )
+    text = STEPS + 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    go()\nZeroDivisionError: x\n'
     assert not found_in_log("FAIL019", tmp_path, text + "ERROR trainer: the job ends\n")
 
 
@@ -78,11 +70,7 @@ def test_the_verdict_names_the_line(tmp_path):
 def test_sick_a_traceback_that_the_end_of_the_log_cuts(tmp_path):
     text = 'step 1 loss 2.1\nTraceback (most recent call last):\n  File "a.py", line 3, in f\n    go()\n'
     [finding] = found_in_log("FAIL019", tmp_path, text + '  File "b.py", line 7, in go\n    return bag[3]\n')
-    assert (
-        finding.evidence[0].line == 5
-        and "b.py" in finding.message
-        and "before its exception" in finding.message
-    )
+    assert finding.evidence[0].line == 5 and "b.py" in finding.message and "before its exception" in finding.message
 
 
 def test_healthy_frames_of_a_dump_before_the_next_steps(tmp_path):

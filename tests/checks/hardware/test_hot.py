@@ -18,9 +18,7 @@ def test_sick_close_to_the_slowdown():
 
 
 def test_sick_by_the_threshold_where_there_is_no_margin():
-    gpu = make_gpu(
-        0, temperature=91.0, temperature_margin=NONE, temperature_slowdown=95.0, temperature_max=NONE
-    )
+    gpu = make_gpu(0, temperature=91.0, temperature_margin=NONE, temperature_slowdown=95.0, temperature_max=NONE)
     [finding] = examine(Hot, make_patient(gpus=[gpu]))
     assert "4 °C below" in finding.message
 

@@ -88,10 +88,7 @@ def test_the_rule_follows_the_worst_record():
         [finding] = examine(MemoryErrors, patient)
         return [remedy.title for remedy in prescribe(MemoryErrorsRule, finding, patient)]
 
-    assert titles(row_remap=remap(failure=True)) == [
-        "CUDA_VISIBLE_DEVICES=0",
-        "drain the node and have GPU 1 replaced",
-    ]
+    assert titles(row_remap=remap(failure=True)) == ["CUDA_VISIBLE_DEVICES=0", "drain the node and have GPU 1 replaced"]
     assert titles(ecc_uncorrected_volatile=1)[1] == "reset GPU 1 before it is used again"
     assert titles(row_remap=remap(pending=True)) == ["reset GPU 1 when it is idle"]
     assert titles(row_remap_exhausted_banks=1) == ["watch GPU 1 and plan a replacement"]

@@ -50,9 +50,7 @@ def test_sick_memory_that_nobody_visible_holds():
 
 
 def test_sick_a_large_program_on_a_desktop_card():
-    gpu = busy(
-        0, process(1, 400 * MIB, "graphics", "Xorg"), process(2, 6 * GIB, name="ollama"), display_active=True
-    )
+    gpu = busy(0, process(1, 400 * MIB, "graphics", "Xorg"), process(2, 6 * GIB, name="ollama"), display_active=True)
     [finding] = examine(Occupied, make_patient(gpus=[gpu]))
     assert "ollama" in finding.message and "Xorg" not in finding.message
 
@@ -101,9 +99,7 @@ def test_mig_is_a_note_when_the_job_is_not_known_and_silent_when_it_asks_for_a_s
         pytest.param(busy(0, process(1, ours=True)), id="the job's own process"),
         pytest.param(busy(0, process(1, 14 * MIB)), id="less than a context"),
         pytest.param(busy(0, process(1, 30 * MIB, name="nvidia-cuda-mps-server")), id="the MPS daemon"),
-        pytest.param(
-            busy(0, process(1, 3 * GIB, "graphics", "Xorg"), memory_used=4 * GIB), id="a display server"
-        ),
+        pytest.param(busy(0, process(1, 3 * GIB, "graphics", "Xorg"), memory_used=4 * GIB), id="a display server"),
         pytest.param(
             busy(0, process(1, 2 * GIB, "graphics", "firefox"), process(1, 2 * GIB, name="firefox")),
             id="a browser that computes too",
@@ -111,9 +107,7 @@ def test_mig_is_a_note_when_the_job_is_not_known_and_silent_when_it_asks_for_a_s
         pytest.param(busy(0, process(1, 500 * MIB), display_active=True), id="a small context on a desktop"),
         pytest.param(make_gpu(0, compute_mode=3), id="exclusive mode alone"),
         pytest.param(make_gpu(0, memory_used=900 * MIB), id="the driver's own reserve"),
-        pytest.param(
-            make_gpu(0, memory_used=Absent("no permission"), processes=Absent("no permission")), id="silent"
-        ),
+        pytest.param(make_gpu(0, memory_used=Absent("no permission"), processes=Absent("no permission")), id="silent"),
     ],
 )
 def test_healthy(gpu):
@@ -131,14 +125,9 @@ def test_healthy_a_running_job_in_a_container_cannot_be_told_from_others():
 
 
 def test_healthy_a_busy_gpu_that_the_job_leaves_out():
-    patient = make_patient(
-        gpus=[make_gpu(0), busy(1, process(4711))], environment={"CUDA_VISIBLE_DEVICES": "0"}
-    )
+    patient = make_patient(gpus=[make_gpu(0), busy(1, process(4711))], environment={"CUDA_VISIBLE_DEVICES": "0"})
     assert examine(Occupied, patient) == []
 
 
 def test_healthy_the_memory_of_a_grace_module_may_hold_the_hosts_pages():
-    assert (
-        examine(Occupied, make_patient(gpus=[make_gpu(0, name="NVIDIA GH200 480GB", memory_used=30 * GIB)]))
-        == []
-    )
+    assert examine(Occupied, make_patient(gpus=[make_gpu(0, name="NVIDIA GH200 480GB", memory_used=30 * GIB)])) == []

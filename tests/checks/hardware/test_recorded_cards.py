@@ -59,9 +59,7 @@ def test_a_link_that_was_not_what_it_can_be(changes, said, quantity):
     assert said in finding.message and finding.severity is Severity.WARNING
     assert finding.detail.quantity == quantity and finding.detail.gpus == "3"
     assert all(item.reproduce for item in finding.evidence)
-    assert any(
-        remedy.title.startswith("reseat GPU 3") for remedy in prescribe(PcieDegradedRule, finding, patient)
-    )
+    assert any(remedy.title.startswith("reseat GPU 3") for remedy in prescribe(PcieDegradedRule, finding, patient))
 
 
 @pytest.mark.parametrize(
@@ -82,9 +80,7 @@ def test_what_idle_cards_and_single_samples_do_is_no_fault(changes):
 def test_a_desktop_card_at_half_width_is_a_note_and_grace_has_no_such_link():
     [finding] = examine(PcieDegraded, recorded({**H100, "name": "NVIDIA GeForce RTX 3060"}, pcie_width=8.0))
     assert finding.severity is Severity.NOTE
-    with pytest.raises(
-        Unavailable
-    ):  # it reaches its host over NVLink-C2C: the driver would be asked, and is not here
+    with pytest.raises(Unavailable):  # it reaches its host over NVLink-C2C: the driver would be asked, and is not here
         examine(PcieDegraded, recorded({**H100, "name": "NVIDIA GH200 480GB"}, pcie_width=8.0))
 
 
@@ -92,11 +88,7 @@ def test_a_desktop_card_at_half_width_is_a_note_and_grace_has_no_such_link():
     ("facts", "changes", "said"),
     [
         (H100, {"temperature": 88.0}, "up to 88 °C, above its operating maximum of 87 °C 100 % of the time"),
-        (
-            H100,
-            {"temperature": 84.0, "margin": lambda i: 2.0 if i % 2 else 9.0},
-            "within 5 °C of its slowdown 50 %",
-        ),
+        (H100, {"temperature": 84.0, "margin": lambda i: 2.0 if i % 2 else 9.0}, "within 5 °C of its slowdown 50 %"),
         ({**H100, "temperature_max": None}, {"temperature": 86.0, "margin": -1.0}, "(4 °C at the nearest)"),
         (H100, {"memory_temperature": 99.0}, "memory above its maximum of 95 °C"),
     ],
@@ -155,9 +147,7 @@ def test_a_run_beside_a_sick_card(tmp_path):
         *h100(2), "* UtilizationRates 0 90 40", "* CurrPcieLinkGeneration 0 5", "* ClocksEventReasons 0 0",
         "* ClockInfo:1 0 1980", "1 CurrPcieLinkWidth 0 8", "1 Temperature:0 0 89", "1 MarginTemperature 0 1",
     ]  # fmt: skip
-    scenario = Scenario(
-        name="sick", machine=Machine(answers=sick, addresses=("0000:1b:00.0", "0000:1c:00.0"), nodes=2)
-    )
+    scenario = Scenario(name="sick", machine=Machine(answers=sick, addresses=("0000:1b:00.0", "0000:1c:00.0"), nodes=2))
     variables = environment(scenario, tmp_path / "machine", tmp_path / "libraries")
     own = {name: value for name, value in variables.items() if os.environ.get(name) != value}
     script = tmp_path / "train.py"
@@ -170,6 +160,4 @@ def test_a_run_beside_a_sick_card(tmp_path):
     found = {item["code"]: item for item in json.loads(report.read_text())["findings"]}
     assert found["GPU005"]["message"].endswith("GPU 1 ran at x8 of x16.")
     assert found["GPU011"]["message"].startswith("While the training ran: GPU 1: up to 89 °C")
-    assert {"GPU005", "GPU011"} & {
-        code for code, item in found.items() if item["confidence"] != "confirmed"
-    } == set()
+    assert {"GPU005", "GPU011"} & {code for code, item in found.items() if item["confidence"] != "confirmed"} == set()

@@ -25,9 +25,7 @@ def test_sick_each_action_of_the_driver(action, severity, remedy):
     assert remedies(finding, patient) == ["GPU008-leave-out", f"GPU008-{remedy}"]
 
 
-@pytest.mark.parametrize(
-    ("cause", "remedy"), [("lost", "reboot"), ("reset required", "reset"), ("unknown", "reset")]
-)
+@pytest.mark.parametrize(("cause", "remedy"), [("lost", "reboot"), ("reset required", "reset"), ("unknown", "reset")])
 def test_sick_a_gpu_that_does_not_answer(cause, remedy):
     survey = make_survey([make_gpu(0), make_gpu(2)], lost=(LostGpu(index=1, error="GPU is lost", cause=cause),))
     patient = make_patient(survey=survey)

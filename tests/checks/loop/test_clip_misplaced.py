@@ -219,8 +219,7 @@ PARTS = """
 
 
 @pytest.mark.parametrize(
-    ("given", "found"),
-    [("code[:, part]", 1), ("code[part, 1:]", 1), ("code", 0), ("held[:part]", 0), ("held[0]", 0)],
+    ("given", "found"), [("code[:, part]", 1), ("code[part, 1:]", 1), ("code", 0), ("held[:part]", 0), ("held[0]", 0)]
 )
 def test_sick_a_part_of_a_tensor_has_no_gradient_to_clip(given, found):
     findings = examine(ClipMisplaced, script_patient(PARTS.format(given=given)))

@@ -40,8 +40,7 @@ def test_sick_aliases_and_imported_names_are_resolved():
 
 
 @pytest.mark.parametrize(
-    ("version", "severity"),
-    [("2.13.0+cpu", Severity.ERROR), ("2.6.0", Severity.NOTE), (None, Severity.NOTE)],
+    ("version", "severity"), [("2.13.0+cpu", Severity.ERROR), ("2.6.0", Severity.NOTE), (None, Severity.NOTE)]
 )
 def test_sick_removed_argument_depends_on_the_installed_torch(version, severity):
     what = "verbose= of torch.optim.lr_scheduler.ReduceLROnPlateau"
@@ -148,11 +147,7 @@ def test_a_spectrum_says_whether_it_is_complex(more, version, severities):
         ("from transformers import AdamW as Adam\nAdam(model.parameters())", "4.51.3", [Severity.ERROR]),
         ("import transformers\ntransformers.AdamW(model.parameters())", "4.51.3", [Severity.ERROR]),
         ("import transformers\ntransformers.AdamW(model.parameters())", "4.40.0", [Severity.NOTE]),
-        (
-            "from transformers import TrainingArguments as T\nT('o', optim='adamw_hf')",
-            "4.51.3",
-            [Severity.ERROR],
-        ),
+        ("from transformers import TrainingArguments as T\nT('o', optim='adamw_hf')", "4.51.3", [Severity.ERROR]),
         ("from transformers import TrainingArguments as T\nT('o', optim='adamw_torch')", "4.51.3", []),
         ("from torch.optim import AdamW\nAdamW(model.parameters())", "4.51.3", []),
         ("try:\n    from transformers import AdamW\nexcept ImportError:\n    pass", "4.51.3", []),
@@ -165,9 +160,7 @@ def test_what_transformers_no_longer_has(text, version, severities):
 
 def test_an_argument_that_does_nothing_breaks_nothing():
     text = "from torch.autograd import Variable\nfor x in batches:\n    model(Variable(x, volatile=True))\n"
-    findings = {
-        item.detail.what: item for item in examine(DeprecatedApi, script_patient(text, torch=build("2.13.0")))
-    }
+    findings = {item.detail.what: item for item in examine(DeprecatedApi, script_patient(text, torch=build("2.13.0")))}
     finding = findings["volatile= of torch.autograd.Variable"]
     assert finding.severity is Severity.NOTE
     assert finding.cost.breaks is None
@@ -250,14 +243,8 @@ def test_what_old_tutorials_write(changed, version, severities):
     ("head", "severities"),
     [
         ("from torch.utils.ffi import create_extension", [Severity.NOTE]),
-        (
-            "from torch.utils.data.dataloader import _DataLoaderIter",
-            [Severity.ERROR],
-        ),  # 1.1 has no data[0] either
-        (
-            "try:\n        from torch.utils.ffi import create_extension\n    except ImportError: pass",
-            [Severity.ERROR],
-        ),
+        ("from torch.utils.data.dataloader import _DataLoaderIter", [Severity.ERROR]),  # 1.1 has no data[0] either
+        ("try:\n        from torch.utils.ffi import create_extension\n    except ImportError: pass", [Severity.ERROR]),
         ("import torch._six", [Severity.ERROR, Severity.ERROR]),
         ("import torch.utils.ffi, torch._six", [Severity.NOTE, Severity.NOTE]),
     ],
@@ -310,9 +297,7 @@ def test_what_the_companions_of_torch_no_longer_have(line, packages, severities)
     assert [item.severity for item in examine(DeprecatedApi, patient)] == severities
 
 
-@pytest.mark.parametrize(
-    ("pinned", "severity"), [("torch==1.4.0", Severity.NOTE), ("torch>=1.4.0", Severity.ERROR)]
-)
+@pytest.mark.parametrize(("pinned", "severity"), [("torch==1.4.0", Severity.NOTE), ("torch>=1.4.0", Severity.ERROR)])
 def test_in_a_project_of_an_older_torch_its_companions_are_older_too(tmp_path, pinned, severity):
     (tmp_path / "requirements.txt").write_text(pinned + "\n")
     (tmp_path / "train.py").write_text(COMPANIONS.format(line="print(imresize)"))
@@ -361,9 +346,7 @@ def test_what_nothing_uses_breaks_nothing(head, call, severities):
     text = LIVE.format(head=head, call=call)
     found = examine(DeprecatedApi, script_patient(text, packages=make_packages(numpy="2.4.6")))
     assert {item.severity for item in found} == severities
-    assert all(
-        ("Nothing that was read uses" in item.message) == (item.severity is Severity.NOTE) for item in found
-    )
+    assert all(("Nothing that was read uses" in item.message) == (item.severity is Severity.NOTE) for item in found)
 
 
 MODULE = """
@@ -490,9 +473,7 @@ OPTIONAL = """
     ],
 )
 def test_what_a_default_keeps_from_being_made_is_no_use(made, severities):
-    found = examine(
-        DeprecatedApi, script_patient(OPTIONAL.format(made=made), packages=make_packages(numpy="2.4.6"))
-    )
+    found = examine(DeprecatedApi, script_patient(OPTIONAL.format(made=made), packages=make_packages(numpy="2.4.6")))
     assert [item.severity for item in found] == severities
 
 

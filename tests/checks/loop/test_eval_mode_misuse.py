@@ -162,9 +162,7 @@ def test_a_loop_in_another_file_is_named_with_its_file(tmp_path):
     (tmp_path / "measures.py").write_text("def measure(net, x):\n    net.eval()\n    return net(x)\n")
     text = LOOP.replace("import torch", "import torch; from measures import measure", 1)
     path = tmp_path / "run.py"
-    path.write_text(
-        textwrap.dedent(text.format(layer="torch.nn.Dropout(0.1)", head="pass", tail="measure(model, x)"))
-    )
+    path.write_text(textwrap.dedent(text.format(layer="torch.nn.Dropout(0.1)", head="pass", tail="measure(model, x)")))
     [finding] = examine(EvalModeMisuse, script_patient(path))
     assert finding.span.path.endswith("measures.py")
     assert "runs in the loop at line 6 of run.py and" in finding.message
@@ -238,9 +236,7 @@ MEASURED = """
 """
 
 
-@pytest.mark.parametrize(
-    ("part", "found"), [("None", 0), ("torch.nn.Linear(8, 8)", 1)], ids=["healthy", "sick"]
-)
+@pytest.mark.parametrize(("part", "found"), [("None", 0), ("torch.nn.Linear(8, 8)", 1)], ids=["healthy", "sick"])
 def test_a_module_without_parameters_builds_no_graph(part, found):
     assert len(examine(EvalModeMisuse, script_patient(MEASURED.format(part=part)))) == found
 
@@ -270,11 +266,7 @@ OLD = """
 
 @pytest.mark.parametrize(
     ("word", "read", "found"),
-    [
-        (", volatile=True", "loss.data[0]", 0),
-        (", volatile=True", "loss.item()", 1),
-        ("", "loss.data[0]", 1),
-    ],
+    [(", volatile=True", "loss.data[0]", 0), (", volatile=True", "loss.item()", 1), ("", "loss.data[0]", 1)],
     ids=["healthy", "sick-new-torch", "sick-no-word"],
 )
 def test_volatile_inputs_of_an_old_program_build_no_graph(word, read, found):
@@ -547,9 +539,7 @@ TRANSFORMED = """
 """
 
 
-@pytest.mark.parametrize(
-    ("name", "hand", "found"), [("__iter__", "yield", False), ("evaluate", "print(", True)]
-)
+@pytest.mark.parametrize(("name", "hand", "found"), [("__iter__", "yield", False), ("evaluate", "print(", True)])
 def test_healthy_the_pass_of_a_data_set_is_no_evaluation(name, hand, found):
     text = TRANSFORMED.format(name=name, hand=hand)
     text = text.replace("self.change(x), y\n", "self.change(x), y)\n") if hand == "print(" else text
@@ -695,9 +685,7 @@ Fit(Net).run()
 
 
 def test_healthy_a_module_that_switches_itself_and_a_loop_that_switches_it_back():
-    assert [
-        item for item in examine(EvalModeMisuse, script_patient(OWN)) if item.detail.how == "training"
-    ] == []
+    assert [item for item in examine(EvalModeMisuse, script_patient(OWN)) if item.detail.how == "training"] == []
 
 
 SALIENCY = """

@@ -11,12 +11,8 @@ from gpudoctor_rules.loop.no_checkpoint import NoCheckpointRule
 
 TEXT = "#!/bin/bash\n#SBATCH --time=04:00:00\nsrun python train.py\n"
 LIMITED = Job(profile=Profile.SLURM, time_limit=4 * 3600.0, script_path="job.sbatch", script_text=TEXT)
-PREEMPTED = Job(
-    profile=Profile.SLURM, preemptible=True, script_path="job.sbatch", script_text="#SBATCH --requeue\n"
-)
-SHORT = Job(
-    profile=Profile.SLURM, time_limit=600.0, script_path="job.sbatch", script_text="#SBATCH --time=10\n"
-)
+PREEMPTED = Job(profile=Profile.SLURM, preemptible=True, script_path="job.sbatch", script_text="#SBATCH --requeue\n")
+SHORT = Job(profile=Profile.SLURM, time_limit=600.0, script_path="job.sbatch", script_text="#SBATCH --time=10\n")
 
 CONFIG = """
 training:
@@ -58,13 +54,7 @@ def test_sick_when_preemptible(name):
 
 
 def test_sick_by_declared_steps():
-    [finding] = examine(
-        NoCheckpoint,
-        script_patient(
-            sick("sick_nothing"),
-            configs=configs(CONFIG),
-        ),
-    )
+    [finding] = examine(NoCheckpoint, script_patient(sick("sick_nothing"), configs=configs(CONFIG)))
     assert finding.severity is Severity.WARNING
     [finding] = examine(NoCheckpoint, script_patient(sick("sick_trainer_off")))
     assert finding.severity is Severity.WARNING
@@ -86,10 +76,7 @@ def test_healthy_without_a_word_on_its_length(name):
 
 def test_healthy_when_the_job_launches_another_program():
     job = Job(
-        profile=Profile.SLURM,
-        time_limit=9e4,
-        script_path="j",
-        launches=(launch("other.py"), launch("evaluate.py")),
+        profile=Profile.SLURM, time_limit=9e4, script_path="j", launches=(launch("other.py"), launch("evaluate.py"))
     )
     source = script_patient(sick("sick_nothing")).source
     assert source.trains
@@ -170,8 +157,7 @@ def test_healthy_epochs(change):
 
 
 @pytest.mark.parametrize(
-    ("period", "findings"),
-    [("if (epoch + 1) % 5 == 0:", 0), ("if epoch == 0 or better():", 0), ("while True:", 0)],
+    ("period", "findings"), [("if (epoch + 1) % 5 == 0:", 0), ("if epoch == 0 or better():", 0), ("while True:", 0)]
 )
 def test_healthy_a_save_behind_the_steps_of_each_epoch(period, findings):
     """It stands behind a loop of steps, in a function that every epoch calls."""

@@ -140,12 +140,7 @@ CLOCK, TARGET = "time.perf_counter()", "wanted = torch.randint(0, 3, (size,)).cu
     ("clock", "target", "after", "severity"),
     [
         (CLOCK, TARGET, "print(table)", Severity.NOTE),
-        (
-            "torch.cuda.max_memory_allocated()",
-            "wanted = torch.rand(size, 3, device='cuda')",
-            "pass",
-            Severity.NOTE,
-        ),
+        ("torch.cuda.max_memory_allocated()", "wanted = torch.rand(size, 3, device='cuda')", "pass", Severity.NOTE),
         ("len(data)", TARGET, "pass", Severity.ERROR),
         (CLOCK, "wanted = data[size].cuda()", "pass", Severity.ERROR),
         (CLOCK, TARGET, "torch.save(layer.state_dict(), 'x.pt')", Severity.ERROR),

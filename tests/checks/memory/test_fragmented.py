@@ -34,9 +34,7 @@ def test_sick_reserved_and_not_in_use():
 
 
 def test_sick_retries():
-    [finding] = look(
-        memory(70 * GIB, 60 * GIB, record("memory", 3.0, step=90, kind="retries", retries=7, ooms=0))
-    )
+    [finding] = look(memory(70 * GIB, 60 * GIB, record("memory", 3.0, step=90, kind="retries", retries=7, ooms=0)))
     assert "7 times" in finding.message
 
 

@@ -221,8 +221,7 @@ def test_no_edit_cuts_a_graph_that_a_backward_pass_may_need(name):
 
 
 @pytest.mark.parametrize(
-    "statement",
-    ["kept.append((step, loss))", "kept.append(dict(loss=loss))", "kept = kept + [loss]", "kept += [loss]"],
+    "statement", ["kept.append((step, loss))", "kept.append(dict(loss=loss))", "kept = kept + [loss]", "kept += [loss]"]
 )
 def test_the_rule_leaves_a_display_to_a_person(statement):
     patient = script_patient(LOOP.format(statement=statement))
@@ -464,9 +463,7 @@ KEEPING = {
     ],
 )
 def test_sick_module_that_keeps_its_outputs(model, loss):
-    [finding] = examine(
-        GraphRetained, script_patient(MODULE.format(**KEEPING | {"model": model, "loss": loss}))
-    )
+    [finding] = examine(GraphRetained, script_patient(MODULE.format(**KEEPING | {"model": model, "loss": loss})))
     assert finding.detail.target == "self.kept" and finding.detail.value == "out"
 
 

@@ -108,9 +108,7 @@ def test_no_readings():
         look(make_process())
 
 
-@pytest.mark.parametrize(
-    ("pace", "severity"), [(0.5, Severity.NOTE), (1.25, Severity.WARNING), (8.0, Severity.ERROR)]
-)
+@pytest.mark.parametrize(("pace", "severity"), [(0.5, Severity.NOTE), (1.25, Severity.WARNING), (8.0, Severity.ERROR)])
 def test_growth_that_no_object_explains_is_not_carried_far(pace, severity):
     """Three seconds say nothing of the next half hour, but of the next minutes they do."""
     [finding] = look(leaking(lambda i: pace * MIB * i))

@@ -25,10 +25,7 @@ def test_healthy_script(path):
 
 
 def test_healthy_sparse_kernels():
-    text = (
-        sick_scripts("MEM011")[1].read_text("utf-8")
-        + "\nmodel = torch.nn.Linear(8, 8).weight.to_sparse_csr()\n"
-    )
+    text = sick_scripts("MEM011")[1].read_text("utf-8") + "\nmodel = torch.nn.Linear(8, 8).weight.to_sparse_csr()\n"
     assert examine(PruningSavesNothing, script_patient(text)) == []
 
 

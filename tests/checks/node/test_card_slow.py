@@ -30,9 +30,7 @@ def test_without_a_card_it_says_so():
 
 
 def test_sick_each_number_type_is_compared_with_its_own_reference():
-    figures = tuple(
-        figure(Quantity.MATMUL, speed, dtype=dtype) for dtype, speed in (("bf16", 200e12), ("fp32", 40e12))
-    )
+    figures = tuple(figure(Quantity.MATMUL, speed, dtype=dtype) for dtype, speed in (("bf16", 200e12), ("fp32", 40e12)))
     found = patient(3, units=tuple(unit(at, figures=figures) for at in range(3)))
     [finding] = examine(CardSlow, found)
     assert (

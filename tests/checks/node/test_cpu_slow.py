@@ -12,9 +12,7 @@ def test_sick_one_of_six_is_slow_and_of_three_it_is_a_suspicion():
 
 
 def test_healthy_noise_other_cards_and_only_two_units():
-    assert_healthy_fleets_are_silent(
-        CpuSlow, Quantity.MATMUL, 2e12, dtype="fp32", device="cpu", name="AMD EPYC 9654"
-    )
+    assert_healthy_fleets_are_silent(CpuSlow, Quantity.MATMUL, 2e12, dtype="fp32", device="cpu", name="AMD EPYC 9654")
 
 
 def test_sick_the_quota_of_the_slow_node_is_named():

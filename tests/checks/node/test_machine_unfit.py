@@ -10,9 +10,7 @@ from gpudoctor_rules.node.advice import ADVICE
 XID = MachineFinding(
     code="GPU004", name="xid", severity="error", message="GPU 3 reported Xid 79.", fix="Reboot the node."
 )
-SHM = MachineFinding(
-    code="ENV006", name="shm-too-small", severity="warning", message="/dev/shm has 64 MiB.", fix=""
-)
+SHM = MachineFinding(code="ENV006", name="shm-too-small", severity="warning", message="/dev/shm has 64 MiB.", fix="")
 
 
 def test_sick_one_node_has_an_xid():

@@ -76,8 +76,7 @@ def test_sick_a_path_between_two_good_nodes():
 def test_sick_a_node_whose_tests_fail():
     good = every_pair(6)
     tests = tuple(
-        pair(*item.nodes, at=item.round, failure="timed out after 20 s") if 2 in item.nodes else item
-        for item in good
+        pair(*item.nodes, at=item.round, failure="timed out after 20 s") if 2 in item.nodes else item for item in good
     )
     [finding] = examine(NetworkSlow, patient(6, tests=tests))
     assert finding.severity is Severity.ERROR and finding.subject == "node02"

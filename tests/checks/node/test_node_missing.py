@@ -15,9 +15,7 @@ def test_sick_two_ranks_never_came():
 
 
 def test_sick_a_rank_with_another_world_size():
-    found = patient(
-        4, losses=(loss(3, LossKind.REFUSED, Stage.ARRIVE, "its world size is 8, that of rank 0 is 4"),)
-    )
+    found = patient(4, losses=(loss(3, LossKind.REFUSED, Stage.ARRIVE, "its world size is 8, that of rank 0 is 4"),))
     [finding] = examine(NodeMissing, found)
     assert finding.message == "Rank 3 on node03 was refused: its world size is 8, that of rank 0 is 4."
     assert [item.id for item in prescribe(ADVICE, finding, found)] == ["NODE008-refused"]

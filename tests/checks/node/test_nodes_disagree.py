@@ -11,13 +11,7 @@ from gpudoctor_rules.node.advice import ADVICE
     ("fact", "value", "severity", "message", "remedy"),
     [
         ("torch", "2.8.0", Severity.ERROR, "Torch is 2.8.0 on node02 and 2.9.1 on 3 nodes.", "NODE010-version"),
-        (
-            "CPU quota",
-            "0.5",
-            Severity.WARNING,
-            "CPU quota is 0.5 on node02 and none on 3 nodes.",
-            "NODE010-cpus",
-        ),
+        ("CPU quota", "0.5", Severity.WARNING, "CPU quota is 0.5 on node02 and none on 3 nodes.", "NODE010-cpus"),
         ("driver", "570", Severity.WARNING, "Driver is 570 on node02 and 580 on 3 nodes.", "NODE010-version"),
     ],
 )

@@ -20,10 +20,7 @@ def counted(count, share, segments=100_000):
     ("share", "words"),
     [
         (lambda sender, _: 0.03 if sender == 2 else 1e-5, "Most of it is what it sends."),
-        (
-            lambda sender, to: 0.03 if to == 2 else 0.002 if sender == 2 else 1e-5,
-            "Most of it is what it receives.",
-        ),
+        (lambda sender, to: 0.03 if to == 2 else 0.002 if sender == 2 else 1e-5, "Most of it is what it receives."),
         (lambda sender, to: 0.03 if 2 in (sender, to) else 1e-5, "the median test less than 0.1 %."),
     ],
     ids=["sends", "receives", "both"],

@@ -45,9 +45,7 @@ def test_sick_one_pair_of_cards_on_one_node():
 
 
 def test_sick_a_test_inside_a_node_fails():
-    [finding] = examine(
-        PeerLinkSlow, patient(1, units=cards(1), tests=(whole(0, 0, failure="unhandled cuda error"),))
-    )
+    [finding] = examine(PeerLinkSlow, patient(1, units=cards(1), tests=(whole(0, 0, failure="unhandled cuda error"),)))
     assert finding.severity is Severity.ERROR and "unhandled cuda error" in finding.message
 
 

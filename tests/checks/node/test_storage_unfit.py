@@ -9,12 +9,7 @@ from gpudoctor_rules.node.advice import ADVICE
 
 
 def seen(on, write=2 * GB, **changes):
-    given = {
-        "visible": True,
-        "writable": True,
-        "same": True,
-        "figures": (figure(Quantity.WRITE_BANDWIDTH, write),),
-    }
+    given = {"visible": True, "writable": True, "same": True, "figures": (figure(Quantity.WRITE_BANDWIDTH, write),)}
     return StorageTest(node=on, folder="/scratch", **(given | changes))
 
 
@@ -38,24 +33,18 @@ def test_sick_one_node_is_slow():
     found = patient(6, storage=tuple(seen(at, 0.2 * GB if at == 4 else 2 * GB) for at in range(6)))
     [finding] = examine(StorageUnfit, found)
     assert finding.severity is Severity.WARNING
-    assert (
-        finding.message == "node04 writes /scratch at 200 MB/s, the median of 6 nodes is 2 GB/s: 90 % slower."
-    )
+    assert finding.message == "node04 writes /scratch at 200 MB/s, the median of 6 nodes is 2 GB/s: 90 % slower."
 
 
 def test_sick_little_space_is_left():
-    found = patient(
-        2, nodes=(node(0, free_bytes={"/scratch": 1 << 40}), node(1, free_bytes={"/scratch": 5 << 20}))
-    )
+    found = patient(2, nodes=(node(0, free_bytes={"/scratch": 1 << 40}), node(1, free_bytes={"/scratch": 5 << 20})))
     [finding] = examine(StorageUnfit, found)
     assert finding.message == "/scratch has 5 MiB free on node01."
     assert [item.id for item in prescribe(ADVICE, finding, found)] == ["NODE012-space"]
 
 
 def test_healthy_everybody_reads_and_writes():
-    assert (
-        examine(StorageUnfit, patient(4, storage=tuple(seen(at, (2 + 0.1 * at) * GB) for at in range(4)))) == []
-    )
+    assert examine(StorageUnfit, patient(4, storage=tuple(seen(at, (2 + 0.1 * at) * GB) for at in range(4)))) == []
 
 
 def test_without_a_folder_it_says_how():

@@ -20,9 +20,7 @@ def burnt(last):
 def test_sick_a_card_loses_a_third():
     found = burnt(430e12)
     [finding] = examine(ThrottlesUnderLoad, found)
-    assert finding.message.startswith(
-        "GPU 0 of node00 falls from 650 TFLOP/s to 430 TFLOP/s in 2 s of load, at 88"
-    )
+    assert finding.message.startswith("GPU 0 of node00 falls from 650 TFLOP/s to 430 TFLOP/s in 2 s of load, at 88")
     assert [item.id for item in prescribe(ADVICE, finding, found)] == ["NODE014-leave-out", "NODE014-cool"]
 
 

@@ -21,8 +21,7 @@ def test_sick_one_card_of_four_has_other_bits():
     [finding] = examine(WrongValues, found)
     assert finding.severity is Severity.ERROR and finding.confidence is Confidence.CONFIRMED
     assert (
-        finding.message
-        == "GPU 0 of node02 gives other bits than 3 of 4 equal units for the same product (bf16 4096)."
+        finding.message == "GPU 0 of node02 gives other bits than 3 of 4 equal units for the same product (bf16 4096)."
     )
     remedies = prescribe(ADVICE, finding, found)
     assert [item.id for item in remedies] == ["NODE002-leave-out", "NODE002-replace"]
@@ -32,10 +31,7 @@ def test_sick_one_card_of_four_has_other_bits():
 def test_sick_a_card_that_disagrees_with_itself():
     found = patient(units=units([RIGHT] * 3, [RIGHT, WRONG, RIGHT], [RIGHT] * 3))
     [finding] = examine(WrongValues, found)
-    assert (
-        finding.message
-        == "GPU 0 of node01 gave 2 different results for one product (bf16 4096) in 3 repetitions."
-    )
+    assert finding.message == "GPU 0 of node01 gave 2 different results for one product (bf16 4096) in 3 repetitions."
 
 
 def test_two_cards_that_differ_name_nobody():

@@ -56,8 +56,7 @@ def test_sick_a_softmax_over_one_score_in_every_graph():
     assert finding.severity is Severity.ERROR and "no parameter gets a gradient" in finding.message
     [finding] = examine(ConstantOutput, make_patient(recording=recorded(24, 0)))
     assert (
-        finding.severity is Severity.WARNING
-        and "the layers that compute the score get no gradient" in finding.message
+        finding.severity is Severity.WARNING and "the layers that compute the score get no gradient" in finding.message
     )
 
 

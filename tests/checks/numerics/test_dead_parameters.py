@@ -26,9 +26,7 @@ def remedies(finding):
 
 def dead(share=0.4, steps=200, **fields):
     given = {"parameters": ["branch.weight", "branch.bias"], "none": ["branch.weight", "branch.bias"], **fields}
-    return make_process(
-        records=[record("numeric", 3.0, step=199, kind="dead", share=share, steps=steps, **given)]
-    )
+    return make_process(records=[record("numeric", 3.0, step=199, kind="dead", share=share, steps=steps, **given)])
 
 
 def test_sick_a_branch_that_is_cut_off():
@@ -57,9 +55,7 @@ def readings(*told):
     """A rank with several readings: steps looked at, and names."""
     return make_process(
         records=[
-            record(
-                "numeric", 3.0 + i, step=50 * i, kind="dead", share=0.4, steps=steps, parameters=names, none=[]
-            )
+            record("numeric", 3.0 + i, step=50 * i, kind="dead", share=0.4, steps=steps, parameters=names, none=[])
             for i, (steps, names) in enumerate(told)
         ]
     )
@@ -132,9 +128,7 @@ def exchanged(held=90, reached=True):
 )
 def test_an_optimizer_over_another_model_is_one_finding(rank, said):
     patient = make_patient(recording=make_recording(rank))
-    found = [
-        one for check in (DeadParameters, WeightsFrozen, TeacherTrained) for one in examine(check, patient)
-    ]
+    found = [one for check in (DeadParameters, WeightsFrozen, TeacherTrained) for one in examine(check, patient)]
     assert {one.code for one in found} == said
     if said == {"NUM008"}:
         [one] = found
@@ -158,9 +152,7 @@ def test_the_first_layers_of_a_network_are_few_elements_and_much_of_it(more, sev
     assert ("the first 4 of 10 tensors" in finding.message) is (severity is Severity.ERROR)
 
 
-@pytest.mark.parametrize(
-    ("head", "severity"), [("torch.no_grad()", Severity.WARNING), ("timer()", Severity.ERROR)]
-)
+@pytest.mark.parametrize(("head", "severity"), [("torch.no_grad()", Severity.WARNING), ("timer()", Severity.ERROR)])
 def test_a_part_that_is_used_below_no_grad_is_a_warning(head, severity):
     text = f"""
     import torch

@@ -110,14 +110,8 @@ def test_healthy_norms_of_reinforcement_learning_follow_the_returns():
             optimizer.step()
     """
     recording = make_recording(norms(lambda i: 1.0 if i < 120 else 300.0, loss=2.0))
-    assert (
-        len(examine(ExplodingGradients, script_patient(text.format(call="next(rows)"), recording=recording)))
-        == 1
-    )
-    assert (
-        examine(ExplodingGradients, script_patient(text.format(call="world.step(0)"), recording=recording))
-        == []
-    )
+    assert len(examine(ExplodingGradients, script_patient(text.format(call="next(rows)"), recording=recording))) == 1
+    assert examine(ExplodingGradients, script_patient(text.format(call="world.step(0)"), recording=recording)) == []
 
 
 @pytest.mark.parametrize(

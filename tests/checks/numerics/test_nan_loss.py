@@ -24,9 +24,7 @@ def remedies(finding):
 
 
 def bad(step, kind="nan-loss"):
-    return record(
-        "numeric", 3.0, step=step, kind=kind, value="nan", path="/job/train.py", line=44, parameters=["a"]
-    )
+    return record("numeric", 3.0, step=step, kind=kind, value="nan", path="/job/train.py", line=44, parameters=["a"])
 
 
 def test_sick_a_loss_out_of_the_blue():
@@ -123,18 +121,10 @@ def test_nothing_trained():
     ("curves", "cause", "words"),
     [
         # The growth is in the last two of three hundred readings: a median over a part of the run hides it.
-        (
-            {"loss": lambda i: 2.0 if i < 298 else 40.0 ** (i - 297)},
-            "rate",
-            "the loss had grown 800 times in the few",
-        ),
+        ({"loss": lambda i: 2.0 if i < 298 else 40.0 ** (i - 297)}, "rate", "the loss had grown 800 times in the few"),
         ({"grad_norm": lambda i: 0.5 if i < 299 else 60.0}, "rate", "gradients had grown 120 times in the few"),
         ({"loss": lambda i: 90.0 if 100 < i < 110 else 2.0}, "operation", "no loss or norm had grown before"),
-        (
-            {"loss": lambda i: 5.0 * 0.95**i if i < 299 else 1e-3},
-            "operation",
-            "no loss or norm had grown before",
-        ),
+        ({"loss": lambda i: 5.0 * 0.95**i if i < 299 else 1e-3}, "operation", "no loss or norm had grown before"),
     ],
     ids=["the last two losses", "the last norm", "long before", "a hard batch at the end"],
 )

@@ -12,9 +12,7 @@ from gpudoctor_checks.numerics.weights_frozen import WeightsFrozen
 from gpudoctor_rules.numerics.advice import ADVICE
 
 
-@pytest.mark.parametrize(
-    ("held", "trainable", "words"), [(0, 0, "are frozen"), (0, 96, "got none"), (64, 0, "")]
-)
+@pytest.mark.parametrize(("held", "trainable", "words"), [(0, 0, "are frozen"), (0, 96, "got none"), (64, 0, "")])
 def test_an_optimizer_without_parameters(held, trainable, words):
     """Frameworks hand over what requires gradients, were it nothing; torch takes an empty group."""
     records = [
@@ -83,10 +81,7 @@ def test_sick_no_parameter_ever_had_a_gradient():
     assert "No parameter of Maker had a gradient" in finding.message and remedy.title
     seen = record("numeric", 3.0, kind="idle", step=50, steps=50, model="Maker", called=False, alone=True)
     with pytest.raises(Unavailable, match="no parameter had a gradient"):
-        examine(
-            DeadParameters,
-            make_patient(recording=make_recording(make_process(make_steps(100), records=[seen]))),
-        )
+        examine(DeadParameters, make_patient(recording=make_recording(make_process(make_steps(100), records=[seen]))))
 
 
 def test_sick_gradients_that_are_cleared_before_the_step():

@@ -22,9 +22,7 @@ def test_sick_script_and_its_cure(path):
     [finding] = examine(CheckpointTooOften, patient)
     line, period, severity, cure = GUILTY[path.stem]
     assert (finding.span.line, finding.detail.period, finding.severity) == (line, period, severity)
-    assert (
-        prescribe((CheckpointTooOftenRule, *ADVICE), finding, patient)[0].applicability is Applicability.UNSAFE
-    )
+    assert prescribe((CheckpointTooOftenRule, *ADVICE), finding, patient)[0].applicability is Applicability.UNSAFE
     text = path.read_text("utf-8")
     assert cure in mended(text, select="OBS003")
     assert gone("OBS003", text)

@@ -65,9 +65,7 @@ def test_sick_before_the_loop(before):
     assert len(look(before=before)) == 1
 
 
-@pytest.mark.parametrize(
-    "inside", ["torch.autograd.gradcheck(model, x)", "torch.autograd.set_detect_anomaly(True)"]
-)
+@pytest.mark.parametrize("inside", ["torch.autograd.gradcheck(model, x)", "torch.autograd.set_detect_anomaly(True)"])
 def test_sick_in_the_loop(inside):
     assert len(look(inside=inside)) == 1
 
@@ -89,8 +87,7 @@ def test_healthy_before_the_loop(before):
 
 
 @pytest.mark.parametrize(
-    "inside",
-    ["torch.autograd.gradcheck(model, x) if step == 0 else None", "torch.cuda.nvtx.range_push('step')"],
+    "inside", ["torch.autograd.gradcheck(model, x) if step == 0 else None", "torch.cuda.nvtx.range_push('step')"]
 )
 def test_healthy_in_the_loop(inside):
     assert look(inside=inside) == []

@@ -149,11 +149,7 @@ TEACHER = """
     ("store", "use", "found"),
     [
         ("said[turn] = teacher(x.cuda() + turn)", "weight = (said.std(0) < 1).float()", 0),
-        (
-            "many.append(teacher(x.cuda() + turn))",
-            "spread = torch.stack(many).std(0); weight = spread.mean()",
-            0,
-        ),
+        ("many.append(teacher(x.cuda() + turn))", "spread = torch.stack(many).std(0); weight = spread.mean()", 0),
         ("guess, said = teacher(x), 3", "weight = guess", 0),
         ("said[turn] = teacher(x.cuda() + turn)", "score = said.mean()", 1),
         ("said[turn] = teacher(x.cuda() + turn)", "weight = said.std(0); weight = 2.0", 1),

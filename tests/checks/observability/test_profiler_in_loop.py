@@ -150,9 +150,7 @@ def test_the_rule_counts_flops_seldom_or_once():
     seldom, once = prescribe(ProfilerInLoopRule, finding, patient)
     assert once.id == "OBS001-once"
     assert "500" in seldom.title
-    assert (
-        examine(ProfilerInLoop, script_patient(apply_edits(patient.source.scripts[0].text, seldom.edits))) == []
-    )
+    assert examine(ProfilerInLoop, script_patient(apply_edits(patient.source.scripts[0].text, seldom.edits))) == []
 
 
 @pytest.mark.parametrize("name", ["sick_schedule_for_ever", "sick_whole_loop", "sick_lightning"])

@@ -45,10 +45,7 @@ def test_sick_jobs(name: str, text: str, line: int) -> None:
     ("text", "gpu"),
     [
         (config(SMALL, batch=8, seq=512), "A100 80GB"),  # 4,096 tokens
-        (
-            config(SMALL, batch=1, seq=512, more="use_peft: true\nlora_r: 16"),
-            "3.4GiB",
-        ),  # no room for a second row
+        (config(SMALL, batch=1, seq=512, more="use_peft: true\nlora_r: 16"), "3.4GiB"),  # no room for a second row
         (config(SMALL, batch=1).replace("max_seq_length: 4096\n", ""), "A100 80GB"),
     ],
 )

@@ -96,9 +96,7 @@ def test_sick_remedy_fits_the_card():
         assert [remedy.id for remedy in remedies[1:]] == (["PERF001-tf32"] if word == "bfloat16" else [])
 
 
-@pytest.mark.parametrize(
-    "name", ["sick_resnet", "sick_own_transformer", "sick_trainer_says_no", "sick_lightning"]
-)
+@pytest.mark.parametrize("name", ["sick_resnet", "sick_own_transformer", "sick_trainer_says_no", "sick_lightning"])
 def test_sick_edit_cures(name):
     assert gone("PERF001", (FOLDER / f"{name}.py").read_text("utf-8"))
 
@@ -204,9 +202,7 @@ def test_sick_names_that_only_sound_like_it():
 )
 def test_an_option_of_lower_precision_and_words_that_have_its_letters(option, found):
     text = (FOLDER / "sick_resnet.py").read_text("utf-8")
-    asked = (
-        f"import argparse\nwords = argparse.ArgumentParser()\nwords.add_argument('{option}')\n\n\ndef main():"
-    )
+    asked = f"import argparse\nwords = argparse.ArgumentParser()\nwords.add_argument('{option}')\n\n\ndef main():"
     patient = script_patient(text.replace("def main():", asked, 1))
     assert len(examine(MixedPrecisionOff, patient)) == found
 
@@ -295,8 +291,7 @@ def test_a_network_that_is_made_when_the_training_is_over_is_not_named():
 
 
 @pytest.mark.parametrize(
-    ("kept", "who"),
-    [("teacher.body", "Pupil"), ("teacher", "Pupil (at least"), ("teacher.cuda()", "Pupil (at least")],
+    ("kept", "who"), [("teacher.body", "Pupil"), ("teacher", "Pupil (at least"), ("teacher.cuda()", "Pupil (at least")]
 )
 def test_the_weights_of_a_part_are_not_counted_as_the_whole(kept, who):
     text = f"""

@@ -24,9 +24,7 @@ HOT = ("other", "/job/train.py", 41, "penalty", 60)
 
 
 def test_sick_lines_of_the_program():
-    process = make_process(
-        make_steps(200, other=0.008), records=[lines(HOT, ("forward", "/job/net.py", 3, "f", 40))]
-    )
+    process = make_process(make_steps(200, other=0.008), records=[lines(HOT, ("forward", "/job/net.py", 3, "f", 40))])
     [finding] = look(process)
     assert (finding.severity, finding.confidence) == (Severity.WARNING, Confidence.CONFIRMED)
     assert finding.cost.step_share == pytest.approx(0.45, abs=0.03)

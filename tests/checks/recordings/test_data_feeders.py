@@ -49,16 +49,8 @@ for step in range(1000):
     optimizer.step()
 """
 FED = [
-    (
-        "mp.Queue(8)",
-        "mp.Process(target=produce, args=(self.ready, 16), daemon=True).start()",
-        "self.ready.get()",
-    ),
-    (
-        "queue.Queue(8)",
-        "threading.Thread(target=produce, args=(self.ready, 16)).start()",
-        "self.ready.get(timeout=9)",
-    ),
+    ("mp.Queue(8)", "mp.Process(target=produce, args=(self.ready, 16), daemon=True).start()", "self.ready.get()"),
+    ("queue.Queue(8)", "threading.Thread(target=produce, args=(self.ready, 16)).start()", "self.ready.get(timeout=9)"),
     ("mp.SimpleQueue()", "Producer(self.ready).start()", "self.ready.get()"),
 ]
 ALONE = [

@@ -14,13 +14,7 @@ from gpudoctor_rules.performance.batch_too_small import BatchTooSmallRule
 
 GIB = 1 << 30
 DEVICE = 80 * GIB
-COLUMNS = {
-    "allocated": 8.0 * GIB,
-    "peak": 12.0 * GIB,
-    "reserved": 13.0 * GIB,
-    "samples": 16.0,
-    "backwards": 2.0,
-}
+COLUMNS = {"allocated": 8.0 * GIB, "peak": 12.0 * GIB, "reserved": 13.0 * GIB, "samples": 16.0, "backwards": 2.0}
 
 
 def patient(busy=0.4, records=(), name="Net", device="cuda:0", **columns):
@@ -31,9 +25,7 @@ def patient(busy=0.4, records=(), name="Net", device="cuda:0", **columns):
         *records,
     ]
     machine = make_machine(60, gpu0_util=busy, gpu0_memory=14.0 * GIB)
-    return make_patient(
-        recording=make_recording(make_process(steps, records=told), machine=machine, started=""),
-    )
+    return make_patient(recording=make_recording(make_process(steps, records=told), machine=machine, started=""))
 
 
 def test_room_of_a_run_is_told_with_the_batch_that_fits():
@@ -97,11 +89,7 @@ def test_attention_that_ran_eagerly():
 
 @pytest.mark.parametrize(
     "changes",
-    [
-        {"records": [seen(1)]},
-        {"records": [seen(12)], "device": "cpu"},
-        {"records": [seen(12)], "name": "Gemma2Model"},
-    ],
+    [{"records": [seen(1)]}, {"records": [seen(12)], "device": "cpu"}, {"records": [seen(12)], "name": "Gemma2Model"}],
 )
 def test_attention_that_is_no_fault(changes):
     assert examine(AttentionEager, patient(**changes)) == []

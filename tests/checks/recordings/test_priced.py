@@ -76,14 +76,10 @@ def _moved(process, path):
         if found.get("path") == "/job/train.py":
             found["path"] = path
         if item.type == "lines":
-            found["counts"] = [
-                [p, path if f == "/job/train.py" else f, *rest] for p, f, *rest in found["counts"]
-            ]
+            found["counts"] = [[p, path if f == "/job/train.py" else f, *rest] for p, f, *rest in found["counts"]]
         return found
 
-    return replace(
-        process, records=tuple(replace(item, fields=fields(item)) for item in process.records), memory={}
-    )
+    return replace(process, records=tuple(replace(item, fields=fields(item)) for item in process.records), memory={})
 
 
 CASES = {
@@ -182,25 +178,17 @@ def test_a_pass_for_each_task_on_one_line_is_no_metric(statement, found):
 
 def test_reads_of_values():
     reads = site("sync", "Tensor.item", 0.5, 400, line=41, tensor=True)
-    [finding] = findings(
-        "SYNC001", None, make_process(make_steps(200, sync=0.0025, reads=2.0), records=[reads])
-    )
+    [finding] = findings("SYNC001", None, make_process(make_steps(200, sync=0.0025, reads=2.0), records=[reads]))
     assert finding.severity is Severity.WARNING and finding.span.line == 41
     cheap = site("sync", "Tensor.item", 0.001, 600, line=41, tensor=True)
-    [finding] = findings(
-        "SYNC001", None, make_process(make_steps(200, sync=0.000005, reads=3.0), records=[cheap])
-    )
+    [finding] = findings("SYNC001", None, make_process(make_steps(200, sync=0.000005, reads=3.0), records=[cheap]))
     assert finding.severity is Severity.NOTE
-    assert (
-        findings("SYNC001", None, make_process(make_steps(200, sync=0.0001, reads=1.0), records=[cheap])) == []
-    )
+    assert findings("SYNC001", None, make_process(make_steps(200, sync=0.0001, reads=1.0), records=[cheap])) == []
 
 
 def test_histograms_by_the_sampler_and_the_source():
     text, line = script("[torch.histc(p) for p in model.parameters()]")
-    seen = lines(
-        ("other", "/job/train.py", line, "<module>", 60), ("forward", "/job/train.py", 18, "<module>", 40)
-    )
+    seen = lines(("other", "/job/train.py", line, "<module>", 60), ("forward", "/job/train.py", 18, "<module>", 40))
     process = make_process(make_steps(200, other=0.01), records=[seen])
     [finding] = findings("OBS006", text, process)
     assert finding.severity is Severity.WARNING and finding.span.line == line
@@ -239,9 +227,7 @@ def test_a_line_on_which_a_library_logged_once_is_no_logging(statement):
 def test_a_line_that_makes_the_passes_is_no_logging():
     text, line = script("print(compiled(x).sum().backward())")
     prints = site("logging", "print", 2e-4, 200, line=line)
-    seen = lines(
-        ("other", "/job/train.py", line, "<module>", 50), ("backward", "/job/train.py", line, "<module>", 90)
-    )
+    seen = lines(("other", "/job/train.py", line, "<module>", 50), ("backward", "/job/train.py", line, "<module>", 90))
     steps = make_steps(200, other=0.01, logging=1e-6)
     assert findings("OBS002", text, make_process(steps, records=[prints, seen])) == []
 
@@ -322,9 +308,7 @@ def test_a_mode_that_was_on_when_the_process_was_killed_lasted_to_the_end(on, en
 def test_waiting_for_data():
     loader = record("loader", 1.1, id=0, dataset="Items", workers=0, pin_memory=False, persistent=False, batch_size=8,
                     role="training", path="/job/train.py", line=13, batches=100)  # fmt: skip
-    seen = lines(
-        ("data_wait", "/job/train.py", 7, "__getitem__", 80), ("forward", "/job/train.py", 17, "<module>", 20)
-    )
+    seen = lines(("data_wait", "/job/train.py", 7, "__getitem__", 80), ("forward", "/job/train.py", 17, "<module>", 20))
     process = make_process(make_steps(200, data_wait=0.04), records=[loader, seen])
     [finding] = findings("DATA001", None, process)
     assert finding.severity is Severity.WARNING and "num_workers=0" in finding.message
@@ -377,9 +361,7 @@ def test_workers_are_no_safe_remedy_and_a_stream_is_to_be_split(iterable):
 
 
 def test_a_generator_without_a_loader_has_no_workers_to_set():
-    seen = lines(
-        ("data_wait", "/job/train.py", 7, "stream", 80), ("forward", "/job/train.py", 17, "<module>", 20)
-    )
+    seen = lines(("data_wait", "/job/train.py", 7, "stream", 80), ("forward", "/job/train.py", 17, "<module>", 20))
     [finding] = findings("DATA001", None, make_process(make_steps(200, data_wait=0.04), records=[seen]))
     assert finding.span.line == 7
     first, second = remedies("DATA001", finding)
@@ -387,9 +369,7 @@ def test_a_generator_without_a_loader_has_no_workers_to_set():
     assert second.startswith("put the generator into a DataLoader with num_workers=")
     evaluates = record("loader", 1.1, id=0, dataset="Items", workers=0, batch_size=8, role="evaluation",
                        path="/job/train.py", line=13, batches=100)  # fmt: skip
-    [finding] = findings(
-        "DATA001", None, make_process(make_steps(200, data_wait=0.04), records=[seen, evaluates])
-    )
+    [finding] = findings("DATA001", None, make_process(make_steps(200, data_wait=0.04), records=[seen, evaluates]))
     assert remedies("DATA001", finding) == [first, second]
 
 
@@ -424,9 +404,7 @@ def test_where_the_hand_over_is_what_takes_the_time(busy, title):
 def test_as_many_workers_as_there_are_is_no_remedy(workers):
     loader = record("loader", 1.1, id=0, dataset="Items", workers=workers, persistent=True, batch_size=8,
                     role="training", path="/job/train.py", line=13, batches=100)  # fmt: skip
-    items = record(
-        "items", 9.0, loader=0, items=1600, batches=200, busy=9.5, waiting=0.2, fetch=9.5, collate=0.0
-    )
+    items = record("items", 9.0, loader=0, items=1600, batches=200, busy=9.5, waiting=0.2, fetch=9.5, collate=0.0)
     process = make_process(make_steps(200, data_wait=0.04), records=[loader])
     hands = tuple(make_worker(99 + number, records=[items]) for number in range(min(workers, 2)))
     [finding] = findings("DATA001", None, process, workers=hands)
@@ -524,9 +502,7 @@ def test_a_loader_that_was_seen_is_edited_where_it_is_written():
 
 
 def test_one_by_one_on_the_cpu_is_an_ailment_where_it_was_asked_for():
-    model = record(
-        "model", 1.2, cls="Sequential", parameters=1000, device="cpu", dtype="torch.float32", main=True
-    )
+    model = record("model", 1.2, cls="Sequential", parameters=1000, device="cpu", dtype="torch.float32", main=True)
     process = make_process(make_steps(200, optimizer=0.02), records=[model])
     text, _ = script()
     assert findings("PERF005", text, process) == []
@@ -543,15 +519,11 @@ def test_padding_is_counted():
 
 def test_gradients_that_are_never_cleared():
     text, _ = script()
-    seen = record(
-        "numeric", 3.0, step=99, kind="uncleared", steps=100, found=100, path="/job/train.py", line=21
-    )
+    seen = record("numeric", 3.0, step=99, kind="uncleared", steps=100, found=100, path="/job/train.py", line=21)
     [finding] = findings("LOOP001", None, make_process(records=[seen]))
     assert finding.severity is Severity.ERROR and finding.span.line == 21
     fine = record("numeric", 3.0, step=99, kind="uncleared", steps=100, found=0)
-    assert (
-        findings("LOOP001", text.replace("optimizer.zero_grad()", "pass"), make_process(records=[fine])) == []
-    )
+    assert findings("LOOP001", text.replace("optimizer.zero_grad()", "pass"), make_process(records=[fine])) == []
     sometimes = record("numeric", 3.0, step=99, kind="uncleared", steps=100, found=40)
     assert findings("LOOP001", None, make_process(records=[sometimes])) == []
 
@@ -571,9 +543,7 @@ def test_modes():
     assert finding.severity is Severity.WARNING and finding.span.line == 17
     assert findings("LOOP011", None, make_process(records=[mode("eval-training")])) == []
     # The passes take a sixth of the time, an environment the rest.
-    [finding] = findings(
-        "LOOP011", None, make_process(make_steps(200, other=0.05), records=[mode("teacher-grad")])
-    )
+    [finding] = findings("LOOP011", None, make_process(make_steps(200, other=0.05), records=[mode("teacher-grad")]))
     assert finding.severity is Severity.NOTE
 
 
@@ -623,9 +593,7 @@ def test_only_layers_that_the_model_has_are_named(kind_of):
     ]:
         [finding] = findings("LOOP002", None, make_process(records=[mode(kind_of, affected=affected)]))
         assert named in finding.message and other not in finding.message.replace("the evaluation's data", "")
-    [finding] = findings(
-        "LOOP002", None, make_process(records=[mode(kind_of, affected=["BatchNorm1d", "Dropout"])])
-    )
+    [finding] = findings("LOOP002", None, make_process(records=[mode(kind_of, affected=["BatchNorm1d", "Dropout"])]))
     assert "dropout" in finding.message and "batch norm" in finding.message
 
 
@@ -705,11 +673,7 @@ for x in batches():
     ("text", "unheld", "code"),
     [
         (DISTILS, 2, "LOOP011"),
-        (
-            DISTILS.replace("big", "teacher").replace("pair.teacher.load_state", "other.load_state"),
-            2,
-            "LOOP011",
-        ),
+        (DISTILS.replace("big", "teacher").replace("pair.teacher.load_state", "other.load_state"), 2, "LOOP011"),
         (DISTILS.replace("pair.big.load_state", "other.load_state"), 2, "NUM008"),
         (DISTILS, 1, "NUM008"),
     ],
@@ -832,8 +796,7 @@ def test_slow_optimizers():
     [finding] = findings("PERF005", None, slow)
     assert finding.severity is Severity.WARNING and finding.span.line == 11
     assert (
-        findings("PERF005", None, make_process(make_steps(200, optimizer=0.0003), records=[torch(), GPU, loop]))
-        == []
+        findings("PERF005", None, make_process(make_steps(200, optimizer=0.0003), records=[torch(), GPU, loop])) == []
     )
 
 
@@ -902,9 +865,7 @@ def test_work_before_the_first_step():
     [looked] = findings("DATA012", None, slow, end=stopped)
     assert looked.cost.step_share is None  # a run that was cut short is not what one pays for
     imports = [[0, "<frozen importlib._bootstrap_external>", "_path_stat", 30.0]]
-    assert (
-        findings("DATA012", None, make_process(make_steps(200), records=[start_lines(1, 6.0, imports)])) == []
-    )
+    assert findings("DATA012", None, make_process(make_steps(200), records=[start_lines(1, 6.0, imports)])) == []
     assert findings("DATA012", None, make_process(make_steps(200), records=[start_lines(12, 0.8)])) == []
     assert findings("DATA012", None, make_process(make_steps(20000), records=[start_lines(12, 6.0)])) == []
     [late] = findings("DATA012", None, make_process(make_steps(200, begin=1500.0)))
@@ -919,9 +880,7 @@ def test_a_logarithm_is_no_log():
 
 def test_a_frameworks_own_loop_is_a_note():
     """All of a step falls on the line that starts the loop: whose time `other` is, nobody can tell from it."""
-    seen = lines(
-        *((phase, "/job/train.py", 60, "main", 30) for phase in ("forward", "backward", "optimizer", "other"))
-    )
+    seen = lines(*((phase, "/job/train.py", 60, "main", 30) for phase in ("forward", "backward", "optimizer", "other")))
     shown = site("logging", "tqdm.refresh", 0.1, 200, line=60)
     process = make_process(make_steps(200, other=0.008), records=[seen, shown])
     [finding] = findings("PERF014", None, process)
@@ -951,9 +910,7 @@ def test_hot_lines_lead_to_those_who_call():
     import textwrap
 
     seen = lines(("other", "/job/train.py", 5, "inner", 60))
-    [finding] = findings(
-        "PERF014", textwrap.dedent(text), make_process(make_steps(200, other=0.01), records=[seen])
-    )
+    [finding] = findings("PERF014", textwrap.dedent(text), make_process(make_steps(200, other=0.01), records=[seen]))
     assert [span.line for span in finding.evidence if isinstance(span, SourceSpan)] == [5, 8, 17]
 
 

@@ -99,7 +99,5 @@ def test_healthy_a_short_run_on_the_cpu_has_no_ailment_of_gpus(code):
 
 
 def test_sick_a_collection_on_every_step_costs_on_the_cpu_too():
-    text = SCRIPT.replace("torch.cuda.empty_cache()", "gc.collect()").replace(
-        "import torch", "import gc, torch", 1
-    )
+    text = SCRIPT.replace("torch.cuda.empty_cache()", "gc.collect()").replace("import torch", "import gc, torch", 1)
     assert len(found("SYNC002", patient_of(text=text))) == 1

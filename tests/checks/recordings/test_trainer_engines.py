@@ -16,9 +16,7 @@ START = 50
 
 
 def loop(engine):
-    return record(
-        "loop", 1.5, marker="optimizer", path="/job/train.py", line=START, function="<module>", engine=engine
-    )
+    return record("loop", 1.5, marker="optimizer", path="/job/train.py", line=START, function="<module>", engine=engine)
 
 
 def look(code, *records, steps=None, rank_count=1, **columns):
@@ -123,9 +121,7 @@ def test_collectives_of_the_parallelism_and_meetings_at_the_end_are_no_findings(
 
 
 def test_an_uncleared_optimizer_has_the_name_on_its_line():
-    told = record(
-        "numeric", 9.0, kind="uncleared", step=200, steps=200, found=200, path="/job/train.py", line=49
-    )
+    told = record("numeric", 9.0, kind="uncleared", step=200, steps=200, found=200, path="/job/train.py", line=49)
     patient, [finding] = look("LOOP001", told)
     assert titles("LOOP001", patient, finding) == ["call optimizer.zero_grad() after each step"]
 

@@ -68,9 +68,7 @@ def patient_of(text, *seen, **columns):
     source = read_script(HEAD + textwrap.dedent(text))
     [script] = source.scripts
     rows = script.text.split("\n")
-    places = {
-        mark: next((n for n, row in enumerate(rows, 1) if row.endswith(f"# {mark}")), 0) for _, mark, _ in seen
-    }
+    places = {mark: next((n for n, row in enumerate(rows, 1) if row.endswith(f"# {mark}")), 0) for _, mark, _ in seen}
     counts = [(phase, script.path, places[mark], "", samples) for phase, mark, samples in seen]
     process = make_process(make_steps(200, **columns), records=[lines(*counts)])
     return make_patient(source=source, recording=make_recording(process)), places
@@ -328,9 +326,7 @@ def test_an_import_is_no_cost_of_every_step(imports, first):
     seen.fields["leaves"] = [[0, "<frozen importlib._bootstrap>", "_find_and_load", imports]]
     [finding] = findings(patient)
     assert finding.span.line == places[first]
-    assert (places["loads"] in {item.line for item in finding.evidence if hasattr(item, "line")}) == (
-        imports == 0
-    )
+    assert (places["loads"] in {item.line for item in finding.evidence if hasattr(item, "line")}) == (imports == 0)
 
 
 def test_lines_inside_of_a_model_are_given_to_the_evaluation_that_calls_it():

@@ -48,9 +48,7 @@ def test_sick_three_times_a_step_is_a_warning_and_clocks_make_the_edit_unsafe():
 def test_sick_at_the_users_threshold():
     patient = script_patient(FOLDER / "healthy_period.py")
     assert len(examine(ExplicitSynchronize, patient, period=200)) == 1
-    assert len(
-        examine(ExplicitSynchronize, script_patient(FOLDER / "healthy_measurement.py"), measurement_steps=5)
-    )
+    assert len(examine(ExplicitSynchronize, script_patient(FOLDER / "healthy_measurement.py"), measurement_steps=5))
 
 
 def test_sick_one_line_that_several_calls_reach_is_one_place():

@@ -156,9 +156,7 @@ def test_sick_reads_of_a_function_count_for_each_call():
     before = "def parts(x):\n    return x, {'low': x.min().item(), 'high': x.max().item()}"
     script = _training("a, seen = parts(out)\nb, others = parts(loss)", before)
     [finding] = examine(HostSyncInLoop, script_patient(script))
-    assert finding.message == (
-        "4 reads of the GPU (.item(); line 8) make one wait for it in every training step."
-    )
+    assert finding.message == ("4 reads of the GPU (.item(); line 8) make one wait for it in every training step.")
     assert finding.severity is Severity.NOTE
 
 
@@ -184,16 +182,13 @@ def test_reads_with_no_work_between_them_are_one_wait(between, said, waits):
 def test_one_wait_leaves_nothing_to_fetch_together():
     patient = script_patient(_training("a = loss.item()\nb = out.max().item()"))
     [finding] = examine(HostSyncInLoop, patient)
-    assert [remedy.id for remedy in prescribe((HostSyncInLoopRule, *ADVICE), finding, patient)] == [
-        "SYNC001-every"
-    ]
+    assert [remedy.id for remedy in prescribe((HostSyncInLoopRule, *ADVICE), finding, patient)] == ["SYNC001-every"]
 
 
 def test_an_inner_loop_over_values_that_are_there_waits_once():
     """Its first read empties the queue, and the loop launches nothing."""
     [finding] = examine(
-        HostSyncInLoop,
-        script_patient(_training("sums = [0]\nfor part in range(4):\n    sums[0] += loss.item()")),
+        HostSyncInLoop, script_patient(_training("sums = [0]\nfor part in range(4):\n    sums[0] += loss.item()"))
     )
     assert finding.severity is Severity.NOTE
     assert finding.message.startswith("4 reads of the GPU")
@@ -265,10 +260,7 @@ def test_sick_a_read_beside_one_that_may_be_one_more_makes_the_count_a_least(bod
     [
         ("board.add_scalar('loss', loss, step)", 1),
         ("board.add_scalar('loss', loss, step)\nboard.add_scalar('same', loss, step)", 1),
-        (
-            "board.add_scalar('a', loss, step)\nboard.add_scalar('b', scalar_value=out.mean(), global_step=step)",
-            2,
-        ),
+        ("board.add_scalar('a', loss, step)\nboard.add_scalar('b', scalar_value=out.mean(), global_step=step)", 2),
         ("board.add_scalar('rate', rule.param_groups[0]['lr'], step)", 0),
         ("board.add_scalar('loss', loss.item(), step)", 1),
         ("if step % 100 == 0:\n    board.add_scalar('loss', loss, step)", 0),

@@ -33,10 +33,7 @@ def survey(scenario: Scenario, root: Path, libraries: Path) -> GpuSurvey:
 
 def patient(scenario: Scenario, seen: GpuSurvey) -> Patient:
     """The machine as a patient."""
-    log = KernelLog(
-        origin="dmesg",
-        messages=tuple(KernelMessage(text=text, age=600.0) for text in scenario.kernel_log),
-    )
+    log = KernelLog(origin="dmesg", messages=tuple(KernelMessage(text=text, age=600.0) for text in scenario.kernel_log))
     return make_patient(survey=seen, host=make_host(container=scenario.container), kernel_log=log)
 
 

@@ -42,26 +42,14 @@ SCENARIOS = (
             answers=rtx3060(), addresses=("0000:01:00.0",), nodes=1, names={1001: "Xorg", 2201: "gnome-shell"}
         ),
     ),
-    Scenario(
-        name="one GPU lost",
-        machine=_sick("3 HandleByIndex 15"),
-        findings=("GPU008 error",),
-    ),
-    Scenario(
-        name="one GPU lost while read",
-        machine=_sick("3 PowerUsage 15"),
-        findings=("GPU008 error",),
-    ),
+    Scenario(name="one GPU lost", machine=_sick("3 HandleByIndex 15"), findings=("GPU008 error",)),
+    Scenario(name="one GPU lost while read", machine=_sick("3 PowerUsage 15"), findings=("GPU008 error",)),
     Scenario(name="row remap pending", machine=_sick("2 RemappedRows 0 1 0 1 0"), findings=("GPU003 warning",)),
     Scenario(
-        name="row remap pending, uncorrectable",
-        machine=_sick("2 RemappedRows 0 0 1 1 0"),
-        findings=("GPU003 error",),
+        name="row remap pending, uncorrectable", machine=_sick("2 RemappedRows 0 0 1 1 0"), findings=("GPU003 error",)
     ),
     Scenario(name="row remap failed", machine=_sick("5 RemappedRows 0 0 9 0 1"), findings=("GPU003 error",)),
-    Scenario(
-        name="uncorrectable ECC errors", machine=_sick("5 TotalEccErrors:1:0 0 3"), findings=("GPU003 error",)
-    ),
+    Scenario(name="uncorrectable ECC errors", machine=_sick("5 TotalEccErrors:1:0 0 3"), findings=("GPU003 error",)),
     Scenario(
         name="HW thermal slowdown",
         machine=_sick(
@@ -73,13 +61,9 @@ SCENARIOS = (
         findings=("GPU002 warning",),
     ),
     Scenario(
-        name="hot GPU",
-        machine=_sick("4 Temperature:0 0 89", "4 MarginTemperature 0 1"),
-        findings=("GPU011 warning",),
+        name="hot GPU", machine=_sick("4 Temperature:0 0 89", "4 MarginTemperature 0 1"), findings=("GPU011 warning",)
     ),
-    Scenario(
-        name="power limit at 50 %", machine=_sick("* EnforcedPowerLimit 0 350000"), findings=("GPU010 warning",)
-    ),
+    Scenario(name="power limit at 50 %", machine=_sick("* EnforcedPowerLimit 0 350000"), findings=("GPU010 warning",)),
     Scenario(name="PCIe x8", machine=_sick("6 CurrPcieLinkWidth 0 8"), findings=("GPU005 warning",)),
     Scenario(
         name="PCIe gen 1 under load",
@@ -88,9 +72,7 @@ SCENARIOS = (
     ),
     Scenario(name="one NVLink down", machine=_sick("1 NvLinkState:7 0 0"), findings=("GPU006 error",)),
     Scenario(name="fabric in progress", machine=_sick("* GpuFabricInfo 0 2 0 0"), findings=("GPU006 error",)),
-    Scenario(
-        name="recovery action 1 (reset)", machine=_sick("7 FieldValues:230 0 1"), findings=("GPU008 error",)
-    ),
+    Scenario(name="recovery action 1 (reset)", machine=_sick("7 FieldValues:230 0 1"), findings=("GPU008 error",)),
     Scenario(
         name="MIG on",
         machine=_sick(
@@ -106,11 +88,7 @@ SCENARIOS = (
     Scenario(
         name="occupied GPU",
         machine=Machine(
-            answers=[
-                *h100(),
-                f"2 ComputeProcesses 0 1 4711 {40 * GIB}",
-                f"2 MemoryInfo 0 {80 * GIB} {41 * GIB}",
-            ],
+            answers=[*h100(), f"2 ComputeProcesses 0 1 4711 {40 * GIB}", f"2 MemoryInfo 0 {80 * GIB} {41 * GIB}"],
             names={4711: "python"},
         ),
         findings=("GPU007 warning",),
@@ -161,9 +139,7 @@ SCENARIOS = (
     Scenario(
         name="container, memory held unseen",
         machine=Machine(
-            answers=[*h100(2), f"1 MemoryInfo 0 {80 * GIB} {30 * GIB}"],
-            nodes=2,
-            namespace=CONTAINER_NAMESPACE,
+            answers=[*h100(2), f"1 MemoryInfo 0 {80 * GIB} {30 * GIB}"], nodes=2, namespace=CONTAINER_NAMESPACE
         ),
         findings=("GPU007 warning",),
         container="docker",
@@ -188,8 +164,7 @@ SCENARIOS = (
         container="docker",
     ),
     Scenario(
-        name="GPUs given to virtual machines",
-        machine=Machine(library=False, nodes=0, module=None, bound_to="vfio-pci"),
+        name="GPUs given to virtual machines", machine=Machine(library=False, nodes=0, module=None, bound_to="vfio-pci")
     ),
     Scenario(
         name="driver not loaded",
@@ -208,16 +183,10 @@ SCENARIOS = (
         container="docker",
     ),
     Scenario(
-        name="driver hangs at start",
-        machine=Machine(answers=["- Init hang"]),
-        findings=("ENV001 error",),
-        limit=1.5,
+        name="driver hangs at start", machine=Machine(answers=["- Init hang"]), findings=("ENV001 error",), limit=1.5
     ),
     Scenario(
-        name="driver hangs on GPU 3",
-        machine=_sick("3 EnforcedPowerLimit hang"),
-        findings=("ENV001 error",),
-        limit=1.5,
+        name="driver hangs on GPU 3", machine=_sick("3 EnforcedPowerLimit hang"), findings=("ENV001 error",), limit=1.5
     ),
     Scenario(name="driver crashes", machine=_sick("2 RemappedRows crash"), findings=("ENV001 error",)),
     Scenario(
@@ -233,9 +202,7 @@ SCENARIOS = (
         name="Xid 31 of an application",
         machine=Machine(),
         findings=("GPU004 note",),
-        kernel_log=(
-            "NVRM: Xid (PCI:0000:1d:00): 31, pid=1234, name=python, Ch 00000008, MMU Fault: ENGINE GRAPHICS",
-        ),
+        kernel_log=("NVRM: Xid (PCI:0000:1d:00): 31, pid=1234, name=python, Ch 00000008, MMU Fault: ENGINE GRAPHICS",),
     ),
     Scenario(name="quiet kernel log", machine=Machine(), kernel_log=("usb 1-1: new high-speed USB device",)),
 )

@@ -48,13 +48,7 @@ FILES = {
 @pytest.mark.parametrize("kind", FILES)
 @pytest.mark.parametrize(
     ("name", "value"),
-    [
-        ("loss", "chunked"),
-        ("checkpointing", "layer"),
-        ("accumulate", 4),
-        ("optimizer", "adamw-8bit"),
-        ("batch", 2),
-    ],
+    [("loss", "chunked"), ("checkpointing", "layer"), ("accumulate", 4), ("optimizer", "adamw-8bit"), ("batch", 2)],
 )
 def test_what_a_remedy_says_is_what_the_estimate_reads(kind, name, value):
     text = textwrap.dedent(FILES[kind]).lstrip("\n")

@@ -6,16 +6,7 @@ from dataclasses import replace
 
 import pytest
 from screens import Noted, eight_ranks, found, on_screen, screen_text, sick_tick
-from windows import (
-    GIB,
-    make_gpu_window,
-    make_host_window,
-    make_rank,
-    make_tick,
-    make_window,
-    make_worker,
-    series,
-)
+from windows import GIB, make_gpu_window, make_host_window, make_rank, make_tick, make_window, make_worker, series
 
 from gpudoctor.model import Applicability, Effort, Remedy
 from gpudoctor.model.signs.process import Gap, GpuUser, LiveSteps
@@ -282,16 +273,7 @@ def test_phases_have_the_colours_of_the_palette(light):
 
 @pytest.mark.parametrize("height", range(18, 70, 4))
 def test_the_parts_fill_the_screen_and_never_more(height):
-    wanted = {
-        "phases": 6,
-        "gpus": 7,
-        "steps": 4,
-        "ranks": 9,
-        "host": 6,
-        "places": 12,
-        "header": 1,
-        "verdict": 1,
-    }
+    wanted = {"phases": 6, "gpus": 7, "steps": 4, "ranks": 9, "host": 6, "places": 12, "header": 1, "verdict": 1}
     found = heights(wanted, 6, height)
     assert sum(found.values()) == height - 4
     assert found["phases"] >= 5 and found["findings"] >= 4
@@ -391,11 +373,7 @@ def test_what_cannot_be_seen_says_why_and_what_would_mend_it():
 
 
 def test_workers_in_trouble_come_first_and_strangers_on_the_card_are_named():
-    workers = (
-        make_worker(1),
-        make_worker(2, state="D", wait_channel="nfs_wait"),
-        make_worker(3, cpu=0.9, state="R"),
-    )
+    workers = (make_worker(1), make_worker(2, state="D", wait_channel="nfs_wait"), make_worker(3, cpu=0.9, state="R"))
     gpu = make_gpu_window(users=(GpuUser(pid=4711, memory=GIB, name="python", ours=True),
                                  GpuUser(pid=99, memory=9 * GIB, name="blender", ours=False)))  # fmt: skip
     window = make_window([make_rank(workers=workers, gpus=(0,))], [gpu])

@@ -31,9 +31,7 @@ def drawn(svg: str) -> list[tuple[int, int, str, bool]]:
 
 
 @pytest.mark.parametrize(
-    ("name", "size"),
-    [("sick", (80, 24)), ("sick", (120, 40)), ("ranks", (200, 60))],
-    ids=["80x24", "120x40", "200x60"],
+    ("name", "size"), [("sick", (80, 24)), ("sick", (120, 40)), ("ranks", (200, 60))], ids=["80x24", "120x40", "200x60"]
 )
 def test_the_screen_is_as_it_was_looked_at(name, size):
     kept = []

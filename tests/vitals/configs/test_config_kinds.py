@@ -37,7 +37,7 @@ KNOWN = {
         "base_model: a/b\nsequence_len: 4096\ngradient_accumulation_steps: 4\nnum_epochs: 1\noptimizer: adamw\n",
     ],
     ConfigKind.TORCHTUNE: [
-        "model:\n  _component_: torchtune.models.llama3.lora_llama3_8b\nbatch_size: 2\nlog_every_n_steps: 1\n",
+        "model:\n  _component_: torchtune.models.llama3.lora_llama3_8b\nbatch_size: 2\nlog_every_n_steps: 1\n"
     ],
     ConfigKind.LIGHTNING: [
         "trainer:\n  max_epochs: 3\n  accelerator: gpu\n  devices: 2\ndata:\n  batch_size: 3\n",
@@ -48,9 +48,7 @@ KNOWN = {
         "r: 8\nlora_alpha: 16\ntarget_modules: [q_proj]\n",
     ],
     ConfigKind.QUANTISATION: ["load_in_4bit: true\nbnb_4bit_quant_type: nf4\n"],
-    ConfigKind.MODEL: [
-        "architectures: [LlamaForCausalLM]\nmodel_type: llama\nhidden_size: 4096\nvocab_size: 3\n"
-    ],
+    ConfigKind.MODEL: ["architectures: [LlamaForCausalLM]\nmodel_type: llama\nhidden_size: 4096\nvocab_size: 3\n"],
     ConfigKind.SECTIONS: [
         "training:\n  batch_size: 8\n  lr: 1e-4\n  epochs: 3\nmodel:\n  name: x\n",
         "monitor:\n  training_log_freq: 1\n",
@@ -88,9 +86,7 @@ KNOWN = {
 
 
 @pytest.mark.parametrize(
-    ("kind", "text"),
-    [(kind, text) for kind, texts in KNOWN.items() for text in texts],
-    ids=lambda x: str(x)[:30],
+    ("kind", "text"), [(kind, text) for kind, texts in KNOWN.items() for text in texts], ids=lambda x: str(x)[:30]
 )
 def test_kinds_are_told_by_content(kind: ConfigKind, text: str, tmp_path: Path) -> None:
     assert config(text).kind is kind
@@ -114,10 +110,7 @@ def test_a_name_proves_nothing(tmp_path: Path) -> None:
         ("apiVersion: batch/v1\nkind: Job\n", True),
         ("apiVersion: v1\nkind: ConfigMap\n---\napiVersion: kubeflow.org/v1\nkind: PyTorchJob\n", True),
         ("apiVersion: v1\nkind: Service\n", False),
-        (
-            "# helm\n{{- if .Values.x }}\napiVersion: v1\nkind: Pod\nmetadata:\n  name: {{ .x }}\n{{- end }}\n",
-            True,
-        ),
+        ("# helm\n{{- if .Values.x }}\napiVersion: v1\nkind: Pod\nmetadata:\n  name: {{ .x }}\n{{- end }}\n", True),
         (json.dumps({"apiVersion": "v1", "kind": "Pod"}), True),
         ("logging_steps: 1\n", False),
         ("spec:\n  apiVersion: v1\n  kind: Job\n", False),
@@ -134,6 +127,6 @@ def test_kubernetes_jobs(text: str, runs: bool, tmp_path: Path) -> None:
 def test_toml_sections() -> None:
     file = config("[training]\nbatch_size = 8\n[data]\nnum_workers = 0\n[monitor]\nlog_freq = 1\n", "a.toml")
     assert file.kind is ConfigKind.SECTIONS
-    assert config(
-        '[project]\nname = "x"\n[tool.x]\nlr = 1\nbatch_size = 2\nepochs = 3\n', "pyproject.toml"
-    ).kind is (ConfigKind.UNKNOWN)
+    assert config('[project]\nname = "x"\n[tool.x]\nlr = 1\nbatch_size = 2\nepochs = 3\n', "pyproject.toml").kind is (
+        ConfigKind.UNKNOWN
+    )

@@ -92,9 +92,7 @@ def test_an_edit_replaces_the_value_alone() -> None:
     assert edit is not None
     line = file.text.split("\n")[edit.line - 1]
     assert edit.expected == "1"
-    assert (
-        line[: edit.column - 1] + edit.new_text + line[edit.end_column - 1 :] == "  logging_steps: 50  # 每步"
-    )
+    assert line[: edit.column - 1] + edit.new_text + line[edit.end_column - 1 :] == "  logging_steps: 50  # 每步"
 
 
 def test_no_edit_where_a_value_has_no_place_of_its_own() -> None:
@@ -114,16 +112,11 @@ def test_no_edit_where_a_value_has_no_place_of_its_own() -> None:
     ],
 )  # fmt: skip
 def test_yaml_scalars_are_read_as_the_training_tools_read_them(written: str, value: object) -> None:
-    assert (
-        parse("a.yaml", f"key: {written}\n" if written != "-" else "key:\n  -\n").entries["key"].value == value
-    )
+    assert parse("a.yaml", f"key: {written}\n" if written != "-" else "key:\n  -\n").entries["key"].value == value
 
 
 def test_duplicate_keys_are_reported_and_the_last_wins() -> None:
-    for text, path in (
-        ("a:\n  b: 1\n  c: 2\n  b: 3\n", "x.yaml"),
-        ('{"a": {"b": 1,\n"c": 2,\n\n"b": 3}}', "x.json"),
-    ):
+    for text, path in (("a:\n  b: 1\n  c: 2\n  b: 3\n", "x.yaml"), ('{"a": {"b": 1,\n"c": 2,\n\n"b": 3}}', "x.json")):
         file = parse(path, text)
         assert file.entries["a.b"].value == 3
         [duplicate] = file.duplicates
@@ -191,9 +184,7 @@ def test_a_broken_file_is_a_sentence_with_its_line(text: str, path: str, words: 
 
 
 def test_json_with_comments_and_trailing_commas_is_read_with_a_note() -> None:
-    file = parse(
-        "ds.json", '{\n // 注释 "x": 1\n "steps_per_print": 1, /* a\n b */\n # c\n "betas": [1, 2,],\n}'
-    )
+    file = parse("ds.json", '{\n // 注释 "x": 1\n "steps_per_print": 1, /* a\n b */\n # c\n "betas": [1, 2,],\n}')
     assert file.entries["steps_per_print"].line == 3
     assert file.entries["betas"].value == (1, 2)
     assert len(file.notes) == 2
@@ -219,9 +210,7 @@ def test_interpolation_is_left_alone_with_a_note() -> None:
 
 
 def test_a_template_in_a_string_is_no_template_of_the_file() -> None:
-    file = config(
-        'chat_template: "{% for m in x %}{{ m[\\"role\\"] }}: {{- m }}{% endfor %}"\nlogging_steps: 1\n'
-    )
+    file = config('chat_template: "{% for m in x %}{{ m[\\"role\\"] }}: {{- m }}{% endfor %}"\nlogging_steps: 1\n')
     assert file.notes == ()
     assert file.entries["chat_template"].value == '{% for m in x %}{{ m["role"] }}: {{- m }}{% endfor %}'
 
@@ -266,9 +255,7 @@ def test_ten_thousand_keys_take_less_than_a_second() -> None:
     rows = [f"s{i}" for i in range(2000)]
     texts = {
         "a.yaml": "".join(f"{s}:\n  lr: 1\n  log_freq: 2\n  c: 'x'\n  d: true\n  e: false\n" for s in rows),
-        "a.json": "{"
-        + ",\n".join(f'"{s}": {{"lr": 1, "log_freq": 2, "c": "x", "d": 1, "e": 0}}' for s in rows)
-        + "}",
+        "a.json": "{" + ",\n".join(f'"{s}": {{"lr": 1, "log_freq": 2, "c": "x", "d": 1, "e": 0}}' for s in rows) + "}",
         "a.toml": "".join(f"[{s}]\nlr = 1\nlog_freq = 2\nc = 'x'\nd = 1\ne = 0\n" for s in rows),
     }
     for path, text in texts.items():
@@ -284,10 +271,7 @@ def test_ten_thousand_keys_take_less_than_a_second() -> None:
 
 
 def test_deep_nesting_ends() -> None:
-    for path, text in (
-        ("a.json", "[" * 100_000 + "]" * 100_000),
-        ("b.json", '{"a":' * 5000 + "1" + "}" * 5000),
-    ):
+    for path, text in (("a.json", "[" * 100_000 + "]" * 100_000), ("b.json", '{"a":' * 5000 + "1" + "}" * 5000)):
         assert parse(path, text).notes
     for path, text in (("a.yaml", "a: " + "[" * 100_000), ("a.toml", "a = " + "[" * 50_000 + "]" * 50_000)):
         with pytest.raises(UnreadConfig, match="nested too deeply"):
@@ -315,12 +299,7 @@ def test_secrets_of_other_types_and_of_sections_are_masked_in_evidence() -> None
 def test_evidence_carries_path_and_line() -> None:
     file = config("a:\n\n  logging_steps: 1\n", path="my run.yaml")
     setting = file.setting(file.entries["a.logging_steps"])
-    assert (setting.key, setting.value, setting.path, setting.line) == (
-        "a.logging_steps",
-        "1",
-        "my run.yaml",
-        3,
-    )
+    assert (setting.key, setting.value, setting.path, setting.line) == ("a.logging_steps", "1", "my run.yaml", 3)
     assert setting.reproduce == "sed -n 3p 'my run.yaml'"
 
 
@@ -353,9 +332,7 @@ def test_find_configs_walks_past_what_is_none(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(hf)
     (tmp_path / "v/pyvenv.cfg").write_text("")
-    (tmp_path / "package.json").write_text(
-        '{"name": "x", "scripts": {"train": "x"}, "dependencies": {"lora": "1"}}'
-    )
+    (tmp_path / "package.json").write_text('{"name": "x", "scripts": {"train": "x"}, "dependencies": {"lora": "1"}}')
     (tmp_path / "loop").symlink_to(tmp_path)
     (tmp_path / "train.json").write_text('[{"text": "lora learning_rate trainer"}]')
     found = [path.relative_to(tmp_path).as_posix() for path in find_configs(tmp_path)]
@@ -375,9 +352,7 @@ def test_entries_are_the_same_whatever_the_format() -> None:
 
 def test_a_folder_that_hydra_composes_is_left_out_and_a_named_file_says_why(tmp_path: Path) -> None:
     (tmp_path / "settings" / "data").mkdir(parents=True)
-    (tmp_path / "settings" / "main.yaml").write_text(
-        "# all\ndefaults:   # groups\n\n  - data: web\n  - _self_\n"
-    )
+    (tmp_path / "settings" / "main.yaml").write_text("# all\ndefaults:   # groups\n\n  - data: web\n  - _self_\n")
     (tmp_path / "settings" / "data" / "web.yaml").write_text("batch_size: 4\nnum_workers: 0\nlr: 1\n")
     (tmp_path / "own.yaml").write_text("batch_size: 4\nnum_workers: 0\nlr: 1\n")
     assert find_configs(tmp_path) == [tmp_path / "own.yaml"]

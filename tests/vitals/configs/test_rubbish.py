@@ -7,29 +7,17 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpudoctor.vitals.configs import (
-    UnreadConfig,
-    looks_like_config,
-    looks_like_kubernetes_job,
-    parse,
-    read_configs,
-)
+from gpudoctor.vitals.configs import UnreadConfig, looks_like_config, looks_like_kubernetes_job, parse, read_configs
 
 NAMES = st.sampled_from(
     ["logging_steps", "training", "lr", "fp16", "enabled", "trainer", "_component_", "base_model", "stage", "<<", "${x}",
      "zero_optimization", "apiVersion", "kind", "训练", "eval_strategy", "profiler", "flops_profile_freq", "", "a.b", "[0]"]
 )  # fmt: skip
 PLAIN = (
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.text(max_size=20)
-    | st.sampled_from(["auto", "bf16"])
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20) | st.sampled_from(["auto", "bf16"])
 )
 VALUES = st.recursive(
-    PLAIN,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(NAMES | st.text(max_size=8), inner, max_size=6),
+    PLAIN, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(NAMES | st.text(max_size=8), inner, max_size=6)
 )
 PIECES = st.lists(
     st.sampled_from(

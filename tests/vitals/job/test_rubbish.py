@@ -43,11 +43,7 @@ def test_bytes(data):
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    st.one_of(
-        st.binary(max_size=300), st.text(alphabet="abk:-[]{}&*!|>\n \"'%@0", max_size=200).map(str.encode)
-    )
-)
+@given(st.one_of(st.binary(max_size=300), st.text(alphabet="abk:-[]{}&*!|>\n \"'%@0", max_size=200).map(str.encode)))
 def test_yaml(data):
     read(data, "job.yaml")
 

@@ -111,12 +111,7 @@ def test_flags_count_most(tmp_path):
     path = tmp_path / "job.sh"
     path.write_text("torchrun --nproc_per_node 4 t.py\n")
     job = read_job(Profile.TORCHRUN, {"LOCAL_WORLD_SIZE": "2"}, [path], ranks=8, gpus=8)
-    assert (job.profile, job.ranks_per_node, job.gpus_granted, job.gpus_origin) == (
-        Profile.TORCHRUN,
-        8,
-        8,
-        "--gpus",
-    )
+    assert (job.profile, job.ranks_per_node, job.gpus_granted, job.gpus_origin) == (Profile.TORCHRUN, 8, 8, "--gpus")
 
 
 @pytest.mark.parametrize(

@@ -47,9 +47,7 @@ def test_no_such_process_a_zombie_a_kernel_thread_a_shell_and_another_program():
 
 
 def test_a_process_a_thread_of_it_and_its_shell_are_the_same_target(tmp_path):
-    text = (
-        "import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n" + IDLE
-    )
+    text = "import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n" + IDLE
     with training(tmp_path, "train.py", text) as child:
         assert [rank.pid for rank in attach([child.pid], PYSPY).ranks] == [child.pid]
         thread = next(int(tid) for tid in os.listdir(f"/proc/{child.pid}/task") if int(tid) != child.pid)
@@ -57,8 +55,7 @@ def test_a_process_a_thread_of_it_and_its_shell_are_the_same_target(tmp_path):
         assert [rank.pid for rank in attached.ranks] == [child.pid]
         assert "is a thread of" in attached.notes[0]
     shell = subprocess.Popen(
-        ["bash", "-c", f"{shlex.quote(sys.executable)} -c 'import time; time.sleep(60)'; true"],
-        start_new_session=True,
+        ["bash", "-c", f"{shlex.quote(sys.executable)} -c 'import time; time.sleep(60)'; true"], start_new_session=True
     )
     try:
         time.sleep(0.5)
@@ -156,12 +153,7 @@ def test_each_failure_of_the_sampler_has_a_sentence_and_a_fix(monkeypatch):
     pid = os.getpid()
     assert "pip install py-spy" in blind_gap(pid, dump(pid, None)).fix
     forbidden = Dump(error=DumpError.FORBIDDEN, words="Permission Denied")
-    for scope, words in (
-        (1, "ptrace_scope=1"),
-        (2, "only root"),
-        (3, "until the next boot"),
-        (0, "forbids reading"),
-    ):
+    for scope, words in ((1, "ptrace_scope=1"), (2, "only root"), (3, "until the next boot"), (0, "forbids reading")):
         monkeypatch.setattr(permission, "_scope", lambda scope=scope: scope)
         monkeypatch.setattr(permission, "_in_container", lambda: False)
         assert words in blind_gap(pid, forbidden).reason

@@ -66,9 +66,7 @@ def test_samples_become_windows_and_a_survey(machine):
     feed = machine(answers)
     t = ticks(feed, sampled)
     first, second = feed.windows({os.getpid()})
-    assert (
-        first.name == "NVIDIA H100 80GB HBM3" and first.memory_total == 80 * GIB and first.power_limit == 700.0
-    )
+    assert first.name == "NVIDIA H100 80GB HBM3" and first.memory_total == 80 * GIB and first.power_limit == 700.0
     assert first.busy.last == pytest.approx(0.93) and first.power.last == pytest.approx(70.0)
     assert second.reasons == {0x4: 1.0, 0x40: 1.0} and first.reasons == {0x1: 1.0}
     assert [(user.pid, user.ours) for user in second.users] == [(os.getpid(), True), (1, False)]
@@ -81,9 +79,7 @@ def test_samples_become_windows_and_a_survey(machine):
 def test_a_card_that_is_lost_in_mid_watch_leaves_the_others(machine, tmp_path):
     feed = machine(h100(2))
     ticks(feed, sampled)
-    (tmp_path / "root" / "answers").write_text(
-        "\n".join([*h100(2), "1 PowerUsage 15", "1 ComputeProcesses 15"]) + "\n"
-    )
+    (tmp_path / "root" / "answers").write_text("\n".join([*h100(2), "1 PowerUsage 15", "1 ComputeProcesses 15"]) + "\n")
     ticks(feed, lambda feed: feed.windows(())[1].lost)
     first, second = feed.windows(())
     assert not first.lost and second.lost
@@ -134,6 +130,4 @@ def test_an_error_event_in_mid_watch_is_heard(machine, tmp_path):
     (tmp_path / "root" / "answers").write_text("\n".join([*h100(2), "- Event 0 1 8 79"]) + "\n")
     ticks(feed, lambda feed: feed.events)
     event = feed.events[0]
-    assert (event.kind, event.number, event.gpu) == ("xid", 79, 1) and event.pci_address.lower().endswith(
-        "1c:00.0"
-    )
+    assert (event.kind, event.number, event.gpu) == ("xid", 79, 1) and event.pci_address.lower().endswith("1c:00.0")

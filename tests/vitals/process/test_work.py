@@ -53,9 +53,7 @@ def quiet_seconds(programs: dict[str, str]) -> dict[str, float]:
 def _member(pid: int) -> Member:
     item = procfs.usage(pid)
     assert item is not None
-    return Member(
-        pid=pid, ppid=item.ppid, name=item.name, ticks=item.ticks, command=(), rank=None, job="", torch=True
-    )
+    return Member(pid=pid, ppid=item.ppid, name=item.name, ticks=item.ticks, command=(), rank=None, job="", torch=True)
 
 
 def test_what_works_and_what_does_not():

@@ -31,9 +31,7 @@ def smi_row(second: float, gpu: int, util: str = "35 %", power: str = "71.30 W",
     )
 
 
-def event(
-    name: str, begin: float, length: float, category: str = "cpu_op", tid: int = 1, **more: object
-) -> dict:
+def event(name: str, begin: float, length: float, category: str = "cpu_op", tid: int = 1, **more: object) -> dict:
     return {"ph": "X", "cat": category, "name": name, "pid": 1, "tid": tid, "ts": begin, "dur": length, **more}
 
 

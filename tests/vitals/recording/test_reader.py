@@ -131,9 +131,7 @@ def test_frames_that_make_no_sense_are_left_out(tmp_path):
 
 def test_columns_may_come_and_go(tmp_path):
     folder = write_recording(make_recording(make_process(Table(columns={}))), tmp_path / "run")
-    first = Table(
-        columns={"index": array("I", [0, 1]), "t": array("d", [1, 2]), "duration": array("f", [1, 2])}
-    )
+    first = Table(columns={"index": array("I", [0, 1]), "t": array("d", [1, 2]), "duration": array("f", [1, 2])})
     then = Table(columns={"index": array("I", [2]), "t": array("d", [3]), "rss": array("d", [7.0])})
     path = rank_file(folder)
     path.write_bytes(path.read_bytes() + column_frames("steps", first) + column_frames("steps", then))
@@ -257,17 +255,13 @@ def test_the_stack_of_a_fatal_signal(tmp_path):
         ["/job/train.py", 60, "<module>"], ["/job/train.py", 41, "train"],
         ["/usr/lib/python3.11/ctypes/__init__.py", 519, "string_at"],
     ]  # fmt: skip
-    (folder / "fault-x-4712.txt").write_text(
-        FAULT.replace("Current thread 0x00007f3c", "Stack")
-    )  # one thread alone
+    (folder / "fault-x-4712.txt").write_text(FAULT.replace("Current thread 0x00007f3c", "Stack"))  # one thread alone
     assert read_recording(str(folder)).ranks[0].last("signal").get("stack") == fault.get("stack")
     (folder / "fault-x-4712.txt").write_text(FAULT.partition("\n\n")[2])  # SIGTERM has no such heading
     assert read_recording(str(folder)).ranks[0].last("signal").get("signal") == ""
     # One thread only, as the probe asks for it; and the C stack that Python 3.14 adds below.
     alone = FAULT.replace("Current thread 0x00007f3c", "Stack")
-    alone += (
-        '\nCurrent thread\'s C stack trace (most recent call first):\n  Binary file "python", at _Py_Dump+0x4\n'
-    )
+    alone += '\nCurrent thread\'s C stack trace (most recent call first):\n  Binary file "python", at _Py_Dump+0x4\n'
     (folder / "fault-x-4712.txt").write_text(alone)
     fault = read_recording(str(folder)).ranks[0].last("signal")
     assert (fault.get("signal"), fault.get("stack")[1]) == ("SIGSEGV", ["/job/train.py", 41, "train"])
@@ -279,9 +273,7 @@ def test_the_machines_of_all_nodes_are_kept(tmp_path):
     """GPUs are numbered through; the second node began two seconds later and has one sample less."""
     folders = []
     for number, begun in enumerate(("08:15:02.000", "08:15:04.000")):
-        machine = make_machine(
-            10 - number, memory=1e9 * (number + 1), gpu0_util=lambda i, n=number: n + i / 100
-        )
+        machine = make_machine(10 - number, memory=1e9 * (number + 1), gpu0_util=lambda i, n=number: n + i / 100)
         gpus = {"gpus": [{"name": f"card-{number}"}], "memory": 32 << 30}
         run = make_recording(
             make_process(make_steps(20), rank=number, world=2, node=f"node-{number}"), machine=machine,

@@ -10,11 +10,7 @@ from gpudoctor.vitals.recording.reader import whole_norms
 
 
 def rank(number, norms, shards=2):
-    told = [
-        record(
-            "numeric", 1.0, kind="norms", step=0, norm=norms[0], **({"shards": shards} if shards > 1 else {})
-        )
-    ]
+    told = [record("numeric", 1.0, kind="norms", step=0, norm=norms[0], **({"shards": shards} if shards > 1 else {}))]
     table = make_steps(len(norms), grad_norm=lambda i: norms[i])
     return make_process(table, records=told, rank=number, world=4)
 

@@ -13,9 +13,7 @@ from gpudoctor.vitals.recording import open_recording
 
 HEADER = "timestamp, index, name, utilization.gpu [%], memory.used [MiB], power.draw [W]\n"
 ROWS = [
-    f"2026/03/01 09:00:{s:02}.100, {g}, NVIDIA L4, {s + g} %, 100 MiB, 70.5 W\n"
-    for s in range(4)
-    for g in range(2)
+    f"2026/03/01 09:00:{s:02}.100, {g}, NVIDIA L4, {s + g} %, 100 MiB, 70.5 W\n" for s in range(4) for g in range(2)
 ]
 LISTING = """
 ==============NVSMI LOG==============
@@ -120,8 +118,7 @@ def test_with_neither_each_row_is_a_second(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["1, 2, 3\n4, 5, 6\n", "timestamp, loss\n2026/03/01 09:00:00, 0.3\n", "name,score\na,1 %\n", "a | b | c\n"],
+    "text", ["1, 2, 3\n4, 5, 6\n", "timestamp, loss\n2026/03/01 09:00:00, 0.3\n", "name,score\na,1 %\n", "a | b | c\n"]
 )
 def test_other_tables_are_no_logs_of_nvidia_smi(tmp_path, text):
     with pytest.raises(UsageError):
@@ -144,9 +141,7 @@ def test_a_listing_is_read_section_by_section(tmp_path):
 
 
 def test_the_table_of_nvidia_smi_again_and_again(tmp_path):
-    recording = read(
-        tmp_path, "".join(TABLE.format(second=10 + s, power=60 + s, util=80 + s) for s in range(3))
-    )
+    recording = read(tmp_path, "".join(TABLE.format(second=10 + s, power=60 + s, util=80 + s) for s in range(3)))
     table = recording.machine
     assert list(table.column("gpu0_util")) == pytest.approx([0.8, 0.81, 0.82])
     assert list(table.column("gpu0_power")) == [60, 61, 62] and list(table.column("gpu1_power")) == [9] * 3

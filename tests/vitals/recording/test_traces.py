@@ -19,16 +19,7 @@ Events = list[dict]
 
 
 def event(name: str, begin: float, length: float, category: str, tid: object = 1, **args: object) -> dict:
-    return {
-        "ph": "X",
-        "cat": category,
-        "name": name,
-        "pid": 0,
-        "tid": tid,
-        "ts": begin,
-        "dur": length,
-        "args": args,
-    }
+    return {"ph": "X", "cat": category, "name": name, "pid": 0, "tid": tid, "ts": begin, "dur": length, "args": args}
 
 
 def marks(steps: int) -> Events:
@@ -56,9 +47,7 @@ def job(steps: int, *parts: object, kernels: float = 15_000) -> Events:
     return events
 
 
-def copy(
-    to: str, at: float, call: float, work: float, name: str = "cudaMemcpyAsync", number: int = 0
-) -> Events:
+def copy(to: str, at: float, call: float, work: float, name: str = "cudaMemcpyAsync", number: int = 0) -> Events:
     """A copy at a moment: the call of so many microseconds, and the device's work at its end."""
     return [
         event(name, at, call, "cuda_runtime", correlation=number + int(at)),
@@ -165,9 +154,7 @@ def test_copies_to_the_device_count_where_nothing_hides_them(tmp_path, capsys):
     assert claims(found)["DATA005"] == pytest.approx(0.45, abs=0.01)
     assert "up to 1.8" in found["summary"]["verdict"]
     most = lambda at, _: [event("Memcpy HtoD (Pinned -> Device)", at + 1000, 18_900, "gpu_memcpy", tid=9)]  # noqa: E731
-    assert claims(report(tmp_path, capsys, job(5, most, kernels=800)))["DATA005"] == pytest.approx(
-        0.47, abs=0.01
-    )
+    assert claims(report(tmp_path, capsys, job(5, most, kernels=800)))["DATA005"] == pytest.approx(0.47, abs=0.01)
     hidden = lambda at, _: [event("Memcpy HtoD (Pinned -> Device)", at + 200, 9000, "gpu_memcpy", tid=9)]  # noqa: E731
     assert share(process(tmp_path, job(5, hidden)), "device_transfer") == 0
 
@@ -179,12 +166,7 @@ def test_steps_marked_on_the_device_too_are_counted_once(tmp_path):
 
 def test_events_that_come_late_in_the_document(tmp_path):
     assert (
-        len(
-            process(
-                tmp_path, job(4), with_flops=1, traceName="x" * 300_000, more={"a": [1, "traceEvents"]}
-            ).steps
-        )
-        == 4
+        len(process(tmp_path, job(4), with_flops=1, traceName="x" * 300_000, more={"a": [1, "traceEvents"]}).steps) == 4
     )
 
 
@@ -226,9 +208,7 @@ def test_few_steps_are_judged_and_said_to_be_few(tmp_path, capsys):
 
 
 def test_a_trace_without_steps_is_one_step_and_says_so(tmp_path, capsys):
-    events = [
-        item for item in job(3, kernels=500) if not item["name"].startswith(("ProfilerStep", "Optimizer"))
-    ]
+    events = [item for item in job(3, kernels=500) if not item["name"].startswith(("ProfilerStep", "Optimizer"))]
     found = report(tmp_path, capsys, events)
     assert found["run"]["steps"] == 1 and found["run"]["marker"] == "trace"
     assert found["summary"]["verdict"].startswith("The trace marks no step")
@@ -269,12 +249,7 @@ def test_waits_are_of_the_users_function_around_them(tmp_path):
     ]
     found = process(tmp_path, job(5, frames, BLOCKING["a copy to pageable memory"]))
     (site,) = found.of("site")
-    assert (site.get("path"), site.get("line"), site.get("calls"), site.get("steps")) == (
-        "metrics.py",
-        31,
-        5,
-        5,
-    )
+    assert (site.get("path"), site.get("line"), site.get("calls"), site.get("steps")) == ("metrics.py", 31, 5, 5)
 
 
 def test_many_waits_in_one_function_are_no_metric(tmp_path, capsys):
@@ -301,9 +276,7 @@ def test_no_finding_claims_more_than_the_device_is_idle(tmp_path, capsys):
         parts = [
             lambda at, _, wait=wait: copy("DtoH (Device -> Pageable)", at + 6000, wait, wait / 3),
             lambda at, _, late=late: [event("ncclDevKernel", at + late, 9000, "kernel", tid=9)],
-            lambda at, _, load=load: [
-                event("enumerate(DataLoader)#next", at + 13_000, load, "user_annotation")
-            ],
+            lambda at, _, load=load: [event("enumerate(DataLoader)#next", at + 13_000, load, "user_annotation")],
         ]
         chosen = dice.sample(parts, dice.randint(0, 3))
         events = job(dice.randint(1, 6), *chosen, kernels=dice.uniform(10, 19_000))

@@ -180,8 +180,7 @@ def test_guards_of_call_sites_come_first() -> None:
     text = HEAD.replace("{test}", "if i % 10 == 0:").replace("probe(loss)", "report(loss)")
     text += "\n"
     text = text.replace(
-        "done = False",
-        "def report(loss):\n    if rank != 0:\n        return\n    probe(loss.item())\ndone = False",
+        "done = False", "def report(loss):\n    if rank != 0:\n        return\n    probe(loss.item())\ndone = False"
     )
     loop = training(read_main(text))
     found = event(loop, "torch.Tensor.item")
@@ -225,10 +224,7 @@ args = parser.parse_args()
         ("if args.log and torch.save(1, 'x'):\n    pass\n", True),
         ("while not (args.start is None or torch.save(1, 'x')):\n    pass\n", True),
         ("writer = None\nif args.log:\n    writer = open('x')\nif writer:\n    torch.save(1, 'x')\n", True),
-        (
-            "writer = None\nif args.log:\n    writer = open('x')\nif writer is not None:\n    torch.save(1, 'x')\n",
-            True,
-        ),
+        ("writer = None\nif args.log:\n    writer = open('x')\nif writer is not None:\n    torch.save(1, 'x')\n", True),
         (
             "writer = None\nif not args.log:\n    writer = open('x')\nif writer is not None:\n    torch.save(1, 'x')\n",
             False,
@@ -263,19 +259,9 @@ trainer.fit()
         ("self.on = args.log", "pass", "self.on", True),
         ("self.log = None\n        if args.log: self.log = open('x')", "pass", "self.log", True),
         ("self.log = None\n        if args.log: self.log = open('x')", "pass", "self.log is None", False),
-        (
-            "if args.log: self.log = open('x')\n        else: self.log = None",
-            "pass",
-            "self.log is not None",
-            True,
-        ),
+        ("if args.log: self.log = open('x')\n        else: self.log = None", "pass", "self.log is not None", True),
         ("if args.log: self.on = True\n        else: self.on = False", "pass", "not self.on", False),
-        (
-            "self.log = None\n        if args.log: self.log = open('x')",
-            "self.log = open('y')",
-            "self.log",
-            False,
-        ),
+        ("self.log = None\n        if args.log: self.log = open('x')", "self.log = open('y')", "self.log", False),
         ("self.on = False", "self.on = True", "self.on", False),
     ],
 )

@@ -153,8 +153,7 @@ def test_a_broken_cell_is_left_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["", "[]", "{}", '{"cells": 3}', '{"cells": [3, {"cell_type": "code", "source": 3}]}', "{", "[" * 100000],
+    "text", ["", "[]", "{}", '{"cells": 3}', '{"cells": [3, {"cell_type": "code", "source": 3}]}', "{", "[" * 100000]
 )
 def test_rubbish_notebooks(tmp_path: Path, text: str) -> None:
     path = tmp_path / "x.ipynb"

@@ -381,9 +381,7 @@ def test_a_backward_pass_alone_trains_nothing(after: str, imported: str, trains:
 
 def test_a_step_in_another_module_counts(tmp_path) -> None:
     (tmp_path / "tools.py").write_text("def improve(model, optimizer):\n    optimizer.step()\n")
-    text = PROBE.replace("from elsewhere import {imported}", "import tools").format(
-        after="tools.improve(model, o)"
-    )
+    text = PROBE.replace("from elsewhere import {imported}", "import tools").format(after="tools.improve(model, o)")
     (tmp_path / "train.py").write_text(text)
     found = read_source([tmp_path / "train.py"], {})
     assert any(loop.role is LoopRole.TRAINING for script in found.scripts for loop in script.loops)

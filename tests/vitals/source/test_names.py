@@ -42,10 +42,7 @@ from torch.utils.data import DataLoader, Dataset
         ("from tensorboardX import SummaryWriter\nSummaryWriter()", "torch.utils.tensorboard.SummaryWriter"),
         ("log = print\nlog(1)", "log"),
         ("import torch\nempty = torch.cuda.empty_cache\nempty()", "torch.cuda.empty_cache"),
-        (
-            "import torch\nclass A:\n    def f(self):\n        torch.cuda.synchronize()",
-            "torch.cuda.synchronize",
-        ),
+        ("import torch\nclass A:\n    def f(self):\n        torch.cuda.synchronize()", "torch.cuda.synchronize"),
         (
             "try:\n    from apex import amp\nexcept ImportError:\n    amp = None\namp.initialize()",
             "apex.amp.initialize",
@@ -169,9 +166,7 @@ for x, y in loader:
     assert script.types["opt"] == "torch.optim.AdamW"
     assert script.types["out"] == "torch.Tensor"
     assert script.types["Net.self.fc"] == "torch.nn.Linear"
-    devices = {
-        name: script.devices.get(name) for name in ("device", "model", "big", "small", "half", "x", "z", "out")
-    }
+    devices = {name: script.devices.get(name) for name in ("device", "model", "big", "small", "half", "x", "z", "out")}
     assert devices == {
         "device": "maybe-cuda", "model": "maybe-cuda", "big": "cuda", "small": "cpu", "half": "cuda", "x": "cpu",
         "z": "maybe-cuda", "out": "maybe-cuda",

@@ -211,21 +211,16 @@ def test_classes_that_extend_each_other_by_name_end(names):
 
 
 def test_a_training_behind_a_switch_stays_where_it_is_the_only_one(names):
-    options = (
-        "import argparse\np = argparse.ArgumentParser()\np.add_argument('--do_train', action='store_true')\n"
-    )
+    options = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--do_train', action='store_true')\n"
     calls, _ = names({"train.py": TRAIN + options + "if p.parse_args().do_train:\n    train()\n"})
     assert "torch.Tensor.backward" in calls
 
 
-SIGNALS = (
-    "import torch\ndef spectrum(x):\n    return torch.rfft(x, 2)\ndef blur(x):\n    return torch.save(x, 'x')\n"
-)
+SIGNALS = "import torch\ndef spectrum(x):\n    return torch.rfft(x, 2)\ndef blur(x):\n    return torch.save(x, 'x')\n"
 
 
 @pytest.mark.parametrize(
-    "start",
-    ["print(blur(3))\n", "if __name__ == '__main__':\n    y = blur(3)\n", "for x in ():\n    blur(x)\n"],
+    "start", ["print(blur(3))\n", "if __name__ == '__main__':\n    y = blur(3)\n", "for x in ():\n    blur(x)\n"]
 )
 def test_an_evaluation_loses_what_its_modules_do_not_need(names, start):
     files = {"measure.py": "from signals import blur\ndef mine(): ...\n" + start, "signals.py": SIGNALS}
@@ -237,9 +232,7 @@ def test_an_evaluation_loses_what_its_modules_do_not_need(names, start):
 
 @pytest.mark.parametrize("decorator", ["hydra.main(version_base=None)", "draccus.wrap()", "pyrallis.wrap()"])
 def test_the_start_of_an_imported_program_is_not_the_importers(names, decorator):
-    start = (
-        f"import hydra, draccus, pyrallis\n@{decorator}\ndef start(cfg):\n    torch.save(1, 'x')\n    train()\n"
-    )
+    start = f"import hydra, draccus, pyrallis\n@{decorator}\ndef start(cfg):\n    torch.save(1, 'x')\n    train()\n"
     files = {
         "fit.py": TRAIN
         + "def build():\n    return torch.nn.ReLU()\n"
@@ -273,11 +266,7 @@ OTHER_WAVES = "import torch\ndef shape(x):\n    torch.save(x, 'x')\ndef go(x):\n
         ({"waves.py": WAVES}, "from waves import *\nprint(rfft(3))\n", True),
         ({"waves.py": OTHER_WAVES}, "import waves\ndef shape(x): ...\nprint(shape(waves.go(3)))\n", False),
         ({"waves.py": OTHER_WAVES}, "import waves\nprint(waves.shape(3))\n", True),
-        (
-            {"waves.py": OTHER_WAVES.replace("return x", "return shape(x)")},
-            "import waves\nprint(waves.go(3))\n",
-            True,
-        ),
+        ({"waves.py": OTHER_WAVES.replace("return x", "return shape(x)")}, "import waves\nprint(waves.go(3))\n", True),
     ],
 )
 def test_a_name_of_a_library_or_of_another_module_reaches_nothing(names, files, start, kept):

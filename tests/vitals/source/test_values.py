@@ -136,9 +136,7 @@ def test_argparse(name: str, expected: object, words: list[str], given: object) 
 def test_argparse_origins() -> None:
     script = read_main(ARGPARSE.replace("{name}", "num_workers"))
     assert argument(script) == Known(value=4, origin="default of --num-workers", text="args.num_workers")
-    assert script.arguments["num_workers"] == Known(
-        value=4, origin="default of --num-workers", text="--num-workers"
-    )
+    assert script.arguments["num_workers"] == Known(value=4, origin="default of --num-workers", text="--num-workers")
     launched = read_main(ARGPARSE.replace("{name}", "num_workers"), ["-j", "9"])
     assert launched.arguments["num_workers"] == Known(value=9, origin="command line", text="--num-workers")
 

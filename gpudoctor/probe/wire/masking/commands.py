@@ -26,9 +26,7 @@ _LOGIN = {"wandb": 6, "vault": 6, "comet": 6, "hf": 6, "huggingface-cli": 6, "sw
 """Tools whose command `login` takes a key as its word, of at least so many characters."""
 
 _TOOL = Expression(
-    r"(?<![A-Za-z0-9_.-])(?:"
-    + "|".join(sorted(map(re.escape, {*_SHORT, *_LOGIN}), key=len, reverse=True))
-    + r")[ \t]"
+    r"(?<![A-Za-z0-9_.-])(?:" + "|".join(sorted(map(re.escape, {*_SHORT, *_LOGIN}), key=len, reverse=True)) + r")[ \t]"
 )
 _SHELL_WORD = Expression(r"'[^'\n]*'|\"(?:[^\"\\\n]|\\.)*\"|[^\s'\"]+|[\"']|\n")
 _CALL = Expression(r"(?:login|BasicAuth|set_api_key|set_token)\(\s{0,8}")
@@ -47,12 +45,7 @@ def secret_words(words: Sequence[str]) -> dict[int, str]:
             if not word.startswith("--") and _hides(before, word):
                 found[at] = MASK
                 continue
-        elif (
-            secrecy(before) == STRONG
-            and at > 1
-            and _sets(words[max(0, at - 4) : at - 1])
-            and not is_nothing(word)
-        ):
+        elif secrecy(before) == STRONG and at > 1 and _sets(words[max(0, at - 4) : at - 1]) and not is_nothing(word):
             found[at] = MASK
             continue
         if tool and at not in found:
@@ -129,9 +122,7 @@ def _of_tool(tool: str, before: str, word: str) -> str | None:
         flag, kind = (option[:-1], option[-1]) if option[-1] in "*:%," else (option, "")
         if kind == "*" and word.startswith(flag) and len(word) > len(flag) and not word.startswith("--"):
             return flag + MASK if not is_nothing(word[len(flag) :]) else None
-        if kind in {":", "%", ","} and (
-            before == flag or (len(flag) == 2 and word.startswith(flag) and kind in word)
-        ):
+        if kind in {":", "%", ","} and (before == flag or (len(flag) == 2 and word.startswith(flag) and kind in word)):
             head, mark, rest = word.partition(kind)
             return head + mark + MASK if rest and not is_nothing(rest) else None
         if not kind and before == flag and not is_nothing(word) and not _port(word):
@@ -141,6 +132,4 @@ def _of_tool(tool: str, before: str, word: str) -> str | None:
 
 def _port(word: str) -> bool:
     """`docker run -p 8080:80` publishes a port."""
-    return bool(re.fullmatch(r"[0-9.:/\[\]a-z-]*[0-9](?:/(?:tcp|udp))?", word)) and (
-        ":" in word or word.isdigit()
-    )
+    return bool(re.fullmatch(r"[0-9.:/\[\]a-z-]*[0-9](?:/(?:tcp|udp))?", word)) and (":" in word or word.isdigit())

@@ -137,15 +137,11 @@ def looks_random(word: str, least: int = 16) -> bool:
 
 _LETTER, _DIGIT = Expression("[A-Za-z]"), Expression("[0-9]")
 _TELLING = Expression(r"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|0x[0-9a-f]{1,16}|[0-9TZ.,:e+_-]+")
-_FILE = Expression(
-    r"\.(?:py|json|ya?ml|toml|txt|csv|log|pt|pth|ckpt|bin|safetensors|pem|key|env|sh|md|cfg|ini)$"
-)
+_FILE = Expression(r"\.(?:py|json|ya?ml|toml|txt|csv|log|pt|pth|ckpt|bin|safetensors|pem|key|env|sh|md|cfg|ini)$")
 
 _RUN = Expression(r"[A-Za-z0-9+/_-]{28,}={0,2}")
 _HEX = Expression(r"(?<![0-9A-Za-z/@])[0-9a-f]{40}(?![0-9A-Za-z])")
-_NOT_KEYS = Expression(
-    r"(?i)commit|revision|\brev\b|\bsha|\bgit|hash|snapshot|digest|checkpoint|model|artifact"
-)
+_NOT_KEYS = Expression(r"(?i)commit|revision|\brev\b|\bsha|\bgit|hash|snapshot|digest|checkpoint|model|artifact")
 _LABEL = Expression(r"(?i)(?:(?<![a-z0-9])(?:wandb|api)|wandb[^\0]{0,200}\n[ \t]{0,40}[\"']?key)\Z")
 """Names that make a word of 40 hexadecimal digits a key: with other names it is a commit as often."""
 _BETWEEN = Expression(r"[\"'\])]{0,2}[ \t]{0,4}[:=,]?[ \t]{0,4}[\"']?\Z")

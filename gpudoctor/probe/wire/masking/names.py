@@ -157,8 +157,7 @@ def secrecy(name: str) -> int:
     if not words or (len(words) > 1 and words[0] in _SWITCHES):
         return PLAIN
     return max(
-        _with_tail(words, at, word.isupper() and written[max(0, at - 1)].isupper())
-        for at, word in enumerate(written)
+        _with_tail(words, at, word.isupper() and written[max(0, at - 1)].isupper()) for at, word in enumerate(written)
     )
 
 

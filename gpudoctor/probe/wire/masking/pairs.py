@@ -35,9 +35,7 @@ _CELL = Expression(
     r"[|\u2502\u2503][ \t]{0,60}([^|\u2502\u2503\s][^|\u2502\u2503\n]{3,400}?)(?=[ \t]{0,60}[|\u2502\u2503])"
 )
 
-_WRAPPED = Expression(
-    r"(?:str|bytes|bytearray|SecretStr|SecretBytes|Secret|Token|Password|quote|repr)\(\s{0,4}"
-)
+_WRAPPED = Expression(r"(?:str|bytes|bytearray|SecretStr|SecretBytes|Secret|Token|Password|quote|repr)\(\s{0,4}")
 
 _BARE = Expression(r"[^\s\"'`]+(?:[\"'`](?=[A-Za-z0-9!#-])[^\s\"'`]+)*")
 _NEXT = Expression(r"(?:[&;,]|%26|\\u0026)(?:amp;)?[A-Za-z_][A-Za-z0-9_. -]{0,60}(?:[=:]|%3D)")
@@ -155,11 +153,7 @@ class _Pair:
             return self._at(end + 1, "=", code=False)
         if follows == ">":
             tagged = _TAGGED.match(text, end)
-            if (
-                tagged is not None
-                and not is_nothing(tagged[1])
-                and (self.level == STRONG or looks_random(tagged[1]))
-            ):
+            if tagged is not None and not is_nothing(tagged[1]) and (self.level == STRONG or looks_random(tagged[1])):
                 return tagged.start(1), tagged.end(1), MASK
         meant = _MEANT.match(text, end)
         if meant is not None and (meant[0][:1] in "\"'`\\," or "\n" in meant[0] or "value=" in meant[0]):
@@ -205,12 +199,7 @@ class _Pair:
         if text[at] in "\"'`" and self.password and self.level == STRONG:
             return self._at(at, " ", code=False)
         value = _BARE.match(text, at, at + WINDOW)
-        if (
-            value is not None
-            and self.level == STRONG
-            and len(words) >= 1
-            and looks_random(value[0].strip(".,;:"), 12)
-        ):
+        if value is not None and self.level == STRONG and len(words) >= 1 and looks_random(value[0].strip(".,;:"), 12):
             return self._at(at, " ", code=False)
         return nothing
 
@@ -309,11 +298,7 @@ class _Pair:
         if ends == ")" or code:  # source text, whose secrets are in quotes; or a line of an INI file
             if _IDENTIFIER.match(value) and (len(value) < 12 or turns(value) < 0.2):
                 return self.password and self._leads() and ends in {"", "\n", "\r"} and not secrecy(value)
-            return (
-                looks_random(value, 8)
-                or turns(value) >= 0.2
-                or (lively and (self._leads() or self._compound()))
-            )
+            return looks_random(value, 8) or turns(value) >= 0.2 or (lively and (self._leads() or self._compound()))
         if _IDENTIFIER.match(value) and secrecy(value) and value.lower() not in PASSWORDS and ends == ",":
             return False
         if ":" in sep and not closed:
