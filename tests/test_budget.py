@@ -1,0 +1,105 @@
+"""The size of each folder, in all lines of .py: it only goes down.
+
+A folder above its number fails. Raise a number in a commit of its own, with the reason, and lower another one by as
+much. Lower the number when a folder has become smaller. Lines can be squeezed and tokens cannot, so the density is
+held, too.
+"""
+
+import io
+import subprocess
+import tokenize
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+BUDGETS = {
+    "model, text, lang, errors, testing": (
+        8145,
+        [
+            "gpudoctor/model",
+            "gpudoctor/text.py",
+            "gpudoctor/lang",
+            "gpudoctor/errors.py",
+            "gpudoctor/testing.py",
+            "gpudoctor/__init__.py",
+            "gpudoctor/__main__.py",
+        ],
+    ),
+    "engine, mend": (5203, ["gpudoctor/engine", "gpudoctor/mend"]),
+    "source": (17651, ["gpudoctor/vitals/source", "gpudoctor/analysis/source"]),
+    "logs": (
+        10809,
+        [
+            "gpudoctor/vitals/job_log",
+            "gpudoctor/analysis/job_log",
+            "gpudoctor/vitals/flight_recorder",
+            "gpudoctor/vitals/scheduler_records",
+            "gpudoctor/vitals/build_log_patient.py",
+        ],
+    ),
+    "recordings and live": (8712, ["gpudoctor/analysis/run", "gpudoctor/analysis/live", "gpudoctor/vitals/recording"]),
+    "preflight": (5265, ["gpudoctor/preflight", "gpudoctor/analysis/preflight"]),
+    "probe, recorder, hooks": (16335, ["gpudoctor/probe", "gpudoctor/recorder", "gpudoctor/hooks"]),
+    "trial": (4075, ["gpudoctor/trial"]),
+    "estimate": (9906, ["gpudoctor/estimate"]),
+    "report, ui, cli, watch, agents": (
+        19290,
+        ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
+    ),
+    "checks": (39294, ["checks"]),
+    "rules": (10680, ["rules"]),
+    "the rest of vitals and analysis": (14792, ["gpudoctor"]),
+    "tests": (81987, ["tests"]),
+    "benchmarks": (15350, ["benchmarks"]),
+}
+"""Group: lines, folders or files. A file belongs to the first group that names it or a folder above it."""
+TOML = 6000
+"""Lines of data in TOML, which count apart."""
+TOKENS_A_LINE = 7.2
+"""Code that became denser to fit is a defect."""
+
+
+@cache
+def files() -> tuple[str, ...]:
+    """What git knows of, or, in a copy without git, what is there."""
+    done = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    found = done.stdout.splitlines() or [str(path.relative_to(ROOT)) for path in ROOT.rglob("*")]
+    return tuple(name for name in found if name.endswith((".py", ".toml")) and (ROOT / name).is_file())
+
+
+def group_of(name: str) -> str | None:
+    return next(
+        (
+            group
+            for group, (_, places) in BUDGETS.items()
+            if any(name == place or name.startswith(place + "/") for place in places)
+        ),
+        None,
+    )
+
+
+def lines(name: str) -> int:
+    return (ROOT / name).read_bytes().count(b"\n")
+
+
+@pytest.mark.parametrize("group", BUDGETS)
+def test_a_folder_keeps_its_budget(group):
+    size = sum(lines(name) for name in files() if name.endswith(".py") and group_of(name) == group)
+    assert size <= BUDGETS[group][0], f"{group} has {size} lines"
+
+
+def test_data_has_a_budget_of_its_own():
+    assert sum(lines(name) for name in files() if name.endswith(".toml")) <= TOML
+
+
+def test_the_product_is_not_squeezed():
+    number = size = 0
+    for name in files():
+        if name.endswith(".py") and name.startswith(("gpudoctor/", "checks/", "rules/")):
+            text = (ROOT / name).read_text(encoding="utf-8")
+            size += text.count("\n")
+            skipped = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
+            number += sum(token.type not in skipped for token in tokenize.generate_tokens(io.StringIO(text).readline))
+    assert number <= TOKENS_A_LINE * size, f"{number / size:.2f} tokens a line"
