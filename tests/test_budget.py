@@ -51,7 +51,7 @@ BUDGETS = {
     "checks": (39294, ["checks"]),
     "rules": (10680, ["rules"]),
     "the rest of vitals and analysis": (14792, ["gpudoctor"]),
-    "tests": (81987, ["tests"]),
+    "tests": (82200, ["tests"]),
     "benchmarks": (15350, ["benchmarks"]),
 }
 """Group: lines, folders or files. A file belongs to the first group that names it or a folder above it."""
@@ -64,8 +64,10 @@ TOKENS_A_LINE = 7.2
 @cache
 def files() -> tuple[str, ...]:
     """What git knows of, or, in a copy without git, what is there."""
-    done = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
-    found = done.stdout.splitlines() or [str(path.relative_to(ROOT)) for path in ROOT.rglob("*")]
+    folders = ("gpudoctor", "checks", "rules", "tests", "benchmarks")
+    done = subprocess.run(["git", "ls-files", *folders], cwd=ROOT, capture_output=True, text=True, check=False)
+    there = (path for folder in folders for path in (ROOT / folder).rglob("*"))
+    found = done.stdout.splitlines() or [str(path.relative_to(ROOT)) for path in there]
     return tuple(name for name in found if name.endswith((".py", ".toml")) and (ROOT / name).is_file())
 
 
