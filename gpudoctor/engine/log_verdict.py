@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from gpudoctor.analysis.job_log.failing_rank import FailingRank, RankSign, failing_rank
-from gpudoctor.analysis.job_log.findings import earlier_run
+from gpudoctor.analysis.job_log.findings import earlier_run, goes_on
 from gpudoctor.analysis.job_log.first_cause import FirstCause, LogRole, first_cause
 from gpudoctor.analysis.job_log.unexplained import unexplained_error
 from gpudoctor.lang import say, term
@@ -117,6 +117,9 @@ def pronounce_log(patient: Patient, ranked: Sequence[Ranked]) -> str:
         return say(
             "{title} failed: {text}, {where}.{source}", title=patient.title, text=text, where=where, source=source
         )
+    if goes_on(log, cause):
+        named = term(name.replace("-", " "))
+        return say("The training goes on with {name} since {where}.{source}", name=named, where=where, source=source)
     if cause.root.unstarted and who == "The job" and log.last_step is None:
         return say("The job has not started: see {where}.{source}", where=where, source=source)
     failed = say("failed") if who == "The job" else say("failed first")

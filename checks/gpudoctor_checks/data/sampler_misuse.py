@@ -409,13 +409,15 @@ def _custom(program: Program, loader: Loader) -> bool:
         if not (isinstance(value, Known) and value.value is None):
             return True
     dataset = loader.dataset
-    if dataset is None or _OWN_RANK.search(_text(dataset)):
+    if dataset is None or _OWN_RANK.search(_text(loader.call.node)):
         return True
-    for node in _values(loader, dataset):
+    made, seen = [dataset], set[str]()
+    for node in made:  # it grows by what the names in it are made of
         if _OWN_RANK.search(_text(node)):
             return True
-    if _OWN_RANK.search(_text(loader.call.node)):
-        return True
+        names = [part for part in walk(node) if isinstance(part, ast.Name) and part.id not in seen]
+        seen.update(name.id for name in names)
+        made += [value for name in names for value in _values(loader, name)]
     # A loader made in a function that is told its rank may do anything with it.
     short = loader.call.function.rpartition(".")[2]
     makers = [call for _, call in program.calls if short and call.method == short]

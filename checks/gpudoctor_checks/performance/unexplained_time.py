@@ -55,9 +55,11 @@ class UnexplainedTimeDetail(Detail):
 
 def _grows(run: Run) -> str:
     """How the time outside of all phases rises along the run, as a clause; "" where it does not."""
-    lead, columns = run.lead, [run.lead.values(name) for name in PHASES]
-    spent = [sum(filter(isfinite, row)) for row in zip(*columns, strict=True)]
-    rest = [whole - known for whole, known in zip(lead.values("duration"), spent, strict=True)]
+    lead = run.lead
+    durations = lead.values("duration")
+    columns = [column for name in PHASES if len(column := lead.values(name)) == len(durations)]
+    known = [sum(filter(isfinite, row)) for row in zip(*columns, strict=True)] or [0.0] * len(durations)
+    rest = [whole - part for whole, part in zip(durations, known, strict=True)]
     found = trend(lead.values("index"), rest)
     if found is None or found.p > _SURE or found.last < 2 * max(0.0, found.first):
         return ""

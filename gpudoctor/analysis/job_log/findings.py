@@ -23,7 +23,7 @@ from gpudoctor.model import (
     SourceSpan,
 )
 from gpudoctor.model.log_message import filled
-from gpudoctor.model.signs.job_log import LogEvent
+from gpudoctor.model.signs.job_log import JobLog, LogEvent
 from gpudoctor.text import capitalised, count
 
 _LONGEST_SAID, _SHORTEST_SAID = 200, 60
@@ -66,10 +66,24 @@ def log_findings(check: Check, patient: Patient) -> Iterator[Finding]:
         evidence=tuple(dict.fromkeys((*evidence, *settings_of(patient, check.log_knobs)))),
         confidence=confidence_of(message, root),
         severity=Severity.ERROR,
-        cost=Cost(breaks=say("the job does not start") if unstarted else say("the run died")),
+        cost=Cost(breaks=_breaks(log, cause, unstarted=unstarted)),
         subject=root.exception or message.kind,
         detail=LogDetail(kind=kind, values=(*root.values, *(("asks", item) for item in asked[:1]))),
     )
+
+
+def goes_on(log: JobLog, cause: FirstCause) -> bool:
+    """Whether the training made steps with what is wrong in it, and nothing ended it."""
+    root = cause.root
+    if root is None or not root.lasting or log.last_step is None or cause.of(LogRole.CASCADE):
+        return False
+    return root.step is None or log.last_step > root.step
+
+
+def _breaks(log: JobLog, cause: FirstCause, *, unstarted: bool) -> str:
+    if unstarted:
+        return say("the job does not start")
+    return say("the result is unreliable") if goes_on(log, cause) else say("the run died")
 
 
 def earlier_run(handled: Iterable[LogEvent]) -> str:

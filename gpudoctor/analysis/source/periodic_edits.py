@@ -268,12 +268,13 @@ def indentation(script: Script, place: ast.stmt) -> str:
     return line[: len(line) - len(line.lstrip())]
 
 
-def own_lines(script: Script, place: ast.stmt) -> str | None:
+def own_lines(script: Script, place: ast.stmt, *, waits: bool = True) -> str | None:
     """The text of a statement that has its lines for itself and can be indented; None otherwise.
 
-    None as well for one that makes a pass or a step, itself or in a function of the script: it never waits.
+    If it is to wait for a condition, None as well for one that makes a pass or a step, itself or in a function of the
+    script.
     """
-    if _makes_steps(script, place):
+    if waits and _makes_steps(script, place):
         return None
     text = ast.get_source_segment(script.text, place) or ""
     lines = script.text.splitlines()

@@ -22,7 +22,7 @@ def held(script: Script, loop: Loop) -> tuple[Edit, ...]:
     last = _last_of(inner) if inner is not head else _last_by_guard(script, loop, head)
     model = next(_wrapped_names(script), "")
     block = _between(inner, model, backward) if model and last else []
-    if not block or any(own_lines(script, part) is None for part in block):
+    if not block or any(own_lines(script, part, waits=False) is None for part in block):
         return ()
     line = say("with contextlib.nullcontext() if {last} else {model}.no_sync():", last=last, model=model)
     return put_under(script, block, line), ImportEdit(path=script.path, statement="import contextlib")

@@ -337,3 +337,29 @@ def test_a_sampler_that_only_an_option_makes_is_no_error(before, head, severitie
     found = [item for item in examine(SamplerMisuse, script_patient(text)) if item.detail.kind == "twice"]
     assert [item.severity for item in found] == severities
     assert all(("(if `" in item.message) == (item.severity is not Severity.ERROR) for item in found)
+
+
+OWN_FILES = """
+    import torch
+    import torch.distributed as dist
+    dist.init_process_group("nccl")
+    {place} = dist.get_rank()
+    names = open("files.txt").read().split()
+    mine = names[{place}]
+    rows = torch.load(mine)
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(rows), batch_size=8, shuffle=True)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, in loader:
+        optimizer.zero_grad()
+        model(x).mean().backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("place", "found"), [("rank", 0), ("number", 0), ("other", 1)])
+def test_rows_that_are_made_from_the_rank_are_split(place, found):
+    text = OWN_FILES.format(place=place)
+    if place == "other":
+        text = text.replace("names[other]", "names[0]")
+    assert len(examine(SamplerMisuse, script_patient(text))) == found

@@ -36,10 +36,10 @@ def titles(code, patient, finding):
     [
         ("transformers.Trainer", "OBS002", "logging", "Trainer.log", "logging_steps=50"),
         ("lightning", "OBS002", "logging", "SummaryWriter.add_scalar", "log_every_n_steps=50"),
-        ("transformers.Trainer", "OBS003", "checkpoint", "Trainer._save_checkpoint", "save_steps=500"),
-        ("lightning", "OBS003", "checkpoint", "Trainer.save_checkpoint", "ModelCheckpoint(every_n_train_steps=500)"),
-        ("transformers.Trainer", "OBS004", "evaluation", "Trainer.evaluate", "eval_steps=500"),
-        ("lightning", "OBS004", "evaluation", "_EvaluationLoop", "val_check_interval=500"),
+        ("transformers.Trainer", "OBS003", "checkpoint", "Trainer._save_checkpoint", "save_steps=98"),
+        ("lightning", "OBS003", "checkpoint", "Trainer.save_checkpoint", "ModelCheckpoint(every_n_train_steps=98)"),
+        ("transformers.Trainer", "OBS004", "evaluation", "Trainer.evaluate", "eval_steps=98"),
+        ("lightning", "OBS004", "evaluation", "_EvaluationLoop", "val_check_interval=98"),
     ],
 )  # fmt: skip
 def test_what_an_engine_does_too_often_is_a_setting(engine, code, phase, what, title):
@@ -81,7 +81,7 @@ def test_a_trainers_setting_is_written_where_the_program_writes_it():
 def test_a_loop_of_the_users_own_is_mended_on_its_line():
     here = site("checkpoint", "torch.save", 1.0, 100, line=62)
     patient, [finding] = look("OBS003", loop("accelerate"), here, checkpoint=0.01)
-    assert titles("OBS003", patient, finding)[0] == "save every 500 steps"
+    assert titles("OBS003", patient, finding)[0] == "save every 98 steps", "half of the 197 steps that the run made"
 
 
 def test_what_an_engine_does_by_itself_is_called_so():
