@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.observation import confirmed
 from gpudoctor.analysis.run.curves import numerics
 from gpudoctor.analysis.run.line_costs import place_of
-from gpudoctor.analysis.run.steady_run import processes, recorded, run_of, spots
+from gpudoctor.analysis.run.steady_run import demanded, processes, spots
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Cost, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.recording import Process, Record
@@ -24,8 +24,8 @@ class NotShuffled(Check):
         From a recording: the loader's sampler, and the labels of the loss, which are those of the loader's
         batch.
     False alarms:
-        A set whose samples of one class stand together by chance, and a training that goes from class to
-        class on purpose.
+        A set whose samples of one class stand together by chance. A training that goes from class to class on
+        purpose.
     Remedies:
         `shuffle=True` for the training loader.
     References:
@@ -62,12 +62,9 @@ class NotShuffled(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        recording = recorded(patient)
-        run = run_of(recording) if recording is not None else None
+        run = demanded(patient, 1)
         seen = [item for item in map(_labels, processes(patient)) if item is not None]
         seen = [item for item in seen if int(item[0].get("losses") or 0) >= self.limit("losses")]
-        if run is None:
-            return
         for record, loader in seen:
             by_class = [int(often) for label, often in record.get("labels") or () if label >= 0]
             full = [often for often in by_class if often >= self.limit("batches")]

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.observation import confirmed
 from gpudoctor.analysis.run.job_facts import torch_fact, wrapped
 from gpudoctor.analysis.run.line_costs import place_of
-from gpudoctor.analysis.run.steady_run import judged, spots
+from gpudoctor.analysis.run.steady_run import demanded, spots
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
 
@@ -19,8 +19,8 @@ class FindUnused(Check):
         After each forward pass DDP searches the whole autograd graph for parameters without gradient. The first
         reduction waits until it is done. That costs some percent of a step, more with many small layers.
     How it knows:
-        From a recording: torch's own record of the wrapped model says what it was told, and whether a parameter
-        was unused.
+        From a recording: torch's own record of the wrapped model. It has the setting, and whether a parameter was
+        unused.
     False alarms:
         A branch of the network that no recorded step took.
     Remedies:
@@ -36,9 +36,7 @@ class FindUnused(Check):
     severity = Severity.NOTE
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        run = judged(patient)
-        if run is None:
-            return
+        run = demanded(patient)
         process = run.lead.process
         if torch_fact(process, "find_unused") is not True or torch_fact(process, "unused") is not False:
             return

@@ -9,7 +9,7 @@ from gpudoctor.analysis.run.cost_attribution import at
 from gpudoctor.analysis.run.curves import numerics
 from gpudoctor.analysis.run.line_costs import LinePlace, place_of
 from gpudoctor.analysis.run.risky_operations import loss_lines
-from gpudoctor.analysis.run.steady_run import Run, judged, spot, spots
+from gpudoctor.analysis.run.steady_run import Run, demanded, spot, spots
 from gpudoctor.analysis.source.probabilities import maker
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity, Threshold, Unavailable
@@ -91,9 +91,7 @@ class DoubleSoftmax(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        run = judged(patient, 1)
-        if run is None:
-            return
+        run = demanded(patient, 1)
         yield from self._no_probabilities(patient, run)
         for seen in numerics(run.lead.process, "normalised")[-1:]:
             for how, count in seen.get("made_by") or ():

@@ -7,7 +7,7 @@ from gpudoctor.analysis.observation import confirmed
 from gpudoctor.analysis.run.curves import numerics
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.risky_operations import loss_lines
-from gpudoctor.analysis.run.steady_run import Run, measured, recorded, run_of, spot, spots
+from gpudoctor.analysis.run.steady_run import Run, demanded, measured, spot, spots
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 
@@ -79,10 +79,7 @@ class ConstantOutput(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        recording = recorded(patient)
-        run = run_of(recording) if recording is not None else None
-        if run is None:
-            return
+        run = demanded(patient, 1)
         single = list(self._single(patient, run))
         yield from single or self._alike(patient)
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from gpudoctor.analysis.observation import confirmed
 from gpudoctor.analysis.run.curves import loss_curve
 from gpudoctor.analysis.run.line_costs import place_of
-from gpudoctor.analysis.run.steady_run import LEAST_STEPS, Run, judged, spot
+from gpudoctor.analysis.run.steady_run import LEAST_STEPS, Run, demanded, spot
 from gpudoctor.analysis.run.steady_state import counts
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.workload import optional
@@ -152,9 +152,7 @@ class LearningRateOutOfBand(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        run = judged(patient)
-        if run is not None:
-            yield from self._measured(patient, run)
+        yield from self._measured(patient, demanded(patient))
 
     def _measured(self, patient: Patient, run: Run) -> Iterator[Finding]:
         """The greatest rate that the optimizers really used; warm-up and schedules included."""

@@ -8,7 +8,7 @@ from gpudoctor.analysis.run.cost_attribution import at
 from gpudoctor.analysis.run.curves import numerics
 from gpudoctor.analysis.run.job_facts import main_model
 from gpudoctor.analysis.run.line_costs import place_of
-from gpudoctor.analysis.run.steady_run import Run, judged, measured, processes, spot, spots
+from gpudoctor.analysis.run.steady_run import Run, demanded, measured, processes, spot, spots
 from gpudoctor.analysis.run.untrained_models import forgotten, inner_teacher, missing, swapped, unheld
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
@@ -44,8 +44,8 @@ class WeightsFrozen(Check):
         `step()` updates tensors that the model no longer uses. The loss is computed and gradients flow, but the
         weights never change. Hours of training give the initial model, or train all but the new layer.
     How it knows:
-        From a recording: the parameters of the models and of the optimizers, their gradients before each
-        step, and whether a step changed them.
+        From a recording: the parameters of the models and of the optimizers, and their gradients before each
+        step. Also whether a step changed them.
     False alarms:
         `.to(device)`, `torch.compile`, DDP and SyncBatchNorm keep the same parameters. LOOP011 reports a model
         that is called a teacher, was loaded or copied, or is in eval mode.
@@ -90,9 +90,7 @@ class WeightsFrozen(Check):
         if idle is not None:
             yield self._unstepped(patient, idle)
             return
-        run = judged(patient, self.limit("steps"))
-        if run is None:
-            return
+        run = demanded(patient, self.limit("steps"))
         process = run.lead.process
         model = main_model(process)
         if model is not None and _held_nothing(process, model):

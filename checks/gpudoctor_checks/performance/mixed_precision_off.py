@@ -83,7 +83,7 @@ class MixedPrecisionOff(Check):
         Neither are programs for a torch before 1.6, which has no autocast. With L-BFGS it is a note, because
         its line search compares nearly equal losses. It is also a note for a library's classifier with a few
         images per batch, which waits for its launches. A network that may not be the one that trains is a note
-        too, and so is a config that names no model.
+        too. So is a config that names no model.
     Remedies:
         Use bfloat16 autocast from compute capability 8.0 on, and float16 with a GradScaler on 7.x.
     References:

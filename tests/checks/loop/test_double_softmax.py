@@ -2,7 +2,7 @@ import pytest
 from recordings import make_process, make_recording, make_steps, record
 from scripts import script_patient
 
-from gpudoctor.model import Confidence, Severity
+from gpudoctor.model import Confidence, Severity, Unavailable
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.loop.double_softmax import DoubleSoftmax
 from gpudoctor_rules.loop.double_softmax import DoubleSoftmaxRule
@@ -31,7 +31,8 @@ def recorded(text, losses, *made_by):
 
 
 def test_sick_a_recorded_graph_shows_what_no_source_does():
-    assert examine(DoubleSoftmax, script_patient(SPREAD)) == []
+    with pytest.raises(Unavailable):
+        examine(DoubleSoftmax, script_patient(SPREAD))
     [finding] = recorded(SPREAD, 24, ("softmax", 24))
     assert (finding.severity, finding.confidence) == (Severity.ERROR, Confidence.CONFIRMED)
     assert {10} <= {item.line for item in finding.evidence if hasattr(item, "line")}

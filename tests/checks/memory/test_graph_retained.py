@@ -214,7 +214,9 @@ STEP_LOSSES = """
 def test_no_edit_cuts_a_graph_that_a_backward_pass_may_need(name):
     script = next((path for path in sick_scripts("MEM003") if path.stem == name), STEP_LOSSES)
     patient = script_patient(script)
-    for finding in examine(GraphRetained, patient):
+    findings = examine(GraphRetained, patient)
+    assert findings
+    for finding in findings:
         [remedy] = prescribe(GraphRetainedRule, finding, patient)
         assert (remedy.edits, remedy.applicability) == ((), Applicability.DISPLAY_ONLY)
         assert ".detach()" in remedy.title and "backward" in remedy.steps[-1]
