@@ -46,7 +46,7 @@ def words(draw):
         said.append(draw(st.sampled_from([f"--{name}", f"--no-{name}"])))
     said += draw(st.sampled_from([[], ["--gpu", "24GiB"], ["--gpu", "H200"], ["--gpu", "nope"]]))
     said += draw(st.sampled_from([[], ["--no-checkpointing"], ["--checkpoint-kind", "selective"]]))
-    said += draw(st.lists(st.sampled_from(["--explain", "--compare", "--fit"]), max_size=2, unique=True))
+    said += draw(st.lists(st.sampled_from(["--explain", "--fit"]), max_size=2, unique=True))
     return said + draw(st.sampled_from([[], ["--vary", "batch=1,2"], ["--vary", "dtype=bf16,fp32"]]))
 
 

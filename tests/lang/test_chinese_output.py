@@ -256,7 +256,7 @@ def test_no_text_of_a_page_or_a_picture_is_the_same_in_both_languages(tmp_path, 
         with speaking(language):
             pages = [*every_report(folder, run)]
         texts[language] = {(kind, form): set(texts_of(form, page)) for kind, form, page in pages}
-    assert all(len(found) > 5 for found in texts["zh"].values())
+    assert {key: found for key, found in texts["zh"].items() if len(found) <= 5} == {}
     same = [
         (kind, text, words_of(text))
         for kind, found in texts["zh"].items()

@@ -4,6 +4,7 @@ Two files are compared only when something links them: one names the other, the 
 both, or they are the only two of their kinds that the user named.
 """
 
+import os
 import posixpath
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -75,13 +76,13 @@ def named_path(name: str, beside: str, paths: Iterable[str]) -> str | None:
     """The path that a name in `beside` means: in its folder or one above; elsewhere is another program's."""
     known = {_plain(path): path for path in paths}
     folder = posixpath.dirname(_plain(beside))
-    while (found := known.get(_plain(posixpath.join(folder, name)))) is None and folder not in {"", "/"}:
+    while (found := known.get(_plain(posixpath.join(folder, name)))) is None and folder != posixpath.dirname(folder):
         folder = posixpath.dirname(folder)
     return found or known.get(_plain(name))
 
 
 def _plain(path: str) -> str:
-    return posixpath.normpath(path.replace("\\", "/"))
+    return os.path.abspath(path).replace("\\", "/")
 
 
 def _linked_by_launch(patient: Patient, launch: Launch, arguments: list[Setup], engines: list[Setup]) -> Iterator[Link]:
