@@ -3,12 +3,49 @@
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from functools import cache
+from typing import Final, NamedTuple
 
 from gpudoctor.model.signs.configs import ConfigKind, ConfigValue, Entry, Said
-from gpudoctor.vitals.configs.canonical_keys import SUFFIXES, KeyMeaning, table
-from gpudoctor.vitals.configs.config_text import words
+from gpudoctor.vitals.configs.config_text import key_tables, words
 from gpudoctor.vitals.configs.tree import Flat
+
+
+class KeyMeaning(NamedTuple):
+    """What one key means."""
+
+    name: str
+    unit: str
+    reading: str
+
+
+_TABLES: Final[dict[ConfigKind, tuple[str, ...]]] = {
+    ConfigKind.HUGGINGFACE: ("huggingface",),
+    ConfigKind.LLAMA_FACTORY: ("huggingface", "llama_factory"),
+    ConfigKind.AXOLOTL: ("huggingface", "axolotl"),
+    ConfigKind.DEEPSPEED: ("deepspeed",),
+    ConfigKind.ACCELERATE: ("accelerate",),
+    ConfigKind.FSDP: ("fsdp",),
+    ConfigKind.TORCHTUNE: ("torchtune",),
+    ConfigKind.LIGHTNING: ("lightning",),
+    ConfigKind.PEFT: ("peft", "quantisation"),
+    ConfigKind.QUANTISATION: ("quantisation",),
+    ConfigKind.SECTIONS: ("huggingface", "quantisation", "sections"),
+}
+_SUFFIXED: Final = frozenset({ConfigKind.LIGHTNING, ConfigKind.SECTIONS})
+"""Kinds whose keys are matched by their last parts, since their owners choose the sections."""
+
+
+@cache
+def table(kind: ConfigKind) -> dict[str, KeyMeaning]:
+    """Key (dotted) to meaning, for one kind; later tables win."""
+    rows: dict[str, KeyMeaning] = {}
+    for tool in _TABLES.get(kind, ()):
+        for meaning, keys in key_tables()["meanings"][tool].items():
+            name, unit, reading = meaning.split()
+            rows |= dict.fromkeys(keys.split(), KeyMeaning(name, "" if unit == "-" else unit, reading))
+    return rows
+
 
 _SWITCHES: Final = ("enabled", "enable", "active", "is_enabled")
 _PERIODS: Final = {
@@ -97,7 +134,7 @@ class _Context:
 
 
 def _row(entry: Entry, rows: dict[str, KeyMeaning], kind: ConfigKind) -> KeyMeaning | None:
-    if kind not in SUFFIXES:
+    if kind not in _SUFFIXED:
         return rows.get(entry.key)
     parts = [part.lower().replace("-", "_") for part in entry.parts]
     for length in range(min(_LONGEST_SUFFIX, len(parts)), 0, -1):
