@@ -1,17 +1,21 @@
-"""What transformers compares when DeepSpeed's config and the training arguments say the same thing twice.
+"""Two settings disagree: what CFG001 to CFG003 share, and the finding about settings that CFG007 and CFG008 make too.
 
+The rows are what transformers compares when DeepSpeed's config and the training arguments say one thing twice.
 Source: `HfTrainerDeepSpeedConfig` of transformers 4.30 to 5.23: a value that is written in DeepSpeed's config,
 not as "auto", and differs from the training argument (its default included) raises a ValueError at the start.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from string import Formatter
 
 from gpudoctor.analysis.source.config_links import Link
 from gpudoctor.analysis.source.declared_settings import Written
 from gpudoctor.lang import say
-from gpudoctor.model import Confidence, Severity
+from gpudoctor.model import Check, Confidence, Cost, Detail, Evidence, Finding, Setting, Severity, SourceSpan
 from gpudoctor.model.signs.configs import ConfigValue
+
+REFUSED = say("transformers refuses the mismatch when the run starts")
 
 PRECISION = (("fp16.enabled", "fp16", False), ("bf16.enabled", "bf16", False))
 BATCH = (
@@ -28,6 +32,48 @@ OPTIMISATION: tuple[tuple[str, str, ConfigValue], ...] = (
     ("scheduler.params.total_num_steps", "max_steps", None),
 )
 """DeepSpeed's key, the training argument and its default; None where a default proves nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CureDetail(Detail):
+    """What the rules read."""
+
+    cure: str
+    """A word for what helps; the rule has them."""
+
+
+def settings_finding(
+    check: Check,
+    message: str,
+    *items: Written | SourceSpan | Setting | None,
+    cure: str,
+    breaks: str = "",
+    certain: bool = True,
+    severity: Severity = Severity.WARNING,
+    numbers: tuple[Evidence, ...] = (),
+    subject: str = "",
+) -> Finding:
+    """A check's finding about written settings: an error where it is certain that something breaks."""
+    places = tuple(dict.fromkeys(item.place if isinstance(item, Written) else item for item in items if item))
+    fails = bool(certain and breaks)
+    return check.finding(
+        message,
+        evidence=(*places, *numbers),
+        confidence=Confidence.SUSPECTED,
+        severity=Severity.ERROR if fails else severity,
+        cost=Cost(breaks=breaks) if fails else None,
+        subject=f"{places[0].path}:{places[0].line}{subject}",
+        detail=CureDetail(cure=cure),
+    )
+
+
+def sentence(template: str, title: str, one: Written, other: Written | None = None, **more: object) -> str:
+    """A template of a row, filled with two settings and whatever else it names."""
+    parts = {"config": title, "title": title, "path": title, "key": one.key, "value": one.shown, "shown": one.shown}
+    if other is not None:
+        parts |= {"other_key": other.key, "other_value": other.shown}
+    fields = {name for _, name, _, _ in Formatter().parse(template) if name}
+    return say(template, **{name: part for name, part in (parts | more).items() if name in fields})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,16 +94,6 @@ class Mismatch:
     def certain(self) -> bool:
         """Whether transformers refuses to start, whatever else is given."""
         return self.link.sure and (self.argument is None or self.argument.sure)
-
-    @property
-    def severity(self) -> Severity:
-        """An error when it is certain."""
-        return Severity.ERROR if self.certain else Severity.WARNING
-
-    @property
-    def confidence(self) -> Confidence:
-        """Read from files and never more than that."""
-        return Confidence.SUSPECTED
 
     @property
     def sentence(self) -> str:
