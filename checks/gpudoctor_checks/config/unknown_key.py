@@ -16,7 +16,7 @@ from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Setting, Severity
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Entry, Section
 from gpudoctor.model.signs.source import Call, Script, Source
-from gpudoctor_checks.config.deprecations import rows
+from gpudoctor_checks.api_facts import facts
 from gpudoctor_checks.config.known_keys import KINDS, KeyTable, everywhere, known, meant, slip, tables
 
 REFUSING = {
@@ -129,7 +129,7 @@ class UnknownKey(Check):
             name = place.name
             if name.startswith(COMMENTS) or not name.isascii():
                 continue
-            if name in {row.key.rpartition(".")[2] for row in rows(table)}:
+            if name in {row.name.rpartition(".")[2] for row in facts(table)}:
                 continue  # renamed or dropped, not misspelt
             near = meant(name, keys) if name not in everywhere() else None
             if near is not None and not file.has(f"{section}.{near}" if section else near):
@@ -196,7 +196,7 @@ class UnknownKey(Check):
                     yield from self._call(script, call, keys, strict, CALLS[call.method])
 
     def _call(self, script: Script, call: Call, keys: frozenset[str], installed: bool, table: str) -> Iterator[Finding]:
-        renamed = {row.key for row in rows(table)}
+        renamed = {row.name for row in facts(table)}
         for keyword in call.node.keywords:
             name = keyword.arg
             if name is None or name in keys or name in renamed:
