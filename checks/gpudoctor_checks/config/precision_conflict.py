@@ -59,7 +59,7 @@ ACCELERATE = _Row(
     say("accelerate refuses the setting beside deepspeed_config_file"),
 )
 _SCALED = template("The model is loaded in {word} and trained with fp16=True, whose scaler {hurt}.")
-MODELS = {
+MODELS: dict[tuple[str | None, str], _Row] = {
     ("fp16", "fp16"): _Row(_SCALED, "load", hurt=say("cannot unscale fp16 gradients")),
     ("bf16", "fp16"): _Row(_SCALED, "none", hurt=say("scales gradients without need in bf16")),
     ("fp16", "bf16"): _Row(

@@ -255,12 +255,13 @@ def from_keyword(script: Script, call: Call, name: str) -> Written | None:
     if value is None:
         return None
     keyword = next((item for item in call.node.keywords if item.arg == name), None)
-    plain = value.value if isinstance(value, Known) else None
-    if isinstance(plain, tuple):
-        plain = tuple(item if not isinstance(item, tuple) else str(item) for item in plain)
+    given = value.value if isinstance(value, Known) else None
+    plain: ConfigValue = given if isinstance(given, int | float | str) else None
+    if isinstance(given, tuple):
+        plain = tuple(item if not isinstance(item, tuple) else str(item) for item in given)
     return Written(
         key=name,
-        value=plain if isinstance(plain, int | float | str | tuple) else None,
+        value=plain,
         known=isinstance(value, Known) and value.value != "auto",
         sure=not isinstance(value, Known) or value.origin in SURE or value.origin.startswith("config "),
         place=call.span if keyword is None else script.span(keyword),
