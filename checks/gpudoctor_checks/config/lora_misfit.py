@@ -4,34 +4,20 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from packaging.version import InvalidVersion, Version
-
 from gpudoctor.analysis.source.config_links import links
-from gpudoctor.analysis.source.control_flow import bound_to, never_runs, switched_off
+from gpudoctor.analysis.source.control_flow import never_runs
 from gpudoctor.analysis.source.declared_settings import Written, from_entry, from_keyword
-from gpudoctor.analysis.source.pretrained_models import COMMON, family, trainers
-from gpudoctor.analysis.source.target_versions import meant_version
-from gpudoctor.analysis.source.training_arguments import argument_calls, in_a_test
+from gpudoctor.analysis.source.pretrained_models import COMMON, family
+from gpudoctor.analysis.source.training_arguments import in_a_test
 from gpudoctor.lang import say, template
-from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, SourceSpan, Threshold
+from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
-from gpudoctor.model.signs.source import Call, Known, Script, Source
+from gpudoctor.model.signs.source import Known, Source
 from gpudoctor_checks.config.disagreement import CureDetail, sentence, settings_finding
 
 LoraMisfitDetail = CureDetail
 ALL = frozenset({"all", "all-linear", "all_linear"})
 """Words for every linear layer."""
-
-NON_REENTRANT = 5
-"""Major version of transformers from which checkpointing is not reentrant and inputs get gradients."""
-
-GIVES_GRADIENTS = frozenset(
-    {"enable_input_require_grads", "prepare_model_for_kbit_training", "prepare_model_for_int8_training",
-     "make_inputs_require_grad", "register_forward_hook"}
-)  # fmt: skip
-"""Calls after which checkpointed blocks see inputs with gradients."""
-
-CHECKPOINTING = "gradient_checkpointing_enable"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,21 +39,17 @@ class LoraMisfit(Check):
         - Target modules that the model's family does not have.
         - A rank of 0.
         - An alpha far from the rank.
-        - PEFT with reentrant gradient checkpointing without gradients for the inputs.
         - ZeRO-3 set not to gather the weights when an adapter is saved.
     Why it hurts:
         PEFT raises an error if it finds none of the targets, and silently skips single missing ones. The update
-        is scaled by alpha/rank: at 32 it diverges, at 1/16 it learns almost nothing. A checkpointed block
-        without an input that requires gradients gives its adapters none, and backward raises.
+        is scaled by alpha/rank: at 32 it diverges, at 1/16 it learns almost nothing.
     How it knows:
-        It compares the names with the layer names of the model's family, identified by its name on the hub. It
-        follows `get_peft_model`, checkpointing and Trainer through the script.
+        It compares the names with the layer names of the model's family, identified by its name on the hub.
     False alarms:
         A model of another architecture with a family's name; an alpha tuned on purpose. gpudoctor ignores an
         adapter that the defaults disable (`if lora_rank > 0:` with a default of 0).
     Remedies:
-        `target_modules="all-linear"`; alpha of one or two times the rank; `use_reentrant=False`, or
-        `enable_input_require_grads()`.
+        `target_modules="all-linear"`; alpha of one or two times the rank.
     References:
         - https://huggingface.co/docs/peft/package_reference/lora
         - https://huggingface.co/docs/peft/developer_guides/troubleshooting
@@ -114,12 +96,6 @@ class LoraMisfit(Check):
             if gather is not None and gather.off and stage == 3 and _is_lora(link.arguments.file, source):
                 text = say("ZeRO-3 does not gather the weights when it saves, so the saved adapter is sharded, too.")
                 yield settings_finding(self, text, gather, cure="gather", subject=" gather")
-        if source.scripts and not _not_reentrant(patient, source.scripts[0].path):
-            for place, wrap in _frozen_inputs(source):
-                text = say(
-                    "Gradient checkpointing is on, the base model is frozen under PEFT, so its inputs get no gradients."
-                )
-                yield settings_finding(self, text, place, wrap, cure="reentrant", subject=" reentrant")
 
     def _targets(self, adapter: Adapter) -> Iterator[Finding]:
         known, targets = family(adapter.model) if adapter.model else None, adapter.targets
@@ -170,56 +146,6 @@ class LoraMisfit(Check):
             limit=self.limit("scale_high" if high else "scale_low"),
         )
         yield settings_finding(self, text, alpha, rank, severity=Severity.NOTE, cure="alpha", subject=" alpha")
-
-
-def _frozen_inputs(source: Source) -> Iterator[tuple[SourceSpan, SourceSpan]]:
-    """Where reentrant checkpointing is switched on under PEFT, with inputs that have no gradient: the first."""
-    methods = {call.method for script in source.scripts for call in script.calls}
-    roots = {name.split(".", 1)[0] for script in source.scripts for name in script.imports.values()}
-    if methods & GIVES_GRADIENTS or "unsloth" in roots:
-        return
-    for script in source.scripts:
-        enabling = [call for call in script.calls if call.method == CHECKPOINTING]
-        for wrap in script.calls_to("peft.get_peft_model", "peft.mapping.get_peft_model"):
-            here = [call for call in enabling if call.function == wrap.function]
-            # Where checkpointing was on before, PEFT gives the inputs gradients itself.
-            if switched_off(source, wrap) or any(call.span.line < wrap.span.line for call in here):
-                continue
-            name = bound_to(script, wrap.node)
-            after = [call.span for call in here if name and call.receiver == name
-                     and not switched_off(source, call) and not _says_not_reentrant(call)]  # fmt: skip
-            place = next(iter(after), None) or _by_the_trainer(source, script)
-            if place is not None:
-                yield place, wrap.span
-                return
-
-
-def _by_the_trainer(source: Source, script: Script) -> SourceSpan | None:
-    """Checkpointing that transformers' own Trainer switches on; TRL's trainers see to the inputs."""
-    names = {call.name for _, call in trainers(source)}
-    if not names or not names <= {"transformers.Trainer", "transformers.Seq2SeqTrainer"}:
-        return None
-    for owner, call in argument_calls(source):
-        item = from_keyword(owner, call, "gradient_checkpointing")
-        if item is not None and item.on and item.sure and not _says_not_reentrant(call):
-            place = item.place
-            return place if owner is script and isinstance(place, SourceSpan) else call.span
-    return None
-
-
-def _says_not_reentrant(call: Call) -> bool:
-    """Whether the call is given `use_reentrant`, or anything that may hold it."""
-    passed = bool(call.positional) and call.method == CHECKPOINTING
-    return passed or call.open_ended or "gradient_checkpointing_kwargs" in call.keywords
-
-
-def _not_reentrant(patient: Patient, path: str) -> bool:
-    """Whether the transformers that a script is written for checkpoints without reentry."""
-    version = meant_version(patient, "transformers", path).version
-    try:
-        return version is not None and Version(version).major >= NON_REENTRANT
-    except InvalidVersion:
-        return False
 
 
 def _names(targets: Written) -> list[str]:
