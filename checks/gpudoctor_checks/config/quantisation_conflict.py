@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from gpudoctor.analysis.source.config_links import links
 from gpudoctor.analysis.source.control_flow import bound_to, switched_off
 from gpudoctor.analysis.source.declared_settings import Setup, Written, from_entry, from_keyword
-from gpudoctor.analysis.source.pretrained_models import adapted, trained_models, trainers
-from gpudoctor.analysis.source.syntax import is_method_call, keyword_value
+from gpudoctor.analysis.source.pretrained_models import trained_models, trainers
+from gpudoctor.analysis.source.syntax import keyword_value
 from gpudoctor.analysis.source.training_arguments import deepspeed_configs, in_a_test
 from gpudoctor.lang import say, template
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
@@ -158,13 +158,6 @@ class QuantisationConflict(Check):
                 text = say("The model is loaded with {key} and trained without adapters.", key=item.key)
                 refuses = say("the Trainer refuses to fine-tune a purely quantised model")
                 yield settings_finding(self, text, item, load.span, breaks=refuses, certain=item.sure, cure="peft")
-        for load, item in _optimised(source) if source.trains and not adapted(source) else ():
-            text = say(
-                "The model is loaded with {key}, and the optimizer gets its parameters: packed "
-                "weights get no gradient.",
-                key=item.key,
-            )
-            yield settings_finding(self, text, item, load.span, cure="peft")
 
     def _call(
         self, script: Script, call: Call, trains: bool, four: Written | None, eight: Written | None
@@ -200,22 +193,6 @@ class QuantisationConflict(Check):
                 end = "." if item is eight else STORED
                 yield settings_finding(self, sentence(text, setup.title, item) + end, item, stage, cure="stage")
                 return
-
-
-def _optimised(source: Source) -> Iterator[tuple[Call, Written]]:
-    """Quantised models whose own parameters are given to an optimizer of torch."""
-    for script in source.scripts:
-        given = {
-            ast.unparse(node.func.value)
-            for call in script.calls
-            if call.name.startswith("torch.optim.") and not switched_off(source, call)
-            for node in call.node.args[:1]
-            if is_method_call(node, "parameters")
-        }
-        for load in script.calls_to(".from_pretrained"):
-            item = _quantised(script, load) if bound_to(script, load.node) in given - {""} else None
-            if item is not None:
-                yield load, item
 
 
 def _section(item: Written) -> tuple[str, ...]:
