@@ -11,7 +11,7 @@ from string import Formatter
 
 from gpudoctor.analysis.source.config_links import Link
 from gpudoctor.analysis.source.declared_settings import Written
-from gpudoctor.lang import say
+from gpudoctor.lang import say, template
 from gpudoctor.model import Check, Confidence, Cost, Detail, Evidence, Finding, Setting, Severity, SourceSpan
 from gpudoctor.model.signs.configs import ConfigValue
 
@@ -67,13 +67,13 @@ def settings_finding(
     )
 
 
-def sentence(template: str, title: str, one: Written, other: Written | None = None, **more: object) -> str:
+def sentence(text: str, title: str, one: Written, second: Written | None = None, **more: object) -> str:
     """A template of a row, filled with two settings and whatever else it names."""
     parts = {"config": title, "title": title, "path": title, "key": one.key, "value": one.shown, "shown": one.shown}
-    if other is not None:
-        parts |= {"other_key": other.key, "other_value": other.shown}
-    fields = {name for _, name, _, _ in Formatter().parse(template) if name}
-    return say(template, **{name: part for name, part in (parts | more).items() if name in fields})
+    if second is not None:
+        parts |= {"other_key": second.key, "other_value": second.shown}
+    fields = {name for _, name, _, _ in Formatter().parse(text) if name}
+    return say(text, **{name: part for name, part in (parts | more).items() if name in fields})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,27 +98,14 @@ class Mismatch:
     @property
     def sentence(self) -> str:
         """What was compared."""
-        if self.argument is None:
-            other = say(
-                "{name} is not set in {title}, so it is {shown}",
-                name=self.name,
-                title=self.link.arguments.title,
-                shown=_shown(self.default),
-            )
+        title, argument = self.link.arguments.title, self.argument
+        if argument is None:
+            shown = f"{self.default:g}" if isinstance(self.default, float) else str(self.default)
+            other = say("{name} is not set in {title}, so it is {shown}", name=self.name, title=title, shown=shown)
         else:
-            other = say(
-                "{title} says {key}={shown}",
-                title=self.link.arguments.title,
-                key=self.argument.key,
-                shown=self.argument.shown,
-            )
-        return say(
-            "{title} says {key}={shown}, {other}",
-            title=self.link.deepspeed.title,
-            key=self.engine.key,
-            shown=self.engine.shown,
-            other=other,
-        )
+            other = sentence(template("{title} says {key}={shown}"), title, argument)
+        whole = template("{title} says {key}={shown}, {other}")
+        return sentence(whole, self.link.deepspeed.title, self.engine, other=other)
 
 
 def mismatches(link: Link, rows: tuple[tuple[str, str, ConfigValue], ...]) -> Iterator[Mismatch]:
@@ -127,7 +114,10 @@ def mismatches(link: Link, rows: tuple[tuple[str, str, ConfigValue], ...]) -> It
         engine = link.deepspeed.get(key)
         if engine is None or not engine.known or engine.value is None:
             continue
-        argument = _argument(link, name)
+        # Either switch of a precision counts, and pure_bf16 is LLaMA-Factory's third way to say bf16.
+        on = link.arguments.on(name, f"{name}_full_eval", f"pure_{name}") if name in {"fp16", "bf16"} else None
+        former = ("per_gpu_train_batch_size",) if name == "per_device_train_batch_size" else ()
+        argument = on or link.arguments.get(*former, name)
         if argument is None and (default is None or not (link.arguments.whole or _excluded(link, name, engine))):
             continue
         if argument is not None and not argument.known:
@@ -146,17 +136,6 @@ def _excluded(link: Link, name: str, engine: Written) -> bool:
     return _switch(engine.value) and link.arguments.on(*other) is not None
 
 
-def _argument(link: Link, name: str) -> Written | None:
-    if name in {"fp16", "bf16"}:
-        # either switch of a precision counts, and pure_bf16 is LLaMA-Factory's third way to say bf16
-        on = link.arguments.on(name, f"{name}_full_eval", f"pure_{name}")
-        if on is not None:
-            return on
-    if name == "per_device_train_batch_size":
-        return link.arguments.get("per_gpu_train_batch_size", name)
-    return link.arguments.get(name)
-
-
 def same(one: ConfigValue, other: ConfigValue) -> bool:
     """Whether two values are the same setting: numbers as numbers, null as off."""
     if isinstance(one, bool) or isinstance(other, bool) or one is None or other is None:
@@ -169,7 +148,3 @@ def same(one: ConfigValue, other: ConfigValue) -> bool:
 
 def _switch(value: ConfigValue) -> bool:
     return value is True or str(value).lower() in {"true", "yes", "on", "1"}
-
-
-def _shown(value: ConfigValue) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
