@@ -1,42 +1,20 @@
 """CFG002: micro-batch, accumulation and ranks disagree with a batch size that another place declares."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis.source.config_links import Link, launched_accelerate, links, only_named, world_size
 from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.declared_settings import Setup, Written, from_entry, from_keyword
 from gpudoctor.analysis.source.training_arguments import deepspeed_configs
 from gpudoctor.analysis.workload import optional
-from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Cost,
-    Detail,
-    Evidence,
-    Finding,
-    Measurement,
-    Patient,
-    Provenance,
-    Reads,
-    Severity,
-    Unavailable,
-)
+from gpudoctor.lang import say, template
+from gpudoctor.model import Check, Code, Finding, Measurement, Patient, Provenance, Reads, Severity, Unavailable
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Source
-from gpudoctor_checks.config.matching import BATCH, Mismatch, mismatches
+from gpudoctor_checks.config.disagreement import BATCH, REFUSED, CureDetail, mismatches, sentence, settings_finding
 
+BatchMismatchDetail = CureDetail
 GLOBAL, MICRO, STEPS = "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchMismatchDetail(Detail):
-    """What the rule reads."""
-
-    cure: str
-    """`auto`, `drop` or `none`."""
 
 
 class BatchMismatch(Check):
@@ -72,23 +50,35 @@ class BatchMismatch(Check):
     severity = Severity.ERROR
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        if optional(lambda: patient.configs) is None and optional(lambda: patient.source) is None:
+        configs = optional(lambda: patient.configs)
+        source = optional(lambda: patient.source)
+        if configs is None and source is None:
             raise Unavailable(say("no config and no script was given"))
         world = world_size(patient)
         for setup in deepspeed_configs(patient):
             yield from self._itself(setup, world)
         for link in links(patient):
             for mismatch in mismatches(link, BATCH):
-                yield self._between(mismatch)
+                text = say("{sentence}.", sentence=mismatch.sentence)
+                items = (mismatch.engine, mismatch.argument)
+                yield self._found(text, *items, breaks=REFUSED, certain=mismatch.certain, cure="auto")
             yield from self._product(link, world)
-        for file in _axolotl(patient):
-            yield from self._axolotl(file)
-        yield from self._accelerate(patient)
+        for file in configs.of(ConfigKind.AXOLOTL) if configs is not None else ():
+            both = [file.entries.get("batch_size"), file.entries.get(STEPS)]
+            if all(entry is not None and entry.number for entry in both):
+                total, steps = (from_entry(file, entry) for entry in both if entry is not None)
+                text = say(
+                    "batch_size={batch_size} and {key}={steps} are both set; axolotl accepts only one of them.",
+                    batch_size=total.shown,
+                    key=STEPS,
+                    steps=steps.shown,
+                )
+                yield self._found(text, total, steps, breaks=say("axolotl refuses the config"), cure="none")
+        yield from self._accelerate(patient, source)
 
     def _itself(self, setup: Setup, world: int | None) -> Iterator[Finding]:
         """DeepSpeed's own arithmetic: train = micro x accumulation x ranks."""
-        total, micro = setup.get(GLOBAL), setup.get(MICRO)
-        steps = setup.get(STEPS)
+        total, micro, steps = setup.get(GLOBAL), setup.get(MICRO), setup.get(STEPS)
         elastic = setup.get("elasticity.enabled")
         if total is None or micro is None or (elastic is not None and not elastic.off):
             return
@@ -108,19 +98,9 @@ class BatchMismatch(Check):
             certain = bool(world % (total.number // product))  # else model parallelism may explain it
         else:
             return
-        yield self._found(
-            say(
-                "{config} says {key}={value}, and {mismatch}.",
-                config=setup.title,
-                key=GLOBAL,
-                value=total.shown,
-                mismatch=text,
-            ),
-            (total, micro, steps),
-            breaks=say("DeepSpeed refuses the batch sizes when the run starts"),
-            certain=certain,
-            cure="drop",
-        )
+        whole = sentence(template("{config} says {key}={value}, and {mismatch}."), setup.title, total, mismatch=text)
+        breaks = say("DeepSpeed refuses the batch sizes when the run starts")
+        yield self._found(whole, total, micro, steps, breaks=breaks, certain=certain, cure="drop")
 
     def _product(self, link: Link, world: int | None) -> Iterator[Finding]:
         """DeepSpeed's train_batch_size against the training arguments."""
@@ -141,96 +121,46 @@ class BatchMismatch(Check):
             text = say("{product:g} per rank, which does not divide it", product=product)
         else:
             return
+        whole = sentence(
+            template("{config} says {key}={value}, {arguments} makes {product}."),
+            link.deepspeed.title,
+            total,
+            arguments=link.arguments.title,
+            product=text,
+        )
         certain = link.sure and all(item is None or item.sure for item in (micro, steps))
-        yield self._found(
-            say(
-                "{config} says {key}={value}, {arguments} makes {product}.",
-                config=link.deepspeed.title,
-                key=GLOBAL,
-                value=total.shown,
-                arguments=link.arguments.title,
-                product=text,
-            ),
-            (total, micro, steps),
-            breaks=say("transformers refuses the mismatch when the run starts"),
-            certain=certain,
-            cure="auto",
-        )
+        yield self._found(whole, total, micro, steps, breaks=REFUSED, certain=certain, cure="auto")
 
-    def _between(self, mismatch: Mismatch) -> Finding:
-        return self._found(
-            say("{sentence}.", sentence=mismatch.sentence),
-            (mismatch.engine, mismatch.argument),
-            breaks=say("transformers refuses the mismatch when the run starts"),
-            certain=mismatch.certain,
-            cure="auto",
-        )
-
-    def _axolotl(self, file: ConfigFile) -> Iterator[Finding]:
-        both = [file.entries.get("batch_size"), file.entries.get(STEPS)]
-        if all(entry is not None and entry.number for entry in both):
-            total, steps = (from_entry(file, entry) for entry in both if entry is not None)
-            yield self._found(
-                say(
-                    "batch_size={batch_size} and {key}={steps} are both set; axolotl accepts only one of them.",
-                    batch_size=total.shown,
-                    key=STEPS,
-                    steps=steps.shown,
-                ),
-                (total, steps),
-                breaks=say("axolotl refuses the config"),
-                cure="none",
-            )
-
-    def _accelerate(self, patient: Patient) -> Iterator[Finding]:
+    def _accelerate(self, patient: Patient, source: Source | None) -> Iterator[Finding]:
         """Accumulation in an accelerate config against the script's Accelerator."""
-        source = optional(lambda: patient.source)
         file = _accelerate_file(patient)
-        if source is None or file is None:
-            return
-        entry = file.get("deepspeed_config.gradient_accumulation_steps", STEPS)
-        if entry is None or entry.number is None:
+        entry = file.get("deepspeed_config.gradient_accumulation_steps", STEPS) if file is not None else None
+        if source is None or file is None or entry is None or entry.number is None:
             return
         declared = from_entry(file, entry)
-        for passed in _accumulators(source):
-            if passed.number is not None and passed.number != declared.number:
-                yield self._found(
-                    say(
-                        "{path} says {key}={value}, the script's Accelerator gets {passed}; the config wins.",
-                        path=file.path,
-                        key=declared.key,
-                        value=declared.shown,
-                        passed=passed.shown,
-                    ),
-                    (passed, declared),
-                    certain=False,
-                    cure="none",
-                )
+        for script in source.scripts:
+            for call in script.calls:
+                if call.name not in {"accelerate.Accelerator", "accelerate.accelerator.Accelerator"}:
+                    continue
+                passed = from_keyword(script, call, STEPS)
+                if passed is None or not passed.sure or switched_off(source, call) or passed.number is None:
+                    continue
+                if passed.number != declared.number:
+                    text = template(
+                        "{path} says {key}={value}, the script's Accelerator gets {passed}; the config wins."
+                    )
+                    text = sentence(text, file.path, declared, passed=passed.shown)
+                    yield self._found(text, passed, declared, cure="none")
 
     def _found(
-        self, message: str, items: tuple[Written | None, ...], *, breaks: str = "", certain: bool = True, cure: str
+        self, message: str, *items: Written | None, breaks: str = "", certain: bool = True, cure: str
     ) -> Finding:
-        places: tuple[Evidence, ...] = tuple(item.place for item in items if item is not None)
         numbers = tuple(
             Measurement(name=item.key, value=item.number, unit="{sample}", provenance=Provenance.DECLARED)
             for item in items
             if item is not None and item.number is not None
         )
-        first = places[0]
-        return self.finding(
-            message,
-            evidence=(*places, *numbers),
-            confidence=Confidence.SUSPECTED,
-            severity=Severity.ERROR if certain else Severity.WARNING,
-            cost=Cost(breaks=breaks) if certain and breaks else None,
-            subject=f"{getattr(first, 'path', '')}:{getattr(first, 'line', '')}",
-            detail=BatchMismatchDetail(cure=cure),
-        )
-
-
-def _axolotl(patient: Patient) -> tuple[ConfigFile, ...]:
-    configs = optional(lambda: patient.configs)
-    return configs.of(ConfigKind.AXOLOTL) if configs is not None else ()
+        return settings_finding(self, message, *items, numbers=numbers, breaks=breaks, certain=certain, cure=cure)
 
 
 def _accelerate_file(patient: Patient) -> ConfigFile | None:
@@ -243,12 +173,3 @@ def _accelerate_file(patient: Patient) -> ConfigFile | None:
                 return file
     configs = optional(lambda: patient.configs)
     return only_named(patient, configs, ConfigKind.ACCELERATE) if configs is not None else None
-
-
-def _accumulators(source: Source) -> Iterator[Written]:
-    for script in source.scripts:
-        for call in script.calls:
-            if call.name in {"accelerate.Accelerator", "accelerate.accelerator.Accelerator"}:
-                item = from_keyword(script, call, STEPS)
-                if item is not None and item.sure and not switched_off(source, call):
-                    yield item

@@ -10,22 +10,10 @@ from gpudoctor.analysis.source.pretrained_models import TRAINERS, trainers
 from gpudoctor.analysis.source.target_versions import Meant, argument_fields, is_dated, meant_version
 from gpudoctor.analysis.source.training_arguments import in_a_test, read_by, training_arguments
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Cost,
-    Detail,
-    Evidence,
-    Finding,
-    LogMessage,
-    Patient,
-    Reads,
-    Severity,
-)
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, LogMessage, Patient, Reads, Severity
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Call, Script, Source
-from gpudoctor_checks.config.deprecations import Renamed, reached, rows
+from gpudoctor_checks.api_facts import ApiFact, facts, reached
 
 MAJOR = "5"
 """The major version of transformers that dropped what version 4 deprecated: many still run 4."""
@@ -93,7 +81,7 @@ class DeprecatedKey(Check):
     Remedies:
         Use the new name. It comes as an edit if the value stays the same.
     References:
-        - deprecated_keys.json beside this check: each row has its releases
+        - api_facts.json of the checks: each row has its releases
         - https://github.com/huggingface/transformers/releases
         - https://www.deepspeed.ai/docs/config-json/
     """
@@ -148,166 +136,151 @@ class DeprecatedKey(Check):
         source, configs = patient.source_and_configs
         for setup in training_arguments(patient):
             # No library reads its settings from TOML: such a table is the program's own.
-            if setup.kind is not ConfigKind.AXOLOTL and not setup.path.endswith(".toml"):
+            ours = setup.kind is not ConfigKind.AXOLOTL and not setup.path.endswith(".toml")
+            if ours and not (setup.call is not None and in_a_test(setup.call)):
                 meant = meant_version(patient, "transformers", setup.path)
-                dated = is_dated(patient, setup.path, "transformers")
-                yield from self._arguments(setup, meant, _fields(patient, setup), dated)
+                yield from self._arguments(patient, setup, meant)
+                yield from self._values(setup, meant)
+        declared = declared_names(source)
         for file in configs.files:
             if read_by(file.kind, source):
-                yield from self._file(file, declared_names(source))
+                yield from self._file(file, declared)
         yield from self._loading(patient, source)
         yield from self._trainers(patient, source)
 
-    def _arguments(self, setup: Setup, meant: Meant, fields: frozenset[str] | None, dated: bool) -> Iterator[Finding]:
-        if setup.call is not None and in_a_test(setup.call):
-            return
-        for row in rows("training-arguments"):
-            item = setup.items.get(row.key)
+    def _arguments(self, patient: Patient, setup: Setup, meant: Meant) -> Iterator[Finding]:
+        fields = _fields(patient, setup)
+        dated = is_dated(patient, setup.path, "transformers")
+        own = setup.kind is ConfigKind.SECTIONS  # a program may read its sections as it likes
+        for row in facts("training-arguments"):
+            item = setup.items.get(row.name)
             if item is None or (item.value is None and item.known):
                 continue
             if fields is not None:
-                gone = row.key not in fields
-                if not gone and not reached(meant.version, row.since):
-                    continue
-                called = gone and setup.call is not None and not dated
-                severity = Severity.ERROR if called else Severity.NOTE
-                if gone and setup.call is None and setup.kind is not ConfigKind.SECTIONS and not dated:
-                    severity = Severity.WARNING  # a program of its own may read its sections as it likes
-                yield self._found(
-                    row, (item,), severity, say("transformers {version}", version=meant.version), gone, called, True
-                )
+                gone = row.name not in fields
+                if gone or reached(meant.version, row.since):
+                    called = gone and setup.call is not None and not dated
+                    warned = gone and setup.call is None and not own and not dated
+                    severity = Severity.ERROR if called else Severity.WARNING if warned else Severity.NOTE
+                    yield self._found(row, (item,), severity, str(meant.version), gone, called, installed=True)
             elif meant.asked is not None and not reached(meant.version, row.gone):
                 continue  # the project asks for a release that still has it
             elif row.gone and not (setup.kind is ConfigKind.LLAMA_FACTORY and row.gone.startswith(MAJOR)):
                 early = not row.gone.startswith(MAJOR)
-                severity = Severity.WARNING if early and setup.kind is not ConfigKind.SECTIONS else Severity.NOTE
-                yield self._found(row, (item,), severity, say("transformers {gone}", gone=row.gone), True, False)
+                yield self._found(
+                    row, (item,), Severity.WARNING if early and not own else Severity.NOTE, row.gone, True
+                )
 
-        for row in rows("training-values"):
-            item = setup.items.get(row.key)
-            if item is None or not item.known or str(item.value) != row.value:
+    def _values(self, setup: Setup, meant: Meant) -> Iterator[Finding]:
+        """Values that newer versions no longer take."""
+        for row in facts("training-values"):
+            item = setup.items.get(row.name)
+            written = item is not None and item.known and str(item.value) == row.value
+            left = row.files_only and setup.call is not None
+            if item is None or not written or left or not (meant.version is None or reached(meant.version, row.gone)):
                 continue
-            if not (row.files_only and setup.call is not None):
-                yield from self._value(setup, meant, row, item)
-
-    def _value(self, setup: Setup, meant: Meant, row: Renamed, item: Written) -> Iterator[Finding]:
-        """A value that newer versions no longer take."""
-        if meant.version is not None and not reached(meant.version, row.gone):
-            return
-        called = setup.call is not None and meant.installed
-        sure = meant.version is not None or not row.gone.startswith(MAJOR)
-        severity = Severity.ERROR if called else Severity.WARNING if sure else Severity.NOTE
-        release = say("transformers {version}", version=meant.version if meant.installed else row.gone)
-        yield self._found(row, (item,), severity, release, True, called, meant.installed)
+            called = setup.call is not None and meant.installed
+            sure = meant.version is not None or not row.gone.startswith(MAJOR)
+            severity = Severity.ERROR if called else Severity.WARNING if sure else Severity.NOTE
+            release = str(meant.version) if meant.installed else row.gone
+            yield self._found(row, (item,), severity, release, True, called, installed=meant.installed)
 
     def _file(self, file: ConfigFile, declared: frozenset[str]) -> Iterator[Finding]:
         table = FILES.get(file.kind, "")
-        for row in rows(table):
-            entry = file.entries.get(row.key)
-            if (
-                entry is not None
-                and entry.value is not None
-                and row.key not in declared
-                and not (row.key == "fp16" and entry.value is False)
-            ):
-                severity = Severity.WARNING if row.gone else Severity.NOTE
-                item = from_entry(file, entry)
-                yield self._found(
-                    row,
-                    (item,),
-                    severity,
-                    say("{table} {gone}", table=table, gone=row.gone or row.since),
-                    bool(row.gone),
-                    False,
-                )
-        if file.kind is ConfigKind.HUGGINGFACE:
-            for row in rows("from-pretrained")[:1]:
-                entry = file.entries.get(row.key)
-                if entry is not None and entry.value is not None:
-                    item = from_entry(file, entry)
-                    yield self._found(
-                        row, (item,), Severity.NOTE, say("transformers {since}", since=row.since), False, False
-                    )
+        for row in facts(table):
+            entry = file.entries.get(row.name)
+            if entry is None or entry.value is None or row.name in declared:
+                continue
+            if not (row.name == "fp16" and entry.value is False):
+                severity, items = Severity.WARNING if row.gone else Severity.NOTE, (from_entry(file, entry),)
+                yield self._found(row, items, severity, row.gone or row.since, bool(row.gone), library=table)
+        dtype = facts("from-pretrained")[0]
+        entry = file.entries.get(dtype.name) if file.kind is ConfigKind.HUGGINGFACE else None
+        if entry is not None and entry.value is not None:
+            yield self._found(dtype, (from_entry(file, entry),), Severity.NOTE, dtype.since, False)
 
     def _loading(self, patient: Patient, source: Source) -> Iterator[Finding]:
         """Arguments of from_pretrained: one finding a script and argument."""
         for script in source.scripts:
-            loads = [call for call in script.calls if call.method == "from_pretrained" and _of_transformers(call)]
-            for row in rows("from-pretrained"):
-                items = _passed(script, loads, row.key)
-                if not items:
-                    continue
-                dated = is_dated(patient, script.path, "transformers")
-                meant = meant_version(patient, "transformers", script.path)
-                for found in self._judged(row, items, meant, dated):
-                    # A model that is loaded to generate or to be converted is trained by nobody: what breaks is
-                    # worth knowing, what only warns is not.
-                    if in_a_training(source, script):
-                        yield found
-                    elif found.cost.breaks:
-                        yield replace(found, severity=Severity.NOTE)
+            loads = [
+                call
+                for call in script.calls
+                if call.method == "from_pretrained"
+                and call.name.startswith("transformers.")
+                and not any(part in call.name for part in ("Config.", "Tokenizer"))
+            ]
+            for found in self._passed(patient, script, loads, "from-pretrained"):
+                # A model that is loaded to generate or to be converted is trained by nobody: what breaks is
+                # worth knowing, what only warns is not.
+                if in_a_training(source, script):
+                    yield found
+                elif found.cost.breaks:
+                    yield replace(found, severity=Severity.NOTE)
 
     def _trainers(self, patient: Patient, source: Source) -> Iterator[Finding]:
         own: dict[str, list[Call]] = {}
         for script, call in trainers(source):
             kind = built(source, script, call)
             # A subclass with a constructor of its own may do with an argument what it likes.
-            if kind.of(frozenset({"transformers"}), TRAINERS) and not {row.key for row in rows("trainer")} & (
-                kind.declared
-            ):
+            taken = {row.name for row in facts("trainer")} & kind.declared
+            if kind.of(frozenset({"transformers"}), TRAINERS) and not taken:
                 own.setdefault(script.path, []).append(call)
         for script in source.scripts:
-            for row in rows("trainer"):
-                items = _passed(script, own.get(script.path, []), row.key)
-                if items:
-                    meant = meant_version(patient, "transformers", script.path)
-                    yield from self._judged(row, items, meant, is_dated(patient, script.path, "transformers"))
+            yield from self._passed(patient, script, own.get(script.path, []), "trainer")
 
-    def _judged(self, row: Renamed, items: tuple[Written, ...], meant: Meant, dated: bool) -> Iterator[Finding]:
-        version = meant.version
-        if meant.asked is not None:
-            if reached(version, row.gone):
-                yield self._found(row, items, Severity.WARNING, say("transformers {gone}", gone=row.gone), True, False)
-        elif version is None:
-            yield self._found(
-                row, items, Severity.NOTE, say("transformers {gone}", gone=row.gone or row.since), bool(row.gone), False
-            )
-        elif reached(version, row.gone):
-            severity = Severity.NOTE if dated else Severity.ERROR
-            release = say("transformers {version}", version=version)
-            yield self._found(row, items, severity, release, True, not dated, True)
-        elif reached(version, row.since):
-            yield self._found(
-                row, items, Severity.NOTE, say("transformers {version}", version=version), False, False, True
-            )
+    def _passed(self, patient: Patient, script: Script, calls: list[Call], table: str) -> Iterator[Finding]:
+        """The rows whose argument some calls of a script are given, judged by the version that is meant."""
+        for row in facts(table):
+            found = [
+                from_keyword(script, call, row.name)
+                for call in calls
+                if not in_a_test(call) and any(keyword.arg == row.name for keyword in call.node.keywords)
+            ]
+            items = tuple(item for item in found if item is not None and not (item.known and item.value is None))
+            if not items:
+                continue
+            meant = meant_version(patient, "transformers", script.path)
+            version, gone = meant.version, reached(meant.version, row.gone)
+            if meant.asked is not None:
+                if gone:
+                    yield self._found(row, items, Severity.WARNING, row.gone, True)
+            elif version is None:
+                yield self._found(row, items, Severity.NOTE, row.gone or row.since, bool(row.gone))
+            elif gone:
+                dated = is_dated(patient, script.path, "transformers")
+                severity = Severity.NOTE if dated else Severity.ERROR
+                yield self._found(row, items, severity, version, True, not dated, installed=True)
+            elif reached(version, row.since):
+                yield self._found(row, items, Severity.NOTE, version, False, installed=True)
 
     def _found(
         self,
-        row: Renamed,
+        row: ApiFact,
         items: tuple[Written, ...],
         severity: Severity,
-        release: str,
+        version: str,
         gone: bool,
-        called: bool,
+        called: bool = False,
+        *,
         installed: bool = False,
+        library: str = "transformers",
     ) -> Finding:
-        places: tuple[Evidence, ...] = tuple(item.place for item in items)
-        first = items[0].place
-        what = f"{items[0].key}={row.value}" if row.value else items[0].key
+        first = items[0]
+        release = say("{table} {gone}", table=library, gone=version)
         fails = say("transformers refuses the value") if row.value else say("the call raises a TypeError")
         return self.finding(
             say(
                 "{what} {gone} {release}; now: {new}.",
-                what=what,
+                what=f"{first.key}={row.value}" if row.value else first.key,
                 gone=say("is gone in") if gone else say("is deprecated in"),
                 release=release,
                 new=row.new,
             ),
-            evidence=places,
+            evidence=tuple(item.place for item in items),
             confidence=Confidence.SUSPECTED,
             severity=severity,
             cost=Cost(breaks=fails) if called else None,
-            subject=f"{first.path}:{first.line} {row.key}",
+            subject=f"{first.place.path}:{first.place.line} {row.name}",
             detail=DeprecatedKeyDetail(
                 new=row.new.rpartition(".")[2] if row.same else row.new,
                 same=row.same,
@@ -315,20 +288,6 @@ class DeprecatedKey(Check):
                 installed=installed,
             ),
         )
-
-
-def _passed(script: Script, calls: list[Call], key: str) -> tuple[Written, ...]:
-    found = [
-        item
-        for call in calls
-        if not in_a_test(call) and any(keyword.arg == key for keyword in call.node.keywords)
-        if (item := from_keyword(script, call, key)) is not None
-    ]
-    return tuple(item for item in found if not (item.known and item.value is None))
-
-
-def _of_transformers(call: Call) -> bool:
-    return call.name.startswith("transformers.") and "Config." not in call.name and "Tokenizer" not in call.name
 
 
 def _fields(patient: Patient, setup: Setup) -> frozenset[str] | None:

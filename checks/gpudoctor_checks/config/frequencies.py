@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.trainer_periods import HF_CONFIGS
@@ -24,46 +25,68 @@ from gpudoctor.model import (
 from gpudoctor.model.signs.configs import ConfigFile, Configs
 from gpudoctor.model.signs.source import Call, Known, Script, Source
 
-LOGGING = ("logging_steps", "log_every_n_steps", "log_interval", "log_every", "log_freq", "training_log_freq")
-EVALUATION = ("eval_steps", "val_check_interval", "eval_interval", "eval_every", "eval_freq")
-SAVING = ("save_steps", "every_n_train_steps", "save_interval", "checkpoint_interval", "save_every", "save_freq")
-KINDS = {key: kind for kind, keys in (("log", LOGGING), ("eval", EVALUATION), ("save", SAVING)) for key in keys}
-"""Declared keys and what they set the period of. Profiling periods are OBS001's, watch periods OBS006's."""
 
-PERIODS = {"logging_period": "log", "evaluation_period": "eval", "save_period": "save"}
-"""The config reader's canonical names."""
+class _Kind(NamedTuple):
+    """One thing that is done every so many steps."""
 
-LIMITS = {"log": "log_period", "eval": "eval_period", "save": "save_period"}
-"""The threshold of each kind."""
+    word: str
+    canonical: str
+    """Its name in the config reader's words. Profiling periods are OBS001's, watch periods OBS006's."""
+    transformers: str
+    """The training argument."""
+    strategies: tuple[str, ...]
+    """The arguments that decide whether it has an effect."""
+    strategy: str
+    """Their default in transformers."""
+    lightning: str
+    limit: str
+    """The threshold."""
 
-WORDS = {"log": say("logs"), "eval": say("evaluates"), "save": say("saves a checkpoint")}
 
-STRATEGIES = {
-    "logging_steps": (("logging_strategy",), "steps"),
-    "eval_steps": (("eval_strategy", "evaluation_strategy"), "no"),
-    "save_steps": (("save_strategy",), "steps"),
+KINDS = {
+    "log": _Kind(
+        say("logs"),
+        "logging_period",
+        "logging_steps",
+        ("logging_strategy",),
+        "steps",
+        "log_every_n_steps",
+        "log_period",
+    ),
+    "eval": _Kind(
+        say("evaluates"),
+        "evaluation_period",
+        "eval_steps",
+        ("eval_strategy", "evaluation_strategy"),
+        "no",
+        "val_check_interval",
+        "eval_period",
+    ),
+    "save": _Kind(
+        say("saves a checkpoint"),
+        "save_period",
+        "save_steps",
+        ("save_strategy",),
+        "steps",
+        "every_n_train_steps",
+        "save_period",
+    ),
 }
-"""Key to the arguments that decide whether it has an effect, and their default in transformers."""
-
 LIGHTNING = ("lightning", "pytorch_lightning")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Declared:
+class _Declared(NamedTuple):
     """One declared period, wherever it was read."""
 
     key: str
     kind: str
-    """`log`, `eval` or `save`."""
     period: float
     """Steps; below 1 a share of the run, as transformers and Lightning read it."""
     span: SourceSpan | Setting
     """The argument in a script, or the key in a config file."""
-    origin: str
-    """Where the value comes from: `literal`, `default of --logging-steps`..."""
     run: int | None
     """Steps of the run, where they are declared."""
-    accumulation: int = 1
+    accumulation: int
     """Micro-batches to a step."""
 
 
@@ -155,192 +178,123 @@ class Frequencies(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        for declared in _everywhere(patient):
-            finding = self.judge(declared)
-            if finding is not None:
-                yield finding
+        source, configs = patient.source_and_configs
+        for declared in (*_from_source(source), *_from_configs(configs)):
+            if declared.run and declared.period > declared.run:
+                if declared.kind != "save":  # transformers saves at the end of a run whatever save_steps says
+                    text = say(
+                        "{key}={period:g} is longer than the run of {run} steps (max_steps): it never {words}.",
+                        key=declared.key,
+                        period=declared.period,
+                        run=declared.run,
+                        words=KINDS[declared.kind].word,
+                    )
+                    yield self._found(declared, text, Severity.NOTE, never=True)
+            elif self._too_often(declared):
+                yield self._often(declared)
 
-    def judge(self, declared: Declared) -> Finding | None:
-        """The finding for one declared period, wherever it was read; None when it is in band."""
-        if declared.run and declared.period > declared.run:
-            # transformers saves at the end of a run whatever save_steps says
-            return None if declared.kind == "save" else self._never(declared)
-        if not self._too_often(declared):
-            return None
-        period = declared.period
-        often = (
-            say("on every step")
-            if period == 1
-            else say("every {period:g} steps", period=period)
-            if period > 1
-            else say("{period:.0f} times", period=1 / period)
-        )
-        limit = self.limit(LIMITS[declared.kind])
-        costly = declared.kind == "save" and 1 <= period < self.limit("save_period_costly")
-        norm = (
-            say("the norm is {limit:.0f} or more", limit=limit)
-            if period >= 1
-            else say("in a run, the norm is a period of {limit:.0f} steps", limit=limit)
-        )
-        return self._found(
-            declared,
-            say(
-                "{key}={period:g} {action} {often}; {norm}.",
-                key=declared.key,
-                period=period,
-                action=WORDS[declared.kind],
-                often=often,
-                norm=norm,
-            ),
-            severity=Severity.WARNING if costly else Severity.NOTE,
-            never=False,
-        )
-
-    def _too_often(self, declared: Declared) -> bool:
-        limit = self.limit(LIMITS[declared.kind])
-        period = declared.period
+    def _too_often(self, declared: _Declared) -> bool:
+        limit, period, run = self.limit(KINDS[declared.kind].limit), declared.period, declared.run
         if period < 1:  # a share of the run
-            return bool(declared.run) and period * (declared.run or 0) < limit and 1 / period > self.limit("occasions")
-        if declared.run and declared.run / period <= self.limit("occasions"):
+            return bool(run) and period * (run or 0) < limit and 1 / period > self.limit("occasions")
+        if run and run / period <= self.limit("occasions"):
             return False
-        if declared.kind == "log" and period > 1:
-            period *= declared.accumulation
-        return period < limit
+        grouped = declared.kind == "log" and period > 1
+        return period * (declared.accumulation if grouped else 1) < limit
 
-    def _never(self, declared: Declared) -> Finding:
-        return self._found(
-            declared,
-            say(
-                "{key}={period:g} is longer than the run of {run} steps (max_steps): it never {words}.",
-                key=declared.key,
-                period=declared.period,
-                run=declared.run,
-                words=WORDS[declared.kind],
-            ),
-            severity=Severity.NOTE,
-            never=True,
+    def _often(self, declared: _Declared) -> Finding:
+        period, limit = declared.period, self.limit(KINDS[declared.kind].limit)
+        if period < 1:
+            often = say("{period:.0f} times", period=1 / period)
+            norm = say("in a run, the norm is a period of {limit:.0f} steps", limit=limit)
+        else:
+            often = say("on every step") if period == 1 else say("every {period:g} steps", period=period)
+            norm = say("the norm is {limit:.0f} or more", limit=limit)
+        costly = declared.kind == "save" and 1 <= period < self.limit("save_period_costly")
+        text = say(
+            "{key}={period:g} {action} {often}; {norm}.",
+            key=declared.key,
+            period=period,
+            action=KINDS[declared.kind].word,
+            often=often,
+            norm=norm,
         )
+        return self._found(declared, text, Severity.WARNING if costly else Severity.NOTE, never=False)
 
-    def _found(self, declared: Declared, message: str, *, severity: Severity, never: bool) -> Finding:
-        span = declared.span
+    def _found(self, declared: _Declared, message: str, severity: Severity, *, never: bool) -> Finding:
+        span, key = declared.span, declared.key
+        measured = Measurement(
+            name=key,
+            value=declared.period,
+            unit="{step}" if declared.period >= 1 else "1",
+            provenance=Provenance.DECLARED,
+            reproduce=span.reproduce if isinstance(span, Setting) else f"grep -n '{key}' {span.path}",
+        )
         return self.finding(
             message,
-            evidence=(
-                span,
-                Measurement(
-                    name=declared.key,
-                    value=declared.period,
-                    unit="{step}" if declared.period >= 1 else "1",
-                    provenance=Provenance.DECLARED,
-                    reproduce=span.reproduce if isinstance(span, Setting) else f"grep -n '{declared.key}' {span.path}",
-                ),
-            ),
+            evidence=(span, measured),
             confidence=Confidence.SUSPECTED,
             severity=severity,
-            subject=f"{span.path}:{span.line} {declared.key}",
+            subject=f"{span.path}:{span.line} {key}",
             detail=FrequenciesDetail(
-                key=declared.key,
+                key=key,
                 kind=declared.kind,
                 run=declared.run or 0,
                 never=never,
-                norm=self.limit(LIMITS[declared.kind]),
+                norm=self.limit(KINDS[declared.kind].limit),
             ),
         )
 
 
-def _everywhere(patient: Patient) -> Iterator[Declared]:
-    """What scripts declare and what configs declare; unavailable when there is neither."""
-    source, configs = patient.source_and_configs
-    yield from _from_source(source)
-    yield from _from_configs(configs)
-
-
-def _from_configs(configs: Configs) -> Iterator[Declared]:
+def _from_configs(configs: Configs) -> Iterator[_Declared]:
     """The periods that config files write down, each tool's key under its canonical name."""
     for file in configs.files:
-        if _smoke_run(file):
-            continue
+        if any(item.value for item in file.meaning("smoke_run")):
+            continue  # a few batches only, to see that nothing breaks
         run, accumulation = _run(file), file.meaning("gradient_accumulation")
-        for name, kind in PERIODS.items():
-            for meaning in file.meaning(name):
+        grouped = int(accumulation[0].number or 1) if accumulation else 1
+        for name, kind in KINDS.items():
+            for meaning in file.meaning(kind.canonical):
                 if meaning.number is not None and meaning.unit == "step":
-                    yield Declared(
-                        key=meaning.entry.key,
-                        kind=kind,
-                        period=meaning.number,
-                        span=meaning.setting,
-                        origin="literal",
-                        run=run,
-                        accumulation=int(accumulation[0].number or 1) if accumulation else 1,
-                    )
+                    yield _Declared(meaning.entry.key, name, meaning.number, meaning.setting, run, grouped)
 
 
 def _run(file: ConfigFile) -> int | None:
     """Steps of the run as far as the file says them."""
-    steps = [int(item.number) for item in file.meaning("max_steps") if item.number]
-    if steps:
-        return steps[0]
-    each = [item.number for item in file.meaning("max_steps_per_epoch") if item.number]
-    epochs = [item.number for item in file.meaning("epochs") if item.number]
-    return int(each[0] * epochs[0]) if each and epochs else None
+    steps, each, epochs = (
+        [item.number for item in file.meaning(name) if item.number]
+        for name in ("max_steps", "max_steps_per_epoch", "epochs")
+    )
+    return int(steps[0]) if steps else int(each[0] * epochs[0]) if each and epochs else None
 
 
-def _smoke_run(file: ConfigFile) -> bool:
-    """Whether the file asks for a few batches only, to see that nothing breaks."""
-    return any(item.value for item in file.meaning("smoke_run"))
-
-
-def _from_source(source: Source) -> Iterator[Declared]:
+def _from_source(source: Source) -> Iterator[_Declared]:
     for script in source.scripts:
         for call in script.calls:
-            package = call.name.split(".", 1)[0]
             if call.method in HF_CONFIGS and not switched_off(source, call):
-                yield from _transformers(script, call)
-            elif package in LIGHTNING and call.method in {"Trainer", "ModelCheckpoint"}:
-                yield from _lightning(script, call)
+                for name, kind in KINDS.items():
+                    given = next((call.keywords[key] for key in kind.strategies if key in call.keywords), None)
+                    strategy = given.value if isinstance(given, Known) else kind.strategy if given is None else None
+                    if str(strategy).rsplit(".", 1)[-1].lower() == "steps":
+                        yield from _declared(script, call, name, kind.transformers)
+            elif call.name.split(".", 1)[0] in LIGHTNING and call.method in {"Trainer", "ModelCheckpoint"}:
+                for name in ("log", "save", "eval") if call.keywords.get("fast_dev_run") is None else ():
+                    value = call.keywords.get(KINDS[name].lightning)
+                    share = name == "eval" and isinstance(value, Known) and not isinstance(value.value, int)
+                    if not share:  # of an epoch
+                        yield from _declared(script, call, name, KINDS[name].lightning)
 
 
-def _transformers(script: Script, call: Call) -> Iterator[Declared]:
-    for key, (switches, default) in STRATEGIES.items():
-        given = next((call.keywords[name] for name in switches if name in call.keywords), None)
-        strategy = given.value if isinstance(given, Known) else default if given is None else None
-        if str(strategy).rsplit(".", 1)[-1].lower() == "steps":
-            yield from _declared(script, call, key)
-
-
-def _lightning(script: Script, call: Call) -> Iterator[Declared]:
-    if call.keywords.get("fast_dev_run") is None:
-        for key in ("log_every_n_steps", "every_n_train_steps"):
-            yield from _declared(script, call, key)
-        value = call.keywords.get("val_check_interval")
-        if isinstance(value, Known) and isinstance(value.value, int) and not isinstance(value.value, bool):
-            yield from _declared(script, call, "val_check_interval")  # a float is a share of an epoch
-
-
-def _declared(script: Script, call: Call, key: str) -> Iterator[Declared]:
+def _declared(script: Script, call: Call, kind: str, key: str) -> Iterator[_Declared]:
     value = call.keywords.get(key)
-    if not isinstance(value, Known) or isinstance(value.value, bool) or not isinstance(value.value, int | float):
-        return
-    if value.value > 0:
-        yield Declared(
-            key=key,
-            kind=KINDS[key],
-            period=value.value,
-            span=_place(script, call, key),
-            origin=value.origin,
-            run=_whole(call, "max_steps"),
-            accumulation=_whole(call, "gradient_accumulation_steps") or 1,
-        )
-
-
-def _place(script: Script, call: Call, key: str) -> SourceSpan:
-    """The line of the argument."""
-    keyword = next((item for item in call.node.keywords if item.arg == key), None)
-    return call.span if keyword is None else script.span(keyword)
+    known = value.value if isinstance(value, Known) else None
+    if isinstance(known, int | float) and not isinstance(known, bool) and known > 0:
+        keyword = next((item for item in call.node.keywords if item.arg == key), None)
+        place = call.span if keyword is None else script.span(keyword)
+        accumulation = _whole(call, "gradient_accumulation_steps") or 1
+        yield _Declared(key, kind, known, place, _whole(call, "max_steps"), accumulation)
 
 
 def _whole(call: Call, key: str) -> int | None:
     value = call.keywords.get(key)
-    if isinstance(value, Known) and isinstance(value.value, int) and value.value > 0:
-        return value.value
-    return None
+    return value.value if isinstance(value, Known) and isinstance(value.value, int) and value.value > 0 else None

@@ -4,45 +4,20 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from packaging.version import InvalidVersion, Version
-
 from gpudoctor.analysis.source.config_links import links
-from gpudoctor.analysis.source.control_flow import bound_to, never_runs, switched_off
+from gpudoctor.analysis.source.control_flow import never_runs
 from gpudoctor.analysis.source.declared_settings import Written, from_entry, from_keyword
-from gpudoctor.analysis.source.pretrained_models import COMMON, Family, family, trainers
-from gpudoctor.analysis.source.target_versions import meant_version
-from gpudoctor.analysis.source.training_arguments import argument_calls, in_a_test
-from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Cost,
-    Detail,
-    Finding,
-    Patient,
-    Reads,
-    Setting,
-    Severity,
-    SourceSpan,
-    Threshold,
-)
+from gpudoctor.analysis.source.pretrained_models import COMMON, family
+from gpudoctor.analysis.source.training_arguments import in_a_test
+from gpudoctor.lang import say, template
+from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
-from gpudoctor.model.signs.source import Call, Known, Script, Source
+from gpudoctor.model.signs.source import Known, Source
+from gpudoctor_checks.config.disagreement import CureDetail, sentence, settings_finding
 
+LoraMisfitDetail = CureDetail
 ALL = frozenset({"all", "all-linear", "all_linear"})
 """Words for every linear layer."""
-
-NON_REENTRANT = 5
-"""Major version of transformers from which checkpointing is not reentrant and inputs get gradients."""
-
-GIVES_GRADIENTS = frozenset(
-    {"enable_input_require_grads", "prepare_model_for_kbit_training", "prepare_model_for_int8_training",
-     "make_inputs_require_grad", "register_forward_hook"}
-)  # fmt: skip
-"""Calls after which checkpointed blocks see inputs with gradients."""
-
-CHECKPOINTING = ("gradient_checkpointing_enable",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,14 +32,6 @@ class Adapter:
     """The base model's name on the hub or its path; "" when nobody says."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoraMisfitDetail(Detail):
-    """What the rule reads."""
-
-    cure: str
-    """A word for what helps; the rule has them."""
-
-
 class LoraMisfit(Check):
     """The adapter does not fit the model, its own scale, or the way it is trained.
 
@@ -72,21 +39,17 @@ class LoraMisfit(Check):
         - Target modules that the model's family does not have.
         - A rank of 0.
         - An alpha far from the rank.
-        - PEFT with reentrant gradient checkpointing without gradients for the inputs.
         - ZeRO-3 set not to gather the weights when an adapter is saved.
     Why it hurts:
         PEFT raises an error if it finds none of the targets, and silently skips single missing ones. The update
-        is scaled by alpha/rank: at 32 it diverges, at 1/16 it learns almost nothing. A checkpointed block
-        without an input that requires gradients gives its adapters none, and backward raises.
+        is scaled by alpha/rank: at 32 it diverges, at 1/16 it learns almost nothing.
     How it knows:
-        It compares the names with the layer names of the model's family, identified by its name on the hub. It
-        follows `get_peft_model`, checkpointing and Trainer through the script.
+        It compares the names with the layer names of the model's family, identified by its name on the hub.
     False alarms:
         A model of another architecture with a family's name; an alpha tuned on purpose. gpudoctor ignores an
         adapter that the defaults disable (`if lora_rank > 0:` with a default of 0).
     Remedies:
-        `target_modules="all-linear"`; alpha of one or two times the rank; `use_reentrant=False`, or
-        `enable_input_require_grads()`.
+        `target_modules="all-linear"`; alpha of one or two times the rank.
     References:
         - https://huggingface.co/docs/peft/package_reference/lora
         - https://huggingface.co/docs/peft/developer_guides/troubleshooting
@@ -123,7 +86,7 @@ class LoraMisfit(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         source, configs = patient.source_and_configs
-        adapters = [adapter for file in (configs.files) for adapter in _config(file)]
+        adapters = [adapter for file in configs.files for adapter in _config(file)]
         for adapter in (*adapters, *_calls(source)):
             yield from self._targets(adapter)
             yield from self._scale(adapter)
@@ -131,46 +94,27 @@ class LoraMisfit(Check):
             gather = link.deepspeed.get("zero_optimization.stage3_gather_16bit_weights_on_model_save")
             stage = link.deepspeed.number("zero_optimization.stage")
             if gather is not None and gather.off and stage == 3 and _is_lora(link.arguments.file, source):
-                yield self._found(
-                    say("ZeRO-3 does not gather the weights when it saves, so the saved adapter is sharded, too."),
-                    (gather.place,),
-                    cure="gather",
-                )
-        if source.scripts and not _not_reentrant(patient, source.scripts[0].path):
-            yield from self._checkpointing(source)
+                text = say("ZeRO-3 does not gather the weights when it saves, so the saved adapter is sharded, too.")
+                yield settings_finding(self, text, gather, cure="gather", subject=" gather")
 
     def _targets(self, adapter: Adapter) -> Iterator[Finding]:
-        known = family(adapter.model) if adapter.model else None
-        targets = adapter.targets
+        known, targets = family(adapter.model) if adapter.model else None, adapter.targets
         if known is None or not known.linear or targets is None or not targets.known:
             return
         names = _names(targets)
-        missing = [name for name in names if not _has(known, name)]
-        if not missing:
-            return
-        listed = ", ".join(missing)
-        if len(missing) == len(names):
-            yield self._found(
-                say(
-                    "{model} ({known}) has none of the target modules: {listed}.",
-                    model=adapter.model,
-                    known=known.name,
-                    listed=listed,
-                ),
-                (targets.place,),
+        there = known.linear | COMMON
+        missing = [name for name in names if name.rpartition(".")[2] not in there and not COMMON & {*name.split(".")}]
+        if missing:
+            none = len(missing) == len(names)
+            has_none = template("{model} ({known}) has none of the target modules: {listed}.")
+            has_some = template("{model} ({known}) has no {listed}; PEFT skips them.")
+            yield settings_finding(
+                self,
+                say(has_none if none else has_some, model=adapter.model, known=known.name, listed=", ".join(missing)),
+                targets,
+                severity=Severity.WARNING if none else Severity.NOTE,
                 cure="targets",
-            )
-        else:
-            yield self._found(
-                say(
-                    "{model} ({known}) has no {listed}; PEFT skips them.",
-                    model=adapter.model,
-                    known=known.name,
-                    listed=listed,
-                ),
-                (targets.place,),
-                severity=Severity.NOTE,
-                cure="targets",
+                subject=" targets",
             )
 
     def _scale(self, adapter: Adapter) -> Iterator[Finding]:
@@ -178,12 +122,9 @@ class LoraMisfit(Check):
         if rank is None or rank.number is None:
             return
         if rank.number <= 0:
-            yield self._found(
-                say("{key}={shown}: the rank of an adapter is 1 or more.", key=rank.key, shown=rank.shown),
-                (rank.place,),
-                breaks=say("PEFT refuses the rank") if rank.sure else "",
-                cure="rank",
-            )
+            text = sentence(template("{key}={shown}: the rank of an adapter is 1 or more."), "", rank)
+            refuses = say("PEFT refuses the rank")
+            yield settings_finding(self, text, rank, breaks=refuses, certain=rank.sure, cure="rank", subject=" rank")
             return
         if alpha is None or alpha.number is None or adapter.rslora or rank.number < self.limit("rank_judged"):
             return
@@ -191,64 +132,20 @@ class LoraMisfit(Check):
         if self.limit("scale_low") <= scale <= self.limit("scale_high") or alpha.number <= 0:
             return
         high = scale > self.limit("scale_high")
-        limit = self.limit("scale_high" if high else "scale_low")
-        yield self._found(
-            say(
+        text = sentence(
+            template(
                 "{key}={alpha} at rank {rank} scales the adapter by {scale:g}; "
-                "{comparison} than {limit:g} is out of band.",
-                key=alpha.key,
-                alpha=alpha.shown,
-                rank=rank.shown,
-                scale=scale,
-                comparison=say("more") if high else say("less"),
-                limit=limit,
+                "{comparison} than {limit:g} is out of band."
             ),
-            (alpha.place, rank.place),
-            severity=Severity.NOTE,
-            cure="alpha",
+            "",
+            alpha,
+            alpha=alpha.shown,
+            rank=rank.shown,
+            scale=scale,
+            comparison=say("more") if high else say("less"),
+            limit=self.limit("scale_high" if high else "scale_low"),
         )
-
-    def _checkpointing(self, source: Source) -> Iterator[Finding]:
-        """Reentrant checkpointing under PEFT, with inputs that have no gradient."""
-        methods = {call.method for script in source.scripts for call in script.calls}
-        roots = {name.split(".", 1)[0] for script in source.scripts for name in script.imports.values()}
-        if methods & GIVES_GRADIENTS or "unsloth" in roots:
-            return
-        for script in source.scripts:
-            for wrap in script.calls_to("peft.get_peft_model", "peft.mapping.get_peft_model"):
-                if switched_off(source, wrap) or _enabled_before(script, wrap):
-                    continue
-                place = _enabled_after(source, script, wrap) or _by_the_trainer(source, script)
-                if place is not None:
-                    yield self._found(
-                        say(
-                            "Gradient checkpointing is on, the base model is frozen under PEFT, so "
-                            "its inputs get "
-                            "no gradients."
-                        ),
-                        (place, wrap.span),
-                        cure="reentrant",
-                    )
-                    return
-
-    def _found(
-        self,
-        message: str,
-        places: tuple[SourceSpan | Setting, ...],
-        *,
-        severity: Severity = Severity.WARNING,
-        breaks: str = "",
-        cure: str,
-    ) -> Finding:
-        return self.finding(
-            message,
-            evidence=tuple(dict.fromkeys(places)),
-            confidence=Confidence.SUSPECTED,
-            severity=Severity.ERROR if breaks else severity,
-            cost=Cost(breaks=breaks) if breaks else None,
-            subject=f"{places[0].path}:{places[0].line} {cure}",
-            detail=LoraMisfitDetail(cure=cure),
-        )
+        yield settings_finding(self, text, alpha, rank, severity=Severity.NOTE, cure="alpha", subject=" alpha")
 
 
 def _names(targets: Written) -> list[str]:
@@ -265,11 +162,6 @@ def _names(targets: Written) -> list[str]:
     if set(items) & ALL or any(re.search(r"[*()\[\]|\\^$+?]", item) for item in items):
         return []
     return [item for item in items if item]
-
-
-def _has(known: Family, name: str) -> bool:
-    last = name.rpartition(".")[2]
-    return last in known.linear or last in COMMON or any(part in COMMON for part in name.split("."))
 
 
 def _config(file: ConfigFile) -> Iterator[Adapter]:
@@ -332,53 +224,3 @@ def _is_lora(file: ConfigFile | None, source: Source) -> bool:
             str(file.value(key)) in {"lora", "qlora", "True"} for key in ("finetuning_type", "adapter", "use_peft")
         )
     return any(next(script.calls_to(".get_peft_model"), None) for script in source.scripts)
-
-
-def _not_reentrant(patient: Patient, path: str) -> bool:
-    """Whether the transformers that a script is written for checkpoints without reentry."""
-    version = meant_version(patient, "transformers", path).version
-    try:
-        return version is not None and Version(version).major >= NON_REENTRANT
-    except InvalidVersion:
-        return False
-
-
-def _enabled_before(script: Script, wrap: Call) -> bool:
-    """Whether checkpointing was on when PEFT wrapped the model: then PEFT gives the inputs gradients itself."""
-    return any(
-        call.method in CHECKPOINTING and call.function == wrap.function and call.span.line < wrap.span.line
-        for call in script.calls
-    )
-
-
-def _enabled_after(source: Source, script: Script, wrap: Call) -> SourceSpan | None:
-    name = bound_to(script, wrap.node)
-    for call in script.calls:
-        same = bool(name) and call.receiver == name and call.function == wrap.function
-        if call.method not in CHECKPOINTING or not same or call.span.line < wrap.span.line:
-            continue
-        if not switched_off(source, call) and not _says_not_reentrant(call):
-            return call.span
-    return None
-
-
-def _by_the_trainer(source: Source, script: Script) -> SourceSpan | None:
-    """Checkpointing that transformers' own Trainer switches on; TRL's trainers see to the inputs."""
-    kinds = [call for _, call in trainers(source)]
-    if not kinds or any(call.name not in {"transformers.Trainer", "transformers.Seq2SeqTrainer"} for call in kinds):
-        return None
-    for owner, call in argument_calls(source):
-        item = from_keyword(owner, call, "gradient_checkpointing")
-        if item is not None and item.on and item.sure and not _says_not_reentrant(call):
-            place = item.place
-            return place if owner is script and isinstance(place, SourceSpan) else call.span
-    return None
-
-
-def _says_not_reentrant(call: Call) -> bool:
-    """Whether the call is given `use_reentrant`, or anything that may hold it."""
-    return (
-        "gradient_checkpointing_kwargs" in call.keywords
-        or bool(call.positional and call.method in CHECKPOINTING)
-        or call.open_ended
-    )

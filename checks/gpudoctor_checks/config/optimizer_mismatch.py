@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.analysis.source.config_links import Link, launched_engine, links, named, same_file
 from gpudoctor.analysis.source.control_flow import switched_off
@@ -10,24 +9,20 @@ from gpudoctor.analysis.source.declared_settings import Setup, Written, from_ent
 from gpudoctor.analysis.source.syntax import keyword_value
 from gpudoctor.analysis.source.training_arguments import deepspeed_configs
 from gpudoctor.analysis.workload import optional
-from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Cost,
-    Detail,
-    Finding,
-    Patient,
-    Reads,
-    Setting,
-    Severity,
-    SourceSpan,
-)
-from gpudoctor.model.signs.configs import CanonicalValue, ConfigFile, ConfigKind
+from gpudoctor.lang import say, template
+from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, SourceSpan
+from gpudoctor.model.signs.configs import CanonicalValue, ConfigKind
 from gpudoctor.model.signs.source import Call, Script, Source
-from gpudoctor_checks.config.matching import OPTIMISATION, Mismatch, mismatches
+from gpudoctor_checks.config.disagreement import (
+    OPTIMISATION,
+    REFUSED,
+    CureDetail,
+    mismatches,
+    sentence,
+    settings_finding,
+)
 
+OptimizerMismatchDetail = CureDetail
 FAMILIES = ("adam", "lamb", "lion", "sgd", "adagrad", "adafactor", "muon", "rmsprop", "galore", "lomo", "apollo")
 """Optimizers that are not each other; `adamw_torch` and DeepSpeed's `AdamW` are one."""
 
@@ -41,14 +36,6 @@ SCHEDULES = {
 
 OWN_RATES = re.compile(r"(train(ing)?|train_args|optim(izer|ization)?|trainer|hparams|hyperparameters|solver)\Z")
 """Sections of somebody's own config that speak of the run's one learning rate."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OptimizerMismatchDetail(Detail):
-    """What the rule reads."""
-
-    cure: str
-    """A word for what helps; the rule has them."""
 
 
 class OptimizerMismatch(Check):
@@ -88,100 +75,44 @@ class OptimizerMismatch(Check):
         source, configs = patient.source_and_configs
         for link in links(patient):
             for mismatch in mismatches(link, OPTIMISATION):
-                yield self._between(mismatch)
-            yield from self._kinds(link)
-        for file in configs.files:
-            yield from self._sections(file)
+                text, items = mismatch.sentence + ".", (mismatch.engine, mismatch.argument)
+                yield self._found(text, *items, breaks=REFUSED, certain=mismatch.certain, cure="auto")
+            for engine, argument in _kinds(link):
+                text = sentence(
+                    template(
+                        "{config} says {key}={value} and {arguments} says {other_key}={other_value}; "
+                        "DeepSpeed's value is used, the other has no effect."
+                    ),
+                    link.deepspeed.title,
+                    engine,
+                    argument,
+                    arguments=link.arguments.title,
+                )
+                yield self._found(text, argument, engine, cure="one")
+        for file in configs.of(ConfigKind.SECTIONS):
+            # Two learning rates in sections that both speak of the whole run.
+            rates = [item for item in file.meaning("learning_rate") if _speaks_of_the_run(item)]
+            if len(rates) == 2 and rates[0].number != rates[1].number:
+                one, two = (from_entry(file, item.entry) for item in rates)
+                text = template("{path} says {key}={value} and {other_key}={other_value}.")
+                yield self._found(sentence(text, file.path, one, two), one, two, cure="one")
         yield from self._in_source(patient, source)
-
-    def _between(self, mismatch: Mismatch) -> Finding:
-        items = (mismatch.engine, mismatch.argument)
-        return self._found(
-            mismatch.sentence + ".",
-            tuple(item for item in items if item is not None),
-            breaks=say("transformers refuses the mismatch when the run starts"),
-            certain=mismatch.certain,
-            cure="auto",
-        )
-
-    def _kinds(self, link: Link) -> Iterator[Finding]:
-        """Optimizer and schedule, which nobody compares: DeepSpeed's run."""
-        engine, wanted = link.deepspeed.get("optimizer.type"), link.arguments.get("optim")
-        if engine is not None and wanted is not None and engine.known and wanted.known and wanted.value:
-            one, two = _family(str(engine.value)), _family(str(wanted.value))
-            if one and two and one != two:
-                yield self._ignored(link, engine, wanted)
-        schedule, shape = link.deepspeed.get("scheduler.type"), link.arguments.get("lr_scheduler_type")
-        if schedule is None or shape is None or not schedule.known or not shape.known or not shape.value:
-            return
-        alike = SCHEDULES.get(str(shape.value).lower())
-        if alike is not None and str(schedule.value) not in alike | {"OneCycle", "LRRangeTest"}:
-            yield self._ignored(link, schedule, shape)
-
-    def _ignored(self, link: Link, engine: Written, argument: Written) -> Finding:
-        return self._found(
-            say(
-                "{config} says {key}={value} and {arguments} says "
-                "{other_key}={other_value}; DeepSpeed's value is used, the other has no effect.",
-                config=link.deepspeed.title,
-                key=engine.key,
-                value=engine.shown,
-                arguments=link.arguments.title,
-                other_key=argument.key,
-                other_value=argument.shown,
-            ),
-            (argument, engine),
-            certain=False,
-            cure="one",
-        )
-
-    def _sections(self, file: ConfigFile) -> Iterator[Finding]:
-        """Two learning rates in sections that both speak of the whole run."""
-        if file.kind is not ConfigKind.SECTIONS:
-            return
-        rates = [item for item in file.meaning("learning_rate") if _speaks_of_the_run(item)]
-        if len(rates) == 2 and rates[0].number != rates[1].number:
-            one, two = (from_entry(file, item.entry) for item in rates)
-            yield self._found(
-                say(
-                    "{path} says {key}={value} and {other_key}={other_value}.",
-                    path=file.path,
-                    key=one.key,
-                    value=one.shown,
-                    other_key=two.key,
-                    other_value=two.shown,
-                ),
-                (one, two),
-                certain=False,
-                cure="one",
-            )
 
     def _in_source(self, patient: Patient, source: Source) -> Iterator[Finding]:
         engines = [item for item in deepspeed_configs(patient) if item.get("optimizer.type") is not None]
-        if not engines:
-            return
-        for script in source.scripts:
+        for script in source.scripts if engines else ():
             for call in script.calls_to("deepspeed.initialize"):
                 engine = _engine_of(patient, script, call, engines)
-                if engine is not None and _passes_optimizer(call) and not switched_off(source, call):
-                    yield self._twice(engine, call)
+                given = keyword_value(call.node, "optimizer")
+                passed = given is not None and getattr(given, "value", "") is not None
+                if engine is not None and passed and not switched_off(source, call):
+                    text = template(
+                        "deepspeed.initialize gets an optimizer, and {title} says {key}={shown}; the "
+                        "script's optimizer is used, the config's has no effect."
+                    )
+                    item = engine.items["optimizer.type"]
+                    yield self._found(sentence(text, engine.title, item), item, call.span, cure="drop")
             yield from self._accelerate(patient, script, engines)
-
-    def _twice(self, engine: Setup, call: Call) -> Finding:
-        item = engine.items["optimizer.type"]
-        return self._found(
-            say(
-                "deepspeed.initialize gets an optimizer, and {title} says {key}={shown}; the "
-                "script's optimizer is used, the config's has no effect.",
-                title=engine.title,
-                key=item.key,
-                shown=item.shown,
-            ),
-            (item,),
-            extra=(call.span,),
-            certain=False,
-            cure="drop",
-        )
 
     def _accelerate(self, patient: Patient, script: Script, engines: list[Setup]) -> Iterator[Finding]:
         """accelerate takes either the config's optimizer or the script's."""
@@ -198,15 +129,14 @@ class OptimizerMismatch(Check):
             if engine is not None:
                 item = engine.items["optimizer.type"]
                 yield self._found(
-                    say(
-                        "{title} says {key}={shown}, the script prepares {method}.",
-                        title=engine.title,
-                        key=item.key,
-                        shown=item.shown,
+                    sentence(
+                        template("{title} says {key}={shown}, the script prepares {method}."),
+                        engine.title,
+                        item,
                         method=optimizer.method,
                     ),
-                    (item,),
-                    extra=(optimizer.span,),
+                    item,
+                    optimizer.span,
                     breaks=say("accelerate refuses an optimizer in both the config and the code"),
                     certain=not prepares.open_ended,
                     cure="drop",
@@ -215,23 +145,31 @@ class OptimizerMismatch(Check):
     def _found(
         self,
         message: str,
-        items: tuple[Written, ...],
-        *,
-        extra: tuple[SourceSpan, ...] = (),
+        first: Written,
+        *others: Written | SourceSpan | None,
         breaks: str = "",
         certain: bool = True,
         cure: str,
     ) -> Finding:
-        places: tuple[SourceSpan | Setting, ...] = (*(item.place for item in items), *extra)
-        return self.finding(
-            message,
-            evidence=places,
-            confidence=Confidence.SUSPECTED,
-            severity=Severity.ERROR if certain else Severity.WARNING,
-            cost=Cost(breaks=breaks) if certain and breaks else None,
-            subject=f"{places[0].path}:{places[0].line} {items[0].key}",
-            detail=OptimizerMismatchDetail(cure=cure),
+        subject = f" {first.key}"
+        return settings_finding(
+            self, message, first, *others, breaks=breaks, certain=certain, cure=cure, subject=subject
         )
+
+
+def _kinds(link: Link) -> Iterator[tuple[Written, Written]]:
+    """Optimizer and schedule of DeepSpeed and of the arguments, which nobody compares: DeepSpeed's run."""
+    engine, wanted = link.deepspeed.get("optimizer.type"), link.arguments.get("optim")
+    if engine is not None and wanted is not None and engine.known and wanted.known and wanted.value:
+        one, two = _family(str(engine.value)), _family(str(wanted.value))
+        if one and two and one != two:
+            yield engine, wanted
+    schedule, shape = link.deepspeed.get("scheduler.type"), link.arguments.get("lr_scheduler_type")
+    if schedule is None or shape is None or not schedule.known or not shape.known or not shape.value:
+        return
+    alike = SCHEDULES.get(str(shape.value).lower())
+    if alike is not None and str(schedule.value) not in alike | {"OneCycle", "LRRangeTest"}:
+        yield schedule, shape
 
 
 def _family(name: str) -> str:
@@ -245,11 +183,6 @@ def _family(name: str) -> str:
 def _speaks_of_the_run(item: CanonicalValue) -> bool:
     outer = [part.lower() for part in item.entry.parts[:-1]]
     return not outer or (len(outer) == 1 and bool(OWN_RATES.match(outer[0])))
-
-
-def _passes_optimizer(call: Call) -> bool:
-    node = keyword_value(call.node, "optimizer")
-    return node is not None and getattr(node, "value", "") is not None
 
 
 def _engine_of(patient: Patient, script: Script, call: Call, engines: list[Setup]) -> Setup | None:

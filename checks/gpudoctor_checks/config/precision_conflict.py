@@ -1,42 +1,73 @@
 """CFG001: mixed precision is declared twice, and the two disagree."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from itertools import product
+from typing import NamedTuple
 
 from gpudoctor.analysis.source.config_links import links
 from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.declared_settings import Setup, Written, from_entry, from_keyword
 from gpudoctor.analysis.source.pretrained_models import trained_models
 from gpudoctor.analysis.source.training_arguments import argument_calls, deepspeed_configs, training_arguments
-from gpudoctor.lang import say
+from gpudoctor.lang import say, template
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Cost,
-    Detail,
-    Finding,
-    Patient,
-    Reads,
-    Setting,
-    Severity,
-    SourceSpan,
-)
+from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
-from gpudoctor.model.signs.source import Call, Script, Source
-from gpudoctor_checks.config.matching import PRECISION, Mismatch, mismatches
+from gpudoctor.model.signs.source import Source
+from gpudoctor_checks.config.disagreement import (
+    PRECISION,
+    REFUSED,
+    CureDetail,
+    Mismatch,
+    mismatches,
+    sentence,
+    settings_finding,
+)
 
+PrecisionConflictDetail = CureDetail
 HALF = {"float16": "fp16", "half": "fp16", "fp16": "fp16", "bfloat16": "bf16", "bf16": "bf16"}
 """A dtype's names and the switch of the training arguments that it goes with."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrecisionConflictDetail(Detail):
-    """What the rule reads."""
+class _Row(NamedTuple):
+    """What is said of two settings that do not go together."""
 
+    text: str
     cure: str
-    """A word for what helps; the rule has them."""
+    breaks: str = ""
+    hurt: str = ""
+
+
+TWO_HALVES = _Row(
+    template("{config} switches on {key} and {other_key}."), "fp16-off", say("DeepSpeed refuses both at once")
+)
+AMP_AND_HALF = _Row(
+    template("{config} switches on {key} (Apex AMP) and {other_key}."),
+    "amp-off",
+    say("DeepSpeed cannot enable AMP with its own fp16 or bf16"),
+)
+AMP_AND_ZERO = _Row(
+    template("{title} switches on {key} (Apex AMP) with ZeRO stage {shown}."),
+    "amp-to-bf16",
+    say("DeepSpeed cannot use AMP with ZeRO"),
+)
+ACCELERATE = _Row(
+    template(
+        "{path} says mixed_precision={value} and names a DeepSpeed config, {deepspeed_config}, which must set it."
+    ),
+    "drop",
+    say("accelerate refuses the setting beside deepspeed_config_file"),
+)
+_SCALED = template("The model is loaded in {word} and trained with fp16=True, whose scaler {hurt}.")
+MODELS: dict[tuple[str | None, str], _Row] = {
+    ("fp16", "fp16"): _Row(_SCALED, "load", hurt=say("cannot unscale fp16 gradients")),
+    ("bf16", "fp16"): _Row(_SCALED, "none", hurt=say("scales gradients without need in bf16")),
+    ("fp16", "bf16"): _Row(
+        template("The model is loaded in {word} and trained with bf16=True: its gradients are fp16, without a scaler."),
+        "load-bf16",
+    ),
+}
+"""A model's dtype and the switch that it is trained with."""
 
 
 class PrecisionConflict(Check):
@@ -85,8 +116,7 @@ class PrecisionConflict(Check):
             if both:
                 yield self._between(both)
         for file in configs.files:
-            yield from self._accelerate(file)
-            yield from self._sections(file)
+            yield from self._in_file(file)
         yield from self._scalers(source)
         yield from self._models(source)
 
@@ -96,11 +126,13 @@ class PrecisionConflict(Check):
             return
         ignored = setup.kind is ConfigKind.AXOLOTL
         refused = setup.kind is not ConfigKind.SECTIONS and not ignored and "pure_bf16" not in bf16.key
-        yield self._found(
-            say("{config} switches on {key} and {other_key}", config=setup.title, key=fp16.key, other_key=bf16.key)
-            + (say("; axolotl takes bf16 and ignores the other.") if ignored else "."),
-            (fp16, bf16),
-            breaks=say("transformers refuses both at once") if refused else "",
+        end = say("; axolotl takes bf16 and ignores the other.") if ignored else "."
+        yield settings_finding(
+            self,
+            sentence(template("{config} switches on {key} and {other_key}"), setup.title, fp16, bf16) + end,
+            fp16,
+            bf16,
+            breaks=say("transformers refuses both at once"),
             certain=refused and fp16.sure and bf16.sure,
             cure="fp16-off",
         )
@@ -108,131 +140,47 @@ class PrecisionConflict(Check):
     def _engine(self, setup: Setup) -> Iterator[Finding]:
         fp16, bf16 = setup.on("fp16.enabled"), setup.on("bf16.enabled", "bfloat16.enabled")
         amp, stage = setup.on("amp.enabled"), setup.get("zero_optimization.stage")
-        if fp16 is not None and bf16 is not None:
-            yield self._found(
-                say(
-                    "{config} switches on {key} and {other_key}.", config=setup.title, key=fp16.key, other_key=bf16.key
-                ),
-                (fp16, bf16),
-                breaks=say("DeepSpeed refuses both at once"),
-                cure="fp16-off",
-            )
-        other = fp16 or bf16
-        if amp is not None and other is not None:
-            yield self._found(
-                say(
-                    "{config} switches on {key} (Apex AMP) and {other_key}.",
-                    config=setup.title,
-                    key=amp.key,
-                    other_key=other.key,
-                ),
-                (amp, other),
-                breaks=say("DeepSpeed cannot enable AMP with its own fp16 or bf16"),
-                cure="amp-off",
-            )
-        elif amp is not None and stage is not None and (stage.number or 0) >= 1:
-            yield self._found(
-                say(
-                    "{title} switches on {key} (Apex AMP) with ZeRO stage {shown}.",
-                    title=setup.title,
-                    key=amp.key,
-                    shown=stage.shown,
-                ),
-                (amp, stage),
-                breaks=say("DeepSpeed cannot use AMP with ZeRO"),
-                cure="amp-to-bf16",
-            )
+        half = fp16 or bf16
+        staged = stage if half is None and stage is not None and (stage.number or 0) >= 1 else None
+        for one, other, row in ((fp16, bf16, TWO_HALVES), (amp, half, AMP_AND_HALF), (amp, staged, AMP_AND_ZERO)):
+            if one is not None and other is not None:
+                text = sentence(row.text, setup.title, one, other, shown=other.shown)
+                yield settings_finding(self, text, one, other, breaks=row.breaks, cure=row.cure)
 
     def _between(self, both: list[Mismatch]) -> Finding:
         """One finding for a pair of files: fp16 here and bf16 there is one conflict."""
         both = sorted(both, key=lambda item: not item.engine.on)
-        certain = all(item.certain for item in both)
-        others = _other_half(both)
-        if others is not None:
-            return self._found(
-                say(
-                    "{config} says {key}={value}, {arguments} says {other_key}={other_value}.",
-                    config=both[0].link.deepspeed.title,
-                    key=both[0].engine.key,
-                    value=both[0].engine.shown,
-                    arguments=both[0].link.arguments.title,
-                    other_key=others.key,
-                    other_value=others.shown,
-                ),
-                (both[0].engine, others),
-                breaks=say("transformers refuses the mismatch when the run starts"),
-                certain=certain and others.sure,
-                cure="auto",
-            )
-        if len(both) == 2 and all(item.argument is not None for item in both):
-            text = both[0].sentence
-        else:
-            text = concatenated("; ", [item.sentence for item in both])
-        return self._found(
-            say("{sentence}.", sentence=text),
-            tuple(part for item in both for part in (item.engine, item.argument) if part is not None),
-            breaks=say("transformers refuses the mismatch when the run starts"),
-            certain=certain,
-            cure="auto",
-        )
+        first, certain = both[0], all(item.certain for item in both)
+        items = [part for item in both for part in (item.engine, item.argument)]
+        if len(both) == 1 and first.argument is None and first.engine.on:
+            # The half precision that the arguments switch on instead of DeepSpeed's is all that differs.
+            other = first.link.arguments.on("bf16" if first.name == "fp16" else "fp16")
+            if other is not None:
+                text = sentence(
+                    template("{config} says {key}={value}, {arguments} says {other_key}={other_value}."),
+                    first.link.deepspeed.title,
+                    first.engine,
+                    other,
+                    arguments=first.link.arguments.title,
+                )
+                certain = certain and other.sure
+                return settings_finding(self, text, first.engine, other, breaks=REFUSED, certain=certain, cure="auto")
+        told = len(both) == 2 and all(item.argument is not None for item in both)
+        text = first.sentence if told else concatenated("; ", [item.sentence for item in both])
+        text = say("{sentence}.", sentence=text)
+        return settings_finding(self, text, *items, breaks=REFUSED, certain=certain, cure="auto")
 
-    def _accelerate(self, file: ConfigFile) -> Iterator[Finding]:
-        if file.kind is not ConfigKind.ACCELERATE or file.value("distributed_type") != "DEEPSPEED":
-            return
+    def _in_file(self, file: ConfigFile) -> Iterator[Finding]:
         named = file.entries.get("deepspeed_config.deepspeed_config_file")
         mixed = file.entries.get("mixed_precision")
-        if named is None or not named.value or mixed is None or mixed.value is None:
-            return
-        item, other = from_entry(file, mixed), from_entry(file, named)
-        yield self._found(
-            say(
-                "{path} says mixed_precision={value} and names a DeepSpeed config, {deepspeed_config}, "
-                "which must set it.",
-                path=file.path,
-                value=item.shown,
-                deepspeed_config=other.shown,
-            ),
-            (item, other),
-            breaks=say("accelerate refuses the setting beside deepspeed_config_file"),
-            cure="drop",
-        )
-
-    def _sections(self, file: ConfigFile) -> Iterator[Finding]:
-        """Somebody's own config: AMP beside DeepSpeed's precision, both halves in one section."""
-        if file.kind is not ConfigKind.SECTIONS:
-            return
-        halves = {
-            name: [
-                from_entry(file, item.entry)
-                for item in file.meaning(name)
-                if item.value is True and "eval" not in item.entry.key.lower()
-            ]
-            for name in ("fp16", "bf16", "amp")
-        }
-        engine = {
-            name: [item for item in items if "deepspeed" in item.key.lower() or item.key.lower().startswith("ds")]
-            for name, items in halves.items()
-        }
-        own = {name: [item for item in items if item not in engine[name]] for name, items in halves.items()}
-        for fp16 in own["fp16"]:
-            for bf16 in own["bf16"]:
-                if _section(fp16) == _section(bf16) and fp16.key != bf16.key:
-                    yield self._own(file, fp16, bf16, "fp16-off")
-        for amp in own["amp"]:
-            for other in (*engine["fp16"], *engine["bf16"]):
-                yield self._own(file, amp, other, "amp-off")
-        for one, two in (("fp16", "bf16"), ("bf16", "fp16")):
-            for item in own[one][:1]:
-                for other in engine[two][:1]:
-                    yield self._own(file, item, other, "none")
-
-    def _own(self, file: ConfigFile, one: Written, two: Written, cure: str) -> Finding:
-        return self._found(
-            say("{path} switches on {key} and {other_key}.", path=file.path, key=one.key, other_key=two.key),
-            (one, two),
-            certain=False,
-            cure=cure,
-        )
+        engine = file.kind is ConfigKind.ACCELERATE and file.value("distributed_type") == "DEEPSPEED"
+        if engine and named is not None and named.value and mixed is not None and mixed.value is not None:
+            item, other = from_entry(file, mixed), from_entry(file, named)
+            text = sentence(ACCELERATE.text, file.path, item, deepspeed_config=other.shown)
+            yield settings_finding(self, text, item, other, breaks=ACCELERATE.breaks, cure=ACCELERATE.cure)
+        for one, two, cure in _pairs(file) if file.kind is ConfigKind.SECTIONS else ():
+            text = sentence(template("{path} switches on {key} and {other_key}."), file.path, one, two)
+            yield settings_finding(self, text, one, two, cure=cure)
 
     def _scalers(self, source: Source) -> Iterator[Finding]:
         """A gradient scaler whose loss goes to a DeepSpeed engine."""
@@ -242,85 +190,45 @@ class PrecisionConflict(Check):
                 continue
             for call in script.calls_to("torch.amp.GradScaler.scale", "torch.cuda.amp.GradScaler.scale"):
                 if call.function == engine.function and not switched_off(source, call):
-                    yield self._found_at(
-                        say("A GradScaler scales the loss of a DeepSpeed engine, which already scales it under fp16."),
-                        (call.span, engine.span),
+                    text = say(
+                        "A GradScaler scales the loss of a DeepSpeed engine, which already scales it under fp16."
                     )
+                    yield settings_finding(self, text, call.span, engine.span, cure="scaler")
                     break
 
     def _models(self, source: Source) -> Iterator[Finding]:
         """A model loaded in one half precision and trained in the other, or in fp16 with fp16's scaler."""
         calls = list(argument_calls(source))
-        if len(calls) != 1:
-            return
-        script, call = calls[0]
-        for owner, load in trained_models(source):
+        for owner, load in trained_models(source) if len(calls) == 1 else ():
             dtype = from_keyword(owner, load, "torch_dtype") or from_keyword(owner, load, "dtype")
-            loaded = HALF.get(dtype.word) if dtype is not None else None
-            if dtype is None or loaded is None or not dtype.sure:
-                continue
-            yield from self._against(script, call, dtype, loaded)
-
-    def _against(self, script: Script, call: Call, dtype: Written, loaded: str) -> Iterator[Finding]:
-        fp16, bf16 = from_keyword(script, call, "fp16"), from_keyword(script, call, "bf16")
-        if fp16 is not None and fp16.on and fp16.sure:
-            hurt = (
-                say("cannot unscale fp16 gradients")
-                if loaded == "fp16"
-                else say("scales gradients without need in bf16")
-            )
-            yield self._found(
-                say(
-                    "The model is loaded in {word} and trained with fp16=True, whose scaler {hurt}.",
-                    word=dtype.word,
-                    hurt=hurt,
-                ),
-                (dtype, fp16),
-                certain=False,
-                cure="load" if loaded == "fp16" else "none",
-            )
-        elif bf16 is not None and bf16.on and bf16.sure and loaded == "fp16":
-            yield self._found(
-                say(
-                    "The model is loaded in {word} and trained with bf16=True: its gradients are fp16, "
-                    "without a scaler.",
-                    word=dtype.word,
-                ),
-                (dtype, bf16),
-                certain=False,
-                cure="load-bf16",
-            )
-
-    def _found_at(self, message: str, places: tuple[SourceSpan, ...]) -> Finding:
-        return self.finding(
-            message,
-            evidence=places,
-            confidence=Confidence.SUSPECTED,
-            severity=Severity.WARNING,
-            subject=f"{places[0].path}:{places[0].line}",
-            detail=PrecisionConflictDetail(cure="scaler"),
-        )
-
-    def _found(
-        self, message: str, items: tuple[Written, ...], *, breaks: str = "", certain: bool = True, cure: str
-    ) -> Finding:
-        places: tuple[SourceSpan | Setting, ...] = tuple(dict.fromkeys(item.place for item in items))
-        return self.finding(
-            message,
-            evidence=places,
-            confidence=Confidence.SUSPECTED,
-            severity=Severity.ERROR if certain else Severity.WARNING,
-            cost=Cost(breaks=breaks) if certain and breaks else None,
-            subject=f"{places[0].path}:{places[0].line}",
-            detail=PrecisionConflictDetail(cure=cure),
-        )
+            loaded = HALF.get(dtype.word) if dtype is not None and dtype.sure else None
+            switches = [from_keyword(*calls[0], name) for name in ("fp16", "bf16")]
+            trained = next((item for item in switches if item is not None and item.on and item.sure), None)
+            row = MODELS.get((loaded, trained.key)) if trained is not None else None
+            if dtype is not None and row is not None:
+                text = sentence(row.text, "", dtype, word=dtype.word, hurt=row.hurt)
+                yield settings_finding(self, text, dtype, trained, cure=row.cure)
 
 
-def _other_half(both: list[Mismatch]) -> Written | None:
-    """The half precision that the arguments switch on instead of DeepSpeed's, when that is all that differs."""
-    if len(both) != 1 or both[0].argument is not None or not both[0].engine.on:
-        return None
-    return both[0].link.arguments.on("bf16" if both[0].name == "fp16" else "fp16")
+def _pairs(file: ConfigFile) -> Iterator[tuple[Written, Written, str]]:
+    """Somebody's own config: AMP beside DeepSpeed's precision, both halves in one section."""
+    own: dict[str, list[Written]] = {}
+    engine: dict[str, list[Written]] = {}
+    for name in ("fp16", "bf16", "amp"):
+        for found in file.meaning(name):
+            item = from_entry(file, found.entry)
+            key = item.key.lower()
+            if found.value is True and "eval" not in key:
+                side = engine if "deepspeed" in key or key.startswith("ds") else own
+                side.setdefault(name, []).append(item)
+    for fp16, bf16 in product(own.get("fp16", ()), own.get("bf16", ())):
+        if _section(fp16) == _section(bf16) and fp16.key != bf16.key:
+            yield fp16, bf16, "fp16-off"
+    for amp, other in product(own.get("amp", ()), (*engine.get("fp16", ()), *engine.get("bf16", ()))):
+        yield amp, other, "amp-off"
+    for one, two in (("fp16", "bf16"), ("bf16", "fp16")):
+        for item, other in product(own.get(one, [])[:1], engine.get(two, [])[:1]):
+            yield item, other, "none"
 
 
 def _section(item: Written) -> tuple[str, ...]:

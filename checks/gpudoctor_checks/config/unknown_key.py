@@ -16,8 +16,8 @@ from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Setting, Severity
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Entry, Section
 from gpudoctor.model.signs.source import Call, Script, Source
-from gpudoctor_checks.config.deprecations import rows
-from gpudoctor_checks.config.known_keys import KINDS, KeyTable, everywhere, known, meant, slip, tables
+from gpudoctor_checks.api_facts import facts
+from gpudoctor_checks.config.known_keys import KINDS, everywhere, known, meant, slip, tables
 
 REFUSING = {
     ConfigKind.LLAMA_FACTORY: say("LLaMA-Factory refuses unknown keys"),
@@ -35,15 +35,6 @@ SMALL = 4
 """Keys of a section up to which the share of unknown ones proves nothing: one slip of two is half."""
 
 CALLS = {"LoraConfig": "peft-lora", "BitsAndBytesConfig": "bitsandbytes"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyPlace:
-    """One written key."""
-
-    name: str
-    """Its last part."""
-    entry: Entry | Section
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,14 +87,14 @@ class UnknownKey(Check):
                 yield from self._in_file(file, fields, declared_names(source))
         yield from self._in_source(patient, source)
 
-    # files
-
     def _in_file(
         self, file: ConfigFile, fields: Mapping[str, frozenset[str]], own: frozenset[str]
     ) -> Iterator[Finding]:
         names = KINDS.get(file.kind)
         if names is not None and not (file.kind is ConfigKind.PEFT and file.value("peft_type") not in {"LORA", None}):
-            keys = known(names) | own | (_installed(fields) if "training-arguments" in names else frozenset())
+            keys = known(names) | own
+            for kind in TRAINING_ARGUMENTS if "training-arguments" in names else ():
+                keys |= fields.get(kind, frozenset())
             yield from self._level(file, "", keys, REFUSING.get(file.kind, ""), names[0])
             for section, inside in tables()[names[0]].sections.items():
                 closed = section in tables()[names[0]].closed
@@ -114,59 +105,51 @@ class UnknownKey(Check):
                 yield from self._level(file, section, tables()["lightning-trainer"].keys | own, "", "lightning-trainer")
         elif file.kind is ConfigKind.FSDP:
             inside = tables()["accelerate"].sections["fsdp_config"]
-            yield from self._level(
-                file, "", inside | own | {key.removeprefix("fsdp_") for key in inside}, "", "accelerate"
-            )
+            keys = inside | own | {key.removeprefix("fsdp_") for key in inside}
+            yield from self._level(file, "", keys, "", "accelerate")
 
     def _level(
         self, file: ConfigFile, section: str, keys: frozenset[str], refuses: str, table: str
     ) -> Iterator[Finding]:
-        places = list(_keys_in(file, section))
-        unknown = [place for place in places if place.name not in keys]
+        places = _keys_in(file, section)
+        unknown = [name for name, _ in places if name not in keys]
         # A reader that does not know most of the keys is not the reader of this file.
-        foreign = len(unknown) > MOST or 2 * len(unknown) > len(places) > SMALL
-        for place in unknown if not foreign else ():
-            name = place.name
-            if name.startswith(COMMENTS) or not name.isascii():
+        if len(unknown) > MOST or 2 * len(unknown) > len(places) > SMALL:
+            return
+        renamed = {row.name.rpartition(".")[2] for row in facts(table)}  # or dropped, not misspelt
+        for name, place in places:
+            if name in keys or name.startswith(COMMENTS) or not name.isascii() or name in renamed:
                 continue
-            if name in {row.key.rpartition(".")[2] for row in rows(table)}:
-                continue  # renamed or dropped, not misspelt
+            interpolated = isinstance(place, Entry) and place.interpolated
             near = meant(name, keys) if name not in everywhere() else None
             if near is not None and not file.has(f"{section}.{near}" if section else near):
-                yield self._misspelt(file, place, near, refuses)
-            elif near is None and refuses and name not in everywhere() and not _interpolated(place):
-                yield self._refused(file, place, tables()[table])
-
-    def _misspelt(self, file: ConfigFile, place: KeyPlace, near: str, refuses: str) -> Finding:
-        return self.finding(
-            say(
-                "{key} is not a key of {owner}; did you mean {near}?",
-                key=place.entry.key,
-                owner=_owner(file),
-                near=near,
-            ),
-            evidence=(_setting(file, place),),
-            confidence=Confidence.SUSPECTED,
-            severity=Severity.ERROR if refuses else Severity.WARNING,
-            cost=Cost(breaks=refuses) if refuses else None,
-            subject=f"{file.path}:{place.entry.line} {place.entry.key}",
-            detail=UnknownKeyDetail(near=near, key=place.name),
-        )
-
-    def _refused(self, file: ConfigFile, place: KeyPlace, table: KeyTable) -> Finding:
-        return self.finding(
-            say(
-                "{key} is not a key of {table} {version}, which refuses unknown keys.",
-                key=place.entry.key,
-                table=table.name,
-                version=table.version,
-            ),
-            evidence=(_setting(file, place),),
-            confidence=Confidence.SUSPECTED,
-            severity=Severity.NOTE,
-            subject=f"{file.path}:{place.entry.line} {place.entry.key}",
-            detail=UnknownKeyDetail(near="", key=place.name),
-        )
+                text = say(
+                    "{key} is not a key of {owner}; did you mean {near}?",
+                    key=place.key,
+                    owner=OWNERS.get(file.kind, "its reader"),
+                    near=near,
+                )
+                severity = Severity.ERROR if refuses else Severity.WARNING
+            elif near is None and refuses and name not in everywhere() and not interpolated:
+                text = say(
+                    "{key} is not a key of {table} {version}, which refuses unknown keys.",
+                    key=place.key,
+                    table=table,
+                    version=tables()[table].version,
+                )
+                severity = Severity.NOTE
+            else:
+                continue
+            block = Setting(key=place.key, value="(a section)", origin=file.path, path=file.path, line=place.line)
+            yield self.finding(
+                text,
+                evidence=(file.setting(place) if isinstance(place, Entry) else block,),
+                confidence=Confidence.SUSPECTED,
+                severity=severity,
+                cost=Cost(breaks=refuses) if severity is Severity.ERROR else None,
+                subject=f"{file.path}:{place.line} {place.key}",
+                detail=UnknownKeyDetail(near=near or "", key=name),
+            )
 
     # source
 
@@ -196,7 +179,7 @@ class UnknownKey(Check):
                     yield from self._call(script, call, keys, strict, CALLS[call.method])
 
     def _call(self, script: Script, call: Call, keys: frozenset[str], installed: bool, table: str) -> Iterator[Finding]:
-        renamed = {row.key for row in rows(table)}
+        renamed = {row.name for row in facts(table)}
         for keyword in call.node.keywords:
             name = keyword.arg
             if name is None or name in keys or name in renamed:
@@ -219,32 +202,20 @@ class UnknownKey(Check):
             )
 
 
-def _installed(fields: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    none: frozenset[str] = frozenset()
-    return fields.get("TrainingArguments", none) | fields.get("Seq2SeqTrainingArguments", none)
-
-
-def _keys_in(file: ConfigFile, section: str) -> Iterator[KeyPlace]:
-    """The keys that stand directly in a section, with a value or with a block."""
+def _keys_in(file: ConfigFile, section: str) -> list[tuple[str, Entry | Section]]:
+    """The last parts of the keys that stand directly in a section, with a value or with a block."""
     depth = len(section.split(".")) if section else 0
-    for entry in file.entries.values():
-        if len(entry.parts) == depth + 1 and ".".join(entry.parts[:depth]) == section:
-            yield KeyPlace(name=entry.last, entry=entry)
+    found: list[tuple[str, Entry | Section]] = [
+        (entry.last, entry)
+        for entry in file.entries.values()
+        if len(entry.parts) == depth + 1 and ".".join(entry.parts[:depth]) == section
+    ]
     prefix = section + "." if section else ""
     for key, block in file.sections.items():
         rest = key.removeprefix(prefix)
         if key.startswith(prefix) and rest and "." not in rest and "[" not in rest:
-            yield KeyPlace(name=rest, entry=block)
-
-
-def _interpolated(place: KeyPlace) -> bool:
-    return isinstance(place.entry, Entry) and place.entry.interpolated
-
-
-def _setting(file: ConfigFile, place: KeyPlace) -> Setting:
-    if isinstance(place.entry, Entry):
-        return file.setting(place.entry)
-    return Setting(key=place.entry.key, value="(a section)", origin=file.path, path=file.path, line=place.entry.line)
+            found.append((rest, block))
+    return found
 
 
 OWNERS = {
@@ -259,7 +230,3 @@ OWNERS = {
     ConfigKind.LIGHTNING: say("Lightning's Trainer"),
     ConfigKind.FSDP: say("an fsdp_config"),
 }
-
-
-def _owner(file: ConfigFile) -> str:
-    return OWNERS.get(file.kind, "its reader")

@@ -1,20 +1,17 @@
 """LOOP005 deprecated-api."""
 
 import ast
-import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from itertools import chain
 
 from gpudoctor.analysis.source.control_flow import enclosing, function_of, holds, may_run, never_reached, never_runs
 from gpudoctor.analysis.source.syntax import is_attribute, nodes
 from gpudoctor.analysis.source.syntax_places import lines_at, resolved_calls
-from gpudoctor.analysis.source.target_versions import Meant, asks_for, is_dated, meant_version, told_version
+from gpudoctor.analysis.source.target_versions import asks_for, is_dated, meant_version, told_version
 from gpudoctor.analysis.source.trainer_periods import HF_CONFIGS
-from gpudoctor.lang import say
+from gpudoctor.lang import say, template
 from gpudoctor.model import (
     Check,
     Code,
@@ -29,8 +26,10 @@ from gpudoctor.model import (
     Unavailable,
 )
 from gpudoctor.model.signs.source import Call, GuardKind, Known, Script, Source
+from gpudoctor_checks.api_facts import ApiFact, facts, reached
 
-Entry = Mapping[str, str | bool | int]
+_Place = tuple[str, ApiFact, SourceSpan]
+"""What a message calls it, its row, and where it stands."""
 _SIDES = re.compile(r"\b(zeros|ones|full|Tensor|tensor|Variable|view|reshape|unsqueeze|keepdim|keepdims)\b")
 
 _PACKAGES = (
@@ -41,7 +40,7 @@ _PACKAGES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Use:
-    entry: Entry
+    row: ApiFact
     what: str
     spans: tuple[SourceSpan, ...]
     """Without the places that nothing uses, if there are others."""
@@ -110,7 +109,7 @@ class DeprecatedApi(Check):
     Remedies:
         Use the replacement that torch names; it comes as an edit if it is a plain renaming.
     References:
-        - deprecated_apis.json beside this check: each row has its source
+        - api_facts.json of the checks: each row has its source
         - https://github.com/pytorch-labs/torchfix
         - https://github.com/pytorch/pytorch/releases
     """
@@ -123,204 +122,186 @@ class DeprecatedApi(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         for script in patient.source.scripts:
             for use in _uses(patient.source, script):
-                package = str(use.entry.get("package", "torch"))
-                yield from self._finding(patient, use, package, script.path)
-        yield from self._launchers(patient)
-
-    def _launchers(self, patient: Patient) -> Iterator[Finding]:
+                yield from self._finding(patient, use, script.path)
         try:
-            job = patient.job
+            launches = patient.job.launches
         except Unavailable:
             return
-        for entry in table()["launchers"]:
-            for launch in job.launches:
-                if str(entry["module"]) in launch.text and launch.path and launch.line:
+        for row in facts("launchers"):
+            for launch in launches:
+                if row.name in launch.text and launch.path and launch.line:
                     span = SourceSpan(path=launch.path, line=launch.line, text=launch.text)
-                    use = _Use(entry=entry, what=str(entry["module"]), spans=(span,))
-                    yield from self._finding(patient, use, "torch", launch.path)
+                    yield from self._finding(patient, _Use(row=row, what=row.name, spans=(span,)), launch.path)
 
-    def _finding(self, patient: Patient, use: _Use, package: str, path: str) -> Iterator[Finding]:
+    def _finding(self, patient: Patient, use: _Use, path: str) -> Iterator[Finding]:
+        row, package, what = use.row, use.row.package, use.what
         meant = meant_version(patient, package, path)
         version = meant.version
-        back = use.entry.get("back")
-        if back is not None and (version is None or _reaches(version, str(back))):
+        if row.back and (version is None or reached(version, row.back)):
             return
-        since = str(use.entry["since"])
-        removed = str(use.entry["removed"]) if "removed" in use.entry else None
-        if version is not None and not _reaches(version, since):
+        if version is not None and not reached(version, row.since):
             return
-        gone = removed is not None and version is not None and _reaches(version, removed)
+        gone = reached(version, row.gone)
         told = told_version(patient, package, path) if gone else None
-        if told is not None and told.outgrown is not None and told.outgrown.name == use.what:
+        if told is not None and told.outgrown is not None and told.outgrown.name == what:
             told = None  # the import that tells the version fails by itself
-        there = removed is not None and _has(told, removed)
-        if removed is not None and package not in ("torch", "transformers") and is_dated(patient, path):
+        # Whether the release that a README names, or that goes with the project's older torch, still has it.
+        there = told is not None and told.version is not None and not reached(told.version, row.gone)
+        if row.gone and package not in ("torch", "transformers") and is_dated(patient, path):
             there = True
-        fails = gone and meant.installed and not there
         # Without a version, a project that installs the package without a bound gets the newest one.
-        newest = version is None and asks_for(patient, package, path)
-        unsure = not there and (gone or (removed is not None and newest))
-        if not use.runs:
-            fails = unsure = False
-        if fails and use.chosen:
-            fails, unsure = False, True
+        newest = version is None and bool(row.gone) and asks_for(patient, package, path)
+        fails = use.runs and not there and gone and meant.installed and not use.chosen
+        unsure = use.runs and not there and (gone or newest)
         severity = Severity.ERROR if fails else Severity.WARNING if unsure else Severity.NOTE
-        if "ignored" in use.entry:
-            state = say("has no effect since {package} {ignored}", package=package, ignored=use.entry["ignored"])
+        if row.ignored:
+            state = say("has no effect since {package} {ignored}", package=package, ignored=row.ignored)
         elif gone:
-            older = told if there else None
-            origin = (
-                say("{first}; {second}", first=meant.origin, second=older.origin) if older is not None else meant.origin
-            )
+            origin = meant.origin
+            if there and told is not None:
+                origin = say("{first}; {second}", first=origin, second=told.origin)
             state = say(
-                "was removed in {package} {removed} ({origin})", package=package, removed=removed, origin=origin
+                "was removed in {package} {removed} ({origin})", package=package, removed=row.gone, origin=origin
             )
-        elif removed:
-            state = say(
-                "is deprecated since {package} {since} and removed in {removed}",
-                package=package,
-                since=since,
-                removed=removed,
-            )
+        elif row.gone:
+            state = template("is deprecated since {package} {since} and removed in {removed}")
+            state = say(state, package=package, since=row.since, removed=row.gone)
         else:
-            state = say("is deprecated since {package} {since}", package=package, since=since)
-
-        def entry(name: str) -> str:
-            return str(use.entry.get(name, ""))
-
-        where = lines_at(use.spans)
+            state = say("is deprecated since {package} {since}", package=package, since=row.since)
+        used = template("{use_what} {state}; {lines_at}.")
+        unused = template("{use_what} {state}; {lines_at}. Nothing that was read uses this code.")
+        breaks = say("{use_what} fails with the installed {package}", use_what=what, package=package)
         yield self.finding(
-            say("{use_what} {state}; {lines_at}.", use_what=use.what, state=state, lines_at=where)
-            if use.runs
-            else say(
-                "{use_what} {state}; {lines_at}. Nothing that was read uses this code.",
-                use_what=use.what,
-                state=state,
-                lines_at=where,
-            ),
+            say(used if use.runs else unused, use_what=what, state=state, lines_at=lines_at(use.spans)),
             evidence=use.spans[:8],
             confidence=Confidence.SUSPECTED,
             severity=severity,
-            cost=Cost(breaks=say("{use_what} fails with the installed {package}", use_what=use.what, package=package))
-            if fails
-            else None,
-            subject=f"{path}:{min(span.line for span in use.spans)} {use.what}",
+            cost=Cost(breaks=breaks) if fails else None,
+            subject=f"{path}:{min(span.line for span in use.spans)} {what}",
             detail=DeprecatedApiDetail(
-                what=use.what,
-                replacement=entry("replacement"),
-                rename=entry("rename"),
-                first_argument=entry("first_argument"),
-                keyword=entry("keyword") if entry("keyword_value") else "",
-                keyword_value=entry("keyword_value"),
-                drop=entry("keyword") if entry("drop") else "",
-                add=entry("keyword") if entry("value") else "",
-                value=entry("value"),
-                source=entry("source"),
+                what=what,
+                replacement=row.new,
+                rename=row.rename,
+                first_argument=row.first_argument,
+                keyword=row.keyword if row.set_to else "",
+                keyword_value=row.set_to,
+                drop=row.keyword if row.drop else "",
+                add=row.keyword if row.add else "",
+                value=row.add,
+                source=row.source,
             ),
         )
 
 
-@cache
-def table() -> Mapping[str, tuple[Entry, ...]]:
-    """The table of removed and deprecated names, by kind."""
-    text = files(__package__).joinpath("deprecated_apis.json").read_text(encoding="utf-8")
-    return {kind: tuple(rows) for kind, rows in json.loads(text).items() if kind != "about"}
-
-
-@cache
-def _by_name() -> Mapping[str, Entry]:
-    return {str(row["name"]): row for row in table()["calls"] if not row.get("prefix")}
-
-
-@cache
-def _prefixes() -> tuple[Entry, ...]:
-    return tuple(row for row in table()["calls"] if row.get("prefix"))
-
-
 def _uses(source: Source, script: Script) -> Iterator[_Use]:
-    found: dict[str, tuple[Entry, list[SourceSpan]]] = {}
+    found: dict[str, tuple[ApiFact, list[SourceSpan]]] = {}
     every = (
         *(_calls(source, script), _imports(script), _decorators(script), _scalars(script)),
         *(_attributes(source, script), _methods(source, script)),
     )
-    for what, entry, span in chain.from_iterable(every):
-        spans = found.setdefault(what, (entry, []))[1]
+    for what, row, span in chain.from_iterable(every):
+        spans = found.setdefault(what, (row, []))[1]
         if span not in spans:
             spans.append(span)
     calls = {call.span: call for call in script.calls} if found else {}
-    for what, (entry, spans) in found.items():
+    for what, (row, spans) in found.items():
         run = tuple(span for span in spans if may_run(source, span))
         chosen = all(span in calls and not all(map(holds, calls[span].guards)) for span in spans)
-        yield _Use(entry=entry, what=what, spans=run or tuple(spans), runs=bool(run), chosen=chosen)
+        yield _Use(row=row, what=what, spans=run or tuple(spans), runs=bool(run), chosen=chosen)
 
 
-def _calls(source: Source, script: Script) -> Iterator[tuple[str, Entry, SourceSpan]]:
-    names = _by_name()
+def _calls(source: Source, script: Script) -> Iterator[_Place]:
+    named = {row.name: row for row in facts("calls") if not row.prefix}
+    begun = [row for row in facts("calls") if row.prefix]
     for call in script.calls:
-        if not call.name.startswith(_PACKAGES) and call.method not in HF_CONFIGS:
+        config, ours = call.method in HF_CONFIGS, call.name.startswith(_PACKAGES)
+        if not (config or ours) or _knows(call) or never_runs(source, call):
             continue
-        if _knows(call) or never_runs(source, call):
-            continue
-        for row in table()["values"]:
-            value = call.keywords.get(str(row["keyword"])) if call.method in HF_CONFIGS else None
-            if isinstance(value, Known) and value.value == row["value_was"]:
-                yield f'{row["keyword"]}="{row["value_was"]}"', row, call.span
-        if not call.name.startswith(_PACKAGES):
-            continue
-        if call.name in names and call.receiver_class is None:
-            row = names[call.name]
-            yield str(row.get("what", f"{call.name}()")), row, call.span
-        for row in _prefixes():
-            if call.name == row["name"] or call.name.startswith(f"{row['name']}."):
-                yield str(row["name"]), row, call.span
-        for row in table()["arguments"]:
-            if _matches(call, row) and _passed(call, str(row["keyword"])):
-                yield say("{keyword}= of {call}", keyword=row["keyword"], call=call.name), row, call.span
-        for row in table()["missing"]:
-            if call.name == row["call"] and call.argument(str(row["keyword"])) is None:
-                yield f"{call.name}() without {row['keyword']}", row, call.span
+        for row in facts("values") if config else ():
+            value = call.keywords.get(row.keyword)
+            if isinstance(value, Known) and value.value == row.value:
+                yield f'{row.keyword}="{row.value}"', row, call.span
+        if ours and call.name in named and call.receiver_class is None:
+            yield named[call.name].what or f"{call.name}()", named[call.name], call.span
+        for row in begun if ours else ():
+            if row.names(call.name):
+                yield row.name, row, call.span
+        for row in facts("arguments") if ours else ():
+            value = call.keywords.get(row.keyword)
+            none = value is None or (isinstance(value, Known) and value.value is None)
+            begins = call.name.startswith(row.name) and call.method.endswith(row.suffix)
+            if not none and (begins if row.prefix else call.name == row.name):
+                yield say("{keyword}= of {call}", keyword=row.keyword, call=call.name), row, call.span
+        for row in facts("missing") if ours else ():
+            if call.name == row.name and call.argument(row.keyword) is None:
+                yield f"{call.name}() without {row.keyword}", row, call.span
 
 
-def _attributes(source: Source, script: Script) -> Iterator[tuple[str, Entry, SourceSpan]]:
+def _imports(script: Script) -> Iterator[_Place]:
+    """Imports of removed modules fail by themselves, used or not; in a try or an if the script knows it."""
+    for row in facts("calls"):
+        if not row.prefix or not all(part in script.text for part in row.name.split(".")):
+            continue
+        for node in nodes(script, ast.Import, ast.ImportFrom):
+            modules = []
+            if isinstance(node, ast.Import):
+                modules = [item.name for item in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                modules = [node.module, *(f"{node.module}.{item.name}" for item in node.names)]
+            tried = any(isinstance(outer, ast.Try | ast.If) for outer in enclosing(script, node))
+            if any(map(row.names, modules)) and not tried:
+                yield row.name, row, script.span(node)
+
+
+def _decorators(script: Script) -> Iterator[_Place]:
+    """Decorators without parentheses are no calls: `@torch.cuda.amp.custom_fwd`."""
+    names = {row.name: row for row in facts("calls") if not row.prefix}
+    todo: list[ast.stmt] = list(script.tree.body)
+    while todo:
+        node = todo.pop()
+        for field in ("body", "orelse", "finalbody"):
+            todo += getattr(node, field, [])
+        for decorator in getattr(node, "decorator_list", []):
+            if isinstance(decorator, ast.Name | ast.Attribute):
+                first, _, rest = ast.unparse(decorator).partition(".")
+                name = script.imports.get(first, first) + (f".{rest}" if rest else "")
+                if name in names:
+                    yield f"{name}()", names[name], script.span(decorator)
+
+
+def _attributes(source: Source, script: Script) -> Iterator[_Place]:
     """Names that are used without a call: `x.astype(np.bool)`."""
-    rows = {str(row["name"]): row for row in table()["attributes"]}
+    rows = {row.name: row for row in facts("attributes")}
     roots = {local: name for local, name in script.imports.items() if name == "numpy"}
+    calls = resolved_calls(script) if roots else {}
     for node in nodes(script, ast.Attribute) if roots else ():
         held = node.value
         name = f"{roots.get(held.id, '')}.{node.attr}" if isinstance(held, ast.Name) else ""
-        if name in rows and isinstance(node.ctx, ast.Load) and not _is_guarded(source, script, node):
+        if name not in rows or not isinstance(node.ctx, ast.Load) or _tests_version(script, node):
+            continue
+        above = (calls[item] for item in enclosing(script, node) if isinstance(item, ast.Call) and item in calls)
+        call = next(above, None)
+        guarded = call is not None and (_knows(call) or never_runs(source, call))
+        if not guarded and not never_reached(source, script, node):
             yield name, rows[name], script.span(node)
 
 
-def _is_guarded(source: Source, script: Script, node: ast.AST) -> bool:
-    """Whether a node stands in a try or under a test of versions, or in a call or function that never runs."""
-    calls = resolved_calls(script)
-    above = (calls[item] for item in enclosing(script, node) if isinstance(item, ast.Call) and item in calls)
-    call = next(above, None)
-    if _tests_version(script, node) or never_reached(source, script, node):
-        return True
-    return call is not None and (_knows(call) or never_runs(source, call))
-
-
-def _methods(source: Source, script: Script) -> Iterator[tuple[str, Entry, SourceSpan]]:
+def _methods(source: Source, script: Script) -> Iterator[_Place]:
     """Methods told by their arguments: no other object has an `append` with `ignore_index`."""
     roots = {name.partition(".")[0] for name in script.imports.values()}
-    rows = {str(row["method"]): row for row in table()["methods"] if row["imports"] in roots}
+    rows = {row.name: row for row in facts("methods") if row.imports in roots}
     for call in script.calls if rows else ():
         row = rows.get(call.method)
         if row is None or not isinstance(call.node.func, ast.Attribute) or call.receiver_class is not None:
             continue
-        given = str(row["keyword"]) in call.keywords if "keyword" in row else _places(call) == row["positional"]
+        starred = any(isinstance(item, ast.Starred) for item in call.node.args)
+        placed = not starred and len(call.node.args) == row.positional
+        given = row.keyword in call.keywords if row.keyword else placed
         if given and not _knows(call) and not never_runs(source, call):
-            yield str(row["what"]), row, call.span
+            yield row.what, row, call.span
 
 
-def _places(call: Call) -> int:
-    """Arguments that a call gives by place; -1 where `*` hides how many."""
-    return -1 if any(isinstance(item, ast.Starred) for item in call.node.args) else len(call.node.args)
-
-
-def _scalars(script: Script) -> Iterator[tuple[str, Entry, SourceSpan]]:
+def _scalars(script: Script) -> Iterator[_Place]:
     """`loss.data[0]` of what `loss.backward()` is called on: a tensor without sides has no first element."""
     if ".data[0]" not in script.text:
         return
@@ -335,11 +316,8 @@ def _scalars(script: Script) -> Iterator[tuple[str, Entry, SourceSpan]]:
             continue
         inside = function_of(script, node)
         if (inside, held.id) in backward and not _has_sides(script, inside, held.id):
-            yield (
-                say("Indexing a loss ({expression})", expression=ast.unparse(node)),
-                table()["scalars"][0],
-                script.span(node),
-            )
+            what = say("Indexing a loss ({expression})", expression=ast.unparse(node))
+            yield what, facts("scalars")[0], script.span(node)
 
 
 def _has_sides(script: Script, function: ast.AST | None, name: str) -> bool:
@@ -367,70 +345,3 @@ def _knows(call: Call) -> bool:
         guard.kind is GuardKind.FAILURE or "version" in guard.text.lower() or "hasattr" in guard.text
         for guard in call.guards
     )
-
-
-def _matches(call: Call, row: Entry) -> bool:
-    name = str(row["call"])
-    if not row.get("prefix"):
-        return call.name == name
-    return call.name.startswith(name) and call.method.endswith(str(row.get("suffix", "")))
-
-
-def _passed(call: Call, keyword: str) -> bool:
-    value = call.keywords.get(keyword)
-    return value is not None and not (isinstance(value, Known) and value.value is None)
-
-
-def _imports(script: Script) -> Iterator[tuple[str, Entry, SourceSpan]]:
-    """Imports of removed modules fail by themselves, used or not."""
-    text = script.text
-    for row in _prefixes():
-        name = str(row["name"])
-        if not all(part in text for part in name.split(".")):
-            continue
-        for node in nodes(script, ast.Import, ast.ImportFrom):
-            modules = []
-            if isinstance(node, ast.Import):
-                modules = [item.name for item in node.names]
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                modules = [node.module, *(f"{node.module}.{item.name}" for item in node.names)]
-            taken = any(module == name or module.startswith(name + ".") for module in modules)
-            if taken and not _tried(script, node):
-                yield name, row, script.span(node)
-
-
-def _tried(script: Script, node: ast.AST) -> bool:
-    """Whether an import stands in a try or an if: the script knows that it may fail."""
-    return any(isinstance(outer, ast.Try | ast.If) for outer in enclosing(script, node))
-
-
-def _decorators(script: Script) -> Iterator[tuple[str, Entry, SourceSpan]]:
-    """Decorators without parentheses are no calls: `@torch.cuda.amp.custom_fwd`."""
-    names = _by_name()
-    todo: list[ast.stmt] = list(script.tree.body)
-    while todo:
-        node = todo.pop()
-        for field in ("body", "orelse", "finalbody"):
-            todo += getattr(node, field, [])
-        for decorator in getattr(node, "decorator_list", []):
-            if isinstance(decorator, ast.Name | ast.Attribute):
-                first, _, rest = ast.unparse(decorator).partition(".")
-                name = script.imports.get(first, first) + (f".{rest}" if rest else "")
-                if name in names:
-                    yield f"{name}()", names[name], script.span(decorator)
-
-
-def _has(told: Meant | None, removed: str) -> bool:
-    """Whether the release that a README names still has what another has removed."""
-    return told is not None and told.version is not None and not _reaches(told.version, removed)
-
-
-def _reaches(version: str, floor: str) -> bool:
-    """Whether a release is at or above another, by its leading numbers: `2.13.0a0+git` reaches `2.13`."""
-    return _numbers(version) >= _numbers(floor)
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    found = re.match(r"\d+(?:\.\d+)*", version)
-    parts = [int(part) for part in found.group().split(".")] if found else []
-    return tuple([*parts, 0, 0, 0][:3])

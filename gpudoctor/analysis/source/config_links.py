@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.source.declared_settings import Setup
 from gpudoctor.analysis.source.training_arguments import deepspeed_configs, option_words, read_by, training_arguments
-from gpudoctor.lang import say
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs
 from gpudoctor.model.signs.job import Launch
@@ -24,8 +23,6 @@ class Link:
 
     arguments: Setup
     deepspeed: Setup
-    how: str
-    """The link in words: `train.yaml names it`."""
     sure: bool
     """False when they are only the two that were named together."""
 
@@ -43,7 +40,7 @@ def links(patient: Patient) -> list[Link]:
     for one in arguments:
         engine = _named(one, engines)
         if engine is not None:
-            found.append(Link(arguments=one, deepspeed=engine, how=say("{title} names it", title=one.title), sure=True))
+            found.append(Link(arguments=one, deepspeed=engine, sure=True))
     job = optional(lambda: patient.job)
     for launch in job.launches if job is not None else ():
         found += _linked_by_launch(patient, launch, arguments, engines)
@@ -94,7 +91,7 @@ def _linked_by_launch(patient: Patient, launch: Launch, arguments: list[Setup], 
         named_words = [str(launch.script)] if one.script is not None else launch.arguments
         given = any(named_path(word, launch.path or "", [one.path]) for word in named_words if "." in word)
         if (words and one.line == (launch.line or 1)) or (given and (one.script or one.file) is not None):
-            yield Link(arguments=one, deepspeed=engine, how="the launch line names both", sure=True)
+            yield Link(arguments=one, deepspeed=engine, sure=True)
 
 
 def launched_engine(patient: Patient, launch: Launch, engines: list[Setup]) -> Setup | None:
@@ -132,7 +129,7 @@ def _only_pair(patient: Patient, arguments: list[Setup], engines: list[Setup]) -
     item = one.get("deepspeed")
     if item is not None and item.known and item.value is not None:
         return  # it names another one
-    yield Link(arguments=one, deepspeed=engine, how="both were given", sure=False)
+    yield Link(arguments=one, deepspeed=engine, sure=False)
 
 
 def named(patient: Patient, path: str) -> bool:

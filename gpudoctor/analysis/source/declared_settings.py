@@ -4,8 +4,9 @@ Checks that compare settings across files ask here; what nobody wrote has no ent
 """
 
 import ast
+import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -23,7 +24,6 @@ class Tool(Enum):
     TRANSFORMERS = "transformers"
     """`TrainingArguments` and what is mapped to them: LLaMA-Factory, axolotl."""
     DEEPSPEED = "DeepSpeed"
-    ACCELERATE = "accelerate"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -100,17 +100,11 @@ class Written:
         if self.file is not None and self.entry is not None:
             edit = rename_key(self.file, self.entry, name)
             return () if edit is None else (edit,)
-        keyword = self._keyword()
-        if keyword is None or self.script is None:
-            return ()
-        return (replace_node(self.script, keyword, f"{name}={self.node_text}"),)
-
-    def _keyword(self) -> ast.keyword | None:
-        """The keyword when it stands in the call itself (not in a `**kwargs`)."""
-        for keyword in self.call.node.keywords if self.call is not None else ():
-            if keyword.value is self.node and keyword.arg is not None:
-                return keyword
-        return None
+        for keyword in self.call.node.keywords if self.call is not None and self.script is not None else ():
+            # One that stands in the call itself, and not in a `**kwargs`.
+            if keyword.value is self.node and keyword.arg is not None and self.script is not None:
+                return (replace_node(self.script, keyword, f"{name}={self.node_text}"),)
+        return ()
 
 
 def add_keyword(script: Script, call: Call, name: str, value: str) -> TextEdit | None:
@@ -186,11 +180,27 @@ class Setup:
         item = self.items.get(key)
         return None if item is None else item.number
 
-    def under(self, prefix: str) -> Iterator[Written]:
-        """Settings inside a section."""
-        for key, item in self.items.items():
-            if key.startswith(prefix + "."):
-                yield item
+    @classmethod
+    def of_file(
+        cls, tool: Tool, file: ConfigFile, items: Mapping[str, Written], section: str = "", *, whole: bool = False
+    ) -> "Setup":
+        """The settings of a file, or of a section of it."""
+        place, name = file.sections.get(section), base_name(file.path)
+        return cls(
+            tool=tool,
+            kind=file.kind,
+            path=file.path,
+            line=place.line if place else 1,
+            title=f"{name}, {section}" if section else name,
+            items=items,
+            whole=whole,
+            file=file,
+        )
+
+
+def base_name(path: str) -> str:
+    """The last part of a path."""
+    return posixpath.basename(path.replace("\\", "/")) or path
 
 
 def is_literal(node: ast.AST) -> bool:
@@ -213,16 +223,12 @@ _MODULES = frozenset({"torch", "th", "jnp", "np", "numpy"})
 
 def as_number(value: object) -> int | float | None:
     """A number, also one that YAML 1.1 reads as text (`1e-5`)."""
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, int | float):
-        return value
     if isinstance(value, str):
         try:
             return float(value)
         except ValueError:
             return None
-    return None
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def from_entry(file: ConfigFile, entry: Entry, key: str = "") -> Written:
@@ -249,24 +255,20 @@ def from_keyword(script: Script, call: Call, name: str) -> Written | None:
     if value is None:
         return None
     keyword = next((item for item in call.node.keywords if item.arg == name), None)
-    known = isinstance(value, Known)
-    plain = _plain(value.value) if isinstance(value, Known) else None
+    given = value.value if isinstance(value, Known) else None
+    plain: ConfigValue = given if isinstance(given, int | float | str) else None
+    if isinstance(given, tuple):
+        plain = tuple(item if not isinstance(item, tuple) else str(item) for item in given)
     return Written(
         key=name,
         value=plain,
-        known=known and not (isinstance(value, Known) and value.value == "auto"),
+        known=isinstance(value, Known) and value.value != "auto",
         sure=not isinstance(value, Known) or value.origin in SURE or value.origin.startswith("config "),
         place=call.span if keyword is None else script.span(keyword),
         script=script,
         call=call,
         node=None if keyword is None else keyword.value,
     )
-
-
-def _plain(value: object) -> ConfigValue:
-    if isinstance(value, tuple):
-        return tuple(item if not isinstance(item, tuple) else str(item) for item in value)
-    return value if isinstance(value, int | float | str) else None
 
 
 def from_dict(script: Script, node: ast.Dict) -> dict[str, Written]:

@@ -4,19 +4,22 @@ An import of a package's inside that later releases do not have tells it too: th
 """
 
 import ast
+import json
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 
+from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.control_flow import FUNCTIONS, enclosing
-from gpudoctor.analysis.source.demanded_versions import demanded_versions
 from gpudoctor.analysis.source.entry_points import training_programs
-from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax import called_name, is_method_call, nodes
 from gpudoctor.lang import say
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.patient import Patient
-from gpudoctor.model.remedy import ImportEdit, KeywordEdit, Remedy
+from gpudoctor.model.remedy import Edit, ImportEdit, KeywordEdit, Remedy
 from gpudoctor.model.signs.project import Asked
 from gpudoctor.model.signs.source import Script, Source
 from gpudoctor.model.unavailable import ReaderCrashed, Unavailable, optional
@@ -51,39 +54,17 @@ class Meant:
     @property
     def origin(self) -> str:
         """Why this version counts: `2.13.0 is installed`, `requirements.txt:3 asks for torch==1.7.1`."""
-        if self.asked is not None and self.asked.prose:
-            return say(
-                "{path}:{line} names {name} {wanted}",
-                path=self.asked.path,
-                line=self.asked.line,
-                name=self.asked.name,
-                wanted=self.asked.wanted.strip("=.*"),
-            )
-        if self.asked is not None and self.asked.own:
-            return say(
-                "{path}:{line} is the project's own {name} {version}",
-                path=self.asked.path,
-                line=self.asked.line,
-                name=self.asked.name,
-                version=self.version,
-            )
-        if self.asked is not None:
-            return say(
-                "{path}:{line} asks for {name}{wanted}",
-                path=self.asked.path,
-                line=self.asked.line,
-                name=self.asked.name,
-                wanted=self.asked.wanted,
-            )
-        if self.outgrown is not None:
-            span = self.outgrown.span
-            return say(
-                "{path}:{line} imports {name}, last in {last}",
-                path=span.path,
-                line=span.line,
-                name=self.outgrown.name,
-                last=self.outgrown.last,
-            )
+        asked, import_ = self.asked, self.outgrown
+        if asked is not None:
+            place = {"path": asked.path, "line": asked.line, "name": asked.name}
+            if asked.prose:
+                return say("{path}:{line} names {name} {wanted}", **place, wanted=asked.wanted.strip("=.*"))
+            if asked.own:
+                return say("{path}:{line} is the project's own {name} {version}", **place, version=self.version)
+            return say("{path}:{line} asks for {name}{wanted}", **place, wanted=asked.wanted)
+        if import_ is not None:
+            place = {"path": import_.span.path, "line": import_.span.line, "name": import_.name}
+            return say("{path}:{line} imports {name}, last in {last}", **place, last=import_.last)
         return say("{version} is installed", version=self.version)
 
 
@@ -221,16 +202,12 @@ def has_run(patient: Patient) -> bool:
 
 
 _OLD_LOSS = re.compile(r"\b\w*loss\w*\.data\[0\]", re.IGNORECASE)
-_LAST = {
-    # name: the last release that has it, by the tags of the package's repository
-    "torch.utils.ffi": "0.4",
-    "torch.utils.data.dataloader._use_shared_memory": "1.0",
-    "torch.utils.data.dataloader.ExceptionWrapper": "1.0",
-    "torch.utils.data.dataloader.numpy_type_map": "1.0",
-    "torch.utils.data.dataloader.pin_memory_batch": "1.0",
-    "torch.utils.data.dataloader._DataLoaderIter": "1.1",
-    "torch._six": "1.13",
-}
+
+
+@cache
+def _releases() -> dict[str, dict[str, str]]:
+    with open(os.path.join(os.path.dirname(__file__), "api_releases.json"), encoding="utf-8") as stream:
+        return dict(json.load(stream))
 
 
 def outgrown(source: Source, package: str, path: str) -> Outgrown | None:
@@ -238,61 +215,28 @@ def outgrown(source: Source, package: str, path: str) -> Outgrown | None:
 
     Imports in a function, a try or an if are left out: the program knows that they may fail.
     """
+    last = {name: release for name, release in _releases()["last"].items() if name.startswith(f"{package}.")}
+    found = []
+    for script in _program_of(source, path):
+        named = any(name.rpartition(".")[2] in script.text for name in last)
+        for node in nodes(script, ast.Import, ast.ImportFrom) if named else ():
+            names = [item.name for item in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names = [node.module, *(f"{node.module}.{item.name}" for item in node.names)]
+            if not any(isinstance(above, (*FUNCTIONS, ast.Try, ast.If)) for above in enclosing(script, node)):
+                found += [Outgrown(name, last[name], script.span(node)) for name in names if name in last]
+    return min(found, key=lambda item: numbers(item.last), default=None)
+
+
+def _program_of(source: Source, path: str) -> list[Script]:
+    """A script, and those of the trainings that it belongs to."""
     scripts = {script.path: script for script in source.scripts if script.path == path}
     for program in training_programs(source):
         if path in {script.path for script in program.scripts}:
             scripts |= {script.path: script for script in program.scripts}
-    found = [
-        Outgrown(name, _LAST[name], script.span(node))
-        for script in scripts.values()
-        for node, names in _imported(script)
-        for name in names
-        if name in _LAST and name.startswith(f"{package}.")
-    ]
-    return min(found, key=lambda item: [int(part) for part in item.last.split(".")], default=None)
+    return list(scripts.values())
 
 
-def _imported(script: Script) -> list[tuple[ast.AST, list[str]]]:
-    """The imports that run whenever the script does, with the names of all that they take and take it from."""
-    if not any(name.rpartition(".")[2] in script.text for name in _LAST):
-        return []
-    found: list[tuple[ast.AST, list[str]]] = []
-    for node in nodes(script, ast.Import, ast.ImportFrom):
-        if any(isinstance(above, (*FUNCTIONS, ast.Try, ast.If)) for above in enclosing(script, node)):
-            continue
-        if isinstance(node, ast.Import):
-            found.append((node, [item.name for item in node.names]))
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found.append((node, [node.module, *(f"{node.module}.{item.name}" for item in node.names)]))
-    return found
-
-
-_NAMES = {
-    "torch.inference_mode": "1.9",
-    "torch.autocast": "1.10",
-    "torch.amp.autocast": "1.10",
-    "torch.set_float32_matmul_precision": "1.12",
-    "torch.distributed.all_gather_into_tensor": "1.13",
-    "torch.distributed.reduce_scatter_tensor": "1.13",
-    "torch.compile": "2.0",
-    "torch.func": "2.0",
-    "torch.nn.functional.scaled_dot_product_attention": "2.0",
-    "torch.nn.attention": "2.3",
-    "torch.amp.GradScaler": "2.3",
-    "torch.use_deterministic_algorithms": "1.8",
-    "torch.linalg": "1.8",
-    "torch.outer": "1.7",
-    "torch.testing.assert_close": "1.9",
-}
-"""The torch release that first has a name; those below it too. From the release notes and the documentation."""
-_KEYWORDS = {
-    "persistent_workers": "1.7",
-    "prefetch_factor": "1.7",
-    "set_to_none": "1.7",
-    "use_reentrant": "1.11",
-    "fused": "2.0",
-}
-"""The torch release whose calls first take a keyword."""
 _WORD = re.compile(r"(?<![\w.])torch(?:\.\w+)+")
 
 
@@ -306,21 +250,140 @@ def too_old(patient: Patient, remedy: Remedy) -> tuple[Asked, str] | None:
     return None
 
 
-def _needs(edit: object) -> set[str]:
-    if isinstance(edit, KeywordEdit):
-        values = " ".join(value for _, value in edit.set)
-        return {_KEYWORDS[name] for name, _ in edit.set if name in _KEYWORDS} | _of_names(values, "")
+def _needs(edit: Edit) -> set[str]:
+    """The releases of torch that first have what an edit writes; an import's are those of what uses it."""
     if isinstance(edit, ImportEdit):
-        return set()  # it imports what another edit of the remedy writes
-    return _of_names(getattr(edit, "new_text", ""), getattr(edit, "expected", ""))
+        return set()
+    keywords = dict(edit.set) if isinstance(edit, KeywordEdit) else {}
+    new = " ".join(keywords.values()) if isinstance(edit, KeywordEdit) else getattr(edit, "new_text", "")
+    words = set(_WORD.findall(new)) - set(_WORD.findall(getattr(edit, "expected", "")))
+    first, taken = _releases()["first"], _releases()["keywords"]
+    found = {release for name, release in first.items() for word in words if f"{word}.".startswith(f"{name}.")}
+    return found | {taken[name] for name in keywords if name in taken}
 
 
-def _of_names(new: str, old: str) -> set[str]:
-    there = set(_WORD.findall(old))
-    return {
-        release
-        for word in _WORD.findall(new)
-        if word not in there
-        for name, release in _NAMES.items()
-        if word == name or word.startswith(name + ".")
-    }
+# What a program demands of its packages' versions when it starts: `assert torch.__version__[0] == "1"`.
+
+_SIGNS: dict[type[ast.cmpop], str] = {
+    ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
+}  # fmt: skip
+_OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+_MIRROR = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+_PARSERS = frozenset({"parse", "Version", "LooseVersion", "StrictVersion", "parse_version", "str", "V"})
+_VERSION = re.compile(r"\d+(?:\.\d+)*")
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A package's version as an expression reads it."""
+
+    package: str
+    places: int | None
+    """How many leading numbers of it are read; None for all."""
+
+
+@once
+def demanded_versions(source: Source, path: str) -> tuple[Asked, ...]:
+    """What the program of a file demands of its packages' versions, by an assert or an `if` that raises.
+
+    Only what runs whenever the program starts counts: nothing in a function, a class, a loop or a try.
+    """
+    return tuple(asked for script in _program_of(source, path) for asked in _demands(script))
+
+
+@once
+def _demands(script: Script) -> tuple[Asked, ...]:
+    if "__version__" not in script.text:
+        return ()
+    found = []
+    for node in nodes(script, ast.Assert, ast.If):
+        if isinstance(node, ast.If) and not _ends(node.body):
+            continue
+        if any(
+            isinstance(above, (*FUNCTIONS, ast.ClassDef, ast.Try, ast.For, ast.If)) for above in enclosing(script, node)
+        ):
+            continue
+        for package, wanted in _wanted(script, node.test, holds=isinstance(node, ast.Assert)):
+            folder = os.path.dirname(script.path)
+            found.append(Asked(name=package, wanted=wanted, path=script.path, line=node.lineno, folder=folder))
+    return tuple(found)
+
+
+def _ends(body: list[ast.stmt]) -> bool:
+    """Whether the last statement ends the program."""
+    last = body[-1]
+    if isinstance(last, ast.Raise):
+        return True
+    return isinstance(last, ast.Expr) and called_name(last.value) in {"exit", "quit", "_exit"}
+
+
+def _wanted(script: Script, test: ast.expr, *, holds: bool) -> Iterator[tuple[str, str]]:
+    """Package and specifier of what a test says if it holds, or if it does not."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        yield from _wanted(script, test.operand, holds=not holds)
+    elif isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) is holds:
+        for value in test.values:
+            yield from _wanted(script, value, holds=holds)
+    elif is_method_call(test, "startswith") and len(test.args) == 1 and holds:
+        read, beginning = _read(script, test.func.value), _text(test.args[0])
+        if read is not None and read.places is None and beginning:
+            yield from _specifier(_Read(read.package, len(_parts(beginning))), "==", beginning)
+    elif isinstance(test, ast.Compare) and len(test.ops) == 1:
+        sign = _SIGNS.get(type(test.ops[0]), "")
+        left, right = test.left, test.comparators[0]
+        read, other = _read(script, left), _text(right)
+        if read is None:
+            read, other, sign = _read(script, right), _text(left), _MIRROR.get(sign, sign)
+        if read is not None and other and sign:
+            yield from _specifier(read, sign if holds else _OPPOSITE[sign], other)
+
+
+def _specifier(read: _Read, sign: str, other: str) -> Iterator[tuple[str, str]]:
+    parts = _parts(other)
+    if not parts:
+        return
+    if read.places is None or sign in {"<", ">="}:
+        yield read.package, f"{sign}{'.'.join(map(str, parts))}"
+    elif len(parts) == read.places and sign in {"==", "!="}:
+        yield read.package, f"{sign}{'.'.join(map(str, parts))}.*"
+    elif len(parts) == read.places:  # a major version of at most 1 is below 2
+        above = ".".join(map(str, (*parts[:-1], parts[-1] + 1)))
+        yield read.package, f"{'<' if sign == '<=' else '>='}{above}"
+
+
+def _parts(text: str) -> tuple[int, ...]:
+    found = _VERSION.match(text)
+    return tuple(map(int, found.group().split("."))) if found else ()
+
+
+def _read(script: Script, node: ast.expr) -> _Read | None:
+    """What an expression reads of a package's version; None for anything else."""
+    match node:
+        case ast.Attribute(value=ast.Name(id=name), attr="__version__"):
+            package = script.imports.get(name, "")
+            return _Read(package, None) if package.isidentifier() else None
+        case ast.Call(args=[inner]) if called_name(node) in _PARSERS:
+            read = _read(script, inner)
+            return read if read is not None and read.places is None else None
+        case ast.Call(func=ast.Name(id="int"), args=[inner]):
+            return _read(script, inner)
+        case ast.Subscript(value=value, slice=ast.Constant(value=0)):
+            whole = value.func.value if is_method_call(value, "split") else value
+            read = _read(script, whole)
+            return _Read(read.package, 1) if read is not None and read.places is None else None
+        case ast.Subscript(value=value, slice=ast.Slice(lower=None, upper=ast.Constant(value=int() as end), step=None)):
+            read = _read(script, value)
+            # Three letters are "1.7" and, of 1.10, "1.1": they tell the first number for sure.
+            return _Read(read.package, (end + 1) // 2) if read is not None and read.places is None else None
+        case _:
+            return None
+
+
+def _text(node: ast.expr) -> str:
+    match node:
+        case ast.Constant(value=str() | int() | float() as value) if not isinstance(value, bool):
+            return str(value)
+        case ast.Call(args=[inner]) if called_name(node) in _PARSERS | {"int"}:
+            return _text(inner)
+        case _:
+            return ""

@@ -1,14 +1,21 @@
 """The settings of a job by tool: training arguments and DeepSpeed configs, wherever they are written."""
 
 import ast
-import posixpath
 import re
 from collections.abc import Iterator
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.built_classes import built, imports_any
 from gpudoctor.analysis.source.control_flow import switched_off
-from gpudoctor.analysis.source.declared_settings import Setup, Tool, Written, from_dict, from_entry, from_keyword
+from gpudoctor.analysis.source.declared_settings import (
+    Setup,
+    Tool,
+    Written,
+    base_name,
+    from_dict,
+    from_entry,
+    from_keyword,
+)
 from gpudoctor.analysis.source.syntax import is_name, nodes
 from gpudoctor.model.evidence import Setting
 from gpudoctor.model.patient import Patient
@@ -78,19 +85,15 @@ def argument_calls(source: Source) -> Iterator[tuple[Script, Call]]:
     """Calls that build training arguments, of a subclass too, in the ordinary course of a script."""
     for script in source.scripts:
         for call in script.calls:
-            likely = call.method in TRAINING_ARGUMENTS | EXTENDED or call.method[:1].isupper()
-            named = likely and _outside(call) and arguments_class(source, script, call)
-            if named and not switched_off(source, call):
+            own = call.name.split(".", 1)[0] in {"self", "cls", "super"}
+            likely = (call.method in TRAINING_ARGUMENTS | EXTENDED or call.method[:1].isupper()) and not own
+            if likely and arguments_class(source, script, call) and not switched_off(source, call):
                 yield script, call
 
 
 def arguments_class(source: Source, script: Script, call: Call) -> str:
     """The library's class of training arguments that a call builds or extends; "" for another call."""
     return built(source, script, call).of(HF_ROOTS, TRAINING_ARGUMENTS | EXTENDED)
-
-
-def _outside(call: Call) -> bool:
-    return call.name.split(".", 1)[0] not in {"self", "cls", "super"}
 
 
 def in_a_test(call: Call) -> bool:
@@ -108,38 +111,15 @@ def _arguments_of(file: ConfigFile) -> Iterator[Setup]:
             for entry in file.entries.values()
             if len(entry.parts) == 1
         }
-        yield Setup(
-            tool=Tool.TRANSFORMERS,
-            kind=kind,
-            path=file.path,
-            line=1,
-            title=base_name(file.path),
-            items=items,
-            whole=kind is ConfigKind.LLAMA_FACTORY,
-            file=file,
-        )
+        yield Setup.of_file(Tool.TRANSFORMERS, file, items, whole=kind is ConfigKind.LLAMA_FACTORY)
     elif kind is ConfigKind.SECTIONS:
-        yield from _sections(file)
-
-
-def _sections(file: ConfigFile) -> Iterator[Setup]:
-    """Sections of somebody's own config that hold training arguments under their own names."""
-    groups: dict[str, dict[str, Written]] = {}
-    for entry in file.entries.values():
-        prefix = ".".join(entry.parts[:-1])
-        groups.setdefault(prefix, {})[entry.last] = from_entry(file, entry)
-    for prefix, items in groups.items():
-        if len(_STRONG & items.keys()) >= 2:
-            section = file.sections.get(prefix)
-            yield Setup(
-                tool=Tool.TRANSFORMERS,
-                kind=file.kind,
-                path=file.path,
-                line=section.line if section else 1,
-                title=f"{base_name(file.path)}, {prefix}" if prefix else base_name(file.path),
-                items=items,
-                file=file,
-            )
+        # Sections of somebody's own config that hold training arguments under their own names.
+        groups: dict[str, dict[str, Written]] = {}
+        for entry in file.entries.values():
+            groups.setdefault(".".join(entry.parts[:-1]), {})[entry.last] = from_entry(file, entry)
+        for prefix, items in groups.items():
+            if len(_STRONG & items.keys()) >= 2:
+                yield Setup.of_file(Tool.TRANSFORMERS, file, items, prefix)
 
 
 def _call_setup(source: Source, script: Script, call: Call) -> Setup:
@@ -247,54 +227,43 @@ def deepspeed_configs(patient: Patient) -> list[Setup]:
     for file in configs.files if configs is not None else ():
         if file.kind is ConfigKind.DEEPSPEED:
             items = {key: from_entry(file, entry) for key, entry in file.entries.items()}
-            found.append(
-                Setup(
-                    tool=Tool.DEEPSPEED, kind=file.kind, path=file.path, line=1,
-                    title=base_name(file.path), items=items, file=file,
-                )
-            )  # fmt: skip
+            found.append(Setup.of_file(Tool.DEEPSPEED, file, items))
         elif file.kind in {ConfigKind.SECTIONS, ConfigKind.HUGGINGFACE}:
             found += _inner_deepspeed(file)
     source = optional(lambda: patient.source)
     for script in source.scripts if source is not None else ():
-        found += [setup for _, setup in dicts_of(script)]
+        found += _dicts_of(script)
     return found
 
 
 def _inner_deepspeed(file: ConfigFile) -> Iterator[Setup]:
-    for key, section in file.sections.items():
+    for key in file.sections:
         if "deepspeed" not in key.lower() and not key.lower().startswith("ds"):
             continue
         inside = {entry.key[len(key) + 1 :]: entry for entry in file.under(key) if entry.key[len(key)] == "."}
-        if sum(any(("." + name) == mark for name in inside) for mark in _ENGINES) < 1:
-            continue
-        items = {name: from_entry(file, entry, entry.key) for name, entry in inside.items()}
-        yield Setup(
-            tool=Tool.DEEPSPEED, kind=file.kind, path=file.path, line=section.line,
-            title=f"{base_name(file.path)}, {key}", items=items, file=file,
-        )  # fmt: skip
-        return
+        if any("." + name in _ENGINES for name in inside):
+            items = {name: from_entry(file, entry, entry.key) for name, entry in inside.items()}
+            yield Setup.of_file(Tool.DEEPSPEED, file, items, key)
+            return
 
 
-def dicts_of(script: Script) -> Iterator[tuple[Call, Setup]]:
+def _dicts_of(script: Script) -> Iterator[Setup]:
     """DeepSpeed configs written as dicts, each with the call that takes it."""
     for call in script.calls:
+        names = {"deepspeed", "hf_ds_config"} | (
+            {"config", "config_params"} if call.name == "deepspeed.initialize" else set()
+        )
         for keyword in call.node.keywords:
-            takes = keyword.arg == "deepspeed" or keyword.arg == "hf_ds_config"
-            initialises = keyword.arg in {"config", "config_params"} and call.name == "deepspeed.initialize"
-            if not takes and not initialises:
-                continue
-            node = dict_display(script, keyword.value)
+            node = _dict_display(script, keyword.value) if keyword.arg in names else None
             if node is not None:
-                line = getattr(node, "lineno", call.span.line)
-                yield call, Setup(
-                    tool=Tool.DEEPSPEED, kind=None, path=script.path, line=line,
-                    title=f"{base_name(script.path)}:{line}", items=_unchanged(script, keyword.value, node),
+                yield Setup(
+                    tool=Tool.DEEPSPEED, kind=None, path=script.path, line=node.lineno,
+                    title=f"{base_name(script.path)}:{node.lineno}", items=_unchanged(script, keyword.value, node),
                     script=script, call=call, dict_node=node,
                 )  # fmt: skip
 
 
-def dict_display(script: Script, node: ast.expr) -> ast.Dict | None:
+def _dict_display(script: Script, node: ast.expr) -> ast.Dict | None:
     """The dict that an expression is: a display, or a name bound once, to one."""
     if isinstance(node, ast.Dict):
         return node
@@ -331,8 +300,3 @@ def _subscripts(node: ast.expr, name: str) -> list[str] | None:
             parts.insert(0, node.slice.value)
         node = node.value
     return parts if is_name(node, name) and parts else None
-
-
-def base_name(path: str) -> str:
-    """The last part of a path."""
-    return posixpath.basename(path.replace("\\", "/")) or path

@@ -3,12 +3,49 @@
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from functools import cache
+from typing import Final, NamedTuple
 
 from gpudoctor.model.signs.configs import ConfigKind, ConfigValue, Entry, Said
-from gpudoctor.vitals.configs.canonical_keys import SUFFIXES, KeyMeaning, table
-from gpudoctor.vitals.configs.config_text import words
+from gpudoctor.vitals.configs.config_text import key_tables, words
 from gpudoctor.vitals.configs.tree import Flat
+
+
+class KeyMeaning(NamedTuple):
+    """What one key means."""
+
+    name: str
+    unit: str
+    reading: str
+
+
+_TABLES: Final[dict[ConfigKind, tuple[str, ...]]] = {
+    ConfigKind.HUGGINGFACE: ("huggingface",),
+    ConfigKind.LLAMA_FACTORY: ("huggingface", "llama_factory"),
+    ConfigKind.AXOLOTL: ("huggingface", "axolotl"),
+    ConfigKind.DEEPSPEED: ("deepspeed",),
+    ConfigKind.ACCELERATE: ("accelerate",),
+    ConfigKind.FSDP: ("fsdp",),
+    ConfigKind.TORCHTUNE: ("torchtune",),
+    ConfigKind.LIGHTNING: ("lightning",),
+    ConfigKind.PEFT: ("peft", "quantisation"),
+    ConfigKind.QUANTISATION: ("quantisation",),
+    ConfigKind.SECTIONS: ("huggingface", "quantisation", "sections"),
+}
+_SUFFIXED: Final = frozenset({ConfigKind.LIGHTNING, ConfigKind.SECTIONS})
+"""Kinds whose keys are matched by their last parts, since their owners choose the sections."""
+
+
+@cache
+def table(kind: ConfigKind) -> dict[str, KeyMeaning]:
+    """Key (dotted) to meaning, for one kind; later tables win."""
+    rows: dict[str, KeyMeaning] = {}
+    for tool in _TABLES.get(kind, ()):
+        for meaning, keys in key_tables()["meanings"][tool].items():
+            name, unit, reading = meaning.split()
+            rows |= dict.fromkeys(keys.split(), KeyMeaning(name, "" if unit == "-" else unit, reading))
+    return rows
+
 
 _SWITCHES: Final = ("enabled", "enable", "active", "is_enabled")
 _PERIODS: Final = {
@@ -97,7 +134,7 @@ class _Context:
 
 
 def _row(entry: Entry, rows: dict[str, KeyMeaning], kind: ConfigKind) -> KeyMeaning | None:
-    if kind not in SUFFIXES:
+    if kind not in _SUFFIXED:
         return rows.get(entry.key)
     parts = [part.lower().replace("-", "_") for part in entry.parts]
     for length in range(min(_LONGEST_SUFFIX, len(parts)), 0, -1):
@@ -144,25 +181,10 @@ def _period(value: ConfigValue) -> int | None:
     return number or None
 
 
-def _whole_period(value: ConfigValue) -> int | None:
-    """Lightning's `val_check_interval`: 1.0 is a whole epoch, 1 is a batch."""
-    return _period(value) if isinstance(value, int) else None
-
-
-def _positive(value: ConfigValue) -> int | float | None:
-    number = _number(value)
-    return number if number is not None and number > 0 else None
-
-
 def _switch(value: ConfigValue) -> bool | None:
     if isinstance(value, str) and value.lower() in {"true", "false", "yes", "no", "on", "off"}:
         return value.lower() in {"true", "yes", "on"}
     return value if isinstance(value, bool) else None
-
-
-def _unless(value: ConfigValue) -> bool | None:
-    switch = _switch(value)
-    return None if switch is None else not switch
 
 
 def _word(value: ConfigValue) -> str | None:
@@ -179,12 +201,6 @@ def _names(value: ConfigValue) -> ConfigValue:
     return None
 
 
-def _devices(value: ConfigValue) -> int | None:
-    if isinstance(value, tuple):
-        return len(value) or None
-    return _period(value) if isinstance(value, int) else None
-
-
 def _precision(value: ConfigValue) -> Iterator[tuple[str, ConfigValue]]:
     """`bf16-mixed`, `fp16`, `16`, `bfloat16`, `32-true`."""
     text = str(value).lower()
@@ -199,15 +215,18 @@ def _precision(value: ConfigValue) -> Iterator[tuple[str, ConfigValue]]:
 
 READINGS: Final[dict[str, Callable[[ConfigValue], ConfigValue]]] = {
     "period": _period,
-    "whole_period": _whole_period,
+    # Lightning's `val_check_interval`: 1.0 is a whole epoch, 1 is a batch.
+    "whole_period": lambda value: _period(value) if isinstance(value, int) else None,
     "count": _count,
     "number": _number,
-    "positive": _positive,
+    "positive": lambda value: number if (number := _number(value)) is not None and number > 0 else None,
     "switch": _switch,
-    "unless": _unless,
+    "unless": lambda value: None if (switch := _switch(value)) is None else not switch,
     "word": _word,
     "names": _names,
-    "devices": _devices,
+    "devices": lambda value: (
+        len(value) or None if isinstance(value, tuple) else _period(value) if isinstance(value, int) else None
+    ),
     "four": lambda value: 4 if _switch(value) else None,
     "eight": lambda value: 8 if _switch(value) else None,
 }
@@ -231,13 +250,12 @@ def _strategy(
     entry = next((flat.entries[prefix + key] for key in keys if prefix + key in flat.entries), None)
     if entry is None and not needed:
         return
-    if entry is not None and entry.interpolated:
-        kept = False
-    else:
-        kept = entry is not None and entry.value == "steps"
+    kept = entry is not None and not entry.interpolated and entry.value == "steps"
     here = [item for item in said.get(name, ()) if _prefix(item.key) == prefix]
     if not kept:
-        _keep(said, name, [item for item in said.get(name, ()) if item not in here])
+        said[name] = [item for item in said.get(name, ()) if item not in here]
+        if not said[name]:
+            del said[name]
         if entry is not None and entry.value == "epoch":
             said.setdefault(name.replace("period", "epochs"), []).append(Said(value=1, unit="{epoch}", key=entry.key))
     elif name == "evaluation_period" and not here and entry is not None:
@@ -245,13 +263,6 @@ def _strategy(
         for item in said.get("logging_period", ()):
             if item.key == prefix + "logging_steps" and prefix + "eval_steps" not in flat.entries:
                 said.setdefault(name, []).append(Said(value=item.value, unit="step", key=item.key))
-
-
-def _keep(said: dict[str, list[Said]], name: str, items: list[Said]) -> None:
-    if items:
-        said[name] = items
-    else:
-        said.pop(name, None)
 
 
 def _prefix(key: str) -> str:

@@ -1,17 +1,35 @@
 """Bytes of a config file to text, or the sentence why not."""
 
 import os
+import sys
+from functools import cache
+from typing import Any
 
 from gpudoctor.lang import SpokenError, say
 from gpudoctor.model.external_files import read_file
 from gpudoctor.model.read_limits import CONFIG
 
-# Sets of words, written as text.
-
 
 def words(text: str) -> frozenset[str]:
     """The words of a text that are separated by blanks."""
     return frozenset(text.split())
+
+
+def load_toml(text: str) -> dict[str, Any]:
+    """The values of a TOML text, by the standard library where it has a reader. Raises `ValueError`."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    data: dict[str, Any] = tomllib.loads(text)
+    return data
+
+
+@cache
+def key_tables() -> dict[str, dict[str, Any]]:
+    """The tables of `keys.toml`: the meanings of keys by tool, and the keys that tell whose config a file is."""
+    with open(os.path.join(os.path.dirname(__file__), "keys.toml"), encoding="utf-8") as stream:
+        return load_toml(stream.read())
 
 
 LIMIT = CONFIG.most

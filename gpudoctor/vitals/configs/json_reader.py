@@ -72,35 +72,27 @@ class _Scanner:
         return self.root, tuple(self.notes)
 
     def token(self, kind: str, token: str, start: int, end: int) -> None:
-        if kind == "mark":
-            self.mark(token, start, end)
+        wants_value = self.expect in {"value", "value or ]"}
+        if token in ("{", "[") and wants_value:
+            node = ConfigNode(*self.place(start))
+            node.pairs, node.items = ([], None) if token == "{" else (None, [])
+            self.attach(node)
+            self.stack.append(node)
+            self.expect = "key or }" if token == "{" else "value or ]"
+        elif token == ":" == self.expect:
+            self.expect = "value"
+        elif token == "," and self.expect in {", or }", ", or ]"}:
+            self.expect = "key" if self.expect.endswith("}") else "value"
+        elif token in ("}", "]") and self.stack and self.closes(token):
+            node = self.stack.pop()
+            node.end_line, node.end_column = self.place(end)
+            self.after()
         elif self.expect in {"key", "key or }"} and kind == "string":
             line, column = self.place(start)
             self.key = ConfigPair(self.string(token, start), line, column, ConfigNode(line, column))
             self.expect = ":"
-        elif self.expect in {"value", "value or ]"}:
-            self.add(self.scalar(kind, token, start, end))
-        else:
-            raise self.error(start)
-
-    def mark(self, token: str, start: int, end: int) -> None:
-        if token in "{[" and self.expect in {"value", "value or ]"}:
-            line, column = self.place(start)
-            node = ConfigNode(line, column)
-            if token == "{":
-                node.pairs = []
-            else:
-                node.items = []
-            self.attach(node)
-            self.stack.append(node)
-            self.expect = "key or }" if token == "{" else "value or ]"
-        elif token == ":" and self.expect == ":":
-            self.expect = "value"
-        elif token == "," and self.expect in {", or }", ", or ]"}:
-            self.expect = "key" if self.expect.endswith("}") else "value"
-        elif token in "}]" and self.stack and self.closes(token):
-            node = self.stack.pop()
-            node.end_line, node.end_column = self.place(end)
+        elif wants_value:
+            self.attach(ConfigNode(*self.place(start), *self.place(end), self.scalar(kind, token, start)))
             self.after()
         else:
             raise self.error(start)
@@ -110,16 +102,10 @@ class _Scanner:
         node = self.stack[-1]
         if (token == "}") != (node.pairs is not None):
             return False
-        trailing = (self.expect == "key" and bool(node.pairs)) or (
-            self.expect == "value" and node.items is not None and bool(node.items)
-        )
+        trailing = self.expect == ("key" if node.pairs is not None else "value") and bool(node.pairs or node.items)
         if trailing:
             self.notes[TRAILING] = None
         return trailing or self.expect.endswith(token)
-
-    def add(self, node: ConfigNode) -> None:
-        self.attach(node)
-        self.after()
 
     def attach(self, node: ConfigNode) -> None:
         if not self.stack:
@@ -134,23 +120,19 @@ class _Scanner:
             parent.items.append(node)
 
     def after(self) -> None:
-        if not self.stack:
-            self.expect = "end"
-        else:
-            self.expect = ", or }" if self.stack[-1].pairs is not None else ", or ]"
+        pairs = self.stack[-1].pairs if self.stack else None
+        self.expect = "end" if not self.stack else ", or }" if pairs is not None else ", or ]"
 
-    def scalar(self, kind: str, token: str, start: int, end: int) -> ConfigNode:
+    def scalar(self, kind: str, token: str, start: int) -> Scalar:
         if kind == "string":
-            value: Scalar = self.string(token, start)
-        elif kind == "word" and token in _WORDS:
-            value = _WORDS[token]
-        elif kind == "word" and _INTEGER.match(token):
-            value = int(token)
-        elif kind == "word" and _FLOAT.match(token):
-            value = float(token)
-        else:
-            raise self.error(start)
-        return ConfigNode(*self.place(start), *self.place(end), value)
+            return self.string(token, start)
+        if kind == "word" and token in _WORDS:
+            return _WORDS[token]
+        if kind == "word" and _INTEGER.match(token):
+            return int(token)
+        if kind == "word" and _FLOAT.match(token):
+            return float(token)
+        raise self.error(start)
 
     def string(self, token: str, start: int) -> str:
         if "\\" not in token:

@@ -1,13 +1,12 @@
 """TOML with places: the standard library reads the values, a scan of the (then valid) text finds the lines."""
 
 import re
-import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
 from gpudoctor.lang import say
 from gpudoctor.model.signs.configs import Scalar
-from gpudoctor.vitals.configs.config_text import TOO_DEEP, UnreadConfig
+from gpudoctor.vitals.configs.config_text import TOO_DEEP, UnreadConfig, load_toml
 from gpudoctor.vitals.configs.tree import ConfigNode, ConfigPair
 
 _KEY: Final = re.compile(r"""[ \t]*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([A-Za-z0-9_-]+))[ \t]*(\.)?""")
@@ -19,12 +18,8 @@ _MAX_DEPTH: Final = 64
 
 def read_toml(text: str) -> tuple[ConfigNode, tuple[str, ...]]:
     """The tree and notes. Raises `UnreadConfig` with the line."""
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
     try:
-        data = tomllib.loads(text)
+        data = load_toml(text)
     except RecursionError as error:
         raise UnreadConfig(TOO_DEEP) from error
     except ValueError as error:

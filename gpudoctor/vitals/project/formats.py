@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from gpudoctor.model.cuda import numbers
+from gpudoctor.vitals.configs.config_text import load_toml
 from gpudoctor.vitals.packages import normalise
 from gpudoctor.vitals.source.notebook import read_notebook
 
@@ -123,7 +124,7 @@ def environment(text: str) -> Iterator[RequiredPackage]:
 
 def pyproject(text: str) -> Iterator[RequiredPackage]:
     """`[project]`'s dependencies, else its extras; Poetry's tables."""
-    data = _toml(text)
+    data = load_toml(text)
     project, poetry = _table(data, "project"), _table(data, "tool", "poetry")
     given = project.get("dependencies", ())
     lines = [item for item in given if isinstance(item, str)] if isinstance(given, list) else []
@@ -138,7 +139,7 @@ def pyproject(text: str) -> Iterator[RequiredPackage]:
 
 def pipfile(text: str) -> Iterator[RequiredPackage]:
     """Pipenv's own file."""
-    yield from _named(text, _table(_toml(text), "packages"))
+    yield from _named(text, _table(load_toml(text), "packages"))
 
 
 def setup_cfg(text: str) -> Iterator[RequiredPackage]:
@@ -341,16 +342,6 @@ def _poetry(version: str) -> str:
     keep = next((place for place, part in enumerate(parts) if part), len(parts) - 1) if match[1] == "^" else 1
     keep = min(keep, len(parts) - 1)
     return f">={match[2]},<{'.'.join(str(part) for part in [*parts[:keep], parts[keep] + 1])}"
-
-
-def _toml(text: str) -> Mapping[str, object]:
-    import sys
-
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-    return dict(tomllib.loads(text))
 
 
 def _table(data: Mapping[str, object], *keys: str) -> Mapping[str, object]:

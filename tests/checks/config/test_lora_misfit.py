@@ -3,7 +3,7 @@ from jobs import job_files, job_patient, patient_of
 from mending import gone
 
 from gpudoctor.model import Severity, Unavailable
-from gpudoctor.testing import examine, make_packages, make_patient, prescribe
+from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.config.lora_misfit import LoraMisfit
 from gpudoctor_rules.config.lora_misfit import LoraMisfitRule
 
@@ -13,8 +13,6 @@ EXPECTED = {
     "configs-sick_gather": (NOTE, 5),
     "configs-sick_llama_factory": (NOTE, 4),
     "source-sick_alpha": (NOTE, 3),
-    "source-sick_checkpointing": (NOTE, 6),
-    "source-sick_checkpointing_loop": (NOTE, 9),
     "source-sick_some_targets": (NOTE, 15),
     "source-sick_targets": (NOTE, 5),
 }
@@ -93,12 +91,6 @@ def test_healthy_scales(text: str) -> None:
 def test_sick_at_the_users_threshold() -> None:
     patient = patient_of({"train.py": config("r=8, lora_alpha=64")})
     assert len(examine(LoraMisfit, patient, scale_high=4)) == 1
-
-
-def test_healthy_with_a_transformers_that_is_not_reentrant() -> None:
-    paths = SICK["source-sick_checkpointing"]
-    assert examine(LoraMisfit, job_patient(paths, packages=make_packages(transformers="5.1.0"))) == []
-    assert len(examine(LoraMisfit, job_patient(paths, packages=make_packages(transformers="4.57.1")))) == 1
 
 
 def test_skipped_without_source_and_configs() -> None:

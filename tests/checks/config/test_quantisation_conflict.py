@@ -19,7 +19,6 @@ EXPECTED = {
     "source-sick_compute_dtype": (WARNING, 10),
     "source-sick_default_dtype": (WARNING, 4),
     "source-sick_full": (ERROR, 4),
-    "source-sick_loop": (WARNING, 5),
 }
 SICK, HEALTHY = dict(job_files("CFG008", "sick")), dict(job_files("CFG008", "healthy"))
 

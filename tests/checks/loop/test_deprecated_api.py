@@ -8,7 +8,8 @@ from gpudoctor.model.signs.job import Job, Launch, Profile
 from gpudoctor.model.signs.packages import TorchBuild
 from gpudoctor.testing import examine, make_packages, prescribe
 from gpudoctor.vitals.project import read_project_versions
-from gpudoctor_checks.loop.deprecated_api import DeprecatedApi, table
+from gpudoctor_checks.api_facts import facts
+from gpudoctor_checks.loop.deprecated_api import DeprecatedApi
 from gpudoctor_rules.loop.deprecated_api import DeprecatedApiRule
 
 FOLDER = PATIENTS / "LOOP005"
@@ -106,12 +107,12 @@ def test_healthy_script(path):
 
 
 def test_healthy_table_is_sound():
-    for kind, rows in some(table().items()):
-        for row in rows:
-            assert row["source"].startswith("https://"), (kind, row)
-            assert row["replacement"]
-            if "removed" in row:
-                assert Version(row["removed"]) >= Version(row["since"])
+    for kind in ("calls", "arguments", "missing", "values", "launchers", "scalars", "attributes", "methods"):
+        for row in some(facts(kind)):
+            assert row.source.startswith("https://"), (kind, row)
+            assert row.new
+            if row.gone:
+                assert Version(row.gone) >= Version(row.since)
 
 
 SOUND = """

@@ -1,17 +1,21 @@
-"""What transformers compares when DeepSpeed's config and the training arguments say the same thing twice.
+"""Two settings disagree: what CFG001 to CFG003 share, and the finding about settings that CFG007 and CFG008 make too.
 
+The rows are what transformers compares when DeepSpeed's config and the training arguments say one thing twice.
 Source: `HfTrainerDeepSpeedConfig` of transformers 4.30 to 5.23: a value that is written in DeepSpeed's config,
 not as "auto", and differs from the training argument (its default included) raises a ValueError at the start.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from string import Formatter
 
 from gpudoctor.analysis.source.config_links import Link
 from gpudoctor.analysis.source.declared_settings import Written
-from gpudoctor.lang import say
-from gpudoctor.model import Confidence, Severity
+from gpudoctor.lang import say, template
+from gpudoctor.model import Check, Confidence, Cost, Detail, Evidence, Finding, Setting, Severity, SourceSpan
 from gpudoctor.model.signs.configs import ConfigValue
+
+REFUSED = say("transformers refuses the mismatch when the run starts")
 
 PRECISION = (("fp16.enabled", "fp16", False), ("bf16.enabled", "bf16", False))
 BATCH = (
@@ -28,6 +32,48 @@ OPTIMISATION: tuple[tuple[str, str, ConfigValue], ...] = (
     ("scheduler.params.total_num_steps", "max_steps", None),
 )
 """DeepSpeed's key, the training argument and its default; None where a default proves nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CureDetail(Detail):
+    """What the rules read."""
+
+    cure: str
+    """A word for what helps; the rule has them."""
+
+
+def settings_finding(
+    check: Check,
+    message: str,
+    *items: Written | SourceSpan | Setting | None,
+    cure: str,
+    breaks: str = "",
+    certain: bool = True,
+    severity: Severity = Severity.WARNING,
+    numbers: tuple[Evidence, ...] = (),
+    subject: str = "",
+) -> Finding:
+    """A check's finding about written settings: an error where it is certain that something breaks."""
+    places = tuple(dict.fromkeys(item.place if isinstance(item, Written) else item for item in items if item))
+    fails = bool(certain and breaks)
+    return check.finding(
+        message,
+        evidence=(*places, *numbers),
+        confidence=Confidence.SUSPECTED,
+        severity=Severity.ERROR if fails else severity,
+        cost=Cost(breaks=breaks) if fails else None,
+        subject=f"{places[0].path}:{places[0].line}{subject}",
+        detail=CureDetail(cure=cure),
+    )
+
+
+def sentence(text: str, title: str, one: Written, second: Written | None = None, **more: object) -> str:
+    """A template of a row, filled with two settings and whatever else it names."""
+    parts = {"config": title, "title": title, "path": title, "key": one.key, "value": one.shown, "shown": one.shown}
+    if second is not None:
+        parts |= {"other_key": second.key, "other_value": second.shown}
+    fields = {name for _, name, _, _ in Formatter().parse(text) if name}
+    return say(text, **{name: part for name, part in (parts | more).items() if name in fields})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,39 +96,16 @@ class Mismatch:
         return self.link.sure and (self.argument is None or self.argument.sure)
 
     @property
-    def severity(self) -> Severity:
-        """An error when it is certain."""
-        return Severity.ERROR if self.certain else Severity.WARNING
-
-    @property
-    def confidence(self) -> Confidence:
-        """Read from files and never more than that."""
-        return Confidence.SUSPECTED
-
-    @property
     def sentence(self) -> str:
         """What was compared."""
-        if self.argument is None:
-            other = say(
-                "{name} is not set in {title}, so it is {shown}",
-                name=self.name,
-                title=self.link.arguments.title,
-                shown=_shown(self.default),
-            )
+        title, argument = self.link.arguments.title, self.argument
+        if argument is None:
+            shown = f"{self.default:g}" if isinstance(self.default, float) else str(self.default)
+            other = say("{name} is not set in {title}, so it is {shown}", name=self.name, title=title, shown=shown)
         else:
-            other = say(
-                "{title} says {key}={shown}",
-                title=self.link.arguments.title,
-                key=self.argument.key,
-                shown=self.argument.shown,
-            )
-        return say(
-            "{title} says {key}={shown}, {other}",
-            title=self.link.deepspeed.title,
-            key=self.engine.key,
-            shown=self.engine.shown,
-            other=other,
-        )
+            other = sentence(template("{title} says {key}={shown}"), title, argument)
+        whole = template("{title} says {key}={shown}, {other}")
+        return sentence(whole, self.link.deepspeed.title, self.engine, other=other)
 
 
 def mismatches(link: Link, rows: tuple[tuple[str, str, ConfigValue], ...]) -> Iterator[Mismatch]:
@@ -91,7 +114,10 @@ def mismatches(link: Link, rows: tuple[tuple[str, str, ConfigValue], ...]) -> It
         engine = link.deepspeed.get(key)
         if engine is None or not engine.known or engine.value is None:
             continue
-        argument = _argument(link, name)
+        # Either switch of a precision counts, and pure_bf16 is LLaMA-Factory's third way to say bf16.
+        on = link.arguments.on(name, f"{name}_full_eval", f"pure_{name}") if name in {"fp16", "bf16"} else None
+        former = ("per_gpu_train_batch_size",) if name == "per_device_train_batch_size" else ()
+        argument = on or link.arguments.get(*former, name)
         if argument is None and (default is None or not (link.arguments.whole or _excluded(link, name, engine))):
             continue
         if argument is not None and not argument.known:
@@ -110,17 +136,6 @@ def _excluded(link: Link, name: str, engine: Written) -> bool:
     return _switch(engine.value) and link.arguments.on(*other) is not None
 
 
-def _argument(link: Link, name: str) -> Written | None:
-    if name in {"fp16", "bf16"}:
-        # either switch of a precision counts, and pure_bf16 is LLaMA-Factory's third way to say bf16
-        on = link.arguments.on(name, f"{name}_full_eval", f"pure_{name}")
-        if on is not None:
-            return on
-    if name == "per_device_train_batch_size":
-        return link.arguments.get("per_gpu_train_batch_size", name)
-    return link.arguments.get(name)
-
-
 def same(one: ConfigValue, other: ConfigValue) -> bool:
     """Whether two values are the same setting: numbers as numbers, null as off."""
     if isinstance(one, bool) or isinstance(other, bool) or one is None or other is None:
@@ -133,7 +148,3 @@ def same(one: ConfigValue, other: ConfigValue) -> bool:
 
 def _switch(value: ConfigValue) -> bool:
     return value is True or str(value).lower() in {"true", "yes", "on", "1"}
-
-
-def _shown(value: ConfigValue) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
