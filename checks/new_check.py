@@ -161,32 +161,24 @@ _WORDS = {
     },
 }  # fmt: skip
 
-_TABLE = '''"""What is told of {folder}, without computation."""
-
-from gpudoctor.model import advise
-
-ADVICE = (
-)
-'''
-_ROW = """    advise(
-        "{code}-remove",
-        "(begin with a verb: remove, set, move)",
-        "(the command or the line to paste)",
-    ),
+_ROW = """
+[[{code}-remove]]
+title = "(begin with a verb: remove, set, move)"
+steps = ["(the command or the line to paste)"]
 """
-"""The topic's table where it has none yet, and the row that is added to it."""
+"""The row that is added to the topic's advice."""
 
 _TEST = {
     "machine": """from gpudoctor.testing import examine, make_gpu, make_patient, prescribe
 from gpudoctor_checks.{folder}.{module} import {klass}
-from gpudoctor_rules.{folder}.advice import ADVICE
+from gpudoctor_rules.advice import advice
 
 
 def test_sick_one_of_two_cards():
     patient = make_patient(gpus=[make_gpu(0, power_limit=150.0), make_gpu(1, power_limit=700.0)])
     [finding] = examine({klass}, patient)
     assert finding.subject == "GPU 0" and "150 W" in finding.message
-    [remedy] = prescribe(ADVICE, finding, patient)
+    [remedy] = prescribe(advice("{folder}"), finding, patient)
     assert remedy.steps
 
 
@@ -197,7 +189,7 @@ def test_healthy_near_the_threshold():
 
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.{folder}.{module} import {klass}
-from gpudoctor_rules.{folder}.advice import ADVICE
+from gpudoctor_rules.advice import advice
 
 LOOP = """
 import torch
@@ -222,7 +214,7 @@ def look(line):
 def test_sick_in_each_step():
     [finding] = look("torch.cuda.ipc_collect()")
     assert finding.span.line == 13
-    [remedy] = prescribe(ADVICE, finding, script_patient(LOOP))
+    [remedy] = prescribe(advice("{folder}"), finding, script_patient(LOOP))
     assert remedy.steps
 
 
@@ -237,7 +229,7 @@ def test_healthy_without_it():
 
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.{folder}.{module} import {klass}
-from gpudoctor_rules.{folder}.advice import ADVICE
+from gpudoctor_rules.advice import advice
 
 
 def look(seconds):
@@ -250,7 +242,7 @@ def look(seconds):
 def test_sick_in_each_step():
     [finding] = look(0.5)
     assert finding.message.startswith("torch.save takes")
-    [remedy] = prescribe(ADVICE, finding, make_patient(recording=make_recording()))
+    [remedy] = prescribe(advice("{folder}"), finding, make_patient(recording=make_recording()))
     assert remedy.steps
 
 
@@ -280,13 +272,6 @@ def texts(code: str, name: str, kind: str, folder: str) -> dict[Path, str]:
         ROOT / "checks/gpudoctor_checks" / folder / f"{module}.py": _CHECK[kind].format(**words),
         ROOT / "tests/checks" / folder / f"test_{module}.py": _TEST[kind].format(**words),
     }
-
-
-def with_row(table: Path, code: str, folder: str) -> str:
-    """The topic's table of advice with a row for the new check at its end."""
-    text = table.read_text(encoding="utf-8") if table.is_file() else _TABLE.format(folder=folder)
-    head, end, _ = text.rpartition(")\n")
-    return head + _ROW.format(code=code) + end
 
 
 def problem(code: str, name: str, catalogue: str, paths: list[Path]) -> str:
@@ -321,8 +306,9 @@ def main() -> int:
     for file, text in new.items():
         file.write_text(text, encoding="utf-8")
         print(f"wrote {file.relative_to(ROOT)}")
-    table = ROOT / "rules/gpudoctor_rules" / str(folder) / "advice.py"
-    table.write_text(with_row(table, arguments.code, str(folder)), encoding="utf-8")
+    table = ROOT / "rules/gpudoctor_rules" / f"{folder}.toml"
+    with table.open("a", encoding="utf-8") as stream:
+        stream.write(_ROW.format(code=arguments.code))
     print(f"added a row to {table.relative_to(ROOT)}")
     line = f'    "{arguments.code}": "{arguments.name}",\n'
     path.write_text(catalogue.replace(_END, line + _END, 1), encoding="utf-8")

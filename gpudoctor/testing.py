@@ -9,10 +9,11 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from gpudoctor.model import Absent, Advice, Check, Finding, Patient, PatientKind, Remedy, Rule, Sign, Signs, rules_of
 from gpudoctor.model.check import track_record
+from gpudoctor.model.rule import Prescriber
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.flight_recorder import FlightRecords
 from gpudoctor.model.signs.gpu import DriverState, Gpu, GpuSurvey, PciDevice, RowRemap
@@ -31,6 +32,7 @@ from gpudoctor.model.signs.source import Source
 
 GIB = 1 << 30
 T = TypeVar("T")
+Given: TypeAlias = type[Rule] | Advice | Prescriber
 
 _UNASKED = Absent("not supported by this card")
 
@@ -245,9 +247,9 @@ def examine(check: type[Check], patient: Patient, **overrides: float) -> list[Fi
     return [said for item in check(overrides).examine(patient) if (said := record.said(item, preview=True))]
 
 
-def prescribe(rule: type[Rule] | Iterable[type[Rule] | Advice], finding: Finding, patient: Patient) -> list[Remedy]:
-    """The remedies of one rule, of a table's rows, or of both (`(ItsRule, *ADVICE)`), for one finding."""
-    given = (rule,) if isinstance(rule, type) else tuple(rule)
-    rows = [item for item in given if isinstance(item, Advice)]
-    rules = [*(item for item in given if isinstance(item, type)), *rules_of(rows, __name__)]
+def prescribe(rule: Given | Iterable[Given], finding: Finding, patient: Patient) -> list[Remedy]:
+    """The remedies of a rule, a function marked `@answers`, or rows, or of several (`(its_rule, *ADVICE)`)."""
+    given = tuple(rule) if isinstance(rule, Iterable) else (rule,)
+    rules: list[type[Rule]] = [item for item in given if isinstance(item, type)]
+    rules += rules_of((item for item in given if not isinstance(item, type)), __name__)
     return [item for one in rules if one.answers == finding.code for item in one().prescribe(finding, patient)]

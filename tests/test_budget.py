@@ -49,7 +49,7 @@ BUDGETS = {
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
     "checks": (38609, ["checks"]),
-    "rules": (10680, ["rules"]),
+    "rules": (6538, ["rules"]),
     "the rest of vitals and analysis": (14290, ["gpudoctor"]),
     "tests": (82032, ["tests"]),
     "benchmarks": (15350, ["benchmarks"]),

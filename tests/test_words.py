@@ -15,12 +15,13 @@ import pytest
 
 from gpudoctor.cli.parser import COMMANDS, build_parser
 from gpudoctor.engine.registry import load_registry
+from gpudoctor_rules.advice import advice
 
 ROOT = Path(__file__).resolve().parent.parent
 REGISTRY = load_registry()
 CODES = sorted(code for code, check in REGISTRY.checks.items() if check.__module__.startswith("gpudoctor_checks."))
 CHECKS = sorted((ROOT / "checks" / "gpudoctor_checks").rglob("*.py"))
-RULES = sorted((ROOT / "rules" / "gpudoctor_rules").rglob("*.py"))
+RULES = sorted(path for kind in ("*.py", "*.toml") for path in (ROOT / "rules" / "gpudoctor_rules").rglob(kind))
 
 LONGEST = 20
 """Words of a sentence."""
@@ -72,6 +73,10 @@ def test_a_manual_page_has_no_private_words(code):
 
 def texts(path: Path) -> Iterator[tuple[int, str]]:
     """The strings of a module with their lines: values in braces, docstrings and patterns of logs left out."""
+    if path.suffix == ".toml":
+        rows = enumerate(advice(path.stem))
+        yield from ((number, text) for number, row in rows for text in (row.remedy.title, *row.remedy.steps))
+        return
     tree = ast.parse(path.read_text(encoding="utf-8"))
     inner: set[int] = set()
     for node in ast.walk(tree):
@@ -123,12 +128,15 @@ VERBS = frozenset(_VERBS.split())
 
 
 def titles(path: Path) -> Iterator[tuple[int, str]]:
-    """The titles of the remedies that a module of rules spells out."""
+    """The titles of the remedies that a module of rules, or a file of advice, spells out."""
+    if path.suffix == ".toml":
+        yield from ((number, row.remedy.title) for number, row in enumerate(advice(path.stem)))
+        return
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if not isinstance(node, ast.Call):
             continue
         given = [item.value for item in node.keywords if item.arg == "title"]
-        if ast.unparse(node.func) == "advise":
+        if ast.unparse(node.func) in {"advise", "remedy"}:
             given += node.args[1:2]
         for title in given:
             for part in [title.body, title.orelse] if isinstance(title, ast.IfExp) else [title]:

@@ -3,16 +3,22 @@
 import ast
 import json
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from string import Formatter
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 from gpudoctor.lang.message import optional_template, plain_template, row_template
 
 _MARKS = frozenset({"say", "tr", "template"})
-_ROWS = frozenset({"advise"})
+_ROWS = {"advise": row_template, "remedy": plain_template}
 _TEXTS = {"Remedy": ("title", "steps"), "Cost": ("breaks",), "Threshold": ("meaning",), "Visible": ("fault",)}
 """Arguments by name whose constants are texts without parts."""
 _PLACED = {
@@ -70,18 +76,14 @@ class SourceTemplate:
 def templates(package: Path) -> Iterator[SourceTemplate]:
     """Every template below a package's folder, once, in the order of files and lines."""
     seen: set[str] = set()
-    tables = [path for name in _TABLES for path in package.rglob(name)]
+    tables = [path for name in (*_TABLES, "*.toml") for path in package.rglob(name)]
     for path in sorted([*package.rglob("*.py"), *tables]):
         inside = path.relative_to(package)
         topic = inside.parts[0] if len(inside.parts) > 1 else inside.stem
         if topic in _FOR_PROGRAMS:
             continue
         text = path.read_text(encoding="utf-8")
-        found = (
-            _in_table(text, _TABLES[path.name])
-            if path.name in _TABLES
-            else _in_file(ast.parse(text), commands=topic == "cli")
-        )
+        found = _in_table(path, text) if path in tables else _in_file(ast.parse(text), commands=topic == "cli")
         for template in found:
             if template not in seen and (template == "s" or _WORD.search(_literal(template))):
                 seen.add(template)
@@ -110,11 +112,15 @@ def faults(source: str, translation: str) -> list[str]:
     return found
 
 
-def _in_table(text: str, keys: tuple[str, ...]) -> Iterator[str]:
-    """The texts of a JSON table's rows."""
-    for rows in json.loads(text).values():
+def _in_table(path: Path, text: str) -> Iterator[str]:
+    """The texts of a JSON table's rows, or of the rows of advice in a TOML file."""
+    advice = path.suffix == ".toml"
+    wrap = row_template if advice else plain_template
+    for rows in (tomllib if advice else json).loads(text).values():
         for row in rows if isinstance(rows, list) else ():
-            yield from (plain_template(row[key]) for key in keys if isinstance(row, dict) and key in row)
+            for key in ("title", "steps") if advice else _TABLES[path.name]:
+                value = row.get(key, ()) if isinstance(row, dict) else ()
+                yield from map(wrap, (value,) if isinstance(value, str) else value)
 
 
 def _in_file(tree: ast.Module, *, commands: bool) -> Iterator[str]:
@@ -131,7 +137,7 @@ def _in_call(call: ast.Call, *, commands: bool) -> Iterator[str]:
         yield from (f"{{number:,}} {noun}s" for noun in _constants(call.args[1]))
     elif name in _ROWS:
         for argument in call.args[1:]:
-            yield from map(row_template, _constants(argument))
+            yield from map(_ROWS[name], _constants(argument))
     elif name == "finding" and call.args:
         yield from map(plain_template, _constants(call.args[0]))
     for argument in call.args[: _PLACED.get(name, 0)]:
@@ -161,6 +167,8 @@ def _constants(node: ast.expr) -> Iterator[str]:
     elif isinstance(node, ast.Tuple | ast.List):
         for item in node.elts:
             yield from _constants(item)
+    elif isinstance(node, ast.Starred):
+        yield from _constants(node.value)
     elif isinstance(node, ast.IfExp):
         yield from _constants(node.body)
         yield from _constants(node.orelse)

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
         TextEdit,
     )
     from gpudoctor.model.report import SCHEMA, Json, Named, Ranked, Report, SetAside, Silenced, Subject, Summary
-    from gpudoctor.model.rule import Advice, Rule, advise, asked, in_log, rules_of, where
+    from gpudoctor.model.rule import Advice, Rule, advise, answers, in_log, rules_of, where
     from gpudoctor.model.unavailable import Absent, ReaderCrashed, Reading, Unavailable
 
 __all__ = [
@@ -115,7 +115,7 @@ __all__ = [
     "Unavailable",
     "Whose",
     "advise",
-    "asked",
+    "answers",
     "exit_code_cues",
     "exit_code_form",
     "in_log",
@@ -132,7 +132,7 @@ _HOMES = {
     "proof": "BadStepDetail LeakDetail LeakKind",
     "remedy": "Applicability Edit Effect EffectOrigin Effort ImportEdit KeywordEdit Remedy TextEdit",
     "report": "Json Named Ranked Report SCHEMA SetAside Silenced Subject Summary",
-    "rule": "Advice Rule advise asked in_log rules_of where",
+    "rule": "Advice Rule advise answers in_log rules_of where",
     "unavailable": "Absent ReaderCrashed Reading Unavailable",
 }
 """Module to the names that live in it."""

@@ -3,8 +3,6 @@
 import functools
 import importlib
 import pkgutil
-from collections.abc import Iterator
-from types import ModuleType
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -17,7 +15,10 @@ def classes_of(package: str, kind: type[T]) -> tuple[type[T], ...]:
     The modules are imported; names with an underscore are left out.
     """
     found: list[type[T]] = []
-    for module in modules_of(package):
+    for entry in pkgutil.walk_packages(importlib.import_module(package).__path__, package + "."):
+        if entry.ispkg:
+            continue  # the packages themselves are left out
+        module = importlib.import_module(entry.name)
         found += [
             item
             for item in vars(module).values()
@@ -27,10 +28,3 @@ def classes_of(package: str, kind: type[T]) -> tuple[type[T], ...]:
             and not item.__name__.startswith("_")
         ]
     return tuple(found)
-
-
-def modules_of(package: str) -> Iterator[ModuleType]:
-    """Every module of the package and of those in it, imported; the packages themselves are left out."""
-    for entry in pkgutil.walk_packages(importlib.import_module(package).__path__, package + "."):
-        if not entry.ispkg:
-            yield importlib.import_module(entry.name)

@@ -94,13 +94,8 @@ def _at(place: object, reader: Reader, given: Any) -> Any:
         return reader(given)
     except (TypeError, ValueError) as error:
         words = str(error)
-        joint = "." if _is_place(words) else ": "
+        joint = "." if ": " in words and " " not in words.partition(": ")[0] else ": "  # a place stands before a place
         raise type(error)(f"{place}{joint}{words}") from None
-
-
-def _is_place(words: str) -> bool:
-    """Whether an error names a place already, so that this one comes before it."""
-    return ": " in words and " " not in words.partition(": ")[0]
 
 
 def _wrong(given: Any, wanted: str) -> str:

@@ -30,10 +30,9 @@ class Rule(ABC):
         """Yield remedies, any order: ranking is the engine's."""
 
 
-# Rules without computation: a table with a row for each remedy.
-
 D = TypeVar("D", bound=Detail)
 Condition: TypeAlias = Callable[[Finding], bool]
+Prescriber: TypeAlias = Callable[..., Iterator[Remedy]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,34 +94,39 @@ def in_log(*kinds: str) -> Condition:
     return lambda finding: isinstance(finding.detail, LogDetail) and (not kinds or finding.detail.kind in kinds)
 
 
-def asked(*kinds: str) -> Condition:
-    """The condition of `in_log`, and that the message itself says what to do: the row's part `{asks}`."""
-    return lambda finding: (
-        in_log(*kinds)(finding) and isinstance(finding.detail, LogDetail) and "asks" in dict(finding.detail.values)
-    )
+def answers(*codes: str) -> Callable[[Prescriber], Prescriber]:
+    """Mark a function as the rule of these codes; it takes the finding, and the patient if it has two parameters."""
+
+    def mark(function: Prescriber) -> Prescriber:
+        vars(function)["answers"] = tuple(map(Code, codes))
+        return function
+
+    return mark
 
 
-def rules_of(rows: Iterable[Advice], module: str) -> tuple[type[Rule], ...]:
-    """The rules that a module's rows make, one for each code."""
-    tables: dict[Code, tuple[Advice, ...]] = {}
-    for row in rows:
-        tables[row.code] = (*tables.get(row.code, ()), row)
+def rules_of(items: Iterable[Advice | Prescriber], module: str) -> tuple[type[Rule], ...]:
+    """The rules of functions marked `@answers` and of rows: of each code one of its functions, then of its rows."""
+    held: dict[tuple[bool, Code], tuple[Advice | Prescriber, ...]] = {}
+    for item in items:
+        row = isinstance(item, Advice)
+        for code in (item.code,) if isinstance(item, Advice) else vars(item)["answers"]:
+            held[row, code] = (*held.get((row, code), ()), item)
     return tuple(
-        type(f"{code}Table", (_TableRule,), {"answers": code, "rows": found, "__module__": module})
-        for code, found in tables.items()
+        type(f"{code}Rule", (_MadeRule,), {"answers": code, "reads_logs": row, "items": found, "__module__": module})
+        for (row, code), found in sorted(held.items(), key=lambda item: item[0][0])
     )
 
 
-class _TableRule(Rule):
-    """Every row of a code whose condition holds, in their order."""
+class _MadeRule(Rule):
+    """What functions say of a finding, or every row whose condition holds, in their order."""
 
-    reads_logs = True
-    rows: ClassVar[tuple[Advice, ...]]
+    items: ClassVar[tuple[Advice | Prescriber, ...]]
 
-    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG002
-        for row in self.rows:
-            remedy = row.answer(finding)
-            if remedy is not None:
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        for item in self.items:
+            if not isinstance(item, Advice):
+                yield from item(*(finding, patient)[: item.__code__.co_argcount])
+            elif (remedy := item.answer(finding)) is not None:
                 yield remedy
 
 
@@ -131,8 +135,5 @@ def _filled(text: str, finding: Finding) -> str:
     template = row_template(text)
     values = finding.detail.placeholders() if finding.detail is not None else {}
     names = (field for _, field, _, _ in Formatter().parse(template) if field)
-    return say(template, **{name: _text(values.get(name, f"{{{name}}}")) for name in names})
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else str(value)
+    parts = {name: values.get(name, f"{{{name}}}") for name in names}
+    return say(template, **{name: part if isinstance(part, str) else str(part) for name, part in parts.items()})

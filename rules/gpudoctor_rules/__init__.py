@@ -1,18 +1,60 @@
 """gpudoctor's own rules, found through the entry-point group `gpudoctor.rules` like anyone's.
 
-A remedy that needs no computation is a row of its topic's table, `ADVICE` in `advice.py`; a rule that computes
-an edit or a number is a module of its own.
+Of each topic `<topic>.toml` has the remedies whose texts are the same on every machine, and `<topic>.py` a function
+marked `@answers("CODE")` for each code whose edits or numbers are computed. Neither is loaded before it is needed.
 """
 
 import functools
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
 
-from gpudoctor.model import Rule, rules_of
-from gpudoctor.model.collecting import classes_of, modules_of
+from gpudoctor.model import Code, Finding, Patient, Remedy, Rule, rules_of
+
+_ANSWERS = re.compile(r"^@answers\((.*)\)$", re.MULTILINE)
+_ROW = re.compile(r"^\[\[([A-Z]+\d+)-", re.MULTILINE)
 
 
 @functools.cache
 def collect() -> tuple[type[Rule], ...]:
-    """Every Rule class defined in a module of this package, and a rule for each code of its tables."""
-    tables = [module for module in modules_of(__name__) if hasattr(module, "ADVICE")]
-    told = [rule for table in tables for rule in rules_of(table.ADVICE, table.__name__)]
-    return (*classes_of(__name__, Rule), *told)
+    """A rule for each code that a function answers, and then one for each code that has rows of advice.
+
+    Which codes these are is read from the text of the files: nothing is imported.
+    """
+    root = Path(__file__).parent
+    found: list[type[Rule]] = []
+    for path in sorted(root.rglob("*.py")):
+        module = ".".join([__name__, *path.relative_to(root).with_suffix("").parts])
+        for codes in _ANSWERS.findall(path.read_text(encoding="utf-8")):
+            found += [_lazy(code, module, reads_logs=False) for code in re.findall(r"\w+", codes)]
+    for path in sorted(root.glob("*.toml")):
+        codes = dict.fromkeys(_ROW.findall(path.read_text(encoding="utf-8")))
+        found += [_lazy(code, path.stem, reads_logs=True) for code in codes]
+    return tuple(found)
+
+
+def _lazy(code: str, home: str, *, reads_logs: bool) -> type[Rule]:
+    held = {"answers": Code(code), "home": home, "reads_logs": reads_logs, "__module__": __name__}
+    return type(f"{code}Rule", (_Lazy,), held)
+
+
+class _Lazy(Rule):
+    """The functions of a module that are marked with a code, or the rows of a topic's advice that begin with it."""
+
+    home: str
+
+    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+        for rule in _loaded(self.home):
+            if (rule.answers, rule.reads_logs) == (self.answers, self.reads_logs):
+                yield from rule().prescribe(finding, patient)
+
+
+@functools.cache
+def _loaded(home: str) -> tuple[type[Rule], ...]:
+    """The rules of a module, by its full name, or of a topic's advice."""
+    if "." in home:
+        return rules_of([item for item in vars(import_module(home)).values() if hasattr(item, "answers")], home)
+    from gpudoctor_rules.advice import advice
+
+    return rules_of(advice(home), home)

@@ -13,7 +13,7 @@ from gpudoctor_checks.environment.package_conflict import PackageConflict
 from gpudoctor_checks.loop.deprecated_api import DeprecatedApi
 from gpudoctor_checks.performance.compile_off import _torch
 from gpudoctor_checks.performance.optimizer_unfused import OptimizerUnfused
-from gpudoctor_rules.environment.package_conflict import PackageConflictRule
+from gpudoctor_rules.environment.installs import package_conflict
 
 TORCH = "import torch\nvalues, vectors = torch.symeig(torch.eye(3), eigenvectors=True)\n"
 TRAINER = """from transformers import AutoModel, TrainingArguments, Trainer
@@ -85,7 +85,7 @@ def test_healthy_a_call_of_the_pinned_torch_is_silent_and_the_environment_has_on
     assert note.severity is Severity.NOTE
     assert "torch" in note.message
     assert "2.13.0" in note.message
-    [remedy] = prescribe(PackageConflictRule, note, patient)
+    [remedy] = prescribe(package_conflict, note, patient)
     assert any("torch" in step for step in remedy.steps)
 
 

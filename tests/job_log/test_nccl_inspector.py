@@ -14,7 +14,7 @@ from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor.vitals.inspector_lines import read_inspector
 from gpudoctor.vitals.left_behind_kinds import LeftKind, kind_of
 from gpudoctor_checks.distributed.straggler import StragglingRank
-from gpudoctor_rules.distributed.straggler import StragglingRankRule
+from gpudoctor_rules.distributed import straggler
 
 
 def read(paths):
@@ -40,7 +40,7 @@ def test_sick_the_rank_with_the_short_times_is_late(tmp_path):
     assert (finding.detail.rank, finding.detail.node) == (2, "node1")
     assert finding.cost.step_share == pytest.approx(0.30, abs=0.01)
     assert finding.evidence[0].text == ("process 4002 on node1: last in 200 of 200 waits, 200 collectives compared")
-    [remedy] = prescribe(StragglingRankRule, finding, make_patient())
+    [remedy] = prescribe(straggler, finding, make_patient())
     assert remedy.steps[0].startswith("gpudoctor watch 4002   # on node1")
 
 

@@ -20,15 +20,12 @@ from gpudoctor_checks.observability.model_watch import ModelWatch
 from gpudoctor_checks.observability.profiler_in_loop import ProfilerInLoop
 from gpudoctor_checks.performance.mixed_precision_off import MixedPrecisionOff
 from gpudoctor_checks.sync.host_sync_in_loop import HostSyncInLoop
-from gpudoctor_rules.config.frequencies import FrequenciesRule
-from gpudoctor_rules.config.lora_misfit import LoraMisfitRule
-from gpudoctor_rules.data.eval_loader_misuse import EvalLoaderMisuseRule
-from gpudoctor_rules.data.slow_start import SlowStartRule
-from gpudoctor_rules.observability.checkpoint_too_often import CheckpointTooOftenRule
-from gpudoctor_rules.observability.log_flush import LogFlushRule
-from gpudoctor_rules.observability.profiler_in_loop import ProfilerInLoopRule
-from gpudoctor_rules.performance.mixed_precision_off import MixedPrecisionOffRule
-from gpudoctor_rules.sync.host_sync_in_loop import HostSyncInLoopRule
+from gpudoctor_rules.config import frequencies, lora_misfit
+from gpudoctor_rules.data.items import slow_start
+from gpudoctor_rules.data.loaders import eval_loader_misuse
+from gpudoctor_rules.observability import checkpoint_too_often, log_flush, profiler_in_loop
+from gpudoctor_rules.performance import mixed_precision_off
+from gpudoctor_rules.sync import host_sync_in_loop
 
 LOOP = """
 import torch
@@ -94,7 +91,7 @@ def test_an_edit_that_does_not_cure_is_seen(new, problem):
 def test_what_works_or_trains_on_each_pass_is_not_made_seldom(inside):
     patient = script_patient(LOOP.format(inside=inside))
     [finding] = examine(ProfilerInLoop, patient)
-    remedies = prescribe(ProfilerInLoopRule, finding, patient)
+    remedies = prescribe(profiler_in_loop, finding, patient)
     assert remedies and not any(remedy.edits for remedy in remedies)
 
 
@@ -126,14 +123,14 @@ fit()
 def test_no_second_save_where_the_last_state_is_saved_already(end, after):
     patient = script_patient(SAVES.format(end=end, after=after))
     [finding] = examine(CheckpointTooOften, patient)
-    first = prescribe(CheckpointTooOftenRule, finding, patient)[0]
+    first = prescribe(checkpoint_too_often, finding, patient)[0]
     assert len(first.edits) == 1 and "if step %" in first.edits[0].new_text
 
 
 def test_the_last_state_is_saved_where_nothing_else_saves_it():
     patient = script_patient(SAVES.format(end="pass", after=""))
     [finding] = examine(CheckpointTooOften, patient)
-    assert len(prescribe(CheckpointTooOftenRule, finding, patient)[0].edits) == 2
+    assert len(prescribe(checkpoint_too_often, finding, patient)[0].edits) == 2
 
 
 def test_a_value_that_an_option_gives_is_not_written_over():
@@ -146,16 +143,16 @@ def test_a_value_that_an_option_gives_is_not_written_over():
     for rank, edits in (("width", 0), ("0", 1)):
         patient = script_patient(text.format(rank=rank))
         [finding] = examine(LoraMisfit, patient)
-        assert len(prescribe(LoraMisfitRule, finding, patient)[0].edits) == edits
+        assert len(prescribe(lora_misfit, finding, patient)[0].edits) == edits
 
 
 def test_a_period_is_never_below_the_norm_that_the_finding_names():
     text = "from transformers import TrainingArguments\nargs = TrainingArguments('o', max_steps=60, logging_steps=1)\n"
     patient = script_patient(text)
     [finding] = examine(Frequencies, patient)
-    assert prescribe(FrequenciesRule, finding, patient)[0].title == "logging_steps=10"
+    assert prescribe(frequencies, finding, patient)[0].title == "logging_steps=10"
     [finding] = examine(Frequencies, patient, log_period=40)
-    assert prescribe(FrequenciesRule, finding, patient)[0].title == "logging_steps=30"  # half of the run
+    assert prescribe(frequencies, finding, patient)[0].title == "logging_steps=30"  # half of the run
 
 
 def test_amp_beside_zero_becomes_bf16():
@@ -201,7 +198,7 @@ for step, x in enumerate(loader):
 def test_the_flush_of_a_progress_line_stays(show, edited):
     patient = script_patient(BAR.format(show=show))
     [finding] = examine(LogFlush, patient)
-    [remedy] = prescribe(LogFlushRule, finding, patient)
+    [remedy] = prescribe(log_flush, finding, patient)
     assert (bool(remedy.edits), "progress" in remedy.title) == (edited, not edited)
 
 
@@ -229,7 +226,7 @@ def test_autocast_does_not_reach_the_threads_of_data_parallel(wrapped):
     text = "import torchvision\n" + HALF.format(model=f"torch.nn.DataParallel({made})" if wrapped else made)
     patient = script_patient(text)
     [finding] = examine(MixedPrecisionOff, patient)
-    first = prescribe(MixedPrecisionOffRule, finding, patient)[0]
+    first = prescribe(mixed_precision_off, finding, patient)[0]
     assert (bool(first.edits), "forward" in first.steps[0] and "@torch" in first.steps[0]) == (not wrapped, wrapped)
 
 
@@ -259,7 +256,7 @@ print(evaluate())
 def test_a_total_of_whole_batches_keeps_drop_last(total, edited):
     patient = script_patient(EVALUATED.format(total=total))
     [finding] = examine(EvalLoaderMisuse, patient)
-    assert bool(prescribe(EvalLoaderMisuseRule, finding, patient)[0].edits) == edited
+    assert bool(prescribe(eval_loader_misuse, finding, patient)[0].edits) == edited
 
 
 MAPPED = """
@@ -286,7 +283,7 @@ def test_processes_are_for_the_map_that_knows_them(rows, found):
 def test_one_process_more_is_no_remedy():
     patient = script_patient(MAPPED.format(rows='datasets.load_dataset("imdb")'), host=make_host(cpus_affinity=1))
     [finding] = examine(SlowStart, patient)
-    assert [item.id for item in prescribe(SlowStartRule, finding, patient)] == ["DATA012-store"]
+    assert [item.id for item in prescribe(slow_start, finding, patient)] == ["DATA012-store"]
 
 
 STEP = """
@@ -316,4 +313,4 @@ for step, x in enumerate(loader):
 def test_a_read_that_the_step_goes_by_is_not_made_seldom(read, remedy):
     patient = script_patient(STEP.format(read=read))
     [finding] = examine(HostSyncInLoop, patient)
-    assert [item.id for item in prescribe(HostSyncInLoopRule, finding, patient)] == [remedy]
+    assert [item.id for item in prescribe(host_sync_in_loop, finding, patient)] == [remedy]

@@ -14,6 +14,7 @@ from gpudoctor.model import (
     Measurement,
     Severity,
     advise,
+    answers,
     rules_of,
     where,
 )
@@ -80,6 +81,16 @@ def test_a_table_makes_a_rule_for_each_code():
     fan, card = rules_of(ROWS, "some.advice")
     assert (fan.answers, card.answers, fan.__module__) == ("GPU013", "GPU014", "some.advice")
     assert [item.id for item in card().prescribe(finding(code="GPU014"), make_patient())] == ["GPU014-card"]
+
+
+def test_a_marked_function_makes_a_rule_for_each_code_before_the_rows():
+    @answers("GPU013", "GPU014")
+    def cool(finding):
+        yield ROWS[1].remedy
+
+    made = rules_of([ROWS[1], cool], "some.module")
+    assert [(rule.answers, rule.reads_logs) for rule in made] == [("GPU013", 0), ("GPU014", 0), ("GPU013", 1)]
+    assert prescribe(cool, finding(code="GPU014"), make_patient()) == [ROWS[1].remedy]
 
 
 def test_what_a_run_knows_goes_over_what_the_source_suspects():

@@ -5,12 +5,14 @@ Of each code so many cases, spread over all there are; the tests of the checks m
 
 import contextlib
 import functools
+import inspect
 import io
 import json
 import os
 import re
 import shutil
 from collections import Counter
+from importlib import import_module
 from pathlib import Path
 from unittest.mock import patch
 
@@ -29,15 +31,19 @@ SIMPLE = {".py", ".json", ".yaml", ".yml", ".toml"}
 CASES_OF_ONE = 3
 
 
+def makes_edits(function) -> bool:
+    """Whether the source of a function, or of one of its module that it calls, makes an edit."""
+    called = [function.__globals__.get(name) for name in function.__code__.co_names]
+    near = [item for item in called if inspect.isfunction(item) and item.__module__ == function.__module__]
+    return "edits=" in inspect.getsource(function) or any(makes_edits(item) for item in near if item is not function)
+
+
+@functools.cache
 def with_edits() -> list[str]:
-    """Codes whose rule's source makes an edit."""
-    codes = []
-    for code, rules in REGISTRY.rules.items():
-        for rule in rules:
-            path = ROOT / "rules" / (rule.__module__.replace(".", "/") + ".py")
-            if path.is_file() and re.search(r"\bedits=", path.read_text(encoding="utf-8")):
-                codes.append(str(code))
-    return sorted(set(codes))
+    """Codes whose function makes an edit."""
+    homes = {rule.home for rules in REGISTRY.rules.values() for rule in rules if not rule.reads_logs}
+    marked = [item for home in homes for item in vars(import_module(home)).values() if hasattr(item, "answers")]
+    return sorted({str(code) for item in marked if makes_edits(item) for code in item.answers})
 
 
 def sick_cases() -> list[tuple[str, Path]]:

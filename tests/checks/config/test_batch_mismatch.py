@@ -5,7 +5,7 @@ from gpudoctor.model import Severity, TextEdit, Unavailable
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor.vitals.configs import parse
 from gpudoctor_checks.config.batch_mismatch import BatchMismatch
-from gpudoctor_rules.config.batch_mismatch import BatchMismatchRule
+from gpudoctor_rules.config import batch_mismatch
 
 ERROR, WARNING = Severity.ERROR, Severity.WARNING
 EXPECTED = {
@@ -124,7 +124,7 @@ def test_the_remedy_is_auto_and_cures() -> None:
     paths = SICK["configs-sick_pair"]
     patient = job_patient(paths)
     [finding] = examine(BatchMismatch, patient)
-    [remedy] = prescribe(BatchMismatchRule, finding, patient)
+    [remedy] = prescribe(batch_mismatch, finding, patient)
     [edit] = remedy.edits
     assert isinstance(edit, TextEdit)
     engine = next(path for path in paths if path.suffix == ".json")
@@ -165,5 +165,5 @@ def test_nobody_compares_or_fills_in_the_config_of_a_program_that_starts_deepspe
 def test_the_remedy_names_who_reads_auto() -> None:
     patient = patient_of({"train.py": ARGUMENTS % "", "ds.json": DS % '"train_micro_batch_size_per_gpu": 2'})
     [finding] = examine(BatchMismatch, patient)
-    [remedy] = prescribe(BatchMismatchRule, finding, patient)
+    [remedy] = prescribe(batch_mismatch, finding, patient)
     assert "transformers" in remedy.steps[0] and remedy.edits

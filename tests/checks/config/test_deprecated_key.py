@@ -9,8 +9,8 @@ from gpudoctor.model.signs.packages import ArgumentFields
 from gpudoctor.testing import examine, make_packages, make_patient, prescribe
 from gpudoctor.vitals.project import read_project_versions
 from gpudoctor_checks.config.deprecated_key import DeprecatedKey
-from gpudoctor_rules.config.deprecated_key import DeprecatedKeyRule
-from gpudoctor_rules.config.log_advice import ADVICE
+from gpudoctor_rules.advice import advice
+from gpudoctor_rules.config import deprecated_key
 
 NOTE, WARNING, ERROR = Severity.NOTE, Severity.WARNING, Severity.ERROR
 EXPECTED = {
@@ -63,7 +63,7 @@ def test_sick_deprecated_in_the_installed_version() -> None:
     patient = patient_of(CALL, **installed("4.46.3", "eval_strategy", "evaluation_strategy"))
     [finding] = examine(DeprecatedKey, patient)
     assert finding.severity is NOTE
-    [remedy] = prescribe(DeprecatedKeyRule, finding, patient)
+    [remedy] = prescribe(deprecated_key, finding, patient)
     assert remedy.applicability is Applicability.SAFE
 
 
@@ -143,7 +143,7 @@ def test_healthy_edit_when_both_names_are_written() -> None:
     }
     patient = patient_of(files)
     [finding] = examine(DeprecatedKey, patient)
-    [remedy] = prescribe(DeprecatedKeyRule, finding, patient)
+    [remedy] = prescribe(deprecated_key, finding, patient)
     assert remedy.edits == ()
 
 
@@ -167,7 +167,7 @@ def test_values_that_newer_versions_no_longer_take(value, version, severities) -
     found = [item for item in examine(DeprecatedKey, patient) if item.detail.value]
     assert [item.severity for item in found] == severities
     for item in found:
-        [remedy] = prescribe(DeprecatedKeyRule, item, patient)
+        [remedy] = prescribe(deprecated_key, item, patient)
         assert remedy.title.startswith(f"replace {value} by ")
         assert len(remedy.edits) == 1
 
@@ -200,7 +200,7 @@ def test_a_call_with_a_value_that_loop005_knows_is_left_to_it() -> None:
 )
 def test_an_option_that_the_script_itself_refuses_is_not_blamed_on_a_library(code, text, advised, tmp_path) -> None:
     [finding] = found_in_log(code, tmp_path, text)
-    assert [remedy.id for remedy in prescribe(ADVICE, finding, make_patient())] == [advised]
+    assert [remedy.id for remedy in prescribe(advice("config"), finding, make_patient())] == [advised]
 
 
 @pytest.mark.parametrize(("pinned", "severity"), [("torch==1.8.1", NOTE), ("torch==2.13.0", ERROR)])

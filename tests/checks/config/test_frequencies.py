@@ -6,7 +6,7 @@ from some import some
 from gpudoctor.model import Severity
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.config.frequencies import Frequencies
-from gpudoctor_rules.config.frequencies import FrequenciesRule
+from gpudoctor_rules.config import frequencies
 
 NOTE = Severity.NOTE
 
@@ -93,7 +93,7 @@ def test_never_is_said():
 def test_the_rule_names_the_period(text, title):
     patient = arguments(text)
     [finding] = examine(Frequencies, patient)
-    [remedy] = prescribe(FrequenciesRule, finding, patient)
+    [remedy] = prescribe(frequencies, finding, patient)
     assert remedy.title == title
     cured = apply_edits(patient.source.scripts[0].text, remedy.edits)
     assert examine(Frequencies, script_patient(cured)) == []
@@ -103,5 +103,5 @@ def test_the_rule_leaves_a_default_elsewhere_to_a_person():
     path = next(path for path in sick_scripts("CFG006") if path.stem == "sick_argparse")
     patient = script_patient(path)
     for finding in some(examine(Frequencies, patient)):
-        [remedy] = prescribe(FrequenciesRule, finding, patient)
+        [remedy] = prescribe(frequencies, finding, patient)
         assert remedy.edits == ()

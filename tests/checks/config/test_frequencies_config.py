@@ -9,7 +9,7 @@ from some import some
 from gpudoctor.model import Confidence, Setting, Severity, TextEdit, Unavailable
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.config.frequencies import Frequencies
-from gpudoctor_rules.config.frequencies import FrequenciesRule
+from gpudoctor_rules.config import frequencies
 
 NOTE = Severity.NOTE
 HF = "output_dir: o\nper_device_train_batch_size: 1\nnum_train_epochs: 1\n"
@@ -82,7 +82,7 @@ def test_the_remedy_names_the_number_and_cures(path: Path) -> None:
     text = path.read_text("utf-8")
     edits: dict[tuple[int, int], TextEdit] = {}
     for finding in some(examine(Frequencies, patient)):
-        [remedy] = prescribe(FrequenciesRule, finding, patient)
+        [remedy] = prescribe(frequencies, finding, patient)
         [edit] = remedy.edits
         assert isinstance(edit, TextEdit)
         assert edit.new_text in remedy.title

@@ -5,7 +5,7 @@ from mending import gone
 from gpudoctor.model import Severity, Unavailable
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.config.lora_misfit import LoraMisfit
-from gpudoctor_rules.config.lora_misfit import LoraMisfitRule
+from gpudoctor_rules.config import lora_misfit
 
 NOTE, ERROR = Severity.NOTE, Severity.ERROR
 EXPECTED = {
@@ -107,5 +107,5 @@ def test_the_mend_cures(name: str) -> None:
 def test_the_rule_names_two_times_the_rank() -> None:
     patient = job_patient(SICK["source-sick_alpha"])
     [finding] = examine(LoraMisfit, patient)
-    [remedy] = prescribe(LoraMisfitRule, finding, patient)
+    [remedy] = prescribe(lora_misfit, finding, patient)
     assert remedy.title == "lora_alpha=16"

@@ -4,7 +4,7 @@ from jobs import job_files, job_patient, launch_line, patient_of
 from gpudoctor.model import Severity, TextEdit, Unavailable
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.config.optimizer_mismatch import OptimizerMismatch
-from gpudoctor_rules.config.optimizer_mismatch import OptimizerMismatchRule
+from gpudoctor_rules.config import optimizer_mismatch
 
 ERROR, WARNING = Severity.ERROR, Severity.WARNING
 EXPECTED = {
@@ -104,7 +104,7 @@ def test_skipped_without_source_and_configs() -> None:
 def test_the_remedy_leaves_the_number_to_the_arguments() -> None:
     patient = job_patient(SICK["configs-sick_rates"])
     finding = next(item for item in examine(OptimizerMismatch, patient) if item.severity is ERROR)
-    [remedy] = prescribe(OptimizerMismatchRule, finding, patient)
+    [remedy] = prescribe(optimizer_mismatch, finding, patient)
     [edit] = remedy.edits
     assert isinstance(edit, TextEdit)
     assert (edit.expected, edit.new_text, edit.line) == ("1e-4", '"auto"', 6)
@@ -113,6 +113,6 @@ def test_the_remedy_leaves_the_number_to_the_arguments() -> None:
 def test_the_remedy_names_both_rates() -> None:
     patient = job_patient(SICK["configs-sick_sections"])
     [finding] = examine(OptimizerMismatch, patient)
-    [remedy] = prescribe(OptimizerMismatchRule, finding, patient)
+    [remedy] = prescribe(optimizer_mismatch, finding, patient)
     assert "0.001" in remedy.title
     assert "0.0001" in remedy.title

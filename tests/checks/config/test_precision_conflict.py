@@ -6,7 +6,7 @@ from some import some
 from gpudoctor.model import Severity, Unavailable
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.config.precision_conflict import PrecisionConflict
-from gpudoctor_rules.config.precision_conflict import PrecisionConflictRule
+from gpudoctor_rules.config import precision_conflict
 
 ERROR, WARNING = Severity.ERROR, Severity.WARNING
 EXPECTED = {
@@ -144,7 +144,7 @@ def test_every_finding_has_a_remedy() -> None:
     for paths in some(SICK.values()):
         patient = job_patient(paths)
         for finding in some(examine(PrecisionConflict, patient)):
-            [remedy] = prescribe(PrecisionConflictRule, finding, patient)
+            [remedy] = prescribe(precision_conflict, finding, patient)
             assert remedy.steps
 
 

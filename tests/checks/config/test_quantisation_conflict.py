@@ -5,7 +5,7 @@ from mending import gone
 from gpudoctor.model import Severity, Unavailable
 from gpudoctor.testing import examine, make_gpu, make_patient, prescribe
 from gpudoctor_checks.config.quantisation_conflict import QuantisationConflict
-from gpudoctor_rules.config.quantisation_conflict import QuantisationConflictRule
+from gpudoctor_rules.config import quantisation_conflict
 
 WARNING, ERROR = Severity.WARNING, Severity.ERROR
 EXPECTED = {
@@ -91,5 +91,5 @@ def test_the_rule_asks_the_card(capability: tuple[int, int], word: str) -> None:
     cards = [make_gpu(compute_capability=capability)]
     patient = job_patient(SICK["source-sick_default_dtype"], gpus=cards)
     [finding] = examine(QuantisationConflict, patient)
-    [remedy] = prescribe(QuantisationConflictRule, finding, patient)
+    [remedy] = prescribe(quantisation_conflict, finding, patient)
     assert remedy.title.endswith(f"={word}")

@@ -8,7 +8,7 @@ from gpudoctor.model.signs.packages import ArgumentFields
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.config.known_keys import distance, meant, tables
 from gpudoctor_checks.config.unknown_key import UnknownKey
-from gpudoctor_rules.config.unknown_key import UnknownKeyRule
+from gpudoctor_rules.config import unknown_key
 
 NOTE, WARNING, ERROR = Severity.NOTE, Severity.WARNING, Severity.ERROR
 EXPECTED = {
@@ -112,7 +112,7 @@ def test_the_mend_cures(name: str) -> None:
 def test_the_remedy_names_the_key() -> None:
     patient = job_patient(SICK["configs-sick_llama_factory"])
     [finding] = examine(UnknownKey, patient)
-    [remedy] = prescribe(UnknownKeyRule, finding, patient)
+    [remedy] = prescribe(unknown_key, finding, patient)
     assert remedy.title == "replace cutof_len by cutoff_len"
 
 

@@ -6,7 +6,7 @@ from gpudoctor.model import Severity, Unavailable
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.config.zero_stage_misfit import ZeroStageMisfit
 from gpudoctor_checks.memory.will_not_fit import WillNotFit
-from gpudoctor_rules.config.zero_stage_misfit import ZeroStageMisfitRule
+from gpudoctor_rules.config import zero_stage_misfit
 
 SEVEN, SEVENTY = "Qwen/Qwen2.5-7B", "meta-llama/Llama-2-70b-hf"
 OFFLOAD = ', "offload_optimizer": {"device": "cpu"}'
@@ -31,7 +31,7 @@ def test_sick_more_than_needed(files: dict[str, str], gpus: int, words: str) -> 
     [finding] = examine(ZeroStageMisfit, patient)
     assert finding.severity is Severity.WARNING and words in finding.message
     assert (finding.evidence[0].path, finding.evidence[0].line) == ("ds.json", 1)
-    [remedy] = prescribe(ZeroStageMisfitRule, finding, patient)
+    [remedy] = prescribe(zero_stage_misfit, finding, patient)
     assert remedy.edits
 
 
@@ -41,7 +41,7 @@ def test_sick_less_than_needed_and_memory_leaves_it_to_the_stage() -> None:
     assert finding.severity is Severity.ERROR and finding.cost.breaks
     assert "ZeRO stage 3" in finding.message
     assert examine(WillNotFit, patient) == []
-    [remedy] = prescribe(ZeroStageMisfitRule, finding, patient)
+    [remedy] = prescribe(zero_stage_misfit, finding, patient)
     [edit] = remedy.edits
     assert (edit.expected, edit.new_text) == ("2", "3")  # type: ignore[union-attr]
 

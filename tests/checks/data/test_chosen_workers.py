@@ -5,7 +5,7 @@ from scripts import script_patient
 
 from gpudoctor.testing import examine, make_host, prescribe
 from gpudoctor_checks.data.workers_misfit import WorkersMisfit
-from gpudoctor_rules.data.workers_misfit import WorkersMisfitRule
+from gpudoctor_rules.data.loaders import workers_misfit
 
 LOOP = """
 for epoch in range(2):
@@ -29,7 +29,7 @@ def remedy(value):
     text = HEAD + f"loader = DataLoader(torch.rand(512, 8), num_workers={value})\n" + LOOP
     patient = script_patient(text, host=make_host())
     [finding] = examine(WorkersMisfit, patient)
-    [found] = prescribe(WorkersMisfitRule, finding, patient)
+    [found] = prescribe(workers_misfit, finding, patient)
     return found
 
 

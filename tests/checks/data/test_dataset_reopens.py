@@ -5,7 +5,7 @@ from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 from gpudoctor.model import Applicability, Severity
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.data.dataset_reopens import DatasetReopens
-from gpudoctor_rules.data.dataset_reopens import DatasetReopensRule
+from gpudoctor_rules.data.items import dataset_reopens
 
 FOLDER = PATIENTS / "DATA011"
 GUILTY = {
@@ -73,7 +73,7 @@ def test_healthy_items(body):
 def test_an_array_is_mapped_by_hand_for_one_of_objects_cannot_be():
     patient = script_patient(FOLDER / "sick_numpy.py")
     [finding] = examine(DatasetReopens, patient)
-    mapped = next(iter(prescribe(DatasetReopensRule, finding, patient)))
+    mapped = next(iter(prescribe(dataset_reopens, finding, patient)))
     assert (mapped.id, mapped.edits, mapped.applicability) == ("DATA011-map", (), Applicability.DISPLAY_ONLY)
 
 
@@ -97,6 +97,6 @@ def test_sick_sampler_yields_its_last_batch():
 def test_an_open_file_is_left_to_a_person():
     patient = script_patient(FOLDER / "sick_hdf5.py")
     [finding] = examine(DatasetReopens, patient)
-    [remedy] = prescribe(DatasetReopensRule, finding, patient)
+    [remedy] = prescribe(dataset_reopens, finding, patient)
     assert remedy.applicability is Applicability.DISPLAY_ONLY
     assert "each worker" in remedy.title

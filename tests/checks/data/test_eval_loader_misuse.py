@@ -5,8 +5,8 @@ from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 from gpudoctor.model import Severity
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.data.eval_loader_misuse import EvalLoaderMisuse
-from gpudoctor_rules.data.advice import ADVICE
-from gpudoctor_rules.data.eval_loader_misuse import EvalLoaderMisuseRule
+from gpudoctor_rules.advice import advice
+from gpudoctor_rules.data.loaders import eval_loader_misuse
 
 FOLDER = PATIENTS / "DATA007"
 GUILTY = {"sick_shuffled": (5, "shuffle"), "sick_lightning": (11, "drop_last"), "sick_distributed": (17, "sampler")}
@@ -35,7 +35,9 @@ def test_sick_loader_is_mended(name, new):
 def test_a_sampler_is_answered_with_a_gather():
     patient = script_patient(FOLDER / "sick_distributed.py")
     [finding] = examine(EvalLoaderMisuse, patient)
-    assert [remedy.id for remedy in prescribe((EvalLoaderMisuseRule, *ADVICE), finding, patient)] == ["DATA007-gather"]
+    assert [remedy.id for remedy in prescribe((eval_loader_misuse, *advice("data")), finding, patient)] == [
+        "DATA007-gather"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -49,7 +51,7 @@ def test_no_edit_that_would_give_an_argument_twice(old, new):
     text = "options = {'shuffle': True}\n" + (FOLDER / "sick_shuffled.py").read_text("utf-8").replace(old, new)
     patient = script_patient(text)
     [finding] = examine(EvalLoaderMisuse, patient)
-    assert prescribe((EvalLoaderMisuseRule, *ADVICE), finding, patient)[0].edits == ()
+    assert prescribe((eval_loader_misuse, *advice("data")), finding, patient)[0].edits == ()
 
 
 @pytest.mark.parametrize(("size", "findings"), [("batch_size=1, ", 0), ("", 0), ("batch_size=8, ", 1)])

@@ -8,7 +8,7 @@ from gpudoctor.model import Applicability, Confidence, Cost, KeywordEdit, Severi
 from gpudoctor.model.signs.job import Job, Profile
 from gpudoctor.testing import examine, make_host, prescribe
 from gpudoctor_checks.data.loader_bound import LoaderBound
-from gpudoctor_rules.data.loader_bound import LoaderBoundRule
+from gpudoctor_rules.data.loaders import loader_bound
 
 FOLDER = PATIENTS / "DATA001"
 COMMAND_LINE = FOLDER / "healthy_command_line.py"
@@ -69,7 +69,7 @@ def test_healthy_when_the_launch_line_gives_workers():
 def test_sick_rule_names_the_number_for_this_machine(host, job, workers):
     patient = script_patient(FOLDER / "sick_plain_loop.py", host=make_host(**host), job=job)
     [finding] = examine(LoaderBound, patient)
-    remedy = prescribe(LoaderBoundRule, finding, patient)[0]
+    remedy = prescribe(loader_bound, finding, patient)[0]
     assert remedy.sets == (("DataLoader.num_workers", str(workers)),)
     assert remedy.title.startswith(f"num_workers={workers}, persistent_workers=True")
     [edit] = remedy.edits
@@ -82,7 +82,7 @@ def test_sick_rule_names_the_number_for_this_machine(host, job, workers):
 def test_sick_option_is_answered_on_the_launch_line():
     patient = script_patient(FOLDER / "sick_argparse_default.py", host=make_host(cpus_affinity=8))
     [finding] = examine(LoaderBound, patient)
-    remedy = prescribe(LoaderBoundRule, finding, patient)[0]
+    remedy = prescribe(loader_bound, finding, patient)[0]
     assert "--workers 7" in remedy.steps[0]
     assert remedy.edits == ()
 
@@ -90,14 +90,14 @@ def test_sick_option_is_answered_on_the_launch_line():
 def test_sick_trainer_is_answered_with_its_own_keyword():
     patient = script_patient(FOLDER / "sick_trainer_set_transform.py", host=make_host(cpus_affinity=4))
     [finding] = examine(LoaderBound, patient)
-    remedy = prescribe(LoaderBoundRule, finding, patient)[0]
+    remedy = prescribe(loader_bound, finding, patient)[0]
     assert dict(remedy.edits[0].set)["dataloader_num_workers"] == "3"
 
 
 def test_sick_machine_unknown_still_gets_a_number():
     patient = script_patient(FOLDER / "sick_plain_loop.py")
     [finding] = examine(LoaderBound, patient)
-    assert prescribe(LoaderBoundRule, finding, patient)[0].sets == (("DataLoader.num_workers", "4"),)
+    assert prescribe(loader_bound, finding, patient)[0].sets == (("DataLoader.num_workers", "4"),)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_sick_call_that_a_keyword_would_break_gets_steps_without_an_edit(call):
     text = (FOLDER / "sick_python_loop.py").read_text().replace("DataLoader(data, batch_size=32)", call)
     patient = script_patient(text, host=make_host(cpus_affinity=8))
     [finding] = examine(LoaderBound, patient)
-    remedy = prescribe(LoaderBoundRule, finding, patient)[0]
+    remedy = prescribe(loader_bound, finding, patient)[0]
     assert remedy.edits == ()
     assert "num_workers=7" in remedy.steps[0]
 
@@ -167,7 +167,7 @@ def test_sick_stream_has_to_be_split_between_workers():
     """
     patient = script_patient(text, host=make_host())
     [finding] = examine(LoaderBound, patient)
-    remedy = prescribe(LoaderBoundRule, finding, patient)[0]
+    remedy = prescribe(loader_bound, finding, patient)[0]
     assert remedy.applicability is Applicability.UNSAFE
     assert any("get_worker_info" in step for step in remedy.steps)
 
@@ -251,7 +251,7 @@ DIGITS = """
 def test_no_workers_where_no_cpu_is_left_for_one():
     patient = script_patient(FOLDER / "sick_plain_loop.py", host=make_host(cpus_affinity=1))
     [finding] = examine(LoaderBound, patient)
-    assert [item.id for item in prescribe(LoaderBoundRule, finding, patient)] == ["DATA001-precompute"]
+    assert [item.id for item in prescribe(loader_bound, finding, patient)] == ["DATA001-precompute"]
 
 
 @pytest.mark.parametrize(("cpus", "cuda", "most"), [(2, True, 2.857), (2, False, 2.0), (8, True, 3.333)])
@@ -260,7 +260,7 @@ def test_the_gain_is_bounded_by_the_cpus(cpus, cuda, most):
     [finding] = examine(LoaderBound, patient)
     detail = replace(finding.detail, cuda=cuda, workers=0, cpus_used=0.5, cpus_reached=float(cpus))
     measured = replace(finding, cost=Cost(step_share=0.7), detail=detail)
-    assert prescribe(LoaderBoundRule, measured, patient)[0].effect.high == pytest.approx(most)
+    assert prescribe(loader_bound, measured, patient)[0].effect.high == pytest.approx(most)
 
 
 @pytest.mark.parametrize(
@@ -273,10 +273,10 @@ def test_the_gain_is_bounded_by_the_cpus(cpus, cuda, most):
 def test_without_a_gpu_and_an_idle_cpu_that_was_seen_nobody_knows_the_gain(used, reached, words):
     patient = script_patient(FOLDER / "sick_plain_loop.py", host=make_host(cpus_affinity=2))
     [finding] = examine(LoaderBound, patient)
-    assert not any("may give nothing" in step for step in prescribe(LoaderBoundRule, finding, patient)[0].steps)
+    assert not any("may give nothing" in step for step in prescribe(loader_bound, finding, patient)[0].steps)
     detail = replace(finding.detail, cuda=False, workers=0, cpus_used=used, cpus_reached=reached)
     measured = replace(finding, cost=Cost(step_share=0.7), detail=detail)
-    remedy = prescribe(LoaderBoundRule, measured, patient)[0]
+    remedy = prescribe(loader_bound, measured, patient)[0]
     assert remedy.effect is None and not remedy.bounded
     assert any(words in step for step in remedy.steps)
 

@@ -4,7 +4,7 @@ from recordings import make_process, make_recording, make_steps, record
 from gpudoctor.model import Confidence, Severity
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.data.not_shuffled import NotShuffled
-from gpudoctor_rules.data.not_shuffled import NotShuffledRule
+from gpudoctor_rules.data.loaders import not_shuffled
 
 
 def recorded(labels, order="sequential", losses=48):
@@ -20,7 +20,7 @@ def test_sick_recorded_batches_hold_one_class_each():
     [finding] = examine(NotShuffled, sick)
     assert (finding.severity, finding.confidence) == (Severity.WARNING, Confidence.CONFIRMED)
     assert "44 batches" in finding.message and finding.cost.breaks
-    assert prescribe(NotShuffledRule, finding, sick)
+    assert prescribe(not_shuffled, finding, sick)
 
 
 @pytest.mark.parametrize(

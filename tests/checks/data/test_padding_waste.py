@@ -5,8 +5,8 @@ from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 from gpudoctor.model import Applicability, Severity
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.data.padding_waste import PaddingWaste
-from gpudoctor_rules.data.advice import ADVICE
-from gpudoctor_rules.data.padding_waste import PaddingWasteRule
+from gpudoctor_rules.advice import advice
+from gpudoctor_rules.data.items import padding_waste
 
 FOLDER = PATIENTS / "DATA006"
 GUILTY = {"sick_map": (9, 0), "sick_collate": (17, 1024), "sick_by_hand": (16, 512)}
@@ -35,7 +35,7 @@ def test_sick_tokenizer_is_mended(name, new):
 def test_padding_by_hand_is_left_to_a_person():
     patient = script_patient(FOLDER / "sick_by_hand.py")
     [finding] = examine(PaddingWaste, patient)
-    dynamic, group = prescribe((PaddingWasteRule, *ADVICE), finding, patient)
+    dynamic, group = prescribe((padding_waste, *advice("data")), finding, patient)
     assert dynamic.applicability is Applicability.DISPLAY_ONLY
     assert group.id == "DATA006-group"
     assert any("train_sampling_strategy" in step for step in group.steps)  # the only name that transformers 5 has
@@ -54,7 +54,7 @@ def test_healthy_where_nothing_would_pad_later():
     text = (FOLDER / "sick_map.py").read_text("utf-8").replace("    processing_class=tokenizer,\n", "")
     patient = script_patient(text)
     [finding] = examine(PaddingWaste, patient)
-    assert prescribe((PaddingWasteRule, *ADVICE), finding, patient)[0].edits == ()
+    assert prescribe((padding_waste, *advice("data")), finding, patient)[0].edits == ()
 
 
 def test_healthy_length_on_the_command_line():

@@ -9,7 +9,7 @@ from some import some
 from gpudoctor.model import Confidence, Severity
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.data.sampler_misuse import SamplerMisuse
-from gpudoctor_rules.data.sampler_misuse import SamplerMisuseRule
+from gpudoctor_rules.data.loaders import sampler_misuse
 
 FOLDER = PATIENTS / "DATA008"
 GUILTY = {
@@ -82,7 +82,7 @@ def test_no_edit_where_the_number_of_the_epoch_has_no_one_name_or_the_range_no_e
     text = (FOLDER / "sick_no_set_epoch.py").read_text("utf-8").replace("for epoch in range(20)", head)
     patient = script_patient("from itertools import count\n" + text)
     [finding] = examine(SamplerMisuse, patient)
-    assert prescribe(SamplerMisuseRule, finding, patient)[0].edits == ()
+    assert prescribe(sampler_misuse, finding, patient)[0].edits == ()
 
 
 def test_a_loop_without_epochs_is_not_judged():
@@ -165,7 +165,7 @@ def test_sick_ranks_with_the_same_losses():
     assert finding.detail.dataset == "pictures"  # the remedy is that of the source
     wrong = OWN_AVERAGE.replace("shuffle=True", "sampler=my_own(pictures, rank=0)")  # nobody reads that
     [finding] = examine(SamplerMisuse, script_patient(wrong, recording=_ranks(FALLING, FALLING)))
-    assert finding.detail.kind == "unsplit" and prescribe(SamplerMisuseRule, finding, script_patient(wrong))
+    assert finding.detail.kind == "unsplit" and prescribe(sampler_misuse, finding, script_patient(wrong))
 
 
 def test_healthy_ranks_whose_losses_prove_nothing():

@@ -7,8 +7,8 @@ from gpudoctor.model import Severity
 from gpudoctor.testing import examine, make_host, prescribe
 from gpudoctor_checks.data.loader_bound import LoaderBound
 from gpudoctor_checks.data.slow_preprocessing import SlowPreprocessing, SlowPreprocessingDetail
-from gpudoctor_rules.data.advice import ADVICE
-from gpudoctor_rules.data.slow_preprocessing import SlowPreprocessingRule
+from gpudoctor_rules.advice import advice
+from gpudoctor_rules.data.items import slow_preprocessing
 
 FOLDER = PATIENTS / "DATA002"
 GUILTY = {
@@ -49,21 +49,21 @@ def test_sick_prompt_and_answer_are_one_finding():
 def test_the_rule_names_processes_for_this_machine():
     patient = script_patient(FOLDER / "sick_tokenises.py", host=make_host(cpus_affinity=6))
     [finding] = examine(SlowPreprocessing, patient)
-    [remedy] = prescribe(SlowPreprocessingRule, finding, patient)
+    [remedy] = prescribe(slow_preprocessing, finding, patient)
     assert "num_proc=6" in remedy.title
 
 
 def test_the_rule_answers_pixels_with_arrays():
     patient = script_patient(FOLDER / "sick_pixels.py")
     [finding] = examine(SlowPreprocessing, patient)
-    assert [remedy.id for remedy in prescribe(ADVICE, finding, patient)] == ["DATA002-vectorise"]
+    assert [remedy.id for remedy in prescribe(advice("data"), finding, patient)] == ["DATA002-vectorise"]
 
 
 def test_the_rule_answers_measured_lines_without_a_tokenizer():
     patient = script_patient(FOLDER / "sick_pixels.py")
     [finding] = examine(SlowPreprocessing, patient)
     measured = replace(finding, detail=SlowPreprocessingDetail("lines"))
-    [remedy] = prescribe(ADVICE, measured, patient)
+    [remedy] = prescribe(advice("data"), measured, patient)
     assert remedy.id == "DATA002-once"
 
 
@@ -129,7 +129,7 @@ def test_numbers_that_are_parsed_from_text_again_in_every_epoch(epochs, findings
     assert [finding.severity for finding in found] == [Severity.NOTE] * findings
     for finding in found:
         assert "loadtxt() of a text file" in finding.message
-        [remedy] = prescribe(ADVICE, finding, patient)
+        [remedy] = prescribe(advice("data"), finding, patient)
         assert remedy.id == "DATA002-binary"
 
 

@@ -5,7 +5,7 @@ from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 from gpudoctor.model import Applicability, Severity
 from gpudoctor.testing import examine, make_host, prescribe
 from gpudoctor_checks.data.slow_start import SlowStart
-from gpudoctor_rules.data.slow_start import SlowStartRule
+from gpudoctor_rules.data.items import slow_start
 
 FOLDER = PATIENTS / "DATA012"
 GUILTY = {
@@ -21,7 +21,7 @@ def test_sick_script_and_its_advice(path):
     [finding] = examine(SlowStart, patient)
     line, kind, advice = GUILTY[path.stem]
     assert (finding.span.line, finding.detail.kind, finding.severity) == (line, kind, Severity.NOTE)
-    [remedy] = prescribe(SlowStartRule, finding, patient)
+    [remedy] = prescribe(slow_start, finding, patient)
     assert advice in remedy.title and remedy.edits == ()  # a mapped function may count, or draw random numbers
 
 
@@ -44,7 +44,7 @@ def test_the_rule_names_processes_for_this_machine():
     [path] = [item for item in config_files("DATA012", "sick") if "llama" in item.stem]
     patient = config_patient(path, host=make_host(cpus_affinity=12))
     [finding] = examine(SlowStart, patient)
-    [remedy] = prescribe(SlowStartRule, finding, patient)
+    [remedy] = prescribe(slow_start, finding, patient)
     assert (remedy.title, remedy.applicability) == ("preprocessing_num_workers=12", Applicability.DISPLAY_ONLY)
 
 

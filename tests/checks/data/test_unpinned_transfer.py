@@ -4,7 +4,7 @@ from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 from gpudoctor.model import Severity
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.data.unpinned_transfer import UnpinnedTransfer
-from gpudoctor_rules.data.unpinned_transfer import UnpinnedTransferRule
+from gpudoctor_rules.data.loaders import unpinned_transfer
 
 FOLDER = PATIENTS / "DATA004"
 
@@ -29,7 +29,7 @@ def test_sick_kind_and_its_edits(script, kind, keywords):
     patient = script_patient(FOLDER / script)
     [finding] = examine(UnpinnedTransfer, patient)
     assert finding.detail.kind == kind
-    [remedy] = prescribe(UnpinnedTransferRule, finding, patient)
+    [remedy] = prescribe(unpinned_transfer, finding, patient)
     assert [edit.set[0] for edit in remedy.edits] == [(keyword, "True") for keyword in keywords]
 
 
@@ -126,7 +126,7 @@ def test_sick_the_copy_of_a_chain_and_more_than_eight_copies_are_edited():
         "    optimizer.zero_grad()\n    model(j).sum().backward()\n    optimizer.step()\n"
     )
     [finding] = examine(UnpinnedTransfer, patient)
-    [remedy] = prescribe(UnpinnedTransferRule, finding, patient)
+    [remedy] = prescribe(unpinned_transfer, finding, patient)
     assert [edit.method for edit in remedy.edits] == ["cuda"] * 10
 
 

@@ -6,7 +6,7 @@ from gpudoctor.model import Severity
 from gpudoctor.model.signs.job import Job, Profile
 from gpudoctor.testing import examine, make_gpu, make_host, make_patient, make_survey, prescribe
 from gpudoctor_checks.data.workers_misfit import WorkersMisfit
-from gpudoctor_rules.data.workers_misfit import WorkersMisfitRule
+from gpudoctor_rules.data.loaders import workers_misfit
 
 FOLDER = PATIENTS / "DATA003"
 
@@ -22,7 +22,7 @@ def test_sick_too_many_is_measured_against_the_quota():
     assert finding.severity is Severity.WARNING
     assert "64 workers" in finding.message
     assert "6 CPUs" in finding.message
-    [remedy] = prescribe(WorkersMisfitRule, finding, patient)
+    [remedy] = prescribe(workers_misfit, finding, patient)
     assert remedy.sets == (("DataLoader.num_workers", "5"),)
     assert remedy.edits[0].set == (("num_workers", "5"),)
 
@@ -33,7 +33,7 @@ def test_sick_arguments_without_workers_break_the_constructor(script):
     [finding] = examine(WorkersMisfit, patient)
     assert finding.severity is Severity.ERROR
     assert "ValueError" in finding.cost.breaks
-    drop, workers = prescribe(WorkersMisfitRule, finding, patient)
+    drop, workers = prescribe(workers_misfit, finding, patient)
     assert drop.edits[0].remove == (finding.detail.keyword,)
     assert workers.edits[0].set == (("num_workers", "7"),)
 
@@ -43,7 +43,7 @@ def test_sick_respawned_workers_are_a_note(script):
     patient = script_patient(FOLDER / script, host=make_host())
     [finding] = examine(WorkersMisfit, patient)
     assert finding.severity is Severity.NOTE
-    assert "persistent_workers=True" in prescribe(WorkersMisfitRule, finding, patient)[0].title
+    assert "persistent_workers=True" in prescribe(workers_misfit, finding, patient)[0].title
 
 
 @pytest.mark.parametrize("path", healthy_scripts("DATA003"), ids=lambda path: path.stem)
@@ -78,7 +78,7 @@ def test_sick_a_limit_ends_each_epoch_after_twenty_batches(batches):
 def test_sick_a_new_iterator_for_each_batch():
     [finding] = of_run(wait=0.08, starts=1.0, workers=1)
     assert "1 worker is started again for each step, which takes 80 ms" in finding.message
-    [remedy] = prescribe(WorkersMisfitRule, finding, make_patient())
+    [remedy] = prescribe(workers_misfit, finding, make_patient())
     assert "once an epoch" in remedy.title
 
 

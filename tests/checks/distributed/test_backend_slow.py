@@ -5,7 +5,7 @@ from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 from gpudoctor.model import Severity
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.distributed.backend_slow import BackendSlow
-from gpudoctor_rules.distributed.backend_slow import BackendSlowRule
+from gpudoctor_rules.distributed import backend_slow
 
 FOLDER = PATIENTS / "DIST006"
 
@@ -16,7 +16,7 @@ def test_sick_script(path):
     [finding] = examine(BackendSlow, patient)
     assert finding.severity is Severity.WARNING
     assert "init_process_group(" in finding.span.text and "gloo" in finding.message
-    [remedy] = prescribe(BackendSlowRule, finding, patient)
+    [remedy] = prescribe(backend_slow, finding, patient)
     assert remedy.title.endswith('="nccl"')
     assert bool(remedy.edits) == (path.stem != "sick_option")
 

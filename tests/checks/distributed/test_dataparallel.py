@@ -7,7 +7,7 @@ from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 from gpudoctor.model import Applicability, Severity
 from gpudoctor.testing import examine, make_gpu, prescribe
 from gpudoctor_checks.distributed.dataparallel import Dataparallel
-from gpudoctor_rules.distributed.dataparallel import DataparallelRule
+from gpudoctor_rules.distributed import dataparallel
 
 FOLDER = PATIENTS / "DIST005"
 
@@ -32,7 +32,7 @@ def test_sick_remedy_counts_the_gpus():
     patient = script_patient(FOLDER / "sick_wrapped.py", gpus=[make_gpu(index) for index in range(4)])
     [finding] = examine(Dataparallel, patient)
     assert "4 GPUs are here" in finding.message
-    [remedy] = prescribe(DataparallelRule, finding, patient)
+    [remedy] = prescribe(dataparallel, finding, patient)
     assert any("--nproc_per_node=4" in step for step in remedy.steps)
     assert remedy.applicability is Applicability.DISPLAY_ONLY
 

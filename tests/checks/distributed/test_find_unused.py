@@ -4,7 +4,7 @@ from recordings import make_process, make_recording, make_steps, record
 from gpudoctor.model import Severity
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.distributed.find_unused import FindUnused
-from gpudoctor_rules.distributed.find_unused import FindUnusedRule
+from gpudoctor_rules.distributed import find_unused
 
 
 def recorded(**told):
@@ -18,7 +18,7 @@ def test_sick_a_run_that_used_every_parameter():
     patient = recorded(find_unused=True, unused=False)
     [finding] = examine(FindUnused, patient)
     assert finding.severity is Severity.NOTE and finding.span.line == 17
-    [remedy] = prescribe(FindUnusedRule, finding, patient)
+    [remedy] = prescribe(find_unused, finding, patient)
     assert remedy.title == "find_unused_parameters=False" and remedy.override
 
 

@@ -7,7 +7,7 @@ from gpudoctor.model import Severity, SourceSpan, Unavailable
 from gpudoctor.model.signs.recording import RunEnd
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.distributed.hang import Hang
-from gpudoctor_rules.distributed.advice import ADVICE
+from gpudoctor_rules.advice import advice
 
 
 def look(*ranks, **changes):
@@ -17,7 +17,7 @@ def look(*ranks, **changes):
 
 def remedies(finding):
     """Titles and steps of the remedies, in one text."""
-    found = prescribe(ADVICE, finding, make_patient(recording=make_recording()))
+    found = prescribe(advice("distributed"), finding, make_patient(recording=make_recording()))
     assert found
     return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
 

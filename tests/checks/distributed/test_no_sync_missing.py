@@ -7,7 +7,7 @@ from some import some
 from gpudoctor.model import Applicability, Severity
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.distributed.no_sync_missing import NoSyncMissing
-from gpudoctor_rules.distributed.no_sync_missing import NoSyncMissingRule
+from gpudoctor_rules.distributed import no_sync_missing
 
 FOLDER = PATIENTS / "DIST003"
 NUMBERS = {"sick_modulo": 8, "sick_inner_loop": 4}
@@ -21,7 +21,7 @@ def test_sick_script(path):
     assert finding.severity is Severity.WARNING
     assert f"{number - 1} of {number}" in finding.message
     assert "backward()" in finding.span.text
-    [remedy] = prescribe(NoSyncMissingRule, finding, patient)
+    [remedy] = prescribe(no_sync_missing, finding, patient)
     assert any("model.no_sync()" in step for step in remedy.steps)
     assert remedy.applicability is Applicability.UNSAFE
 
@@ -62,7 +62,7 @@ def test_the_number_that_a_run_shows_decides(backwards, found):
 def test_the_rule_puts_forward_and_backward_under_no_sync(name, line):
     patient = script_patient(FOLDER / f"{name}.py")
     [finding] = examine(NoSyncMissing, patient)
-    [remedy] = prescribe(NoSyncMissingRule, finding, patient)
+    [remedy] = prescribe(no_sync_missing, finding, patient)
     cured = apply_edits(patient.source.scripts[0].text, remedy.edits)
     assert line in cured and "import contextlib" in cured
     assert examine(NoSyncMissing, script_patient(cured)) == []
@@ -73,5 +73,5 @@ def test_the_rule_leaves_a_condition_that_changes_in_the_pass():
     text = text.replace("    loss.backward()", "    loss.backward()\n    step += 0")
     patient = script_patient(text)
     for finding in some(examine(NoSyncMissing, patient)):
-        [remedy] = prescribe(NoSyncMissingRule, finding, patient)
+        [remedy] = prescribe(no_sync_missing, finding, patient)
         assert remedy.edits == ()

@@ -6,7 +6,7 @@ from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 from gpudoctor.model import Severity
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.distributed.redundant_collectives import RedundantCollectives
-from gpudoctor_rules.distributed.redundant_collectives import RedundantCollectivesRule
+from gpudoctor_rules.distributed import redundant_collectives
 
 FOLDER = PATIENTS / "DIST004"
 EXPECTED = {
@@ -24,7 +24,7 @@ def test_sick_script(path):
     severity, name, step = EXPECTED[path.stem]
     assert finding.severity is severity
     assert name in finding.message and name in finding.span.text
-    [remedy] = prescribe(RedundantCollectivesRule, finding, patient)
+    [remedy] = prescribe(redundant_collectives, finding, patient)
     assert any(step in item for item in remedy.steps)
 
 

@@ -4,7 +4,7 @@ from recordings import lines, make_process, make_recording, make_steps
 from gpudoctor.model import Severity, Unavailable
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.distributed.straggler import StragglingRank
-from gpudoctor_rules.distributed.straggler import StragglingRankRule
+from gpudoctor_rules.distributed import straggler
 
 
 def look(*ranks, **changes):
@@ -14,7 +14,7 @@ def look(*ranks, **changes):
 
 def remedies(finding):
     """Titles and steps of the remedies, in one text."""
-    found = prescribe(StragglingRankRule, finding, make_patient(recording=make_recording()))
+    found = prescribe(straggler, finding, make_patient(recording=make_recording()))
     assert found
     return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
 

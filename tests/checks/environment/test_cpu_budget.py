@@ -9,7 +9,7 @@ from gpudoctor.model import Confidence, Severity, Unavailable
 from gpudoctor.model.signs.job import Job, Launch, Profile
 from gpudoctor.testing import examine, make_gpu, make_host, make_patient, prescribe
 from gpudoctor_checks.environment.cpu_budget import CpuBudget
-from gpudoctor_rules.environment.cpu_budget import CpuBudgetRule
+from gpudoctor_rules.environment.host import cpu_budget
 
 
 def script(workers, **signs):
@@ -39,7 +39,7 @@ def test_sick_eight_ranks_of_eight_workers_on_sixteen_cpus():
     [finding] = examine(CpuBudget, patient)
     assert (finding.severity, finding.confidence) == (Severity.WARNING, Confidence.PROBABLE)
     assert "72 on 16 CPUs" in finding.message
-    [remedy] = prescribe(CpuBudgetRule, finding, patient)
+    [remedy] = prescribe(cpu_budget, finding, patient)
     assert remedy.sets == (("DataLoader.num_workers", "1"),)
 
 
@@ -47,7 +47,7 @@ def test_sick_the_quota_counts_and_not_the_cpus():
     patient = script(4, host=cpus(64, quota=8.0), job=torchrun(4), environment={"OMP_NUM_THREADS": "8"})
     [finding] = examine(CpuBudget, patient)
     assert "48 on 8 CPUs" in finding.message
-    assert {remedy.title for remedy in prescribe(CpuBudgetRule, finding, patient)} == {
+    assert {remedy.title for remedy in prescribe(cpu_budget, finding, patient)} == {
         "export OMP_NUM_THREADS=1",
         "set num_workers=1 per rank instead of 4",
     }
@@ -57,7 +57,7 @@ def test_sick_threads_that_do_not_know_of_the_quota():
     patient = make_patient(host=cpus(64, quota=4.0), gpus=[make_gpu()], environment={})
     [finding] = examine(CpuBudget, patient)
     assert finding.severity is Severity.NOTE
-    [remedy] = prescribe(CpuBudgetRule, finding, patient)
+    [remedy] = prescribe(cpu_budget, finding, patient)
     assert remedy.title == "export OMP_NUM_THREADS=4"
 
 
@@ -72,11 +72,11 @@ def test_sick_one_thread_a_rank_from_torchrun():
     patient = make_patient(host=cpus(64), job=torchrun(4), environment={})
     [finding] = examine(CpuBudget, patient)
     assert finding.severity is Severity.NOTE
-    [remedy] = prescribe(CpuBudgetRule, finding, patient)
+    [remedy] = prescribe(cpu_budget, finding, patient)
     assert remedy.title == "export OMP_NUM_THREADS=16"
     with_workers = script(12, host=cpus(64), job=torchrun(4), environment={})
     [finding] = examine(CpuBudget, with_workers)
-    assert prescribe(CpuBudgetRule, finding, with_workers)[0].title == "export OMP_NUM_THREADS=4"
+    assert prescribe(cpu_budget, finding, with_workers)[0].title == "export OMP_NUM_THREADS=4"
 
 
 def test_sick_by_the_schedulers_grant_when_the_script_is_read_elsewhere():
@@ -91,7 +91,7 @@ def test_sick_threads_that_a_run_has_shown():
     patient = script_patient(text, host=cpus(8), environment={}, recording=recording)
     [finding] = examine(CpuBudget, patient)
     assert (finding.confidence, finding.span.line) == (Confidence.CONFIRMED, 2)
-    [remedy] = prescribe(CpuBudgetRule, finding, patient)
+    [remedy] = prescribe(cpu_budget, finding, patient)
     assert "torch.set_num_threads(8)" in apply_edits(text, remedy.edits)
     assert remedy.override == (("torch.num_threads", "8"),)
 

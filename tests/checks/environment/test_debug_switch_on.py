@@ -11,7 +11,7 @@ from gpudoctor.model import Confidence, Severity
 from gpudoctor.model.signs.job import Environment
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.environment.debug_switch_on import DebugSwitchOn
-from gpudoctor_rules.environment.debug_switch_on import DebugSwitchOnRule
+from gpudoctor_rules.environment.host import debug_switch_on
 
 TABLE = json.loads(
     (Path(gpudoctor_checks.environment.__file__).parent / "debug_switches.json").read_text(encoding="utf-8")
@@ -26,7 +26,7 @@ def test_sick_every_switch_of_the_table(row):
     assert finding.severity is Severity(row["severity"])
     assert finding.confidence is Confidence.CONFIRMED
     assert row["cost"] in finding.message
-    [remedy] = prescribe(DebugSwitchOnRule, finding, patient)
+    [remedy] = prescribe(debug_switch_on, finding, patient)
     assert row["name"] in remedy.title
 
 
@@ -34,7 +34,7 @@ def test_sick_nccl_debug_is_turned_down_and_not_off():
     patient = make_patient(environment={"NCCL_DEBUG": "info"})
     [finding] = examine(DebugSwitchOn, patient)
     assert finding.severity is Severity.NOTE
-    [remedy] = prescribe(DebugSwitchOnRule, finding, patient)
+    [remedy] = prescribe(debug_switch_on, finding, patient)
     assert remedy.title == "export NCCL_DEBUG=WARN"
 
 
@@ -44,7 +44,7 @@ def test_sick_export_of_a_job_script_has_its_line():
     )
     patient = make_patient(environment=environment)
     [finding] = examine(DebugSwitchOn, patient)
-    [remedy] = prescribe(DebugSwitchOnRule, finding, patient)
+    [remedy] = prescribe(debug_switch_on, finding, patient)
     assert remedy.steps == ("delete the export of CUDA_LAUNCH_BLOCKING in job.sbatch, line 12",)
 
 
@@ -66,7 +66,7 @@ def test_sick_set_by_the_script(line):
     [finding] = examine(DebugSwitchOn, patient)
     assert finding.confidence is Confidence.SUSPECTED
     assert finding.span is not None and finding.span.line == 3
-    [remedy] = prescribe(DebugSwitchOnRule, finding, patient)
+    [remedy] = prescribe(debug_switch_on, finding, patient)
     assert "line 3" in remedy.steps[0]
 
 

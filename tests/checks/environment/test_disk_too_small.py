@@ -7,7 +7,7 @@ from gpudoctor.model import Confidence, Unavailable
 from gpudoctor.model.signs.host import Disk, SilentFolder
 from gpudoctor.testing import GIB, examine, make_gpu, make_host, make_patient, prescribe
 from gpudoctor_checks.environment.disk_too_small import DiskTooSmall
-from gpudoctor_rules.environment.disk_too_small import DiskTooSmallRule
+from gpudoctor_rules.environment.host import disk_too_small
 
 MIB = 1 << 20
 
@@ -40,7 +40,7 @@ def test_sick_checkpoints_that_do_not_fit():
     one = int(7e9 * 16)
     assert finding.cost.bytes == 6 * one - 400 * GIB
     assert finding.confidence is Confidence.SUSPECTED
-    keep = prescribe(DiskTooSmallRule, finding, patient)[0]
+    keep = prescribe(disk_too_small, finding, patient)[0]
     assert keep.title == f"save_total_limit={400 * GIB // one - 1}" == "save_total_limit=2"
 
 
@@ -49,7 +49,7 @@ def test_sick_not_even_two_checkpoints():
     patient = finetune(host=host(disk("output", 150 * GIB), roomy))
     [finding] = examine(DiskTooSmall, patient)
     assert "without a limit" in finding.message
-    move, clear = prescribe(DiskTooSmallRule, finding, patient)
+    move, clear = prescribe(disk_too_small, finding, patient)
     assert "/scratch" in move.title
     assert "/data/x" in clear.title
 
@@ -62,7 +62,7 @@ def test_sick_all_but_full(role, free):
     [finding] = examine(DiskTooSmall, patient)
     assert finding.confidence is Confidence.CONFIRMED
     assert role in finding.message
-    assert prescribe(DiskTooSmallRule, finding, patient)
+    assert prescribe(disk_too_small, finding, patient)
 
 
 def test_sick_one_disk_is_one_finding():

@@ -7,7 +7,7 @@ from gpudoctor.model import Absent, Severity, Unavailable
 from gpudoctor.model.signs.gpu import DriverState
 from gpudoctor.testing import examine, make_gpu, make_packages, make_patient, make_survey, make_torch, prescribe
 from gpudoctor_checks.environment.driver_too_old import DriverTooOld
-from gpudoctor_rules.environment.driver_too_old import DriverTooOldRule
+from gpudoctor_rules.environment.installs import driver_too_old
 
 
 def patient(version, cuda, driver, speaks, gpu=None, **survey):
@@ -85,7 +85,7 @@ def test_an_unreadable_driver_version_is_skipped_with_the_reason():
 def test_the_remedies_name_the_build_the_driver_and_the_package():
     one = patient("2.9.1+cu130", "13.0", "550.54.14", (12, 4))
     [finding] = examine(DriverTooOld, one)
-    build, driver, forward = prescribe(DriverTooOldRule, finding, one)
+    build, driver, forward = prescribe(driver_too_old, finding, one)
     assert build.steps[0].startswith("pip install torch==2.9.1+cu126 --index-url ")
     assert "550.54.14" in build.title
     assert driver.title == "ask the administrator for driver 580.65.06 or newer"
@@ -96,7 +96,7 @@ def test_the_remedies_name_the_build_the_driver_and_the_package():
 def test_an_older_torch_is_named_as_such():
     one = patient("2.9.1+cu128", "12.8", "470.57.02", (11, 4))
     [finding] = examine(DriverTooOld, one)
-    build, driver, _ = prescribe(DriverTooOldRule, finding, one)
+    build, driver, _ = prescribe(driver_too_old, finding, one)
     assert "an older torch, 2.7.1" in build.title
     assert "the driver that came with CUDA 12.8 is 570.86.10" in driver.steps
 
@@ -105,10 +105,7 @@ def test_no_forward_compatibility_on_a_consumer_card():
     card = make_gpu(name="NVIDIA GeForce RTX 3090", compute_capability=(8, 6))
     one = patient("2.9.1+cu130", "13.0", "550.54.14", (12, 4), card)
     [finding] = examine(DriverTooOld, one)
-    assert [remedy.id for remedy in prescribe(DriverTooOldRule, finding, one)] == [
-        "ENV003-torch-build",
-        "ENV003-driver",
-    ]
+    assert [remedy.id for remedy in prescribe(driver_too_old, finding, one)] == ["ENV003-torch-build", "ENV003-driver"]
 
 
 def test_the_two_tables_agree_and_have_sources():

@@ -5,7 +5,7 @@ from gpudoctor.model.signs.gpu import DriverState, LostGpu, PciDevice
 from gpudoctor.model.signs.job import Job, Profile
 from gpudoctor.testing import examine, make_gpu, make_host, make_patient, make_survey, prescribe
 from gpudoctor_checks.environment.driver_unreachable import DriverUnreachable
-from gpudoctor_rules.environment.advice import ADVICE
+from gpudoctor_rules.advice import advice
 
 NONE = Absent("the driver did not start")
 
@@ -26,7 +26,7 @@ def broken(state, *, driver="nvidia", nodes=("/dev/nvidia0",), devices=1, **chan
 def remedy_of(survey, **patient):
     one = make_patient(survey=survey, **patient)
     [finding] = examine(DriverUnreachable, one)
-    [remedy] = prescribe(ADVICE, finding, one)
+    [remedy] = prescribe(advice("environment"), finding, one)
     return remedy
 
 

@@ -5,7 +5,7 @@ from gpudoctor.model.cuda import runs_on
 from gpudoctor.model.signs.gpu import DriverState
 from gpudoctor.testing import examine, make_gpu, make_packages, make_patient, make_survey, make_torch, prescribe
 from gpudoctor_checks.environment.gpu_arch_unsupported import GpuArchUnsupported
-from gpudoctor_rules.environment.gpu_arch_unsupported import GpuArchUnsupportedRule
+from gpudoctor_rules.environment.installs import gpu_arch_unsupported
 
 CU126 = ("sm_50", "sm_60", "sm_70", "sm_75", "sm_80", "sm_86", "sm_90")
 CU130 = ("sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120", "compute_120")
@@ -94,7 +94,7 @@ def test_healthy_without_a_gpu_it_is_skipped():
 
 def remedy_of(one):
     [finding] = examine(GpuArchUnsupported, one)
-    [remedy] = prescribe(GpuArchUnsupportedRule, finding, one)
+    [remedy] = prescribe(gpu_arch_unsupported, finding, one)
     return remedy
 
 

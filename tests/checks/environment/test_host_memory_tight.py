@@ -7,8 +7,8 @@ from gpudoctor.model import Absent, Confidence, Severity
 from gpudoctor.model.signs.job import Job, Profile
 from gpudoctor.testing import GIB, examine, make_gpu, make_host, make_patient, prescribe
 from gpudoctor_checks.environment.host_memory_tight import HostMemoryTight
-from gpudoctor_rules.environment.advice import ADVICE
-from gpudoctor_rules.environment.host_memory_tight import HostMemoryTightRule
+from gpudoctor_rules.advice import advice
+from gpudoctor_rules.environment.host import host_memory_tight
 
 MIB = 1 << 20
 
@@ -28,7 +28,7 @@ def test_sick_ranks_and_workers_do_not_fit():
     [finding] = examine(HostMemoryTight, patient)
     assert finding.detail.need == 8 * (1.5 * GIB + 8 * 256 * MIB)
     assert finding.cost.bytes == 8 * GIB
-    memory, workers = prescribe((HostMemoryTightRule, *ADVICE), finding, patient)
+    memory, workers = prescribe((host_memory_tight, *advice("environment")), finding, patient)
     assert memory.steps == ("#SBATCH --mem=56G",)
     assert workers.sets == (("DataLoader.num_workers", "4"),)
 
@@ -44,7 +44,7 @@ def test_sick_a_limit_that_is_small_beside_the_gpus():
     patient = make_patient(host=host, gpus=[make_gpu()])
     [finding] = examine(HostMemoryTight, patient)
     assert finding.severity is Severity.NOTE
-    [remedy] = prescribe((HostMemoryTightRule, *ADVICE), finding, patient)
+    [remedy] = prescribe((host_memory_tight, *advice("environment")), finding, patient)
     assert remedy.steps == ("docker run --memory=80g ...",)
 
 
@@ -54,7 +54,7 @@ def test_sick_swapping():
     [finding] = examine(HostMemoryTight, patient)
     assert finding.confidence is Confidence.CONFIRMED
     assert "40 MiB a second" in finding.message
-    assert len(prescribe((HostMemoryTightRule, *ADVICE), finding, patient)) == 1
+    assert len(prescribe((host_memory_tight, *advice("environment")), finding, patient)) == 1
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from gpudoctor.model.signs.host import Limit
 from gpudoctor.model.signs.job import Job, Profile
 from gpudoctor.testing import GIB, examine, make_gpu, make_host, make_patient, prescribe
 from gpudoctor_checks.environment.limits_too_low import LimitsTooLow
-from gpudoctor_rules.environment.advice import ADVICE
-from gpudoctor_rules.environment.limits_too_low import LimitsTooLowRule
+from gpudoctor_rules.advice import advice
+from gpudoctor_rules.environment.host import limits_too_low
 
 LOW = Limit(soft=1024, hard=524288)
 SMALL = Limit(soft=8 << 20, hard=8 << 20)
@@ -31,7 +31,7 @@ def test_sick_open_files_with_workers():
     [finding] = examine(LimitsTooLow, patient)
     assert finding.severity is Severity.WARNING
     assert "1024" in finding.message and "8 workers" in finding.message
-    first, second = prescribe((LimitsTooLowRule, *ADVICE), finding, patient)
+    first, second = prescribe((limits_too_low, *advice("environment")), finding, patient)
     assert first.title == "ulimit -n 65536"
     assert "file_system" in second.title
 
@@ -48,18 +48,18 @@ def test_sick_open_files_with_workers_that_only_a_run_tells():
 def test_sick_open_files_under_a_low_hard_limit(container, title):
     patient = script(8, host=make_host(open_files=Limit(soft=1024, hard=4096), container=container))
     [finding] = examine(LimitsTooLow, patient)
-    assert prescribe((LimitsTooLowRule, *ADVICE), finding, patient)[0].title == title
+    assert prescribe((limits_too_low, *advice("environment")), finding, patient)[0].title == title
 
 
 def test_sick_locked_memory_with_infiniband():
     patient = make_patient(host=make_host(locked_memory=SMALL, infiniband=("mlx5_0", "mlx5_1")))
     [finding] = examine(LimitsTooLow, patient)
     assert "8 MiB" in finding.message and "mlx5_0" in finding.message
-    [remedy] = prescribe((LimitsTooLowRule, *ADVICE), finding, patient)
+    [remedy] = prescribe((limits_too_low, *advice("environment")), finding, patient)
     assert remedy.sets == (("RLIMIT_MEMLOCK", "unlimited"),)
     soft_only = make_patient(host=make_host(locked_memory=Limit(soft=65536, hard=None), infiniband=("mlx5_0",)))
     [finding] = examine(LimitsTooLow, soft_only)
-    assert prescribe((LimitsTooLowRule, *ADVICE), finding, soft_only)[0].title == "ulimit -l unlimited"
+    assert prescribe((limits_too_low, *advice("environment")), finding, soft_only)[0].title == "ulimit -l unlimited"
 
 
 def test_sick_locked_memory_over_ethernet_for_a_job_of_several_nodes():
@@ -73,7 +73,7 @@ def test_sick_processes():
     [finding] = examine(LimitsTooLow, patient)
     need = 8 * (1 + 64 + 8 * 4)
     assert finding.detail.need == need
-    [remedy] = prescribe((LimitsTooLowRule, *ADVICE), finding, patient)
+    [remedy] = prescribe((limits_too_low, *advice("environment")), finding, patient)
     assert remedy.title == "docker run --pids-limit=4096"
 
 

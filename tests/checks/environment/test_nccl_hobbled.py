@@ -9,8 +9,8 @@ from gpudoctor.model.signs.job import Environment, Job, Profile
 from gpudoctor.model.signs.packages import Distribution, Packages, TorchBuild
 from gpudoctor.testing import examine, make_gpu, make_host, make_patient, make_survey, prescribe
 from gpudoctor_checks.environment.nccl_hobbled import NcclHobbled
-from gpudoctor_rules.environment.advice import ADVICE
-from gpudoctor_rules.environment.nccl_hobbled import NcclHobbledRule
+from gpudoctor_rules.advice import advice
+from gpudoctor_rules.environment.host import nccl_hobbled
 
 ABSENT = Absent("not asked")
 LINK = NvLink(index=0, active=True, crc_errors=ABSENT, replay_errors=ABSENT, recovery_errors=ABSENT)
@@ -33,7 +33,7 @@ def test_sick_switched_off_with_several_gpus(name):
     [finding] = examine(NcclHobbled, patient)
     assert (finding.severity, finding.confidence) == (Severity.WARNING, Confidence.CONFIRMED)
     assert "4 GPUs" in finding.message
-    [remedy] = prescribe((NcclHobbledRule, *ADVICE), finding, patient)
+    [remedy] = prescribe((nccl_hobbled, *advice("environment")), finding, patient)
     assert remedy.steps[0] == f"unset {name}"
 
 
@@ -70,7 +70,7 @@ def test_sick_set_by_the_script():
     patient = script_patient('import os\nos.environ["NCCL_P2P_DISABLE"] = "1"\n', environment={}, gpus=gpus(2))
     [finding] = examine(NcclHobbled, patient)
     assert finding.confidence is Confidence.SUSPECTED
-    [remedy] = prescribe((NcclHobbledRule, *ADVICE), finding, patient)
+    [remedy] = prescribe((nccl_hobbled, *advice("environment")), finding, patient)
     assert "line 2" in remedy.steps[0]
 
 
@@ -79,7 +79,7 @@ def test_sick_detours_on_the_bus(field, subject):
     patient = make_patient(environment={}, gpus=gpus(4), host=make_host(**{field: True}))
     [finding] = examine(NcclHobbled, patient)
     assert finding.subject == subject
-    [remedy] = prescribe((NcclHobbledRule, *ADVICE), finding, patient)
+    [remedy] = prescribe((nccl_hobbled, *advice("environment")), finding, patient)
     assert subject.lower() in remedy.id
 
 
@@ -94,7 +94,7 @@ def test_sick_two_nccls():
         environment={}, packages=packages("torch", "nvidia-nccl-cu12", "nvidia-nccl-cu13"), torch=torch
     )
     [finding] = examine(NcclHobbled, patient)
-    [remedy] = prescribe((NcclHobbledRule, *ADVICE), finding, patient)
+    [remedy] = prescribe((nccl_hobbled, *advice("environment")), finding, patient)
     assert remedy.title == "keep nvidia-nccl-cu12 only"
     assert remedy.steps[0] == "pip uninstall nvidia-nccl-cu13"
     assert "--force-reinstall --no-deps nvidia-nccl-cu12==2.27.3" in remedy.steps[1]
@@ -110,7 +110,7 @@ def test_sick_another_nccl_on_the_loader_path(variable, severity):
     patient = make_patient(environment=environment, packages=packages("nvidia-nccl-cu12"))
     [finding] = examine(NcclHobbled, patient)
     assert finding.severity is severity
-    [remedy] = prescribe((NcclHobbledRule, *ADVICE), finding, patient)
+    [remedy] = prescribe((nccl_hobbled, *advice("environment")), finding, patient)
     assert variable in remedy.title
 
 

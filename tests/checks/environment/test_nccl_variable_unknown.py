@@ -11,7 +11,7 @@ from gpudoctor.model.signs.packages import Distribution
 from gpudoctor.testing import examine, make_packages, make_patient, make_torch, prescribe
 from gpudoctor_checks.environment.nccl_variable_unknown import NcclVariableUnknown, NcclVariableUnknownDetail
 from gpudoctor_checks.environment.nccl_variables import table
-from gpudoctor_rules.environment.advice import ADVICE
+from gpudoctor_rules.advice import advice
 
 
 def packages(nccl):
@@ -41,7 +41,7 @@ def test_sick_a_slip_names_what_is_meant(name, meant):
     assert (detail.kind, detail.instead, finding.severity) == ("slip", meant, Severity.WARNING)
     assert finding.confidence is Confidence.CONFIRMED
     patient = make_patient(environment={name: "1"})
-    [remedy] = prescribe(ADVICE, finding, patient)
+    [remedy] = prescribe(advice("environment"), finding, patient)
     assert meant in remedy.title and name in remedy.title
 
 
@@ -49,7 +49,7 @@ def test_sick_a_slip_names_what_is_meant(name, meant):
 def test_sick_a_name_that_nothing_reads(name):
     finding, detail = one(name, "1800")
     assert (detail.kind, finding.severity) == ("unknown", Severity.NOTE)
-    [remedy] = prescribe(ADVICE, finding, make_patient())
+    [remedy] = prescribe(advice("environment"), finding, make_patient())
     assert remedy.title == f"Delete {name}"
 
 

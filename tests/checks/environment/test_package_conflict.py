@@ -8,7 +8,7 @@ from gpudoctor.model.signs.packages import NativeBuild
 from gpudoctor.model.signs.recording import RunEnd
 from gpudoctor.testing import examine, make_gpu, make_packages, make_patient, make_torch, prescribe
 from gpudoctor_checks.environment.package_conflict import PackageConflict
-from gpudoctor_rules.environment.package_conflict import PackageConflictRule
+from gpudoctor_rules.environment.installs import package_conflict
 
 TRANSFORMERS = ["tokenizers<0.24.0,>=0.23.1", "huggingface-hub<3.0,>=1.31.0", "safetensors>=0.4.3", "numpy>=1.17"]
 
@@ -25,7 +25,7 @@ def findings(packages, torch=None, environment=None):
 def remedies(packages, torch=None):
     one = make_patient(packages=packages, torch=torch)
     [finding] = examine(PackageConflict, one)
-    return prescribe(PackageConflictRule, finding, one)
+    return prescribe(package_conflict, finding, one)
 
 
 def stack(**changes):
@@ -162,7 +162,7 @@ def test_on_a_machine_with_a_gpu_a_cpu_torch_is_what_changes():
     packages = with_native(make_packages(torch="2.8.0+cpu", torchvision="0.23.0"), "torchvision", cuda="12.8")
     one = make_patient(packages=packages, torch=make_torch("2.8.0+cpu", cuda=None), gpus=[make_gpu()])
     [finding] = examine(PackageConflict, one)
-    [remedy] = prescribe(PackageConflictRule, finding, one)
+    [remedy] = prescribe(package_conflict, finding, one)
     assert "torch==2.8.0+cu128 torchvision==0.23.0+cu128" in remedy.steps[0]
 
 

@@ -8,8 +8,8 @@ from gpudoctor.model import Absent, Resource, Severity, Unavailable
 from gpudoctor.model.signs.job import Job, Profile
 from gpudoctor.testing import GIB, examine, make_gpu, make_host, make_patient, prescribe
 from gpudoctor_checks.environment.shm_too_small import ShmTooSmall
-from gpudoctor_rules.environment.advice import ADVICE
-from gpudoctor_rules.environment.shm_too_small import ShmTooSmallRule
+from gpudoctor_rules.advice import advice
+from gpudoctor_rules.environment.host import shm_too_small
 
 MIB = 1 << 20
 SCRIPT = """
@@ -77,7 +77,7 @@ def test_sick_batches_that_do_not_fit():
     need = 16 * 2 * 256 * 3 * 224 * 224 * 4
     assert finding.detail.need == need
     assert finding.severity is Severity.WARNING
-    [remedy] = prescribe((ShmTooSmallRule, *ADVICE), finding, patient)
+    [remedy] = prescribe((shm_too_small, *advice("environment")), finding, patient)
     assert remedy.title == "give /dev/shm 8 GiB"
 
 
@@ -85,7 +85,7 @@ def test_sick_full_of_left_overs():
     patient = script("2", host=docker(8 * GIB))
     [finding] = examine(ShmTooSmall, script("2", host=make_host(shm_total=64 * GIB, shm_free=200 * MIB)))
     assert "200 MiB" in finding.message
-    [remedy] = prescribe((ShmTooSmallRule, *ADVICE), finding, patient)
+    [remedy] = prescribe((shm_too_small, *advice("environment")), finding, patient)
     assert any(step.startswith("rm /dev/shm/torch_") for step in remedy.steps)
 
 
@@ -131,7 +131,7 @@ def test_remedy_names_the_line_for_the_container(container, line):
     host = make_host(shm_total=64 * MIB, shm_free=64 * MIB, container=container)
     patient = script("8", host=host)
     [finding] = examine(ShmTooSmall, patient)
-    [remedy] = prescribe((ShmTooSmallRule, *ADVICE), finding, patient)
+    [remedy] = prescribe((shm_too_small, *advice("environment")), finding, patient)
     assert line in remedy.steps
     assert remedy.uses == {Resource.HOST_MEMORY}
 
@@ -141,7 +141,7 @@ def test_remedy_grows_with_the_ranks_and_stays_below_half_of_the_memory():
     for memory, size in ((256, 16), (12, 6)):
         patient = script("8", host=docker(memory_total=memory * GIB), job=job)
         [finding] = examine(ShmTooSmall, patient)
-        [remedy] = prescribe((ShmTooSmallRule, *ADVICE), finding, patient)
+        [remedy] = prescribe((shm_too_small, *advice("environment")), finding, patient)
         assert remedy.title == f"give /dev/shm {size} GiB"
 
 

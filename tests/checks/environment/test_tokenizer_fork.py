@@ -7,7 +7,7 @@ from gpudoctor.model import Severity, Unavailable
 from gpudoctor.model.signs.packages import Packages
 from gpudoctor.testing import examine, make_host, make_patient, prescribe
 from gpudoctor_checks.environment.tokenizer_fork import TokenizerFork
-from gpudoctor_rules.environment.advice import ADVICE
+from gpudoctor_rules.advice import advice
 
 NAME = "TOKENIZERS_PARALLELISM"
 MAPPED = """
@@ -54,7 +54,7 @@ def test_sick_tokenized_before_the_fork():
     assert finding.severity is Severity.NOTE
     assert finding.span is not None and finding.span.line == 9
     assert "4 workers" in finding.message
-    [remedy] = prescribe(ADVICE, finding, patient)
+    [remedy] = prescribe(advice("environment"), finding, patient)
     assert remedy.title == f"export {NAME}=false"
     assert remedy.sets == ((NAME, "false"),)
 

@@ -13,7 +13,7 @@ from gpudoctor.testing import (
     prescribe,
 )
 from gpudoctor_checks.environment.torch_cpu_build import TorchCpuBuild
-from gpudoctor_rules.environment.torch_cpu_build import TorchCpuBuildRule
+from gpudoctor_rules.environment.installs import torch_cpu_build
 
 CPU = {"cuda": None, "arch_list": ()}
 
@@ -29,7 +29,7 @@ def patient(version="2.9.1+cpu", gpus=None, python="3.11.7", packages=None, **su
 
 def install_line(one):
     [finding] = examine(TorchCpuBuild, one)
-    [remedy] = prescribe(TorchCpuBuildRule, finding, one)
+    [remedy] = prescribe(torch_cpu_build, finding, one)
     assert remedy.applicability is Applicability.DISPLAY_ONLY
     return remedy.steps[0].partition("   #")[0]
 
@@ -97,7 +97,7 @@ def test_the_python_limits_the_choice():
 )
 def test_where_no_build_is_known_the_selector_is_named(one):
     [finding] = examine(TorchCpuBuild, one)
-    [remedy] = prescribe(TorchCpuBuildRule, finding, one)
+    [remedy] = prescribe(torch_cpu_build, finding, one)
     assert remedy.id == "ENV002-select"
     assert "pip install" not in " ".join(remedy.steps)
 

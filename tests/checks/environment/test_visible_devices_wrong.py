@@ -8,8 +8,8 @@ from gpudoctor.model.signs.job import Environment, Job, Launch, Profile
 from gpudoctor.model.signs.packages import TorchBuild
 from gpudoctor.testing import examine, make_gpu, make_patient, prescribe
 from gpudoctor_checks.environment.visible_devices_wrong import VisibleDevicesWrong
-from gpudoctor_rules.environment.advice import ADVICE
-from gpudoctor_rules.environment.visible_devices_wrong import VisibleDevicesWrongRule
+from gpudoctor_rules.advice import advice
+from gpudoctor_rules.environment.host import visible_devices_wrong
 
 NAME = "CUDA_VISIBLE_DEVICES"
 UUIDS = [f"GPU-{index}a1b2c3d-0000-1111-2222-333344445555" for index in range(4)]
@@ -72,7 +72,7 @@ def test_sick_fewer_than_the_ranks(value, ranks, visible):
     [finding] = examine(VisibleDevicesWrong, patient)
     assert finding.detail.visible == visible
     assert finding.severity is Severity.ERROR
-    fewer, _ = prescribe((VisibleDevicesWrongRule, *ADVICE), finding, patient)
+    fewer, _ = prescribe((visible_devices_wrong, *advice("environment")), finding, patient)
     assert fewer.title == f"launch {visible} ranks on this node"
 
 
@@ -80,7 +80,7 @@ def test_sick_a_value_of_the_script_that_leaves_too_few():
     text = f'import os\nos.environ["{NAME}"] = "0,1"\n'
     patient = script_patient(text, environment={}, gpus=four(), job=job(4))
     [finding] = examine(VisibleDevicesWrong, patient)
-    _, unset = prescribe((VisibleDevicesWrongRule, *ADVICE), finding, patient)
+    _, unset = prescribe((visible_devices_wrong, *advice("environment")), finding, patient)
     assert "line 2" in unset.steps[0]
 
 
@@ -105,7 +105,7 @@ def test_sick_fewer_than_the_scheduler_granted():
 def test_remedy_names_the_value(ranks, title):
     patient = shell("", job=job(ranks) if ranks else None)
     [finding] = examine(VisibleDevicesWrong, patient)
-    [remedy] = prescribe((VisibleDevicesWrongRule, *ADVICE), finding, patient)
+    [remedy] = prescribe((visible_devices_wrong, *advice("environment")), finding, patient)
     assert remedy.title == f"export {NAME}={title}"
 
 
@@ -162,7 +162,7 @@ def launched(ranks, **changes):
 def test_sick_a_machine_without_the_gpus_that_the_job_asks_for(patient, words):
     [finding] = examine(VisibleDevicesWrong, patient())
     assert finding.severity is Severity.ERROR and words in finding.message
-    [remedy] = prescribe((VisibleDevicesWrongRule, *ADVICE), finding, patient())
+    [remedy] = prescribe((visible_devices_wrong, *advice("environment")), finding, patient())
     assert "--gpu H100" in remedy.title
 
 

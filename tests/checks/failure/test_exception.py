@@ -7,8 +7,8 @@ from gpudoctor.model.signs.recording import RunEnd
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.data.loader_dead import LoaderDead
 from gpudoctor_checks.failure.exception import Uncaught
-from gpudoctor_rules.failure.advice import ADVICE
-from gpudoctor_rules.failure.exception import UncaughtRule
+from gpudoctor_rules.advice import advice
+from gpudoctor_rules.failure import exception
 
 
 def look(*ranks, **changes):
@@ -18,7 +18,7 @@ def look(*ranks, **changes):
 
 def remedies(finding):
     """Titles and steps of the remedies, in one text."""
-    found = prescribe((UncaughtRule, *ADVICE), finding, make_patient(recording=make_recording()))
+    found = prescribe((exception, *advice("failure")), finding, make_patient(recording=make_recording()))
     assert found
     return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
 
@@ -186,6 +186,6 @@ def test_the_message_is_said_in_chinese_and_ends_in_one_full_stop():
 def test_a_missing_module_names_a_command_and_the_debugger_starts_the_command_itself():
     [finding] = look(died("ModuleNotFoundError", "No module named 'nosuch'"), end=FAILED)
     patient = make_patient(recording=make_recording(command=("python", "train.py", "--lr", "1e-3")))
-    [remedy] = prescribe((UncaughtRule,), finding, patient)
+    [remedy] = prescribe((exception,), finding, patient)
     assert "python -m pip install PACKAGE" in remedy.title
     assert "python -m pdb -c continue train.py --lr 1e-3 " in remedy.steps[-1]

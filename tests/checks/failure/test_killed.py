@@ -3,7 +3,7 @@ from recordings import make_machine, make_process, make_recording
 from gpudoctor.model.signs.recording import RunEnd
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.failure.killed import Killed
-from gpudoctor_rules.failure.advice import ADVICE
+from gpudoctor_rules.advice import advice
 
 
 def look(*ranks, **changes):
@@ -13,7 +13,7 @@ def look(*ranks, **changes):
 
 def remedies(finding):
     """Titles and steps of the remedies, in one text."""
-    found = prescribe(ADVICE, finding, make_patient(recording=make_recording()))
+    found = prescribe(advice("failure"), finding, make_patient(recording=make_recording()))
     assert found
     return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
 

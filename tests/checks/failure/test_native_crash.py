@@ -5,8 +5,8 @@ from gpudoctor.model import Severity
 from gpudoctor.model.signs.recording import RunEnd
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.failure.native_crash import NativeCrash
-from gpudoctor_rules.failure.advice import ADVICE
-from gpudoctor_rules.failure.native_crash import NativeCrashRule
+from gpudoctor_rules.advice import advice
+from gpudoctor_rules.failure import native_crash
 
 
 def look(*ranks, **changes):
@@ -16,7 +16,7 @@ def look(*ranks, **changes):
 
 def remedies(finding):
     """Titles and steps of the remedies, in one text."""
-    found = prescribe((NativeCrashRule, *ADVICE), finding, make_patient(recording=make_recording()))
+    found = prescribe((native_crash, *advice("failure")), finding, make_patient(recording=make_recording()))
     assert found
     return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
 

@@ -3,7 +3,7 @@ import pytest
 from gpudoctor.model import Absent, Severity, Unavailable
 from gpudoctor.testing import examine, make_gpu, make_patient, prescribe
 from gpudoctor_checks.hardware.hot import Hot
-from gpudoctor_rules.hardware.hot import HotRule
+from gpudoctor_rules.hardware import hot
 
 NONE = Absent("not supported by this card")
 
@@ -13,7 +13,7 @@ def test_sick_close_to_the_slowdown():
     [finding] = examine(Hot, patient)
     assert finding.severity is Severity.WARNING and finding.subject == "GPU 1"
     assert "84 °C, 4 °C below its slowdown" in finding.message
-    away, cool = prescribe(HotRule, finding, patient)
+    away, cool = prescribe(hot, finding, patient)
     assert away.title == "CUDA_VISIBLE_DEVICES=0" and cool.title.startswith("cool GPU 1")
 
 

@@ -4,8 +4,8 @@ from gpudoctor.model import Absent, Severity, Unavailable
 from gpudoctor.model.signs.gpu import NvLink
 from gpudoctor.testing import examine, make_gpu, make_patient, prescribe
 from gpudoctor_checks.hardware.nvlink_down import NvlinkDown
-from gpudoctor_rules.hardware.advice import ADVICE
-from gpudoctor_rules.hardware.nvlink_down import NvlinkDownRule
+from gpudoctor_rules.advice import advice
+from gpudoctor_rules.hardware import nvlink_down
 
 NONE = Absent("not supported by this card")
 
@@ -29,7 +29,7 @@ def test_sick_one_port_off_on_a_board_that_wires_all():
     [finding] = examine(NvlinkDown, patient)
     assert finding.severity is Severity.ERROR and finding.subject == "GPU 1" and finding.cost.breaks
     assert "port 7 of 18 off" in finding.message
-    titles = [remedy.title for remedy in prescribe((NvlinkDownRule, *ADVICE), finding, patient)]
+    titles = [remedy.title for remedy in prescribe((nvlink_down, *advice("hardware")), finding, patient)]
     assert titles[:2] == ["CUDA_VISIBLE_DEVICES=0", "reset GPU 1 before it is used again"]
 
 
@@ -56,7 +56,7 @@ def test_sick_a_fabric_that_is_not_ready(state, words):
     patient = make_patient(gpus=[make_gpu(i, fabric_state=state) for i in range(4)])
     [finding] = examine(NvlinkDown, patient)
     assert words in finding.message and finding.detail.cause == "fabric" and finding.subject == "GPU 0-3"
-    [manager] = prescribe((NvlinkDownRule, *ADVICE), finding, patient)
+    [manager] = prescribe((nvlink_down, *advice("hardware")), finding, patient)
     assert "fabricmanager" in manager.title
 
 

@@ -3,7 +3,7 @@ import pytest
 from gpudoctor.model import Absent, Severity, Unavailable
 from gpudoctor.testing import examine, make_gpu, make_patient, prescribe
 from gpudoctor_checks.hardware.pcie_degraded import PcieDegraded
-from gpudoctor_rules.hardware.pcie_degraded import PcieDegradedRule
+from gpudoctor_rules.hardware import pcie_degraded
 
 GEFORCE = {"name": "NVIDIA GeForce RTX 4090", "pcie_generation_max": 4}
 
@@ -13,7 +13,7 @@ def test_sick_half_the_lanes():
     [finding] = examine(PcieDegraded, patient)
     assert finding.severity is Severity.WARNING and finding.subject == "GPU 1"
     assert "x8 of x16" in finding.message
-    away, reseat = prescribe(PcieDegradedRule, finding, patient)
+    away, reseat = prescribe(pcie_degraded, finding, patient)
     assert away.title == "CUDA_VISIBLE_DEVICES=0"
     assert "up to 2x" in reseat.title
 
@@ -34,7 +34,7 @@ def test_a_desktop_card_at_x8_is_a_note():
     patient = make_patient(gpus=[make_gpu(0, pcie_width=8, **GEFORCE)])
     [finding] = examine(PcieDegraded, patient)
     assert finding.severity is Severity.NOTE
-    [move] = prescribe(PcieDegradedRule, finding, patient)
+    [move] = prescribe(pcie_degraded, finding, patient)
     assert "x16 slot" in move.title
 
 

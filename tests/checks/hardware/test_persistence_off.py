@@ -3,7 +3,7 @@ import pytest
 from gpudoctor.model import Severity
 from gpudoctor.testing import examine, make_gpu, make_patient, prescribe
 from gpudoctor_checks.hardware.persistence_off import PersistenceOff
-from gpudoctor_rules.hardware.advice import ADVICE
+from gpudoctor_rules.advice import advice
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ def test_sick_off_on_a_server_card(name):
     patient = make_patient(gpus=[make_gpu(0, name=name, persistence=False), make_gpu(1)])
     [finding] = examine(PersistenceOff, patient)
     assert finding.severity is Severity.NOTE and finding.subject == "GPU 0"
-    [remedy] = prescribe(ADVICE, finding, patient)
+    [remedy] = prescribe(advice("hardware"), finding, patient)
     assert "nvidia-persistenced" in remedy.steps[0]
 
 

@@ -3,7 +3,7 @@ import pytest
 from gpudoctor.model import Absent, Severity, Unavailable
 from gpudoctor.testing import examine, make_gpu, make_patient, prescribe
 from gpudoctor_checks.hardware.power_limited import PowerLimited
-from gpudoctor_rules.hardware.power_limited import PowerLimitedRule
+from gpudoctor_rules.hardware import power_limited
 
 NONE = Absent("not supported by this card")
 
@@ -13,7 +13,7 @@ def test_sick_half_the_power():
     [finding] = examine(PowerLimited, patient)
     assert finding.severity is Severity.WARNING and finding.subject == "GPU 1, 2"
     assert "350 W of 700 W (50 %)" in finding.message
-    [remedy] = prescribe(PowerLimitedRule, finding, patient)
+    [remedy] = prescribe(power_limited, finding, patient)
     assert remedy.title == "set the power limit of GPU 1,2 to 700 W"
     assert remedy.steps[0] == "sudo nvidia-smi -i 1,2 -pl 700"
     assert remedy.effect is not None and (remedy.effect.low, remedy.effect.high) == (1.0, 2.0)

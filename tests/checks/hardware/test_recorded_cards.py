@@ -14,7 +14,7 @@ from gpudoctor.model import Severity, Unavailable
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.hardware.hot import Hot
 from gpudoctor_checks.hardware.pcie_degraded import PcieDegraded
-from gpudoctor_rules.hardware.pcie_degraded import PcieDegradedRule
+from gpudoctor_rules.hardware import pcie_degraded
 
 H100 = {
     "name": "NVIDIA H100 80GB HBM3", "index": 3, "pcie_width_max": 16.0, "pcie_generation_max": 5.0,
@@ -59,7 +59,7 @@ def test_a_link_that_was_not_what_it_can_be(changes, said, quantity):
     assert said in finding.message and finding.severity is Severity.WARNING
     assert finding.detail.quantity == quantity and finding.detail.gpus == "3"
     assert all(item.reproduce for item in finding.evidence)
-    assert any(remedy.title.startswith("reseat GPU 3") for remedy in prescribe(PcieDegradedRule, finding, patient))
+    assert any(remedy.title.startswith("reseat GPU 3") for remedy in prescribe(pcie_degraded, finding, patient))
 
 
 @pytest.mark.parametrize(

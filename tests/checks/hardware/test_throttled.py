@@ -1,7 +1,7 @@
 from gpudoctor.model import Absent, Applicability, Confidence, Severity
 from gpudoctor.testing import examine, make_gpu, make_patient, prescribe
 from gpudoctor_checks.hardware.throttled import Throttled
-from gpudoctor_rules.hardware.throttled import ThrottledRule
+from gpudoctor_rules.hardware import throttled
 
 
 def test_sick_thermal_slowdown_is_named_with_clock_and_temperature():
@@ -40,10 +40,10 @@ def test_the_mask_can_be_overridden():
 def test_the_rule_names_the_other_gpus_and_cooling_or_power():
     patient = make_patient(gpus=[make_gpu(0), make_gpu(1, event_reasons=0x40), make_gpu(2)])
     [finding] = examine(Throttled, patient)
-    away, cool = prescribe(ThrottledRule, finding, patient)
+    away, cool = prescribe(throttled, finding, patient)
     assert away.sets == (("CUDA_VISIBLE_DEVICES", "0,2"),)
     assert "cool GPU 1" in cool.title and cool.applicability is Applicability.DISPLAY_ONLY
     patient = make_patient(gpus=[make_gpu(0, event_reasons=0x88)])
     [finding] = examine(Throttled, patient)
-    [power] = prescribe(ThrottledRule, finding, patient)
+    [power] = prescribe(throttled, finding, patient)
     assert "power supply" in power.title

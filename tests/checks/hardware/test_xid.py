@@ -9,7 +9,7 @@ from gpudoctor.model.signs.kernel_log import KernelLog, KernelMessage
 from gpudoctor.testing import examine, make_gpu, make_patient, prescribe
 from gpudoctor_checks.hardware.xid import Xid
 from gpudoctor_checks.hardware.xid_log import events, meaning_of
-from gpudoctor_rules.hardware.xid import XidRule
+from gpudoctor_rules import hardware
 
 GPUS = [make_gpu(index) for index in range(4)]  # 0000:1b:00.0, 1c, 1d, 1e
 
@@ -123,11 +123,11 @@ def test_sick_the_recovery_action_that_the_driver_asks_for():
     patient = make_patient(gpus=GPUS, kernel_log=log(xid(154, tail=change)))
     [finding] = examine(Xid, patient)
     assert finding.severity is Severity.ERROR and "GPU Reset Required" in finding.message
-    assert prescribe(XidRule, finding, patient)[-1].id == "GPU004-reset"
+    assert prescribe(hardware.xid, finding, patient)[-1].id == "GPU004-reset"
     reboot = change.replace("0x1 (GPU Reset Required)", "0x2 (Node Reboot Required)")
     patient = make_patient(gpus=GPUS, kernel_log=log(xid(154, tail=reboot)))
     [finding] = examine(Xid, patient)
-    assert prescribe(XidRule, finding, patient)[-1].id == "GPU004-reboot"
+    assert prescribe(hardware.xid, finding, patient)[-1].id == "GPU004-reboot"
 
 
 def test_an_error_that_a_reset_has_settled_is_a_note():
@@ -181,7 +181,7 @@ def test_every_row_of_the_table_is_whole_and_has_a_remedy():
         for code in some(row["codes"]):
             patient = make_patient(gpus=GPUS, kernel_log=log(xid(code)))
             [finding] = examine(Xid, patient)
-            remedies = prescribe(XidRule, finding, patient)
+            remedies = prescribe(hardware.xid, finding, patient)
             assert remedies and row["source"] and row["meaning"].endswith(".") and row["advice"].endswith(".")
             if row["blame"] == "application":
                 assert finding.severity is not Severity.ERROR
@@ -199,7 +199,7 @@ def test_the_rule_answers_by_what_the_table_says():
     def ids(code):
         patient = make_patient(gpus=GPUS, kernel_log=log(xid(code)))
         [finding] = examine(Xid, patient)
-        return [remedy.id for remedy in prescribe(XidRule, finding, patient)]
+        return [remedy.id for remedy in prescribe(hardware.xid, finding, patient)]
 
     assert ids(79) == ["GPU004-leave-out", "GPU004-reboot"]
     assert ids(64) == ["GPU004-leave-out", "GPU004-replace"]

@@ -8,7 +8,7 @@ from scripts import healthy_scripts, script_patient, sick_scripts
 from gpudoctor.model import Applicability, Confidence, Severity
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.loop.clip_misplaced import ClipMisplaced
-from gpudoctor_rules.loop.clip_misplaced import ClipMisplacedRule
+from gpudoctor_rules.loop import clip_misplaced
 
 GUILTY = {
     "sick_after_step": ("late", "torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)"),
@@ -45,7 +45,7 @@ def test_sick_scripts(path):
     [finding] = examine(ClipMisplaced, patient)
     assert (finding.detail.how, finding.span.text) == GUILTY[path.stem]
     assert (finding.severity, finding.confidence) == (Severity.WARNING, Confidence.SUSPECTED)
-    [remedy] = prescribe(ClipMisplacedRule, finding, patient)
+    [remedy] = prescribe(clip_misplaced, finding, patient)
     assert remedy.applicability is Applicability.UNSAFE
     assert remedy.steps
     assert finding.cost.breaks  # what it was written for does not happen
@@ -136,7 +136,7 @@ def test_sick_clip_of_each_micro_batch(text, every, severity, words):
     [finding] = examine(ClipMisplaced, patient)
     assert (finding.detail.how, finding.severity) == ("micro", severity)
     assert words in finding.message
-    [remedy] = prescribe(ClipMisplacedRule, finding, patient)
+    [remedy] = prescribe(clip_misplaced, finding, patient)
     assert remedy.title == "clip once, right before optimizer.step()"
 
 
@@ -225,5 +225,5 @@ def test_sick_a_part_of_a_tensor_has_no_gradient_to_clip(given, found):
     findings = examine(ClipMisplaced, script_patient(PARTS.format(given=given)))
     assert [finding.detail.how for finding in findings] == ["part"] * found
     for finding in findings:
-        [remedy] = prescribe(ClipMisplacedRule, finding, script_patient("import torch"))
+        [remedy] = prescribe(clip_misplaced, finding, script_patient("import torch"))
         assert remedy.applicability is Applicability.DISPLAY_ONLY

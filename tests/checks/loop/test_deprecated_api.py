@@ -10,7 +10,7 @@ from gpudoctor.testing import examine, make_packages, prescribe
 from gpudoctor.vitals.project import read_project_versions
 from gpudoctor_checks.api_facts import facts
 from gpudoctor_checks.loop.deprecated_api import DeprecatedApi
-from gpudoctor_rules.loop.deprecated_api import DeprecatedApiRule
+from gpudoctor_rules.loop import deprecated_api
 
 FOLDER = PATIENTS / "LOOP005"
 
@@ -76,7 +76,7 @@ def test_sick_renaming_edit_applies_to_the_text():
     lines = path.read_text().splitlines()
     edited = []
     for finding in some(examine(DeprecatedApi, patient)):
-        [remedy] = prescribe(DeprecatedApiRule, finding, patient)
+        [remedy] = prescribe(deprecated_api, finding, patient)
         [edit] = remedy.edits
         line = lines[edit.line - 1]
         assert line[edit.column - 1 : edit.end_column - 1] == edit.expected

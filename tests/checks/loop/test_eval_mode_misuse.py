@@ -8,7 +8,7 @@ from scripts import healthy_scripts, script_patient, sick_scripts
 from gpudoctor.model import Applicability, Confidence, Severity
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.loop.eval_mode_misuse import EvalModeMisuse
-from gpudoctor_rules.loop.eval_mode_misuse import EvalModeMisuseRule
+from gpudoctor_rules.loop import eval_mode_misuse
 
 GUILTY = {
     "sick_no_grad": ("graph", "out = model(x.to(device))"),
@@ -29,7 +29,7 @@ def test_sick_scripts(path):
     assert (finding.detail.how, finding.span.text) == GUILTY[path.stem]
     severity = Severity.WARNING if finding.detail.how == "graph" else Severity.NOTE
     assert (finding.severity, finding.confidence) == (severity, Confidence.SUSPECTED)
-    [remedy] = prescribe(EvalModeMisuseRule, finding, patient)
+    [remedy] = prescribe(eval_mode_misuse, finding, patient)
     assert remedy.applicability is Applicability.UNSAFE
 
 

@@ -7,7 +7,7 @@ from gpudoctor.model import Applicability, Severity
 from gpudoctor.model.signs.job import Job, Launch, Profile
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.loop.no_checkpoint import NoCheckpoint
-from gpudoctor_rules.loop.no_checkpoint import NoCheckpointRule
+from gpudoctor_rules.loop import no_checkpoint
 
 TEXT = "#!/bin/bash\n#SBATCH --time=04:00:00\nsrun python train.py\n"
 LIMITED = Job(profile=Profile.SLURM, time_limit=4 * 3600.0, script_path="job.sbatch", script_text=TEXT)
@@ -95,7 +95,7 @@ def test_healthy_scripts(path):
 
 def test_the_rule_gives_an_interval():
     patient = script_patient(sick("sick_nothing"), job=LIMITED)
-    [remedy] = prescribe(NoCheckpointRule, examine(NoCheckpoint, patient)[0], patient)
+    [remedy] = prescribe(no_checkpoint, examine(NoCheckpoint, patient)[0], patient)
     assert "24 minutes" in remedy.title  # a tenth of four hours
     assert remedy.applicability is Applicability.DISPLAY_ONLY
     assert any("optimizer.state_dict()" in step for step in remedy.steps)
@@ -227,7 +227,7 @@ def test_sick_a_resume_that_loads_the_weights_alone(parts, severity):
     [finding] = resumed(**parts)
     assert finding.severity is severity and "AdamW starts with empty state" in finding.message
     patient = script_patient(RESUMES.format(**{**RESUME, **parts}))
-    [remedy] = prescribe(NoCheckpointRule, finding, patient)
+    [remedy] = prescribe(no_checkpoint, finding, patient)
     assert "optimizer.load_state_dict" in " ".join(remedy.steps)
 
 

@@ -7,7 +7,7 @@ from scripts import healthy_scripts, script_patient, sick_scripts
 from gpudoctor.model import Applicability, Confidence, Severity
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.loop.prefetcher_broken import PrefetcherBroken
-from gpudoctor_rules.loop.prefetcher_broken import PrefetcherBrokenRule
+from gpudoctor_rules.loop import prefetcher_broken
 
 GUILTY = {
     "sick_returns_nothing": ("nothing", "batch = self.preload(iterator)"),
@@ -34,7 +34,7 @@ def test_sick_scripts(path):
     note = path.stem == "sick_record"
     assert finding.severity is (Severity.NOTE if note else Severity.ERROR)
     assert bool(finding.cost.breaks) != note
-    first, _ = prescribe(PrefetcherBrokenRule, finding, patient)
+    first, _ = prescribe(prefetcher_broken, finding, patient)
     assert first.applicability is Applicability.UNSAFE
     assert bool(first.edits) != note
 

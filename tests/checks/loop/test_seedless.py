@@ -8,7 +8,7 @@ from scripts import healthy_scripts, script_patient, sick_scripts
 from gpudoctor.model import Applicability, Severity
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.loop.seedless import Seedless
-from gpudoctor_rules.loop.seedless import SeedlessRule
+from gpudoctor_rules.loop import seedless
 
 
 @pytest.mark.parametrize("path", sick_scripts("LOOP008"), ids=lambda path: path.stem)
@@ -31,7 +31,7 @@ def test_healthy_with_a_seed_in_the_config():
 def test_the_rule_names_each_generator():
     path = next(path for path in sick_scripts("LOOP008") if path.stem == "sick_lightning")
     patient = script_patient(path)
-    [remedy] = prescribe(SeedlessRule, examine(Seedless, patient)[0], patient)
+    [remedy] = prescribe(seedless, examine(Seedless, patient)[0], patient)
     assert [line.split("(")[0] for line in remedy.steps] == ["torch.manual_seed", "numpy.random.seed"]
     assert remedy.applicability is Applicability.UNSAFE
 

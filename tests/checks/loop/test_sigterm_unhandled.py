@@ -5,7 +5,7 @@ from gpudoctor.model import Severity
 from gpudoctor.model.signs.job import Job, Profile
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.loop.sigterm_unhandled import SigtermUnhandled
-from gpudoctor_rules.loop.advice import ADVICE
+from gpudoctor_rules.advice import advice
 
 
 def job(text="#SBATCH --time=24:00:00\npython train.py\n", **fields):
@@ -61,6 +61,6 @@ def test_healthy_scripts(path):
 )
 def test_the_rule_fits_the_launch(one, wanted):
     patient = script_patient(SICK, job=one)
-    [remedy] = prescribe(ADVICE, examine(SigtermUnhandled, patient)[0], patient)
+    [remedy] = prescribe(advice("loop"), examine(SigtermUnhandled, patient)[0], patient)
     assert wanted in remedy.steps
     assert any("signal.signal(" in step for step in remedy.steps)

@@ -5,7 +5,7 @@ from scripts import script_patient
 from gpudoctor.model import Severity, Unavailable
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.loop.silent_broadcast import SilentBroadcast
-from gpudoctor_rules.loop.advice import ADVICE
+from gpudoctor_rules.advice import advice
 
 LOOP = """
     import torch
@@ -23,7 +23,7 @@ def look(*shapes, text=LOOP):
                   line=7)  # fmt: skip
     recording = make_recording(make_process(make_steps(100), records=[seen]))
     patient = script_patient(text, recording=recording)
-    return [(item, prescribe(ADVICE, item, patient)) for item in examine(SilentBroadcast, patient)]
+    return [(item, prescribe(advice("loop"), item, patient)) for item in examine(SilentBroadcast, patient)]
 
 
 def test_sick_a_column_of_outputs():

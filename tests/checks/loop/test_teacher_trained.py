@@ -5,7 +5,7 @@ from some import some
 from gpudoctor.model import Applicability, Confidence, Severity
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.loop.teacher_trained import TeacherTrained
-from gpudoctor_rules.loop.teacher_trained import TeacherTrainedRule
+from gpudoctor_rules.loop import teacher_trained
 
 GUILTY = {
     "sick_distill": {"graph": "teacher_logits = teacher(x)", "mode": "teacher = Net(1024)"},
@@ -33,7 +33,7 @@ def test_healthy_scripts(path):
 def test_the_rule(path):
     patient = script_patient(path)
     for finding in some(examine(TeacherTrained, patient)):
-        [remedy] = prescribe(TeacherTrainedRule, finding, patient)
+        [remedy] = prescribe(teacher_trained, finding, patient)
         # Gradients may flow through a teacher: what cuts them is written by hand.
         by_hand = finding.detail.how == "graph"
         assert remedy.applicability is (Applicability.DISPLAY_ONLY if by_hand else Applicability.UNSAFE)
@@ -116,7 +116,7 @@ def graphs(text):
 def test_sick_an_average_that_the_loss_trains():
     [finding] = graphs(FOLLOWER)
     assert finding.span.text == "theirs = self.slow(two)" and "weights from fast" in finding.message
-    assert finding.cost.breaks and prescribe(TeacherTrainedRule, finding, script_patient(FOLLOWER))
+    assert finding.cost.breaks and prescribe(teacher_trained, finding, script_patient(FOLLOWER))
     assigned = FOLLOWER.replace("old.data.mul_(1 - share).add_(new.data, alpha=share)",
                                 "old.data = old.data * (1 - share) + share * new.data")  # fmt: skip
     assert graphs(assigned)

@@ -5,7 +5,7 @@ from scripts import healthy_scripts, script_patient, sick_scripts
 from gpudoctor.model import Applicability, Confidence, Severity
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.loop.zero_grad_missing import ZeroGradMissing
-from gpudoctor_rules.loop.zero_grad_missing import ZeroGradMissingRule
+from gpudoctor_rules.loop import zero_grad_missing
 
 GUILTY = {
     "sick_plain": "optimizer.step()",
@@ -81,7 +81,7 @@ def test_the_rule_cures(name):
     path = next(path for path in sick_scripts("LOOP001") if path.stem == name)
     patient = script_patient(path)
     [finding] = examine(ZeroGradMissing, patient)
-    [remedy] = prescribe(ZeroGradMissingRule, finding, patient)
+    [remedy] = prescribe(zero_grad_missing, finding, patient)
     assert remedy.applicability is Applicability.UNSAFE  # the updates change: that is the point
     cured = apply_edits(path.read_text(), remedy.edits)
     assert examine(ZeroGradMissing, script_patient(cured)) == []

@@ -6,7 +6,7 @@ from gpudoctor.cli import main
 from gpudoctor.model import Severity
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.memory.checkpointing_unneeded import CheckpointingUnneeded
-from gpudoctor_rules.memory.checkpointing_unneeded import CheckpointingUnneededRule
+from gpudoctor_rules.memory import checkpointing_unneeded
 
 SMALL = "Qwen/Qwen2.5-0.5B"
 
@@ -20,7 +20,7 @@ def test_sick_jobs(name: str, text: str, line: int) -> None:
     [finding] = examine(CheckpointingUnneeded, patient)
     assert finding.severity is Severity.WARNING
     assert finding.evidence[0].line == line
-    [remedy] = prescribe(CheckpointingUnneededRule, finding, patient)
+    [remedy] = prescribe(checkpointing_unneeded, finding, patient)
     assert len(remedy.edits) == 1
 
 

@@ -4,7 +4,7 @@ from scripts import healthy_scripts, script_patient, sick_scripts
 from gpudoctor.model import Applicability, Confidence, Severity
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.memory.graph_retained import GraphRetained
-from gpudoctor_rules.memory.graph_retained import GraphRetainedRule
+from gpudoctor_rules.memory import graph_retained
 
 GUILTY = {
     "sick_total": "total_loss += loss",
@@ -217,7 +217,7 @@ def test_no_edit_cuts_a_graph_that_a_backward_pass_may_need(name):
     findings = examine(GraphRetained, patient)
     assert findings
     for finding in findings:
-        [remedy] = prescribe(GraphRetainedRule, finding, patient)
+        [remedy] = prescribe(graph_retained, finding, patient)
         assert (remedy.edits, remedy.applicability) == ((), Applicability.DISPLAY_ONLY)
         assert ".detach()" in remedy.title and "backward" in remedy.steps[-1]
 
@@ -228,7 +228,7 @@ def test_no_edit_cuts_a_graph_that_a_backward_pass_may_need(name):
 def test_the_rule_leaves_a_display_to_a_person(statement):
     patient = script_patient(LOOP.format(statement=statement))
     [finding] = examine(GraphRetained, patient)
-    [remedy] = prescribe(GraphRetainedRule, finding, patient)
+    [remedy] = prescribe(graph_retained, finding, patient)
     assert remedy.edits == ()
     assert remedy.applicability is Applicability.DISPLAY_ONLY
 

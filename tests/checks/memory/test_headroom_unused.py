@@ -5,7 +5,7 @@ from memory_jobs import config, script
 from gpudoctor.model import Severity
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.memory.headroom_unused import HeadroomUnused
-from gpudoctor_rules.memory.headroom_unused import HeadroomUnusedRule
+from gpudoctor_rules.memory import greater_batch
 
 SMALL = "Qwen/Qwen2.5-0.5B"
 
@@ -41,7 +41,7 @@ def test_accumulation_is_folded_into_the_batch_first() -> None:
     """The effective batch of 4 stays: 4 rows at once instead of 4 times one."""
     patient = memory_patient({"sft.yaml": config(SMALL, accumulate=4, seq=2048, checkpointing=False)})
     [finding] = examine(HeadroomUnused, patient)
-    folded, greater = prescribe(HeadroomUnusedRule, finding, patient)
+    folded, greater = prescribe(greater_batch, finding, patient)
     assert folded.id == "MEM007-accumulation"
     batch, accumulate = (int(value) for _, value in folded.sets)
     assert batch * accumulate == 4 and batch > 1

@@ -4,8 +4,8 @@ from recordings import make_machine, make_process, make_recording, make_steps, m
 from gpudoctor.model import LeakKind, Severity, Unavailable
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.memory.host_memory_leak import HostMemoryLeak
-from gpudoctor_rules.memory.advice import ADVICE
-from gpudoctor_rules.memory.host_memory_leak import HostMemoryLeakRule
+from gpudoctor_rules.advice import advice
+from gpudoctor_rules.memory import host_memory_leak
 
 
 def look(*ranks, **changes):
@@ -15,7 +15,7 @@ def look(*ranks, **changes):
 
 def remedies(finding):
     """Titles and steps of the remedies, in one text."""
-    found = prescribe((HostMemoryLeakRule, *ADVICE), finding, make_patient(recording=make_recording()))
+    found = prescribe((host_memory_leak, *advice("memory")), finding, make_patient(recording=make_recording()))
     assert found
     return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
 

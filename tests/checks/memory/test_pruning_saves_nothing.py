@@ -4,7 +4,7 @@ from scripts import healthy_scripts, script_patient, sick_scripts
 from gpudoctor.model import Severity
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.memory.pruning_saves_nothing import PruningSavesNothing
-from gpudoctor_rules.memory.advice import ADVICE
+from gpudoctor_rules.advice import advice
 
 GUILTY = {"sick_masks": 6, "sick_global": 7}
 
@@ -14,7 +14,7 @@ def test_sick_script(path):
     patient = script_patient(path)
     [finding] = examine(PruningSavesNothing, patient)
     assert (finding.span.line, finding.severity) == (GUILTY[path.stem], Severity.NOTE)
-    remove, structured = prescribe(ADVICE, finding, patient)
+    remove, structured = prescribe(advice("memory"), finding, patient)
     assert "prune.remove" in remove.title
     assert "2:4" in structured.title
 

@@ -10,7 +10,7 @@ from memory_jobs import script
 from gpudoctor.model.signs.memory import Holds
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.memory.will_not_fit import WillNotFit
-from gpudoctor_rules.memory.will_not_fit import WillNotFitRule
+from gpudoctor_rules.memory import will_not_fit
 
 TORCHTUNE = """\
 output_dir: out
@@ -73,7 +73,7 @@ def remedies(kind):
     patient = memory_patient(JOBS[kind])
     [finding] = examine(WillNotFit, patient)
     [job] = patient.memory
-    return patient, finding, job, prescribe(WillNotFitRule, finding, patient)
+    return patient, finding, job, prescribe(will_not_fit, finding, patient)
 
 
 def again(kind, texts):

@@ -5,7 +5,7 @@ from memory_jobs import config, script
 from gpudoctor.model import Confidence, Resource, Severity, Unavailable
 from gpudoctor.testing import examine, make_gpu, make_patient, make_survey, prescribe
 from gpudoctor_checks.memory.will_not_fit import WillNotFit
-from gpudoctor_rules.memory.will_not_fit import WillNotFitRule
+from gpudoctor_rules.memory import will_not_fit
 
 
 def test_sick_config() -> None:
@@ -76,7 +76,7 @@ def test_without_a_card_it_says_how_to_name_one() -> None:
 def test_remedies_fit_and_say_what_they_give_back() -> None:
     patient = memory_patient({"sft.yaml": config(batch=8, checkpointing=False)})
     [finding] = examine(WillNotFit, patient)
-    remedies = prescribe(WillNotFitRule, finding, patient)
+    remedies = prescribe(will_not_fit, finding, patient)
     by_id = {remedy.id: remedy for remedy in remedies}
     off = by_id["MEM004-checkpointing-layer"]
     assert off.title.startswith("use gradient checkpointing: ") and off.title.endswith("fits")
@@ -89,5 +89,5 @@ def test_remedies_fit_and_say_what_they_give_back() -> None:
 def test_several_changes_together_where_none_is_enough() -> None:
     patient = memory_patient({"sft.yaml": config(batch=8, checkpointing=False)}, "24GiB")
     [finding] = examine(WillNotFit, patient)
-    titles = [remedy.title for remedy in prescribe(WillNotFitRule, finding, patient)]
+    titles = [remedy.title for remedy in prescribe(will_not_fit, finding, patient)]
     assert any(" and " in title and title.endswith("fits") for title in titles), titles

@@ -6,7 +6,7 @@ from gpudoctor.model import Confidence, Unavailable
 from gpudoctor.model.signs.preflight import Quantity
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.node.card_slow import CardSlow
-from gpudoctor_rules.node.advice import ADVICE
+from gpudoctor_rules.advice import advice
 
 
 def test_sick_one_of_six_is_slow_and_of_three_it_is_a_suspicion():
@@ -21,7 +21,7 @@ def test_sick_all_cards_are_far_below_what_the_card_reaches_elsewhere():
     found = fleet(Quantity.MATMUL, 650e12, 0.5, 0.5, 0.5, 0.5, dtype="bf16")
     [finding] = examine(CardSlow, found)
     assert "was measured elsewhere at" in finding.message and finding.confidence is Confidence.PROBABLE
-    assert "--exclude" not in str([item.title for item in prescribe(ADVICE, finding, found)])
+    assert "--exclude" not in str([item.title for item in prescribe(advice("node"), finding, found)])
 
 
 def test_without_a_card_it_says_so():

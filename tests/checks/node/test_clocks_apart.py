@@ -2,7 +2,7 @@ from preflights import node, patient
 
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.node.clocks_apart import ClocksApart
-from gpudoctor_rules.node.advice import ADVICE
+from gpudoctor_rules.advice import advice
 
 
 def clocks(*offsets, error=0.001):
@@ -15,7 +15,7 @@ def test_sick_one_clock_is_thirty_seconds_ahead():
     found = clocks(0.0, 0.002, 30.0, -0.001)
     [finding] = examine(ClocksApart, found)
     assert finding.message == "The clock of node02 is 30 s ahead of the median of all nodes."
-    assert [item.id for item in prescribe(ADVICE, finding, found)] == ["NODE011-sync"]
+    assert [item.id for item in prescribe(advice("node"), finding, found)] == ["NODE011-sync"]
 
 
 def test_sick_two_nodes_name_the_difference():

@@ -4,7 +4,7 @@ from slow_units import assert_finds_the_slow_one, assert_healthy_fleets_are_sile
 from gpudoctor.model.signs.preflight import CPU_QUOTA, Quantity
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.node.cpu_slow import CpuSlow
-from gpudoctor_rules.node.advice import ADVICE
+from gpudoctor_rules.advice import advice
 
 
 def test_sick_one_of_six_is_slow_and_of_three_it_is_a_suspicion():
@@ -23,7 +23,7 @@ def test_sick_the_quota_of_the_slow_node_is_named():
     found = make_patient(preflight=odd)
     [finding] = examine(CpuSlow, found)
     assert finding.message.endswith("Its control group grants 0.5 CPUs of time, those of its peers no quota.")
-    assert prescribe(ADVICE, finding, found)[1].title == "raise the CPU quota of the job on node03"
+    assert prescribe(advice("node"), finding, found)[1].title == "raise the CPU quota of the job on node03"
 
 
 def test_a_quota_that_all_nodes_have_explains_no_difference():

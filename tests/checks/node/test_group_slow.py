@@ -3,7 +3,7 @@ from preflights import GB, every_pair, group, patient
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.node.group_slow import GroupSlow
 from gpudoctor_checks.node.network_slow import NetworkSlow
-from gpudoctor_rules.node.advice import ADVICE
+from gpudoctor_rules.advice import advice
 
 
 def test_sick_one_node_is_slow_in_groups_only():
@@ -16,7 +16,7 @@ def test_sick_one_node_is_slow_in_groups_only():
     found = patient(8, tests=(*every_pair(8), *groups))
     [finding] = examine(GroupSlow, found)
     assert finding.subject == "node06" and "its pairs are good" in finding.message
-    assert [item.id for item in prescribe(ADVICE, finding, found)] == ["NODE013-leave-out", "NODE013-fabric"]
+    assert [item.id for item in prescribe(advice("node"), finding, found)] == ["NODE013-leave-out", "NODE013-fabric"]
     assert examine(NetworkSlow, found) == []
 
 

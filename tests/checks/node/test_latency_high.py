@@ -3,7 +3,7 @@ from preflights import every_pair, patient
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.node.latency_high import LatencyHigh
 from gpudoctor_checks.node.network_slow import NetworkSlow
-from gpudoctor_rules.node.advice import ADVICE
+from gpudoctor_rules.advice import advice
 
 
 def test_sick_one_node_answers_late_at_full_bandwidth():
@@ -11,7 +11,7 @@ def test_sick_one_node_answers_late_at_full_bandwidth():
     found = patient(6, tests=tests)
     [finding] = examine(LatencyHigh, found)
     assert finding.message == "A small message of node05 takes 90 µs, one of its peers 12 µs."
-    assert [item.id for item in prescribe(ADVICE, finding, found)] == ["NODE007-leave-out", "NODE007-look"]
+    assert [item.id for item in prescribe(advice("node"), finding, found)] == ["NODE007-leave-out", "NODE007-look"]
     assert examine(NetworkSlow, found) == []
 
 

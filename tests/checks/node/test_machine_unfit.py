@@ -5,7 +5,7 @@ from gpudoctor.model import Severity, Unavailable
 from gpudoctor.model.signs.preflight import MachineFinding
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.node.machine_unfit import MachineUnfit
-from gpudoctor_rules.node.advice import ADVICE
+from gpudoctor_rules.advice import advice
 
 XID = MachineFinding(
     code="GPU004", name="xid", severity="error", message="GPU 3 reported Xid 79.", fix="Reboot the node."
@@ -18,7 +18,7 @@ def test_sick_one_node_has_an_xid():
     [finding] = examine(MachineUnfit, found)
     assert finding.severity is Severity.ERROR
     assert finding.message == "On node01, GPU004 xid: GPU 3 reported Xid 79."
-    remedies = prescribe(ADVICE, finding, found)
+    remedies = prescribe(advice("node"), finding, found)
     assert {item.id for item in remedies} == {"NODE016-there", "NODE016-leave-out"}
     assert "Reboot the node." in remedies[0].steps
 
@@ -27,7 +27,7 @@ def test_equal_findings_of_all_nodes_are_one():
     found = patient(3, nodes=tuple(node(index, findings=(SHM,)) for index in range(3)))
     [finding] = examine(MachineUnfit, found)
     assert finding.message == "On every node, ENV006 shm-too-small: /dev/shm has 64 MiB."
-    assert [item.id for item in prescribe(ADVICE, finding, found)] == ["NODE016-there"]
+    assert [item.id for item in prescribe(advice("node"), finding, found)] == ["NODE016-there"]
 
 
 def test_healthy_machines():

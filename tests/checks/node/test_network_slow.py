@@ -7,7 +7,7 @@ from gpudoctor.model import Severity
 from gpudoctor.model.signs.preflight import Quantity
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.node.network_slow import NetworkSlow
-from gpudoctor_rules.node.advice import ADVICE
+from gpudoctor_rules.advice import advice
 
 
 def test_sick_a_node_that_is_slow_with_every_partner():
@@ -16,7 +16,7 @@ def test_sick_a_node_that_is_slow_with_every_partner():
     [finding] = examine(NetworkSlow, found)
     assert finding.subject == "node03" and finding.severity is Severity.WARNING
     assert "reached 12 GB/s" in finding.message and "its peers 46 GB/s" in finding.message
-    ids = [item.id for item in prescribe(ADVICE, finding, found)]
+    ids = [item.id for item in prescribe(advice("node"), finding, found)]
     assert ids == ["NODE006-leave-out", "NODE006-node"]
 
 
@@ -48,7 +48,7 @@ def test_sick_a_node_at_half_the_rate_may_have_lost_a_rail():
     found = patient(6, tests=every_pair(6, lambda a, b: 23 * GB if 3 in (a, b) else 46 * GB))
     [finding] = examine(NetworkSlow, found)
     assert finding.message.endswith("That is about half: one of two rails or ports may be down.")
-    assert [item.id for item in prescribe(ADVICE, finding, found)] == ["NODE006-leave-out", "NODE006-rail"]
+    assert [item.id for item in prescribe(advice("node"), finding, found)] == ["NODE006-leave-out", "NODE006-rail"]
 
 
 def test_sick_a_path_that_is_slow_in_one_direction():
@@ -70,7 +70,7 @@ def test_sick_a_path_between_two_good_nodes():
     found = patient(6, tests=tests)
     [finding] = examine(NetworkSlow, found)
     assert finding.message.startswith("The path between node01 and node04 reached 12 GB/s")
-    assert [item.id for item in prescribe(ADVICE, finding, found)] == ["NODE006-link"]
+    assert [item.id for item in prescribe(advice("node"), finding, found)] == ["NODE006-link"]
 
 
 def test_sick_a_node_whose_tests_fail():

@@ -3,7 +3,7 @@ from preflights import loss, patient
 from gpudoctor.model.signs.preflight import LossKind, Stage
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.node.node_missing import NodeMissing
-from gpudoctor_rules.node.advice import ADVICE
+from gpudoctor_rules.advice import advice
 
 
 def test_sick_two_ranks_never_came():
@@ -11,14 +11,14 @@ def test_sick_two_ranks_never_came():
     found = patient(4, world=6, losses=tuple(lost))
     [finding] = examine(NodeMissing, found)
     assert finding.message == "Ranks 4, 5 of 6 never came: nothing came within 20 s. 4 ranks arrived."
-    assert [item.id for item in prescribe(ADVICE, finding, found)] == ["NODE008-absent"]
+    assert [item.id for item in prescribe(advice("node"), finding, found)] == ["NODE008-absent"]
 
 
 def test_sick_a_rank_with_another_world_size():
     found = patient(4, losses=(loss(3, LossKind.REFUSED, Stage.ARRIVE, "its world size is 8, that of rank 0 is 4"),))
     [finding] = examine(NodeMissing, found)
     assert finding.message == "Rank 3 on node03 was refused: its world size is 8, that of rank 0 is 4."
-    assert [item.id for item in prescribe(ADVICE, finding, found)] == ["NODE008-refused"]
+    assert [item.id for item in prescribe(advice("node"), finding, found)] == ["NODE008-refused"]
 
 
 def test_healthy_everybody_came_and_one_died_later():

@@ -4,7 +4,7 @@ from preflights import patient, preflight, with_facts
 from gpudoctor.model import Severity, Unavailable
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.node.nodes_disagree import NodesDisagree
-from gpudoctor_rules.node.advice import ADVICE
+from gpudoctor_rules.advice import advice
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ def test_sick_one_node_differs(fact, value, severity, message, remedy):
     found = make_patient(preflight=with_facts(preflight(), 2, **{fact: value}))
     [finding] = examine(NodesDisagree, found)
     assert finding.severity is severity and finding.message == message
-    assert [item.id for item in prescribe(ADVICE, finding, found)] == [remedy]
+    assert [item.id for item in prescribe(advice("node"), finding, found)] == [remedy]
 
 
 def test_sick_a_variable_on_one_node_only():
@@ -29,7 +29,7 @@ def test_sick_a_variable_on_one_node_only():
     found = make_patient(preflight=some)
     [finding] = examine(NodesDisagree, found)
     assert finding.message == "The variable NCCL_IB_HCA is mlx5_0 on node01 and not set on 3 nodes."
-    assert prescribe(ADVICE, finding, found)[0].title == "set NCCL_IB_HCA to one value on all nodes"
+    assert prescribe(advice("node"), finding, found)[0].title == "set NCCL_IB_HCA to one value on all nodes"
 
 
 def test_half_and_half_names_nobody():

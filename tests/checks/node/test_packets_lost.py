@@ -5,7 +5,7 @@ from gpudoctor.model import Unavailable
 from gpudoctor.model.signs.preflight import Quantity
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.node.packets_lost import PacketsLost
-from gpudoctor_rules.node.advice import ADVICE
+from gpudoctor_rules.advice import advice
 
 
 def counted(count, share, segments=100_000):
@@ -30,7 +30,7 @@ def test_sick_a_node_that_loses_packets_with_every_partner(share, words):
     [finding] = examine(PacketsLost, found)
     assert finding.subject == "node02" and "TCP sent 3 % of its segments again" in finding.message
     assert finding.message.endswith(words)
-    assert [item.id for item in prescribe(ADVICE, finding, found)] == ["NODE018-leave-out", "NODE018-look"]
+    assert [item.id for item in prescribe(advice("node"), finding, found)] == ["NODE018-leave-out", "NODE018-look"]
 
 
 def test_sick_a_path_that_loses_packets_one_way():

@@ -5,7 +5,7 @@ from gpudoctor.model import Severity, Unavailable
 from gpudoctor.model.signs.preflight import LinkTest, Quantity, Stage
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.node.peer_link_slow import PeerLinkSlow
-from gpudoctor_rules.node.advice import ADVICE
+from gpudoctor_rules.advice import advice
 
 
 def whole(node, speed, algorithm="ring", failure=""):
@@ -30,7 +30,7 @@ def test_sick_one_node_of_five_is_slow_inside():
     found = patient(5, units=cards(5, "Somebody's card"), tests=tests)
     [finding] = examine(PeerLinkSlow, found)
     assert finding.message.startswith("The all-reduce (ring) inside node02 reaches 200 GB/s")
-    assert [item.id for item in prescribe(ADVICE, finding, found)] == ["NODE005-leave-out", "NODE005-look"]
+    assert [item.id for item in prescribe(advice("node"), finding, found)] == ["NODE005-leave-out", "NODE005-look"]
 
 
 def test_sick_one_pair_of_cards_on_one_node():

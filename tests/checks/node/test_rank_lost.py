@@ -4,7 +4,7 @@ from preflights import loss, patient
 from gpudoctor.model.signs.preflight import LossKind, Stage
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.node.rank_lost import RankLost
-from gpudoctor_rules.node.advice import ADVICE
+from gpudoctor_rules.advice import advice
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_sick_a_rank_is_lost(kind, words, message):
     found = patient(losses=(loss(2, kind, Stage.PAIRS, words),))
     [finding] = examine(RankLost, found)
     assert finding.message == message
-    assert [item.id for item in prescribe(ADVICE, finding, found)] == ["NODE009-leave-out", "NODE009-look"]
+    assert [item.id for item in prescribe(advice("node"), finding, found)] == ["NODE009-leave-out", "NODE009-look"]
 
 
 def test_the_stack_is_named():

@@ -7,7 +7,7 @@ from gpudoctor.model import Unavailable
 from gpudoctor.model.signs.preflight import Quantity
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.node.slower_than_before import SlowerThanBefore
-from gpudoctor_rules.node.advice import ADVICE
+from gpudoctor_rules.advice import advice
 
 
 def measured(*speeds, uuids=True, device="cuda", name="NVIDIA H100 80GB HBM3"):
@@ -35,14 +35,14 @@ def test_sick_one_card_lost_a_fifth():
         "GPU 0 of node01 lost 20 % of bf16 matmul since the baseline, at most 641 TFLOP/s to 510 TFLOP/s "
         "(GPU 0 of node01)."
     )
-    assert [item.id for item in prescribe(ADVICE, finding, found)] == ["NODE017-leave-out", "NODE017-compare"]
+    assert [item.id for item in prescribe(advice("node"), finding, found)] == ["NODE017-leave-out", "NODE017-compare"]
 
 
 def test_sick_all_cards_lost_a_tenth_and_no_peer_shows_it():
     found = compared(measured(576e12, 576e12, 576e12), measured(640e12, 640e12, 640e12))
     [finding] = examine(SlowerThanBefore, found)
     assert finding.message.startswith("All 3 units lost 10 % in the middle of bf16 matmul")
-    assert [item.id for item in prescribe(ADVICE, finding, found)] == ["NODE017-compare"]
+    assert [item.id for item in prescribe(advice("node"), finding, found)] == ["NODE017-compare"]
 
 
 def test_healthy_the_same_again_and_busy_processors():

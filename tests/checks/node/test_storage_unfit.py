@@ -5,7 +5,7 @@ from gpudoctor.model import Severity, Unavailable
 from gpudoctor.model.signs.preflight import Quantity, StorageTest
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.node.storage_unfit import StorageUnfit
-from gpudoctor_rules.node.advice import ADVICE
+from gpudoctor_rules.advice import advice
 
 
 def seen(on, write=2 * GB, **changes):
@@ -26,7 +26,7 @@ def test_sick_access(changes, message, remedy):
     found = patient(4, storage=(seen(0), seen(1), seen(2, **changes), seen(3)))
     [finding] = examine(StorageUnfit, found)
     assert finding.severity is Severity.ERROR and finding.message == message
-    assert remedy in [item.id for item in prescribe(ADVICE, finding, found)]
+    assert remedy in [item.id for item in prescribe(advice("node"), finding, found)]
 
 
 def test_sick_one_node_is_slow():
@@ -40,7 +40,7 @@ def test_sick_little_space_is_left():
     found = patient(2, nodes=(node(0, free_bytes={"/scratch": 1 << 40}), node(1, free_bytes={"/scratch": 5 << 20})))
     [finding] = examine(StorageUnfit, found)
     assert finding.message == "/scratch has 5 MiB free on node01."
-    assert [item.id for item in prescribe(ADVICE, finding, found)] == ["NODE012-space"]
+    assert [item.id for item in prescribe(advice("node"), finding, found)] == ["NODE012-space"]
 
 
 def test_healthy_everybody_reads_and_writes():

@@ -5,7 +5,7 @@ from gpudoctor.model import Unavailable
 from gpudoctor.model.signs.preflight import Quantity
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.node.throttles_under_load import ThrottlesUnderLoad
-from gpudoctor_rules.node.advice import ADVICE
+from gpudoctor_rules.advice import advice
 
 
 def burnt(last):
@@ -21,7 +21,7 @@ def test_sick_a_card_loses_a_third():
     found = burnt(430e12)
     [finding] = examine(ThrottlesUnderLoad, found)
     assert finding.message.startswith("GPU 0 of node00 falls from 650 TFLOP/s to 430 TFLOP/s in 2 s of load, at 88")
-    assert [item.id for item in prescribe(ADVICE, finding, found)] == ["NODE014-leave-out", "NODE014-cool"]
+    assert [item.id for item in prescribe(advice("node"), finding, found)] == ["NODE014-leave-out", "NODE014-cool"]
 
 
 def test_healthy_a_card_warms_up():

@@ -4,7 +4,7 @@ from preflights import patient, unit
 from gpudoctor.model import Confidence, Severity
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.node.wrong_values import WrongValues
-from gpudoctor_rules.node.advice import ADVICE
+from gpudoctor_rules.advice import advice
 
 RIGHT, WRONG = "a1b2", "a1b3"
 
@@ -23,7 +23,7 @@ def test_sick_one_card_of_four_has_other_bits():
     assert (
         finding.message == "GPU 0 of node02 gives other bits than 3 of 4 equal units for the same product (bf16 4096)."
     )
-    remedies = prescribe(ADVICE, finding, found)
+    remedies = prescribe(advice("node"), finding, found)
     assert [item.id for item in remedies] == ["NODE002-leave-out", "NODE002-replace"]
     assert remedies[0].title == "--exclude=node02"
 
@@ -38,7 +38,7 @@ def test_two_cards_that_differ_name_nobody():
     found = patient(2, units=units([RIGHT], [WRONG]))
     [finding] = examine(WrongValues, found)
     assert finding.confidence is Confidence.PROBABLE and "No majority" in finding.message
-    assert [item.id for item in prescribe(ADVICE, finding, found)] == ["NODE002-more"]
+    assert [item.id for item in prescribe(advice("node"), finding, found)] == ["NODE002-more"]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from recordings import make_process, make_recording, make_steps, record
 from gpudoctor.model import Severity
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.numerics.constant_output import ConstantOutput
-from gpudoctor_rules.numerics.advice import ADVICE
+from gpudoctor_rules.advice import advice
 
 
 def look(found, since, step):
@@ -15,7 +15,7 @@ def look(found, since, step):
 
 
 def steps_of(finding):
-    [remedy] = prescribe(ADVICE, finding, make_patient())
+    [remedy] = prescribe(advice("numerics"), finding, make_patient())
     return " ".join(remedy.steps)
 
 

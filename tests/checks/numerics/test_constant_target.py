@@ -4,7 +4,7 @@ from recordings import make_process, make_recording, make_steps, record
 from gpudoctor.model import Severity
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.numerics.constant_target import ConstantTarget
-from gpudoctor_rules.numerics.advice import ADVICE
+from gpudoctor_rules.advice import advice
 
 
 def look(labels, elements=1200, losses=60, classes=4, order="random"):
@@ -19,14 +19,14 @@ def test_sick_one_label():
     [finding] = look([[2, 60]])
     assert finding.severity is Severity.WARNING
     assert "All 1,200 labels that were seen are 2" in finding.message and "4 classes" in finding.message
-    [remedy] = prescribe(ADVICE, finding, make_patient())
+    [remedy] = prescribe(advice("numerics"), finding, make_patient())
     assert "shuffle" not in remedy.title
 
 
 def test_sick_the_order_may_be_why():
     [finding] = look([[0, 60]], order="sequential")
     assert "in order" in finding.message
-    [remedy] = prescribe(ADVICE, finding, make_patient())
+    [remedy] = prescribe(advice("numerics"), finding, make_patient())
     assert "shuffle" in remedy.title
 
 

@@ -9,7 +9,7 @@ from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.loop.teacher_trained import TeacherTrained
 from gpudoctor_checks.numerics.dead_parameters import DeadParameters
 from gpudoctor_checks.numerics.weights_frozen import WeightsFrozen
-from gpudoctor_rules.numerics.advice import ADVICE
+from gpudoctor_rules.advice import advice
 
 
 def look(*ranks, **changes):
@@ -19,7 +19,7 @@ def look(*ranks, **changes):
 
 def remedies(finding):
     """Titles and steps of the remedies, in one text."""
-    found = prescribe(ADVICE, finding, make_patient(recording=make_recording()))
+    found = prescribe(advice("numerics"), finding, make_patient(recording=make_recording()))
     assert found
     return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
 
@@ -133,7 +133,7 @@ def test_an_optimizer_over_another_model_is_one_finding(rank, said):
     if said == {"NUM008"}:
         [one] = found
         assert one.severity is Severity.ERROR and one.cost.breaks and "Actor (rl.py:12)" in one.message
-        assert "over the model" in prescribe(ADVICE, one, patient)[0].steps[0]
+        assert "over the model" in prescribe(advice("numerics"), one, patient)[0].steps[0]
 
 
 @pytest.mark.parametrize(

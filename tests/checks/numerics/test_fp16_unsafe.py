@@ -6,8 +6,8 @@ from some import some
 from gpudoctor.model import Severity, Unavailable
 from gpudoctor.testing import examine, make_gpu, make_patient, prescribe
 from gpudoctor_checks.numerics.fp16_unsafe import Fp16Unsafe
-from gpudoctor_rules.numerics.advice import ADVICE
-from gpudoctor_rules.numerics.fp16_unsafe import Fp16UnsafeRule
+from gpudoctor_rules.advice import advice
+from gpudoctor_rules.numerics import fp16_unsafe
 
 NOTE = Severity.NOTE
 EXPECTED = {
@@ -102,7 +102,7 @@ def test_the_rule_knows_cards_without_bf16() -> None:
     paths = SICK["configs-sick_t5"]
     patient = job_patient(paths, gpus=[make_gpu(name="Tesla T4", compute_capability=(7, 5))])
     [finding] = examine(Fp16Unsafe, patient)
-    [remedy] = prescribe((Fp16UnsafeRule, *ADVICE), finding, patient)
+    [remedy] = prescribe((fp16_unsafe, *advice("numerics")), finding, patient)
     assert "float32" in remedy.title
     assert remedy.edits == ()
 
@@ -111,4 +111,4 @@ def test_every_finding_has_a_remedy() -> None:
     for paths in some(SICK.values()):
         patient = job_patient(paths)
         for finding in some(examine(Fp16Unsafe, patient)):
-            assert prescribe((Fp16UnsafeRule, *ADVICE), finding, patient)
+            assert prescribe((fp16_unsafe, *advice("numerics")), finding, patient)

@@ -7,8 +7,8 @@ from scripts import read_script
 from gpudoctor.model import PatientKind, Severity
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.numerics.learning_rate_out_of_band import LearningRateOutOfBand
-from gpudoctor_rules.numerics.advice import ADVICE
-from gpudoctor_rules.numerics.learning_rate_out_of_band import LearningRateOutOfBandRule
+from gpudoctor_rules.advice import advice
+from gpudoctor_rules.numerics import learning_rate_out_of_band
 
 
 def of_run(rate, n=400, name="SGD", optimizers=1, **columns):
@@ -30,7 +30,7 @@ def test_sick_a_schedule_of_epochs_that_is_stepped_per_batch(known):
     since = 200 if known == 1 else 203
     assert f"below 1e-07 since step {since}, in {400 - since} of 400 steps" in finding.message
     assert finding.cost.breaks  # before whatever costs time
-    [remedy] = prescribe((LearningRateOutOfBandRule, *ADVICE), finding, make_patient())
+    [remedy] = prescribe((learning_rate_out_of_band, *advice("numerics")), finding, make_patient())
     assert "as long as the training" in remedy.title
 
 
@@ -39,7 +39,7 @@ def test_sick_a_schedule_that_goes_on_below_zero(optimizers):
     [finding] = of_run(lambda i: 2e-4 * (1 - i / 100), n=140, name="Adam", optimizers=optimizers)
     assert finding.severity is Severity.ERROR and finding.cost.breaks
     assert "negative in 39 of 140 steps, from step 101 on. It reaches -7.8e-05" in finding.message
-    [remedy] = prescribe((LearningRateOutOfBandRule, *ADVICE), finding, make_patient())
+    [remedy] = prescribe((learning_rate_out_of_band, *advice("numerics")), finding, make_patient())
     assert "as long as the training" in remedy.title
 
 
@@ -54,7 +54,7 @@ def test_sick_rates_of_other_optimizers_in_a_run():
     [finding] = of_run(lambda i: 40.0, loss=lambda i: 0.7 if i == 0 else 1e6 * 0.96**i + 8)
     assert finding.severity is Severity.WARNING
     assert finding.message == "SGD trained with a rate of 40; the usual maximum is 3."
-    [remedy] = prescribe((LearningRateOutOfBandRule, *ADVICE), finding, make_patient())
+    [remedy] = prescribe((learning_rate_out_of_band, *advice("numerics")), finding, make_patient())
     assert remedy.title == "lr=0.1"
 
 
@@ -118,5 +118,5 @@ def test_a_training_on_preferences_has_a_band_that_begins_lower(words, found):
 def test_the_edit_is_at_the_optimizer_that_ran():
     patient = of_script(PAIRS, 4e-8)
     [finding] = examine(LearningRateOutOfBand, patient)
-    [remedy] = prescribe(LearningRateOutOfBandRule, finding, patient)
+    [remedy] = prescribe(learning_rate_out_of_band, finding, patient)
     assert remedy.title == "lr=1e-4" and remedy.edits[0].new_text == "1e-4"

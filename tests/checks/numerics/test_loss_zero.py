@@ -4,7 +4,7 @@ from recordings import NAN, make_process, make_recording, make_steps, record
 from gpudoctor.model import Confidence, Severity, Unavailable
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.numerics.loss_zero import LossZero
-from gpudoctor_rules.numerics.advice import ADVICE
+from gpudoctor_rules.advice import advice
 
 
 def look(loss, grad_norm=NAN, steps=200, records=()):
@@ -19,7 +19,7 @@ def test_sick_in_every_step():
         "The loss is exactly zero in 100 % of the steps, first in step 0. These steps change nothing."
     )
     assert finding.confidence is Confidence.CONFIRMED and finding.cost.breaks
-    remedies = prescribe(ADVICE, finding, make_patient(recording=make_recording()))
+    remedies = prescribe(advice("numerics"), finding, make_patient(recording=make_recording()))
     assert [item.id for item in remedies] == ["NUM012-labels", "NUM012-margin"]
 
 

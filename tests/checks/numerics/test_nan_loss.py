@@ -7,8 +7,8 @@ from scripts import script_patient
 from gpudoctor.model import Severity, Unavailable
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.numerics.nan_loss import NanLoss
-from gpudoctor_rules.numerics.advice import ADVICE
-from gpudoctor_rules.numerics.nan_loss import NanLossRule
+from gpudoctor_rules.advice import advice
+from gpudoctor_rules.numerics import not_finite
 
 
 def look(*ranks, **changes):
@@ -18,7 +18,7 @@ def look(*ranks, **changes):
 
 def remedies(finding):
     """Titles and steps of the remedies, in one text."""
-    found = prescribe((NanLossRule, *ADVICE), finding, make_patient(recording=make_recording()))
+    found = prescribe((not_finite, *advice("numerics")), finding, make_patient(recording=make_recording()))
     assert found
     return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
 

@@ -9,7 +9,7 @@ from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor.vitals.recording.opening import open_recording
 from gpudoctor_checks.numerics.dead_parameters import DeadParameters
 from gpudoctor_checks.numerics.weights_frozen import WeightsFrozen
-from gpudoctor_rules.numerics.advice import ADVICE
+from gpudoctor_rules.advice import advice
 
 
 @pytest.mark.parametrize(("held", "trainable", "words"), [(0, 0, "are frozen"), (0, 96, "got none"), (64, 0, "")])
@@ -64,7 +64,7 @@ def idle(steps, called, cleared=0, **more):
     seen = record("numeric", 3.0, kind="idle", step=50, steps=steps, model="Maker", called=called, **more,
                   cleared=cleared, path="/job/train.py", line=11)  # fmt: skip
     patient = make_patient(recording=make_recording(make_process(make_steps(100), records=[seen])))
-    return [(item, prescribe(ADVICE, item, patient)) for item in examine(WeightsFrozen, patient)]
+    return [(item, prescribe(advice("numerics"), item, patient)) for item in examine(WeightsFrozen, patient)]
 
 
 def test_sick_steps_that_find_no_gradient():

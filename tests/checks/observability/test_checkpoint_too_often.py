@@ -5,8 +5,8 @@ from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 from gpudoctor.model import Applicability, Severity
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.observability.checkpoint_too_often import CheckpointTooOften
-from gpudoctor_rules.observability.advice import ADVICE
-from gpudoctor_rules.observability.checkpoint_too_often import CheckpointTooOftenRule
+from gpudoctor_rules.advice import advice
+from gpudoctor_rules.observability import checkpoint_too_often
 
 FOLDER = PATIENTS / "OBS003"
 GUILTY = {
@@ -22,7 +22,10 @@ def test_sick_script_and_its_cure(path):
     [finding] = examine(CheckpointTooOften, patient)
     line, period, severity, cure = GUILTY[path.stem]
     assert (finding.span.line, finding.detail.period, finding.severity) == (line, period, severity)
-    assert prescribe((CheckpointTooOftenRule, *ADVICE), finding, patient)[0].applicability is Applicability.UNSAFE
+    assert (
+        prescribe((checkpoint_too_often, *advice("observability")), finding, patient)[0].applicability
+        is Applicability.UNSAFE
+    )
     text = path.read_text("utf-8")
     assert cure in mended(text, select="OBS003")
     assert gone("OBS003", text)
@@ -44,7 +47,7 @@ def test_sick_at_the_users_threshold():
 def test_an_option_is_named():
     patient = script_patient(FOLDER / "sick_option.py")
     [finding] = examine(CheckpointTooOften, patient)
-    every, later = prescribe((CheckpointTooOftenRule, *ADVICE), finding, patient)
+    every, later = prescribe((checkpoint_too_often, *advice("observability")), finding, patient)
     assert every.title == "save every 500 steps (--save-every 500)"
     assert later.id == "OBS003-async"
     patient = script_patient(FOLDER / "sick_option.py", arguments=["--save-every", "1000"])

@@ -5,7 +5,7 @@ from scripts import healthy_scripts, script_patient, sick_scripts
 from gpudoctor.model import Applicability, Severity
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.observability.debug_mode_on import DebugModeOn
-from gpudoctor_rules.observability.debug_mode_on import DebugModeOnRule
+from gpudoctor_rules.observability import debug_mode_on
 
 GUILTY = {
     "sick_anomaly_global": ("torch.autograd.set_detect_anomaly(True)", Severity.WARNING),
@@ -102,7 +102,7 @@ def test_the_rule_cures(name):
     path = next(path for path in sick_scripts("OBS005") if path.stem == name)
     patient = script_patient(path)
     [finding] = examine(DebugModeOn, patient)
-    [remedy] = prescribe(DebugModeOnRule, finding, patient)
+    [remedy] = prescribe(debug_mode_on, finding, patient)
     assert remedy.applicability is Applicability.SAFE and remedy.edits
     assert examine(DebugModeOn, script_patient(apply_edits(path.read_text(), remedy.edits))) == []
 
@@ -111,5 +111,5 @@ def test_the_rule_leaves_a_history_of_memory_to_a_person():
     path = next(path for path in sick_scripts("OBS005") if path.stem == "sick_memory_history")
     patient = script_patient(path)
     [finding] = examine(DebugModeOn, patient)
-    [remedy] = prescribe(DebugModeOnRule, finding, patient)
+    [remedy] = prescribe(debug_mode_on, finding, patient)
     assert remedy.applicability is Applicability.DISPLAY_ONLY and remedy.edits == ()

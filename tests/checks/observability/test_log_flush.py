@@ -8,7 +8,7 @@ from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 from gpudoctor.model import Applicability, Severity
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.observability.log_flush import LogFlush
-from gpudoctor_rules.observability.log_flush import LogFlushRule
+from gpudoctor_rules.observability import log_flush
 
 FOLDER = PATIENTS / "OBS007"
 GUILTY = {
@@ -42,7 +42,7 @@ def test_sick_flush_goes(name):
 def test_an_open_file_is_left_to_a_person():
     patient = script_patient(FOLDER / "sick_reopened.py")
     [finding] = examine(LogFlush, patient)
-    [remedy] = prescribe(LogFlushRule, finding, patient)
+    [remedy] = prescribe(log_flush, finding, patient)
     assert remedy.applicability is Applicability.DISPLAY_ONLY
     assert remedy.title == "open the log once, before the loop"
 

@@ -9,7 +9,7 @@ from scripts import healthy_scripts, script_patient, sick_scripts
 from gpudoctor.model import Applicability, Severity
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.observability.logging_too_often import LoggingTooOften
-from gpudoctor_rules.observability.logging_too_often import LoggingTooOftenRule
+from gpudoctor_rules.observability import logging_too_often
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -118,7 +118,7 @@ def test_the_rule_cures():
     text = script_patient(LOOP.format(statement="print(step, loss.item())")).source.scripts[0].text
     patient = script_patient(text)
     [finding] = examine(LoggingTooOften, patient)
-    [remedy] = prescribe(LoggingTooOftenRule, finding, patient)
+    [remedy] = prescribe(logging_too_often, finding, patient)
     assert remedy.title == "write every 50 steps"
     assert remedy.applicability is Applicability.UNSAFE
     cured = apply_edits(text, remedy.edits)
@@ -130,7 +130,7 @@ def test_the_rule_puts_neighbours_under_one_condition():
     path = EXAMPLES / "train_crops.py"
     patient = script_patient(path)
     [finding] = examine(LoggingTooOften, patient)
-    [remedy] = prescribe(LoggingTooOftenRule, finding, patient)
+    [remedy] = prescribe(logging_too_often, finding, patient)
     cured = apply_edits(path.read_text(), remedy.edits)
     assert cured.count("if step % 50 == 0:") == 1
     assert examine(LoggingTooOften, script_patient(cured)) == []
@@ -144,14 +144,14 @@ def test_the_rule_keeps_tabs():
     )
     patient = script_patient(text)
     [finding] = examine(LoggingTooOften, patient)
-    [remedy] = prescribe(LoggingTooOftenRule, finding, patient)
+    [remedy] = prescribe(logging_too_often, finding, patient)
     assert apply_edits(text, remedy.edits).endswith("\tif step % 50 == 0:\n\t\tprint('步', step)\n")
 
 
 def test_the_rule_changes_the_number_of_a_period():
     patient = script_patient(LOOP.format(statement="if step % 3 == 0: print(step)"))
     [finding] = examine(LoggingTooOften, patient)
-    [remedy] = prescribe(LoggingTooOftenRule, finding, patient)
+    [remedy] = prescribe(logging_too_often, finding, patient)
     [edit] = remedy.edits
     assert (edit.expected, edit.new_text) == ("3", "50")
 
@@ -160,7 +160,7 @@ def test_the_rule_edits_nothing_that_it_cannot_count():
     path = next(path for path in sick_scripts("OBS002") if path.stem == "sick_tensorboard_and_print")
     patient = script_patient(path)
     [finding] = examine(LoggingTooOften, patient)
-    [remedy] = prescribe(LoggingTooOftenRule, finding, patient)
+    [remedy] = prescribe(logging_too_often, finding, patient)
     assert remedy.edits == ()
     assert remedy.applicability is Applicability.DISPLAY_ONLY
 
@@ -204,7 +204,7 @@ def test_the_option_that_the_period_comes_from_is_named():
     """
     patient = script_patient(text)
     [finding] = examine(LoggingTooOften, patient)
-    [remedy] = prescribe(LoggingTooOftenRule, finding, patient)
+    [remedy] = prescribe(logging_too_often, finding, patient)
     assert remedy.steps[0] == "Launch with --report-every 50, or write in the script:"
 
 
@@ -283,4 +283,4 @@ ENCLOSED = """
 def test_no_edit_encloses_a_step(call):
     patient = script_patient(ENCLOSED.format(call=call))
     [finding] = examine(LoggingTooOften, patient)
-    assert [remedy.edits for remedy in prescribe(LoggingTooOftenRule, finding, patient)] == [()]
+    assert [remedy.edits for remedy in prescribe(logging_too_often, finding, patient)] == [()]

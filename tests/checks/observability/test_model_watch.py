@@ -6,8 +6,8 @@ from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 from gpudoctor.model import Applicability, Severity
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.observability.model_watch import ModelWatch
-from gpudoctor_rules.observability.advice import ADVICE
-from gpudoctor_rules.observability.model_watch import ModelWatchRule
+from gpudoctor_rules.advice import advice
+from gpudoctor_rules.observability import model_watch
 
 FOLDER = PATIENTS / "OBS006"
 GUILTY = {
@@ -34,7 +34,7 @@ def test_sick_script_and_its_cure(path):
     assert (finding.span.line, finding.severity) == (line, severity)
     own = "histogram" in path.stem  # the program's own loop, which may do more than watch
     able = Applicability.UNSAFE if own else Applicability.SAFE
-    assert prescribe((ModelWatchRule, *ADVICE), finding, patient)[0].applicability is able
+    assert prescribe((model_watch, *advice("observability")), finding, patient)[0].applicability is able
     text = path.read_text("utf-8")
     assert cure in mended(text, unsafe=own, select="OBS006")
     assert gone("OBS006", text)
@@ -60,14 +60,14 @@ def test_sick_calls(call, severity):
     [finding] = examine(ModelWatch, patient)
     assert finding.severity is severity
     # A keyword beside the positional argument that it names would be a TypeError.
-    assert bool(prescribe((ModelWatchRule, *ADVICE), finding, patient)[0].edits) == (", 1)" not in call)
+    assert bool(prescribe((model_watch, *advice("observability")), finding, patient)[0].edits) == (", 1)" not in call)
 
 
 def test_sick_config_and_its_cure():
     patient = config_patient(CONFIG)
     [finding] = examine(ModelWatch, patient)
     assert (finding.detail.period, finding.severity) == (10, Severity.WARNING)
-    [edit] = prescribe((ModelWatchRule, *ADVICE), finding, patient)[0].edits
+    [edit] = prescribe((model_watch, *advice("observability")), finding, patient)[0].edits
     assert (edit.expected, edit.new_text) == ("10", "1000")
 
 

@@ -5,7 +5,7 @@ from scripts import healthy_scripts, script_patient, sick_scripts
 from gpudoctor.model import Applicability, Confidence, Severity
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.observability.profiler_in_loop import ProfilerInLoop
-from gpudoctor_rules.observability.profiler_in_loop import ProfilerInLoopRule
+from gpudoctor_rules.observability import profiler_in_loop
 
 GUILTY = {
     "sick_profile_each_step": "with profile(",
@@ -147,7 +147,7 @@ def test_healthy_without_a_training():
 def test_the_rule_counts_flops_seldom_or_once():
     patient = script_patient(LOOP.format(before="pass", inside="FlopCounterMode(model)"))
     [finding] = examine(ProfilerInLoop, patient)
-    seldom, once = prescribe(ProfilerInLoopRule, finding, patient)
+    seldom, once = prescribe(profiler_in_loop, finding, patient)
     assert once.id == "OBS001-once"
     assert "500" in seldom.title
     assert examine(ProfilerInLoop, script_patient(apply_edits(patient.source.scripts[0].text, seldom.edits))) == []
@@ -158,7 +158,7 @@ def test_the_rule_cures(name):
     path = next(path for path in sick_scripts("OBS001") if path.stem == name)
     patient = script_patient(path)
     [finding] = examine(ProfilerInLoop, patient)
-    [remedy] = prescribe(ProfilerInLoopRule, finding, patient)
+    [remedy] = prescribe(profiler_in_loop, finding, patient)
     assert (remedy.applicability is Applicability.SAFE) == (name == "sick_lightning")
     assert examine(ProfilerInLoop, script_patient(apply_edits(path.read_text(), remedy.edits))) == []
 

@@ -8,7 +8,7 @@ from configs import config_files, config_patient
 from gpudoctor.model import Setting, Severity, TextEdit
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.observability.profiler_in_loop import ProfilerInLoop
-from gpudoctor_rules.observability.profiler_in_loop import ProfilerInLoopRule
+from gpudoctor_rules.observability import profiler_in_loop
 
 NOTE = Severity.NOTE
 
@@ -35,7 +35,7 @@ def test_sick_files(path: Path) -> None:
     [setting] = finding.evidence
     assert isinstance(setting, Setting)
     assert (setting.key, setting.line, finding.severity) == (key, line, severity)
-    [remedy] = prescribe(ProfilerInLoopRule, finding, patient)
+    [remedy] = prescribe(profiler_in_loop, finding, patient)
     assert value in remedy.title
     for edit in remedy.edits:
         assert isinstance(edit, TextEdit)

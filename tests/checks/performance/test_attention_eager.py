@@ -6,7 +6,7 @@ from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 from gpudoctor.model import Applicability, Severity
 from gpudoctor.testing import examine, make_gpu, prescribe
 from gpudoctor_checks.performance.attention_eager import AttentionEager
-from gpudoctor_rules.performance.attention_eager import AttentionEagerRule
+from gpudoctor_rules.performance import attention_eager
 
 FOLDER = PATIENTS / "PERF006"
 SEVERITIES = {"sick_written_out": Severity.NOTE}
@@ -17,7 +17,7 @@ def test_sick_script(path):
     patient = script_patient(path)
     [finding] = examine(AttentionEager, patient)
     assert finding.severity is Severity.NOTE
-    [remedy] = prescribe(AttentionEagerRule, finding, patient)
+    [remedy] = prescribe(attention_eager, finding, patient)
     assert remedy.applicability is Applicability.UNSAFE
     assert bool(remedy.edits) == (path.stem != "sick_written_out")
 

@@ -5,7 +5,7 @@ from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 from gpudoctor.model import Applicability, Severity
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.performance.autotune_off import AutotuneOff
-from gpudoctor_rules.performance.autotune_off import AutotuneOffRule
+from gpudoctor_rules.performance import autotune_off
 
 FOLDER = PATIENTS / "PERF010"
 
@@ -15,7 +15,7 @@ def test_sick_script(path):
     patient = script_patient(path)
     [finding] = examine(AutotuneOff, patient)
     assert finding.severity is Severity.NOTE
-    [remedy] = prescribe(AutotuneOffRule, finding, patient)
+    [remedy] = prescribe(autotune_off, finding, patient)
     assert remedy.title == "torch.backends.cudnn.benchmark = True"
     assert remedy.applicability is Applicability.UNSAFE
 

@@ -5,7 +5,7 @@ from memory_jobs import config, script
 from gpudoctor.model import Severity
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.performance.batch_too_small import BatchTooSmall
-from gpudoctor_rules.performance.batch_too_small import BatchTooSmallRule
+from gpudoctor_rules.memory import greater_batch
 
 SMALL = "Qwen/Qwen2.5-0.5B"
 FACTORY = """
@@ -38,7 +38,7 @@ def test_sick_jobs(name: str, text: str, line: int) -> None:
     assert finding.severity is Severity.NOTE
     assert finding.evidence[0].line == line
     assert "512 tokens at a time" in finding.message
-    assert all(remedy.edits for remedy in prescribe(BatchTooSmallRule, finding, patient))
+    assert all(remedy.edits for remedy in prescribe(greater_batch, finding, patient))
 
 
 @pytest.mark.parametrize(

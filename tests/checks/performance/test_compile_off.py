@@ -5,7 +5,7 @@ from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 from gpudoctor.model import Applicability, Severity
 from gpudoctor.testing import examine, make_gpu, make_torch, prescribe
 from gpudoctor_checks.performance.compile_off import CompileOff
-from gpudoctor_rules.performance.compile_off import CompileOffRule
+from gpudoctor_rules.performance import compile_off
 
 FOLDER = PATIENTS / "PERF003"
 
@@ -15,7 +15,7 @@ def test_sick_script(path):
     patient = script_patient(path)
     [finding] = examine(CompileOff, patient)
     assert finding.severity is Severity.NOTE
-    [remedy] = prescribe(CompileOffRule, finding, patient)
+    [remedy] = prescribe(compile_off, finding, patient)
     assert remedy.applicability is Applicability.UNSAFE and remedy.effect is not None
     assert remedy.title == ("torch_compile=True" if path.stem == "sick_trainer" else "model.compile()")
 

@@ -4,7 +4,7 @@ from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 from gpudoctor.model import Severity, Unavailable
 from gpudoctor.testing import examine, make_gpu, prescribe
 from gpudoctor_checks.performance.gpu_unused import GpuUnused
-from gpudoctor_rules.performance.gpu_unused import GpuUnusedRule
+from gpudoctor_rules.performance import gpu_unused
 
 FOLDER = PATIENTS / "PERF009"
 
@@ -29,7 +29,7 @@ def test_sick_message_and_remedy(script, text):
     assert finding.severity is Severity.WARNING
     assert text in finding.message
     assert "2 GPUs (NVIDIA H100 80GB HBM3)" in finding.message
-    [remedy] = prescribe(GpuUnusedRule, finding, patient)
+    [remedy] = prescribe(gpu_unused, finding, patient)
     assert any("model.to(device)" in step for step in remedy.steps)
     assert remedy.effect is None
 
@@ -39,7 +39,7 @@ def test_sick_batches_left_behind_break_the_run():
     [finding] = examine(GpuUnused, patient)
     assert finding.severity is Severity.ERROR
     assert finding.cost.breaks
-    [remedy] = prescribe(GpuUnusedRule, finding, patient)
+    [remedy] = prescribe(gpu_unused, finding, patient)
     assert any("x.to(device" in step for step in remedy.steps)
 
 

@@ -10,7 +10,7 @@ from gpudoctor.model import Applicability, Severity, Unavailable
 from gpudoctor.testing import examine, make_gpu, make_packages, make_patient, prescribe
 from gpudoctor.vitals.project import read_project_versions
 from gpudoctor_checks.performance.mixed_precision_off import MixedPrecisionOff
-from gpudoctor_rules.performance.mixed_precision_off import MixedPrecisionOffRule
+from gpudoctor_rules.performance import mixed_precision_off
 
 FOLDER = PATIENTS / "PERF001"
 NOTE, WARNING = Severity.NOTE, Severity.WARNING
@@ -29,7 +29,7 @@ def test_sick_config(path):
     patient = config_patient(path)
     [finding] = examine(MixedPrecisionOff, patient)
     assert finding.severity is SEVERITIES.get(path.stem, WARNING)
-    [remedy] = prescribe(MixedPrecisionOffRule, finding, patient)
+    [remedy] = prescribe(mixed_precision_off, finding, patient)
     assert re.search(r"\b(?:bf16|true)\b", remedy.title)
 
 
@@ -89,7 +89,7 @@ def test_sick_remedy_fits_the_card():
     for capability, word in (((9, 0), "bfloat16"), ((7, 5), "float16")):
         patient = script_patient(FOLDER / "sick_resnet.py", gpus=[make_gpu(compute_capability=capability)])
         [finding] = examine(MixedPrecisionOff, patient)
-        remedies = prescribe(MixedPrecisionOffRule, finding, patient)
+        remedies = prescribe(mixed_precision_off, finding, patient)
         assert f"torch.{word}" in remedies[0].title
         assert remedies[0].applicability is Applicability.UNSAFE
         assert any("GradScaler" in step for step in remedies[0].steps) == (word == "float16")

@@ -5,7 +5,7 @@ from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 from gpudoctor.model import Severity
 from gpudoctor.testing import examine, make_torch, prescribe
 from gpudoctor_checks.performance.optimizer_unfused import OptimizerUnfused
-from gpudoctor_rules.performance.optimizer_unfused import OptimizerUnfusedRule
+from gpudoctor_rules.performance import optimizer_unfused
 
 FOLDER = PATIENTS / "PERF005"
 TITLES = {"sick_foreach_off": "fused=True", "sick_own_class": "_foreach_", "sick_by_hand": "torch.optim.SGD("}
@@ -16,7 +16,7 @@ def test_sick_script(path):
     patient = script_patient(path)
     [finding] = examine(OptimizerUnfused, patient)
     assert finding.severity is Severity.NOTE
-    [remedy] = prescribe(OptimizerUnfusedRule, finding, patient)
+    [remedy] = prescribe(optimizer_unfused, finding, patient)
     assert TITLES[path.stem] in remedy.title
 
 
@@ -28,7 +28,7 @@ def test_healthy_script(path):
 def test_sick_default_of_an_old_torch():
     path = FOLDER / "healthy_default.py"
     [finding] = examine(OptimizerUnfused, script_patient(path, torch=make_torch("1.13.1+cu117")))
-    [remedy] = prescribe(OptimizerUnfusedRule, finding, script_patient(path))
+    [remedy] = prescribe(optimizer_unfused, finding, script_patient(path))
     assert "foreach=True" in remedy.title
 
 

@@ -4,7 +4,7 @@ from recordings import make_process, make_recording, make_steps, record
 from gpudoctor.model import Severity, Unavailable
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.performance.recompiling import Recompiling
-from gpudoctor_rules.performance.advice import ADVICE
+from gpudoctor_rules.advice import advice
 
 
 def look(*ranks, **changes):
@@ -14,7 +14,7 @@ def look(*ranks, **changes):
 
 def remedies(finding):
     """Titles and steps of the remedies, in one text."""
-    found = prescribe(ADVICE, finding, make_patient(recording=make_recording()))
+    found = prescribe(advice("performance"), finding, make_patient(recording=make_recording()))
     assert found
     return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
 

@@ -6,7 +6,7 @@ from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 from gpudoctor.model import Applicability, Severity
 from gpudoctor.testing import examine, make_gpu, prescribe
 from gpudoctor_checks.performance.tf32_off import Tf32Off
-from gpudoctor_rules.performance.tf32_off import Tf32OffRule
+from gpudoctor_rules.performance import tf32_off
 
 FOLDER = PATIENTS / "PERF002"
 LINES = {"sick_matmul": [5, 6], "sick_highest": [15], "sick_trainer": [4]}
@@ -28,7 +28,7 @@ def test_sick_config():
     patient = config_patient(*config_files("PERF002", "sick"))
     [finding] = examine(Tf32Off, patient)
     assert finding.severity is Severity.NOTE
-    [remedy] = prescribe(Tf32OffRule, finding, patient)
+    [remedy] = prescribe(tf32_off, finding, patient)
     assert remedy.title == "tf32: true" and remedy.edits
 
 
@@ -44,7 +44,7 @@ def test_healthy_on_a_card_older_than_ampere():
 def test_sick_environment():
     patient = script_patient(FOLDER / "healthy_unspoken.py", environment={"NVIDIA_TF32_OVERRIDE": "0"})
     [finding] = examine(Tf32Off, patient)
-    [remedy] = prescribe(Tf32OffRule, finding, patient)
+    [remedy] = prescribe(tf32_off, finding, patient)
     assert remedy.title == "unset NVIDIA_TF32_OVERRIDE"
 
 
@@ -63,6 +63,6 @@ def test_healthy_environment():
 )
 def test_sick_remedy_and_edit(name, title):
     patient = script_patient(FOLDER / f"{name}.py")
-    [remedy] = prescribe(Tf32OffRule, examine(Tf32Off, patient)[0], patient)
+    [remedy] = prescribe(tf32_off, examine(Tf32Off, patient)[0], patient)
     assert remedy.title == title and remedy.applicability is Applicability.UNSAFE
     assert gone("PERF002", (FOLDER / f"{name}.py").read_text("utf-8"))

@@ -4,8 +4,8 @@ from recordings import lines, make_process, make_recording, make_steps, site
 from gpudoctor.model import Confidence, Severity, Unavailable
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.performance.unexplained_time import UnexplainedTime
-from gpudoctor_rules.performance.advice import ADVICE
-from gpudoctor_rules.performance.unexplained_time import UnexplainedTimeRule
+from gpudoctor_rules.advice import advice
+from gpudoctor_rules.performance import unexplained_time
 
 
 def look(*ranks, **changes):
@@ -15,7 +15,7 @@ def look(*ranks, **changes):
 
 def remedies(finding):
     """Titles and steps of the remedies, in one text."""
-    found = prescribe((UnexplainedTimeRule, *ADVICE), finding, make_patient(recording=make_recording()))
+    found = prescribe((unexplained_time, *advice("performance")), finding, make_patient(recording=make_recording()))
     assert found
     return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
 

@@ -9,8 +9,8 @@ from scripts import read_script
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.data.loader_bound import LoaderBound
 from gpudoctor_checks.performance.unexplained_time import UnexplainedTime
-from gpudoctor_rules.data.loader_bound import LoaderBoundRule
-from gpudoctor_rules.performance.unexplained_time import UnexplainedTimeRule
+from gpudoctor_rules.data.loaders import loader_bound
+from gpudoctor_rules.performance import unexplained_time
 
 PROGRAM = """
 import queue, threading
@@ -76,17 +76,17 @@ def look(tmp_path, check, rule, parts, phase, **columns):
 
 @pytest.mark.parametrize("parts", FED)
 def test_sick_the_training_waits_for_its_own_processes(tmp_path, parts):
-    finding, named, titles = look(tmp_path, LoaderBound, LoaderBoundRule, parts, "data_wait", data_wait=0.02)
+    finding, named, titles = look(tmp_path, LoaderBound, loader_bound, parts, "data_wait", data_wait=0.02)
     assert named and "the program's own processes do not keep up" in finding.message
     assert "less work for each batch in the processes that fill the queue" in titles
-    finding, named, titles = look(tmp_path, UnexplainedTime, UnexplainedTimeRule, parts, "other", other=0.02)
+    finding, named, titles = look(tmp_path, UnexplainedTime, unexplained_time, parts, "other", other=0.02)
     assert named and "the program's own processes" in finding.message
     assert "the processes that the training waits for" in titles
 
 
 @pytest.mark.parametrize("parts", ALONE)
 def test_healthy_no_process_feeds_what_the_line_makes(tmp_path, parts):
-    finding, named, _ = look(tmp_path, LoaderBound, LoaderBoundRule, parts, "data_wait", data_wait=0.02)
+    finding, named, _ = look(tmp_path, LoaderBound, loader_bound, parts, "data_wait", data_wait=0.02)
     assert not named and "own" not in finding.message
-    finding, named, _ = look(tmp_path, UnexplainedTime, UnexplainedTimeRule, parts, "other", other=0.02)
+    finding, named, _ = look(tmp_path, UnexplainedTime, unexplained_time, parts, "other", other=0.02)
     assert not named and "own make" not in finding.message

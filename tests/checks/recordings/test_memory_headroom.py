@@ -8,9 +8,8 @@ from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.memory.headroom_unused import HeadroomUnused
 from gpudoctor_checks.performance.attention_eager import AttentionEager
 from gpudoctor_checks.performance.batch_too_small import BatchTooSmall
-from gpudoctor_rules.memory.headroom_unused import HeadroomUnusedRule
-from gpudoctor_rules.performance.attention_eager import AttentionEagerRule
-from gpudoctor_rules.performance.batch_too_small import BatchTooSmallRule
+from gpudoctor_rules.memory import greater_batch
+from gpudoctor_rules.performance import attention_eager
 
 GIB = 1 << 30
 DEVICE = 80 * GIB
@@ -35,7 +34,7 @@ def test_room_of_a_run_is_told_with_the_batch_that_fits():
     assert "16 % of 80 GiB" in finding.message and "busy for 40 %" in finding.message
     # (0.9 x 80 - 8) / (12 - 8) = 16 times what grows with the batch of 8 rows a backward pass
     assert "a micro batch of 128 instead of 8 would fit" in finding.message
-    [remedy] = prescribe(HeadroomUnusedRule, finding, one)
+    [remedy] = prescribe(greater_batch, finding, one)
     assert remedy.title == "use a micro batch of 128"
     assert examine(BatchTooSmall, one) == []  # nobody counted tokens
 
@@ -44,7 +43,7 @@ def test_few_tokens_are_a_batch_that_is_too_small():
     one = patient(tokens=512.0)
     [finding] = examine(BatchTooSmall, one)
     assert finding.message.startswith("256 tokens at a time") and "84 % of its memory free" in finding.message
-    [remedy] = prescribe(BatchTooSmallRule, finding, one)
+    [remedy] = prescribe(greater_batch, finding, one)
     assert remedy.title == "use a micro batch of 128"
     assert examine(HeadroomUnused, one) == []  # PERF007's
 
@@ -83,7 +82,7 @@ def test_attention_that_ran_eagerly():
     one = patient(records=[seen(12)])
     [finding] = examine(AttentionEager, one)
     assert finding.confidence is Confidence.CONFIRMED and "12 % of the stack samples" in finding.message
-    [remedy] = prescribe(AttentionEagerRule, finding, one)
+    [remedy] = prescribe(attention_eager, finding, one)
     assert remedy.steps[0].endswith("where the model is loaded")
 
 

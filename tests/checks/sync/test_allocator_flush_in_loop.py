@@ -5,8 +5,8 @@ from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 from gpudoctor.model import Severity
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.sync.allocator_flush_in_loop import AllocatorFlushInLoop
-from gpudoctor_rules.sync.advice import ADVICE
-from gpudoctor_rules.sync.allocator_flush_in_loop import AllocatorFlushInLoopRule
+from gpudoctor_rules.advice import advice
+from gpudoctor_rules.sync import allocator_flush_in_loop
 
 FOLDER = PATIENTS / "SYNC002"
 
@@ -20,7 +20,7 @@ def test_sick_every_step_is_a_warning_and_the_line_goes():
     patient = script_patient(FOLDER / "sick_every_step.py")
     [finding] = examine(AllocatorFlushInLoop, patient)
     assert finding.severity is Severity.WARNING
-    remove, segments = prescribe((AllocatorFlushInLoopRule, *ADVICE), finding, patient)
+    remove, segments = prescribe((allocator_flush_in_loop, *advice("sync")), finding, patient)
     [edit] = remove.edits
     assert (edit.expected.strip(), edit.new_text) == ("torch.cuda.empty_cache()", "")
     text = (FOLDER / "sick_every_step.py").read_text()

@@ -5,7 +5,7 @@ from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 from gpudoctor.model import Applicability, Severity
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.sync.explicit_synchronize import ExplicitSynchronize
-from gpudoctor_rules.sync.explicit_synchronize import ExplicitSynchronizeRule
+from gpudoctor_rules.sync import explicit_synchronize
 
 FOLDER = PATIENTS / "SYNC003"
 
@@ -27,7 +27,7 @@ def test_sick_once_a_step_is_a_note_and_the_line_goes():
     [finding] = examine(ExplicitSynchronize, patient)
     assert finding.severity is Severity.NOTE
     assert finding.span.line == 14
-    [remedy] = prescribe(ExplicitSynchronizeRule, finding, patient)
+    [remedy] = prescribe(explicit_synchronize, finding, patient)
     assert remedy.applicability is Applicability.UNSAFE  # a copy that does not block may need the wait
     text = mended(path.read_text("utf-8"), select="SYNC003")
     assert "synchronize" not in text
@@ -39,7 +39,7 @@ def test_sick_three_times_a_step_is_a_warning_and_clocks_make_the_edit_unsafe():
     patient = script_patient(path)
     [finding] = examine(ExplicitSynchronize, patient)
     assert (finding.severity, finding.detail.waits) == (Severity.WARNING, 3.0)
-    [remedy] = prescribe(ExplicitSynchronizeRule, finding, patient)
+    [remedy] = prescribe(explicit_synchronize, finding, patient)
     assert remedy.applicability is Applicability.UNSAFE
     assert any("enable_timing" in step for step in remedy.steps)
     assert "synchronize()" in mended(path.read_text("utf-8"), unsafe=False, select="SYNC003")

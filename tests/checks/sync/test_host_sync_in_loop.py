@@ -5,8 +5,8 @@ from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 from gpudoctor.model import Severity
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.sync.host_sync_in_loop import HostSyncInLoop
-from gpudoctor_rules.sync.advice import ADVICE
-from gpudoctor_rules.sync.host_sync_in_loop import HostSyncInLoopRule
+from gpudoctor_rules.advice import advice
+from gpudoctor_rules.sync import host_sync_in_loop
 
 FOLDER = PATIENTS / "SYNC001"
 
@@ -43,7 +43,7 @@ def test_sick_evidence_lists_each_line_once():
 def test_sick_rule_reads_less_often():
     patient = script_patient(FOLDER / "sick_three_reads.py")
     [finding] = examine(HostSyncInLoop, patient)
-    every, together = prescribe((HostSyncInLoopRule, *ADVICE), finding, patient)
+    every, together = prescribe((host_sync_in_loop, *advice("sync")), finding, patient)
     assert "every 50 steps" in every.title
     assert "torch.stack" in together.steps[0]
     assert every.effect is None
@@ -182,7 +182,9 @@ def test_reads_with_no_work_between_them_are_one_wait(between, said, waits):
 def test_one_wait_leaves_nothing_to_fetch_together():
     patient = script_patient(_training("a = loss.item()\nb = out.max().item()"))
     [finding] = examine(HostSyncInLoop, patient)
-    assert [remedy.id for remedy in prescribe((HostSyncInLoopRule, *ADVICE), finding, patient)] == ["SYNC001-every"]
+    assert [remedy.id for remedy in prescribe((host_sync_in_loop, *advice("sync")), finding, patient)] == [
+        "SYNC001-every"
+    ]
 
 
 def test_an_inner_loop_over_values_that_are_there_waits_once():
@@ -280,7 +282,7 @@ def test_sick_values_that_the_step_goes_by_are_a_note():
     patient = script_patient(_training(body))
     [finding] = examine(HostSyncInLoop, patient)
     assert finding.severity is Severity.NOTE and finding.detail.reads == 4
-    [remedy] = prescribe((HostSyncInLoopRule, *ADVICE), finding, patient)
+    [remedy] = prescribe((host_sync_in_loop, *advice("sync")), finding, patient)
     assert remedy.id == "SYNC001-device"
 
 
@@ -299,7 +301,7 @@ def test_sick_a_value_that_ends_the_loop_around_it():
     """
     patient = script_patient(script)
     [finding] = examine(HostSyncInLoop, patient)
-    [remedy] = prescribe((HostSyncInLoopRule, *ADVICE), finding, patient)
+    [remedy] = prescribe((host_sync_in_loop, *advice("sync")), finding, patient)
     assert remedy.id == "SYNC001-device"
 
 

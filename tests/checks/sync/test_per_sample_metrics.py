@@ -5,8 +5,8 @@ from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 from gpudoctor.model import Severity
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.sync.per_sample_metrics import PerSampleMetrics
-from gpudoctor_rules.sync.advice import ADVICE
-from gpudoctor_rules.sync.per_sample_metrics import PerSampleMetricsRule
+from gpudoctor_rules.advice import advice
+from gpudoctor_rules.sync import per_sample_metrics
 
 FOLDER = PATIENTS / "SYNC004"
 GUILTY = {
@@ -41,7 +41,7 @@ def test_sick_metric_in_a_statement_of_its_own_gets_a_guard():
 def test_sick_sample_loop_is_answered_with_a_batch():
     patient = script_patient(FOLDER / "sick_sample_loop.py")
     [finding] = examine(PerSampleMetrics, patient)
-    remedies = prescribe((PerSampleMetricsRule, *ADVICE), finding, patient)
+    remedies = prescribe((per_sample_metrics, *advice("sync")), finding, patient)
     assert [remedy.id for remedy in remedies] == ["SYNC004-every", "SYNC004-batched"]
     assert not any(remedy.edits for remedy in remedies)
 

@@ -5,7 +5,7 @@ import textwrap
 import pytest
 from jobs import memory_patient
 
-from gpudoctor_rules.memory.fields import answer
+from gpudoctor_rules.settings import as_written
 
 FILES = {
     "llama-factory": """
@@ -56,7 +56,7 @@ def test_what_a_remedy_says_is_what_the_estimate_reads(kind, name, value):
     [job] = patient.memory
     [file] = patient.configs.files
     assert file.kind.value == kind
-    said = answer(job, name, value, patient)
+    said = as_written(job, name, value, patient)
     key = said.partition(":")[0]
     kept = "".join(line + "\n" for line in text.splitlines() if not line.startswith(key + ":"))
     [again] = memory_patient({"a.yaml": kept + said + "\n"}).memory

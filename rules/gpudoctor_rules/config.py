@@ -1,0 +1,496 @@
+"""Rules on the topic: config."""
+
+import ast
+from collections.abc import Iterator
+
+from gpudoctor.analysis.memory_forecasts import change_words, stage_that_fits
+from gpudoctor.analysis.source.declared_settings import Written, add_keyword, replace_key
+from gpudoctor.analysis.source.trainer_periods import OVERRIDES, engine_period
+from gpudoctor.analysis.workload import optional
+from gpudoctor.lang import say
+from gpudoctor.model import (
+    Applicability,
+    Edit,
+    Effort,
+    Finding,
+    KeywordEdit,
+    Measurement,
+    Patient,
+    Remedy,
+    Setting,
+    SourceSpan,
+    TextEdit,
+    answers,
+)
+from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
+from gpudoctor.model.signs.memory import Choice
+from gpudoctor.model.signs.source import Call, Script
+from gpudoctor.text import size
+from gpudoctor_checks.config.batch_mismatch import BatchMismatchDetail
+from gpudoctor_checks.config.deprecated_key import DeprecatedKeyDetail
+from gpudoctor_checks.config.frequencies import FrequenciesDetail
+from gpudoctor_checks.config.lora_misfit import LoraMisfitDetail
+from gpudoctor_checks.config.optimizer_mismatch import OptimizerMismatchDetail
+from gpudoctor_checks.config.precision_conflict import PrecisionConflictDetail
+from gpudoctor_checks.config.quantisation_conflict import QuantisationConflictDetail
+from gpudoctor_checks.config.unknown_key import UnknownKeyDetail
+from gpudoctor_rules.remedies import config_edit, keyword_edit, remedy
+from gpudoctor_rules.settings import (
+    as_written,
+    auto_edits,
+    auto_remedy,
+    field_edits,
+    job_of,
+    keyword_at,
+    quoted,
+    settings,
+)
+
+_PRECISIONS = {
+    "auto": (
+        say('"auto" for fp16.enabled and bf16.enabled in the DeepSpeed config'),
+        say("transformers fills it in from the training arguments; DeepSpeed alone cannot read it"),
+    ),
+    "drop": (say("remove mixed_precision from the accelerate config"), say("the DeepSpeed config says it")),
+    "scaler": (
+        say("remove the GradScaler: call engine.backward(loss) and engine.step()"),
+        say("DeepSpeed scales the loss under fp16 by itself"),
+    ),
+    "load": (
+        say("load the model in float32 (leave torch_dtype out), or train with bf16=True"),
+        say("fp16=True keeps a float32 master copy only of float32 weights"),
+    ),
+    "none": (say("keep one of the two precisions, the same in both places"), say("bf16 where the card has it")),
+}
+
+
+def _setting(id: str, title: str, why: str, edits: tuple[Edit, ...]) -> Remedy:
+    """A setting to write, and why."""
+    return remedy(id, title, title, why, effort=Effort.SETTING, edits=edits)
+
+
+@answers("CFG001")
+def precision_conflict(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """Keep one precision: bf16 before fp16, the training arguments before DeepSpeed's config."""
+    cure = finding.detail_of(PrecisionConflictDetail).cure
+    if cure == "auto":
+        edits = auto_edits(finding, patient)
+        yield _setting("CFG001-auto", *_PRECISIONS["auto"], edits)
+    elif cure in {"fp16-off", "amp-off"}:
+        key = cure.partition("-")[0]
+        items = [item for _, item in settings(finding, patient) if key in item.key.lower() and item.on]
+        title = say("{key} off", key=key)
+        if items:
+            title = f"{items[0].key}: false" if items[0].file is not None else f"{items[0].key}=False"
+        why = say("bf16 has float32's range and needs no loss scaling" if key == "fp16" else "one of the two is enough")
+        yield _setting(f"CFG001-{cure}", title, why, _switched(items[:1], "false", "False"))
+    elif cure == "amp-to-bf16":
+        items = [item for _, item in settings(finding, patient) if item.key.endswith("amp.enabled")]
+        why = say("DeepSpeed's own bf16 works with ZeRO; without any mixed precision the training is in float32")
+        yield _setting(
+            f"CFG001-{cure}", say('"bf16": {{"enabled": true}} in place of amp'), why, _section_renamed(items)
+        )
+    elif cure == "load-bf16":
+        items = [item for _, item in settings(finding, patient) if "dtype" in item.key]
+        name = items[0].key if items else "torch_dtype"
+        edits = _switched(items[:1], "bfloat16", _bfloat16(items[0])) if items else ()
+        yield _setting(
+            f"CFG001-{cure}", say("load the model with {key}=torch.bfloat16", key=name), say("as it is trained"), edits
+        )
+    else:
+        yield _setting(f"CFG001-{cure}", *_PRECISIONS.get(cure, _PRECISIONS["none"]), ())
+
+
+def _section_renamed(items: list[Written]) -> tuple[Edit, ...]:
+    """`amp` becomes `bf16` where the block holds nothing but its switch."""
+    item = items[0] if items else None
+    if item is None or item.file is None or item.entry is None or len(item.entry.parts) < 2:
+        return ()
+    key = item.entry.key.removesuffix(".enabled")
+    section = item.file.sections.get(key)
+    if section is None or len(list(item.file.under(key))) != 1:
+        return ()
+    edit = replace_key(item.file, section.line, section.column, "amp", "bf16")
+    return () if edit is None else (edit,)
+
+
+def _bfloat16(item: Written) -> str:
+    """The dtype as the script spells it: `torch.bfloat16`, or the word."""
+    owner = item.node_text.rpartition(".")[0]
+    return f"{owner}.bfloat16" if owner else '"bfloat16"'
+
+
+def _switched(items: list[Written], config: str, python: str) -> tuple[Edit, ...]:
+    found = [item.edit(config, python=python) for item in items]
+    return tuple(edit for edit in found if edit is not None)
+
+
+@answers("CFG002")
+def batch_mismatch(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """Let DeepSpeed take the batch size from the training arguments, or compute it."""
+    cure = finding.detail_of(BatchMismatchDetail).cure
+    items = [item for _, item in settings(finding, patient)]
+    if cure == "auto" and items:
+        yield auto_remedy(finding, patient, items[0].key)
+    elif cure == "drop":
+        yield remedy(
+            "CFG002-drop",
+            "drop train_batch_size; DeepSpeed computes it from the other two and the ranks",
+            "remove train_batch_size from the DeepSpeed config, or set it to "
+            "train_micro_batch_size_per_gpu x gradient_accumulation_steps x ranks",
+            effort=Effort.SETTING,
+        )
+    else:
+        yield remedy(
+            "CFG002-one",
+            "keep one of the two",
+            say("remove one of the two settings: {settings}", settings=", ".join(_named(finding))),
+            effort=Effort.SETTING,
+        )
+
+
+def _named(finding: Finding) -> list[str]:
+    return [f"{getattr(item, 'key', '') or getattr(item, 'text', '')}" for item in finding.evidence[:2]]
+
+
+@answers("CFG003")
+def optimizer_mismatch(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """Leave the numbers to the training arguments, and one optimizer to one place."""
+    cure = finding.detail_of(OptimizerMismatchDetail).cure
+    items = [item for _, item in settings(finding, patient)]
+    if cure == "auto" and items:
+        yield auto_remedy(finding, patient, items[0].key)
+    elif cure == "drop":
+        yield remedy(
+            "CFG003-drop",
+            "remove the optimizer section from the DeepSpeed config",
+            "remove `optimizer` (and `scheduler`) from the DeepSpeed config; the script builds its own",
+            effort=Effort.SETTING,
+        )
+    else:
+        written = [f"{item.key}={item.shown}" for item in items[:2]]
+        named = (
+            say("{first} or {second}", first=written[0], second=written[1])
+            if len(written) == 2
+            else written[0]
+            if written
+            else say("one of the two")
+        )
+        yield remedy(
+            "CFG003-one",
+            say("keep one: {settings}", settings=named),
+            say("remove the other of {settings}, or give both the same value", settings=named),
+            effort=Effort.SETTING,
+        )
+
+
+@answers("CFG004")
+def zero_stage_misfit(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """The fastest way to shard that fits, from the estimate."""
+    job = job_of(finding, patient)
+    better = stage_that_fits(job)
+    if better is None:
+        return
+    changes: dict[str, Choice] = {name: value for name, value in better.items() if job.values[name] != value}
+    projected = job.projected(**better)
+    made = field_edits(job, changes, patient)
+    yield remedy(
+        "CFG004-stage",
+        say("use {changes} ({peak})", changes=change_words(better), peak=size(projected.peak))
+        if projected is not None
+        else say("use {changes}", changes=change_words(better)),
+        *(as_written(job, name, value, patient) for name, value in changes.items()),
+        effort=Effort.ONE_LINE,
+        sets=tuple((name, str(value)) for name, value in changes.items()),
+        edits=made,
+    )
+
+
+@answers("CFG005")
+def unknown_key(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """Write the known key; the value stays."""
+    detail = finding.detail_of(UnknownKeyDetail)
+    key, near = detail.key, detail.near
+    edits = _key_edits(finding, patient, key, near) if near else ()
+    yield remedy(
+        "CFG005-rename" if near else "CFG005-remove",
+        say("replace {old} by {new}", old=key, new=near) if near else say("remove {key}", key=key),
+        say("write {key}", key=near) if near else say("remove {key}, or update the tool that should know it", key=key),
+        effort=Effort.SETTING,
+        edits=edits,
+    )
+
+
+def _key_edits(finding: Finding, patient: Patient, key: str, near: str) -> tuple[Edit, ...]:
+    place = finding.evidence[0]
+    if isinstance(place, Setting):
+        configs = optional(lambda: patient.configs)
+        for file in configs.files if configs is not None else ():
+            found = file.entries.get(place.key) or file.sections.get(place.key)
+            if file.path == place.path and found is not None:
+                edit = _renamed(file, found.line, found.column, key, near)
+                return () if edit is None else (edit,)
+    elif isinstance(place, SourceSpan):
+        item = keyword_at(place, patient)
+        if item is not None:
+            return item.rename(near)
+    return ()
+
+
+def _renamed(file: ConfigFile, line: int, column: int, key: str, near: str) -> TextEdit | None:
+    """The key's text at its place; one quote may stand before it."""
+    at = file.text.split("\n")[line - 1].find(key, column - 1)
+    if at < 0 or at > column:
+        return None
+    return TextEdit(
+        path=file.path,
+        line=line,
+        column=at + 1,
+        end_line=line,
+        end_column=at + 1 + len(key),
+        new_text=near,
+        expected=key,
+    )
+
+
+PERIODS = {"log": 50, "eval": 500, "save": 500}
+"""Steps: the catalogue's 10 to 50 for logs, transformers' default of 500 for the others."""
+
+
+@answers("CFG006")
+def frequencies(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """Set a period that suits the run's length."""
+    detail = finding.detail_of(FrequenciesDetail)
+    key, kind, run = detail.key, detail.kind, detail.run
+    norm = int(detail.norm or 1)
+    declared = next(part.value for part in finding.evidence if isinstance(part, Measurement))
+    period = engine_period(patient, kind, float(declared), PERIODS[kind], run or None, norm)
+    if not detail.never and period <= float(declared):
+        return  # the run is too short for a period that cures
+    override = OVERRIDES.get(key)
+    span = finding.span
+    edits = (
+        _period_edits(patient, span, key, period) if span is not None else config_edit(finding, patient, str(period))
+    )
+    line = f"{key}={period}" if span is not None else _period_line(finding, key, period)
+    yield remedy(
+        f"CFG006-{kind}",
+        line,
+        say("{setting}   # {times} times in the run's {run} steps", setting=line, times=run // period, run=run)
+        if run
+        else line,
+        # Other checkpoints are left behind, and early stopping sees other evaluations: those of the
+        # period of the log, if they have none of their own.
+        effort=Effort.SETTING,
+        override=((override, str(period)),) if override is not None else (),
+        sets=((key, str(period)),),
+        edits=edits,
+    )
+
+
+def _period_edits(patient: Patient, span: SourceSpan, key: str, period: int) -> tuple[Edit, ...]:
+    """The keyword of the call around the argument's place."""
+    script = next((item for item in patient.source.scripts if item.path == span.path), None)
+    for call in script.calls if script is not None else ():
+        for keyword in call.node.keywords:
+            literal = isinstance(keyword.value, ast.Constant)
+            if keyword.arg == key and (keyword.lineno, keyword.col_offset + 1) == (span.line, span.column) and literal:
+                place = call.span
+                return (KeywordEdit(path=span.path, line=place.line, column=place.column, set=((key, str(period)),)),)
+    return ()
+
+
+def _period_line(finding: Finding, key: str, period: int) -> str:
+    """The line to write, in the language of the config file."""
+    setting = next((item for item in finding.evidence if isinstance(item, Setting)), None)
+    name = key.rpartition(".")[2]
+    suffix = (setting.path or "").rpartition(".")[2].lower() if setting is not None else ""
+    if suffix in {"json", "jsonc"}:
+        return f'"{name}": {period}'
+    return f"{name} = {period}" if suffix == "toml" else f"{name}: {period}"
+
+
+RANK = "8"
+"""PEFT's default."""
+
+
+@answers("CFG007")
+def lora_misfit(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """Name what the model has; scale by one or two; let gradients in."""
+    cure = finding.detail_of(LoraMisfitDetail).cure
+    items = [item for _, item in settings(finding, patient)]
+    if cure == "targets" and items:
+        yield _targets(items[0])
+    elif cure == "alpha" and len(items) == 2 and items[1].number:
+        value = str(int(2 * items[1].number))
+        edit = items[0].edit(value)
+        yield _setting(f"CFG007-{cure}", f"{items[0].key}={value}", say("two times the rank"), _one(edit))
+    elif cure == "rank" and items:
+        yield _setting(f"CFG007-{cure}", f"{items[0].key}={RANK}", say("PEFT's default"), _one(items[0].edit(RANK)))
+    elif cure == "gather":
+        edits = _one(items[0].edit("true", python="True")) if items else ()
+        title = "stage3_gather_16bit_weights_on_model_save: true"
+        yield _setting(f"CFG007-{cure}", title, say("the adapter is then saved whole"), edits)
+    elif cure == "reentrant":
+        yield _setting(
+            f"CFG007-{cure}",
+            'gradient_checkpointing_kwargs={"use_reentrant": False}',
+            say("or model.enable_input_require_grads() before the training"),
+            _reentrant(finding, patient),
+        )
+
+
+def _targets(item: Written) -> Remedy:
+    kind = item.file.kind if item.file is not None else None
+    if kind is ConfigKind.AXOLOTL:
+        return _setting("CFG007-targets", "lora_target_linear: true", say("instead of lora_target_modules"), ())
+    word = "all" if kind is ConfigKind.LLAMA_FACTORY else "all-linear"
+    quoted = word if item.file is not None and item.file.format == "yaml" else f'"{word}"'
+    return _setting(
+        "CFG007-targets",
+        f"{item.key}={quoted}",
+        say("every linear layer of the blocks, whatever the family calls them (PEFT 0.8 and later)"),
+        _one(item.edit(quoted, python=f'"{word}"')),
+    )
+
+
+def _one(edit: Edit | None) -> tuple[Edit, ...]:
+    return () if edit is None else (edit,)
+
+
+def _reentrant(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
+    place = finding.evidence[0]
+    source = optional(lambda: patient.source)
+    if not isinstance(place, SourceSpan) or source is None:
+        return ()
+    for script in source.scripts:
+        for call in script.calls if script.path == place.path else ():
+            method = call.method == "gradient_checkpointing_enable" and call.span == place
+            if method or any(script.span(keyword) == place for keyword in call.node.keywords):
+                return _not_reentrant(script, call)
+    return ()
+
+
+def _not_reentrant(script: Script, call: Call) -> tuple[Edit, ...]:
+    name, value = "gradient_checkpointing_kwargs", say('{{"use_reentrant": False}}')
+    if call.node.args or call.node.keywords:
+        return _one(add_keyword(script, call, name, value))
+    span = call.span  # nothing is chained to a call that returns None
+    return (keyword_edit(span, set=((name, value),)),)
+
+
+_AMPERE = (8, 0)
+"""Compute capability from which cards have bf16."""
+
+_QUANTISED = {
+    "adapter": (
+        say("adapter: qlora, with load_in_4bit: true"),
+        say("train LoRA on the quantised model, or switch it off"),
+    ),
+    "peft": (
+        say("train LoRA on the quantised model"),
+        "model = get_peft_model(prepare_model_for_kbit_training(model), LoraConfig(...))",
+    ),
+    "stage": (
+        say("ZeRO stage 2, or bnb_4bit_quant_storage in the training dtype"),
+        say("bnb_4bit_quant_storage=torch.bfloat16 lets ZeRO-3 shard 4-bit weights; 8-bit weights need stage 2"),
+    ),
+}
+
+
+@answers("CFG008")
+def quantisation_conflict(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """The setting that goes with a quantised model."""
+    cure = finding.detail_of(QuantisationConflictDetail).cure
+    items = [item for _, item in settings(finding, patient)]
+    if cure == "eight-off" and items:
+        edit = items[0].edit("false", python="False")
+        yield _setting(f"CFG008-{cure}", say("4 bits only"), "load_in_8bit off", () if edit is None else (edit,))
+    elif cure == "lora" and items:
+        edit = items[0].edit("lora")
+        yield _setting(
+            f"CFG008-{cure}", "finetuning_type: lora", say("or no quantization_bit"), () if edit is None else (edit,)
+        )
+    elif cure == "adapter-lora" and items:
+        edit = items[0].edit("lora")
+        yield _setting(
+            f"CFG008-{cure}", say("adapter: lora with 8 bits"), "or load_in_4bit", () if edit is None else (edit,)
+        )
+    elif cure == "four-on":
+        yield _setting(f"CFG008-{cure}", "load_in_4bit: true", say("qlora is LoRA on 4-bit weights"), ())
+    elif cure == "compute":
+        yield _compute(finding, patient, items)
+    else:
+        yield _setting(f"CFG008-{cure}", *_QUANTISED.get(cure, _QUANTISED["peft"]), ())
+
+
+def _compute(finding: Finding, patient: Patient, items: list[Written]) -> Remedy:
+    """A half precision that the cards have; its name as a word, which needs no import."""
+    cards = optional(lambda: patient.gpus)
+    known = [card.compute_capability for card in cards or () if isinstance(card.compute_capability, tuple)]
+    word = "float16" if known and not all(item >= _AMPERE for item in known) else "bfloat16"
+    edits: tuple[Edit, ...] = ()
+    place = finding.evidence[0]
+    if items:
+        owner = items[0].node_text.rpartition(".")[0]
+        edit = items[0].edit(_quoted(items[0], word), python=f"{owner}.{word}" if owner else f'"{word}"')
+        edits = () if edit is None else (edit,)
+    elif isinstance(place, SourceSpan):
+        for script in patient.source.scripts:
+            for call in script.calls_to(".BitsAndBytesConfig"):
+                if call.span == place:
+                    added = add_keyword(script, call, "bnb_4bit_compute_dtype", f'"{word}"')
+                    edits = () if added is None else (added,)
+    return _setting(
+        "CFG008-compute", f"bnb_4bit_compute_dtype={word}", say("4-bit layers then use tensor cores"), edits
+    )
+
+
+def _quoted(item: Written, word: str) -> str:
+    return f'"{word}"' if item.file is not None and item.file.format in {"json", "toml"} else word
+
+
+@answers("CFG009")
+def deprecated_key(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """The same value under its new name, where it has one."""
+    detail = finding.detail_of(DeprecatedKeyDetail)
+    new, same = detail.new, detail.same
+    edits: list[Edit] = []
+    pairs = list(settings(finding, patient))
+    items = [item for _, item in pairs]
+    # What a file's reader ignored until now, the new name switches on.
+    known = detail.installed and all(item.file is None for item in items)
+    if same and not any(setup is not None and new in setup.items for setup, _ in pairs):
+        for item in items:
+            edits += item.rename(new)
+    old_value = detail.value
+    if old_value:
+        changed = [edit for item in items if (edit := item.edit(quoted(item, new), python=repr(new)))]
+        yield remedy(
+            "CFG009-value",
+            say("replace {old} by {new}", old=old_value, new=new),
+            new,
+            applicability=_applicability(bool(changed), known),
+            effort=Effort.SETTING,
+            edits=tuple(changed),
+        )
+        return
+    old = items[0].key.rpartition(".")[2].lstrip("-") if items else say("the key")
+    dropped = new.startswith("nothing")
+    yield remedy(
+        "CFG009-rename" if same else "CFG009-drop" if dropped else "CFG009-replace",
+        say("replace {old} by {new}", old=old, new=new) if not dropped else say("remove {key}", key=old),
+        say("remove {key}: {reason}", key=old, reason=new.partition(": ")[2] or say("nothing takes its place"))
+        if dropped
+        else new,
+        applicability=_applicability(bool(edits), known),
+        effort=Effort.SETTING,
+        edits=tuple(edits),
+    )
+
+
+def _applicability(edited: bool, known: bool) -> Applicability:
+    """Safe where the installed version is known to take the new name; an older one might not."""
+    if not edited:
+        return Applicability.DISPLAY_ONLY
+    return Applicability.SAFE if known else Applicability.UNSAFE

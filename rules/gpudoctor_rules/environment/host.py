@@ -1,0 +1,597 @@
+"""Rules on the environment: the limits of the host, the container and the job, and its variables."""
+
+import shlex
+from collections.abc import Iterator
+
+from gpudoctor.analysis.source.syntax_edits import replace_node
+from gpudoctor.analysis.workload import optional, read_workers, scripts_given
+from gpudoctor.lang import say
+from gpudoctor.model import Applicability, Effort, Finding, Patient, Remedy, Resource, Setting, answers
+from gpudoctor.model.job_devices import ranks_here
+from gpudoctor.model.signs.host import Disk
+from gpudoctor.model.signs.job import Profile
+from gpudoctor.model.signs.source import Call, Script
+from gpudoctor.text import count, size
+from gpudoctor_checks.environment.cpu_budget import CpuBudgetDetail
+from gpudoctor_checks.environment.debug_switch_on import DebugSwitchOnDetail
+from gpudoctor_checks.environment.disk_too_small import DiskTooSmallDetail
+from gpudoctor_checks.environment.host_memory_tight import HostMemoryTightDetail
+from gpudoctor_checks.environment.limits_too_low import LimitsTooLowDetail
+from gpudoctor_checks.environment.nccl_hobbled import NcclHobbledDetail
+from gpudoctor_checks.environment.shm_too_small import ShmTooSmallDetail
+from gpudoctor_checks.environment.visible_devices_wrong import VisibleDevicesWrongDetail
+from gpudoctor_rules.remedies import remedy
+
+_GIB = 1 << 30
+_PER_WORKER = _GIB // 4
+"""Bytes: two prefetched batches of 128 MiB, a batch of 200 images of 224 x 224 in fp32."""
+_USUAL_WORKERS = 4
+"""Workers to provide for when nobody says how many there are."""
+_DOCKER = "https://docs.docker.com/reference/cli/docker/container/run/"
+_KUBERNETES = "https://kubernetes.io/docs/concepts/storage/volumes/#emptydir"
+
+
+@answers("ENV006")
+def shm_too_small(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """The size to give, and the line that gives it in this kind of container."""
+    if finding.detail_of(ShmTooSmallDetail).full:
+        return
+    gib = _shm_size(finding, patient) // _GIB
+    host = optional(lambda: patient.host)
+    kind = host.container if host is not None else None
+    steps, effort, reference = _shm_lines(kind, gib)
+    yield remedy(
+        "ENV006-size",
+        say("give /dev/shm {gib} GiB", gib=gib),
+        *steps,
+        effort=effort,
+        sets=(("shm_size", f"{gib}g"),),
+        uses=frozenset({Resource.HOST_MEMORY}),
+        references=(reference,),
+    )
+
+
+def _shm_size(finding: Finding, patient: Patient) -> int:
+    """Bytes: what all workers hold ready, a power of two of at least 2 GiB, half the memory at most."""
+    detail = finding.detail_of(ShmTooSmallDetail)
+    workers, ranks = detail.workers, detail.ranks or 1
+    need = max(detail.need, ranks * (workers or _USUAL_WORKERS) * _PER_WORKER)
+    wanted = 2 * _GIB
+    while wanted < need:
+        wanted *= 2
+    host = optional(lambda: patient.host)
+    if host is None:
+        return wanted
+    half = min(host.memory_total, host.memory_limit or host.memory_total) // 2
+    return max(_GIB, min(wanted, half // _GIB * _GIB))
+
+
+def _shm_lines(kind: str | None, gib: int) -> tuple[tuple[str, ...], Effort, str]:
+    """Lines to copy, effort and reference."""
+    if kind == "kubernetes":
+        return (
+            (
+                say("volumes: [{{name: shm, emptyDir: {{medium: Memory, sizeLimit: {gib}Gi}}}}]", gib=gib),
+                say("volumeMounts: [{{name: shm, mountPath: /dev/shm}}]"),
+                say("the volume counts as the pod's memory: its limit has to hold {gib} GiB more", gib=gib),
+            ),
+            Effort.SETTING,
+            _KUBERNETES,
+        )
+    if kind in {"docker", "podman"}:
+        return (
+            (
+                say("{kind} run --shm-size={gib}g ...", kind=kind, gib=gib),
+                say("in a compose file: shm_size: {gib}gb", gib=gib),
+            ),
+            Effort.SETTING,
+            _DOCKER,
+        )
+    if kind is not None:
+        return (
+            (
+                say(
+                    "the container shares the node's /dev/shm: sudo mount -o remount,size={gib}G /dev/shm there",
+                    gib=gib,
+                ),
+            ),
+            Effort.ADMINISTRATOR,
+            "https://man7.org/linux/man-pages/man5/tmpfs.5.html",
+        )
+    return (
+        (
+            f"sudo mount -o remount,size={gib}G /dev/shm",
+            say("for every boot, in /etc/fstab: tmpfs /dev/shm tmpfs defaults,size={gib}G 0 0", gib=gib),
+        ),
+        Effort.ADMINISTRATOR,
+        "https://man7.org/linux/man-pages/man5/tmpfs.5.html",
+    )
+
+
+_OMP = "https://docs.pytorch.org/docs/stable/threading_environment_variables.html"
+_MOST_THREADS = 16
+"""More threads a rank have nothing to do while the work is on the GPU."""
+
+
+@answers("ENV007")
+def cpu_budget(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """OMP_NUM_THREADS and workers a rank, so that all ranks together fit the CPUs."""
+    detail = finding.detail_of(CpuBudgetDetail)
+    cpus, ranks = detail.cpus or 1, detail.ranks or 1
+    workers, threads = detail.workers, detail.threads or 1
+    each = max(1, int(cpus / ranks))
+    if detail.kind == "torchrun":
+        spare = min(_MOST_THREADS, max(1, each - workers))
+        yield _threads(spare, say("each of {ranks} ranks has {cpus:g} CPUs", ranks=ranks, cpus=cpus / ranks))
+        return
+    fewer = min(workers, max(1, each - 1)) if workers else 0
+    if threads > max(1, each - fewer):
+        right = min(_MOST_THREADS, max(1, each - fewer))
+        call = _threads_set_at(finding, patient)
+        yield (
+            _threads_call(right, *call)
+            if call
+            else _threads(right, say("{cpus:g} CPUs, {ranks} rank(s)", cpus=cpus, ranks=ranks))
+        )
+    if fewer < workers:
+        yield _workers_a_rank(fewer, workers, each)
+
+
+def _threads(threads: int, because: str) -> Remedy:
+    return remedy(
+        "ENV007-threads",
+        f"export OMP_NUM_THREADS={threads}",
+        say("export OMP_NUM_THREADS={threads}   # before the launch line: {why}", threads=threads, why=because),
+        applicability=Applicability.UNSAFE,
+        effort=Effort.ONE_LINE,
+        sets=(("OMP_NUM_THREADS", str(threads)),),
+        override=(("env.OMP_NUM_THREADS", str(threads)),),
+        references=(_OMP,),
+    )
+
+
+def _threads_call(threads: int, script: Script, call: Call) -> Remedy:
+    title = f"torch.set_num_threads({threads})"
+    edits = (replace_node(script, call.node.args[0], str(threads)),)
+    return remedy(
+        "ENV007-threads",
+        title,
+        say("line {line}: {call}, or no such call: torch counts the cores by itself", line=call.span.line, call=title),
+        applicability=Applicability.UNSAFE,
+        effort=Effort.ONE_LINE,
+        sets=(("OMP_NUM_THREADS", str(threads)),),
+        edits=edits,
+        override=(("torch.num_threads", str(threads)),),
+        references=(_OMP,),
+    )
+
+
+def _workers_a_rank(fewer: int, workers: int, each: int) -> Remedy:
+    return remedy(
+        "ENV007-workers",
+        say("set num_workers={fewer} per rank instead of {workers}", fewer=fewer, workers=workers),
+        say("num_workers={fewer}: each rank has {cpus} to itself", fewer=fewer, cpus=count(each, "CPU")),
+        applicability=Applicability.UNSAFE,
+        effort=Effort.ONE_LINE,
+        sets=(("DataLoader.num_workers", str(fewer)),),
+        override=(("DataLoader.num_workers", str(fewer)),),
+        uses=frozenset[Resource](),
+        references=("https://pytorch.org/docs/stable/data.html#multi-process-data-loading",),
+    )
+
+
+def _threads_set_at(finding: Finding, patient: Patient) -> tuple[Script, Call] | None:
+    """The call that sets the threads, where the finding names it and its number can be written."""
+    span = finding.span
+    for script in scripts_given(patient).scripts:
+        for call in script.calls_to("torch.set_num_threads"):
+            if call.span == span and len(call.node.args) == 1 and not call.node.keywords:
+                return script, call
+    return None
+
+
+_FILES = 65536
+"""Open files: what NVIDIA's and Ray's containers set; far from what a kernel gives out."""
+_CONF = "https://man7.org/linux/man-pages/man5/limits.conf.5.html"
+_FLAGS = {"open files": "-n", "locked memory": "-l", "processes": "-u"}
+_NAMES = {"open files": "nofile", "locked memory": "memlock", "processes": "nproc"}
+
+
+@answers("ENV008")
+def limits_too_low(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """The ulimit line where the hard limit allows it, else what the administrator or the container must set."""
+    detail = finding.detail_of(LimitsTooLowDetail)
+    kind = detail.kind
+    if kind not in _FLAGS:
+        return
+    wanted = _wanted_limit(kind, detail.need)
+    hard = detail.hard
+    if hard == -1 or (wanted is not None and hard >= wanted):
+        yield _ulimit(kind, wanted)
+    else:
+        yield _raise_hard(kind, wanted, patient)
+
+
+def _ulimit(kind: str, wanted: int | None) -> Remedy:
+    text = "unlimited" if wanted is None else str(wanted)
+    line = f"ulimit {_FLAGS[kind]} {text}"
+    return remedy(
+        "ENV008-ulimit",
+        line,
+        say("{line}   # in the job script, before the launch line", line=line),
+        effort=Effort.ONE_LINE,
+        sets=((f"RLIMIT_{_NAMES[kind].upper()}", text),),
+    )
+
+
+def _raise_hard(kind: str, wanted: int | None, patient: Patient) -> Remedy:
+    host = optional(lambda: patient.host)
+    container = host.container if host is not None else None
+    name, text = _NAMES[kind], "unlimited" if wanted is None else str(wanted)
+    flag = "-1" if wanted is None else text
+    if container in {"docker", "podman"}:
+        extra = f"--pids-limit={flag}" if kind == "processes" else f"--ulimit {name}={flag}:{flag}"
+        title, effort = say("{container} run {extra}", container=container, extra=extra), Effort.SETTING
+        steps: tuple[str, ...] = (say("{container} run {extra} ...", container=container, extra=extra),)
+    elif container == "kubernetes":
+        title = say("raise {kind} for pods to {text} on the node", kind=kind, text=text)
+        steps = (
+            say("podPidsLimit in the kubelet's configuration")
+            if kind == "processes"
+            else say(
+                "the limit comes from the container runtime's service: Limit{name}={text} there",
+                name=name.upper(),
+                text=text,
+            ),
+        )
+        effort = Effort.ADMINISTRATOR
+    else:
+        title = say("ask the administrator for {name} {text}", name=name, text=text)
+        steps = (
+            say("in /etc/security/limits.d/training.conf: * - {name} {text}", name=name, text=text),
+            say(
+                "under Slurm, for slurmd too: systemctl edit slurmd, Limit{name}={infinity}",
+                name=name.upper(),
+                infinity=say("infinity") if wanted is None else text,
+            ),
+        )
+        effort = Effort.ADMINISTRATOR
+    return remedy(
+        "ENV008-limit", title, *steps, effort=effort, sets=((f"RLIMIT_{name.upper()}", text),), references=(_CONF,)
+    )
+
+
+def _wanted_limit(kind: str, need: int) -> int | None:
+    """The value to set; None is unlimited."""
+    if kind == "locked memory":
+        return None
+    if kind == "open files":
+        return _FILES
+    wanted = 4096
+    while wanted < 2 * need:  # the user's other processes count too
+        wanted *= 2
+    return wanted
+
+
+_GIB = 1 << 30
+
+
+@answers("ENV009")
+def host_memory_tight(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """The memory to ask for, or who takes it."""
+    detail = finding.detail_of(HostMemoryTightDetail)
+    kind = detail.kind
+    if kind == "swap":
+        return
+    # Twice the bare need, or as much as the GPUs hold: the data's own share comes on top of the first.
+    need = int(detail.need)
+    yield _more_memory(max(1, -(-(need if kind == "gpus" else 2 * need) // _GIB)), patient)
+    workers = read_workers(patient).count or 0
+    if kind == "short" and workers > 1:
+        yield _fewer_workers(workers)
+
+
+def _more_memory(gib: int, patient: Patient) -> Remedy:
+    job, host = optional(lambda: patient.job), optional(lambda: patient.host)
+    container = host.container if host is not None else None
+    profile = job.profile if job is not None else Profile.NONE
+    if profile is Profile.SLURM:
+        line = f"#SBATCH --mem={gib}G"
+    elif profile is Profile.KUBERNETES or container == "kubernetes":
+        line = say("resources: {{limits: {{memory: {gib}Gi}}, requests: {{memory: {gib}Gi}}}}", gib=gib)
+    elif container in {"docker", "podman"} and host is not None and host.memory_limit is not None:
+        line = say("{container} run --memory={gib}g ...", container=container, gib=gib)
+    else:
+        line = say("ps -eo rss,pid,user,args --sort=-rss | head   # which process uses the memory")
+    return remedy(
+        "ENV009-memory",
+        say("give the job {gib} GiB of host memory", gib=gib),
+        line,
+        effort=Effort.SETTING,
+        sets=(("host_memory", f"{gib}G"),),
+    )
+
+
+def _fewer_workers(workers: int) -> Remedy:
+    half = max(1, workers // 2)
+    return remedy(
+        "ENV009-workers",
+        say("set num_workers={half} instead of {workers}", half=half, workers=workers),
+        say("num_workers={half}: each worker takes some hundred MiB before any data", half=half),
+        applicability=Applicability.UNSAFE,
+        effort=Effort.ONE_LINE,
+        sets=(("DataLoader.num_workers", str(half)),),
+    )
+
+
+_CLEARED = {
+    "Hugging Face cache": (say("hf cache ls   # huggingface-cli scan-cache before version 1"), "HF_HOME"),
+    "Hugging Face data sets": (say("du -sh {{path}}/* | sort -h"), "HF_DATASETS_CACHE"),
+    "torch extension cache": (say("rm -r {{path}}   # built again at the next use"), "TORCH_EXTENSIONS_DIR"),
+    "temporary files": (say("du -xsh {{path}}/* 2>/dev/null | sort -h | tail"), "TMPDIR"),
+}
+"""A command that shows or clears what is there, and the variable that moves the folder."""
+
+
+@answers("ENV011")
+def disk_too_small(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """Keep fewer checkpoints, move the folder to the disk here with the most room, or clear it."""
+    detail = finding.detail_of(DiskTooSmallDetail)
+    role, path = detail.role, detail.path
+    if detail.kind == "checkpoints":
+        yield from _keep_fewer(finding)
+    roomy = _roomiest(patient, detail.mount)
+    if roomy is not None:
+        yield _move_folder(role, roomy)
+    yield _clear_folder(role, path)
+
+
+def _keep_fewer(finding: Finding) -> Iterator[Remedy]:
+    detail = finding.detail_of(DiskTooSmallDetail)
+    one, free, keep = detail.one, detail.free, detail.keep
+    fits = free // one - 1 if one else 0  # one more is there while the newest is written
+    if fits < 1 or (keep and fits >= keep):
+        return
+    yield remedy(
+        "ENV011-keep",
+        f"save_total_limit={fits}",
+        say(
+            "save_total_limit={limit}: {checkpoints} checkpoints of {size} fit into {free}",
+            limit=fits,
+            checkpoints=fits + 1,
+            size=size(one),
+            free=size(free),
+        ),
+        applicability=Applicability.SAFE,
+        effort=Effort.ONE_LINE,
+        sets=(("save_total_limit", str(fits)),),
+        references=("https://huggingface.co/docs/transformers/main_classes/trainer",),
+    )
+
+
+def _move_folder(role: str, disk: Disk) -> Remedy:
+    variable = _CLEARED.get(role, ("", ""))[1]
+    there = shlex.quote(disk.mount.rstrip("/") + "/...")
+    line = (
+        f"export {variable}={there}"
+        if variable
+        else say("write the output to a folder under {mount}", mount=disk.mount)
+    )
+    return remedy(
+        "ENV011-move",
+        say("put it on {mount}, which has {free} free", mount=disk.mount, free=size(disk.free)),
+        line,
+        effort=Effort.SETTING,
+    )
+
+
+def _clear_folder(role: str, path: str) -> Remedy:
+    command = _CLEARED.get(role, ("du -xsh {path}/* | sort -h | tail", ""))[0]
+    return remedy(
+        "ENV011-clear",
+        say("make room under {path}", path=path),
+        command.replace("{path}", shlex.quote(path)),
+        effort=Effort.COMMAND,
+    )
+
+
+def _roomiest(patient: Patient, mount: str) -> Disk | None:
+    """The disk with the most room among those that the examination saw, if it has clearly more."""
+    host = optional(lambda: patient.host)
+    others = [disk for disk in (host.disks if host else ()) if disk.mount != mount and not disk.read_only]
+    best = max(others, key=lambda disk: disk.free, default=None)
+    return best if best is not None and best.free > 10 * (1 << 30) and best.kind != "tmpfs" else None
+
+
+_ENV = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
+
+
+@answers("ENV012")
+def nccl_hobbled(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """By cause: a variable unset, one package, another path."""
+    kind = finding.detail_of(NcclHobbledDetail).kind
+    if kind == "switch":
+        yield _unset_switch(finding)
+    elif kind == "packages":
+        yield _one_package(finding, patient)
+    elif kind == "shadow":
+        yield _loader_path(finding)
+
+
+def _unset_switch(finding: Finding) -> Remedy:
+    name = finding.detail_of(NcclHobbledDetail).variable
+    span = finding.span
+    setting = next((item for item in finding.evidence if isinstance(item, Setting)), None)
+    if span is not None:
+        line = say("delete {path}, line {line}: {statement}", path=span.path, line=span.line, statement=span.text)
+    elif setting is not None and setting.path is not None:
+        line = say(
+            "delete the export of {name} in {setting_path}, line {setting_line}",
+            name=name,
+            setting_path=setting.path,
+            setting_line=setting.line,
+        )
+    else:
+        line = f"unset {name}"
+    return remedy(
+        "ENV012-unset",
+        f"unset {name}",
+        line,
+        "hangs without it? look at the paths first: nvidia-smi topo -m; nvidia-smi topo -p2p r",
+        applicability=Applicability.SAFE,
+        effort=Effort.ONE_LINE,
+        sets=((name, ""),),
+        references=(_ENV,),
+    )
+
+
+def _one_package(finding: Finding, patient: Patient) -> Remedy:
+    names = list(finding.detail_of(NcclHobbledDetail).packages)
+    torch = optional(lambda: patient.torch)
+    major = torch.cuda.split(".")[0] if torch is not None and torch.cuda else None
+    keep = f"nvidia-nccl-cu{major}" if f"nvidia-nccl-cu{major}" in names else None
+    packages = optional(lambda: patient.packages)
+    drop = [name for name in names if name != keep] if keep else names
+    version = packages.version(keep) if packages is not None and keep else None
+    again = f"{keep}=={version}" if keep and version else say("the one that torch requires (pip show torch)")
+    return remedy(
+        "ENV012-one-nccl",
+        say("keep {keep} only", keep=keep or say("one NCCL package")),
+        f"pip uninstall {' '.join(drop)}",
+        say("pip install --force-reinstall --no-deps {package}   # its files went with the other's", package=again),
+        effort=Effort.COMMAND,
+        sets=(("nccl", keep or "one"),),
+    )
+
+
+def _loader_path(finding: Finding) -> Remedy:
+    detail = finding.detail_of(NcclHobbledDetail)
+    library = detail.library
+    variable = detail.variable
+    folder = library.rpartition("/")[0]
+    return remedy(
+        "ENV012-loader-path",
+        say("take {folder} out of {variable} for the training", folder=folder or library, variable=variable),
+        "see which is loaded: LD_DEBUG=libs python -c 'import torch' 2>&1 | grep 'calling init.*nccl'",
+        f"env -u {variable} python ...",
+        effort=Effort.SETTING,
+    )
+
+
+_VARIABLE = "CUDA_VISIBLE_DEVICES"
+
+
+@answers("ENV013")
+def visible_devices_wrong(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """The value that names GPUs that are there, or the ranks that they allow."""
+    detail = finding.detail_of(VisibleDevicesWrongDetail)
+    kind, gpus = detail.kind, detail.gpus
+    if kind == "value":
+        yield _set_devices(_wanted_gpus(patient, gpus), gpus, finding)
+    elif kind == "ranks":
+        if gpus > 0:
+            yield _fewer_ranks(gpus)
+        yield _unset_devices(say("let every rank have a GPU: unset it, or ask the scheduler for more GPUs"), finding)
+    elif kind == "granted":
+        yield _unset_devices(say("unset it: the scheduler has chosen the GPUs"), finding)
+
+
+def _set_devices(wanted: int, gpus: int, finding: Finding) -> Remedy:
+    value = ",".join(str(index) for index in range(wanted))
+    span = finding.span
+    place = (
+        say("in {path}, line {line}", path=span.path, line=span.line)
+        if span is not None
+        else say("before the launch line")
+    )
+    return remedy(
+        "ENV013-value",
+        f"export CUDA_VISIBLE_DEVICES={value}",
+        say(
+            "export CUDA_VISIBLE_DEVICES={value}   # {place}; this machine has GPU 0 to {last}"
+            if gpus > 1
+            else "export CUDA_VISIBLE_DEVICES={value}   # {place}; this machine has GPU 0",
+            value=value,
+            place=place,
+            last=gpus - 1,
+        ),
+        "or unset CUDA_VISIBLE_DEVICES to use all of them",
+        effort=Effort.ONE_LINE,
+        sets=(("CUDA_VISIBLE_DEVICES", value),),
+    )
+
+
+def _fewer_ranks(gpus: int) -> Remedy:
+    return remedy(
+        "ENV013-ranks",
+        say("launch {ranks} on this node", ranks=count(gpus, "rank")),
+        say("torchrun --nproc_per_node={gpus} ...   # keep the batch: accumulate more steps", gpus=gpus),
+        applicability=Applicability.UNSAFE,
+        effort=Effort.ONE_LINE,
+        sets=(("ranks_per_node", str(gpus)),),
+    )
+
+
+def _unset_devices(title: str, finding: Finding) -> Remedy:
+    span = finding.span
+    line = (
+        say("delete {path}, line {line}: {statement}", path=span.path, line=span.line, statement=span.text)
+        if span is not None
+        else f"unset {_VARIABLE}"
+    )
+    return remedy(
+        "ENV013-unset", title, line, "nvidia-smi -L", effort=Effort.ONE_LINE, sets=(("CUDA_VISIBLE_DEVICES", ""),)
+    )
+
+
+def _wanted_gpus(patient: Patient, gpus: int) -> int:
+    """GPUs that the job needs: one a rank, all for a job whose ranks nobody says."""
+    ranks = ranks_here(patient)
+    return max(1, min(ranks, gpus)) if ranks > 1 else max(1, gpus)
+
+
+_MILDER = {"NCCL_DEBUG": "WARN"}
+"""Variables that are worth keeping at a lower level."""
+
+
+@answers("ENV010")
+def debug_switch_on(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """Unset it where it was set."""
+    detail = finding.detail_of(DebugSwitchOnDetail)
+    del patient
+    name = detail.variable
+    milder = _MILDER.get(name)
+    value = "" if milder is None else milder
+    yield remedy(
+        "ENV010-unset",
+        f"export {name}={milder}" if milder else f"unset {name}",
+        _unset_step(finding, name, milder),
+        applicability=Applicability.SAFE,
+        effort=Effort.ONE_LINE,
+        sets=((name, value),),
+        references=(detail.reference,),
+    )
+
+
+def _unset_step(finding: Finding, name: str, milder: str | None) -> str:
+    span = finding.span
+    if span is not None:
+        verb = say('set it to "{milder}"', milder=milder) if milder else say("delete")
+        return say(
+            "{action} in {path}, line {line}: {statement}",
+            action=verb,
+            path=span.path,
+            line=span.line,
+            statement=span.text,
+        )
+    setting = next((item for item in finding.evidence if isinstance(item, Setting)), None)
+    if setting is not None and setting.path is not None:
+        verb = (
+            say("set {name}={milder}", name=name, milder=milder)
+            if milder
+            else say("delete the export of {name}", name=name)
+        )
+        return say("{verb} in {setting_path}", verb=verb, setting_path=setting.path) + (
+            say(", line {setting_line}", setting_line=setting.line) if setting.line else ""
+        )
+    return f"export {name}={milder}" if milder else f"unset {name}"

@@ -1,0 +1,539 @@
+"""Rules on the environment: which torch, driver and packages to install."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from gpudoctor.lang import say
+from gpudoctor.model import Effort, Finding, Patient, Remedy, Unavailable, answers
+from gpudoctor.model.cuda import Capability, dotted, numbers, runs_on
+from gpudoctor.model.unavailable import Absent
+from gpudoctor.text import chained
+from gpudoctor_checks.environment.driver_too_old import DriverTooOldDetail
+from gpudoctor_checks.environment.gpu_arch_unsupported import GpuArchUnsupportedDetail
+from gpudoctor_checks.environment.package_conflict import PackageConflictDetail
+from gpudoctor_checks.environment.torch_cpu_build import TorchCpuBuildDetail
+from gpudoctor_rules.remedies import remedy
+
+INDEX = "https://download.pytorch.org/whl"
+TABLE = "https://github.com/pytorch/pytorch/blob/main/RELEASE.md#pytorch-cuda-support-matrix"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Build:
+    """One CUDA build of one release."""
+
+    torch: str
+    """`2.9.1`."""
+    tag: str
+    """`cu128`."""
+    architectures: tuple[str, ...]
+    """`sm_80`..."""
+    pythons: tuple[str, str]
+    """Oldest and newest Python of the release."""
+    floor: str
+    """Oldest driver."""
+
+    @property
+    def cuda(self) -> tuple[int, int]:
+        """(12, 8) of `cu128`."""
+        return int(self.tag[2:-1]), int(self.tag[-1])
+
+    @property
+    def series(self) -> tuple[int, ...]:
+        """(2, 9) of 2.9.1."""
+        return numbers(self.torch)[:2]
+
+
+@cache
+def _builds() -> tuple[Build, ...]:
+    """Every build of the table, the oldest release first."""
+    text = resources.files("gpudoctor_rules.environment").joinpath("torch_builds.json").read_text("utf-8")
+    table = json.loads(text)
+    return tuple(
+        Build(
+            torch=release["torch"],
+            tag=tag,
+            architectures=tuple("sm_" + item.replace(".", "") for item in capabilities),
+            pythons=(release["python"][0], release["python"][1]),
+            floor=table["floors"][tag[2:-1]],
+        )
+        for release in table["releases"]
+        for tag, capabilities in release["builds"].items()
+    )
+
+
+def _choose(
+    driver: str, speaks: tuple[int, int] | None, cards: Iterable[Capability], python: str, release: str = ""
+) -> Build | None:
+    """The build to install: of the installed release when one fits, else of the newest that does.
+
+    `driver` is its version ("" when not known) and `speaks` the newest CUDA that it knows. Of several CUDA
+    versions the newest that the driver knows wins; otherwise the oldest of its major (minor compatibility).
+    """
+    wanted = tuple(cards)
+    fitting = [build for build in _builds() if _runs(build, driver, speaks, wanted, python)]
+    if not fitting:
+        return None
+    series = numbers(release)[:2]
+    same = [build for build in fitting if build.series == series]
+    newest = max(build.series for build in fitting)
+    pool = same or [build for build in fitting if build.series == newest]
+    known = [build for build in pool if speaks is not None and build.cuda <= speaks]
+    return max(known, key=lambda b: b.cuda) if known else min(pool, key=lambda b: b.cuda)
+
+
+def _runs(
+    build: Build, driver: str, speaks: tuple[int, int] | None, cards: tuple[Capability, ...], python: str
+) -> bool:
+    if driver and numbers(driver) < numbers(build.floor) and not (speaks and speaks[0] >= build.cuda[0]):
+        return False
+    series = numbers(python)[:2]
+    if series and not numbers(build.pythons[0]) <= series <= numbers(build.pythons[1]):
+        return False
+    return all(runs_on(build.architectures, card) is not None for card in cards)
+
+
+def _choose_for(patient: Patient, driver: str, capabilities: str, release: str) -> Build | None:
+    """The same, with the patient's driver and Python; None too where wheels follow other rules (not x86-64)."""
+    if not _is_x86(patient):
+        return None
+    speaks = patient.gpu_survey.cuda_driver_version
+    cards = [(card[0], card[1]) for item in capabilities.split() if len(card := numbers(item)) == 2]
+    known = None if isinstance(speaks, Absent) else (speaks[0], speaks[1])
+    return _choose(driver, known, cards, patient.packages.python, release)
+
+
+def _is_x86(patient: Patient) -> bool:
+    try:
+        system = patient.host.system
+    except Unavailable:
+        return True
+    return not any(word in system.lower() for word in ("aarch64", "arm64", "ppc64", "riscv"))
+
+
+def _install_line(patient: Patient, build: Build, release: str = "") -> str:
+    """The command that installs the build and the companions that are there now, in the right versions.
+
+    The local part (`+cu126`) is spelt out: pip takes an installed 2.13.0+cpu for 2.13.0 and would do nothing.
+    """
+    same = numbers(release)[:3] if numbers(release)[:2] == build.series and _is_final(release) else None
+    version = dotted(same) if same and len(same) == 3 else build.torch
+    parts = [f"torch=={version}+{build.tag}", *_companions(patient, version, build.tag)]
+    line = f"pip install {' '.join(parts)} --index-url {INDEX}/{build.tag}"
+    return say("{line}   # in the environment of {executable}", line=line, executable=patient.packages.executable)
+
+
+def _is_final(release: str) -> bool:
+    return release.partition("+")[0].replace(".", "").isdigit()
+
+
+def _companions(patient: Patient, torch: str, tag: str) -> Iterator[str]:
+    """torchvision 0.(minor + 15).patch goes with torch 2.minor.patch, torchaudio with torch's own to 2.8."""
+    try:
+        installed = patient.packages.distributions
+    except Unavailable:
+        return
+    major, minor, patch = (*numbers(torch), 0, 0)[:3]
+    if "torchvision" in installed:
+        yield f"torchvision==0.{minor + 15}.{patch}+{tag}" if major == 2 else "torchvision"
+    if "torchaudio" in installed:
+        yield f"torchaudio=={torch}+{tag}" if major == 2 and minor <= 8 else "torchaudio"
+
+
+_START = "https://pytorch.org/get-started/locally/"
+
+
+@answers("ENV002")
+def torch_cpu_build(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """The CUDA build of the installed release that this driver and these cards run."""
+    detail = finding.detail_of(TorchCpuBuildDetail)
+    release, driver = detail.torch, detail.driver
+    build = _choose_for(patient, driver, detail.capabilities, release)
+    python = patient.packages.executable
+    look = say("{python} -c 'import torch; print(torch.version.cuda, torch.cuda.is_available())'", python=python)
+    if build is None:
+        yield remedy(
+            "ENV002-select",
+            "install a CUDA build of torch: choose it for this driver and this machine",
+            say("choose CUDA and the package manager at {url}", url=_START),
+            say("the wheels are under {url}", url=INDEX),
+            look,
+            effort=Effort.COMMAND,
+            references=(_START,),
+        )
+        return
+    line = _install_line(patient, build, release)
+    runs = (
+        say("driver {driver} runs it", driver=driver)
+        if driver
+        else say("any driver from {driver} runs it", driver=build.floor)
+    )
+    yield remedy(
+        "ENV002-install",
+        say("install the {tag} build of torch ({why})", tag=build.tag, why=runs),
+        line,
+        look,
+        effort=Effort.COMMAND,
+        sets=(("torch", build.tag),),
+        references=(_START, TABLE),
+    )
+
+
+_MINOR = "https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html"
+_FORWARD = "https://docs.nvidia.com/deploy/cuda-compatibility/forward-compatibility.html"
+_DATA_CENTRE = re.compile(
+    r"\b(?:G?[HB]\d{2,3}|A100|A800|A30|A40|A10G?|A16|A2|L4|L20|L40S?|T4|V100\w*|P100|P40|P4)\b|Tesla"
+)
+"""Names of the cards for which NVIDIA supports forward compatibility (data centre, not GeForce)."""
+
+
+@answers("ENV003")
+def driver_too_old(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """Another torch build for this driver, another driver for this torch, or the compatibility package."""
+    yield from _older_build(finding, patient)
+    yield _newer_driver(finding)
+    yield from _forward(finding, patient)
+
+
+def _older_build(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    detail = finding.detail_of(DriverTooOldDetail)
+    release, driver = detail.torch, detail.driver
+    cards = " ".join(
+        dict.fromkeys(
+            dotted(gpu.compute_capability) for gpu in patient.gpus if not isinstance(gpu.compute_capability, Absent)
+        )
+    )
+    build = _choose_for(patient, driver, cards, release)
+    if build is None:
+        return
+    older = "" if build.series == numbers(release)[:2] else say(" (an older torch, {torch})", torch=build.torch)
+    yield remedy(
+        "ENV003-torch-build",
+        say(
+            "install the {tag} build of torch, which driver {driver} runs{older}",
+            tag=build.tag,
+            driver=driver,
+            older=older,
+        ),
+        _install_line(patient, build, release),
+        effort=Effort.COMMAND,
+        sets=(("torch", build.tag),),
+        references=(TABLE,),
+    )
+
+
+def _newer_driver(finding: Finding) -> Remedy:
+    detail = finding.detail_of(DriverTooOldDetail)
+    floor, cuda = detail.floor, detail.cuda
+    toolkit = detail.toolkit_driver
+    branch = say("driver {floor} or newer", floor=floor) if floor else say("a driver for CUDA {cuda}", cuda=cuda)
+    return remedy(
+        "ENV003-driver",
+        say("ask the administrator for {branch}", branch=branch),
+        say(
+            "torch {torch} needs {branch}; this node has {driver}",
+            torch=detail.torch,
+            branch=branch,
+            driver=detail.driver,
+        ),
+        *(
+            (say("the driver that came with CUDA {cuda} is {toolkit}", cuda=cuda, toolkit=toolkit),)
+            if toolkit not in {"", floor}
+            else ()
+        ),
+        "after the update: nvidia-smi --query-gpu=driver_version --format=csv,noheader",
+        effort=Effort.ADMINISTRATOR,
+        references=(_MINOR,),
+    )
+
+
+def _forward(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """Forward compatibility works on data-centre cards only."""
+    detail = finding.detail_of(DriverTooOldDetail)
+    gpus = patient.gpus
+    version = numbers(detail.cuda)
+    if len(version) < 2 or not all(_DATA_CENTRE.search(gpu.name) for gpu in gpus):
+        return
+    package = f"cuda-compat-{version[0]}-{version[1]}"
+    yield remedy(
+        "ENV003-forward-compatibility",
+        say("put NVIDIA's {package} in front of the driver's libcuda, without touching the driver", package=package),
+        say(
+            "apt-get install {package}   # or: dnf install {package}; some containers have it already", package=package
+        ),
+        f"export LD_LIBRARY_PATH=/usr/local/cuda-{dotted(version[:2])}/compat:$LD_LIBRARY_PATH",
+        say("whether it works on driver {driver}: the table at {table}", driver=detail.driver, table=_FORWARD),
+        effort=Effort.COMMAND,
+        references=(_FORWARD,),
+    )
+
+
+_SOURCE = "https://github.com/pytorch/pytorch#from-source"
+
+
+@answers("ENV004")
+def gpu_arch_unsupported(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """A build that has the architecture; where only the driver stands in the way, the driver too."""
+    detail = finding.detail_of(GpuArchUnsupportedDetail)
+    card, release = detail.capabilities, detail.torch
+    driver = detail.driver
+    build = _choose_for(patient, driver, card, release)
+    if build is not None:
+        yield _build_for_card(patient, build, release, card, say("driver {driver} runs it", driver=driver))
+        return
+    unbound = _choose_for(patient, "", card, release)
+    if unbound is not None:
+        yield _driver_for_card(unbound, driver, card)
+        return
+    newest = _builds()[-1]
+    yield remedy(
+        "ENV004-source",
+        say(
+            "build torch from source: no published build up to {torch} has code for {card}",
+            torch=newest.torch,
+            card=card,
+        ),
+        say("TORCH_CUDA_ARCH_LIST={card} as in {guide}", card=card, guide=_SOURCE),
+        say("or look for a newer release: {table}", table=TABLE),
+        effort=Effort.REWRITE,
+        references=(_SOURCE, TABLE),
+    )
+
+
+def _build_for_card(patient: Patient, build: Build, release: str, card: str, why: str) -> Remedy:
+    return remedy(
+        "ENV004-install",
+        say(
+            "install torch {torch}+{tag}, which has code for capability {card} ({why})",
+            torch=build.torch,
+            tag=build.tag,
+            card=card,
+            why=why,
+        ),
+        _install_line(patient, build, release),
+        say(
+            "{executable} -c 'import torch; print(torch.cuda.get_arch_list())'", executable=patient.packages.executable
+        ),
+        effort=Effort.COMMAND,
+        sets=(("torch", build.tag),),
+        references=(TABLE,),
+    )
+
+
+def _driver_for_card(build: Build, driver: str, card: str) -> Remedy:
+    return remedy(
+        "ENV004-driver",
+        say(
+            "ask for driver {floor} or newer: builds with code for capability {card} need it",
+            floor=build.floor,
+            card=card,
+        ),
+        say(
+            "torch {torch}+{tag} has code for it; driver {driver} is below {floor}",
+            torch=build.torch,
+            tag=build.tag,
+            driver=driver,
+            floor=build.floor,
+        ),
+        effort=Effort.ADMINISTRATOR,
+        references=(TABLE,),
+    )
+
+
+_FLASH = "https://github.com/Dao-AILab/flash-attention/releases"
+_BNB = "https://huggingface.co/docs/bitsandbytes/main/en/installation"
+_NVML = "https://pypi.org/project/nvidia-ml-py/"
+_VISION = "https://github.com/pytorch/vision#installation"
+
+
+@answers("ENV005")
+def package_conflict(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """The version to install, as one pip line."""
+    detail = finding.detail_of(PackageConflictDetail)
+    kind, name = detail.kind, detail.name
+    if kind == "requirement":
+        yield from _requirement(finding, patient)
+    elif kind == "companion":
+        torch, cuda = detail.torch, detail.cuda
+        yield (None if cuda else _both(name, torch, patient)) or _companion(name, torch, cuda)
+    elif kind == "numpy":
+        yield _pip("numpy", say("install NumPy 1"), ("pip install 'numpy<2'",), sets=(("numpy", "<2"),))
+        yield _pip("torch", say("install a torch that was built for NumPy 2"), ("pip install 'torch>=2.3'",))
+    elif kind == "flash-attn":
+        yield _flash_attention(detail.torch)
+    elif kind == "bitsandbytes":
+        yield from _bitsandbytes(detail.override, detail.have)
+    elif kind == "two-stacks":
+        yield _two_stacks(finding)
+    elif kind == "project":
+        asked = detail.asked
+        yield _pip(
+            "project",
+            say("create an environment with the versions that the project asks for"),
+            ("python -m venv .venv", f".venv/bin/pip install {' '.join(map(repr, asked))}"),
+        )
+    elif kind == "pynvml":
+        yield _pip(
+            "pynvml",
+            say("replace pynvml by nvidia-ml-py: the same module, from NVIDIA"),
+            ("pip uninstall -y pynvml", "pip install --force-reinstall nvidia-ml-py"),
+            references=(_NVML,),
+        )
+
+
+def _pip(
+    word: str,
+    title: str,
+    steps: tuple[str, ...],
+    sets: tuple[tuple[str, str], ...] = (),
+    references: tuple[str, ...] = (),
+) -> Remedy:
+    return remedy(f"ENV005-{word}", title, *steps, effort=Effort.COMMAND, sets=sets, references=references)
+
+
+def _requirement(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    detail = finding.detail_of(PackageConflictDetail)
+    by, name = list(detail.by), detail.name
+    together, have = detail.together, detail.have
+    torch = patient.packages.version("torch")
+    if name == "torch" and torch:
+        companions = [item for item in by if item in {"torchvision", "torchaudio"}]
+        for item in companions:
+            yield _companion(item, torch, _cuda_of(torch))
+        by = [item for item in by if item not in companions]
+        if not by:
+            return
+    elif together or not have:
+        target = say("{name}{together}", name=name, together=together)
+        yield _pip(
+            name,
+            say("install {requirement}", requirement=target),
+            (f"pip install '{target}'", "pip check"),
+            sets=((name, together or "any"),),
+        )
+    if have:
+        movers = " ".join(by)
+        yield _pip(
+            f"{name}-requirer",
+            say(
+                "move {movers} to a release that takes {package} {version}",
+                movers=chained(by),
+                package=name,
+                version=have,
+            ),
+            (f"pip install --upgrade {movers} '{name}=={have.partition('+')[0]}'", "pip check"),
+        )
+
+
+def _both(name: str, torch: str, patient: Patient) -> Remedy | None:
+    """On a machine with a GPU it is torch that has the wrong build: the CUDA build of both."""
+    try:
+        patient.gpus  # noqa: B018  # asked for its Unavailable
+    except Unavailable:
+        return None
+    driver = patient.gpu_survey.driver_version
+    build = _choose_for(patient, "" if isinstance(driver, Absent) else driver, "", torch)
+    if build is None:
+        return None
+    return _pip(
+        "both",
+        say("install torch and {name} for {tag} together: this machine has a GPU", name=name, tag=build.tag),
+        (_install_line(patient, build, torch),),
+        sets=(("torch", build.tag),),
+        references=(_VISION,),
+    )
+
+
+def _companion(name: str, torch: str, cuda: str) -> Remedy:
+    """The release of torchvision or torchaudio for this torch, of the same CUDA build."""
+    tag = f"cu{cuda.replace('.', '')[:3]}" if cuda else "cpu"
+    version = _companion_version(name, torch)
+    pin = f"{name}=={version}+{tag}" if version else name
+    force = "" if version else "--force-reinstall --no-deps "
+    return _pip(
+        name,
+        say(
+            "install the {name} that belongs to torch {torch}{version}",
+            name=name,
+            torch=torch,
+            version=say(": {version}", version=version) if version else "",
+        ),
+        (f"pip install {force}{pin} --index-url {INDEX}/{tag}",),
+        sets=((name, version or tag),),
+        references=(_VISION,),
+    )
+
+
+def _flash_attention(torch: str) -> Remedy:
+    series = ".".join(str(part) for part in numbers(torch)[:2])
+    return _pip(
+        "flash-attn",
+        say("reinstall flash-attn against torch {torch}", torch=torch),
+        (
+            "pip uninstall -y flash-attn",
+            "pip install flash-attn --no-build-isolation --no-cache-dir",
+            say(
+                "the wheel's name must say torch{series} and this torch's cxx11abi: {flash}",
+                series=series,
+                flash=_FLASH,
+            ),
+        ),
+        references=(_FLASH,),
+    )
+
+
+def _bitsandbytes(override: str, have: str) -> Iterator[Remedy]:
+    if override:
+        yield _pip("bitsandbytes-variable", "unset BNB_CUDA_VERSION", ("unset BNB_CUDA_VERSION",), references=(_BNB,))
+        return
+    why = "" if not have else say(" (this one stops at an older CUDA, or starts at a newer)")
+    yield _pip(
+        "bitsandbytes",
+        say("install a bitsandbytes that has the library for torch's CUDA{why}", why=why),
+        ("pip install --upgrade bitsandbytes", "python -m bitsandbytes"),
+        references=(_BNB,),
+    )
+
+
+def _two_stacks(finding: Finding) -> Remedy:
+    detail = finding.detail_of(PackageConflictDetail)
+    libraries, needed = detail.libraries, detail.needed
+    stacks = detail.stacks
+    extra = [stack for stack in stacks if stack != needed] if needed else []
+    if not extra:
+        return _pip(
+            "two-stacks",
+            say("build the environment anew, so that one CUDA major is left"),
+            (say("python -m venv .venv && .venv/bin/pip install torch   # then the rest of the stack"),),
+        )
+    gone = " ".join(f"nvidia-{name}-cu{stack}" for name in libraries for stack in extra)
+    back = " ".join(f"nvidia-{name}-cu{needed}" for name in libraries)
+    return _pip(
+        "two-stacks",
+        say("keep the libraries for CUDA {needed}, which torch asks for", needed=needed),
+        (
+            f"pip uninstall -y {gone}",
+            say("pip install --force-reinstall --no-deps {packages}   # what the others overwrote", packages=back),
+        ),
+    )
+
+
+def _companion_version(name: str, torch: str) -> str:
+    """The companion's release; "" where the numbers do not follow torch's."""
+    version = numbers(torch)
+    final = torch.partition("+")[0].replace(".", "").isdigit()
+    if len(version) < 3 or version[0] != 2 or not final:
+        return ""
+    if name == "torchvision":
+        return f"0.{version[1] + 15}.{version[2]}"
+    return ".".join(str(part) for part in version[:3]) if version[1] <= 8 else ""
+
+
+def _cuda_of(torch: str) -> str:
+    """CUDA of a local version, "12.6" of `2.13.0+cu126`; "" for a CPU build or none."""
+    local = torch.partition("+")[2]
+    return f"{local[2:4]}.{local[4:]}" if local.startswith("cu") and local[2:].isdigit() else ""

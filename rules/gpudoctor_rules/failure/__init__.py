@@ -1,1 +1,0 @@
-"""Answers to how a run died."""

@@ -1,0 +1,365 @@
+"""Rules on the topic: hardware."""
+
+from collections.abc import Iterator
+
+from gpudoctor.lang import say
+from gpudoctor.model import Applicability, Effect, EffectOrigin, Effort, Finding, Patient, Remedy, Severity, answers
+from gpudoctor.model.job_devices import CardsDetail, chosen, job_gpus
+from gpudoctor.model.signs.kernel_log import KernelLog
+from gpudoctor.model.unavailable import optional
+from gpudoctor.text import count
+from gpudoctor_checks.hardware.memory_errors import MemoryErrorsDetail
+from gpudoctor_checks.hardware.nvlink_down import NvlinkDownDetail
+from gpudoctor_checks.hardware.occupied import OccupiedDetail
+from gpudoctor_checks.hardware.pcie_degraded import PcieDegradedDetail
+from gpudoctor_checks.hardware.power_limited import PowerLimitedDetail
+from gpudoctor_checks.hardware.recovery_needed import RecoveryNeededDetail
+from gpudoctor_checks.hardware.throttled import ThrottledDetail
+from gpudoctor_checks.hardware.xid import XidDetail
+from gpudoctor_rules.remedies import remedy
+
+_RESET_DOC = "https://docs.nvidia.com/deploy/gpu-debug-guidelines/index.html"
+
+
+def _indices(finding: Finding) -> list[int]:
+    """The GPUs that the finding is about."""
+    text = finding.detail_of(CardsDetail).gpus
+    return [int(part) for part in text.replace(" ", "").split(",") if part.isdigit()]
+
+
+def _listed(finding: Finding) -> str:
+    """The same for a command: `0,3`."""
+    return ",".join(str(index) for index in _indices(finding))
+
+
+def _leave_out(finding: Finding, patient: Patient, why: str) -> Iterator[Remedy]:
+    """Run on the other GPUs, by number; nothing when there are none or the finding names none."""
+    sick = set(_indices(finding))
+    rest = [gpu.index for gpu in optional(lambda: job_gpus(patient)) or () if gpu.index not in sick]
+    if not rest or not sick:
+        return
+    only = chosen(patient)
+    if only is not None and not only & sick:  # the job keeps off these GPUs already
+        return
+    listed = ",".join(str(index) for index in rest)
+    ranks = say("one rank a GPU is {ranks} then", ranks=count(len(rest), "rank"))
+    yield remedy(
+        f"{finding.code}-leave-out",
+        f"CUDA_VISIBLE_DEVICES={listed}",
+        say("export CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES={gpus}   # {why}", gpus=listed, why=why),
+        say(
+            "Launch with --nproc_per_node={rest} ({ranks}; keep the global batch by accumulation).",
+            rest=len(rest),
+            ranks=ranks,
+        ),
+        applicability=Applicability.UNSAFE,
+        effort=Effort.SETTING,
+        sets=(("CUDA_VISIBLE_DEVICES", listed),),
+        override=(("env.CUDA_VISIBLE_DEVICES", listed), ("env.CUDA_DEVICE_ORDER", "PCI_BUS_ID")),
+    )
+
+
+def _reset(finding: Finding, *, later: bool = False) -> Remedy:
+    """Reset the GPUs of the finding, now or when they are idle."""
+    listed = _listed(finding)
+    target = f" -i {listed}" if listed else ""
+    named = f"GPU {listed}" if listed else say("the GPU")
+    return remedy(
+        f"{finding.code}-reset",
+        say("reset {gpus} when it is idle" if later else "reset {gpus} before it is used again", gpus=named),
+        "Drain the node: no job may start on it (Slurm: scontrol update nodename=$(hostname -s) "
+        "state=drain reason=gpu-reset).",
+        f"sudo nvidia-smi --gpu-reset{target}",
+        "If the reset is refused (NVLink peers, a program that uses the GPU): reboot the node.",
+        effort=Effort.ADMINISTRATOR,
+        references=(_RESET_DOC,),
+    )
+
+
+def _reboot(finding: Finding, *, power: bool = False) -> Remedy:
+    """Reboot the node."""
+    steps: tuple[str, ...] = (say("Drain the node so that no job starts on it."), "sudo reboot")
+    if power:
+        steps = (
+            *steps,
+            say("When the GPU is still missing: power the node off and on, then check power cable, riser and slot."),
+        )
+    return remedy(
+        f"{finding.code}-reboot",
+        "drain and reboot the node",
+        *steps,
+        effort=Effort.ADMINISTRATOR,
+        references=(_RESET_DOC,),
+    )
+
+
+def _replace(finding: Finding) -> Remedy:
+    """Take the card out of use."""
+    listed = _listed(finding)
+    return remedy(
+        f"{finding.code}-replace",
+        say("drain the node and have GPU {listed} replaced", listed=listed)
+        if listed
+        else say("drain the node and have the card replaced"),
+        "Drain the node so that no job starts on it.",
+        "sudo nvidia-bug-report.sh   # the vendor asks for its file",
+        "Ask the vendor for a replacement (RMA) with that file.",
+        effort=Effort.ADMINISTRATOR,
+        references=(_RESET_DOC,),
+    )
+
+
+def _inspect(finding: Finding, title: str, *steps: str) -> Remedy:
+    """Hands on the machine."""
+    return remedy(f"{finding.code}-inspect", title, *steps, effort=Effort.ADMINISTRATOR, references=(_RESET_DOC,))
+
+
+@answers("GPU002")
+def throttled(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """Cooling or power by the reason that the driver names, and the other GPUs until then."""
+    yield from _leave_out(finding, patient, say("{subject} slows down", subject=finding.subject))
+    if finding.detail_of(ThrottledDetail).heat:
+        yield _inspect(
+            finding,
+            say("cool {gpu}: fans, air flow, dust, inlet temperature", gpu=finding.subject),
+            say("nvidia-smi -q -d TEMPERATURE,PERFORMANCE   # under load"),
+            say("Compare inlet temperature and fan speeds with a healthy node (ipmitool sdr type Temperature)."),
+        )
+    else:
+        yield _inspect(
+            finding,
+            say("check the power supply of {gpu}", gpu=finding.subject),
+            say("nvidia-smi -q -d POWER,PERFORMANCE   # under load"),
+            say(
+                "Check power cables, the supplies' redundancy and a power cap set in the BMC "
+                "(ipmitool dcmi power get_limit)."
+            ),
+        )
+
+
+@answers("GPU003")
+def memory_errors(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """Reset or replacement by what the card's records say, and the other GPUs until then."""
+    action = finding.detail_of(MemoryErrorsDetail).action
+    if action in {"reset", "replace"}:
+        yield from _leave_out(finding, patient, say("{subject} has memory errors", subject=finding.subject))
+    if action == "replace":
+        yield _replace(finding)
+    elif action in {"reset", "reset-later"}:
+        yield _reset(finding, later=action == "reset-later")
+    else:
+        yield _inspect(
+            finding,
+            say("watch {gpu} and plan a replacement", gpu=finding.subject),
+            say("nvidia-smi -q -d ECC,ROW_REMAPPER   # again after the next jobs: do the counts grow?"),
+        )
+
+
+_CATALOGUE = "https://docs.nvidia.com/deploy/xid-errors/index.html"
+
+
+@answers("GPU004")
+def xid(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """What the table says about this number, in commands."""
+    detail = finding.detail_of(XidDetail)
+    action = detail.action or "watch"
+    if action == "follow":
+        action = _demand(detail.recovery)
+    if finding.severity is Severity.ERROR:
+        yield from _leave_out(finding, patient, say("{subject} reported an error", subject=finding.subject))
+    if action in {"reset", "reset-later"}:
+        yield _reset(finding, later=action == "reset-later")
+    elif action == "reboot":
+        yield _reboot(finding, power=True)
+    elif action == "replace":
+        yield _replace(finding)
+    elif action == "check-app":
+        yield _program(finding)
+    else:
+        # Without the log NVML told of the event, and this machine's log is the one to read.
+        log = optional(lambda: patient.kernel_log) or KernelLog(origin="journalctl -k", messages=())
+        yield _advice(finding, action, log)
+
+
+def _program(finding: Finding) -> Remedy:
+    return remedy(
+        "GPU004-program",
+        "find the faulty kernel of the program with compute-sanitizer",
+        "CUDA_LAUNCH_BLOCKING=1 python train.py   # the traceback then names the line that launched it",
+        "compute-sanitizer --tool memcheck python train.py   # on a small batch: it is slow",
+        finding.detail_of(XidDetail).advice or say("Look for an index out of range."),
+        effort=Effort.COMMAND,
+        references=(_CATALOGUE, "https://docs.nvidia.com/compute-sanitizer/ComputeSanitizer/index.html"),
+    )
+
+
+def _advice(finding: Finding, action: str, log: KernelLog) -> Remedy:
+    titles = {
+        "restart-job": say("restart the job"),
+        "update-driver": say("update the driver"),
+        "restart-vm": say("restart the virtual machine"),
+        "fabric": say("read the fabric manager's log"),
+        "inspect": say("check cables, riser and slot"),
+    }
+    job = action in {"restart-job", "watch"}
+    return remedy(
+        f"GPU004-{action}",
+        titles.get(action, say("watch whether it comes back")),
+        finding.detail_of(XidDetail).advice or say("Look the number up in NVIDIA's Xid catalogue."),
+        say("{searched}   # what came before it", searched=log.searched("Xid|NVRM")),
+        effort=Effort.COMMAND if job else Effort.ADMINISTRATOR,
+        references=(_CATALOGUE,),
+    )
+
+
+def _demand(recovery: str) -> str:
+    """The action that the driver's own words ask for: `GPU Reset Required`, `Node Reboot Required`..."""
+    words = recovery.lower()
+    if "reboot" in words:
+        return "reboot"
+    return "reset" if "reset" in words or "drain" in words else "watch"
+
+
+@answers("GPU005")
+def pcie_degraded(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """Hands on card and slot; no number for the effect, which depends on the traffic."""
+    ratio = finding.detail_of(PcieDegradedDetail).ratio
+    wins = say(", up to {ratio:.0f}x the bandwidth between host and GPU", ratio=ratio) if ratio is not None else ""
+    if finding.severity is Severity.NOTE:
+        yield _inspect(
+            finding,
+            say("move {gpu} to the x16 slot, if the board has a free one{gain}", gpu=finding.subject, gain=wins),
+            say("Boards that split 16 lanes between two slots say so in their manual."),
+        )
+        return
+    yield from _leave_out(finding, patient, say("{subject} has a degraded PCIe link", subject=finding.subject))
+    yield _inspect(
+        finding,
+        say("reseat {gpu}{gain}", gpu=finding.subject, gain=wins),
+        "sudo lspci -vv -d 10de: | grep -E 'LnkCap:|LnkSta:'   # the link's capability and its state",
+        say("Reseat the card; check riser, cable and the slot's setting in the BIOS."),
+        say("When it stays so on this slot with another card, the slot or the switch is at fault."),
+    )
+
+
+@answers("GPU006")
+def nvlink_down(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """The fabric manager, a reset, or the other GPUs."""
+    yield from _leave_out(finding, patient, say("{subject} lacks NVLink", subject=finding.subject))
+    if finding.detail_of(NvlinkDownDetail).cause == "fabric":
+        return
+    yield _reset(finding)
+    yield _inspect(
+        finding,
+        say("check the NVLink bridge or baseboard of {gpu}", gpu=finding.subject),
+        "nvidia-smi nvlink --status; nvidia-smi nvlink --errorcounters",
+        say("sudo nvidia-bug-report.sh   # when the port stays off after a reset and a reboot"),
+    )
+
+
+@answers("GPU007")
+def occupied(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """The free GPUs, or the way to free the others."""
+    detail = finding.detail_of(OccupiedDetail)
+    yield from _leave_out(finding, patient, say("{subject} is not free", subject=finding.subject))
+    gpus = _listed(finding)
+    cause = detail.cause
+    if cause == "processes" and detail.pids_visible:
+        pids = detail.pids
+        yield remedy(
+            "GPU007-end",
+            say("end the other program (pid {pids})", pids=pids),
+            say("ps -o pid,user,etime,args -p {pids}   # whose is it, and since when?", pids=pids),
+            say("kill {pids}   # when it is yours or left over", pids=pids.replace(",", " ")),
+            effort=Effort.COMMAND,
+        )
+    elif cause in {"processes", "unseen"}:
+        title = say("find which process uses GPU {gpus} from the host", gpus=gpus)
+        yield remedy(
+            "GPU007-find-holder",
+            title,
+            say(
+                "sudo fuser -v {devices}   # on the host",
+                devices=" ".join(f"/dev/nvidia{index}" for index in _indices(finding)),
+            ),
+            say("A process that has died and still occupies memory: reset the GPU when no other process uses it."),
+            effort=Effort.ADMINISTRATOR,
+        )
+    elif cause == "compute-mode":
+        yield remedy(
+            "GPU007-compute-mode",
+            say("compute mode default on GPU {gpus}", gpus=gpus),
+            f"sudo nvidia-smi -i {gpus} -c DEFAULT",
+            effort=Effort.ADMINISTRATOR,
+        )
+    elif cause == "mig":
+        yield remedy(
+            "GPU007-mig-off",
+            say("turn MIG off on GPU {gpus}", gpus=gpus),
+            say("sudo nvidia-smi -i {gpus} -mig 0   # nothing may run on it", gpus=gpus),
+            effort=Effort.ADMINISTRATOR,
+        )
+        yield remedy(
+            "GPU007-mig-slice",
+            say("give each process one slice: CUDA_VISIBLE_DEVICES=MIG-..."),
+            say("nvidia-smi -L   # the UUIDs of the slices"),
+            say("export CUDA_VISIBLE_DEVICES=MIG-<uuid>; launch one process (NCCL joins no slices of one GPU)."),
+            effort=Effort.SETTING,
+        )
+
+
+@answers("GPU008")
+def recovery_needed(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """The action that the driver asks for, and the other GPUs until then."""
+    yield from _leave_out(finding, patient, say("{subject} needs recovery", subject=finding.subject))
+    action = finding.detail_of(RecoveryNeededDetail).action
+    if action == "reset":
+        yield _reset(finding)
+    elif action in {"reboot", "bus-reset"}:
+        yield _reboot(finding, power=True)
+    elif action == "imex":
+        yield _inspect(
+            finding,
+            say("recover the IMEX domain"),
+            say("systemctl status nvidia-imex; nvidia-imex-ctl -N   # which node has dropped out?"),
+            say("sudo systemctl restart nvidia-imex   # on all nodes of the domain"),
+        )
+    else:
+        yield _inspect(
+            finding,
+            say("let no peer-to-peer traffic reach {gpu}, and reset it when its job ends", gpu=finding.subject),
+            say("Drain the node; let the job that runs on it save a checkpoint and end."),
+            "sudo nvidia-smi --gpu-reset -i " + _listed(finding),
+        )
+
+
+@answers("GPU010")
+def power_limited(finding: Finding) -> Iterator[Remedy]:
+    """The default limit, in watts, for the cards that are below it."""
+    detail = finding.detail_of(PowerLimitedDetail)
+    watts, ratio = detail.default, detail.ratio
+    gpus = _listed(finding)
+    yield remedy(
+        "GPU010-default",
+        say("set the power limit of GPU {gpus} to {watts:.0f} W", gpus=gpus, watts=watts),
+        f"sudo nvidia-smi -i {gpus} -pl {watts:.0f}",
+        "First check whether the operator lowered it for the rack's power or cooling.",
+        effort=Effort.ADMINISTRATOR,
+        # Speed grows more slowly than power, so the power ratio bounds it; memory-bound work gains nothing.
+        effect=Effect(quantity="throughput", low=1.0, high=ratio, unit="x", provenance=EffectOrigin.BOUND),
+        sets=(("power.limit", f"{watts:.0f}"),),
+    )
+
+
+@answers("GPU011")
+def hot(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """Cooling, and the other GPUs until then."""
+    yield from _leave_out(finding, patient, say("{subject} is hot", subject=finding.subject))
+    gpus = _listed(finding)
+    yield _inspect(
+        finding,
+        say("cool {gpu}: fans, air flow, dust, inlet temperature", gpu=finding.subject),
+        f"nvidia-smi -i {gpus} --query-gpu=temperature.gpu,fan.speed,power.draw --format=csv -l 5",
+        say("If it is hot while idle, fans or air flow have failed."),
+        say("If it is hot under load only, leave a slot free beside the card."),
+    )

@@ -1,0 +1,600 @@
+"""Rules on the topic: loop."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from gpudoctor.analysis.source.control_flow import bound_to, enclosing, statement
+from gpudoctor.analysis.source.syntax import FunctionNode, nodes, segment
+from gpudoctor.analysis.source.syntax_edits import (
+    alone,
+    bare_call,
+    block,
+    insert_after,
+    insert_before,
+    move_before,
+    replace_node,
+)
+from gpudoctor.analysis.source.syntax_places import find, find_extent, lines_at
+from gpudoctor.analysis.workload import scripts_given
+from gpudoctor.lang import say, template
+from gpudoctor.model import (
+    Applicability,
+    Edit,
+    Effort,
+    Finding,
+    ImportEdit,
+    Patient,
+    Remedy,
+    SourceSpan,
+    TextEdit,
+    answers,
+)
+from gpudoctor.model.signs.source import Call, Script
+from gpudoctor.text import capitalised
+from gpudoctor_checks.loop.clip_misplaced import ClipMisplacedDetail
+from gpudoctor_checks.loop.deprecated_api import DeprecatedApiDetail
+from gpudoctor_checks.loop.double_softmax import DoubleSoftmaxDetail
+from gpudoctor_checks.loop.eval_mode_misuse import EvalModeMisuseDetail
+from gpudoctor_checks.loop.no_checkpoint import NoCheckpointDetail
+from gpudoctor_checks.loop.prefetcher_broken import PrefetcherBrokenDetail
+from gpudoctor_checks.loop.seedless import SeedlessDetail
+from gpudoctor_checks.loop.teacher_trained import TeacherTrainedDetail
+from gpudoctor_checks.loop.zero_grad_missing import ZeroGradMissingDetail
+from gpudoctor_rules.remedies import call_at, keyword_edit, remedy, script_of, source_places
+
+
+@answers("LOOP001")
+def zero_grad_missing(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """Clear right after the step: right with and without accumulation."""
+    optimizer = finding.detail_of(ZeroGradMissingDetail).optimizer or _optimizer_named(finding)
+    where = finding.span.text if finding.span else f"{optimizer}.step()"
+    yield remedy(
+        "LOOP001-zero-grad",
+        say("call {optimizer}.zero_grad() after each step", optimizer=optimizer),
+        say("after {statement}", statement=where),
+        f"    {optimizer}.zero_grad()",
+        applicability=Applicability.UNSAFE,
+        effort=Effort.ONE_LINE,
+        edits=_zero_grad_edits(finding, patient, optimizer),
+        references=("https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html",),
+    )
+
+
+def _optimizer_named(finding: Finding) -> str:
+    """The optimizer's name by the line of its step, where only a run was looked at."""
+    text = finding.span.text if finding.span else ""
+    found = re.search(r"([A-Za-z_][\w.\[\]]{0,60})\.step\(", text)
+    return found[1] if found else "optimizer"
+
+
+def _zero_grad_edits(finding: Finding, patient: Patient, optimizer: str) -> tuple[Edit, ...]:
+    """The statement that steps, with a line after it; only where it stands alone on its lines."""
+    span = finding.span
+    script = script_of(patient, span)
+    if span is None or script is None:
+        return ()
+    lines = script.text.splitlines()
+    for node in nodes(script, ast.Expr, ast.Assign):
+        if node.lineno == span.line == node.end_lineno:
+            text = segment(script, node)
+            indent = lines[node.lineno - 1][: node.col_offset]
+            if lines[node.lineno - 1].split("#", 1)[0].strip() != text or indent.strip():
+                return ()
+            return (
+                TextEdit(
+                    path=script.path,
+                    line=node.lineno,
+                    column=node.col_offset + 1,
+                    end_line=node.lineno,
+                    end_column=node.col_offset + 1 + len(text),
+                    new_text=f"{text}\n{indent}{optimizer}.zero_grad()",
+                    expected=text,
+                ),
+            )
+    return ()
+
+
+_MODE = "https://docs.pytorch.org/docs/stable/notes/autograd.html#evaluation-mode-nn-module-eval"
+_NO_GRAD = "https://docs.pytorch.org/docs/stable/generated/torch.no_grad.html"
+
+
+@answers("LOOP002")
+def eval_mode_misuse(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """Gradients off and eval mode on for the evaluation; training mode on for the training."""
+    detail = finding.detail_of(EvalModeMisuseDetail)
+    model = detail.model or "model"
+    if detail.how == "training":
+        yield remedy(
+            "LOOP002-train",
+            say("call {model}.train() before training continues", model=model),
+            say("at the head of the training loop: {model}.train()", model=model),
+            applicability=Applicability.UNSAFE,
+            effort=Effort.ONE_LINE,
+            edits=_train_edits(finding, patient),
+            references=(_MODE,),
+        )
+        return
+    if detail.how == "mode":
+        yield remedy(
+            "LOOP002-eval",
+            say("call {model}.eval() before the evaluation, {model}.train() after it", model=model),
+            say("before the loop: {model}.eval()", model=model),
+            say("after it: {model}.train()", model=model),
+            applicability=Applicability.UNSAFE,
+            effort=Effort.ONE_LINE,
+            edits=_evaluation_edits(finding, patient),
+            references=(_MODE,),
+        )
+        return
+    yield remedy(
+        "LOOP002-no-grad",
+        "put torch.no_grad() around the evaluation",
+        "@torch.no_grad() above the function, or: with torch.no_grad(): around the loop",
+        applicability=Applicability.UNSAFE,  # a caller may use what the function returns in a backward pass
+        effort=Effort.ONE_LINE,
+        edits=_no_grad_edits(finding, patient),
+        references=(_NO_GRAD,),
+    )
+
+
+def _loop_at(finding: Finding, patient: Patient) -> tuple[Script, ast.stmt] | None:
+    detail = finding.detail_of(EvalModeMisuseDetail)
+    for kind in (ast.For, ast.AsyncFor, ast.While):
+        found = find(scripts_given(patient), detail.loop, kind)
+        if found is not None and isinstance(found[1], ast.stmt):
+            return found[0], found[1]
+    return None
+
+
+def _no_grad_edits(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
+    """The decorator on the function that evaluates and does nothing else."""
+    found = _loop_at(finding, patient)
+    if found is None or not finding.detail_of(EvalModeMisuseDetail).whole:
+        return ()
+    script, loop = found
+    kinds = FunctionNode
+    function = next((item for item in enclosing(script, loop) if isinstance(item, kinds)), None)
+    if not isinstance(function, ast.FunctionDef) or any(
+        isinstance(item, ast.Yield | ast.YieldFrom) for item in ast.walk(function)
+    ):
+        return ()
+    edit = insert_before(script, function, "@torch.no_grad()")
+    return (
+        (edit,)
+        if script.imports.get("torch") == "torch"
+        else (edit, ImportEdit(path=script.path, statement="import torch"))
+    )
+
+
+def _evaluation_edits(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
+    """Both switches around the loop."""
+    found = _loop_at(finding, patient)
+    model = finding.detail_of(EvalModeMisuseDetail).model
+    if found is None or not model:
+        return ()
+    script, loop = found
+    return insert_before(script, loop, f"{model}.eval()"), insert_after(script, loop, f"{model}.train()")
+
+
+def _train_edits(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
+    """The switch before the training loop, or as the first line of its body when the evaluation is inside."""
+    detail = finding.detail_of(EvalModeMisuseDetail)
+    found = _loop_at(finding, patient)
+    model = detail.model
+    if found is None or not model:
+        return ()
+    script, loop = found
+    body = getattr(loop, "body", [])
+    if detail.inside and body and body[0].lineno > loop.lineno:
+        return (insert_before(script, body[0], f"{model}.train()"),)
+    return () if detail.inside else (insert_before(script, loop, f"{model}.train()"),)
+
+
+_CLIPPING = ("https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-clipping",)
+
+
+@answers("LOOP004")
+def clip_misplaced(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """Put the clip, or the unscaling, where it works."""
+    detail = finding.detail_of(ClipMisplacedDetail)
+    scaler, optimizer = detail.scaler, detail.optimizer
+    where = finding.span.text if finding.span else say("the clip")
+    late = detail.how == "late"
+    unscale = f"{scaler}.unscale_({optimizer})"
+    step = f"{scaler}.step({optimizer})" if scaler else f"{optimizer}.step()"
+    if detail.how == "part":
+        yield remedy(
+            "LOOP004-whole",
+            "clip the tensor that the optimizer has",
+            say("instead of {clip}", clip=where),
+            "    clip the whole tensor, or scale its .grad by hand",
+            effort=Effort.ONE_LINE,
+            references=("https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html",),
+        )
+        return
+    if detail.how == "micro":
+        yield remedy(
+            "LOOP004-once-a-step",
+            say("clip once, right before {step}", step=step),
+            say("move {clip} to where {step} runs, after the last backward() of a step:", clip=where, step=step),
+            *((f"    {unscale}",) if scaler else ()),
+            f"    {where}",
+            f"    {step}",
+            applicability=Applicability.UNSAFE,
+            references=_CLIPPING,
+        )
+        return
+    if late:
+        title = say("clip before {step}", step=step)
+        steps = (
+            say("after backward() and before {step}:", step=step),
+            *((f"    {unscale}",) if scaler else ()),
+            f"    {where}",
+        )
+    else:
+        title = say("call {unscale} before the clip", unscale=unscale)
+        steps = (say("before {where}", where=where), f"    {unscale}")
+    yield remedy(
+        "LOOP004-before-step" if late else "LOOP004-unscale",
+        title,
+        *steps,
+        applicability=Applicability.UNSAFE,
+        effort=Effort.ONE_LINE,
+        edits=_clip_before_step(finding, patient, unscale) if late else _unscale_before_clip(finding, patient, unscale),
+        references=_CLIPPING,
+    )
+
+
+def _statement_at(place: str, patient: Patient) -> tuple[Script, ast.stmt] | None:
+    found = find(patient.source, place)
+    if found is None:
+        return None
+    statement = bare_call(*found)
+    return None if statement is None else (found[0], statement)
+
+
+def _unscale_before_clip(finding: Finding, patient: Patient, unscale: str) -> tuple[Edit, ...]:
+    """The unscaling as a line before the clip; one that stands later moves there."""
+    detail = finding.detail_of(ClipMisplacedDetail)
+    clip = _statement_at(detail.clip, patient)
+    if clip is None:
+        return ()
+    script, statement = clip
+    if detail.unscale:
+        moved = _statement_at(detail.unscale, patient)
+        if moved is None or moved[0] is not script:
+            return ()
+        return move_before(script, moved[1], statement)
+    return (insert_before(script, statement, unscale),)
+
+
+def _clip_before_step(finding: Finding, patient: Patient, unscale: str) -> tuple[Edit, ...]:
+    """The clip as a line before the step that stands in the same block and after a backward there."""
+    detail = finding.detail_of(ClipMisplacedDetail)
+    clip, step = _statement_at(detail.clip, patient), _statement_at(detail.step, patient)
+    if clip is None or step is None or clip[0] is not step[0]:
+        return ()
+    script, moved, target = clip[0], clip[1], step[1]
+    body = block(script, target)
+    if body is not block(script, moved):
+        return ()
+    earlier = body[: body.index(target)]
+    if not any("backward(" in ast.unparse(item) for item in earlier) or body.index(moved) < body.index(target):
+        return ()
+    wanted = bool(detail.scaler) and not detail.unscale
+    return move_before(script, moved, target, *((unscale,) if wanted else ()))
+
+
+@answers("LOOP005")
+def deprecated_api(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """The replacement that torch names, as an edit where it is a plain renaming."""
+    detail = finding.detail_of(DeprecatedApiDetail)
+    what = detail.what
+    replacement = detail.replacement
+    spans = source_places(finding)
+    edits = tuple(edit for span in spans for edit in _replacement(finding, span, patient))
+    drop, add = detail.drop, detail.add
+    if drop:
+        title = say("Drop {keyword}= ({replacement})", keyword=drop, replacement=replacement)
+    elif add:
+        title = say("Pass {keyword}={value}", keyword=add, value=detail.value)
+    else:
+        title = say("replace {old} by {new}", old=what, new=replacement)
+    yield remedy(
+        "LOOP005-replace",
+        title,
+        say("{places}: {change}", places=capitalised(lines_at(spans)), change=title),
+        applicability=Applicability.UNSAFE if add or detail.keyword else Applicability.SAFE,
+        effort=Effort.ONE_LINE if len(spans) == 1 else Effort.SMALL_EDIT,
+        edits=edits if len(edits) == len(spans) else (),
+        references=(detail.source,),
+    )
+
+
+def _replacement(finding: Finding, span: SourceSpan, patient: Patient) -> Iterator[Edit]:
+    detail = finding.detail_of(DeprecatedApiDetail)
+    drop, add = detail.drop, detail.add
+    if drop:
+        yield keyword_edit(span, remove=(drop,))
+    elif detail.keyword:
+        change = (detail.keyword, detail.keyword_value)
+        yield keyword_edit(span, set=(change,))
+    elif add:
+        value = detail.value
+        yield keyword_edit(span, set=((add, value),))
+    elif detail.rename:
+        found = call_at(patient, span)
+        if found is not None:
+            yield from _rename(found[1], detail.rename, detail.first_argument)
+
+
+def _rename(call: Call, name: str, argument: str) -> Iterator[TextEdit]:
+    """Only where the old name is written in full: a name that was imported needs its import changed too."""
+    function = call.node.func
+    written = ast.unparse(function)
+    if written != call.name or function.end_lineno != function.lineno or function.end_col_offset is None:
+        return
+    old, new = written, name
+    if argument:
+        old, new = old + "(", f"{name}({argument}" + (", " if call.node.args or call.node.keywords else "")
+    start = function.col_offset + 1
+    yield TextEdit(
+        path=call.span.path,
+        line=function.lineno,
+        column=start,
+        end_line=function.lineno,
+        end_column=start + len(old),
+        new_text=new,
+        expected=old,
+    )
+
+
+_CROSS_ENTROPY = "https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html"
+_LOG_SOFTMAX = "https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.log_softmax.html"
+
+
+@answers("LOOP006")
+def double_softmax(finding: Finding) -> Iterator[Remedy]:
+    """Take one of the two away."""
+    detail = finding.detail_of(DoubleSoftmaxDetail)
+    if detail.loss == "nll_loss":
+        yield _log_probabilities(detail.how)
+        return
+    yield remedy(
+        "LOOP006-logits",
+        say("pass raw logits to {loss}", loss=detail.loss),
+        "give it the logits",
+        "If you need probabilities (metrics, inference), apply softmax or sigmoid there.",
+        applicability=Applicability.UNSAFE,
+        effort=Effort.ONE_LINE,
+        references=(_CROSS_ENTROPY,),
+    )
+
+
+def _log_probabilities(how: str) -> Remedy:
+    """Normalise over the classes, once."""
+    over = say("dim=1 for (N, classes) and (N, classes, height, width), dim=-1 where the classes come last")
+    return remedy(
+        "LOOP006-log-probabilities",
+        say("apply log_softmax over the classes") if how == "dimension" else say("use cross_entropy on the scores"),
+        say("give log_softmax the dimension of the classes: {over}", over=over)
+        if how == "dimension"
+        else say("leave softmax out and call torch.nn.functional.cross_entropy: it is log_softmax and nll_loss"),
+        applicability=Applicability.UNSAFE,
+        effort=Effort.ONE_LINE,
+        references=(_LOG_SOFTMAX if how == "dimension" else _CROSS_ENTROPY,),
+    )
+
+
+_RECORD = "https://docs.pytorch.org/docs/stable/generated/torch.Tensor.record_stream.html"
+_STREAMS = "https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-streams"
+_TITLES = {
+    "nothing": say("return the batch"),
+    "last": say("test the batch that is returned, not the next one"),
+    "last_loop": say("return the last batch after the loop"),
+    "first": say("keep the batch before the next one is loaded"),
+    "wait": say("wait for the copy before the batch is used"),
+    "record": say("call record_stream on each tensor that is returned"),
+}
+_STEPS = {
+    "nothing": template("at the end of it: {text}"),
+    "last": template("test {text} instead"),
+    "last_loop": template("after the loop: {text}"),
+    "first": template("batch = {text} before loading; return batch"),
+    "wait": "{text}",
+    "record": say("before the next load, for each tensor: tensor.record_stream(torch.cuda.current_stream())"),
+}
+
+
+@answers("LOOP007")
+def prefetcher_broken(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """Mend the class, or do without it."""
+    detail = finding.detail_of(PrefetcherBrokenDetail)
+    how, text = detail.how, detail.text
+    yield remedy(
+        f"LOOP007-{how.replace('_', '-')}",
+        _TITLES[how],
+        say(_STEPS[how], text=text),
+        applicability=Applicability.UNSAFE,
+        effort=Effort.ONE_LINE,
+        edits=_prefetcher_edits(finding, patient, how, text),
+        references=(_RECORD if how == "record" else _STREAMS,),
+    )
+    yield remedy(
+        "LOOP007-loader",
+        "use pin_memory=True and non_blocking=True instead of the class",
+        "DataLoader(..., num_workers=4, pin_memory=True, persistent_workers=True)",
+        "for batch in loader: batch = batch.to(device, non_blocking=True)",
+        references=(_STREAMS,),
+    )
+
+
+def _prefetcher_edits(finding: Finding, patient: Patient, how: str, text: str) -> tuple[Edit, ...]:
+    detail = finding.detail_of(PrefetcherBrokenDetail)
+    found = find_extent(patient.source, detail.edit_at)
+    if found is None or not text:
+        return ()
+    script, node = found
+    if how == "last":
+        return (replace_node(script, node, text),)
+    if not isinstance(node, ast.stmt):
+        return ()
+    if how in {"nothing", "last_loop"}:
+        return (insert_after(script, node, text),)
+    if how == "wait":
+        return (insert_before(script, node, text),) if script.imports.get("torch") == "torch" else ()
+    given = find_extent(patient.source, detail.return_at)
+    if given is None:
+        return ()
+    return insert_before(script, node, f"batch = {text}"), replace_node(script, given[1], "batch")
+
+
+@answers("LOOP008")
+def seedless(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """One line for torch, one for each other generator that is used."""
+    lines = ["torch.manual_seed(0)  # CPU and all GPUs"]
+    roots = {
+        name.split(".")[0]
+        for script in patient.source.scripts
+        if script.path in {finding.subject, finding.detail_of(SeedlessDetail).script}
+        for name in script.imports.values()
+    }
+    lines += ["random.seed(0)"] if "random" in roots else []
+    lines += ["numpy.random.seed(0)"] if "numpy" in roots else []
+    yield remedy(
+        "LOOP008-seed",
+        "call torch.manual_seed(0) before the model is built",
+        *lines,
+        applicability=Applicability.UNSAFE,
+        effort=Effort.ONE_LINE,
+        edits=_seed_edits(finding, patient),
+        references=("https://docs.pytorch.org/docs/stable/notes/randomness.html",),
+    )
+
+
+def _seed_edits(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
+    """The line after the imports at the head of the entry script."""
+    found = find_extent(patient.source, finding.detail_of(SeedlessDetail).edit_at)
+    if found is None or not isinstance(found[1], ast.stmt):
+        return ()
+    return (insert_after(found[0], found[1], "\ntorch.manual_seed(0)"),)
+
+
+_TORCH = "https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html"
+_TRAINER = "https://huggingface.co/docs/transformers/main_classes/trainer#checkpoints"
+_LIGHTNING = "https://lightning.ai/docs/pytorch/stable/common/checkpointing_basic.html"
+
+
+@answers("LOOP009")
+def no_checkpoint(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """An interval that loses at most half an hour, or a tenth of a short limit."""
+    detail = finding.detail_of(NoCheckpointDetail)
+    limit = detail.seconds
+    minutes = max(5, round(min(1800.0, limit / 10 if limit else 1800.0) / 60))
+    if detail.engine:
+        yield _engine_saves(finding, patient)
+        return
+    model, optimizer = _names(patient, detail.script)
+    if detail.how == "resume":
+        yield remedy(
+            "LOOP009-resume",
+            "load the optimizer, the scheduler and the step with the weights",
+            say(
+                'save {{"model": {model}.state_dict(), "optimizer": {optimizer}.state_dict(), "step": step}}',
+                model=model,
+                optimizer=optimizer,
+            ),
+            say(
+                'load: {optimizer}.load_state_dict(state["optimizer"]); the scheduler alike; go on at state["step"]',
+                optimizer=optimizer,
+            ),
+            references=(_TORCH,),
+        )
+        return
+    yield remedy(
+        "LOOP009-save",
+        say("save a checkpoint to resume from, every {minutes} minutes", minutes=minutes),
+        say("every {minutes} minutes, on rank 0:", minutes=minutes),
+        f'    state = {{"model": {model}.state_dict(), "optimizer": {optimizer}.state_dict(), '
+        '"step": step, "rng": torch.get_rng_state()}',
+        '    torch.save(state, "checkpoint.tmp"); os.replace("checkpoint.tmp", "checkpoint.pt")',
+        'at the start, when checkpoint.pt is there: load it and go on at state["step"] (--resume)',
+        references=(_TORCH,),
+    )
+
+
+def _engine_saves(finding: Finding, patient: Patient) -> Remedy:
+    """The engine's own saving, switched on again."""
+    detail = finding.detail_of(NoCheckpointDetail)
+    found = find(patient.source, detail.engine)
+    lightning = detail.lightning
+    new = (("enable_checkpointing", "True"),) if lightning else (("save_strategy", '"steps"'), ("save_steps", "500"))
+    edits: tuple[Edit, ...] = ()
+    if found is not None:
+        span = found[0].span(found[1])
+        edits = (keyword_edit(span, set=new),)
+    return remedy(
+        "LOOP009-engine",
+        ", ".join(f"{name}={value}" for name, value in new),
+        "set it in the call",
+        say("resume: trainer.fit(model, ckpt_path='last')")
+        if lightning
+        else say("resume: trainer.train(resume_from_checkpoint=True)"),
+        applicability=Applicability.UNSAFE,
+        effort=Effort.ONE_LINE,
+        edits=edits,
+        references=(_LIGHTNING if lightning else _TRAINER,),
+    )
+
+
+def _names(patient: Patient, path: str) -> tuple[str, str]:
+    """How the program calls its model and its optimizer."""
+    optimizer = next(
+        (
+            bound_to(script, call.node)
+            for script in patient.source.scripts
+            for call in script.calls
+            if script.path == path and call.name.startswith("torch.optim.") and call.method[:1].isupper()
+        ),
+        "",
+    )
+    return "model", optimizer or "optimizer"
+
+
+_DISTILLATION = ("https://docs.pytorch.org/tutorials/beginner/knowledge_distillation_tutorial.html",)
+
+
+@answers("LOOP011")
+def teacher_trained(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """Switch gradients off around the forward, and the mode after the construction."""
+    detail = finding.detail_of(TeacherTrainedDetail)
+    teacher = detail.teacher
+    if detail.how == "graph":
+        yield remedy(
+            "LOOP011-no-grad",
+            say("put torch.no_grad() around {teacher}", teacher=teacher),
+            "with torch.no_grad():",
+            f"    {finding.span.text if finding.span else teacher}",
+            # No edit: gradients may flow through a teacher, to its inputs or to its own parameters.
+            effort=Effort.ONE_LINE,
+            references=_DISTILLATION,
+        )
+        return
+    yield remedy(
+        "LOOP011-eval",
+        f"{teacher}.eval()",
+        say("after it is built: {teacher}.eval()", teacher=teacher),
+        applicability=Applicability.UNSAFE,
+        effort=Effort.ONE_LINE,
+        edits=_teacher_eval(finding, patient, teacher),
+        references=_DISTILLATION,
+    )
+
+
+def _teacher_eval(finding: Finding, patient: Patient, teacher: str) -> tuple[Edit, ...]:
+    found = find(scripts_given(patient), finding.detail_of(TeacherTrainedDetail).call)
+    whole = statement(*found) if found is not None else None
+    if found is None or not isinstance(whole, ast.Assign) or not alone(found[0], whole):
+        return ()
+    return (insert_after(found[0], whole, f"{teacher}.eval()"),)

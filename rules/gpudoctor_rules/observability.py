@@ -1,0 +1,605 @@
+"""Rules on the topic: observability."""
+
+import ast
+from collections.abc import Iterator
+
+from gpudoctor.analysis.run.trainer_engines import engine_setting
+from gpudoctor.analysis.source.call_frequency import option_of, step_period
+from gpudoctor.analysis.source.control_flow import bound_to, enclosing, function_of, loop_node
+from gpudoctor.analysis.source.loop_counters import LoopCounter, counter_at
+from gpudoctor.analysis.source.periodic_edits import entered_seldom, events_at, own_lines, thinned
+from gpudoctor.analysis.source.syntax import nodes, segment
+from gpudoctor.analysis.source.syntax_edits import put_under, replace_node, settable, without
+from gpudoctor.analysis.source.trainer_periods import FIELDS, OVERRIDES, period_for, transformers_period
+from gpudoctor.analysis.workload import scripts_given
+from gpudoctor.lang import say
+from gpudoctor.model import (
+    Applicability,
+    Edit,
+    Effort,
+    Finding,
+    KeywordEdit,
+    Patient,
+    Remedy,
+    Setting,
+    SourceSpan,
+    TextEdit,
+    answers,
+)
+from gpudoctor.model.signs.source import Call, Script
+from gpudoctor_checks.observability.checkpoint_too_often import CheckpointTooOftenDetail
+from gpudoctor_checks.observability.debug_mode_on import DebugModeOnDetail
+from gpudoctor_checks.observability.evaluation_too_often import EvaluationTooOftenDetail
+from gpudoctor_checks.observability.log_flush import LogFlushDetail
+from gpudoctor_checks.observability.logging_too_often import LoggingTooOftenDetail
+from gpudoctor_checks.observability.model_watch import ModelWatchDetail
+from gpudoctor_checks.observability.profiler_in_loop import ProfilerInLoopDetail
+from gpudoctor_rules.remedies import config_edit, keyword_edit, published, remedy, script_of, source_places
+
+_PROFILE_EVERY = 500
+"""Steps between two measurements that still cost nothing (the catalogue's S4)."""
+
+_SCHEDULE = "torch.profiler.schedule(wait=5, warmup=2, active=5, repeat=1)"
+
+_NO_PROFILER = (("profiler.enabled", "False"),)
+"""What a trial shows: the run without the profiler, which such a schedule comes close to."""
+
+_SCHEDULES = ("https://docs.pytorch.org/docs/stable/profiler.html#torch.profiler.schedule",)
+
+
+@answers("OBS001")
+def profiler_in_loop(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """Count once before the loop; give the profiler a schedule that ends."""
+    detail = finding.detail_of(ProfilerInLoopDetail)
+    edits = _less_often(finding, patient) if detail.how == "step" else ()
+    if edits:
+        yield _seldom(edits)
+    if detail.how == "config":
+        yield from _profiler_in_config(finding, patient)
+    elif detail.kind == "flops":
+        yield _count_once()
+    elif detail.how == "engine":
+        yield _without_profiler(finding)
+    else:
+        yield _schedule(finding, patient)
+    if detail.how == "step" and not edits:
+        yield _seldom(())
+
+
+def _profiler_in_config(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """The key's new value, written where it stands."""
+    value = str(finding.detail_of(ProfilerInLoopDetail).new_value)
+    for setting in finding.evidence:
+        if not isinstance(setting, Setting):
+            continue
+        file = next((item for item in patient.configs.files if item.path == setting.path), None)
+        key = setting.key.removesuffix(".class_path")  # the whole block goes, by hand
+        entry = file.entries.get(key) if file is not None else None
+        edit = file.edit(entry, value) if file is not None and entry is not None else None
+        yield remedy(
+            "OBS001-config",
+            f"{key}: {value}",
+            say(
+                "in {path}, line {line}: set {key} to {value}",
+                path=setting.path,
+                line=setting.line,
+                key=key,
+                value=value,
+            ),
+            "profile apart from the run that matters: the same config with 20 to 50 steps",
+            applicability=Applicability.SAFE if edit is not None else Applicability.DISPLAY_ONLY,
+            effort=Effort.SETTING,
+            sets=((key, value),),
+            edits=(edit,) if edit is not None else (),
+        )
+
+
+def _count_once() -> Remedy:
+    return remedy(
+        "OBS001-once",
+        "count FLOPs once, before the loop, and keep the number",
+        "move the counter before the loop; the count depends on the shapes, not on the step:",
+        "flops_per_step = count(model, next(iter(loader)))   # your counter, called once",
+        "in the loop use the number: flops_per_step / step_seconds",
+        override=_NO_PROFILER,
+        sets=(("profile_period", "once"),),
+    )
+
+
+def _seldom(edits: tuple[Edit, ...]) -> Remedy:
+    return remedy(
+        "OBS001-period",
+        say("measure every {period} steps instead", period=_PROFILE_EVERY),
+        say(
+            "if step % {period} == 0:   # around the profiled block; run the plain block otherwise",
+            period=_PROFILE_EVERY,
+        ),
+        effort=Effort.ONE_LINE if edits else Effort.SMALL_EDIT,
+        sets=(("profile_period", str(_PROFILE_EVERY)),),
+        edits=edits,
+    )
+
+
+def _less_often(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
+    """The block entered, or the count made, every so many steps."""
+    source = scripts_given(patient)
+    for span in (part for part in finding.evidence if isinstance(part, SourceSpan)):
+        place = (source, span.path, span.line, span.column, _PROFILE_EVERY)
+        edits = entered_seldom(*place) or thinned(*place)
+        if edits:
+            return edits
+    return ()
+
+
+def _without_profiler(finding: Finding) -> Remedy:
+    span = finding.span
+    edits: tuple[Edit, ...] = ()
+    if span is not None:
+        edits = (keyword_edit(span, remove=("profiler",)),)
+    return remedy(
+        "OBS001-trainer",
+        "remove the profiler from the training; profile 50 steps of a separate run",
+        "remove the profiler argument of Trainer",
+        'profile apart: Trainer(profiler="pytorch", max_steps=50)',
+        applicability=Applicability.SAFE,
+        effort=Effort.ONE_LINE,
+        sets=(("profile_period", "once"),),
+        edits=edits,
+    )
+
+
+def _schedule(finding: Finding, patient: Patient) -> Remedy:
+    edits = _schedule_edits(finding, patient)
+    return remedy(
+        "OBS001-schedule",
+        "record 5 steps once, with a schedule that ends (repeat=1)",
+        say("with torch.profiler.profile(schedule={schedule},", schedule=_SCHEDULE),
+        '        on_trace_ready=torch.profiler.tensorboard_trace_handler("traces")) as prof:',
+        "    for step, batch in enumerate(loader):",
+        "        ...   # the training step, with no profiler of its own",
+        "        prof.step()",
+        effort=Effort.ONE_LINE if edits else Effort.SMALL_EDIT,
+        override=_NO_PROFILER,
+        sets=(("profile_period", "once"),),
+        edits=edits,
+        references=_SCHEDULES,
+    )
+
+
+def _schedule_edits(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
+    """`repeat=1` on a schedule that never ends, or a schedule on a profiler whose loop calls `step()`."""
+    detail = finding.detail_of(ProfilerInLoopDetail)
+    span = finding.span
+    script = script_of(patient, span)
+    if span is None or script is None or detail.how != "around":
+        return ()
+    schedules = list(script.calls_to(".schedule"))
+    if detail.period != 1:
+        target = schedules[0] if len(schedules) == 1 else None
+        return (_set_in_call(target, ("repeat", "1")),) if target else ()
+    profiler = next((call for call in script.calls if call.span == span), None)
+    if profiler is None or not profiler.name.startswith("torch.profiler.") or not _stepped(script, profiler):
+        return ()
+    return (_set_in_call(profiler, ("schedule", _SCHEDULE)),) if "torch" in script.imports else ()
+
+
+def _stepped(script: Script, profiler: Call) -> bool:
+    names = {bound_to(script, profiler.node), *_as_names(script, profiler)} - {""}
+    return any(call.method == "step" and call.receiver in names for call in script.calls)
+
+
+def _as_names(script: Script, profiler: Call) -> Iterator[str]:
+    for node in nodes(script, ast.With, ast.AsyncWith):
+        for item in node.items:
+            if item.context_expr is profiler.node and item.optional_vars is not None:
+                yield ast.unparse(item.optional_vars)
+
+
+def _set_in_call(call: Call, *pairs: tuple[str, str]) -> KeywordEdit:
+    return keyword_edit(call.span, set=pairs)
+
+
+_LOG_EVERY = 50
+"""Steps between two writes: the upper end of the catalogue's 10 to 50, and Lightning's default."""
+
+
+@answers("OBS002")
+def logging_too_often(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """Write every 50 steps."""
+    detail = finding.detail_of(LoggingTooOftenDetail)
+    every, edits = transformers_period(patient, "log", _LOG_EVERY)
+    setting = engine_setting(detail.engine_loop, "log", every)
+    if setting is not None:
+        yield _by_setting("OBS002", setting, "log", every, edits)
+        return
+    every = period_for(finding, patient, _LOG_EVERY, detail.period, detail.norm)
+    places = source_places(finding)
+    found = _writes_found(finding, patient, places)
+    edits = _together(*found, every) if found else ()
+    if not edits and finding.span is not None and (detail.calls or 1) == 1:
+        span = finding.span
+        edits = thinned(scripts_given(patient), span.path, span.line, span.column, every)
+    yield remedy(
+        "OBS002-every",
+        say("write every {every} steps", every=every),
+        *_launched(patient, finding.span, every),
+        f"if {found[2].name if found else 'step'} % {every} == 0:",
+        *(f"    {place.text}" for place in places[:3]),
+        *(() if found else (say("count the steps: for step, batch in enumerate(loader):"),)),
+        effort=Effort.ONE_LINE if len(places) == 1 else Effort.SMALL_EDIT,
+        override=(("every", str(every)),),
+        sets=(("log_period", str(every)),),
+        edits=edits,
+    )
+
+
+def _launched(patient: Patient, place: SourceSpan | None, every: int) -> Iterator[str]:
+    """The command-line option that the period comes from, where there is one: no file needs to change."""
+    for _, _, event in events_at(scripts_given(patient), place.path, place.line) if place is not None else ():
+        option = option_of(event) if (step_period(event) or every) < every else ""
+        if option:
+            yield say("Launch with {option} {every}, or write in the script:", option=option, every=every)
+            return
+
+
+def _writes_found(
+    finding: Finding, patient: Patient, places: list[SourceSpan]
+) -> tuple[Script, list[ast.stmt], LoopCounter] | None:
+    """The script, the statements at the places and what counts their passes; None unless all are told."""
+    detail = finding.detail_of(LoggingTooOftenDetail)
+    if detail.calls != len(places):
+        return None
+    for script, loop in scripts_given(patient).training_loops:
+        head = loop_node(script, loop)
+        if head is None or loop.span.line != detail.loop_line or script.path != places[0].path:
+            continue
+        wanted = {place.line for place in places}
+        here = [node for node in nodes(script, ast.Expr) if node.lineno in wanted and own_lines(script, node)]
+        counters = [counter_at(script, loop, head, node) for node in here]
+        if {node.lineno for node in here} == wanted and not any(_guarded(script, node, head) for node in here):
+            return (script, list(here), counters[0]) if counters[0] and len(set(counters)) == 1 else None
+    return None
+
+
+def _guarded(script: Script, node: ast.stmt, head: ast.AST) -> bool:
+    """Whether a period stands between a statement and its loop already."""
+    for above in enclosing(script, node):
+        if above is head:
+            return False
+        if isinstance(above, ast.If) and "%" in ast.unparse(above.test):
+            return True
+    return True
+
+
+def _together(script: Script, here: list[ast.stmt], found: LoopCounter, every: int) -> tuple[Edit, ...]:
+    """The statements under `if step % 50 == 0:`, neighbours under one."""
+    groups: list[list[ast.stmt]] = []
+    for node in sorted(here, key=lambda item: item.lineno):
+        last = groups[-1][-1] if groups else None
+        if last is not None and last.end_lineno == node.lineno - 1 and last.col_offset == node.col_offset:
+            groups[-1].append(node)
+        else:
+            groups.append([node])
+    line = f"if {found.name} % {every} == 0:"
+    return (*found.edits, *(put_under(script, group, line) for group in groups))
+
+
+_SAVE_EVERY = 500
+"""Steps between two saves: transformers' default."""
+_SAVE_NEAR = 50
+"""Where no edit can save once more at the end: the check's limit, so that no more steps than that are lost."""
+
+
+@answers("OBS003")
+def checkpoint_too_often(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """Save every 500 steps; write in the background."""
+    detail = finding.detail_of(CheckpointTooOftenDetail)
+    every, edits = transformers_period(patient, "save", _SAVE_EVERY)
+    setting = engine_setting(detail.engine_loop, "save", every)
+    if setting is not None:
+        yield _by_setting("OBS003", setting, "save", every, edits)
+        return
+    every, option = period_for(finding, patient, _SAVE_EVERY, detail.period, detail.norm), (detail.option or "")
+    edits = _save_edits(finding, patient, every, last=True)
+    if not edits and (
+        closer := _save_edits(
+            finding, patient, period_for(finding, patient, _SAVE_NEAR, detail.period, detail.norm), last=False
+        )
+    ):
+        every, edits = period_for(finding, patient, _SAVE_NEAR, detail.period, detail.norm), closer
+    steps = [say("if step % {every} == 0:   # around the save, and one more save after the loop", every=every)]
+    if option:
+        steps.insert(0, say("launch with {option} {every}", option=option, every=every))
+    yield remedy(
+        "OBS003-every",
+        say(
+            "save every {every} steps ({option} {every})" if option else "save every {every} steps",
+            every=every,
+            option=option,
+        ),
+        *steps,
+        # The files that a run leaves behind are other ones: not the same result.
+        effort=Effort.ONE_LINE,
+        override=(("every", str(every)),),
+        sets=(("save_period", str(every)),),
+        edits=edits,
+    )
+
+
+def _save_edits(finding: Finding, patient: Patient, every: int, *, last: bool) -> tuple[Edit, ...]:
+    """Fewer saves, and one after the loop, so that the last state is kept."""
+    span = finding.span
+    if span is None:
+        return ()
+    return thinned(scripts_given(patient), span.path, span.line, span.column, every, last=last)
+
+
+_EVALUATE_EVERY = 500
+"""Steps between two evaluations: transformers' default."""
+
+
+@answers("OBS004")
+def evaluation_too_often(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """Evaluate every 500 steps, or a part of the set."""
+    detail = finding.detail_of(EvaluationTooOftenDetail)
+    every, edits = transformers_period(patient, "eval", _EVALUATE_EVERY)
+    setting = engine_setting(detail.engine_loop, "evaluate", every)
+    if setting is not None:
+        yield _by_setting("OBS004", setting, "eval", every, edits)
+        return
+    every = period_for(finding, patient, _EVALUATE_EVERY, detail.period, detail.norm)
+    option = detail.option or ""
+    edits = _evaluation_edits(finding, patient, every)
+    yield remedy(
+        "OBS004-every",
+        say(
+            "evaluate every {every} steps ({option} {every})" if option else "evaluate every {every} steps",
+            every=every,
+            option=option,
+        ),
+        *((say("launch with {option} {every}", option=option, every=every),) if option else ()),
+        say("if step % {every} == 0:   # around the evaluation, or once after the loop over the batches", every=every),
+        # Early stopping and schedulers that look at the metric see it less often.
+        effort=Effort.ONE_LINE,
+        override=(("every", str(every)),),
+        sets=(("evaluation_period", str(every)),),
+        edits=edits,
+    )
+
+
+def _evaluation_edits(finding: Finding, patient: Patient, every: int) -> tuple[Edit, ...]:
+    """The number of the guard around the evaluation, or a guard around it, where the loop reaches it."""
+    detail = finding.detail_of(EvaluationTooOftenDetail)
+    places = [(part.path, part.line, part.column) for part in finding.evidence if isinstance(part, SourceSpan)]
+    if detail.event_line:
+        inside = str(detail.event_path), int(detail.event_line or 0)
+        places.insert(0, (*inside, int(detail.event_column or 0)))
+    for path, line, column in places:
+        edits = thinned(scripts_given(patient), path, line, column, every, block=True)
+        if edits:
+            return edits
+    return ()
+
+
+def _by_setting(code: str, setting: tuple[str, str], kind: str, every: int, edits: tuple[Edit, ...]) -> Remedy:
+    """The setting with its number, written by an edit where the program writes it; `kind` as in `FIELDS`."""
+    title, step = setting
+    field = next((name for name in (*FIELDS.values(), *OVERRIDES) if title.startswith(f"{name}=")), "")
+    override = OVERRIDES.get(field)
+    written = field == FIELDS[kind] and bool(edits)
+    return remedy(
+        f"{code}-setting",
+        title,
+        step,
+        # Other checkpoints are left behind; evaluations without a period of their own follow the log's.
+        effort=Effort.SETTING,
+        override=((override, str(every)),) if override is not None else (),
+        sets=((f"{kind}_period", str(every)),),
+        edits=edits if written else (),
+    )
+
+
+_OFF = {
+    "torch.autograd.set_detect_anomaly": "False",
+    "torch.cuda.memory._record_memory_history": "None",
+    "torch.cuda.set_sync_debug_mode": '"default"',
+}
+"""The argument that switches a facility off."""
+
+_ANOMALY = published(1.2, 4.0)
+"""Small models on a CPU step 2 to 4 times as fast without it (measured with torch 2.13), others less so."""
+
+
+@answers("OBS005")
+def debug_mode_on(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """Switch it off."""
+    detail = finding.detail_of(DebugModeOnDetail)
+    keyword, facility = detail.keyword, detail.facility
+    engine = bool(keyword) and facility not in _OFF
+    edits = _debug_edits(finding, patient, keyword if engine else "", facility)
+    text = finding.span.text if finding.span else facility
+    yield remedy(
+        "OBS005-off",
+        say("remove {tool} from the training run", tool=keyword)
+        if engine
+        else say("remove {tool} from the training run", tool=facility.rsplit(".", 1)[-1]),
+        say("remove the argument {argument}", argument=keyword)
+        if engine
+        else say("remove or switch off: {setting}", setting=text),
+        "keep it for the hunt: a --debug flag that is off by default; replay the failing step with it",
+        applicability=Applicability.SAFE if edits else Applicability.DISPLAY_ONLY,
+        effort=Effort.ONE_LINE,
+        effect=_ANOMALY if "anomaly" in (facility + keyword) else None,
+        override=(("autograd.detect_anomaly", "False"),) if "anomaly" in (facility + keyword) else (),
+        sets=((facility, "off"),),
+        edits=edits,
+        references=("https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",),
+    )
+
+
+def _debug_edits(finding: Finding, patient: Patient, keyword: str, facility: str) -> tuple[Edit, ...]:
+    span = finding.span
+    if span is None:
+        return ()
+    if keyword:
+        return (keyword_edit(span, remove=(keyword,)),)
+    script = script_of(patient, span)
+    call = next((item for item in script.calls if item.span == span), None) if script else None
+    if script is None or call is None or facility not in _OFF:
+        return ()
+    arguments = [*call.node.args[:1], *(item.value for item in call.node.keywords if item.arg in {"mode", "enabled"})]
+    return (_replaced(script, arguments[0], _OFF[facility]),) if len(arguments) == 1 else ()
+
+
+def _replaced(script: Script, node: ast.expr, new: str) -> TextEdit:
+    """Put another expression in the place of one, counted in characters (`ast` counts bytes)."""
+    lines = script.text.splitlines()
+
+    def column(line: int, offset: int) -> int:
+        return len(lines[line - 1].encode()[:offset].decode(errors="replace")) + 1
+
+    end = node.end_lineno or node.lineno
+    return TextEdit(
+        path=script.path,
+        line=node.lineno,
+        column=column(node.lineno, node.col_offset),
+        end_line=end,
+        end_column=column(end, node.end_col_offset or 0),
+        new_text=new,
+        expected=segment(script, node),
+    )
+
+
+_WATCH_EVERY = 1000
+"""wandb's own default for `log_freq`."""
+
+
+@answers("OBS006")
+def model_watch(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """Gradients every 1,000 steps, or norms."""
+    detail = finding.detail_of(ModelWatchDetail)
+    how = detail.how
+    edits = _watch_edits(finding, patient)
+    title = {
+        "watch": say('log="gradients", log_freq={every}', every=_WATCH_EVERY),
+        "config": f"{detail.key}: {_WATCH_EVERY}",
+        "variable": "WANDB_WATCH=false",
+    }.get(str(how), say("log histograms every {every} steps", every=_WATCH_EVERY))
+    yield remedy(
+        "OBS006-every",
+        title,
+        title
+        if how != "loop"
+        else say("if step % {every} == 0:   # around the loop over the parameters", every=_WATCH_EVERY),
+        applicability=Applicability.DISPLAY_ONLY
+        if not edits
+        else Applicability.UNSAFE
+        if how == "loop"
+        else Applicability.SAFE,
+        effort=Effort.ONE_LINE,
+        override=(("every", str(_WATCH_EVERY)),) if how == "loop" else (),
+        sets=(("watch_period", str(_WATCH_EVERY)),),
+        edits=edits,
+    )
+
+
+def _watch_edits(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
+    detail = finding.detail_of(ModelWatchDetail)
+    span, how = finding.span, detail.how
+    if how == "config":
+        return config_edit(finding, patient, str(_WATCH_EVERY))
+    if span is None:
+        return ()
+    if how == "watch":
+        keywords = (("log_freq", str(_WATCH_EVERY)), *((("log", '"gradients"'),) if detail.every else ()))
+        if not settable(scripts_given(patient), span, *(name for name, _ in keywords), method="watch", free=2):
+            return ()
+        return (keyword_edit(span, set=keywords, method="watch"),)
+    script = script_of(patient, span)
+    if how == "variable":
+        return _variable(script, span)
+    return thinned(scripts_given(patient), span.path, span.line, span.column, _WATCH_EVERY)
+
+
+def _variable(script: Script | None, span: SourceSpan) -> tuple[Edit, ...]:
+    for node in ast.walk(script.tree) if script is not None else ():
+        if isinstance(node, ast.Constant) and node.value == "all" and node.lineno == span.line:
+            return (replace_node(script, node, '"false"'),) if script is not None else ()
+    return ()
+
+
+_STEPS = {
+    "sync": say("Delete the fsync: the operating system writes the file within seconds, and at close."),
+    "flush": say("Delete the flush: the buffer is written when it is full and when the file is closed."),
+    "print": say("print(...) without flush=True; `python -u` or PYTHONUNBUFFERED=1 where lines must show at once."),
+    "open": say('log = open(path, "a", buffering=1 << 16)   # once, before the loop; log.write(...) in it'),
+}
+
+
+_TITLES = {"open": say("open the log once, before the loop")}
+_BAR = (
+    say("draw the progress line every 50 steps, with its flush"),
+    say("if step % 50 == 0:   # around the line that is drawn over itself and its flush: without it nothing shows"),
+    say("or tqdm, which draws at most ten times a second"),
+)
+
+
+@answers("OBS007")
+def log_flush(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """No flush in the step; one open file."""
+    detail = finding.detail_of(LogFlushDetail)
+    places = source_places(finding)
+    drawn = any(_draws(patient, place) for place in places)
+    found = [None if drawn else _flush_edit(patient, place) for place in places]
+    edits = tuple(edit for edit in found if edit is not None)
+    whole = len(edits) == detail.calls
+    kind = detail.kind
+    yield remedy(
+        "OBS007-buffer",
+        _BAR[0] if drawn else _TITLES.get(kind, say("remove the flush from the step")),
+        *(
+            _BAR[1:]
+            if drawn
+            else (_STEPS[kind], "log.flush() once an epoch, or every few hundred steps, if you need it.")
+        ),
+        effort=Effort.SMALL_EDIT if kind == "open" else Effort.ONE_LINE,
+        override=(("every", "50"),) if kind in {"sync", "flush"} else (),
+        edits=edits if whole else (),
+    )
+
+
+def _flush_edit(patient: Patient, place: SourceSpan) -> Edit | None:
+    script = script_of(patient, place)
+    if script is None:
+        return None
+    if settable(scripts_given(patient), place, method="print", remove=("flush",)):
+        return keyword_edit(place, remove=("flush",))
+    return without(script, place)
+
+
+def _draws(patient: Patient, place: SourceSpan) -> bool:
+    """Whether a flush shows a line that is drawn over itself, `print(..., end="\\r")`: that one is needed."""
+    script = script_of(patient, place)
+    call = next((item for item in script.calls if item.span == place), None) if script is not None else None
+    if script is None or call is None:
+        return False
+    if call.method == "print":
+        return _rewinds(call.node)
+    function = function_of(script, call.node)
+    near = (
+        node
+        for node in nodes(script, ast.Call)
+        if function_of(script, node) is function and ast.unparse(node.func).endswith(_WRITES)
+    )
+    return call.receiver.endswith(("stdout", "stderr")) and any(map(_rewinds, near))
+
+
+_WRITES = ("print", "stdout.write", "stderr.write")
+
+
+def _rewinds(call: ast.Call) -> bool:
+    """Whether it writes a carriage return, a backspace, or a line without its end."""
+    texts = [str(part.value) for part in ast.walk(call) if isinstance(part, ast.Constant)]
+    end = next((item.value for item in call.keywords if item.arg == "end"), None)
+    open_line = isinstance(end, ast.Constant) and "\n" not in str(end.value)
+    return open_line or any("\r" in text or "\b" in text or "\x1b[" in text for text in texts)

@@ -1,0 +1,699 @@
+"""Rules on the topic: performance."""
+
+import ast
+from collections.abc import Iterator
+
+from gpudoctor.analysis.source.control_flow import enclosing, loop_node, statement
+from gpudoctor.analysis.source.entry_points import Program, training_programs
+from gpudoctor.analysis.source.precision import TRAINING_ARGUMENTS
+from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax_edits import insert_after, replace_node
+from gpudoctor.analysis.source.tf32 import Tf32Setting, tf32_settings
+from gpudoctor.analysis.workload import scripts_given
+from gpudoctor.lang import say
+from gpudoctor.model import (
+    Applicability,
+    Edit,
+    Effort,
+    Finding,
+    ImportEdit,
+    KeywordEdit,
+    Patient,
+    Remedy,
+    Resource,
+    Setting,
+    SourceSpan,
+    TextEdit,
+    Unavailable,
+    answers,
+)
+from gpudoctor.model.job_devices import cpus_per_rank, lowest_capability
+from gpudoctor.model.signs.source import Loop, Script
+from gpudoctor.model.unavailable import optional
+from gpudoctor_checks.performance.attention_eager import AttentionEagerDetail
+from gpudoctor_checks.performance.autotune_off import AutotuneOffDetail
+from gpudoctor_checks.performance.compile_off import CompileOffDetail
+from gpudoctor_checks.performance.gpu_unused import GpuUnusedDetail
+from gpudoctor_checks.performance.mixed_precision_off import MixedPrecisionOffDetail
+from gpudoctor_checks.performance.optimizer_unfused import OptimizerUnfusedDetail
+from gpudoctor_checks.performance.tf32_off import Tf32OffDetail
+from gpudoctor_checks.performance.unexplained_time import UnexplainedTimeDetail
+from gpudoctor_rules.remedies import keyword_edit, published, remedy, source_places
+
+_AMPERE = (8, 0)
+_GUIDE = "https://pytorch.org/docs/stable/notes/amp_examples.html"
+_PUBLISHED = "https://pytorch.org/blog/what-every-user-should-know-about-mixed-precision-training-in-pytorch/"
+
+
+@answers("PERF001")
+def mixed_precision_off(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """bfloat16 autocast where the card has it, float16 with a scaler where not; TF32 for what stays float32."""
+    card = lowest_capability(patient)
+    bf16 = card is None or card >= _AMPERE
+    program = _program(finding, patient)
+    title, steps, edits = _autocast(finding, patient, program, bf16)
+    large = bool(finding.detail_of(MixedPrecisionOffDetail).large)
+    yield remedy(
+        "PERF001-autocast",
+        title,
+        *steps,
+        applicability=Applicability.UNSAFE,
+        effort=Effort.ONE_LINE if edits else Effort.SMALL_EDIT,
+        override=(("autocast.dtype", "bf16"),) if bf16 else (),
+        effect=published(1.2, 3.0) if large else None,
+        sets=(("precision", "bf16" if bf16 else "fp16"),),
+        edits=edits,
+        references=(_GUIDE, _PUBLISHED),
+    )
+    if program is not None and bf16 and not tf32_settings(program):
+        yield _tf32()
+
+
+def _tf32() -> Remedy:
+    return remedy(
+        "PERF001-tf32",
+        'torch.set_float32_matmul_precision("high")',
+        'After the imports: torch.set_float32_matmul_precision("high")',
+        "Products that stay float32 then run in TF32: 10 bits of mantissa, float32's range.",
+        applicability=Applicability.UNSAFE,
+        effort=Effort.ONE_LINE,
+        override=(("torch.float32_matmul_precision", "high"),),
+        references=("https://pytorch.org/docs/stable/notes/cuda.html#tf32-on-ampere",),
+    )
+
+
+def _autocast(
+    finding: Finding, patient: Patient, program: Program | None, bf16: bool
+) -> tuple[str, tuple[str, ...], tuple[Edit, ...]]:
+    detail = finding.detail_of(MixedPrecisionOffDetail)
+    keyword, value = (detail.keyword or ""), (detail.value or "")
+    span = finding.span
+    if keyword and span is not None and detail.decides:
+        if not bf16:
+            keyword, value = ("fp16", "True") if keyword == "bf16" else (keyword, value.replace("bf16-", "16-"))
+            value = value.replace('"bf16"', '"fp16"')
+        edit = keyword_edit(span, set=((keyword, value),))
+        return (
+            f"{keyword}={value}",
+            (say("Line {line}: {keyword}={value}", line=span.line, keyword=keyword, value=value),),
+            (edit,),
+        )
+    if detail.decides and span is not None:
+        return (
+            say("Switch mixed precision on"),
+            (say("Line {line}: turn the switch on when the job is launched, or make it the default.", line=span.line),),
+            (),
+        )
+    if detail.kind == "config":
+        return _precision_in_config(finding, patient, bf16)
+    dtype = "torch.bfloat16" if bf16 else "torch.float16"
+    context = f'torch.autocast("cuda", dtype={dtype})'
+    steps = [say("Around the forward and the loss: with {context}:", context=context)]
+    if not bf16:
+        steps.append("scaler = torch.amp.GradScaler('cuda'); scaler.scale(loss).backward()")
+        steps.append("scaler.step(optimizer); scaler.update()")
+    threads = program is not None and "torch.nn.DataParallel" in program.called
+    if threads:  # autocast is a state of the thread, and DataParallel computes in threads of its own
+        steps = [say("Above the model's forward: @{context}", context=context), *steps[1:]]
+    edits = tuple(_wrapped(finding, program, context)) if bf16 and program is not None and not threads else ()
+    where = (
+        say("@{context} on the model's forward", context=context)
+        if threads
+        else say("with {context}: around the forward", context=context)
+    )
+    return where, tuple(steps), edits
+
+
+def _precision_in_config(
+    finding: Finding, patient: Patient, bf16: bool
+) -> tuple[str, tuple[str, ...], tuple[Edit, ...]]:
+    """The value of the key that says float32."""
+    configs = optional(lambda: patient.configs)
+    settings = [item for item in finding.evidence if isinstance(item, Setting)]
+    short = "bf16" if bf16 else "fp16"
+    # Of two switches the one for this card is turned.
+    settings.sort(key=lambda item: short not in item.key)
+    for setting in settings[:1]:
+        name = setting.key.rpartition(".")[2]
+        word = "true" if setting.value == "false" and name != "mixed_precision" else short
+        if "precision" in name and word == short:
+            word = f"{short}-mixed" if bf16 else "16-mixed"
+            word = short if name == "mixed_precision" else word
+        for file in configs.files if configs is not None else ():
+            entry = file.entries.get(setting.key) if file.path == setting.path else None
+            if entry is None:
+                continue
+            if setting.key == "finetuning_type":
+                return (f"{short}: true", (say("{file}: add {short}: true", file=file.path, short=short),), ())
+            if name == "fp16" and bf16:
+                return "bf16: true", (say("{file}: bf16: true", file=file.path),), ()
+            quoted = f'"{word}"' if file.format in {"json", "toml"} and word != "true" else word
+            edit = file.edit(entry, quoted)
+            return (
+                f"{setting.key}: {word}",
+                (
+                    say(
+                        "{file}:{entry_line}: {key}: {word}",
+                        file=file.path,
+                        entry_line=entry.line,
+                        key=setting.key,
+                        word=word,
+                    ),
+                ),
+                ((edit,) if edit is not None else ()),
+            )
+    return f"{short}: true", (say("Set {short} in the config.", short=short),), ()
+
+
+def _program(finding: Finding, patient: Patient) -> Program | None:
+    try:
+        programs = training_programs(scripts_given(patient))
+    except Unavailable:
+        return None
+    return next((item for item in programs if item.entry.path == finding.subject), None)
+
+
+def _wrapped(finding: Finding, program: Program, context: str) -> Iterator[TextEdit]:
+    """The statements from the forward to the loss, put under autocast, where they stand in one block."""
+    detail = finding.detail_of(MixedPrecisionOffDetail)
+    for script, loop in program.loops:
+        if loop.span.line == detail.line:
+            edit = _wrap(script, loop, context)
+            if edit is not None:
+                yield edit
+            return
+
+
+def _wrap(script: Script, loop: Loop, context: str) -> TextEdit | None:
+    backwards = [
+        event
+        for event in loop.events
+        if event.call is not None
+        and event.call.method == "backward"
+        and not event.via
+        and event.span.path == script.path
+    ]
+    if len(backwards) != 1 or script.imports.get("torch") != "torch" or backwards[0].call is None:
+        return None
+    block = next(
+        (
+            (node.body, place)
+            for node in enclosing(script, backwards[0].node)
+            if isinstance(node, ast.For | ast.While | ast.If | ast.With)
+            for place, item in enumerate(node.body)
+            if any(part is backwards[0].node for part in ast.walk(item))
+        ),
+        None,
+    )
+    if block is None:
+        return None
+    before, loss = block[0][: block[1]], backwards[0].call.receiver
+    last = next((n for n in range(len(before) - 1, -1, -1) if _binds(before[n], loss)), None)
+    models = {
+        id(event.node)
+        for event in loop.events
+        if event.call is not None
+        and not event.via
+        and event.call.name.endswith(".__call__")
+        and "Loss" not in event.call.name
+    }
+    first = next((n for n, item in enumerate(before) if any(id(part) in models for part in ast.walk(item))), None)
+    if last is None or first is None or first > last:
+        return None
+    return _indented(script, before[first : last + 1], context)
+
+
+def _binds(statement: ast.stmt, name: str) -> bool:
+    return isinstance(statement, ast.Assign) and any(ast.unparse(item) == name for item in statement.targets)
+
+
+def _indented(script: Script, statements: list[ast.stmt], context: str) -> TextEdit | None:
+    """Whole lines, four columns further in; None where a string runs over lines or a line is shared."""
+    lines = script.text.splitlines()
+    first, end = statements[0].lineno, statements[-1].end_lineno or statements[-1].lineno
+    text = lines[first - 1 : end]
+    indent = text[0][: len(text[0]) - len(text[0].lstrip())]
+    if indent.encode() != text[0].encode()[: statements[0].col_offset] or ";" in "".join(text):
+        return None
+    for item in statements:
+        for part in ast.walk(item):
+            if isinstance(part, ast.Constant | ast.JoinedStr) and part.lineno != part.end_lineno:
+                return None
+    unit = "\t" if indent.startswith("\t") else "    "
+    start, stop = replace_node(script, statements[0], ""), replace_node(script, statements[-1], "")
+    # A comment behind the last statement stays where it is.
+    shown = [*text[:-1], text[-1][: stop.end_column - 1]]
+    body = "\n".join(unit + line if line.strip() else line for line in shown)
+    return TextEdit(
+        path=script.path,
+        line=start.line,
+        column=start.column,
+        end_line=end,
+        end_column=stop.end_column,
+        new_text=f"with {context}:\n{body}",
+        expected="\n".join(shown)[start.column - 1 :],
+    )
+
+
+_ALLOWED = {"highest": '"high"', "ieee": '"tf32"', "none": '"tf32"'}
+
+
+_BY_CALL = 'torch.set_float32_matmul_precision("high")'
+"""What a run shows has no setting in a file that could be changed."""
+
+
+@answers("PERF002")
+def tf32_off(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """Allow it where it is forbidden."""
+    detail = finding.detail_of(Tf32OffDetail)
+    title, edits = _tf32_allowed(finding, patient)
+    yield remedy(
+        "PERF002-allow",
+        title,
+        (say("Line {line}: {change}", line=detail.line, change=title) if detail.line else title),
+        applicability=Applicability.UNSAFE,
+        effort=Effort.ONE_LINE if detail.kind == "source" else Effort.SETTING,
+        effect=published(1.0, 3.0),
+        sets=(("tf32", "on"),),
+        edits=edits,
+        override=(("torch.float32_matmul_precision", "high"),),
+        references=(
+            "https://pytorch.org/docs/stable/notes/cuda.html#tensorfloat-32-tf32-on-ampere-and-later-devices",
+            "https://developer.nvidia.com/blog/accelerating-ai-training-with-tf32-tensor-cores/",
+        ),
+    )
+
+
+def _tf32_allowed(finding: Finding, patient: Patient) -> tuple[str, tuple[Edit, ...]]:
+    detail = finding.detail_of(Tf32OffDetail)
+    kind, target = detail.kind, (detail.target or "")
+    if kind == "environment":
+        return "unset NVIDIA_TF32_OVERRIDE", ()
+    if kind == "config":
+        for file in patient.configs.files:
+            entry = file.entries.get(target) if file.path == detail.path else None
+            edit = file.edit(entry, "true") if entry is not None else None
+            if edit is not None:
+                return f"{target}: true", (edit,)
+        return f"{target}: true", ()
+    setting = _tf32_setting(finding, patient)
+    if setting is None:
+        return say("{target}: allow TF32", target=target) if target else _BY_CALL, ()
+    if setting.target == "tf32":
+        return "tf32=True", tuple(_tf32_keyword(setting))
+    plain = setting.node.value if isinstance(setting.node, ast.Constant) else None
+    value = _ALLOWED.get(str(plain), "True")
+    written = f"{target}({value})" if plain == "highest" else f"{target} = {value}"
+    edit = replace_node(setting.script, setting.node, value)
+    return written, (edit,) if isinstance(setting.node, ast.Constant) else ()
+
+
+def _tf32_keyword(setting: Tf32Setting) -> Iterator[KeywordEdit]:
+    """`tf32=` of the call around its value."""
+    call = next((node for node in enclosing(setting.script, setting.node) if isinstance(node, ast.Call)), None)
+    if call is not None and isinstance(setting.node, ast.Constant):
+        span = setting.script.span(call)
+        yield keyword_edit(span, set=(("tf32", "True"),))
+
+
+def _tf32_setting(finding: Finding, patient: Patient) -> Tf32Setting | None:
+    detail = finding.detail_of(Tf32OffDetail)
+    try:
+        programs = training_programs(scripts_given(patient))
+    except Unavailable:
+        return None
+    for program in programs:
+        for setting in tf32_settings(program):
+            span = setting.script.span(setting.node)
+            if span.path == detail.path and span.line == detail.line:
+                return setting
+    return None
+
+
+@answers("PERF003")
+def compile_off(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """Compile the network in place, which keeps the names of its weights."""
+    title, edits = _compiled(finding, patient)
+    yield remedy(
+        "PERF003-compile",
+        title,
+        title if "=" in title else say("{change}  # after the network is on its device, before the loop", change=title),
+        "TORCH_LOGS=recompiles,graph_breaks shows what keeps it from gaining.",
+        applicability=Applicability.UNSAFE,
+        effort=Effort.ONE_LINE,
+        effect=published(1.0, 1.5),
+        sets=(("compile", "True"),),
+        edits=edits,
+        override=(("torch.compile", "model"),),
+        references=("https://pytorch.org/get-started/pytorch-2-x/",),
+    )
+
+
+def _compiled(finding: Finding, patient: Patient) -> tuple[str, tuple[Edit, ...]]:
+    detail = finding.detail_of(CompileOffDetail)
+    try:
+        programs = training_programs(scripts_given(patient))
+    except Unavailable:
+        return "model.compile()", ()
+    program = next((item for item in programs if item.entry.path == finding.subject), None)
+    if program is None:
+        return "model.compile()", ()
+    if detail.engine.startswith(("transformers.", "trl.")):
+        return "torch_compile=True", tuple(_arguments(program))
+    for script, loop in program.loops:
+        if script.path == detail.script and loop.span.line == detail.line:
+            return _after_the_model(script, loop)
+    return "model.compile()", ()
+
+
+def _arguments(program: Program) -> Iterator[Edit]:
+    calls = [call for _, call in program.calls if TRAINING_ARGUMENTS.search(call.name)]
+    if len(calls) == 1 and not calls[0].open_ended:
+        span = calls[0].span
+        yield keyword_edit(span, set=(("torch_compile", "True"),))
+
+
+def _after_the_model(script: Script, loop: Loop) -> tuple[str, tuple[Edit, ...]]:
+    """`model.compile()` after the last assignment to the network's name that stands before the loop."""
+    names = [
+        event.call.node.func.id
+        for event in loop.events
+        if event.call is not None
+        and not event.via
+        and isinstance(event.call.node.func, ast.Name)
+        and event.call.name.endswith("Module.__call__")
+    ]
+    node = loop_node(script, loop)
+    if not names or node is None:
+        return "model.compile()", ()
+    text = f"{names[0]}.compile()"
+    places = [
+        item
+        for item in nodes(script, ast.Assign)
+        if item.lineno < node.lineno
+        and any(isinstance(target, ast.Name) and target.id == names[0] for target in item.targets)
+    ]
+    functions = {
+        call.function for call in script.calls if any(call.node is part for item in places for part in ast.walk(item))
+    }
+    if not places or functions != {loop.function}:
+        return text, ()
+    last = max(places, key=lambda item: item.lineno)
+    if last.col_offset != min(item.col_offset for item in places) or statement(script, last) is None:
+        return text, ()  # inside a branch
+    return text, (insert_after(script, last, text),)
+
+
+_FUSED = frozenset({"Adam", "AdamW", "SGD", "Adagrad"})
+
+
+@answers("PERF005")
+def optimizer_unfused(finding: Finding) -> Iterator[Remedy]:
+    """The fused form where torch has one, else all tensors together."""
+    detail = finding.detail_of(OptimizerUnfusedDetail)
+    kind, optimizer = detail.kind, detail.optimizer
+    span = finding.span
+    edits: tuple[KeywordEdit, ...] = ()
+    effort = Effort.SMALL_EDIT
+    if kind == "foreach" and span is not None:
+        fused = optimizer in _FUSED
+        title = "fused=True" if fused else say("Drop foreach=False")
+        change = (("fused", "True"),) if fused else ()
+        spans = source_places(finding)
+        edits = tuple(keyword_edit(item, set=change, remove=("foreach",)) for item in spans[: detail.calls or 1])
+        effort = Effort.ONE_LINE
+    elif kind == "version":
+        title, effort = say("install torch 2.0 or newer, or set foreach=True"), Effort.COMMAND
+    elif kind == "old":
+        title = "torch.optim.AdamW(..., fused=True)"
+    elif kind == "hand":
+        title = "torch.optim.SGD(model.parameters(), lr=lr, fused=True)"
+    else:
+        title = say("use torch._foreach_* operations over all parameters, or torch.compile(optimizer.step)")
+    yield remedy(
+        "PERF005-fused",
+        title,
+        say("Line {line}: {change}", line=span.line if span is not None else 0, change=title),
+        effort=effort,
+        override=(("optimizer.fused", "True"),),
+        # the optimizer's share of a step is a run's to measure
+        edits=edits,
+        references=("https://pytorch.org/docs/stable/optim.html#algorithms",),
+    )
+
+
+_SDPA = "https://pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html"
+_CALL = "torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=p, is_causal=causal)"
+
+
+@answers("PERF006")
+def attention_eager(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """Attention through SDPA, which picks a fused kernel for the card."""
+    title, steps, edits = _sdpa(finding, patient)
+    yield remedy(
+        "PERF006-sdpa",
+        title,
+        *steps,
+        applicability=Applicability.UNSAFE,
+        effort=Effort.ONE_LINE if edits else Effort.SMALL_EDIT,
+        override=(("attention.implementation", "sdpa"),),
+        effect=published(1.0, 2.0),
+        sets=(("attention", "sdpa"),),
+        edits=edits,
+        references=(_SDPA, "https://arxiv.org/abs/2307.08691"),
+    )
+
+
+def _sdpa(finding: Finding, patient: Patient) -> tuple[str, tuple[str, ...], tuple[Edit, ...]]:
+    detail = finding.detail_of(AttentionEagerDetail)
+    kind, span = detail.kind, finding.span
+    if kind == "code":
+        return ("scaled_dot_product_attention", (say("Instead of product, softmax, product: {call}", call=_CALL),), ())
+    if kind == "kernels":
+        spans = source_places(finding)
+        lines = ", ".join(str(item.line) for item in spans)
+        return (
+            say("Leave SDPA's kernels on"),
+            (say("Lines {lines}: True, or drop them.", lines=lines),),
+            tuple(_switched(spans, patient)),
+        )
+    if kind == "config":
+        return _attention_in_config(finding, patient)
+    line = span.line if span is not None else 0
+    edits: tuple[Edit, ...] = ()
+    if span is not None and detail.literal:
+        change = (("attn_implementation", '"sdpa"'),)
+        edits = (keyword_edit(span, set=change),)
+    title = 'attn_implementation="sdpa"'
+    where = (
+        say("Line {line}: {title}", line=line, title=title)
+        if span is not None
+        else say("{title} where the model is loaded", title=title)
+    )
+    return title, (where, say('With flash-attn installed: "flash_attention_2".')), edits
+
+
+def _attention_in_config(finding: Finding, patient: Patient) -> tuple[str, tuple[str, ...], tuple[Edit, ...]]:
+    detail = finding.detail_of(AttentionEagerDetail)
+    key = detail.key
+    name = key.rpartition(".")[2]
+    value = {"flash_attn": "auto", "eager_attention": "false"}.get(name, "sdpa")
+    title = f"{key}: {value}"
+    steps = (title,) if name != "eager_attention" else (title, say("sdp_attention: true, or flash_attention: true"))
+    for file in patient.configs.files:
+        entry = file.entries.get(key) if file.path == detail.path else None
+        if entry is not None:
+            quoted = f'"{value}"' if file.format in {"json", "toml"} and value != "false" else value
+            edit = file.edit(entry, quoted)
+            return title, steps, (edit,) if edit is not None else ()
+    return title, steps, ()
+
+
+def _switched(spans: list[SourceSpan], patient: Patient) -> Iterator[Edit]:
+    try:
+        scripts = scripts_given(patient).scripts
+    except Unavailable:
+        return
+    for script in scripts:
+        for call in script.calls:
+            if call.span in spans and call.node.args:
+                yield replace_node(script, call.node.args[0], "True")
+
+
+_CHOICE = 'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")'
+
+
+@answers("PERF009")
+def gpu_unused(finding: Finding) -> Iterator[Remedy]:
+    """Choose the device once; move the model before the optimizer is made, and every batch."""
+    detail = finding.detail_of(GpuUnusedDetail)
+    kind = detail.kind
+    steps = []
+    if kind == "cpu":
+        steps.append(say("Replace the device by: {choice}" if detail.named else "At the top: {choice}", choice=_CHOICE))
+    if kind in ("cpu", "chosen") or detail.moved == "batch":
+        steps.append(say("model = model.to(device)  # before the optimizer is made"))
+    if kind in ("cpu", "chosen") or detail.moved == "model":
+        steps.append(say("In the loop: x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)"))
+    yield remedy(
+        "PERF009-device",
+        "Move what stays behind to the device" if kind == "half" else "Train on the GPU: .to(device)",
+        *steps,
+        applicability=Applicability.UNSAFE,  # other kernels, other rounding, other random numbers
+        # from nothing (a tiny model) to two orders of magnitude: nobody knows before a run
+        uses=frozenset({Resource.DEVICE_MEMORY}),
+        references=("https://pytorch.org/docs/stable/notes/cuda.html#device-agnostic-code",),
+    )
+
+
+_LINE = "torch.backends.cudnn.benchmark = True"
+
+
+@answers("PERF010")
+def autotune_off(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """Let cuDNN time its algorithms once."""
+    edits = tuple(_autotune_edits(finding, patient))
+    yield remedy(
+        "PERF010-benchmark",
+        _LINE,
+        say("Once, before the training: {setting}", setting=_LINE),
+        applicability=Applicability.UNSAFE,  # other algorithms round otherwise
+        effort=Effort.ONE_LINE,
+        effect=published(1.0, 1.15),
+        sets=(("cudnn.benchmark", "True"),),
+        edits=edits,
+        override=(("torch.backends.cudnn.benchmark", "True"),),
+        references=("https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#enable-cudnn-auto-tuner",),
+    )
+
+
+def _autotune_edits(finding: Finding, patient: Patient) -> Iterator[Edit]:
+    try:
+        scripts = scripts_given(patient).scripts
+    except Unavailable:
+        return
+    span = finding.span
+    if finding.detail_of(AutotuneOffDetail).written and span is not None:
+        for guilty in scripts:
+            for node in nodes(guilty, ast.Assign) if guilty.path == span.path else ():
+                if node.lineno == span.line:
+                    yield replace_node(guilty, node.value, "True")
+        return
+    script = next((item for item in scripts if item.path == finding.subject), None)
+    last = _last_import(script) if script is not None else None
+    if script is not None and last is not None and not script.path.endswith(".ipynb"):
+        if script.imports.get("torch") != "torch":
+            yield ImportEdit(path=script.path, statement="import torch")
+        yield insert_after(script, last, f"\n{_LINE}")
+
+
+def _last_import(script: Script) -> ast.stmt | None:
+    """The last statement of the module's first block of imports."""
+    last: ast.stmt | None = None
+    for node in script.tree.body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            last = node
+        elif last is not None:
+            break
+    return last
+
+
+_MOST = 16
+"""Environments in processes of their own: beyond that one process is busy with handing over."""
+_DEAR = 0.5
+"""Share of the environment in gathering experience from which on processes of their own are worth it."""
+_FALLBACK = 4
+"""Where the machine that trains is not known."""
+
+
+@answers("PERF014")
+def unexplained_time(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    """By what is known of it: engine, experience, one rank, feeders, a package, a Python loop, lines alone."""
+    detail = finding.detail_of(UnexplainedTimeDetail)
+    nature = detail.nature
+    if detail.engine_loop or nature == "one rank":
+        return
+    if nature == "experience":
+        if detail.stepping >= _DEAR:
+            yield _environments(patient)
+        else:  # the environment is cheap and the policy's small calls are dear: one process is enough
+            yield remedy(
+                "PERF014-together",
+                "run several environments at once, with one policy call for all",
+                "gymnasium.vector.SyncVectorEnv([make_env] * 16), or an environment that steps whole arrays",
+                "one forward pass and one sample() for all of them; torch.inference_mode() where none of it is "
+                "differentiated",
+                effort=Effort.REWRITE,
+                references=("https://gymnasium.farama.org/api/vector/sync_vector_env/",),
+            )
+    elif nature == "fed":
+        yield _feeders(finding)
+    elif nature == "foreign":
+        yield _foreign(finding)
+    else:
+        yield _look(finding)
+
+
+def _environments(patient: Patient) -> Remedy:
+    """One for each CPU that this rank has."""
+    try:
+        count = max(2, min(_MOST, int(cpus_per_rank(patient)[0])))
+    except Unavailable:
+        count = _FALLBACK
+    return remedy(
+        "PERF014-environments",
+        say("run {count} environments at once, each in its own process", count=count),
+        say(
+            "gymnasium.vector.AsyncVectorEnv([make_env] * {count}), or an environment that steps whole arrays",
+            count=count,
+        ),
+        "act on all their observations in one forward pass, under torch.inference_mode()",
+        "if the device is idle meanwhile: gather in one process while another one learns",
+        # Other episodes are seen, in another order.
+        effort=Effort.REWRITE,
+        uses=frozenset({Resource.CPU, Resource.HOST_MEMORY}),
+        references=("https://gymnasium.farama.org/api/vector/async_vector_env/",),
+    )
+
+
+def _feeders(finding: Finding) -> Remedy:
+    places = [f"{item.path}:{item.line}" for item in finding.evidence if isinstance(item, SourceSpan)]
+    return remedy(
+        "PERF014-feeders",
+        "make the processes that the training waits for faster, or start them before they are needed",
+        say("what takes their time: py-spy dump --pid PID of one of them, or {place}", place=places[-1]),
+        "keep them alive, and let them make the next data while the training learns from the last",
+    )
+
+
+def _foreign(finding: Finding) -> Remedy:
+    package, span = finding.detail_of(UnexplainedTimeDetail).package, finding.span
+    place = f"{span.path}:{span.line}" if span is not None else say("the forward pass")
+    return remedy(
+        "PERF014-foreign",
+        say("call {package} once for each input, before the training, and keep what it gives", package=package),
+        say("what depends on the input alone ({place}): work it out when the data is read, and store it", place=place),
+        "what depends on the weights: write it with operations on tensors",
+    )
+
+
+def _look(finding: Finding) -> Remedy:
+    places = [f"{item.path}:{item.line}" for item in finding.evidence if isinstance(item, SourceSpan)]
+    loop = finding.detail_of(UnexplainedTimeDetail).loop
+    if not places:
+        title = say("find the lines that take the time")
+    elif loop:
+        title = say("replace the Python loop at {loop} by operations on whole arrays or tensors", loop=loop)
+    else:
+        title = say("do the work of {place} once before the loop, or every N steps", place=places[0])
+    looks = (
+        say("py-spy dump --pid PID, or look at {places}", places=", ".join(places[:3]))
+        if places
+        else say("py-spy dump --pid PID")
+    )
+    return remedy(
+        "PERF014-look",
+        title,
+        say("{looks}: what is computed there, and who needs it on every step?", looks=looks),
+        "do it every N steps (if step % 50 == 0:), once before the loop, or on whole tensors",
+    )
