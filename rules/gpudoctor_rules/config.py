@@ -24,7 +24,6 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.memory import Choice
-from gpudoctor.model.signs.source import Call, Script
 from gpudoctor.text import size
 from gpudoctor_checks.config.batch_mismatch import BatchMismatchDetail
 from gpudoctor_checks.config.deprecated_key import DeprecatedKeyDetail
@@ -34,7 +33,7 @@ from gpudoctor_checks.config.optimizer_mismatch import OptimizerMismatchDetail
 from gpudoctor_checks.config.precision_conflict import PrecisionConflictDetail
 from gpudoctor_checks.config.quantisation_conflict import QuantisationConflictDetail
 from gpudoctor_checks.config.unknown_key import UnknownKeyDetail
-from gpudoctor_rules.remedies import config_edit, keyword_edit, remedy
+from gpudoctor_rules.remedies import config_edit, remedy
 from gpudoctor_rules.settings import (
     as_written,
     auto_edits,
@@ -331,13 +330,6 @@ def lora_misfit(finding: Finding, patient: Patient) -> Iterator[Remedy]:
         edits = _one(items[0].edit("true", python="True")) if items else ()
         title = "stage3_gather_16bit_weights_on_model_save: true"
         yield _setting(f"CFG007-{cure}", title, say("the adapter is then saved whole"), edits)
-    elif cure == "reentrant":
-        yield _setting(
-            f"CFG007-{cure}",
-            'gradient_checkpointing_kwargs={"use_reentrant": False}',
-            say("or model.enable_input_require_grads() before the training"),
-            _reentrant(finding, patient),
-        )
 
 
 def _targets(item: Written) -> Remedy:
@@ -356,27 +348,6 @@ def _targets(item: Written) -> Remedy:
 
 def _one(edit: Edit | None) -> tuple[Edit, ...]:
     return () if edit is None else (edit,)
-
-
-def _reentrant(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
-    place = finding.evidence[0]
-    source = optional(lambda: patient.source)
-    if not isinstance(place, SourceSpan) or source is None:
-        return ()
-    for script in source.scripts:
-        for call in script.calls if script.path == place.path else ():
-            method = call.method == "gradient_checkpointing_enable" and call.span == place
-            if method or any(script.span(keyword) == place for keyword in call.node.keywords):
-                return _not_reentrant(script, call)
-    return ()
-
-
-def _not_reentrant(script: Script, call: Call) -> tuple[Edit, ...]:
-    name, value = "gradient_checkpointing_kwargs", say('{{"use_reentrant": False}}')
-    if call.node.args or call.node.keywords:
-        return _one(add_keyword(script, call, name, value))
-    span = call.span  # nothing is chained to a call that returns None
-    return (keyword_edit(span, set=((name, value),)),)
 
 
 _AMPERE = (8, 0)
