@@ -25,6 +25,7 @@ from gpudoctor.recorder.folder import CommandEnd, write_end, write_manifest
 from gpudoctor.recorder.machine import GpuReadings, MachineSampler
 from gpudoctor.recorder.start_command import CommandError, probed
 from gpudoctor.trial.processes import Held, die_with_us
+from gpudoctor.trial.scratch import inside
 
 ENOUGH, DONE = "enough", "done-"
 OUTPUT = "output.txt"
@@ -52,6 +53,8 @@ class RunSpec:
     environment: Mapping[str, str] = field(default_factory=dict)
     prefix: tuple[str, ...] = ()
     """Words before the command: what keeps its writes away from the user's files."""
+    copied: tuple[str, str] | None = None
+    """The copy to work in, and the folder that it is of; the recording names the latter."""
     steps: int | None = None
     """Steps after which it ends; None looks at `enough`."""
     seconds: float = 3600.0
@@ -76,6 +79,8 @@ class RunOutcome:
     seconds: float
     left: tuple[int, ...] = ()
     """Processes that could not be ended."""
+    copied: tuple[str, str] | None = None
+    """The copy that it worked in, and the folder that it is of."""
 
     @property
     def failed(self) -> bool:
@@ -86,6 +91,7 @@ class RunOutcome:
         """The last lines that it wrote, when they were kept."""
         with suppress(OSError):
             text = (self.folder / OUTPUT).read_text(encoding="utf-8", errors="replace")
+            text = text.replace(*self.copied) if self.copied is not None else text
             lines = [line.strip() for line in text.splitlines() if line.strip()]
             return "\n".join(lines[-most:])
         return ""
@@ -150,10 +156,14 @@ def _start(plan: RunSpec, held: Held) -> "subprocess.Popen[bytes]":
     overrides = {"trial.steps": plan.steps, **plan.overrides}
     _must_exist(plan.command)
     variables = probed(os.environ, plan.folder, {"GPUDOCTOR_OVERRIDES": json.dumps(overrides)})
+    if plan.copied is not None:
+        path = os.pathsep.join(in_copy(part, plan.copied) for part in variables["PYTHONPATH"].split(os.pathsep))
+        variables |= {"GPUDOCTOR_COPIED": json.dumps(plan.copied), "PWD": plan.copied[0], "PYTHONPATH": path}
     output = None if plan.shown else (plan.folder / OUTPUT).open("wb")
     try:
         return subprocess.Popen(
-            [*plan.prefix, *plan.command],
+            [*plan.prefix, plan.command[0], *(in_copy(word, plan.copied) for word in plan.command[1:])],
+            cwd=plan.copied[0] if plan.copied is not None else None,
             env={**variables, **plan.environment},
             stdin=subprocess.DEVNULL,  # what one run reads the next would miss
             stdout=sys.stderr.fileno() if plan.shown and plan.to_stderr else output,
@@ -168,6 +178,15 @@ def _start(plan: RunSpec, held: Held) -> "subprocess.Popen[bytes]":
     finally:
         if output is not None:
             output.close()
+
+
+def in_copy(word: str, copied: tuple[str, str] | None) -> str:
+    """A path, or a word with one behind `=`, as it is in the copy."""
+    if copied is None:
+        return word
+    copy, source = copied
+    name, sign, path = word.rpartition("=")
+    return f"{name}{sign}{copy}{path[len(source) :]}" if inside(path, source) else word
 
 
 def _prepared(held: Held) -> Callable[[], None]:
@@ -241,4 +260,11 @@ def _finished(plan: RunSpec, code: int, stopped_by: str | None, seconds: float, 
     name = signal.Signals(-code).name if code < 0 and not stopped_by and -code in list(signal.Signals) else None
     ending = CommandEnd(exit_code=exit_code, signal=name, seconds=round(seconds, 3), stopped_by=stopped_by)
     write_end(plan.folder, ending)
-    return RunOutcome(folder=plan.folder, stopped_by=stopped_by, exit_code=exit_code, seconds=seconds, left=tuple(left))
+    return RunOutcome(
+        folder=plan.folder,
+        stopped_by=stopped_by,
+        exit_code=exit_code,
+        seconds=seconds,
+        left=tuple(left),
+        copied=plan.copied,
+    )

@@ -7,13 +7,17 @@ from pathlib import Path
 
 from gpudoctor.lang import say
 from gpudoctor.mend.plan import EditPlan, make_plan
-from gpudoctor.model import Applicability, Ranked, Remedy, SourceSpan
-from gpudoctor.trial.override_table import AT_PLACES, OVERRIDES
+from gpudoctor.model import Applicability, Ranked, Remedy
+from gpudoctor.trial.override_table import OVERRIDES, is_known
 from gpudoctor.trial.trial_runner import Arm
 
 _PYTHON = {".py", ".pyw"}
-_PLACED = set(AT_PLACES.values())
 _CONFIG = {".json", ".yaml", ".yml", ".toml", ".cfg", ".ini", ".txt"}
+_WATCHING = {
+    "autograd.detect_anomaly", "checkpointing.enabled", "collectives.for_log", "ddp.no_sync", "every", "gc.collect",
+    "gc.empty_cache", "gc.synchronize", "profiler.enabled", "reads", "trackers.period", "transfer.non_blocking",
+}  # fmt: skip
+"""What rules call a change that leaves the training's numbers alone: its edit is tried without --unsafe."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,18 +79,9 @@ def joined(chosen: Sequence[Candidate], name: str = "together") -> Arm:
     environment: dict[str, str] = {}
     arguments: dict[str, str] = {}
     for item in chosen:
-        for key, value in item.arm.overrides.items():
-            if key in _PLACED:
-                overrides[key] = [*overrides.get(key, ()), *value]  # type: ignore[misc]
-            else:
-                overrides.setdefault(key, value)
+        overrides = {**item.arm.overrides, **overrides}
         environment = {**item.arm.environment, **environment}
         arguments = {**item.arm.arguments, **arguments}
-    for key in _PLACED & set(overrides):  # the lines of an edited file are not those that the finding saw
-        kept = [place for place in overrides[key] if os.path.realpath(place[0]) not in arm.sources]  # type: ignore[attr-defined]
-        overrides[key] = kept
-        if not kept:
-            del overrides[key]
     return replace(arm, overrides=overrides, environment=environment, arguments=arguments)
 
 
@@ -98,8 +93,8 @@ def plan_of(chosen: Sequence[Candidate]) -> EditPlan:
 def _candidate(item: Ranked, remedy: Remedy, unsafe: bool) -> Candidate | Untried:
     allowed = {Applicability.SAFE, *([Applicability.UNSAFE] if unsafe else [])}
     reason = ""
-    arm = _override_arm(item, remedy)
-    by_override = arm is not None and _safety(remedy) in allowed
+    arm = _override_arm(remedy)
+    by_override = bool(remedy.override) and _safety(remedy) in allowed
     if remedy.edits and remedy.applicability is not Applicability.DISPLAY_ONLY:
         if remedy.applicability in allowed or by_override:
             plan = make_plan([replace(item, remedies=(remedy,))], unsafe=True)
@@ -119,8 +114,11 @@ def _candidate(item: Ranked, remedy: Remedy, unsafe: bool) -> Candidate | Untrie
 def _safety(remedy: Remedy) -> Applicability:
     """What an override is, by the table of overrides; a remedy's own word counts where that has none."""
     own = Applicability.SAFE if remedy.applicability is Applicability.SAFE else Applicability.UNSAFE
-    known = [OVERRIDES[name][0] if name in OVERRIDES else own for name, _ in remedy.override]
-    return Applicability.UNSAFE if Applicability.UNSAFE in known else Applicability.SAFE
+    for name, _ in remedy.override:
+        known = OVERRIDES[name][0] if name in OVERRIDES else Applicability.SAFE if name in _WATCHING else own
+        if known is Applicability.UNSAFE:
+            return known
+    return Applicability.SAFE
 
 
 def edited_arm(plan: EditPlan, name: str) -> Arm:
@@ -137,11 +135,10 @@ def edited_arm(plan: EditPlan, name: str) -> Arm:
     return Arm(name=name, sources=sources, configs=configs)
 
 
-def _override_arm(item: Ranked, remedy: Remedy) -> Arm | None:
-    """The arm of a remedy's overrides; None where it has none, or they need a place that is not known."""
+def _override_arm(remedy: Remedy) -> Arm | None:
+    """The arm of a remedy's overrides; None where it has none, or one that only its edit can do."""
     if not remedy.override:
         return None
-    arm = Arm(name=remedy.id)
     overrides: dict[str, object] = {}
     environment: dict[str, str] = {}
     arguments: dict[str, str] = {}
@@ -151,18 +148,8 @@ def _override_arm(item: Ranked, remedy: Remedy) -> Arm | None:
             environment[rest] = value
         elif topic == "argument":
             arguments[rest] = value
-        elif name in AT_PLACES:
-            places = _places(item, int(value))
-            if not places:
-                return None
-            overrides[AT_PLACES[name]] = places
-        else:
+        elif is_known(name):
             overrides[name] = value
-    return replace(arm, overrides=overrides, environment=environment, arguments=arguments)
-
-
-def _places(item: Ranked, period: int) -> list[list[str | int]]:
-    """File, line and period of a finding's places in Python files."""
-    spans = [part for part in item.finding.evidence if isinstance(part, SourceSpan)]
-    found = dict.fromkeys((os.path.realpath(span.path), span.line) for span in spans)
-    return [[path, line, period] for path, line in found if Path(path).suffix in _PYTHON and line > 0]
+        else:
+            return None
+    return Arm(name=remedy.id, overrides=overrides, environment=environment, arguments=arguments)

@@ -67,8 +67,6 @@ SAME_BATCH = 0.02
 """Samples a step that differ by less are the same batch; else seconds are of a sample."""
 _ENOUGH_FOR_LOSS = 2
 """Pairs after which a moved loss ends a trial: its speed does not matter any more."""
-_AT_PLACES = "source."
-"""What such overrides are told by has the place behind it."""
 _REPLACED = "files.replaced"
 
 
@@ -231,8 +229,7 @@ def _reached(arm: Arm, window: TrialWindow) -> bool:
         return True
     if arm.configs and _REPLACED in window.reached:
         return True
-    placed = any(name.startswith(_AT_PLACES) for name in window.reached)
-    return any(name in window.reached or (name.startswith(_AT_PLACES) and placed) for name in arm.overrides)
+    return any(name in window.reached for name in arm.overrides)
 
 
 def _seconds(window: TrialWindow, per: str) -> float:

@@ -11,7 +11,7 @@ from typing import Any
 from gpudoctor.lang import say
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.text import duration
-from gpudoctor.trial.bounded_run import Enough, RunOutcome, RunSpec, Watching, run_bounded, unwatched
+from gpudoctor.trial.bounded_run import Enough, RunOutcome, RunSpec, Watching, in_copy, run_bounded, unwatched
 from gpudoctor.trial.window import FENCES, TrialWindow, fences, first_step, window
 from gpudoctor.vitals.recording import read_recording
 
@@ -80,6 +80,8 @@ class Protection:
     environment: Mapping[str, str] = field(default_factory=dict)
     hint: str = ""
     """Why a write may be refused; empty where none is."""
+    copied: tuple[str, str] | None = None
+    """The copy that the run works in, and the folder that it is of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,28 +184,31 @@ class TrialRunner:
             **protection.overrides,
             **arm.overrides,
         }
-        overrides |= _texts(folder, "source.files", arm.sources)
-        overrides |= _texts(folder, "files.replaced", arm.configs)
+        overrides |= _texts(folder, "source.files", arm.sources, protection.copied)
+        overrides |= _texts(folder, "files.replaced", arm.configs, protection.copied)
         return RunSpec(
             command=arm.words(self.command),
             folder=folder,
             overrides=overrides,
             environment={"PYTHONHASHSEED": "0", **protection.environment, **arm.environment},
             prefix=protection.prefix,
+            copied=protection.copied,
             steps=self.steps,
             seconds=seconds,
         )
 
 
-def _texts(folder: Path, name: str, texts: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Write new texts into the run's folder; gives the override that puts them in place."""
+def _texts(
+    folder: Path, name: str, texts: Mapping[str, str], copied: tuple[str, str] | None
+) -> dict[str, dict[str, str]]:
+    """Write new texts into the run's folder; gives the override that puts them in place, in a copy too."""
     if not texts:
         return {}
     table = {}
     for number, (path, text) in enumerate(texts.items()):
-        copy = folder / f"{name.partition('.')[0]}-{number}{Path(path).suffix}"
-        copy.write_text(text, encoding="utf-8")
-        table[path] = str(copy)
+        new = folder / f"{name.partition('.')[0]}-{number}{Path(path).suffix}"
+        new.write_text(text, encoding="utf-8")
+        table[path] = table[in_copy(path, copied)] = str(new)
     return {name: table}
 
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from gpudoctor.lang import say
-from gpudoctor.trial.trial_sites import inside
+from gpudoctor.trial.scratch import inside
 
 FILES, SECONDS = 50_000, 3.0
 """The most files that are compared, and seconds that a walk over them may take."""

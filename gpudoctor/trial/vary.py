@@ -11,7 +11,7 @@ from typing import Any
 
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import say
-from gpudoctor.trial.override_table import AT_PLACES, OVERRIDES, is_known, value_of
+from gpudoctor.trial.override_table import OVERRIDES, is_known, value_of
 from gpudoctor.trial.trial_runner import Arm
 
 _MOST = 12
@@ -48,14 +48,14 @@ def with_value(key: str, value: str, command: Sequence[str]) -> Arm:
         return Arm(name=name, configs={path: text})
     if key.startswith("env."):
         return Arm(name=name, environment={key.removeprefix("env."): value})
-    if is_known(key) and key not in AT_PLACES:
+    if is_known(key):
         try:
             return Arm(name=name, overrides={key: value_of(key, value)})
         except ValueError as error:
             raise UsageError(say("{name}: {error}", name=name, error=error)) from None
     if "." not in key:
         return Arm(name=name, arguments={f"--{key}": value})
-    known = sorted(item for item in OVERRIDES if item not in AT_PLACES)
+    known = sorted(OVERRIDES)
     near = get_close_matches(key, known, n=3, cutoff=0.7)
     hint = (
         say("did you mean {near}?", near=" or ".join(near))

@@ -1,4 +1,4 @@
-"""Overrides that are there before the program's first line: other source text, other configs, guarded writes.
+"""Overrides that are there before the program's first line: other source text, other configs.
 
 A mended module keeps its name, its `__file__` and its arguments; only the text that is compiled is another one,
 and no `.pyc` of it is written. The main script is reached by a path hook: Python asks `sys.path_hooks` whether
@@ -18,49 +18,49 @@ import os
 import shutil
 import stat
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
 from . import wanted
-from .deferred_reads import defer
-from .run_every import PERIODS, Placement
 
 
 class Edited:
-    """One source file with another text, or with statements that run less often."""
+    """One source file with another text."""
 
-    def __init__(self, path: str, replacement: str | None, changes: list[Change]) -> None:
-        self.path = path
+    def __init__(self, replacement: str) -> None:
         self._replacement = replacement
-        self._changes = changes
 
     def code(self, name: str, main: bool = False) -> CodeType:
-        """Compile it under the name that the original would have had."""
-        with open(self._replacement or self.path, "rb") as stream:
+        """Compile it under the name that the original would have had; `main` makes it a script's."""
+        with open(self._replacement, "rb") as stream:
             source = stream.read()
         text = importlib.util.decode_source(source)
-        if self._replacement:
-            linecache.cache[name] = (len(source), None, text.splitlines(keepends=True), name)
-        tree = rewrite(text, name, self._changes, main=main)
-        return compile(tree, name, "exec", dont_inherit=True)
+        linecache.cache[name] = (len(source), None, text.splitlines(keepends=True), name)
+        tree = ast.parse(text, name)
+        if main:
+            # Run by runpy, a script must still look like one: a spawned child imports it by its path.
+            tree.body.insert(_after_futures(tree), ast.parse("__spec__ = None").body[0])
+        return compile(ast.fix_missing_locations(tree), name, "exec", dont_inherit=True)
+
+
+def _after_futures(tree: ast.Module) -> int:
+    at = 0
+    for index, node in enumerate(tree.body):
+        docstring = index == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if docstring or (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
+            at = index + 1
+    return at
 
 
 _EDITED: dict[str, Edited] = {}
-_REDIRECTS: list[Any] = []
-"""The one redirection of writes, where there is one."""
 
 
 def begin() -> None:
     """Install what the environment asks for; the interpreter starts."""
     table = wanted()
-    replaced = table.get("source.files") or {}
-    changes: dict[str, list[Change]] = {}
-    for kind in ("every", "calls", "reads"):
-        for path, line, period in table.get(f"source.{kind}") or ():
-            changes.setdefault(os.path.realpath(path), []).append((int(line), int(period), kind))
-    for path in {os.path.realpath(path) for path in replaced} | set(changes):
-        _EDITED[path] = Edited(path, replaced.get(path), changes.get(path, []))
+    for path, replacement in (table.get("source.files") or {}).items():
+        _EDITED[os.path.realpath(path)] = Edited(replacement)
     if _EDITED:
         _hook_imports()
         sys.path_hooks.insert(0, _main_hook)
@@ -68,24 +68,6 @@ def begin() -> None:
         install_files(table["files.replaced"])
     if table.get("writes.moves"):
         install_renames()
-    if table.get("writes.redirected"):
-        from . import library_writes, writes
-
-        _REDIRECTS.append(writes.install(table["writes.redirected"]))
-        library_writes.early(_REDIRECTS[0])
-
-
-def adopt(trial: Any, topic: str) -> None:
-    """The probe is there."""
-    if topic == "source":
-        PERIODS.adopt(trial)
-    elif topic == "files":
-        adopt_files(trial)
-    elif topic == "writes":
-        from . import library_writes
-
-        for redirect in _REDIRECTS:
-            library_writes.apply(trial, redirect)
 
 
 def _edited(path: str) -> Edited | None:
@@ -103,7 +85,6 @@ def _hook_imports() -> None:
         if os.path.basename(path) in names:
             edited = _edited(path)
             if edited is not None:
-                PERIODS.loaded.add(edited.path)
                 return edited.code(path)
         return original(self, fullname)
 
@@ -139,7 +120,6 @@ class MainFinder:
                 del sys.path[0]
             else:
                 sys.path[0] = os.path.dirname(os.path.realpath(self._path))
-        PERIODS.loaded.add(self._edited.path)
         return self._edited.code(self._path, main=True)
 
     def create_module(self, _spec: Any) -> None:
@@ -148,40 +128,6 @@ class MainFinder:
     def exec_module(self, module: Any) -> None:
         """Not used by runpy, which takes the code; other importers do."""
         exec(self.get_code(module.__name__), module.__dict__)
-
-
-# The source of a script with statements that run every so many steps, and reads that are deferred.
-
-Change = tuple[int, int, str]
-"""Line, period, kind."""
-
-
-def rewrite(text: str, name: str, changes: Sequence[Change], main: bool = False) -> ast.Module:
-    """The syntax tree of a source text with periods at lines; `main` makes it a script's.
-
-    A change is a line, a period and its kind: `every` (any statement), `calls` (what meets the other ranks:
-    never a loop, and nothing that decides how a rank goes on), `reads` (`deferred_reads`).
-    """
-    tree = ast.parse(text, name)
-    for line, period, kind in sorted(changes, reverse=True):
-        if kind == "reads":
-            defer(tree, name, line, period)
-        else:
-            Placement(name, line, period, calls=kind == "calls").place(tree)
-    if main:
-        # Run by runpy, a script must still look like one: a spawned child imports it by its path.
-        head = ast.parse("__spec__ = None").body[0]
-        tree.body.insert(_after_futures(tree), head)
-    return ast.fix_missing_locations(tree)
-
-
-def _after_futures(tree: ast.Module) -> int:
-    at = 0
-    for index, node in enumerate(tree.body):
-        docstring = index == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        if docstring or (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
-            at = index + 1
-    return at
 
 
 # `files.replaced`: a config that the program opens is another text.
