@@ -82,7 +82,7 @@ def check_trials(command: tuple[str, ...] | None, arguments: argparse.Namespace)
     if arguments.find_batch:
         _batch_arm(arguments.find_batch, command or ())(1)
     if command is not None:
-        from gpudoctor.trial.time_needed import too_short
+        from gpudoctor.trial.session import too_short
 
         if sentence := too_short(command, arguments.budget, arguments.steps):
             raise UsageError(sentence)
@@ -104,9 +104,8 @@ def examine_and_try(
     """
     from gpudoctor.trial.processes import adopt_orphans
     from gpudoctor.trial.session import TrialSession
-    from gpudoctor.trial.summary import summarise_trials
     from gpudoctor.trial.trial_runner import TrialRunner
-    from gpudoctor.trial.trial_verdict import proven_report
+    from gpudoctor.trial.trial_verdict import proven_report, summarise_trials
     from gpudoctor.ui.status_line import StatusLine
     from gpudoctor.vitals.recording import read_recording
 

@@ -1,15 +1,19 @@
 """The report after the trials: proofs on the remedies, findings in the order of proof, the verdict."""
 
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import replace
+from statistics import median
 
 from gpudoctor.engine.claims import CURED, PROVEN
 from gpudoctor.lang import say, term
 from gpudoctor.lang.message import concatenated, without
 from gpudoctor.model import Applicability, Ranked, Remedy, Report
-from gpudoctor.model.proof import Conclusion, TrialRow, TrialSummary
+from gpudoctor.model.proof import TIME_RAN_OUT, Conclusion, TrialPair, TrialRow, TrialSummary
 from gpudoctor.text import count
+from gpudoctor.trial.candidates import plan_of
+from gpudoctor.trial.decision import LOOKS, SMALLEST_EFFECT
 from gpudoctor.trial.paired_runs import Tried
 from gpudoctor.trial.session import Attempt, TrialSession
 
@@ -193,3 +197,76 @@ def _search_words(trial: TrialSummary) -> str:
 
 def _ratio(row: TrialRow) -> float:
     return row.proof.ratio if row.proof else 0.0
+
+
+# The session's trials as data for the report.
+
+_ORDER = list(Conclusion)
+
+
+def summarise_trials(session: TrialSession) -> TrialSummary:
+    """Everything in numbers; rows of remedies by what they have proven, those of a search as they came."""
+    rows = [_row(item) for item in session.attempts]
+    rows += [
+        TrialRow(name=item.remedy.id, title=item.remedy.title, conclusion=Conclusion.NOT_TRIED, reason=item.reason)
+        for item in session.untried
+    ]
+    every = session.attempts + ([session.together] if session.together else [])
+    windows = [window.seconds for item in every for window in item.tried.baseline]
+    return TrialSummary(
+        step_seconds=median(windows) if windows else None,
+        warm_up_steps=session.bench.skip,
+        steps=max(0, (session.bench.steps or 0) - session.bench.skip),
+        rows=(*sorted(rows, key=_order), *session.searched),
+        together=_row(session.together) if session.together else None,
+        seconds=time.monotonic() - session.began,
+        budget=session.budget,
+        patch=plan_of(session.worth_keeping).diff,
+    )
+
+
+def _row(item: Attempt) -> TrialRow:
+    tried = item.tried
+    conclusion = tried.conclusion()
+    rates = [found.samples / found.seconds for found in tried.candidate if found.samples]
+    memory = [found.memory for found in tried.candidate if found.memory is not None]
+    aside = tried.decision.aside if tried.decision is not None else ()
+    return TrialRow(
+        name=item.name,
+        title=item.title,
+        conclusion=conclusion,
+        reason=reason_of(tried, conclusion),
+        proof=tried.proof(),
+        step_seconds=tried.step_seconds(),
+        samples_per_second=median(rates) if rates and len(rates) == len(tried.candidate) else None,
+        memory=int(median(memory)) if memory else None,
+        patch=item.candidate is not None and item.candidate.edits,
+        pairs=tuple(
+            TrialPair(
+                baseline=pair.baseline,
+                candidate=pair.candidate,
+                candidate_first=pair.candidate_first,
+                aside=index in aside,
+            )
+            for index, pair in enumerate(tried.pairs)
+        ),
+    )
+
+
+def reason_of(tried: Tried, conclusion: Conclusion) -> str:
+    """Why it failed or was not tried; of a cure what its sign did."""
+    if tried.problem:
+        return tried.problem
+    if tried.cure is not None:
+        return tried.cure.words
+    decision, spent = tried.decision, len(tried.pairs) >= LOOKS[-1]
+    # More pairs could have said more where the interval still holds an effect that counts.
+    open_ = decision is not None and (decision.high > 1 + SMALLEST_EFFECT or decision.low < 1 / (1 + SMALLEST_EFFECT))
+    if conclusion is Conclusion.UNCLEAR and open_ and not spent:
+        return say("the time ran out after {pairs} pairs", pairs=len(tried.pairs))
+    return TIME_RAN_OUT if conclusion is Conclusion.NOT_TRIED else ""
+
+
+def _order(row: TrialRow) -> tuple[int, float]:
+    ratio = row.proof.ratio if row.proof else 0.0
+    return _ORDER.index(row.conclusion), 0.0 if math.isnan(ratio) else -ratio

@@ -8,8 +8,8 @@ import pytest
 
 from gpudoctor.model.proof import Conclusion
 from gpudoctor.trial.paired_runs import BaselineFailed, Tried, try_arm
-from gpudoctor.trial.summary import reason_of
 from gpudoctor.trial.trial_runner import BASELINE, Arm, TrialRun
+from gpudoctor.trial.trial_verdict import reason_of
 from gpudoctor.trial.window import TrialWindow
 
 CURVE = {step: 2.0 / (1 + step) for step in range(20)}

@@ -13,9 +13,8 @@ from gpudoctor.errors import UsageError
 from gpudoctor.model.proof import Conclusion
 from gpudoctor.trial.batch import find_batch
 from gpudoctor.trial.session import TrialSession
-from gpudoctor.trial.summary import summarise_trials
 from gpudoctor.trial.trial_runner import Arm, TrialRun
-from gpudoctor.trial.trial_verdict import verdict_words
+from gpudoctor.trial.trial_verdict import summarise_trials, verdict_words
 from gpudoctor.trial.vary import against, varied, with_value
 from gpudoctor.trial.window import TrialWindow
 
