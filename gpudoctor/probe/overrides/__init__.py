@@ -7,9 +7,11 @@ recording (`override` records), so that a trial without an effect is told from o
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..wire.masking import mask_cut
@@ -81,3 +83,17 @@ def install(probe: Probe) -> None:
                 getattr(importlib.import_module(module, __name__), function)(trial, detail, value)
         except Exception as error:  # the arm is told to have failed, not the user's program
             trial.failed(name, error)
+
+
+def wrap(owner: Any, name: str, make: Callable[[Any], Any]) -> bool:
+    """Put `make(original)` in the place of an attribute; False where there is none."""
+    original = owner.__dict__.get(name) if isinstance(owner, type) else getattr(owner, name, None)
+    if original is None:
+        return False
+    new = make(original)
+    try:
+        functools.update_wrapper(new, original)
+    except (AttributeError, TypeError):
+        pass
+    setattr(owner, name, new)
+    return True

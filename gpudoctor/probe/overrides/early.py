@@ -24,43 +24,14 @@ from typing import Any
 
 from . import wanted
 
-
-class Edited:
-    """One source file with another text."""
-
-    def __init__(self, replacement: str) -> None:
-        self._replacement = replacement
-
-    def code(self, name: str, main: bool = False) -> CodeType:
-        """Compile it under the name that the original would have had; `main` makes it a script's."""
-        with open(self._replacement, "rb") as stream:
-            source = stream.read()
-        text = importlib.util.decode_source(source)
-        linecache.cache[name] = (len(source), None, text.splitlines(keepends=True), name)
-        tree = ast.parse(text, name)
-        if main:
-            # Run by runpy, a script must still look like one: a spawned child imports it by its path.
-            tree.body.insert(_after_futures(tree), ast.parse("__spec__ = None").body[0])
-        return compile(ast.fix_missing_locations(tree), name, "exec", dont_inherit=True)
-
-
-def _after_futures(tree: ast.Module) -> int:
-    at = 0
-    for index, node in enumerate(tree.body):
-        docstring = index == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        if docstring or (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
-            at = index + 1
-    return at
-
-
-_EDITED: dict[str, Edited] = {}
+_EDITED: dict[str, str] = {}
+"""Real path of a source file to that of its other text."""
 
 
 def begin() -> None:
     """Install what the environment asks for; the interpreter starts."""
     table = wanted()
-    for path, replacement in (table.get("source.files") or {}).items():
-        _EDITED[os.path.realpath(path)] = Edited(replacement)
+    _EDITED.update({os.path.realpath(path): other for path, other in (table.get("source.files") or {}).items()})
     if _EDITED:
         _hook_imports()
         sys.path_hooks.insert(0, _main_hook)
@@ -70,42 +41,56 @@ def begin() -> None:
         install_renames()
 
 
-def _edited(path: str) -> Edited | None:
+def _edited(path: str) -> str | None:
+    """The file with the other text; names are compared first, which costs nothing."""
     names = {os.path.basename(known) for known in _EDITED}
     return _EDITED.get(os.path.realpath(path)) if os.path.basename(path) in names else None
+
+
+def _compiled(replacement: str, name: str, main: bool = False) -> CodeType:
+    """Compile it under the name that the original would have had; `main` makes it a script's."""
+    with open(replacement, "rb") as stream:
+        source = stream.read()
+    text = importlib.util.decode_source(source)
+    linecache.cache[name] = (len(source), None, text.splitlines(keepends=True), name)
+    tree = ast.parse(text, name)
+    if main:
+        # Run by runpy, a script must still look like one: a spawned child imports it by its path.
+        at = 0
+        for index, node in enumerate(tree.body):
+            docstring = index == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+            if docstring or (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
+                at = index + 1
+        tree.body.insert(at, ast.parse("__spec__ = None").body[0])
+    return compile(ast.fix_missing_locations(tree), name, "exec", dont_inherit=True)
 
 
 def _hook_imports() -> None:
     loader = importlib.machinery.SourceFileLoader
     original = loader.get_code
-    names = {os.path.basename(path) for path in _EDITED}
 
     def get_code(self: Any, fullname: str) -> Any:
-        path = self.path
-        if os.path.basename(path) in names:
-            edited = _edited(path)
-            if edited is not None:
-                return edited.code(path)
-        return original(self, fullname)
+        replacement = _edited(self.path)
+        return _compiled(replacement, self.path) if replacement is not None else original(self, fullname)
 
     loader.get_code = get_code  # type: ignore[method-assign]
 
 
 def _main_hook(entry: str) -> Any:
     """A finder for the script itself; `ImportError` says that it is another one's, as the protocol asks."""
-    edited = _edited(entry) if entry else None
-    if edited is None:
+    replacement = _edited(entry) if entry else None
+    if replacement is None:
         raise ImportError(entry)
-    return MainFinder(entry, edited)
+    return MainFinder(entry, replacement)
 
 
 class MainFinder:
     """Finds `__main__` in a script."""
 
-    def __init__(self, entry: str, edited: Edited) -> None:
+    def __init__(self, entry: str, replacement: str) -> None:
         self._entry = entry
         self._path = os.path.abspath(entry)
-        self._edited = edited
+        self._replacement = replacement
 
     def find_spec(self, name: str, _target: Any = None) -> Any:
         """The spec of `__main__`."""
@@ -120,7 +105,7 @@ class MainFinder:
                 del sys.path[0]
             else:
                 sys.path[0] = os.path.dirname(os.path.realpath(self._path))
-        return self._edited.code(self._path, main=True)
+        return _compiled(self._replacement, self._path, main=True)
 
     def create_module(self, _spec: Any) -> None:
         """The default one."""
@@ -175,19 +160,17 @@ def install_files(table: dict[str, str]) -> None:
 
 def install_renames() -> None:
     """Replace `os.rename` and `os.replace`."""
-    os.rename = _copying(os.rename)
-    os.replace = _copying(os.replace)
 
+    def copying(original: Callable[..., Any]) -> Callable[..., Any]:
+        def rename(source: Any, target: Any, **kwargs: Any) -> None:
+            try:
+                original(source, target, **kwargs)
+            except OSError as error:
+                if error.errno != errno.EXDEV or kwargs or not stat.S_ISDIR(os.lstat(source).st_mode):
+                    raise
+                shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
+                shutil.rmtree(source)
 
-def _copying(original: Callable[..., Any]) -> Callable[..., Any]:
-    def rename(source: Any, target: Any, **kwargs: Any) -> None:
-        try:
-            original(source, target, **kwargs)
-        except OSError as error:
-            folder = error.errno == errno.EXDEV and not kwargs and stat.S_ISDIR(os.lstat(source).st_mode)
-            if not folder:
-                raise
-            shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
-            shutil.rmtree(source)
+        return rename
 
-    return rename
+    os.rename, os.replace = copying(os.rename), copying(os.replace)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..clock import BACKWARD, OPTIMIZER
 from ..wire.masking import mask_cut
-from .patching import wrap
+from . import wrap
 
 if TYPE_CHECKING:
     from . import Trial

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .patching import wrap
+from . import wrap
 
 if TYPE_CHECKING:
     from . import Trial

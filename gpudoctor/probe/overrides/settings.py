@@ -10,7 +10,7 @@ import sys
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from .patching import wrap
+from . import wrap
 
 if TYPE_CHECKING:
     from . import Trial
