@@ -24,19 +24,15 @@ def proven_report(report: Report, session: TrialSession, trial: TrialSummary) ->
     gains = {
         item.candidate.item.rank: item.ratio for item in tried if item.candidate is not None and item.ratio is not None
     }
-    marked = [_marked(item, tried) for item in report.findings]
+    marked = []
+    for item in report.findings:
+        remedies = sorted((_with_proof(item, remedy, tried) for remedy in item.remedies), key=_best_first)
+        marked.append(replace(item, remedies=tuple(remedies)))
     marked.sort(key=lambda item: (item.finding.cost.breaks is None, -gains.get(item.rank, 0.0), item.rank))
     findings = tuple(_placed(item, place, gains.get(item.rank)) for place, item in enumerate(marked, start=1))
     summary = report.summary
     verdict = verdict_words(trial, summary.verdict, session.stopped, promise=summary.promise)
     return replace(report, findings=findings, summary=replace(summary, verdict=verdict), trial=trial)
-
-
-def _marked(item: Ranked, tried: Sequence[Attempt]) -> Ranked:
-    """A finding's remedies with their proofs, the tried ones first."""
-    remedies = [_with_proof(item, remedy, tried) for remedy in item.remedies]
-    remedies.sort(key=_best_first)
-    return replace(item, remedies=tuple(remedies))
 
 
 def _with_proof(item: Ranked, remedy: Remedy, tried: Sequence[Attempt]) -> Remedy:
@@ -105,7 +101,13 @@ def verdict_words(trial: TrialSummary, diagnosis: str, stopped: str = "", *, pro
         return concatenated(" ", (part for part in (cured, faster + early if faster else early.strip(), found) if part))
     if tried and promise:
         diagnosis = without(diagnosis, promise)
-    diagnosis = concatenated(" ", (part for part in (diagnosis, *_ailment_words(trial)) if part))
+    replay = trial.replay
+    if replay is not None and replay.reproduced:
+        what = replay.operation or (replay.cause.value.replace("-", " ") if replay.cause else "")
+        span = replay.place
+        at = say(" ({path}:{line})", path=span.path, line=span.line) if span is not None else ""
+        cause = say("It comes from {what}{at}.", what=what, at=at) if what else ""
+        diagnosis = concatenated(" ", filter(None, (diagnosis, cause)))
     if not tried:
         return (found or diagnosis) + early
     changes = count(len(tried), "change")
@@ -131,18 +133,6 @@ def _measured_words(tried: Sequence[TrialRow]) -> str:
         return ""
     ratio, title = max(ratios)
     return say("; {title}: {ratio:.2f}x as fast", title=title, ratio=ratio)
-
-
-def _ailment_words(trial: TrialSummary) -> list[str]:
-    """Where a replay has found the cause."""
-    found = []
-    replay = trial.replay
-    if replay is not None and replay.reproduced:
-        span = replay.place
-        what = replay.operation or (replay.cause.value.replace("-", " ") if replay.cause else "")
-        at = say(" ({path}:{line})", path=span.path, line=span.line) if span is not None else ""
-        found.append(say("It comes from {what}{at}.", what=what, at=at) if what else "")
-    return [words for words in found if words]
 
 
 def _cured_words(tried: Sequence[TrialRow]) -> str:

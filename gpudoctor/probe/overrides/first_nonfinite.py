@@ -20,17 +20,8 @@ if TYPE_CHECKING:
     from . import Trial
 
 _WRITES = {
-    "fill",
-    "masked_fill",
-    "full",
-    "full_like",
-    "new_full",
-    "where",
-    "scalar_tensor",
-    "lift_fresh",
-    "copy",
-    "_to_copy",
-}
+    "fill", "masked_fill", "full", "full_like", "new_full", "where", "scalar_tensor", "lift_fresh", "copy", "_to_copy",
+}  # fmt: skip
 """Operators that write infinities down and compute none."""
 _UNWRITTEN = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "resize"}
 _TRACE = re.compile(r'File "([^"]{1,4096})", line (\d+), in (.+)')

@@ -46,56 +46,50 @@ _NEED_WORKERS = ("persistent_workers", "prefetch_factor", "multiprocessing_conte
 
 def apply_loader(trial: Trial, detail: str, value: Any) -> None:
     """Change what loaders are made with; all overrides of loaders share one wrapper."""
-    first = not _LOADER_SETTINGS
     _LOADER_SETTINGS[detail] = plain(value)
-    if first:
-        dataloader: Any = sys.modules["torch.utils.data.dataloader"]
-        wrap(dataloader.DataLoader, "__init__", lambda original: _making_loader(trial, original))
-        wrap(dataloader.DataLoader, "__iter__", lambda original: _drawing_as_before(trial.torch, original))
+    if len(_LOADER_SETTINGS) > 1:
+        return
+    torch = trial.torch
 
+    def making(original: Any) -> Any:
+        names = list(inspect.signature(original).parameters)[1:]
 
-def _drawing_as_before(torch: Any, original: Any) -> Any:
-    """`iter` of a loader that draws the number which torch leaves out where workers live on.
+        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+            given = {**dict(zip(names, args)), **kwargs}
+            settings = changed_loader(trial, given)
+            original(self, **settings)
+            if settings.get("persistent_workers") and not given.get("persistent_workers"):
+                _KEPT.add(self)
 
-    Without it a shuffle has another order from the second epoch on, and the loss moves for no other reason.
-    """
+        return __init__
 
-    def __iter__(self: Any) -> Any:
-        if self in _KEPT and getattr(self, "_iterator", None) is not None:
-            torch.empty((), dtype=torch.int64).random_(generator=self.generator)
-        return original(self)
+    def drawing(original: Any) -> Any:
+        # torch draws no number where workers live on. Without it a shuffle has another order from the second epoch
+        # on, and the loss moves for no other reason.
+        def __iter__(self: Any) -> Any:
+            if self in _KEPT and getattr(self, "_iterator", None) is not None:
+                torch.empty((), dtype=torch.int64).random_(generator=self.generator)
+            return original(self)
 
-    return __iter__
+        return __iter__
 
-
-def _making_loader(trial: Trial, original: Any) -> Any:
-    names = list(inspect.signature(original).parameters)[1:]
-
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        given = {**dict(zip(names, args)), **kwargs}
-        settings = changed_loader(trial, given)
-        original(self, **settings)
-        if settings.get("persistent_workers") and not given.get("persistent_workers"):
-            _KEPT.add(self)
-
-    return __init__
+    dataloader: Any = sys.modules["torch.utils.data.dataloader"]
+    wrap(dataloader.DataLoader, "__init__", making)
+    wrap(dataloader.DataLoader, "__iter__", drawing)
 
 
 def changed_loader(trial: Trial, given: dict[str, Any]) -> dict[str, Any]:
     """The arguments of a loader with the overrides in place; a stream's workers are its program's affair."""
     settings = dict(_LOADER_SETTINGS)
-    dataset = given.get("dataset")
-    if "num_workers" in settings and isinstance(dataset, trial.torch.utils.data.IterableDataset):
-        del settings["num_workers"]
+    if isinstance(given.get("dataset"), trial.torch.utils.data.IterableDataset):
+        settings.pop("num_workers", None)
     if given.get("batch_sampler") is not None or given.get("batch_size", 1) is None:
         settings.pop("batch_size", None)
     result = {**given, **settings}
     if not result.get("num_workers"):
-        for name in _NEED_WORKERS:
-            result.pop(name, None)
-    for name in settings:
-        if name in result:
-            trial.reached(f"DataLoader.{name}")
+        result = {name: value for name, value in result.items() if name not in _NEED_WORKERS}
+    for name in settings.keys() & result.keys():
+        trial.reached(f"DataLoader.{name}")
     return result
 
 
@@ -104,30 +98,27 @@ def changed_loader(trial: Trial, given: dict[str, Any]) -> dict[str, Any]:
 
 def apply_torch(trial: Trial, detail: str, value: Any) -> None:
     """Set it now and again after the first step: what the program sets itself is what is being tried out."""
-    setter = _torch_setter(trial.torch, detail, value)
-    setter()
+    torch: Any = trial.torch
+    *path, last = detail.split(".")
+    for name in path:
+        torch = getattr(torch, name)
+
+    def setter() -> None:
+        if detail == "use_deterministic_algorithms":
+            torch.use_deterministic_algorithms(truth(value))
+        elif hasattr(torch, f"set_{detail}"):  # float32_matmul_precision, num_threads
+            getattr(torch, f"set_{detail}")(plain(value))
+        else:
+            getattr(torch, last)  # an AttributeError says that there is no such switch
+            setattr(torch, last, plain(value))
 
     def stepped() -> None:
         if trial.probe.steps.index == 1:
             setter()
             trial.reached(f"torch.{detail}")
 
+    setter()
     trial.probe.steps.after.append(stepped)
-
-
-def _torch_setter(torch: Any, detail: str, value: Any) -> Any:
-    if detail == "float32_matmul_precision":
-        return lambda: torch.set_float32_matmul_precision(str(value))
-    if detail == "num_threads":
-        return lambda: torch.set_num_threads(int(value))
-    if detail == "use_deterministic_algorithms":
-        return lambda: torch.use_deterministic_algorithms(truth(value))
-    *path, last = detail.split(".")
-    owner = torch
-    for name in path:
-        owner = getattr(owner, name)
-    getattr(owner, last)  # an AttributeError says that there is no such switch
-    return lambda: setattr(owner, last, plain(value))
 
 
 # Arguments of what a program makes: `optimizer.<name>`, `ddp.<name>`, `lightning.<name>`, `TrainingArguments.<name>`.
