@@ -138,9 +138,14 @@ class TrialRunner:
 
     def lap(self, arm: Arm) -> TrialRun:
         """One run of an arm over the window."""
-        finished, recording, hint = self._run(arm, self.steps, self._limit())
-        found = self._window(recording)
-        problem = _problem(finished, found)
+        limit = max(1.0, min(self.seconds, self.deadline - time.monotonic()))
+        finished, recording, hint = self._run(arm, self.steps, limit)
+        # A change that warms up longer (compiling) sets more aside, up to a half.
+        found = window(recording, first_step(recording, self.skip, self.steps), self.steps)
+        problem = _ended(finished)
+        if not problem:
+            few = say("it made too few steps to measure")
+            problem = few if found is None else found.problems[0] if found.problems else ""
         return TrialRun(finished=finished, recording=recording, window=found, problem=problem + hint * bool(problem))
 
     def look(self, arm: Arm, *, steps: int | None, seconds: float, machine: bool = False) -> TrialRun:
@@ -168,13 +173,6 @@ class TrialRunner:
             )
         refused = protection.hint and any(words in finished.last_words(_LOOKED_AT) for words in _REFUSALS)
         return finished, read_recording(str(folder)), say(" ({hint})", hint=protection.hint) if refused else ""
-
-    def _limit(self) -> float:
-        return max(1.0, min(self.seconds, self.deadline - time.monotonic()))
-
-    def _window(self, recording: Recording) -> TrialWindow | None:
-        """The window; a change that warms up longer (compiling) sets more aside, up to a half."""
-        return window(recording, first_step(recording, self.skip, self.steps), self.steps)
 
     def _plan(self, arm: Arm, folder: Path, seconds: float, protection: Protection) -> RunSpec:
         overrides: dict[str, Any] = {
@@ -221,15 +219,4 @@ def _ended(finished: RunOutcome) -> str:
         return say("it ended with exit code {exit_code}", exit_code=finished.exit_code) + (
             say(": {words}", words=words[:200]) if words else ""
         )
-    return ""
-
-
-def _problem(finished: RunOutcome, found: TrialWindow | None) -> str:
-    ended = _ended(finished)
-    if ended:
-        return ended
-    if found is None:
-        return say("it made too few steps to measure")
-    if found.problems:
-        return found.problems[0]
     return ""
