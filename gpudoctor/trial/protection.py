@@ -348,25 +348,32 @@ class CoveredPlaces:
 
     def __init__(self, scratch: Path, command: Sequence[str] = ()) -> None:
         self.scratch = str(scratch)
-        self.mounts = [path for path, kind in mounts() if kind not in _VIRTUAL and not _living(path)]
+        self.mounts = [path for path, kind in mounts() if kind not in _VIRTUAL and _top(path) not in _LIVING]
         tops = [os.path.join("/", name) for name in sorted(os.listdir("/"))]
-        self.cover = [path for path in tops if self._covered(path)]
+        self.cover = [path for path in tops if _covered(path)]
         self.through = list(_meeting_places())
         self.known = [path for path in _named(command) if not inside(path, self.scratch)]
         self.root = os.access("/", os.W_OK)
         for path in self.known:
-            if path != "/" and not _system(path) and not any(inside(path, top) for top in self.cover):
+            if path != "/" and _top(path) not in ("proc", "sys") and not any(inside(path, top) for top in self.cover):
                 self.cover.append(path)
 
     def foreign(self) -> list[str]:
         """Known folders with entries of other users or groups: a user namespace cannot change those."""
         return [path for path in self.known if os.access(path, os.W_OK) and _foreign(path)]
 
-    def _covered(self, path: str) -> bool:
-        name = path[1:]
-        if os.path.islink(path) or not os.path.isdir(path) or name in _LIVING:
-            return False
-        return name not in _INSTALLED or os.access(path, os.W_OK)
+
+def _covered(path: str) -> bool:
+    """Whether a folder of `/` is to be covered."""
+    name = path[1:]
+    if os.path.islink(path) or not os.path.isdir(path) or name in _LIVING:
+        return False
+    return name not in _INSTALLED or os.access(path, os.W_OK)
+
+
+def _top(path: str) -> str:
+    """The folder of `/` that it is in."""
+    return path[1:].partition("/")[0]
 
 
 def _named(command: Sequence[str]) -> list[str]:
@@ -396,15 +403,6 @@ def _foreign(folder: str) -> bool:
         if looked > _LOOKED_AT:
             break
     return False
-
-
-def _system(path: str) -> bool:
-    """Whether it lies where no file of anyone's does."""
-    return any(inside(path, f"/{name}") for name in ("proc", "sys"))
-
-
-def _living(path: str) -> bool:
-    return any(inside(path, f"/{name}") for name in _LIVING)
 
 
 def _meeting_places() -> Iterator[str]:

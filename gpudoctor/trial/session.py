@@ -258,21 +258,17 @@ class TrialSession:
             # What is kept less of may be what a backward pass reads: a leak's cure leaves the loss alone, too.
             leaks = candidate.item.finding.traits & GROWTH
             tried.safe = candidate.remedy.applicability is _SAFE or bool(leaks)
-            self._cure(self.cures, candidate, tried, deadline)
+            found = self.cures.of(candidate.item, candidate.arm, deadline)
+            if isinstance(found, str):
+                tried.problem, tried.ended = found, Conclusion.FAILED
+            else:  # a moved loss is what most of them are for
+                tried.cure = found
+                tried.gated = tried.gated and tried.safe
             timed = timed and tried.ended is None and (tried.cure is None or tried.cure.gone is not False)
         if timed:
             self.current = tried
             try_arm(self.bench, tried, deadline=deadline, looks=LOOKS if tried.cure is None else LOOKS[:1])
         return Attempt(name=name, title=title, tried=tried, candidate=candidate)
-
-    def _cure(self, cures: Cures, candidate: Candidate, tried: Tried, deadline: float) -> None:
-        """Look whether the remedy's ailment is gone with it; a moved loss is what most of them are for."""
-        found = cures.of(candidate.item, candidate.arm, deadline)
-        if isinstance(found, str):
-            tried.problem, tried.ended = found, Conclusion.FAILED
-        else:
-            tried.cure = found
-            tried.gated = tried.gated and tried.safe
 
     @contextmanager
     def stopping(self) -> Iterator[None]:

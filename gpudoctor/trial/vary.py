@@ -43,9 +43,9 @@ def with_value(key: str, value: str, command: Sequence[str]) -> Arm:
     flag = _flag(key, command)
     if flag is not None:
         return Arm(name=name, arguments={flag: value})
-    setting = split_key(key)
-    if setting is not None:
-        path, text = with_setting(*setting, value)
+    path, _, inside = key.rpartition(":")
+    if path and Path(path).suffix.lower() in _JSON | _YAML:
+        path, text = with_setting(path, inside, value)
         return Arm(name=name, configs={path: text})
     if key.startswith("env."):
         return Arm(name=name, environment={key.removeprefix("env."): value})
@@ -107,14 +107,6 @@ _KINDS: tuple[tuple[tuple[type, ...], str], ...] = (
     ((list,), say("a list")),
     ((dict,), say("a section")),
 )
-
-
-def split_key(key: str) -> tuple[str, str] | None:
-    """File and dotted key of `ds.json:zero_optimization.stage`; None for a key of another kind."""
-    name, colon, inside = key.rpartition(":")
-    if not colon or not name or Path(name).suffix.lower() not in _JSON | _YAML:
-        return None
-    return name, inside
 
 
 def with_setting(name: str, key: str, value: str) -> tuple[str, str]:
