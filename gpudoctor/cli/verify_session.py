@@ -3,11 +3,11 @@
 import argparse
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from gpudoctor.cli.run_common import examine_recorded, recorded_patient, write_line
 from gpudoctor.cli.time_limited import Expired, limited
@@ -16,6 +16,7 @@ from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 
 if TYPE_CHECKING:
+    from gpudoctor.cli.verify_synthetic import SyntheticRun
     from gpudoctor.engine.examination import Request
     from gpudoctor.model import Report
     from gpudoctor.model.proof import Replay, TrialSummary
@@ -26,26 +27,10 @@ if TYPE_CHECKING:
     from gpudoctor.trial.protection import RunProtection
     from gpudoctor.trial.session import TrialSession
     from gpudoctor.trial.trial_runner import Arm
-    from gpudoctor.ui.status_line import StatusLine
 
 _BATCH = "DataLoader.batch_size"
 _REPLAY_SHARE = 0.4
 """Share of the time that is left which a replay may take."""
-
-
-class TrialJob(Protocol):
-    """A job that gpudoctor wrote itself: it is measured before the trials and brings settings to try."""
-
-    began: float
-    """When its time began, on the monotonic clock."""
-    arms: "list[tuple[str, Arm]]"
-    """What `--vary` or `--against` asks for."""
-
-    def measure(self, guard: "RunProtection", scratch: Path, line: "StatusLine") -> None:
-        """Measure its memory."""
-
-    def settings(self, report: "Report", folder: Path) -> "Sequence[tuple[str, Arm]]":
-        """Settings to try beside the remedies of the report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +81,7 @@ def examine_and_try(
     guard: "RunProtection",
     request: "Request",
     arguments: argparse.Namespace,
-    job: "TrialJob | None" = None,
+    job: "SyntheticRun | None" = None,
 ) -> VerifyResult:
     """Run the baseline, diagnose it, try, and give the report with the proofs in it.
 
@@ -123,7 +108,12 @@ def examine_and_try(
         began=job.began if job is not None else time.monotonic(),
     )
     if not arguments.quiet:
-        session.planned = lambda: _tell(line, plan_text(session))
+
+        def planned() -> None:
+            line.release()
+            write_line(plan_text(session))
+
+        session.planned = planned
     bench.watch = lambda arm, _passed: line.show(_status(session, arm))
     try:
         if job is not None:
@@ -137,7 +127,13 @@ def examine_and_try(
         if not _asked(arguments):
             with session.stopping():
                 report, replayed = _replayed(session, command, folder, request, report, recording)
-        _check_names(report, arguments.remedy)
+        known = {remedy.id for item in report.findings for remedy in item.remedies}
+        for name in arguments.remedy:
+            if name not in known:
+                listed = ", ".join(sorted(known)) or "none"
+                raise UsageError(
+                    say("--remedy {name}: no finding of this run has it; there are: {listed}", name=name, listed=listed)
+                )
         session.cures = _cures(session, command, request, report, recording, finished.seconds)
         timed = not finished.failed and session.choose_window(recording, finished.stopped_by is None)
         if timed:
@@ -157,11 +153,6 @@ def examine_and_try(
     trial = _patched(trial, session, folder, arguments)
     report = proven_report(report, session, trial)
     return VerifyResult(report=report, finished=finished, interrupted=session.interrupted)
-
-
-def _tell(line: "StatusLine", text: str) -> None:
-    line.release()
-    write_line(text)
 
 
 def _diagnosed(command: tuple[str, ...], folder: Path, request: "Request", arguments: argparse.Namespace) -> "Report":
@@ -234,7 +225,7 @@ def _cures(
 
 def _try(
     session: "TrialSession", recording: "Recording", report: "Report", command: tuple[str, ...],
-    arguments: argparse.Namespace, job: "TrialJob | None",
+    arguments: argparse.Namespace, job: "SyntheticRun | None",
 ) -> None:  # fmt: skip
     """The trials that were asked for; the remedies of the findings, where nothing else was."""
     arms = job.arms if job is not None else _named_arms(command, arguments)
@@ -266,16 +257,6 @@ def _batch_arm(key: str, command: tuple[str, ...]) -> "Callable[[int], Arm]":
     from gpudoctor.trial.vary import with_value
 
     return lambda batch: replace(with_value(key, str(batch), command), name=f"batch={batch}")
-
-
-def _check_names(report: "Report", named: list[str]) -> None:
-    known = {remedy.id for item in report.findings for remedy in item.remedies}
-    for name in named:
-        if name not in known:
-            listed = ", ".join(sorted(known)) or "none"
-            raise UsageError(
-                say("--remedy {name}: no finding of this run has it; there are: {listed}", name=name, listed=listed)
-            )
 
 
 def _patched(
