@@ -73,7 +73,7 @@ def listed_overrides() -> "list[Override]":
     from gpudoctor.trial.override_table import OVERRIDES
 
     return [
-        Override(name=name, safe=applicability is Applicability.SAFE, what=what, vary=True)
+        Override(name=name, safe=applicability is Applicability.SAFE, what=what, vary=name != "every")
         for name, (applicability, what) in sorted(OVERRIDES.items(), key=lambda item: item[0].lower())
     ]
 

@@ -4,12 +4,13 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from gpudoctor.lang import say
 from gpudoctor.mend.plan import EditPlan, make_plan
-from gpudoctor.model import Applicability, Ranked, Remedy
+from gpudoctor.model import Applicability, Ranked, Remedy, SourceSpan
 from gpudoctor.trial.override_table import OVERRIDES, is_known
-from gpudoctor.trial.trial_runner import Arm
+from gpudoctor.trial.trial_runner import EVERY, Arm
 
 _PYTHON = {".py", ".pyw"}
 _CONFIG = {".json", ".yaml", ".yml", ".toml", ".cfg", ".ini", ".txt"}
@@ -75,11 +76,14 @@ def joined(chosen: Sequence[Candidate], name: str = "together") -> Arm:
     """
     plan = plan_of([item for item in chosen if item.edits])
     arm = edited_arm(plan, name)
-    overrides: dict[str, object] = {}
+    overrides: dict[str, Any] = {}
     environment: dict[str, str] = {}
     arguments: dict[str, str] = {}
     for item in chosen:
-        overrides = {**item.arm.overrides, **overrides}
+        # The lines of an edited file are not those that the finding saw.
+        places = [place for place in item.arm.overrides.get(EVERY, ()) if place[0] not in arm.sources]
+        own = {key: value for key, value in item.arm.overrides.items() if key != EVERY}
+        overrides = {**own, **overrides, **({EVERY: [*overrides.get(EVERY, ()), *places]} if places else {})}
         environment = {**item.arm.environment, **environment}
         arguments = {**item.arm.arguments, **arguments}
     return replace(arm, overrides=overrides, environment=environment, arguments=arguments)
@@ -93,7 +97,7 @@ def plan_of(chosen: Sequence[Candidate]) -> EditPlan:
 def _candidate(item: Ranked, remedy: Remedy, unsafe: bool) -> Candidate | Untried:
     allowed = {Applicability.SAFE, *([Applicability.UNSAFE] if unsafe else [])}
     reason = ""
-    arm = _override_arm(remedy)
+    arm = _override_arm(item, remedy)
     by_override = bool(remedy.override) and _safety(remedy) in allowed
     if remedy.edits and remedy.applicability is not Applicability.DISPLAY_ONLY:
         if remedy.applicability in allowed or by_override:
@@ -135,11 +139,11 @@ def edited_arm(plan: EditPlan, name: str) -> Arm:
     return Arm(name=name, sources=sources, configs=configs)
 
 
-def _override_arm(remedy: Remedy) -> Arm | None:
+def _override_arm(item: Ranked, remedy: Remedy) -> Arm | None:
     """The arm of a remedy's overrides; None where it has none, or one that only its edit can do."""
     if not remedy.override:
         return None
-    overrides: dict[str, object] = {}
+    overrides: dict[str, Any] = {}
     environment: dict[str, str] = {}
     arguments: dict[str, str] = {}
     for name, value in remedy.override:
@@ -148,6 +152,12 @@ def _override_arm(remedy: Remedy) -> Arm | None:
             environment[rest] = value
         elif topic == "argument":
             arguments[rest] = value
+        elif name == "every":
+            spans = [part for part in item.finding.evidence if isinstance(part, SourceSpan)]
+            found = dict.fromkeys((os.path.realpath(span.path), span.line) for span in spans)
+            overrides[EVERY] = [[path, line, int(value)] for path, line in found if Path(path).suffix in _PYTHON]
+            if not overrides[EVERY]:
+                return None
         elif is_known(name):
             overrides[name] = value
         else:

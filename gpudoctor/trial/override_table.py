@@ -22,6 +22,7 @@ OVERRIDES: dict[str, tuple[Applicability, str]] = {
     "env.*": (UNSAFE, say("an environment variable")),
     "env.OMP_NUM_THREADS": (SAFE, say("threads of one process")),
     "env.PYTORCH_CUDA_ALLOC_CONF": (SAFE, say("settings of the CUDA allocator")),
+    "every": (SAFE, say("the finding's statements every so many steps")),
     "lightning.log_every_n_steps": (SAFE, say("steps between two logs (Lightning)")),
     "lightning.val_check_interval": (SAFE, say("steps between two evaluations (Lightning)")),
     "lightning.*": (UNSAFE, say("an argument of Lightning's Trainer")),

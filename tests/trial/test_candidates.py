@@ -75,11 +75,15 @@ def test_unsafe_ones_are_asked_for_and_edits_of_watching_are_safe(script):
     assert isinstance(refused, Untried) and "--unsafe" in refused.reason
     [allowed] = candidates([ranked(script, unsafe)], unsafe=True)
     assert isinstance(allowed, Candidate) and allowed.arm.overrides == {"torch.float32_matmul_precision": "high"}
-    [seldom] = candidates([ranked(script, alone, period)], unsafe=False)
+    [seldom] = candidates([ranked(script, period)], unsafe=False)
     assert seldom.edits and not seldom.arm.overrides and seldom.arm.sources
     [refused] = candidates([ranked(script, other)], unsafe=False)
     assert isinstance(refused, Untried) and "--unsafe" in refused.reason
-    [hand] = candidates([ranked(script, alone)], unsafe=True)
+    [by_line] = candidates([ranked(script, alone)], unsafe=False)
+    assert by_line.arm.overrides == {"source.every": [[os.path.realpath(script), 4, 50]]}
+    assert joined([seldom, by_line]).overrides == {} and joined([by_line]).overrides == by_line.arm.overrides
+    hand = remedy("P-hand", Applicability.DISPLAY_ONLY, override=(("reads", "50"),))
+    [hand] = candidates([ranked(script, hand)], unsafe=True)
     assert isinstance(hand, Untried) and hand.reason == "a person must do it"
 
 
@@ -123,7 +127,7 @@ def test_together_edits_are_merged_and_settings_stand_beside_them(script):
 def test_every_override_of_the_rules_is_known_to_the_probe():
     from gpudoctor.probe.overrides import EARLY, TOPICS
 
-    topics = {name.partition(".")[0] for name in OVERRIDES} - {"env"}
+    topics = {name.partition(".")[0] for name in OVERRIDES} - {"env", "every"}
     assert topics <= set(TOPICS) | set(EARLY)
     assert applicability("torch.backends.cudnn.benchmark") is Applicability.SAFE
     assert applicability("nobody.knows") is Applicability.UNSAFE

@@ -18,20 +18,27 @@ import os
 import shutil
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import CodeType
 from typing import Any
 
 from . import wanted
+from .run_every import place
 
 _EDITED: dict[str, str] = {}
-"""Real path of a source file to that of its other text."""
+"""Real path of a source file to that of its text."""
+_PERIODS: dict[str, list[tuple[int, int]]] = {}
+"""Real path of a source file to lines and their periods."""
 
 
 def begin() -> None:
     """Install what the environment asks for; the interpreter starts."""
     table = wanted()
     _EDITED.update({os.path.realpath(path): other for path, other in (table.get("source.files") or {}).items()})
+    for path, line, period in table.get("source.every") or ():
+        whole = os.path.realpath(path)
+        _EDITED.setdefault(whole, whole)
+        _PERIODS.setdefault(whole, []).append((int(line), int(period)))
     if _EDITED:
         _hook_imports()
         sys.path_hooks.insert(0, _main_hook)
@@ -53,7 +60,15 @@ def _compiled(replacement: str, name: str, main: bool = False) -> CodeType:
         source = stream.read()
     text = importlib.util.decode_source(source)
     linecache.cache[name] = (len(source), None, text.splitlines(keepends=True), name)
+    tree = rewrite(text, name, _PERIODS.get(os.path.realpath(name), []), main=main)
+    return compile(tree, name, "exec", dont_inherit=True)
+
+
+def rewrite(text: str, name: str, periods: Sequence[tuple[int, int]] = (), *, main: bool = False) -> ast.Module:
+    """The syntax tree of a source text with periods at lines; `main` makes it a script's."""
     tree = ast.parse(text, name)
+    for line, period in sorted(periods, reverse=True):
+        place(tree, name, line, period)
     if main:
         # Run by runpy, a script must still look like one: a spawned child imports it by its path.
         at = 0
@@ -62,7 +77,7 @@ def _compiled(replacement: str, name: str, main: bool = False) -> CodeType:
             if docstring or (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
                 at = index + 1
         tree.body.insert(at, ast.parse("__spec__ = None").body[0])
-    return compile(ast.fix_missing_locations(tree), name, "exec", dont_inherit=True)
+    return ast.fix_missing_locations(tree)
 
 
 def _hook_imports() -> None:
