@@ -41,17 +41,17 @@ BUDGETS = {
     ),
     "recordings and live": (8712, ["gpudoctor/analysis/run", "gpudoctor/analysis/live", "gpudoctor/vitals/recording"]),
     "preflight": (5265, ["gpudoctor/preflight", "gpudoctor/analysis/preflight"]),
-    "probe, recorder, hooks": (16335, ["gpudoctor/probe", "gpudoctor/recorder", "gpudoctor/hooks"]),
-    "trial": (4075, ["gpudoctor/trial"]),
+    "probe, recorder, hooks": (14620, ["gpudoctor/probe", "gpudoctor/recorder", "gpudoctor/hooks"]),
+    "trial": (3821, ["gpudoctor/trial"]),
     "estimate": (9906, ["gpudoctor/estimate"]),
     "report, ui, cli, watch, agents": (
-        19290,
+        19224,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
     "checks": (39294, ["checks"]),
     "rules": (10680, ["rules"]),
     "the rest of vitals and analysis": (14792, ["gpudoctor"]),
-    "tests": (82200, ["tests"]),
+    "tests": (81936, ["tests"]),
     "benchmarks": (15350, ["benchmarks"]),
 }
 """Group: lines, folders or files. A file belongs to the first group that names it or a folder above it."""
