@@ -45,7 +45,7 @@ BUDGETS = {
     "trial": (3821, ["gpudoctor/trial"]),
     "estimate": (9906, ["gpudoctor/estimate"]),
     "report, ui, cli, watch, agents": (
-        19224,
+        19240,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
     "checks": (39294, ["checks"]),

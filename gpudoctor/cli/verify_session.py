@@ -3,11 +3,11 @@
 import argparse
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from gpudoctor.cli.run_common import examine_recorded, recorded_patient, write_line
 from gpudoctor.cli.time_limited import Expired, limited
@@ -16,7 +16,6 @@ from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 
 if TYPE_CHECKING:
-    from gpudoctor.cli.verify_synthetic import SyntheticRun
     from gpudoctor.engine.examination import Request
     from gpudoctor.model import Report
     from gpudoctor.model.proof import Replay, TrialSummary
@@ -27,10 +26,26 @@ if TYPE_CHECKING:
     from gpudoctor.trial.protection import RunProtection
     from gpudoctor.trial.session import TrialSession
     from gpudoctor.trial.trial_runner import Arm
+    from gpudoctor.ui.status_line import StatusLine
 
 _BATCH = "DataLoader.batch_size"
 _REPLAY_SHARE = 0.4
 """Share of the time that is left which a replay may take."""
+
+
+class TrialJob(Protocol):
+    """A job that gpudoctor wrote itself: it is measured before the trials and brings settings to try."""
+
+    began: float
+    """When its time began, on the monotonic clock."""
+    arms: "list[tuple[str, Arm]]"
+    """What `--vary` or `--against` asks for."""
+
+    def measure(self, guard: "RunProtection", scratch: Path, line: "StatusLine") -> None:
+        """Measure its memory."""
+
+    def settings(self, report: "Report", folder: Path) -> "Sequence[tuple[str, Arm]]":
+        """Settings to try beside the remedies of the report."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +96,7 @@ def examine_and_try(
     guard: "RunProtection",
     request: "Request",
     arguments: argparse.Namespace,
-    job: "SyntheticRun | None" = None,
+    job: "TrialJob | None" = None,
 ) -> VerifyResult:
     """Run the baseline, diagnose it, try, and give the report with the proofs in it.
 
@@ -225,7 +240,7 @@ def _cures(
 
 def _try(
     session: "TrialSession", recording: "Recording", report: "Report", command: tuple[str, ...],
-    arguments: argparse.Namespace, job: "SyntheticRun | None",
+    arguments: argparse.Namespace, job: "TrialJob | None",
 ) -> None:  # fmt: skip
     """The trials that were asked for; the remedies of the findings, where nothing else was."""
     arms = job.arms if job is not None else _named_arms(command, arguments)
