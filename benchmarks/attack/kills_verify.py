@@ -20,7 +20,7 @@ from attack.case import Attempt
 from attack.kills import CAUGHT, OURS, start, wait_for, wait_until_gone
 
 GROUP, WORDS = "kills under verify", "words about what changed"
-LEVELS = ("overlay", "read-only", "landlock", "writers")
+LEVELS = ("overlay", "copy")
 TARGETS = ("doctor", "group", "program")
 AT_ONCE = 3
 TIMEOUT = 60.0
@@ -156,7 +156,7 @@ def perform(case: Case) -> list[Attempt]:
         problems.append(f"a traceback of ours: {err[-400:]}")
     after = tree(work)
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-    if changed and not (case.level == "writers" and case.outside and changed == ["shell.txt"]):
+    if changed:
         problems.append(f"files of the user's changed: {changed}")
     new = [line for line in Path("/proc/mounts").read_text().splitlines() if line not in mounts.splitlines()]
     if new:

@@ -70,10 +70,10 @@ def listed_overrides() -> "list[Override]":
     """Every override by name."""
     from gpudoctor.model import Applicability
     from gpudoctor.report.pages import Override
-    from gpudoctor.trial.override_table import AT_PLACES, OVERRIDES
+    from gpudoctor.trial.override_table import OVERRIDES
 
     return [
-        Override(name=name, safe=applicability is Applicability.SAFE, what=what, vary=name not in AT_PLACES)
+        Override(name=name, safe=applicability is Applicability.SAFE, what=what, vary=name != "every")
         for name, (applicability, what) in sorted(OVERRIDES.items(), key=lambda item: item[0].lower())
     ]
 

@@ -17,7 +17,7 @@ from gpudoctor.errors import DoctorError
 from gpudoctor.lang import say, template
 
 if TYPE_CHECKING:
-    from gpudoctor.cli.verify_result import VerifyResult
+    from gpudoctor.cli.verify_session import VerifyResult
     from gpudoctor.engine.examination import Request
     from gpudoctor.trial.processes import CleanupWatchdog
     from gpudoctor.trial.unchanged import Unchanged
@@ -113,20 +113,23 @@ def _examine(command: tuple[str, ...] | None, request: "Request", arguments: arg
     """The trials of the command, or of a synthetic job."""
     from gpudoctor.cli.verify_session import examine_and_try
     from gpudoctor.recorder.folder import new_folder
+    from gpudoctor.trial.protection import RunProtection
     from gpudoctor.trial.unchanged import Unchanged
 
     if command is None:
         from gpudoctor.cli.verify_synthetic import examine_synthetic
 
         with _scratch() as (scratch, watchdog), _ending_by_signals():
-            return examine_synthetic(scratch, watchdog, request, arguments)
-    folder, remark = new_folder(arguments.recording)
-    write_line(remark)
+            guard = RunProtection(scratch, project=False)
+            return examine_synthetic(scratch, watchdog, guard, request, arguments)
     files = None
     try:
         with _scratch() as (scratch, watchdog), _ending_by_signals():
+            guard = RunProtection(scratch, command)
+            folder, remark = new_folder(arguments.recording)
+            write_line(remark)
             files = Unchanged(command, without=(str(folder), str(scratch)))
-            result = examine_and_try(command, folder, scratch, watchdog, request, arguments)
+            result = examine_and_try(command, folder, scratch, watchdog, guard, request, arguments)
     except Interrupted as error:
         raise Interrupted(
             error.number, say("; {words}", words=files.look().words) if files is not None else ""

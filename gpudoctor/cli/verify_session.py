@@ -3,16 +3,14 @@
 import argparse
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from gpudoctor.cli.run_common import examine_recorded, write_line
+from gpudoctor.cli.run_common import examine_recorded, recorded_patient, write_line
 from gpudoctor.cli.time_limited import Expired, limited
-from gpudoctor.cli.verify_ailments import Ailments
-from gpudoctor.cli.verify_result import TrialJob, VerifyResult
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
@@ -20,14 +18,45 @@ from gpudoctor.lang.message import concatenated
 if TYPE_CHECKING:
     from gpudoctor.engine.examination import Request
     from gpudoctor.model import Report
-    from gpudoctor.model.proof import TrialSummary
+    from gpudoctor.model.proof import Replay, TrialSummary
     from gpudoctor.model.signs.recording import Recording
+    from gpudoctor.trial.bounded_run import RunOutcome
+    from gpudoctor.trial.cure import Cures
     from gpudoctor.trial.processes import CleanupWatchdog
+    from gpudoctor.trial.protection import RunProtection
     from gpudoctor.trial.session import TrialSession
     from gpudoctor.trial.trial_runner import Arm
     from gpudoctor.ui.status_line import StatusLine
 
 _BATCH = "DataLoader.batch_size"
+_REPLAY_SHARE = 0.4
+"""Share of the time that is left which a replay may take."""
+
+
+class TrialJob(Protocol):
+    """A job that gpudoctor wrote itself: it is measured before the trials and brings settings to try."""
+
+    began: float
+    """When its time began, on the monotonic clock."""
+    arms: "list[tuple[str, Arm]]"
+    """What `--vary` or `--against` asks for."""
+
+    def measure(self, guard: "RunProtection", scratch: Path, line: "StatusLine") -> None:
+        """Measure its memory."""
+
+    def settings(self, report: "Report", folder: Path) -> "Sequence[tuple[str, Arm]]":
+        """Settings to try beside the remedies of the report."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyResult:
+    """What came of it."""
+
+    report: "Report"
+    finished: "RunOutcome"
+    """The command's first run."""
+    interrupted: bool = False
+    """Whether Ctrl-C ended the trials."""
 
 
 def _asked(arguments: argparse.Namespace) -> list[str]:
@@ -53,7 +82,7 @@ def check_trials(command: tuple[str, ...] | None, arguments: argparse.Namespace)
     if arguments.find_batch:
         _batch_arm(arguments.find_batch, command or ())(1)
     if command is not None:
-        from gpudoctor.trial.time_needed import too_short
+        from gpudoctor.trial.session import too_short
 
         if sentence := too_short(command, arguments.budget, arguments.steps):
             raise UsageError(sentence)
@@ -64,6 +93,7 @@ def examine_and_try(
     folder: Path,
     scratch: Path,
     watchdog: "CleanupWatchdog",
+    guard: "RunProtection",
     request: "Request",
     arguments: argparse.Namespace,
     job: "TrialJob | None" = None,
@@ -73,17 +103,15 @@ def examine_and_try(
     A synthetic job is measured first; what it prints goes to standard error.
     """
     from gpudoctor.trial.processes import adopt_orphans
-    from gpudoctor.trial.protection import RunProtection
     from gpudoctor.trial.session import TrialSession
-    from gpudoctor.trial.summary import summarise_trials
     from gpudoctor.trial.trial_runner import TrialRunner
-    from gpudoctor.trial.trial_verdict import proven_report
+    from gpudoctor.trial.trial_verdict import proven_report, summarise_trials
     from gpudoctor.ui.status_line import StatusLine
     from gpudoctor.vitals.recording import read_recording
 
     adopt_orphans()
     line = StatusLine(sys.stderr, shown=not arguments.quiet)
-    guard = RunProtection(scratch, command)
+    replayed: Replay | None = None
     bench = TrialRunner(command, scratch, guard.protect, watchdog.watching)
     session = TrialSession(
         bench=bench,
@@ -95,7 +123,12 @@ def examine_and_try(
         began=job.began if job is not None else time.monotonic(),
     )
     if not arguments.quiet:
-        session.planned = lambda: _tell(line, plan_text(session))
+
+        def planned() -> None:
+            line.release()
+            write_line(plan_text(session))
+
+        session.planned = planned
     bench.watch = lambda arm, _passed: line.show(_status(session, arm))
     try:
         if job is not None:
@@ -106,10 +139,17 @@ def examine_and_try(
         report = _diagnosed(command, folder, request, arguments)
         recording = read_recording(str(folder))
         bench.deadline = session.began + session.budget
-        ailments = Ailments(session, command, folder, request, arguments)
-        report = ailments.explain(report, recording)
-        _check_names(report, arguments.remedy)
-        session.cures = ailments.cures(report, recording, finished.seconds)
+        if not _asked(arguments):
+            with session.stopping():
+                report, replayed = _replayed(session, command, folder, request, report, recording)
+        known = {remedy.id for item in report.findings for remedy in item.remedies}
+        for name in arguments.remedy:
+            if name not in known:
+                listed = ", ".join(sorted(known)) or "none"
+                raise UsageError(
+                    say("--remedy {name}: no finding of this run has it; there are: {listed}", name=name, listed=listed)
+                )
+        session.cures = _cures(session, command, request, report, recording, finished.seconds)
         timed = not finished.failed and session.choose_window(recording, finished.stopped_by is None)
         if timed:
             _try(session, recording, report, command, arguments, job)
@@ -121,19 +161,13 @@ def examine_and_try(
         summarise_trials(session),
         protection=guard.words,
         protection_level=guard.level.value,
-        promised=guard.promised,
         kept_out=guard.kept_out,
         not_sent=guard.not_sent,
-        replay=ailments.replay,
+        replay=replayed,
     )
     trial = _patched(trial, session, folder, arguments)
     report = proven_report(report, session, trial)
     return VerifyResult(report=report, finished=finished, interrupted=session.interrupted)
-
-
-def _tell(line: "StatusLine", text: str) -> None:
-    line.release()
-    write_line(text)
 
 
 def _diagnosed(command: tuple[str, ...], folder: Path, request: "Request", arguments: argparse.Namespace) -> "Report":
@@ -150,6 +184,58 @@ def _diagnosed(command: tuple[str, ...], folder: Path, request: "Request", argum
                 folder=folder,
             )
         ) from None
+
+
+def _replayed(
+    session: "TrialSession",
+    command: tuple[str, ...],
+    folder: Path,
+    request: "Request",
+    report: "Report",
+    recording: "Recording",
+) -> "tuple[Report, Replay | None]":
+    """A step with NaN once more, and the report with what that has shown in its finding."""
+    from gpudoctor.engine.examination import prescribe_again
+    from gpudoctor.trial.replay import bad_step, explained, replay
+
+    bad = bad_step(report.findings, recording)
+    if bad is None or (session.named and not any(name.startswith(bad.code) for name in session.named)):
+        return report, None
+
+    def doing(what: str) -> None:
+        session.doing, session.current = what, None
+
+    found = replay(session.bench, bad, recording, _REPLAY_SHARE * session.left, doing)
+    patient = recorded_patient(command, folder)
+    findings = tuple(
+        prescribe_again(item, explained(item.finding, found), patient, request.registry)
+        if item.finding.code == found.code
+        else item
+        for item in report.findings
+    )
+    return replace(report, findings=findings), found
+
+
+def _cures(
+    session: "TrialSession",
+    command: tuple[str, ...],
+    request: "Request",
+    report: "Report",
+    recording: "Recording",
+    seconds: float,
+) -> "Cures":
+    """What looks whether a finding is gone in a re-run; `seconds` is how long the baseline took."""
+    from gpudoctor.engine.examination import examine
+    from gpudoctor.engine.selection import Selection
+    from gpudoctor.model import Code
+    from gpudoctor.trial.cure import Cures
+
+    def diagnose(folder: Path, arm: "Arm", codes: frozenset[str]) -> "Report":
+        patient = recorded_patient(arm.words(command), folder, arm.sources)
+        chosen = Selection(selected=frozenset(map(Code, codes)), ignored={})
+        return examine(patient, replace(request, selection=chosen, signs_first=()))
+
+    return Cures(session.bench, diagnose, report.findings, recording, seconds)
 
 
 def _try(
@@ -186,16 +272,6 @@ def _batch_arm(key: str, command: tuple[str, ...]) -> "Callable[[int], Arm]":
     from gpudoctor.trial.vary import with_value
 
     return lambda batch: replace(with_value(key, str(batch), command), name=f"batch={batch}")
-
-
-def _check_names(report: "Report", named: list[str]) -> None:
-    known = {remedy.id for item in report.findings for remedy in item.remedies}
-    for name in named:
-        if name not in known:
-            listed = ", ".join(sorted(known)) or "none"
-            raise UsageError(
-                say("--remedy {name}: no finding of this run has it; there are: {listed}", name=name, listed=listed)
-            )
 
 
 def _patched(

@@ -19,7 +19,7 @@ from gpudoctor.lang import say
 from gpudoctor.text import duration
 
 if TYPE_CHECKING:
-    from gpudoctor.cli.verify_result import VerifyResult
+    from gpudoctor.cli.verify_session import VerifyResult
     from gpudoctor.engine.examination import Request
     from gpudoctor.estimate.measure import MeasuredEstimate
     from gpudoctor.estimate.synthetic.feasibility import Synthetic
@@ -117,7 +117,11 @@ class SyntheticRun:
 
 
 def examine_synthetic(
-    scratch: Path, watchdog: "CleanupWatchdog", request: "Request", arguments: argparse.Namespace
+    scratch: Path,
+    watchdog: "CleanupWatchdog",
+    guard: "RunProtection",
+    request: "Request",
+    arguments: argparse.Namespace,
 ) -> "VerifyResult":
     """Write the job, measure it, try it. What can be refused is, before anything runs."""
     from gpudoctor.estimate.synthetic.write_program import ask
@@ -140,7 +144,7 @@ def examine_synthetic(
     write_line(remark)
     job.write(folder)
     with _surrounded():
-        result = examine_and_try(job.command, folder, scratch, watchdog, _silenced(request), arguments, job)
+        result = examine_and_try(job.command, folder, scratch, watchdog, guard, _silenced(request), arguments, job)
     return replace(result, report=job.report(result.report))
 
 

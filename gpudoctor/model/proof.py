@@ -255,10 +255,8 @@ class TrialSummary:
     """The user's files that differ after the trials, whoever changed them; those of `kept` left out."""
     compared: str = ""
     """What was compared before and after, one clause; "" where nothing was."""
-    promised: bool = True
-    """Whether the kernel held every program back, so that what was not compared is as it was, too."""
     protection_level: str = ""
-    """The same in a word: `overlay`, `read-only`, `landlock`, `writers`."""
+    """The same in a word: `overlay` or `copy`."""
     not_sent: tuple[str, ...] = field(default=())
     """Trackers that were kept offline, and pushes to a hub that were refused."""
     patch: str = ""

@@ -20,6 +20,8 @@ HOST_SHARE = 0.6
 """Of the host's memory, where it trains on the CPU: others live there too."""
 _GAIN = 1.03
 """A doubled batch that brings less than this, twice in a row, ends the search."""
+_GREATER = 1.2
+"""A doubled batch with less than so many times the samples is not greater any more."""
 _HALVINGS = 3
 _DOUBLINGS = 12
 _GRAIN = 8
@@ -69,7 +71,11 @@ def memory_limit(recording: Recording) -> float | None:
 def find_batch(session: TrialSession, batch: int, arm_of: Callable[[int], Arm], limit: float | None) -> None:
     """Search, and put what was found into the session: a row a try, the fastest as an attempt."""
     with session.stopping():
-        tries = _Search(session, arm_of, limit).search(batch)
+        search = _Search(session, arm_of, limit)
+        if search.run(batch, BASELINE).window is not None:
+            search.double(batch)
+            search.halve()
+        tries = sorted(search.tries, key=lambda item: item.batch)
         session.searched = [_row(item) for item in tries]
         fitting = [item for item in tries if item.window is not None]
         best = max(fitting, key=lambda item: item.rate, default=None)
@@ -81,80 +87,63 @@ def find_batch(session: TrialSession, batch: int, arm_of: Callable[[int], Arm], 
 class _Search:
     def __init__(self, session: TrialSession, arm_of: Callable[[int], Arm], limit: float | None) -> None:
         self._session, self._arm_of, self._limit = session, arm_of, limit
-        self._tries: list[Try] = []
+        self.tries: list[Try] = []
 
-    def search(self, batch: int) -> list[Try]:
-        """Tries by batch."""
-        first = self._run(batch, BASELINE)
-        if first.window is not None:
-            self._double(batch)
-            self._halve()
-        return sorted(self._tries, key=lambda item: item.batch)
-
-    def _double(self, batch: int) -> None:
+    def double(self, batch: int) -> None:
+        """Up from the job's own, until it fails, does not fit or brings nothing."""
         idle = 0
         for _ in range(_DOUBLINGS):
-            before, batch = self._tries[-1], 2 * batch
+            before, batch = self.tries[-1], 2 * batch
             if not self._session.left or self._too_much(batch):
                 return
-            found = self._run(batch, self._arm_of(batch))
-            if found.window is None or _exhausted(before, found):
+            found = self.run(batch, self._arm_of(batch))
+            if found.window is None:
                 return
+            samples = before.window.samples if before.window is not None else None
+            if samples and (found.window.samples or 0.0) < _GREATER * samples:
+                return  # the data set has no more rows
             idle = idle + 1 if found.rate < _GAIN * before.rate else 0
             if idle == 2:
                 return
 
-    def _halve(self) -> None:
+    def halve(self) -> None:
         """Between the largest that fits and the smallest that does not."""
         for _ in range(_HALVINGS):
-            fits = max((item.batch for item in self._tries if item.window is not None), default=0)
-            fails = min((item.batch for item in self._tries if not item.window and not item.cut), default=0)
+            fits = max((item.batch for item in self.tries if item.window is not None), default=0)
+            fails = min((item.batch for item in self.tries if not item.window and not item.cut), default=0)
             middle = (fits + fails) // 2
             middle -= middle % _GRAIN if middle > _GRAIN else 0
             if not fails or middle <= fits or not self._session.left:
                 return
-            self._run(middle, self._arm_of(middle))
+            self.run(middle, self._arm_of(middle))
 
     def _too_much(self, batch: int) -> bool:
         """Whether the line through the last two measurements leaves the limit."""
-        measured = [(item.batch, item.window) for item in self._tries if item.window is not None]
-        points = [(size, found.memory) for size, found in measured if found.memory]
+        points = [(item.batch, item.window.memory) for item in self.tries if item.window and item.window.memory]
         if self._limit is None or not points:
             return False
         (b, last) = points[-1]
         slope = (last - points[-2][1]) / (b - points[-2][0]) if len(points) > 1 else 0.0
         return last + max(0.0, slope) * (batch - b) > self._limit
 
-    def _run(self, batch: int, arm: Arm) -> Try:
+    def run(self, batch: int, arm: Arm) -> Try:
         self._session.doing, self._session.current = f"batch {batch}", None
         lap = self._session.bench.lap(arm)
         cut = lap.finished.stopped_by == "seconds" and self._session.left <= 0
         made = Try(batch=batch, window=None if lap.problem else lap.window, problem=lap.problem, cut=cut)
-        self._tries.append(made)
+        self.tries.append(made)
         return made
-
-
-def _exhausted(before: Try, found: Try) -> bool:
-    """Whether a greater batch is not greater any more: the data set has no more rows."""
-    if before.window is None or found.window is None or not before.window.samples:
-        return False
-    return (found.window.samples or 0.0) < 1.2 * before.window.samples
 
 
 def _row(item: Try) -> TrialRow:
     window = item.window
+    failed = Conclusion.NOT_TRIED if item.cut else Conclusion.TOO_MUCH
     return TrialRow(
         name=f"batch={item.batch}",
         title=f"batch {item.batch}",
-        conclusion=_conclusion(item),
+        conclusion=Conclusion.MEASURED if window is not None else failed,
         reason=TIME_RAN_OUT if item.cut else item.problem,
         step_seconds=window.seconds if window else None,
         samples_per_second=item.rate or None,
         memory=window.memory if window else None,
     )
-
-
-def _conclusion(item: Try) -> Conclusion:
-    if item.window is not None:
-        return Conclusion.MEASURED
-    return Conclusion.NOT_TRIED if item.cut else Conclusion.TOO_MUCH

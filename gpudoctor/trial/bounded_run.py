@@ -25,6 +25,7 @@ from gpudoctor.recorder.folder import CommandEnd, write_end, write_manifest
 from gpudoctor.recorder.machine import GpuReadings, MachineSampler
 from gpudoctor.recorder.start_command import CommandError, probed
 from gpudoctor.trial.processes import Held, die_with_us
+from gpudoctor.trial.scratch import inside
 
 ENOUGH, DONE = "enough", "done-"
 OUTPUT = "output.txt"
@@ -52,6 +53,8 @@ class RunSpec:
     environment: Mapping[str, str] = field(default_factory=dict)
     prefix: tuple[str, ...] = ()
     """Words before the command: what keeps its writes away from the user's files."""
+    copied: tuple[str, str] | None = None
+    """The copy to work in, and the folder that it is of; the recording names the latter."""
     steps: int | None = None
     """Steps after which it ends; None looks at `enough`."""
     seconds: float = 3600.0
@@ -76,6 +79,8 @@ class RunOutcome:
     seconds: float
     left: tuple[int, ...] = ()
     """Processes that could not be ended."""
+    copied: tuple[str, str] | None = None
+    """The copy that it worked in, and the folder that it is of."""
 
     @property
     def failed(self) -> bool:
@@ -86,6 +91,7 @@ class RunOutcome:
         """The last lines that it wrote, when they were kept."""
         with suppress(OSError):
             text = (self.folder / OUTPUT).read_text(encoding="utf-8", errors="replace")
+            text = text.replace(*self.copied) if self.copied is not None else text
             lines = [line.strip() for line in text.splitlines() if line.strip()]
             return "\n".join(lines[-most:])
         return ""
@@ -123,7 +129,7 @@ def run_bounded(
     with watching(child.pid, plan.folder):
         try:
             held.release()
-            stopped_by = _Watchdog(plan, child, started, enough, watch).keep()
+            stopped_by = _keep(plan, child, started, enough, watch)
         finally:
             left = end_all(child.pid, str(plan.folder))
             _reap(child)
@@ -131,7 +137,20 @@ def run_bounded(
                 sampler.close()
             if gpus is not None:
                 gpus.close()
-    return _finished(plan, child.returncode, stopped_by, time.monotonic() - started, left)
+    code, seconds = child.returncode, time.monotonic() - started
+    exit_code = None if stopped_by else 128 - code if code < 0 else code
+    name = signal.Signals(-code).name if code < 0 and not stopped_by and -code in list(signal.Signals) else None
+    write_end(
+        plan.folder, CommandEnd(exit_code=exit_code, signal=name, seconds=round(seconds, 3), stopped_by=stopped_by)
+    )
+    return RunOutcome(
+        folder=plan.folder,
+        stopped_by=stopped_by,
+        exit_code=exit_code,
+        seconds=seconds,
+        left=tuple(left),
+        copied=plan.copied,
+    )
 
 
 def _reap(child: "subprocess.Popen[bytes]") -> None:
@@ -150,16 +169,27 @@ def _start(plan: RunSpec, held: Held) -> "subprocess.Popen[bytes]":
     overrides = {"trial.steps": plan.steps, **plan.overrides}
     _must_exist(plan.command)
     variables = probed(os.environ, plan.folder, {"GPUDOCTOR_OVERRIDES": json.dumps(overrides)})
+    if plan.copied is not None:
+        path = os.pathsep.join(in_copy(part, plan.copied) for part in variables["PYTHONPATH"].split(os.pathsep))
+        variables |= {"GPUDOCTOR_COPIED": json.dumps(plan.copied), "PWD": plan.copied[0], "PYTHONPATH": path}
+    dies = die_with_us()
+
+    def prepare() -> None:
+        if dies is not None:
+            dies()
+        held.release()
+
     output = None if plan.shown else (plan.folder / OUTPUT).open("wb")
     try:
         return subprocess.Popen(
-            [*plan.prefix, *plan.command],
+            [*plan.prefix, plan.command[0], *(in_copy(word, plan.copied) for word in plan.command[1:])],
+            cwd=plan.copied[0] if plan.copied is not None else None,
             env={**variables, **plan.environment},
             stdin=subprocess.DEVNULL,  # what one run reads the next would miss
             stdout=sys.stderr.fileno() if plan.shown and plan.to_stderr else output,
             stderr=subprocess.STDOUT if output is not None else None,
             start_new_session=True,  # Ctrl-C is for us: we end all of it
-            preexec_fn=_prepared(held),
+            preexec_fn=prepare,
         )
     except (OSError, ValueError) as error:
         raise CommandError(
@@ -170,15 +200,13 @@ def _start(plan: RunSpec, held: Held) -> "subprocess.Popen[bytes]":
             output.close()
 
 
-def _prepared(held: Held) -> Callable[[], None]:
-    dies = die_with_us()
-
-    def prepare() -> None:
-        if dies is not None:
-            dies()
-        held.release()
-
-    return prepare
+def in_copy(word: str, copied: tuple[str, str] | None) -> str:
+    """A path, or a word with one behind `=`, as it is in the copy."""
+    if copied is None:
+        return word
+    copy, source = copied
+    name, sign, path = word.rpartition("=")
+    return f"{name}{sign}{copy}{path[len(source) :]}" if inside(path, source) else word
 
 
 def _must_exist(command: tuple[str, ...]) -> None:
@@ -191,54 +219,31 @@ def _must_exist(command: tuple[str, ...]) -> None:
         raise CommandError(say("{command}: command not found", command=command[0]), 127)
 
 
-class _Watchdog:
-    """Waits for the end of the window."""
-
-    def __init__(
-        self, plan: RunSpec, child: "subprocess.Popen[bytes]", started: float, enough: Enough | None, watch: Watch
-    ) -> None:
-        self._plan, self._child, self._started = plan, child, started
-        self._enough, self._watch = enough, watch
-        self._looked = self._told = started
-
-    def keep(self) -> str | None:
-        """Who ended it; None when it ended by itself."""
-        told: float | None = None
-        first: float | None = None
-        while True:
-            if self._child.poll() is not None:
-                return None
-            now = time.monotonic()
-            done = sum(name.startswith(DONE) for name in os.listdir(self._plan.folder))
-            if done:
-                first = first or now
-                if done >= self._ranks() or now - first > _GRACE:
-                    return "steps"
-            if told is None and self._has_enough(now):
-                told = now
-                (self._plan.folder / ENOUGH).touch()
-            if told is not None and now - told > _FLUSH and not done:
+def _keep(
+    plan: RunSpec, child: "subprocess.Popen[bytes]", started: float, enough: Enough | None, watch: Watch
+) -> str | None:
+    """Wait for the end of the window and return who ended it; None when it ended by itself."""
+    looked = shown = started
+    told: float | None = None
+    first: float | None = None
+    while child.poll() is None:
+        now = time.monotonic()
+        done = sum(name.startswith(DONE) for name in os.listdir(plan.folder))
+        if done:
+            first = first or now
+            if done >= len(list(plan.folder.glob("rank-*.gdr"))) or now - first > _GRACE:
                 return "steps"
-            if now - self._started > self._plan.seconds:
-                return "seconds"
-            if now - self._told >= _TELL:
-                self._told = now
-                self._watch(now - self._started)
-            time.sleep(_TICK)
-
-    def _ranks(self) -> int:
-        return len(list(self._plan.folder.glob("rank-*.gdr")))
-
-    def _has_enough(self, now: float) -> bool:
-        if self._enough is None or now - self._looked < _LOOK:
-            return False
-        self._looked = now
-        return self._enough(self._plan.folder, now - self._started)
-
-
-def _finished(plan: RunSpec, code: int, stopped_by: str | None, seconds: float, left: list[int]) -> RunOutcome:
-    exit_code = None if stopped_by else 128 - code if code < 0 else code
-    name = signal.Signals(-code).name if code < 0 and not stopped_by and -code in list(signal.Signals) else None
-    ending = CommandEnd(exit_code=exit_code, signal=name, seconds=round(seconds, 3), stopped_by=stopped_by)
-    write_end(plan.folder, ending)
-    return RunOutcome(folder=plan.folder, stopped_by=stopped_by, exit_code=exit_code, seconds=seconds, left=tuple(left))
+        if told is None and enough is not None and now - looked >= _LOOK:
+            looked = now
+            if enough(plan.folder, now - started):
+                told = now
+                (plan.folder / ENOUGH).touch()
+        if told is not None and now - told > _FLUSH and not done:
+            return "steps"
+        if now - started > plan.seconds:
+            return "seconds"
+        if now - shown >= _TELL:
+            shown = now
+            watch(now - started)
+        time.sleep(_TICK)
+    return None

@@ -4,16 +4,21 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from gpudoctor.lang import say
 from gpudoctor.mend.plan import EditPlan, make_plan
 from gpudoctor.model import Applicability, Ranked, Remedy, SourceSpan
-from gpudoctor.trial.override_table import AT_PLACES, OVERRIDES
-from gpudoctor.trial.trial_runner import Arm
+from gpudoctor.trial.override_table import OVERRIDES, is_known
+from gpudoctor.trial.trial_runner import EVERY, Arm
 
 _PYTHON = {".py", ".pyw"}
-_PLACED = set(AT_PLACES.values())
 _CONFIG = {".json", ".yaml", ".yml", ".toml", ".cfg", ".ini", ".txt"}
+_WATCHING = {
+    "autograd.detect_anomaly", "checkpointing.enabled", "collectives.for_log", "ddp.no_sync", "every", "gc.collect",
+    "gc.empty_cache", "gc.synchronize", "profiler.enabled", "reads", "trackers.period", "transfer.non_blocking",
+}  # fmt: skip
+"""What rules call a change that leaves the training's numbers alone: its edit is tried without --unsafe."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,22 +76,16 @@ def joined(chosen: Sequence[Candidate], name: str = "together") -> Arm:
     """
     plan = plan_of([item for item in chosen if item.edits])
     arm = edited_arm(plan, name)
-    overrides: dict[str, object] = {}
+    overrides: dict[str, Any] = {}
     environment: dict[str, str] = {}
     arguments: dict[str, str] = {}
     for item in chosen:
-        for key, value in item.arm.overrides.items():
-            if key in _PLACED:
-                overrides[key] = [*overrides.get(key, ()), *value]  # type: ignore[misc]
-            else:
-                overrides.setdefault(key, value)
+        # The lines of an edited file are not those that the finding saw.
+        places = [place for place in item.arm.overrides.get(EVERY, ()) if place[0] not in arm.sources]
+        own = {key: value for key, value in item.arm.overrides.items() if key != EVERY}
+        overrides = {**own, **overrides, **({EVERY: [*overrides.get(EVERY, ()), *places]} if places else {})}
         environment = {**item.arm.environment, **environment}
         arguments = {**item.arm.arguments, **arguments}
-    for key in _PLACED & set(overrides):  # the lines of an edited file are not those that the finding saw
-        kept = [place for place in overrides[key] if os.path.realpath(place[0]) not in arm.sources]  # type: ignore[attr-defined]
-        overrides[key] = kept
-        if not kept:
-            del overrides[key]
     return replace(arm, overrides=overrides, environment=environment, arguments=arguments)
 
 
@@ -99,7 +98,7 @@ def _candidate(item: Ranked, remedy: Remedy, unsafe: bool) -> Candidate | Untrie
     allowed = {Applicability.SAFE, *([Applicability.UNSAFE] if unsafe else [])}
     reason = ""
     arm = _override_arm(item, remedy)
-    by_override = arm is not None and _safety(remedy) in allowed
+    by_override = bool(remedy.override) and _safety(remedy) in allowed
     if remedy.edits and remedy.applicability is not Applicability.DISPLAY_ONLY:
         if remedy.applicability in allowed or by_override:
             plan = make_plan([replace(item, remedies=(remedy,))], unsafe=True)
@@ -119,8 +118,11 @@ def _candidate(item: Ranked, remedy: Remedy, unsafe: bool) -> Candidate | Untrie
 def _safety(remedy: Remedy) -> Applicability:
     """What an override is, by the table of overrides; a remedy's own word counts where that has none."""
     own = Applicability.SAFE if remedy.applicability is Applicability.SAFE else Applicability.UNSAFE
-    known = [OVERRIDES[name][0] if name in OVERRIDES else own for name, _ in remedy.override]
-    return Applicability.UNSAFE if Applicability.UNSAFE in known else Applicability.SAFE
+    for name, _ in remedy.override:
+        known = OVERRIDES[name][0] if name in OVERRIDES else Applicability.SAFE if name in _WATCHING else own
+        if known is Applicability.UNSAFE:
+            return known
+    return Applicability.SAFE
 
 
 def edited_arm(plan: EditPlan, name: str) -> Arm:
@@ -138,11 +140,10 @@ def edited_arm(plan: EditPlan, name: str) -> Arm:
 
 
 def _override_arm(item: Ranked, remedy: Remedy) -> Arm | None:
-    """The arm of a remedy's overrides; None where it has none, or they need a place that is not known."""
+    """The arm of a remedy's overrides; None where it has none, or one that only its edit can do."""
     if not remedy.override:
         return None
-    arm = Arm(name=remedy.id)
-    overrides: dict[str, object] = {}
+    overrides: dict[str, Any] = {}
     environment: dict[str, str] = {}
     arguments: dict[str, str] = {}
     for name, value in remedy.override:
@@ -151,18 +152,14 @@ def _override_arm(item: Ranked, remedy: Remedy) -> Arm | None:
             environment[rest] = value
         elif topic == "argument":
             arguments[rest] = value
-        elif name in AT_PLACES:
-            places = _places(item, int(value))
-            if not places:
+        elif name == "every":
+            spans = [part for part in item.finding.evidence if isinstance(part, SourceSpan)]
+            found = dict.fromkeys((os.path.realpath(span.path), span.line) for span in spans)
+            overrides[EVERY] = [[path, line, int(value)] for path, line in found if Path(path).suffix in _PYTHON]
+            if not overrides[EVERY]:
                 return None
-            overrides[AT_PLACES[name]] = places
-        else:
+        elif is_known(name):
             overrides[name] = value
-    return replace(arm, overrides=overrides, environment=environment, arguments=arguments)
-
-
-def _places(item: Ranked, period: int) -> list[list[str | int]]:
-    """File, line and period of a finding's places in Python files."""
-    spans = [part for part in item.finding.evidence if isinstance(part, SourceSpan)]
-    found = dict.fromkeys((os.path.realpath(span.path), span.line) for span in spans)
-    return [[path, line, period] for path, line in found if Path(path).suffix in _PYTHON and line > 0]
+        else:
+            return None
+    return Arm(name=remedy.id, overrides=overrides, environment=environment, arguments=arguments)

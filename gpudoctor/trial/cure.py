@@ -7,7 +7,7 @@ of memory is also given in bytes a step, without and with the remedy.
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gpudoctor.analysis.run.memory_growth import readings, rise, tree_growth
@@ -54,122 +54,82 @@ class Cures:
         self._limit = _SPARE + _SLOWER * seconds
         self._died = recording.end is not None and recording.end.failed
 
-    def seconds(self) -> float:
-        """A re-run takes that long at most."""
-        return self._limit
-
     def of(self, item: Ranked, arm: Arm, deadline: float) -> Cure | str:
         """Whether the arm cures a finding; a clause where its run says nothing."""
+        made = max(1, steps_made(self._recording))
+        wanted = made + _AFTER if self._died else made
+        detail = item.finding.detail
+        if isinstance(detail, BadStepDetail) and not self._died:
+            wanted = min(made, detail.step + _AFTER)
         limit = min(self._limit, deadline - time.monotonic())
-        lap = self._bench.look(arm, steps=self.steps(item), seconds=limit, machine=True)
+        lap = self._bench.look(arm, steps=wanted, seconds=limit, machine=True)
         if lap.finished.failed and not self._died:
             return lap.problem
-        return self.judge(item, arm, lap)
+        return self._judged(item, arm, lap, wanted)
 
-    def steps(self, item: Ranked) -> int:
-        """Steps that show whether it is gone."""
-        made = max(1, steps_made(self._recording))
-        if self._died:
-            return made + _AFTER
-        detail = item.finding.detail
-        return min(made, detail.step + _AFTER) if isinstance(detail, BadStepDetail) else made
-
-    def judge(self, item: Ranked, arm: Arm, lap: TrialRun) -> Cure:
-        """What a run of the arm shows of the finding."""
+    def _judged(self, item: Ranked, arm: Arm, lap: TrialRun, wanted: int) -> Cure:
+        """What a run of the arm shows of the finding; `wanted` steps show whether it is gone."""
         codes = frozenset(str(sign.finding.code) for sign in self._signs)
         report = self._diagnose(Path(lap.recording.path), arm, codes)
-        gone, there = _outcomes(report, codes)
-        code, reason = str(item.finding.code), _reason(report, str(item.finding.code))
-        traits = item.finding.traits
+        gone = {str(outcome.code) for outcome in report.outcomes if isinstance(outcome, Passed)} & codes
+        there = {str(outcome.code) for outcome in report.outcomes if isinstance(outcome, Found)} & codes
+        code, traits = str(item.finding.code), item.finding.traits
+        skipped = [
+            outcome.reason for outcome in report.outcomes if isinstance(outcome, Skipped) and outcome.code == code
+        ]
+        reason = skipped[0] if skipped else ""
         state = True if code in gone else False if code in there else None
         before = after = None
         if traits & GROWTH:
             before, after = growth_rate(self._recording, traits), growth_rate(lap.recording, traits)
-            state = _leaks_on(state, before, after)
+            if state and before:  # the check finds it no more, and the growth that was measured must be gone, too
+                state = None if after is None else after <= _LEFT * before
         if self._died and lap.finished.failed:
             state = False
-        if state and (short := self._too_short(item, lap)):
-            state, reason = None, short
-        words = _words(state, before, after, reason, self._died)
+        made = steps_made(lap.recording)
+        if state and lap.problem and made < wanted:
+            state = None
+            reason = say("{made} of {wanted} steps: {problem}", made=made, wanted=wanted, problem=lap.problem)
+        elif state and not self._died and made < _ENOUGH * wanted:
+            # One that came to its own end may have made fewer: a larger batch does that.
+            state, reason = None, say("it made {made} of {wanted} steps", made=made, wanted=wanted)
         return Cure(
             code=code,
             name=item.finding.name,
             gone=state,
-            words=words,
+            words=_words(state, before, after, reason, self._died),
             also=tuple(sorted(gone - {code})) if state else (),
-            steps=steps_made(lap.recording),
+            steps=made,
             before=before,
             after=after,
             unit="B" if before is not None else "",
         )
 
-    def _too_short(self, item: Ranked, lap: TrialRun) -> str:
-        """Why a run in which nothing is found proves nothing; "" where it went far enough.
-
-        A run that came to its own end may have made fewer steps: a larger batch does that.
-        """
-        made, wanted = steps_made(lap.recording), self.steps(item)
-        if lap.problem and made < wanted:
-            return say("{made} of {wanted} steps: {problem}", made=made, wanted=wanted, problem=lap.problem)
-        if not self._died and made < _ENOUGH * wanted:
-            return say("it made {made} of {wanted} steps", made=made, wanted=wanted)
-        return ""
-
-
-def _leaks_on(state: bool | None, before: float | None, after: float | None) -> bool | None:
-    """Whether a leak is gone: its check finds it no more, and the growth that was measured is gone too."""
-    if not state or not before:
-        return state
-    return None if after is None else after <= _LEFT * before
-
 
 def growth_rate(recording: Recording, traits: frozenset[Trait]) -> float | None:
-    """Bytes a step of the rank that grows fastest; with loader workers of the whole tree, where it was seen."""
+    """Bytes a step of the rank that grows fastest; with loader workers of the whole tree, where it was seen.
+
+    Of the device's memory where it was read, if the finding says that it grows.
+    """
     ranks = [process for process in recording.ranks if len(process.steps)]
-    column = memory_column(recording, traits)
+    column = "rss"
+    if Trait.DEVICE_MEMORY_GROWS in traits:
+        read = any(readings(process, "allocated") for process in ranks)
+        column = "allocated" if read or Trait.HOST_MEMORY_GROWS not in traits else "rss"
     found = [growth.per_step for process in ranks if (growth := rise(process, column)) is not None]
-    if recording.workers and column == "rss":
-        tree = tree_growth(recording)
-        found += [tree.per_step] if tree is not None else []
-    return max(found) if found else None
-
-
-def memory_column(recording: Recording, traits: frozenset[Trait]) -> str:
-    """The column of the steps that shows a leak with these traits: the device's memory where it was read."""
-    if Trait.DEVICE_MEMORY_GROWS not in traits:
-        return "rss"
-    read = any(readings(process, "allocated") for process in recording.ranks if len(process.steps))
-    return "allocated" if read or Trait.HOST_MEMORY_GROWS not in traits else "rss"
-
-
-def _outcomes(report: Report, codes: frozenset[str]) -> tuple[set[str], set[str]]:
-    """Codes that were looked for and not found, and those that were found."""
-    gone = {str(item.code) for item in report.outcomes if isinstance(item, Passed)} & codes
-    there = {str(item.code) for item in report.outcomes if isinstance(item, Found)} & codes
-    return gone, there
-
-
-def _reason(report: Report, code: str) -> str:
-    skipped: Iterable[str] = (
-        item.reason for item in report.outcomes if isinstance(item, Skipped) and item.code == code
-    )
-    return next(iter(skipped), "")
+    tree = tree_growth(recording) if recording.workers and column == "rss" else None
+    return max([*found, *([tree.per_step] if tree is not None else [])], default=None)
 
 
 def _words(state: bool | None, before: float | None, after: float | None, reason: str, died: bool) -> str:
     if state is not None and before is not None and after is not None:
-        return say("grew {before} a step, {after} with it", before=rate_text(before), after=rate_text(after))
+        # What does not grow, or shrinks, is `0 B`.
+        shown = {"before": size(max(0, math.floor(before))), "after": size(max(0, math.floor(after)))}
+        return say("grew {before} a step, {after} with it", **shown)
+    if state is None and reason:
+        return say("the re-run does not show it ({reason})", reason=reason)
     if state is None:
-        return (
-            say("the re-run does not show it ({reason})", reason=reason)
-            if reason
-            else say("the re-run does not show it")
-        )
+        return say("the re-run does not show it")
     if died:
         return say("the command gets past the step where it died") if state else say("the command dies as before")
     return say("not found any more in as many steps") if state else say("found again, as before")
-
-
-def rate_text(value: float) -> str:
-    """Bytes a step: `309 KiB`; what does not grow, or shrinks, is `0 B`."""
-    return size(max(0, math.floor(value)))

@@ -104,6 +104,8 @@ SPENT = {3: 0.005, 4: 0.005, 6: 0.009, 8: 0.012, 12: 0.016, 16: 0.022}
 
 The looks overlap, so together they miss it in 4.9 to 5.0 % of trials (simulated: 800,000 of independent normal
 pairs; heavier tails less often). The early ones spend little: effects that are found so soon are large."""
+_LARGEST = 700.0
+"""Of an exponent, before a float overflows."""
 LOOKS = tuple(SPENT)
 """Numbers of pairs at which a trial may stop."""
 
@@ -137,7 +139,9 @@ def decide(pairs: Sequence[WindowPair], *, looks: Sequence[int] = LOOKS) -> Deci
     spoiled = stalled(pairs)
     logs = [math.log(pair.ratio) for pair, bad in zip(pairs, spoiled, strict=True) if not bad]
     middle = fmean(logs)
-    t = student_quantile(1 - _chance(len(pairs)) / 2, len(logs) - 1)
+    # A look that comes early, as the time is up, may spend what the next one has.
+    chance = next((chance for look, chance in SPENT.items() if look >= len(pairs)), SPENT[LOOKS[-1]])
+    t = student_quantile(1 - chance / 2, len(logs) - 1)
     half = t * stdev(logs) / math.sqrt(len(logs))
     low, high = middle - half, middle + half
     edge = math.log1p(SMALLEST_EFFECT)
@@ -148,19 +152,10 @@ def decide(pairs: Sequence[WindowPair], *, looks: Sequence[int] = LOOKS) -> Deci
     settled = looking and (verdict != "no clear difference" or (high < edge and low > -edge))
     return Decision(
         ratio=math.exp(middle),
-        low=_exp(low),
-        high=_exp(high),
+        low=math.exp(min(low, _LARGEST)),
+        high=math.exp(min(high, _LARGEST)),
         pairs=len(logs),
         aside=tuple(index for index, bad in enumerate(spoiled) if bad),
         verdict=verdict,
         final=settled or len(pairs) >= looks[-1],
     )
-
-
-def _chance(pairs: int) -> float:
-    """What a look at so many pairs may spend; one that comes early, as the time is up, has the next one's."""
-    return next((chance for look, chance in SPENT.items() if look >= pairs), SPENT[LOOKS[-1]])
-
-
-def _exp(value: float) -> float:
-    return math.exp(min(value, 700.0))

@@ -67,8 +67,6 @@ SAME_BATCH = 0.02
 """Samples a step that differ by less are the same batch; else seconds are of a sample."""
 _ENOUGH_FOR_LOSS = 2
 """Pairs after which a moved loss ends a trial: its speed does not matter any more."""
-_AT_PLACES = "source."
-"""What such overrides are told by has the place behind it."""
 _REPLACED = "files.replaced"
 
 
@@ -119,7 +117,10 @@ class Tried:
     def proof(self) -> Proof | None:
         """What the pairs prove, and the re-run; None before there are two pairs or such a run."""
         if self.decision is None:
-            return _unmeasured(self.cure) if self.cure is not None else None
+            if self.cure is None:
+                return None
+            nan = math.nan
+            return Proof(ratio=nan, low=nan, high=nan, pairs=0, verdict="no clear difference", cure=self.cure)
         loss = self.loss
         return Proof(
             ratio=self.decision.ratio,
@@ -141,30 +142,22 @@ class Tried:
         if self.cure is not None and self.cure.gone:
             moved = self.safe and self.decision is not None and self.loss == "moved"
             return Conclusion.MOVED if moved else Conclusion.CURED
-        speed = self._speed()
+        if self.decision is None:
+            speed = Conclusion.NOT_TRIED
+        elif self.loss == "moved":
+            speed = Conclusion.MOVED
+        else:
+            words = {"faster": Conclusion.PROVEN, "slower": Conclusion.SLOWER}
+            speed = words.get(self.decision.verdict, Conclusion.UNCLEAR)
         if self.cure is None or speed is Conclusion.PROVEN:
             return speed
         if self.cure.gone is None:
             return Conclusion.UNCLEAR if self.decision is None else speed
         return Conclusion.NOT_CURED
 
-    def _speed(self) -> Conclusion:
-        if self.decision is None:
-            return Conclusion.NOT_TRIED
-        if self.loss == "moved":
-            return Conclusion.MOVED
-        words = {"faster": Conclusion.PROVEN, "slower": Conclusion.SLOWER}
-        return words.get(self.decision.verdict, Conclusion.UNCLEAR)
-
     def step_seconds(self) -> float | None:
         """Median of the candidate's runs."""
         return median(item.seconds for item in self.candidate) if self.candidate else None
-
-
-def _unmeasured(cure: Cure) -> Proof:
-    """The proof of a cure whose speed was not looked at."""
-    nan = math.nan
-    return Proof(ratio=nan, low=nan, high=nan, pairs=0, verdict="no clear difference", cure=cure)
 
 
 def try_arm(
@@ -182,7 +175,7 @@ def try_arm(
         if not _pair(bench, tried, against, candidate_goes_first(index)):
             break
         lap_seconds = max(lap_seconds, (time.monotonic() - began) / 2)
-        if index == 0 and not _reached(tried.arm, tried.candidate[0]):
+        if index == 0 and not _had_effect(tried.arm, tried.candidate[0]):
             tried.ended = Conclusion.WITHOUT_EFFECT
             return tried
         if len(tried.pairs) >= 2:
@@ -192,7 +185,9 @@ def try_arm(
         if tried.gated and len(tried.pairs) >= _ENOUGH_FOR_LOSS and tried.loss == "moved":
             break
     if tried.decision and not tried.decision.final:
-        tried.decision = decide(tried.pairs, looks=_last_look(looks, len(tried.pairs)))
+        # The time is up: the looks so far, and one at what there is. Never more looks than were planned.
+        pairs = len(tried.pairs)
+        tried.decision = decide(tried.pairs, looks=(*(look for look in looks if look < pairs), pairs))
     return tried
 
 
@@ -220,19 +215,13 @@ def _pair(bench: TrialRunner, tried: Tried, against: Arm, candidate_first: bool)
     return True
 
 
-def _last_look(looks: Sequence[int], pairs: int) -> tuple[int, ...]:
-    """The looks so far, and one at what there is: the time is up. Never more looks than were planned."""
-    return (*(look for look in looks if look < pairs), pairs)
-
-
-def _reached(arm: Arm, window: TrialWindow) -> bool:
+def _had_effect(arm: Arm, window: TrialWindow) -> bool:
     """Whether at least one of the arm's changes can have had an effect."""
     if arm.sources or arm.environment or arm.arguments or arm.command:
         return True
     if arm.configs and _REPLACED in window.reached:
         return True
-    placed = any(name.startswith(_AT_PLACES) for name in window.reached)
-    return any(name in window.reached or (name.startswith(_AT_PLACES) and placed) for name in arm.overrides)
+    return any(name in window.reached for name in arm.overrides)
 
 
 def _seconds(window: TrialWindow, per: str) -> float:

@@ -1,27 +1,28 @@
-"""How the runs of a trial are kept away from the user's files: the strongest way that this machine allows.
+"""How the runs of a trial are kept away from the user's files: the strongest way that this machine allows, or none.
 
 Every folder that the user may write to is covered by an overlay in a mount namespace of the run's own
-(`jail/covering.py`): whatever a run saves, appends or deletes lands in the scratch place and is gone with
-it. Where no namespace can be had, Landlock refuses every write (`jail/landlock.py`) and the probe redirects the
-writers of Python into the scratch place (`probe/overrides/writes.py`), so that a training saves as it would
-have. Where there is no Landlock either, the redirection is all there is. The report says which.
+(`jail/covering.py`): whatever a run saves, appends or deletes lands in the scratch place and is gone with it. Where no
+overlay can be had, each run works in a fresh copy of the working folder, and the kernel refuses every write outside
+it: Landlock (`jail/landlock.py`), else read-only mounts. Without either no run is started.
 """
 
 import json
 import os
 import re
+import shutil
+import stat
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from enum import Enum
 from pathlib import Path
 
 import gpudoctor
+from gpudoctor.errors import DoctorError
 from gpudoctor.lang import say
-from gpudoctor.trial.scratch import cache_folders, link_entries, linked_caches, remove_scratch
+from gpudoctor.trial.scratch import cache_folders, inside, link_entries, linked_caches, mounts, remove_scratch
 from gpudoctor.trial.trial_runner import Protection
-from gpudoctor.trial.trial_sites import CoveredPlaces, inside
 
 _NOISE = {"__pycache__", ".cache", ".triton", ".nv", "torchinductor", ".config"}
 """Caches that any program leaves: kept out like everything, and not worth a line."""
@@ -32,7 +33,7 @@ _NOTES = "not-sent"
 _TRY_SECONDS = 20.0
 _LISTED = 200
 _VARIABLE = "GPUDOCTOR_PROTECTION"
-"""The strongest level that is to be tried: for tests, and where a stronger one is in the way."""
+"""The level that is to be tried, `overlay` or `copy`: for tests, and where an overlay is in the way."""
 _ENTER = f"import sys; sys.path.insert(0, {str(Path(gpudoctor.__file__).parents[1])!r}); "
 _ENTER += "from gpudoctor.trial.jail.enter import main; main()"
 _PROBING = "import os, sys\ntry: open(sys.argv[1], 'w')\nexcept OSError: sys.exit(0)\nsys.exit(1)"
@@ -42,62 +43,60 @@ class Level(Enum):
     """How strong, strongest first."""
 
     OVERLAY = "overlay"
-    READ_ONLY = "read-only"
-    LANDLOCK = "landlock"
-    WRITERS = "writers"
+    COPY = "copy"
 
 
-WORDS = {
-    Level.OVERLAY: say("every run wrote to an overlay"),
-    Level.READ_ONLY: say("all files were mounted read-only; what Python writes was redirected"),
-    Level.LANDLOCK: say("Landlock refused every write; what Python writes was redirected"),
-    Level.WRITERS: say(
-        "what Python writes was redirected; this kernel allows neither an overlay nor Landlock, so "
-        "other programs could write"
-    ),
-}
-REFUSED = say("other programs than Python cannot write to your files in a trial here")
-"""Why something may fail that works without us, at the levels in between."""
+class NoProtectionError(DoctorError):
+    """Nothing here keeps the runs from the user's files, so none is started."""
+
+    exit_code = 2
 
 
 class RunProtection:
-    """Protects one run after the other, and remembers what was kept out."""
+    """Protects one run after the other, and remembers what was kept out. Raises `NoProtectionError`."""
 
-    def __init__(self, scratch: Path, command: Sequence[str] = (), strongest: Level | None = None) -> None:
+    def __init__(
+        self, scratch: Path, command: Sequence[str] = (), level: Level | None = None, *, project: bool = True
+    ) -> None:
+        """`level` is the only one to try; without `project` the command uses nothing of the working folder."""
         self._scratch = scratch
+        self._project = os.path.realpath(os.getcwd()) if project else ""
         self._found: dict[str, None] = {}
         self._unsent: dict[str, None] = {}
         self._runs = 0
         self._sealed: list[str] = []
         """Folders that are read-only."""
-        self._own = False
-        """Whether the overlays are those of a user namespace."""
         self._foreign: list[str] = []
         """Folders whose overlay takes new files only."""
+        self._own = False
+        """Whether the overlays are those of a user namespace."""
+        self._landlock = True
         self._caches = scratch / "caches"
         self._variables: dict[str, str] = {}
-        self._places = CoveredPlaces(scratch, command) if sys.platform == "linux" else None
-        self.level = self._strongest(strongest or _asked())
+        self._copied: dict[str, int] = {}
+        """Files of the copy and their times, in ns."""
+        self._command = command
+        if sys.platform != "linux":
+            raise NoProtectionError(say("verify can protect your files on Linux only; run it on a Linux machine"))
+        self._places = CoveredPlaces(scratch, command)
+        self.level = self._choose(level or _asked())
         """The level of all runs."""
-        if self.level is not Level.OVERLAY:
+        if self.level is Level.COPY:
             self._variables = linked_caches(self._caches)
 
     @property
     def words(self) -> str:
         """How, in one clause."""
-        sealed = self._redirected
-        if self.level is Level.OVERLAY and sealed:
-            return say(
-                "{words}; in {sealed} what Python writes was redirected",
-                words=WORDS[self.level],
-                sealed=", ".join(sealed[:3]),
-            )
-        return WORDS[self.level]
+        if self.level is Level.COPY:
+            return say("every run worked in a copy of the working folder; it could write nowhere else")
+        if fixed := self._fixed:
+            return say("every run wrote to an overlay; it could not change the files in {folders}", folders=fixed)
+        return say("every run wrote to an overlay")
 
     @property
-    def promised(self) -> bool:
-        """Whether the kernel holds every program back, everywhere."""
-        return self.level is not Level.WRITERS and not (self.level is Level.OVERLAY and self._redirected)
+    def _fixed(self) -> str:
+        """Folders in which an overlay cannot change what is there."""
+        return ", ".join([*self._sealed, *self._foreign][:3])
 
     @property
     def kept_out(self) -> tuple[str, ...]:
@@ -118,7 +117,7 @@ class RunProtection:
         try:
             yield self._protection(self.level, folder, place)
         finally:
-            for path in _written(place):
+            for path in self._written(place):
                 self._found.setdefault(path)
             with suppress(OSError):
                 notes = (place / _NOTES).read_text(encoding="utf-8", errors="replace")
@@ -128,36 +127,34 @@ class RunProtection:
     def _protection(self, level: Level, folder: Path, place: Path) -> Protection:
         overrides: dict[str, object] = {"offline.scratch": str(place)}
         environment = _offline(place)
-        sealed = self._redirected if level is Level.OVERLAY else None
-        if sealed is None or sealed:
-            overrides["writes.redirected"] = {
-                "place": str(place / "files"),
-                "free": [str(folder), str(place), str(self._caches)],
-                "only": sealed,
-                "strict": level is Level.WRITERS,
-            }
-        if level is Level.OVERLAY and self._own:
-            overrides["writes.moves"] = True
-        if level in (Level.LANDLOCK, Level.WRITERS):
-            environment |= {"TMPDIR": str(_temporary(place)), "PYTHONDONTWRITEBYTECODE": "1", **self._variables}
-        config = self._config(level, folder, place)
-        prefix: tuple[str, ...] = ()
-        if config:
-            path = place / "jail.json"
-            path.write_text(json.dumps(config), encoding="utf-8")
-            prefix = (sys.executable, "-I", "-S", "-c", _ENTER, str(path))
+        copied, hint = None, ""
+        if level is Level.OVERLAY:
+            if self._own:
+                overrides["writes.moves"] = True
+            if fixed := self._fixed:
+                hint = say("a trial cannot change the files in {folders} here", folders=fixed)
+        else:
+            temporary = place / "tmp"  # what lies in one that the user has chosen is found there
+            link_entries(os.environ.get("TMPDIR", ""), temporary)
+            environment |= {"TMPDIR": str(temporary), "PYTHONDONTWRITEBYTECODE": "1", **self._variables}
+            hint = say("a trial can write to the working folder only here")
+            if self._project:
+                self._copied = copy_project(self._project, str(place / "copy"), str(self._scratch))
+                copied = str(place / "copy"), self._project
+        path = place / "jail.json"
+        path.write_text(json.dumps(self._config(level, folder, place)), encoding="utf-8")
         return Protection(
-            prefix=prefix,
+            prefix=(sys.executable, "-I", "-S", "-c", _ENTER, str(path)),
             overrides=overrides,
             environment=environment,
-            hint=REFUSED if level in (Level.READ_ONLY, Level.LANDLOCK) or self._redirected else "",
+            hint=hint,
+            copied=copied,
         )
 
     def _config(self, level: Level, folder: Path, place: Path) -> dict[str, object]:
-        """For the program that closes the door; empty where there is none."""
-        if self._places is None or level is Level.WRITERS:
-            return {}
-        if level is Level.LANDLOCK:
+        """For the program that closes the door."""
+        through = [str(folder), *self._places.through]
+        if level is Level.COPY and self._landlock:
             writable = [str(folder), str(place), str(self._caches), "/dev/shm"]
             return {"how": "landlock", "writable": writable, "devices": ["/dev", "/proc", *self._places.through]}
         upper = place / "upper"
@@ -168,31 +165,37 @@ class RunProtection:
             "cover": self._places.cover,
             "mounts": self._places.mounts,
             "known": self._places.known,
-            "through": [str(folder), *self._places.through],
-            "caches": [] if level is Level.READ_ONLY else caches,
+            "through": through,
+            "caches": caches if level is Level.OVERLAY else [],
             "root": self._places.root,
             "scratch": str(self._scratch),
             "upper": str(upper),
             "told": str(place / "told.json"),
-            "overlays": level is not Level.READ_ONLY,
+            "overlays": level is Level.OVERLAY,
         }
 
-    def _strongest(self, first: Level) -> Level:
-        levels = list(Level)
-        for level in levels[levels.index(first) : -1]:
-            self._sealed, self._foreign = [], []
-            if self._places is not None and self._tried(level):
-                here = any(inside(os.getcwd(), path) for path in self._sealed if path != "/")
-                if level is not Level.OVERLAY or not here:
-                    return level
-        self._sealed, self._foreign = [], []
-        return Level.WRITERS
-
-    @property
-    def _redirected(self) -> list[str]:
-        """Folders that an overlay could not cover. `/` itself is read-only; few have their project there."""
-        sealed = [path for path in self._sealed if path != "/" or os.getcwd() == "/"]
-        return sealed + self._foreign
+    def _choose(self, only: Level | None) -> Level:
+        """An overlay; where the working folder itself could not be changed in one, rather a copy."""
+        overlay = only is not Level.COPY and self._tried(Level.OVERLAY)
+        here = any(path == self._project or inside(self._project, path) for path in self._sealed)
+        if overlay and (only or not (here or self._project in self._foreign)):
+            return Level.OVERLAY
+        if only is not Level.OVERLAY:
+            try:
+                for self._landlock in (True, False):
+                    if self._tried(Level.COPY):
+                        return Level.COPY
+            except NoProtectionError:
+                if not overlay:
+                    raise
+        if overlay:
+            return Level.OVERLAY
+        raise NoProtectionError(
+            say(
+                "Nothing here keeps the trials from changing your files: allow user namespaces (docker run "
+                "--security-opt seccomp=unconfined, or --cap-add SYS_ADMIN), or run verify on another machine"
+            )
+        )
 
     def _tried(self, level: Level) -> bool:
         """Whether a command can be run so, and is held back."""
@@ -201,16 +204,17 @@ class RunProtection:
         refused = self._scratch / "refused"
         try:
             prefix = self._protection(level, place, place).prefix
-            words = [*prefix, sys.executable, "-I", "-S", "-c"]
-            words += [_PROBING, str(refused)] if level is Level.LANDLOCK else [""]
+            probing = [_PROBING, str(refused)] if level is Level.COPY and self._landlock else [""]
+            words = [*prefix, sys.executable, "-I", "-S", "-c", *probing]
             done = subprocess.run(
                 words, stdin=subprocess.DEVNULL, capture_output=True, timeout=_TRY_SECONDS, check=False
             )
-            if level is not Level.LANDLOCK and done.returncode == 0:
+            if level is Level.OVERLAY and done.returncode == 0:
                 told = json.loads((place / "told.json").read_text(encoding="utf-8"))
-                self._sealed = told["sealed"]
                 self._own = told["own"]
-                self._foreign = self._places.foreign() if self._own and self._places else []
+                # `/` itself is read-only; few have their project there.
+                self._sealed = [path for path in told["sealed"] if path != "/" or self._project == "/"]
+                self._foreign = self._places.foreign() if self._own else []
             return done.returncode == 0
         except (OSError, ValueError, subprocess.SubprocessError):
             return False
@@ -218,18 +222,25 @@ class RunProtection:
             remove_scratch(place)
             refused.unlink(missing_ok=True)
 
+    def _written(self, place: Path) -> Iterator[str]:
+        """Paths of files in the upper layers and in the copy that are new or different, and of those that are gone."""
+        for layer in sorted(place.glob("upper/*/path")):
+            base = layer.read_text(encoding="utf-8", errors="surrogateescape")
+            own: dict[str, int] = {}
+            with suppress(OSError):
+                own = json.loads((layer.parent / "own").read_text(encoding="utf-8"))
+            yield from _changed(layer.parent / "upper", own, base)
+        if (place / "copy").exists():
+            yield from _changed(place / "copy", self._copied, self._project)
+            for path in self._copied:
+                if not os.path.lexists(place / "copy" / path):
+                    yield os.path.join(self._project, path)
 
-def _asked() -> Level:
+
+def _asked() -> Level | None:
     """The level that the environment names; an unknown one is none."""
     name = os.environ.get(_VARIABLE, "")
-    return next((level for level in Level if level.value == name), Level.OVERLAY)
-
-
-def _temporary(place: Path) -> Path:
-    """A temporary folder of the run's own; what lies in one that the user has chosen is found there."""
-    folder = place / "tmp"
-    link_entries(os.environ.get("TMPDIR", ""), folder)
-    return folder
+    return next((level for level in Level if level.value == name), None)
 
 
 def _offline(place: Path) -> dict[str, str]:
@@ -250,30 +261,159 @@ def _offline(place: Path) -> dict[str, str]:
     }
 
 
-def _written(place: Path) -> Iterator[str]:
-    """Paths of files in the upper layers, and of redirected ones."""
-    for layer in sorted(place.glob("upper/*/path")):
-        base = layer.read_text(encoding="utf-8", errors="surrogateescape")
-        own: dict[str, int] = {}
-        with suppress(OSError):
-            own = json.loads((layer.parent / "own").read_text(encoding="utf-8"))
-        for path in _files(layer.parent / "upper", own):
-            whole = os.path.join(base, path)
-            if not whole.endswith((".pyc", ".lock")) and not _TEMPORARY.match(whole):
-                yield whole
-    for path in _files(place / "files", {}):
-        if not _TEMPORARY.match("/" + path):
-            yield "/" + path
-    for path in _files(place / "files.gone", {}):  # marks: a file in a folder of the name
-        yield "/" + os.path.dirname(path)
-
-
-def _files(root: Path, own: dict[str, int]) -> Iterator[str]:
-    """Files below a folder, relative to it; its `own` ones count when they were changed since."""
+def _changed(root: Path, own: Mapping[str, int], base: str) -> Iterator[str]:
+    """Files below a folder that stands for `base`; its `own` ones count when they were changed since."""
     for folder, names, files in os.walk(root):
         names[:] = [name for name in names if name not in _NOISE]
         for name in files:
             path = os.path.relpath(os.path.join(folder, name), root)
+            whole = os.path.join(base, path)
             with suppress(OSError):
-                if own.get(path) != os.lstat(os.path.join(folder, name)).st_mtime_ns:
-                    yield path
+                changed = own.get(path) != os.lstat(os.path.join(folder, name)).st_mtime_ns
+                if changed and not whole.endswith((".pyc", ".lock")) and not _TEMPORARY.match(whole):
+                    yield whole
+
+
+# The copy of the working folder.
+
+_FILES, _BYTES = 20_000, 2 << 30
+"""The most that each run copies."""
+_LARGE = 256 << 20
+"""Bytes of a file that is linked instead: data sets are read, and Landlock refuses to write through the link."""
+_LINKED = {".git", ".hg", "node_modules", "__pycache__"}
+"""Folders that are linked instead, as environments of Python are."""
+
+
+def copy_project(source: str, target: str, without: str) -> dict[str, int]:
+    """Copy a folder and return its files' times. Raises `NoProtectionError` where it is too large.
+
+    A link within the folder leads within the copy. `without` is a folder that is left out.
+    """
+    copied: dict[str, int] = {}
+    size = 0
+    for folder, names, files in os.walk(source):
+        here = target + folder[len(source) :]
+        os.makedirs(here, exist_ok=True)
+        for name in [*names, *files]:
+            path, there = os.path.join(folder, name), f"{here}/{name}"
+            with suppress(PermissionError, FileNotFoundError):
+                status = os.lstat(path)
+                if path == without:
+                    names.remove(name)
+                elif stat.S_ISLNK(status.st_mode):
+                    leads = os.path.realpath(path)
+                    os.symlink(target + leads[len(source) :] if inside(leads, source) else leads, there)
+                elif stat.S_ISDIR(status.st_mode):
+                    if name in _LINKED or os.path.exists(f"{path}/pyvenv.cfg") or os.path.isdir(f"{path}/conda-meta"):
+                        names.remove(name)
+                        os.symlink(path, there)
+                elif stat.S_ISREG(status.st_mode):
+                    if status.st_size > _LARGE:
+                        os.symlink(path, there)
+                    else:
+                        size += status.st_size
+                        shutil.copy2(path, there)
+                    copied[os.path.relpath(path, source)] = os.lstat(there).st_mtime_ns
+            if len(copied) > _FILES or size > _BYTES:
+                raise NoProtectionError(
+                    say(
+                        "each trial would copy {folder}, which has more than {files:,} files or 2 GiB: start verify in "
+                        "a smaller folder, or allow user namespaces (docker run --security-opt seccomp=unconfined)",
+                        folder=source,
+                        files=_FILES,
+                    )
+                )
+    return copied
+
+
+# The folders of this machine that a run may write to.
+
+_LIVING = {"proc", "sys", "dev", "run", "boot", "lost+found"}
+"""Folders of `/` that hold no files of anyone's."""
+_INSTALLED = {"bin", "lib", "lib32", "lib64", "libx32", "sbin", "usr", "etc"}
+"""Folders of `/` that are covered where we may write to them."""
+_VIRTUAL = {"proc", "sysfs", "devtmpfs", "devpts", "cgroup", "cgroup2", "mqueue", "hugetlbfs", "securityfs",
+            "debugfs", "tracefs", "bpf", "pstore", "fusectl", "configfs", "nsfs", "autofs", "binfmt_misc",
+            "efivarfs", "rpc_pipefs", "squashfs", "ramfs"}  # fmt: skip
+_MEETING = ("nvidia-mps", "nvidia-log", ".X11-unix", ".ICE-unix")
+"""Folders of pipes and sockets: an overlay of one leads nowhere."""
+_VALUES = 200
+"""Variables that are looked at."""
+_LOOKED_AT = 1000
+"""Entries of a folder that are looked at for their owner."""
+
+
+class CoveredPlaces:
+    """What is to be covered on this machine; `command` names folders that it may write to."""
+
+    def __init__(self, scratch: Path, command: Sequence[str] = ()) -> None:
+        self.scratch = str(scratch)
+        self.mounts = [path for path, kind in mounts() if kind not in _VIRTUAL and _top(path) not in _LIVING]
+        tops = [os.path.join("/", name) for name in sorted(os.listdir("/"))]
+        self.cover = [path for path in tops if _covered(path)]
+        self.through = list(_meeting_places())
+        self.known = [path for path in _named(command) if not inside(path, self.scratch)]
+        self.root = os.access("/", os.W_OK)
+        for path in self.known:
+            if path != "/" and _top(path) not in ("proc", "sys") and not any(inside(path, top) for top in self.cover):
+                self.cover.append(path)
+
+    def foreign(self) -> list[str]:
+        """Known folders with entries of other users or groups: a user namespace cannot change those."""
+        return [path for path in self.known if os.access(path, os.W_OK) and _foreign(path)]
+
+
+def _covered(path: str) -> bool:
+    """Whether a folder of `/` is to be covered."""
+    name = path[1:]
+    if os.path.islink(path) or not os.path.isdir(path) or name in _LIVING:
+        return False
+    return name not in _INSTALLED or os.access(path, os.W_OK)
+
+
+def _top(path: str) -> str:
+    """The folder of `/` that it is in."""
+    return path[1:].partition("/")[0]
+
+
+def _named(command: Sequence[str]) -> list[str]:
+    """The working folder, the home, and folders that the command or the environment speak of."""
+    words = [word.rpartition("=")[2] for word in command]
+    values = [value for value in os.environ.values() if value.startswith("/") and ":" not in value]
+    found = [os.getcwd(), os.path.expanduser("~")]
+    for word in (*words, *values[:_VALUES]):
+        path = word if os.path.isdir(word) else os.path.dirname(word)
+        if "/" in word and os.path.isdir(path) and os.access(path, os.W_OK):
+            found.append(path)
+    found = [os.path.realpath(path) for path in found]
+    return [path for path in dict.fromkeys(found) if os.path.isdir(path)]
+
+
+def _foreign(folder: str) -> bool:
+    looked = 0
+    for path, names, files in os.walk(folder):
+        if path.count("/") > folder.count("/") + 1:
+            names.clear()
+        for name in (".", *names, *files):
+            with suppress(OSError):
+                status = os.lstat(os.path.join(path, name))
+                if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
+                    return True
+            looked += 1
+        if looked > _LOOKED_AT:
+            break
+    return False
+
+
+def _meeting_places() -> Iterator[str]:
+    for name in _MEETING:
+        if os.path.isdir(f"/tmp/{name}"):
+            yield f"/tmp/{name}"
+    pipes = os.environ.get("CUDA_MPS_PIPE_DIRECTORY")
+    if pipes and os.path.isdir(pipes):
+        yield os.path.realpath(pipes)
+    with suppress(OSError):
+        for entry in os.scandir("/tmp"):
+            mode = entry.stat(follow_symlinks=False).st_mode
+            if stat.S_ISSOCK(mode) or stat.S_ISFIFO(mode):
+                yield entry.path

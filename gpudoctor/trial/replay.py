@@ -56,7 +56,7 @@ def replay(
         need = say("step {step} comes after {seconds}: a replay needs a longer --budget", step=bad.step, seconds=late)
         return replace(nothing, reason=need)
     doing(say("replay of step {step}", step=bad.step))
-    arm = Arm(name="replay", overrides={"replay.nan": {"step": bad.step}, "profiler.enabled": False})
+    arm = Arm(name="replay", overrides={"replay.nan": {"step": bad.step}})
     lap = bench.look(arm, steps=bad.step + 1, seconds=limit)
     spent = time.monotonic() - began
     told = [(process.rank, record.fields) for process in lap.recording.ranks for record in process.of("replay")]

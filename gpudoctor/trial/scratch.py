@@ -7,8 +7,6 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from gpudoctor.trial.trial_sites import inside, mounts
-
 _STACKED = {"overlay", "nfs", "nfs4", "fuse", "lustre", "beegfs", "gpfs", "cifs", "smb3", "9p", "virtiofs",
             "ceph"}  # fmt: skip
 """File systems that cannot hold what is written to an overlay."""
@@ -54,6 +52,24 @@ def remove_scratch(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
+def inside(path: str, folder: str) -> bool:
+    """Whether it is the folder or lies below it."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def mounts() -> list[tuple[str, str]]:
+    """Mount points with their kinds, parents first."""
+    found: dict[str, str] = {}
+    with suppress(OSError), open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as stream:
+        for line in stream:
+            fields = line.split()
+            path = fields[4]
+            for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+                path = path.replace(code, character)
+            found[path] = fields[fields.index("-") + 1]
+    return sorted(found.items(), key=lambda item: item[0].rstrip("/").count("/"))
+
+
 # Caches of libraries: the runs of a trial share what they put there, and none of it stays.
 #
 # A model that the first run downloads, or a kernel that it compiles, is there for the next one. Under an
@@ -77,11 +93,7 @@ _FOLDERS = (
 """Variable, and the folder where it is not set."""
 _LINKED = {"HF_HUB_CACHE", "HF_DATASETS_CACHE", "HF_MODULES_CACHE", "TRITON_CACHE_DIR"}
 """Those whose entries stand for themselves, so that a folder of links serves as one."""
-_COPIED = {"TORCH_EXTENSIONS_DIR"}
-"""Those that a compiler writes to."""
-_COPIED_MOST = 500 << 20
-"""Bytes; a larger one begins empty."""
-_FRESH = {"HF_XET_CACHE", "TORCHINDUCTOR_CACHE_DIR", "MPLCONFIGDIR"}
+_FRESH = {"HF_XET_CACHE", "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR", "MPLCONFIGDIR"}
 """Those that begin empty."""
 
 
@@ -99,14 +111,10 @@ def linked_caches(place: Path) -> dict[str, str]:
     """Variables that lead to folders below `place`, with links to what the user's caches hold."""
     result = {}
     for name, path in _named():
-        if name not in _LINKED | _COPIED | _FRESH:
-            continue
-        folder = place / name.lower()
-        result[name] = str(folder)
-        if name in _COPIED and _size(path) < _COPIED_MOST:
-            with suppress(OSError):
-                shutil.copytree(path, folder, symlinks=True)
-        link_entries(path if name in _LINKED else "", folder)
+        if name in _LINKED | _FRESH:
+            folder = place / name.lower()
+            result[name] = str(folder)
+            link_entries(path if name in _LINKED else "", folder)
     return result
 
 
@@ -120,25 +128,13 @@ def link_entries(source: str, folder: Path) -> None:
                     (folder / name).symlink_to(os.path.join(source, name))
 
 
-def _size(path: str) -> int:
-    found = 0
-    for folder, _, names in os.walk(path):
-        for name in names:
-            with suppress(OSError):
-                found += os.lstat(os.path.join(folder, name)).st_size
-    return found
-
-
 def _named() -> list[tuple[str, str]]:
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container's user without a name
+        user = str(os.getuid())
     found = []
     for name, usual in _FOLDERS:
-        path = os.environ.get(name) or usual.format(user=_user())
+        path = os.environ.get(name) or usual.format(user=user)
         found.append((name, os.path.abspath(os.path.expanduser(path))))
     return found
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container's user without a name
-        return str(os.getuid())

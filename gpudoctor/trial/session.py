@@ -1,8 +1,10 @@
 """One session of `verify`: a bounded baseline, the window, one change at a time, the proven ones together."""
 
 import math
+import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,7 +15,9 @@ from gpudoctor.errors import IncompleteError
 from gpudoctor.lang import say
 from gpudoctor.model import GROWTH, Applicability, Ranked, Unavailable
 from gpudoctor.model.proof import Conclusion, TrialRow
+from gpudoctor.model.redaction import mask_arguments, mask_text
 from gpudoctor.model.signs.recording import Recording
+from gpudoctor.recorder.kept_recordings import kept_recordings
 from gpudoctor.text import duration
 from gpudoctor.trial.candidates import Candidate, Untried, candidates, joined
 from gpudoctor.trial.cure import Cures, has_sign
@@ -41,6 +45,8 @@ _SHARE_OF_BUDGET = 0.2
 LEAST_PAIRS = 2
 """Pairs below which there is no interval, so no answer."""
 _HALF_MINUTE = 30.0
+_LARGEST = 32 << 20
+"""Bytes of a recording that is read before the command starts."""
 _PAIRS = 4
 """Pairs that a verdict takes, one of them in doubt."""
 _SLOWER, _SPARE = 4.0, 30.0
@@ -84,7 +90,14 @@ def lap_of(recording: Recording, window_steps: int | None) -> LapTime | None:
     each = max(item.step_seconds for item in states)
     start = run_numbers(recording).start_seconds or 0.0
     start += max(item.warm_up_seconds for item in states)
-    steps = window_steps or _window_steps(each, longest_rhythm(recording), start)
+    steps = window_steps
+    if not steps:
+        measured = min(_LONGEST_WINDOW, max(WINDOW_SECONDS, _SHARE_OF_START * start))
+        fewest = _FEWEST if _FEWEST * each <= _SLOW else _SLOW_FEWEST
+        steps = max(math.ceil(measured / max(each, 1e-6)), fewest)
+        rhythm = longest_rhythm(recording)
+        if rhythm and _RHYTHMS * rhythm * each <= _RHYTHM_SECONDS:
+            steps = max(steps, _RHYTHMS * rhythm)
     return LapTime(steps=steps, start=start, seconds=start + steps * each)
 
 
@@ -148,7 +161,8 @@ class TrialSession:
             return False
         if steps >= FEWEST_STEPS and measured >= _LONG:
             return True
-        return steps >= _LOOKED_STEPS and measured >= LOOKED_SECONDS and not _grows(recording)
+        grows = any(may_grow(process, column) for process in recording.ranks for column in ("allocated", "rss"))
+        return steps >= _LOOKED_STEPS and measured >= LOOKED_SECONDS and not grows
 
     def choose_window(self, recording: Recording, ended_by_itself: bool) -> bool:
         """Fix the steps of all runs by the baseline's; False where it made too few."""
@@ -244,25 +258,27 @@ class TrialSession:
             # What is kept less of may be what a backward pass reads: a leak's cure leaves the loss alone, too.
             leaks = candidate.item.finding.traits & GROWTH
             tried.safe = candidate.remedy.applicability is _SAFE or bool(leaks)
-            self._cure(self.cures, candidate, tried, deadline)
+            found = self.cures.of(candidate.item, candidate.arm, deadline)
+            if isinstance(found, str):
+                tried.problem, tried.ended = found, Conclusion.FAILED
+            else:  # a moved loss is what most of them are for
+                tried.cure = found
+                tried.gated = tried.gated and tried.safe
             timed = timed and tried.ended is None and (tried.cure is None or tried.cure.gone is not False)
         if timed:
             self.current = tried
             try_arm(self.bench, tried, deadline=deadline, looks=LOOKS if tried.cure is None else LOOKS[:1])
         return Attempt(name=name, title=title, tried=tried, candidate=candidate)
 
-    def _cure(self, cures: Cures, candidate: Candidate, tried: Tried, deadline: float) -> None:
-        """Look whether the remedy's ailment is gone with it; a moved loss is what most of them are for."""
-        found = cures.of(candidate.item, candidate.arm, deadline)
-        if isinstance(found, str):
-            tried.problem, tried.ended = found, Conclusion.FAILED
-        else:
-            tried.cure = found
-            tried.gated = tried.gated and tried.safe
-
-    def stopping(self) -> "_Stopping":
+    @contextmanager
+    def stopping(self) -> Iterator[None]:
         """Around trials: a baseline that fails, or Ctrl-C, ends them and keeps what was found out."""
-        return _Stopping(self)
+        try:
+            yield
+        except (BaselineFailed, BudgetSpent) as error:
+            self.stopped = str(error)
+        except KeyboardInterrupt:
+            self.stopped, self.interrupted = say("you interrupted them"), True
 
     @property
     def proven(self) -> list[Candidate]:
@@ -301,35 +317,42 @@ def budget_flag(seconds: float) -> str:
     return f"{minutes}m{rest}s" if minutes and rest else f"{minutes}m" if minutes else f"{rest}s"
 
 
-class _Stopping:
-    """A baseline that fails, or Ctrl-C, ends the trials; what was found out until then is reported."""
-
-    def __init__(self, session: TrialSession) -> None:
-        self._session = session
-
-    def __enter__(self) -> None:
-        """Nothing to prepare."""
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        if isinstance(error, BaselineFailed | BudgetSpent):
-            self._session.stopped = str(error)
-        elif isinstance(error, KeyboardInterrupt):
-            self._session.stopped, self._session.interrupted = say("you interrupted them"), True
-        else:
-            return False
-        return True
-
-
-def _window_steps(each: float, rhythm: int, start: float) -> int:
-    seconds = min(_LONGEST_WINDOW, max(WINDOW_SECONDS, _SHARE_OF_START * start))
-    steps = math.ceil(seconds / max(each, 1e-6))
-    fewest = _FEWEST if _FEWEST * each <= _SLOW else _SLOW_FEWEST
-    steps = max(steps, fewest)
-    if rhythm and _RHYTHMS * rhythm * each <= _RHYTHM_SECONDS:
-        steps = max(steps, _RHYTHMS * rhythm)
-    return steps
-
-
-def _grows(recording: Recording) -> bool:
-    """Whether a rank's memory seems to grow with the steps, however little so far."""
-    return any(may_grow(process, column) for process in recording.ranks for column in ("allocated", "rss"))
+def too_short(command: Sequence[str], budget: float, window_steps: int | None) -> str:
+    """Why the budget does not allow one comparison of this command, and which would; "" where it may."""
+    words, here = list(mask_arguments(command)), mask_text(os.getcwd())
+    lap, name = None, ""
+    for item in kept_recordings():  # the newest of this very command, if it ended well and is quick to read
+        same = list(item.command) == words and item.folder == here
+        if same and item.bytes < _LARGEST and not (item.died or item.running):
+            with suppress(Unavailable):
+                lap, name = lap_of(read_recording(str(item.path)), window_steps), item.name
+            break
+    if lap is not None:
+        first = lap.start + LOOKED_SECONDS
+        needed = first + 2 * LEAST_PAIRS * lap.seconds
+        if budget >= needed:
+            return ""
+        known = say(
+            "a run of this command takes {seconds} ({name})", seconds=duration(round(lap.seconds, 1)), name=name
+        )
+    else:
+        if window_steps is not None:
+            return ""  # how long these steps take is not known yet
+        first = LOOKED_SECONDS
+        needed = first + 2 * LEAST_PAIRS * WINDOW_SECONDS
+        if budget >= needed:
+            return ""
+        known = say(
+            "each run measures {window_seconds} of steps, after its start and its warm-up",
+            window_seconds=duration(WINDOW_SECONDS),
+        )
+    enough = first + (needed - first) * LOOKS[1] / LEAST_PAIRS
+    return say(
+        "--budget {budget} is too short for one comparison: {known}, the first run and {pairs} pairs need "
+        "{needed}; use --budget {enough}",
+        budget=duration(budget),
+        known=known,
+        pairs=LEAST_PAIRS,
+        needed=duration(float(math.ceil(needed))),
+        enough=budget_flag(enough),
+    )

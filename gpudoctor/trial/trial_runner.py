@@ -11,7 +11,7 @@ from typing import Any
 from gpudoctor.lang import say
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.text import duration
-from gpudoctor.trial.bounded_run import Enough, RunOutcome, RunSpec, Watching, run_bounded, unwatched
+from gpudoctor.trial.bounded_run import Enough, RunOutcome, RunSpec, Watching, in_copy, run_bounded, unwatched
 from gpudoctor.trial.window import FENCES, TrialWindow, fences, first_step, window
 from gpudoctor.vitals.recording import read_recording
 
@@ -49,6 +49,8 @@ class Arm:
         return tuple(words)
 
 
+EVERY = "source.every"
+"""The override of statements that run every so many steps: path, line and period of each."""
 BASELINE = Arm(name="baseline")
 
 
@@ -80,6 +82,8 @@ class Protection:
     environment: Mapping[str, str] = field(default_factory=dict)
     hint: str = ""
     """Why a write may be refused; empty where none is."""
+    copied: tuple[str, str] | None = None
+    """The copy that the run works in, and the folder that it is of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,9 +140,14 @@ class TrialRunner:
 
     def lap(self, arm: Arm) -> TrialRun:
         """One run of an arm over the window."""
-        finished, recording, hint = self._run(arm, self.steps, self._limit())
-        found = self._window(recording)
-        problem = _problem(finished, found)
+        limit = max(1.0, min(self.seconds, self.deadline - time.monotonic()))
+        finished, recording, hint = self._run(arm, self.steps, limit)
+        # A change that warms up longer (compiling) sets more aside, up to a half.
+        found = window(recording, first_step(recording, self.skip, self.steps), self.steps)
+        problem = _ended(finished)
+        if not problem:
+            few = say("it made too few steps to measure")
+            problem = few if found is None else found.problems[0] if found.problems else ""
         return TrialRun(finished=finished, recording=recording, window=found, problem=problem + hint * bool(problem))
 
     def look(self, arm: Arm, *, steps: int | None, seconds: float, machine: bool = False) -> TrialRun:
@@ -167,13 +176,6 @@ class TrialRunner:
         refused = protection.hint and any(words in finished.last_words(_LOOKED_AT) for words in _REFUSALS)
         return finished, read_recording(str(folder)), say(" ({hint})", hint=protection.hint) if refused else ""
 
-    def _limit(self) -> float:
-        return max(1.0, min(self.seconds, self.deadline - time.monotonic()))
-
-    def _window(self, recording: Recording) -> TrialWindow | None:
-        """The window; a change that warms up longer (compiling) sets more aside, up to a half."""
-        return window(recording, first_step(recording, self.skip, self.steps), self.steps)
-
     def _plan(self, arm: Arm, folder: Path, seconds: float, protection: Protection) -> RunSpec:
         overrides: dict[str, Any] = {
             "trial.seed": SEED,
@@ -182,28 +184,34 @@ class TrialRunner:
             **protection.overrides,
             **arm.overrides,
         }
-        overrides |= _texts(folder, "source.files", arm.sources)
-        overrides |= _texts(folder, "files.replaced", arm.configs)
+        if protection.copied is not None and EVERY in arm.overrides:
+            places = [[in_copy(path, protection.copied), *rest] for path, *rest in arm.overrides[EVERY]]
+            overrides[EVERY] = [*arm.overrides[EVERY], *places]
+        overrides |= _texts(folder, "source.files", arm.sources, protection.copied)
+        overrides |= _texts(folder, "files.replaced", arm.configs, protection.copied)
         return RunSpec(
             command=arm.words(self.command),
             folder=folder,
             overrides=overrides,
             environment={"PYTHONHASHSEED": "0", **protection.environment, **arm.environment},
             prefix=protection.prefix,
+            copied=protection.copied,
             steps=self.steps,
             seconds=seconds,
         )
 
 
-def _texts(folder: Path, name: str, texts: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Write new texts into the run's folder; gives the override that puts them in place."""
+def _texts(
+    folder: Path, name: str, texts: Mapping[str, str], copied: tuple[str, str] | None
+) -> dict[str, dict[str, str]]:
+    """Write new texts into the run's folder; gives the override that puts them in place, in a copy too."""
     if not texts:
         return {}
     table = {}
     for number, (path, text) in enumerate(texts.items()):
-        copy = folder / f"{name.partition('.')[0]}-{number}{Path(path).suffix}"
-        copy.write_text(text, encoding="utf-8")
-        table[path] = str(copy)
+        new = folder / f"{name.partition('.')[0]}-{number}{Path(path).suffix}"
+        new.write_text(text, encoding="utf-8")
+        table[path] = table[in_copy(path, copied)] = str(new)
     return {name: table}
 
 
@@ -216,15 +224,4 @@ def _ended(finished: RunOutcome) -> str:
         return say("it ended with exit code {exit_code}", exit_code=finished.exit_code) + (
             say(": {words}", words=words[:200]) if words else ""
         )
-    return ""
-
-
-def _problem(finished: RunOutcome, found: TrialWindow | None) -> str:
-    ended = _ended(finished)
-    if ended:
-        return ended
-    if found is None:
-        return say("it made too few steps to measure")
-    if found.problems:
-        return found.problems[0]
     return ""

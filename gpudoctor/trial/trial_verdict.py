@@ -1,15 +1,19 @@
 """The report after the trials: proofs on the remedies, findings in the order of proof, the verdict."""
 
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import replace
+from statistics import median
 
 from gpudoctor.engine.claims import CURED, PROVEN
 from gpudoctor.lang import say, term
 from gpudoctor.lang.message import concatenated, without
 from gpudoctor.model import Applicability, Ranked, Remedy, Report
-from gpudoctor.model.proof import Conclusion, TrialRow, TrialSummary
+from gpudoctor.model.proof import TIME_RAN_OUT, Conclusion, TrialPair, TrialRow, TrialSummary
 from gpudoctor.text import count
+from gpudoctor.trial.candidates import plan_of
+from gpudoctor.trial.decision import LOOKS, SMALLEST_EFFECT
 from gpudoctor.trial.paired_runs import Tried
 from gpudoctor.trial.session import Attempt, TrialSession
 
@@ -20,19 +24,15 @@ def proven_report(report: Report, session: TrialSession, trial: TrialSummary) ->
     gains = {
         item.candidate.item.rank: item.ratio for item in tried if item.candidate is not None and item.ratio is not None
     }
-    marked = [_marked(item, tried) for item in report.findings]
+    marked = []
+    for item in report.findings:
+        remedies = sorted((_with_proof(item, remedy, tried) for remedy in item.remedies), key=_best_first)
+        marked.append(replace(item, remedies=tuple(remedies)))
     marked.sort(key=lambda item: (item.finding.cost.breaks is None, -gains.get(item.rank, 0.0), item.rank))
     findings = tuple(_placed(item, place, gains.get(item.rank)) for place, item in enumerate(marked, start=1))
     summary = report.summary
     verdict = verdict_words(trial, summary.verdict, session.stopped, promise=summary.promise)
     return replace(report, findings=findings, summary=replace(summary, verdict=verdict), trial=trial)
-
-
-def _marked(item: Ranked, tried: Sequence[Attempt]) -> Ranked:
-    """A finding's remedies with their proofs, the tried ones first."""
-    remedies = [_with_proof(item, remedy, tried) for remedy in item.remedies]
-    remedies.sort(key=_best_first)
-    return replace(item, remedies=tuple(remedies))
 
 
 def _with_proof(item: Ranked, remedy: Remedy, tried: Sequence[Attempt]) -> Remedy:
@@ -101,7 +101,13 @@ def verdict_words(trial: TrialSummary, diagnosis: str, stopped: str = "", *, pro
         return concatenated(" ", (part for part in (cured, faster + early if faster else early.strip(), found) if part))
     if tried and promise:
         diagnosis = without(diagnosis, promise)
-    diagnosis = concatenated(" ", (part for part in (diagnosis, *_ailment_words(trial)) if part))
+    replay = trial.replay
+    if replay is not None and replay.reproduced:
+        what = replay.operation or (replay.cause.value.replace("-", " ") if replay.cause else "")
+        span = replay.place
+        at = say(" ({path}:{line})", path=span.path, line=span.line) if span is not None else ""
+        cause = say("It comes from {what}{at}.", what=what, at=at) if what else ""
+        diagnosis = concatenated(" ", filter(None, (diagnosis, cause)))
     if not tried:
         return (found or diagnosis) + early
     changes = count(len(tried), "change")
@@ -127,18 +133,6 @@ def _measured_words(tried: Sequence[TrialRow]) -> str:
         return ""
     ratio, title = max(ratios)
     return say("; {title}: {ratio:.2f}x as fast", title=title, ratio=ratio)
-
-
-def _ailment_words(trial: TrialSummary) -> list[str]:
-    """Where a replay has found the cause."""
-    found = []
-    replay = trial.replay
-    if replay is not None and replay.reproduced:
-        span = replay.place
-        what = replay.operation or (replay.cause.value.replace("-", " ") if replay.cause else "")
-        at = say(" ({path}:{line})", path=span.path, line=span.line) if span is not None else ""
-        found.append(say("It comes from {what}{at}.", what=what, at=at) if what else "")
-    return [words for words in found if words]
 
 
 def _cured_words(tried: Sequence[TrialRow]) -> str:
@@ -193,3 +187,76 @@ def _search_words(trial: TrialSummary) -> str:
 
 def _ratio(row: TrialRow) -> float:
     return row.proof.ratio if row.proof else 0.0
+
+
+# The session's trials as data for the report.
+
+_ORDER = list(Conclusion)
+
+
+def summarise_trials(session: TrialSession) -> TrialSummary:
+    """Everything in numbers; rows of remedies by what they have proven, those of a search as they came."""
+    rows = [_row(item) for item in session.attempts]
+    rows += [
+        TrialRow(name=item.remedy.id, title=item.remedy.title, conclusion=Conclusion.NOT_TRIED, reason=item.reason)
+        for item in session.untried
+    ]
+    every = session.attempts + ([session.together] if session.together else [])
+    windows = [window.seconds for item in every for window in item.tried.baseline]
+    return TrialSummary(
+        step_seconds=median(windows) if windows else None,
+        warm_up_steps=session.bench.skip,
+        steps=max(0, (session.bench.steps or 0) - session.bench.skip),
+        rows=(*sorted(rows, key=_order), *session.searched),
+        together=_row(session.together) if session.together else None,
+        seconds=time.monotonic() - session.began,
+        budget=session.budget,
+        patch=plan_of(session.worth_keeping).diff,
+    )
+
+
+def _row(item: Attempt) -> TrialRow:
+    tried = item.tried
+    conclusion = tried.conclusion()
+    rates = [found.samples / found.seconds for found in tried.candidate if found.samples]
+    memory = [found.memory for found in tried.candidate if found.memory is not None]
+    aside = tried.decision.aside if tried.decision is not None else ()
+    return TrialRow(
+        name=item.name,
+        title=item.title,
+        conclusion=conclusion,
+        reason=reason_of(tried, conclusion),
+        proof=tried.proof(),
+        step_seconds=tried.step_seconds(),
+        samples_per_second=median(rates) if rates and len(rates) == len(tried.candidate) else None,
+        memory=int(median(memory)) if memory else None,
+        patch=item.candidate is not None and item.candidate.edits,
+        pairs=tuple(
+            TrialPair(
+                baseline=pair.baseline,
+                candidate=pair.candidate,
+                candidate_first=pair.candidate_first,
+                aside=index in aside,
+            )
+            for index, pair in enumerate(tried.pairs)
+        ),
+    )
+
+
+def reason_of(tried: Tried, conclusion: Conclusion) -> str:
+    """Why it failed or was not tried; of a cure what its sign did."""
+    if tried.problem:
+        return tried.problem
+    if tried.cure is not None:
+        return tried.cure.words
+    decision, spent = tried.decision, len(tried.pairs) >= LOOKS[-1]
+    # More pairs could have said more where the interval still holds an effect that counts.
+    open_ = decision is not None and (decision.high > 1 + SMALLEST_EFFECT or decision.low < 1 / (1 + SMALLEST_EFFECT))
+    if conclusion is Conclusion.UNCLEAR and open_ and not spent:
+        return say("the time ran out after {pairs} pairs", pairs=len(tried.pairs))
+    return TIME_RAN_OUT if conclusion is Conclusion.NOT_TRIED else ""
+
+
+def _order(row: TrialRow) -> tuple[int, float]:
+    ratio = row.proof.ratio if row.proof else 0.0
+    return _ORDER.index(row.conclusion), 0.0 if math.isnan(ratio) else -ratio

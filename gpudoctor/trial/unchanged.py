@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from gpudoctor.lang import say
-from gpudoctor.trial.trial_sites import inside
+from gpudoctor.trial.scratch import inside
 
 FILES, SECONDS = 50_000, 3.0
 """The most files that are compared, and seconds that a walk over them may take."""
@@ -29,34 +29,10 @@ Signature = tuple[object, ...]
 class SecondLook:
     """What a second look has shown."""
 
-    folders: tuple[str, ...]
     changed: tuple[str, ...]
     """Paths of files and folders that are new, gone or different."""
-    compared: int
-    """Files that were looked at twice."""
-    whole: bool
-    """Whether those were all."""
-
-    @property
-    def words(self) -> str:
-        """A clause: `312 files in /job are as they were`."""
-        where = ", ".join(self.folders)
-        if self.changed:
-            shown = ", ".join(self.changed[:_SHOWN])
-            more = say(" and {changed} more", changed=len(self.changed) - _SHOWN) if len(self.changed) > _SHOWN else ""
-            return say("changed meanwhile, by the runs or by another program: {shown}{more}", shown=shown, more=more)
-        if not self.whole:
-            return say(
-                "the first {compared:,} files in {where} are unchanged; the rest was not compared",
-                compared=self.compared,
-                where=where,
-            )
-        files = say("the one file") if self.compared == 1 else say("all {compared:,} files", compared=self.compared)
-        return (
-            say("{files} in {where} are unchanged", files=files, where=where)
-            if self.compared != 1
-            else say("{files} in {where} is unchanged", files=files, where=where)
-        )
+    words: str
+    """A clause: `all 312 files in /job are unchanged`."""
 
 
 class Unchanged:
@@ -94,7 +70,23 @@ class Unchanged:
         """The second look; `kept` are files that were changed on purpose."""
         on_purpose = {os.path.realpath(path) for path in kept}
         changed = [path for path in self._differences() if os.path.realpath(path) not in on_purpose]
-        return SecondLook(folders=self.folders, changed=tuple(changed), compared=self._files, whole=self._whole)
+        where = ", ".join(self.folders)
+        if changed:
+            shown = ", ".join(changed[:_SHOWN])
+            more = say(" and {changed} more", changed=len(changed) - _SHOWN) if len(changed) > _SHOWN else ""
+            words = say("changed meanwhile, by the runs or by another program: {shown}{more}", shown=shown, more=more)
+        elif not self._whole:
+            words = say(
+                "the first {compared:,} files in {where} are unchanged; the rest was not compared",
+                compared=self._files,
+                where=where,
+            )
+        elif self._files == 1:
+            words = say("{files} in {where} is unchanged", files=say("the one file"), where=where)
+        else:
+            files = say("all {compared:,} files", compared=self._files)
+            words = say("{files} in {where} are unchanged", files=files, where=where)
+        return SecondLook(changed=tuple(changed), words=words)
 
     def _differences(self) -> Iterator[str]:
         for folder, before in self._before.items():
@@ -103,15 +95,13 @@ class Unchanged:
                 yield folder
                 continue
             for name in sorted(before.keys() | after.keys()):
-                path = os.path.join(folder, name)
-                if before.get(name) != after.get(name) and not self._same(path, before.get(name), after.get(name)):
+                path, old, new = os.path.join(folder, name), before.get(name), after.get(name)
+                if old == new:
+                    continue
+                # Only the times differ, and the content, which was read, is the same: no change.
+                lasting = old is not None and new is not None and old[:_LASTING] == new[:_LASTING]
+                if not (lasting and path in self._texts and self._texts[path] == _hash(path)):
                     yield path
-
-    def _same(self, path: str, before: Signature | None, after: Signature | None) -> bool:
-        """Whether only the times differ and the content, which was read, is the same."""
-        if before is None or after is None or before[:_LASTING] != after[:_LASTING]:
-            return False
-        return path in self._texts and self._texts[path] == _hash(path)
 
     def _entries(self, folder: str) -> dict[str, Signature] | None:
         """What a folder holds by name; None where it cannot be read."""
@@ -119,9 +109,15 @@ class Unchanged:
         try:
             with os.scandir(folder) as entries:
                 for entry in entries:
-                    if not any(inside(entry.path, path) for path in self._without):
-                        with suppress(OSError):
-                            found[entry.name] = _signature(entry)
+                    if any(inside(entry.path, path) for path in self._without):
+                        continue
+                    with suppress(OSError):
+                        status = entry.stat(follow_symlinks=False)
+                        kind, mode = stat.S_IFMT(status.st_mode), stat.S_IMODE(status.st_mode)
+                        link = os.readlink(entry.path) if kind == stat.S_IFLNK else ""
+                        found[entry.name] = _FOLDER if kind == stat.S_IFDIR else (
+                            kind, status.st_size, mode, status.st_ino, link, status.st_mtime_ns, status.st_ctime_ns
+                        )  # fmt: skip
         except OSError:
             return None
         return found
@@ -132,24 +128,11 @@ _LASTING = 5
 """Parts of a signature that stay as they are when a file is written anew with the same content."""
 
 
-def _signature(entry: "os.DirEntry[str]") -> Signature:
-    status = entry.stat(follow_symlinks=False)
-    kind = stat.S_IFMT(status.st_mode)
-    if kind == stat.S_IFDIR:
-        return _FOLDER
-    link = os.readlink(entry.path) if kind == stat.S_IFLNK else ""
-    return (kind, status.st_size, stat.S_IMODE(status.st_mode), status.st_ino, link, status.st_mtime_ns,
-            status.st_ctime_ns)  # fmt: skip
-
-
 def _hash(path: str) -> str:
-    with suppress(OSError), open(path, "rb", opener=_without_waiting) as file:
+    waiting = getattr(os, "O_NONBLOCK", 0)
+    with suppress(OSError), open(path, "rb", opener=lambda name, flags: os.open(name, flags | waiting)) as file:
         return hashlib.sha256(file.read(_SMALL + 1)).hexdigest()
     return ""
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _roots(command: Sequence[str]) -> Iterator[str]:

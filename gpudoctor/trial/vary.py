@@ -4,14 +4,15 @@ import json
 import os
 import shlex
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import say
-from gpudoctor.trial.override_table import AT_PLACES, OVERRIDES, is_known, value_of
+from gpudoctor.trial.override_table import OVERRIDES, is_known, value_of
 from gpudoctor.trial.trial_runner import Arm
 
 _MOST = 12
@@ -42,20 +43,20 @@ def with_value(key: str, value: str, command: Sequence[str]) -> Arm:
     flag = _flag(key, command)
     if flag is not None:
         return Arm(name=name, arguments={flag: value})
-    setting = split_key(key)
-    if setting is not None:
-        path, text = with_setting(*setting, value)
+    path, _, inside = key.rpartition(":")
+    if path and Path(path).suffix.lower() in _JSON | _YAML:
+        path, text = with_setting(path, inside, value)
         return Arm(name=name, configs={path: text})
     if key.startswith("env."):
         return Arm(name=name, environment={key.removeprefix("env."): value})
-    if is_known(key) and key not in AT_PLACES:
+    if is_known(key) and key != "every":
         try:
             return Arm(name=name, overrides={key: value_of(key, value)})
         except ValueError as error:
             raise UsageError(say("{name}: {error}", name=name, error=error)) from None
     if "." not in key:
         return Arm(name=name, arguments={f"--{key}": value})
-    known = sorted(item for item in OVERRIDES if item not in AT_PLACES)
+    known = sorted(OVERRIDES.keys() - {"every"})
     near = get_close_matches(key, known, n=3, cutoff=0.7)
     hint = (
         say("did you mean {near}?", near=" or ".join(near))
@@ -108,65 +109,48 @@ _KINDS: tuple[tuple[tuple[type, ...], str], ...] = (
 )
 
 
-def split_key(key: str) -> tuple[str, str] | None:
-    """File and dotted key of `ds.json:zero_optimization.stage`; None for a key of another kind."""
-    name, colon, inside = key.rpartition(":")
-    if not colon or not name or Path(name).suffix.lower() not in _JSON | _YAML:
-        return None
-    return name, inside
-
-
 def with_setting(name: str, key: str, value: str) -> tuple[str, str]:
     """Real path of a config file, and its text with another value.
 
     Raises `UsageError` where the file cannot be read, the key is not in it, or holds a value of another kind.
     """
-    document = _read(name)
-    parts = key.split(".")
-    section: Any = document
-    for depth, part in enumerate(parts):
-        found = _entry(section, part)
-        if found is None:
-            raise UsageError(_absent(name, parts, depth, section))
-        if depth == len(parts) - 1:
-            section[found] = _value(name, key, value, section[found])
-        else:
-            section = section[found]
-    return os.path.realpath(name), _text(name, document)
+    import yaml
 
-
-def _read(name: str) -> Any:
+    is_json = Path(name).suffix.lower() in _JSON
+    load: Callable[[str], Any] = json.loads if is_json else yaml.safe_load
+    unreadable = (ValueError, RecursionError, yaml.YAMLError)
     try:
-        text = Path(name).read_text(encoding="utf-8-sig")
-        document = json.loads(text) if _is_json(name) else _yaml().safe_load(text)
+        document = load(Path(name).read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise UsageError(
             say("--vary {name}: cannot be read: {error}", name=name, error=error.strerror or error)
         ) from None
-    except (ValueError, RecursionError, _yaml().YAMLError) as error:
+    except unreadable as error:
         words = " ".join(str(error).split())
         raise UsageError(
-            say("--vary {name}: not {form}: {words}", name=name, form="JSON" if _is_json(name) else "YAML", words=words)
+            say("--vary {name}: not {form}: {words}", name=name, form="JSON" if is_json else "YAML", words=words)
         ) from None
     if not isinstance(document, (dict, list)):
         raise UsageError(say("--vary {name}: it has no keys", name=name))
-    return document
-
-
-def _text(name: str, document: Any) -> str:
-    if _is_json(name):
-        return json.dumps(document, indent=2) + "\n"
-    text: str = _yaml().safe_dump(document, sort_keys=False)
-    return text
-
-
-def _entry(section: Any, part: str) -> Any:
-    """The key or index of a part; None where it is not there."""
-    if isinstance(section, dict):
-        return next((key for key in section if str(key) == part), None)
-    if isinstance(section, list) and part.isdecimal() and int(part) < len(section):
-        return int(part)
-    return None
+    parts = key.split(".")
+    section: Any = document
+    for depth, part in enumerate(parts):
+        found: Any = None
+        if isinstance(section, dict):
+            found = next((item for item in section if str(item) == part), None)
+        elif isinstance(section, list) and part.isdecimal() and int(part) < len(section):
+            found = int(part)
+        if found is None:
+            raise UsageError(_absent(name, parts, depth, section))
+        if depth < len(parts) - 1:
+            section = section[found]
+    try:
+        given = load(value)
+    except unreadable:
+        given = value
+    section[found] = _value(name, key, value, given, section[found])
+    text: str = json.dumps(document, indent=2) + "\n" if is_json else yaml.safe_dump(document, sort_keys=False)
+    return os.path.realpath(name), text
 
 
 def _absent(name: str, parts: list[str], depth: int, section: Any) -> str:
@@ -180,24 +164,21 @@ def _absent(name: str, parts: list[str], depth: int, section: Any) -> str:
     return f"--vary {name}: no key {key}; {there}"
 
 
-def _value(name: str, key: str, given: str, present: Any) -> Any:
-    """The given text as a value of the kind that is there. Raises `UsageError`."""
+def _value(name: str, key: str, text: str, given: Any, present: Any) -> Any:
+    """The given value, as the kind that is there. Raises `UsageError`."""
     if isinstance(present, (dict, list)):
-        inside = ", ".join(map(str, present)) if isinstance(present, Mapping) else ""
+        inside = ", ".join(present) if isinstance(present, dict) else ""
         names = say("; name one of its keys: {inside}", inside=inside) if inside else ""
         raise UsageError(
             say("--vary {name}: {key} is {present}{names}", name=name, key=key, present=_kind(present), names=names)
         )
     if isinstance(present, str) and present != _AUTO:
+        return text
+    if present is None or present == _AUTO or given == _AUTO or _kind(given) == _kind(present):
         return given
-    try:
-        value = json.loads(given) if _is_json(name) else _yaml().safe_load(given)
-    except (ValueError, _yaml().YAMLError):
-        value = given
-    if present is None or present == _AUTO or value == _AUTO or _kind(value) == _kind(present):
-        return value
-    if not _is_json(name) and isinstance(value, str) and _is_number(value):
-        return float(value)  # 1e-4 is a text to YAML 1.1
+    if Path(name).suffix.lower() not in _JSON and isinstance(given, str):
+        with suppress(ValueError):
+            return float(given)  # 1e-4 is a text to YAML 1.1
     raise UsageError(
         say(
             "--vary {name}: {key} is {present} ({value}), and {given} is not",
@@ -205,28 +186,10 @@ def _value(name: str, key: str, given: str, present: Any) -> Any:
             key=key,
             present=_kind(present),
             value=json.dumps(present),
-            given=given,
+            given=text,
         )
     )
 
 
 def _kind(value: Any) -> str:
     return next((words for kinds, words in _KINDS if isinstance(value, kinds)), say("nothing"))
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _is_json(name: str) -> bool:
-    return Path(name).suffix.lower() in _JSON
-
-
-def _yaml() -> Any:
-    import yaml
-
-    return yaml

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
-from typing import Any
 
 from gpudoctor.analysis.run.steady_state import cold_steps, steady
 from gpudoctor.model.signs.recording import Process, Recording
@@ -61,92 +60,24 @@ def fences(skip: int, steps: int | None) -> list[int]:
 
 def first_step(recording: Recording, skip: int, steps: int | None) -> int:
     """The first step of a run's window: where all of it are warm, but for a half of them at most."""
-    made = steps_made(recording)
-    most = max(skip, (skip + made) // 2)
-    if not _fenced(recording):
+    most = max(skip, (skip + steps_made(recording)) // 2)
+    if FENCES not in _overrides(recording, reached=True):
         return min(max(skip, warm_up(recording)), most)
     cold = max((cold_steps(process) for process in recording.ranks if len(process.steps)), default=0)
     begins = [step for step in fences(skip, steps) if step <= most]
     return next((step for step in begins if step >= cold), begins[-1] if begins else skip)
 
 
-def _fenced(recording: Recording) -> bool:
-    return FENCES in _overrides(recording, reached=True)
-
-
 def steps_made(recording: Recording) -> int:
     """Steps that every rank made."""
-    return min((_steps(process) for process in recording.ranks if len(process.steps)), default=0)
+    made = [process.steps.column("index") for process in recording.ranks if len(process.steps)]
+    return min((int(index[-1]) + 1 for index in made if len(index)), default=0)
 
 
 def longest_rhythm(recording: Recording) -> int:
     """Steps between two events that come once in a while and cost something; 0 where all steps are alike."""
     found = [_rhythm(process, phase) for process in recording.ranks for phase in _OCCASIONAL]
     return max(found, default=0)
-
-
-def window(recording: Recording, first: int, last: int | None = None) -> TrialWindow | None:
-    """The steps from `first` on (to before `last`) of every rank; None where there are too few."""
-    spans = [_span(process, first, last) for process in recording.ranks if len(process.steps)]
-    if not spans or any(span is None for span in spans):
-        return None
-    whole = [span for span in spans if span is not None]
-    samples = [span.samples for span in whole]
-    return TrialWindow(
-        first=first,
-        steps=min(span.steps for span in whole),
-        seconds=max(span.seconds / span.steps for span in whole),
-        samples=None if any(value is None for value in samples) else math.fsum(map(_number, samples)),
-        losses=next((found for process in recording.ranks if (found := losses(process))), {}),
-        memory=_memory(recording),
-        reached=_overrides(recording, reached=True),
-        problems=tuple(sorted(_overrides(recording, reached=False))),
-    )
-
-
-def losses(process: Process) -> dict[int, float]:
-    """Loss by step, where it was seen."""
-    table = process.steps
-    pairs = zip(table.column("index"), table.column("loss"), strict=False)
-    return {int(index): loss for index, loss in pairs if not math.isnan(loss)} | _nans(process)
-
-
-def _nans(process: Process) -> dict[int, float]:
-    """Steps whose loss was not a number: the column has NaN for `not seen` too."""
-    return {
-        int(record.get("step")): math.nan
-        for record in process.of("numeric")
-        if record.get("kind") == "nan-loss" and isinstance(record.get("step"), int)
-    }
-
-
-@dataclass(frozen=True, slots=True)
-class _Span:
-    steps: int
-    seconds: float
-    samples: float | None
-
-
-def _span(process: Process, first: int, last: int | None) -> _Span | None:
-    table = process.steps
-    index, counts, durations = table.column("index"), table.column("count"), table.column("duration")
-    rows = [at for at, step in enumerate(index) if step >= first and (last is None or step < last)]
-    steps = int(sum(counts[at] for at in rows))
-    if steps < FEWEST_STEPS:
-        return None
-    given = table.column("samples")
-    samples = [given[at] for at in rows] if len(given) else []
-    known = samples and not any(math.isnan(value) for value in samples)
-    return _Span(
-        steps=steps,
-        seconds=math.fsum(durations[at] for at in rows),
-        samples=math.fsum(samples) / steps if known else None,
-    )
-
-
-def _steps(process: Process) -> int:
-    index = process.steps.column("index")
-    return int(index[-1]) + 1 if len(index) else 0
 
 
 def _rhythm(process: Process, phase: str) -> int:
@@ -159,34 +90,65 @@ def _rhythm(process: Process, phase: str) -> int:
     share = math.fsum(value for value in values if value > limit) / state.seconds
     if len(events) < 2 or share < _SHARE or len(events) > len(values) / 4:
         return 0
-    gaps = [after - before for before, after in pairwise(events)]
-    return int(median(gaps))
+    return int(median(after - before for before, after in pairwise(events)))
+
+
+def window(recording: Recording, first: int, last: int | None = None) -> TrialWindow | None:
+    """The steps from `first` on (to before `last`) of every rank; None where there are too few."""
+    steps: list[int] = []
+    seconds: list[float] = []
+    samples: list[float] = []
+    for process in recording.ranks:
+        table = process.steps
+        if not len(table):
+            continue
+        rows = [at for at, step in enumerate(table.column("index")) if step >= first and (last is None or step < last)]
+        counts, durations, given = table.column("count"), table.column("duration"), table.column("samples")
+        made = int(sum(counts[at] for at in rows))
+        if made < FEWEST_STEPS:
+            return None
+        steps.append(made)
+        seconds.append(math.fsum(durations[at] for at in rows) / made)
+        samples.append(math.fsum(given[at] for at in rows) / made if len(given) else math.nan)
+    if not steps:
+        return None
+    return TrialWindow(
+        first=first,
+        steps=min(steps),
+        seconds=max(seconds),
+        samples=None if any(map(math.isnan, samples)) else math.fsum(samples),
+        losses=next((found for process in recording.ranks if (found := losses(process))), {}),
+        memory=_memory(recording),
+        reached=_overrides(recording, reached=True),
+        problems=tuple(sorted(_overrides(recording, reached=False))),
+    )
+
+
+def losses(process: Process) -> dict[int, float]:
+    """Loss by step, where it was seen; the column has NaN for `not seen` too, so a NaN loss is a record."""
+    table = process.steps
+    pairs = zip(table.column("index"), table.column("loss"), strict=False)
+    return {int(index): loss for index, loss in pairs if not math.isnan(loss)} | {
+        int(record.get("step")): math.nan
+        for record in process.of("numeric")
+        if record.get("kind") == "nan-loss" and isinstance(record.get("step"), int)
+    }
 
 
 def _memory(recording: Recording) -> int | None:
-    every: list[float] = []
     for names in (("peak", "allocated"), ("rss",)):
-        for process in recording.ranks:
-            for name in names:
-                every += [value for value in process.steps.column(name) if not math.isnan(value)]
+        columns = [process.steps.column(name) for process in recording.ranks for name in names]
+        every = [value for column in columns for value in column if not math.isnan(value)]
         if every:
             return int(max(every))
     return None
 
 
 def _overrides(recording: Recording, *, reached: bool) -> frozenset[str]:
-    found: set[str] = set()
-    for process in recording.ranks:
-        for record in process.of("override"):
-            if bool(record.get("reached")) is reached:
-                found.add(_told(record.fields))
-    return frozenset(found)
-
-
-def _told(fields: Mapping[str, Any]) -> str:
-    error = fields.get("error")
-    return f"{fields.get('name')}: {error}" if error else str(fields.get("name"))
-
-
-def _number(value: float | None) -> float:
-    return value or 0.0
+    """Names of overrides that were reached, or that were not, with the reason."""
+    records = [record for process in recording.ranks for record in process.of("override")]
+    return frozenset(
+        f"{record.get('name')}: {record.get('error')}" if record.get("error") else str(record.get("name"))
+        for record in records
+        if bool(record.get("reached")) is reached
+    )

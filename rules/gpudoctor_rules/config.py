@@ -25,13 +25,9 @@ from gpudoctor.model import (
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.memory import Choice
 from gpudoctor.text import size
-from gpudoctor_checks.config.batch_mismatch import BatchMismatchDetail
 from gpudoctor_checks.config.deprecated_key import DeprecatedKeyDetail
+from gpudoctor_checks.config.disagreement import CureDetail
 from gpudoctor_checks.config.frequencies import FrequenciesDetail
-from gpudoctor_checks.config.lora_misfit import LoraMisfitDetail
-from gpudoctor_checks.config.optimizer_mismatch import OptimizerMismatchDetail
-from gpudoctor_checks.config.precision_conflict import PrecisionConflictDetail
-from gpudoctor_checks.config.quantisation_conflict import QuantisationConflictDetail
 from gpudoctor_checks.config.unknown_key import UnknownKeyDetail
 from gpudoctor_rules.remedies import config_edit, remedy
 from gpudoctor_rules.settings import (
@@ -71,7 +67,7 @@ def _setting(id: str, title: str, why: str, edits: tuple[Edit, ...]) -> Remedy:
 @answers("CFG001")
 def precision_conflict(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Keep one precision: bf16 before fp16, the training arguments before DeepSpeed's config."""
-    cure = finding.detail_of(PrecisionConflictDetail).cure
+    cure = finding.detail_of(CureDetail).cure
     if cure == "auto":
         edits = auto_edits(finding, patient)
         yield _setting("CFG001-auto", *_PRECISIONS["auto"], edits)
@@ -127,7 +123,7 @@ def _switched(items: list[Written], config: str, python: str) -> tuple[Edit, ...
 @answers("CFG002")
 def batch_mismatch(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Let DeepSpeed take the batch size from the training arguments, or compute it."""
-    cure = finding.detail_of(BatchMismatchDetail).cure
+    cure = finding.detail_of(CureDetail).cure
     items = [item for _, item in settings(finding, patient)]
     if cure == "auto" and items:
         yield auto_remedy(finding, patient, items[0].key)
@@ -155,7 +151,7 @@ def _named(finding: Finding) -> list[str]:
 @answers("CFG003")
 def optimizer_mismatch(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Leave the numbers to the training arguments, and one optimizer to one place."""
-    cure = finding.detail_of(OptimizerMismatchDetail).cure
+    cure = finding.detail_of(CureDetail).cure
     items = [item for _, item in settings(finding, patient)]
     if cure == "auto" and items:
         yield auto_remedy(finding, patient, items[0].key)
@@ -316,7 +312,7 @@ RANK = "8"
 @answers("CFG007")
 def lora_misfit(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Name what the model has; scale by one or two; let gradients in."""
-    cure = finding.detail_of(LoraMisfitDetail).cure
+    cure = finding.detail_of(CureDetail).cure
     items = [item for _, item in settings(finding, patient)]
     if cure == "targets" and items:
         yield _targets(items[0])
@@ -372,7 +368,7 @@ _QUANTISED = {
 @answers("CFG008")
 def quantisation_conflict(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """The setting that goes with a quantised model."""
-    cure = finding.detail_of(QuantisationConflictDetail).cure
+    cure = finding.detail_of(CureDetail).cure
     items = [item for _, item in settings(finding, patient)]
     if cure == "eight-off" and items:
         edit = items[0].edit("false", python="False")

@@ -19,7 +19,7 @@ from gpudoctor.model import (
     TextEdit,
 )
 from gpudoctor.trial.candidates import Candidate, Untried, candidates, joined, plan_of
-from gpudoctor.trial.override_table import AT_PLACES, OVERRIDES, applicability, is_known
+from gpudoctor.trial.override_table import OVERRIDES, applicability, is_known
 
 TEXT = "loader = DataLoader(data, batch_size=4)\nfor x in loader:\n    gc.collect()\n    log(x)\n"
 
@@ -63,32 +63,28 @@ def test_where_the_edit_no_longer_fits_the_override_stands_in(script):
     assert one.arm.overrides == {"DataLoader.num_workers": "2"}
 
 
-def test_unsafe_ones_are_asked_for_and_periods_of_watching_are_safe(script):
-    unsafe = remedy("P-compile", Applicability.UNSAFE, override=(("torch.compile", "model"),))
-    period = remedy("P-every", Applicability.DISPLAY_ONLY, override=(("every", "50"),))
-    alone = remedy("P-hand", Applicability.DISPLAY_ONLY)
+def test_unsafe_ones_are_asked_for_and_edits_of_watching_are_safe(script):
+    unsafe = remedy("P-tf32", Applicability.UNSAFE, override=(("torch.float32_matmul_precision", "high"),))
+    delete = TextEdit(
+        path=script, line=3, column=5, end_line=3, end_column=17, new_text="pass", expected="gc.collect()"
+    )
+    period = remedy("P-every", Applicability.UNSAFE, override=(("every", "50"),), edits=(delete,))
+    other = remedy("P-eager", Applicability.UNSAFE, override=(("nobody.knows", "1"),), edits=(delete,))
+    alone = remedy("P-hand", Applicability.DISPLAY_ONLY, override=(("every", "50"),))
     [refused] = candidates([ranked(script, unsafe)], unsafe=False)
     assert isinstance(refused, Untried) and "--unsafe" in refused.reason
     [allowed] = candidates([ranked(script, unsafe)], unsafe=True)
-    assert isinstance(allowed, Candidate) and allowed.arm.overrides == {"torch.compile": "model"}
-    [seldom] = candidates([ranked(script, alone, period)], unsafe=False)
-    assert seldom.arm.overrides == {"source.every": [[os.path.realpath(script), 4, 50]]}
-    [hand] = candidates([ranked(script, alone)], unsafe=False)
-    assert isinstance(hand, Untried) and hand.reason == "a person must do it"
-
-
-def test_reads_and_collectives_are_changed_where_the_finding_points(script):
-    place = [os.path.realpath(script), 4, 50]
-    reads = remedy("SYNC001-every", override=(("reads", "50"),))
-    log = remedy("DIST004-fewer", Applicability.UNSAFE, override=(("collectives.for_log", "50"),))
-    data = remedy("DIST004-fewer", Applicability.UNSAFE, override=(("collectives.for_data", "50"),))
-    found = candidates([ranked(script, reads), ranked(script, log, rank=2, line=3)], unsafe=False)
-    assert [one.arm.overrides for one in found] == [
-        {"source.reads": [place]}, {"source.calls": [[place[0], 3, 50]]}
-    ]  # fmt: skip
-    assert joined(found).overrides == {"source.reads": [place], "source.calls": [[place[0], 3, 50]]}
-    [refused] = candidates([ranked(script, data)], unsafe=False)
+    assert isinstance(allowed, Candidate) and allowed.arm.overrides == {"torch.float32_matmul_precision": "high"}
+    [seldom] = candidates([ranked(script, period)], unsafe=False)
+    assert seldom.edits and not seldom.arm.overrides and seldom.arm.sources
+    [refused] = candidates([ranked(script, other)], unsafe=False)
     assert isinstance(refused, Untried) and "--unsafe" in refused.reason
+    [by_line] = candidates([ranked(script, alone)], unsafe=False)
+    assert by_line.arm.overrides == {"source.every": [[os.path.realpath(script), 4, 50]]}
+    assert joined([seldom, by_line]).overrides == {} and joined([by_line]).overrides == by_line.arm.overrides
+    hand = remedy("P-hand", Applicability.DISPLAY_ONLY, override=(("reads", "50"),))
+    [hand] = candidates([ranked(script, hand)], unsafe=True)
+    assert isinstance(hand, Untried) and hand.reason == "a person must do it"
 
 
 def test_an_edit_of_a_config_is_tried_as_its_new_text(tmp_path):
@@ -109,7 +105,7 @@ def test_one_remedy_a_finding_all_of_the_named_and_the_same_cure_once(script):
     assert len(candidates(twice, unsafe=False)) == 1
 
 
-def test_together_edits_are_merged_and_periods_of_edited_files_are_left(script):
+def test_together_edits_are_merged_and_settings_stand_beside_them(script):
     delete = TextEdit(
         path=script, line=3, column=5, end_line=3, end_column=17, new_text="pass", expected="gc.collect()"
     )
@@ -117,23 +113,23 @@ def test_together_edits_are_merged_and_periods_of_edited_files_are_left(script):
         [
             ranked(script, workers(script)),
             ranked(script, remedy("SYNC002-remove", edits=(delete,)), rank=2),
-            ranked(script, remedy("OBS002-every", override=(("every", "50"),)), rank=3),
-            ranked(script, remedy("X", override=(("gc.collect", "False"),)), rank=4),
+            ranked(script, remedy("X", override=(("torch.num_threads", "2"),)), rank=3),
         ],
         unsafe=False,
     )
     arm = joined(chosen)
     expected = TEXT.replace("batch_size=4", "batch_size=4, num_workers=2").replace("gc.collect()", "pass")
     assert arm.sources == {os.path.realpath(script): expected}
-    assert arm.overrides == {"gc.collect": "False"}
+    assert arm.overrides == {"torch.num_threads": "2"}
     assert plan_of([one for one in chosen if one.edits]).diff.count("\n+") == 3  # the heading's +++ and two lines
 
 
 def test_every_override_of_the_rules_is_known_to_the_probe():
     from gpudoctor.probe.overrides import EARLY, TOPICS
 
-    topics = {name.partition(".")[0] for name in OVERRIDES} - {"env", *(name.partition(".")[0] for name in AT_PLACES)}
+    topics = {name.partition(".")[0] for name in OVERRIDES} - {"env", "every"}
     assert topics <= set(TOPICS) | set(EARLY)
     assert applicability("torch.backends.cudnn.benchmark") is Applicability.SAFE
     assert applicability("nobody.knows") is Applicability.UNSAFE
     assert is_known("TrainingArguments.logging_steps") and not is_known("nobody.knows")
+    assert is_known("torch.backends.cudnn.deterministic") and not is_known("torch.compile")

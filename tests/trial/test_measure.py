@@ -8,8 +8,8 @@ import pytest
 
 from gpudoctor.model.proof import Conclusion
 from gpudoctor.trial.paired_runs import BaselineFailed, Tried, try_arm
-from gpudoctor.trial.summary import reason_of
 from gpudoctor.trial.trial_runner import BASELINE, Arm, TrialRun
+from gpudoctor.trial.trial_verdict import reason_of
 from gpudoctor.trial.window import TrialWindow
 
 CURVE = {step: 2.0 / (1 + step) for step in range(20)}
@@ -84,13 +84,12 @@ def test_an_arm_that_dies_has_failed_with_its_reason_and_the_baseline_has_a_seco
 
 
 def test_an_override_that_nobody_came_by_ends_after_one_pair():
-    arm = Arm(name="change", overrides={"gc.collect": "False"})
+    arm = Arm(name="change", overrides={"optimizer.fused": "True"})
     void = FakeBench(lambda arm, n: 1.0)
     assert trial(void, arm).conclusion() is Conclusion.WITHOUT_EFFECT
     assert len(void.order) == 2
-    every = Arm(name="change", overrides={"source.every": [["a.py", 3, 0]]})
-    acts = FakeBench(lambda arm, n: 1.0 if arm == "baseline" else 0.5, reached=frozenset({"source.every a.py:3"}))
-    assert trial(acts, every).conclusion() is Conclusion.PROVEN
+    acts = FakeBench(lambda arm, n: 1.0 if arm == "baseline" else 0.5, reached=frozenset({"optimizer.fused"}))
+    assert trial(acts, arm).conclusion() is Conclusion.PROVEN
 
 
 def test_the_time_that_is_left_is_kept():

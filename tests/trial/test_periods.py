@@ -32,7 +32,7 @@ def steps():
 
 def run(text: str, steps, *periods: tuple[int, int], name: str = "rewritten.py") -> dict:
     names = {"count": lambda step: setattr(steps, "index", step)}
-    exec(compile(rewrite(text, name, [(*item, "every") for item in periods]), name, "exec"), names)
+    exec(compile(rewrite(text, name, list(periods)), name, "exec"), names)
     return names
 
 
@@ -68,7 +68,7 @@ def test_a_guard_of_its_own_does_not_hide_the_turn(steps):
     ],
 )
 def test_what_would_change_the_flow_is_left(line, text):
-    rewritten = rewrite(text, "h.py", [(line, 2, "every")])
+    rewritten = rewrite(text, "h.py", [(line, 2)])
     assert "due" not in ast_text(rewritten)
 
 
@@ -81,7 +81,7 @@ def ast_text(tree) -> str:
 def test_lines_stay_where_they_were(steps):
     names = {}
     text = "print\nx = 1\n\ndef f():\n    raise ValueError\n"
-    exec(compile(rewrite(text, "i.py", [(2, 5, "every")]), "i.py", "exec"), names)
+    exec(compile(rewrite(text, "i.py", [(2, 5)]), "i.py", "exec"), names)
     with pytest.raises(ValueError) as caught:
         names["f"]()
     assert caught.traceback[-1].lineno == 4

@@ -187,7 +187,7 @@ def ready(process: subprocess.Popen[str] | Begun) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("level", ["overlay", "landlock", "writers"])
+@pytest.mark.parametrize("level", ["overlay", "copy"])
 def test_what_a_script_saves_deletes_and_resumes_from_stays(job, level):
     job.write(SAVES)
     begun = job.start if level == "overlay" else job.fork  # an interpreter of its own, once

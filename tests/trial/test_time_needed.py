@@ -11,8 +11,7 @@ from recordings import make_process, make_recording, make_steps, write_recording
 
 from gpudoctor.cli.verify_session import _status, plan_text
 from gpudoctor.trial.decision import LOOKS
-from gpudoctor.trial.session import TrialSession, budget_flag, lap_of
-from gpudoctor.trial.time_needed import too_short
+from gpudoctor.trial.session import TrialSession, budget_flag, lap_of, too_short
 
 COMMAND = ("python", "train.py")
 

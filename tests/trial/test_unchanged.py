@@ -80,12 +80,10 @@ def test_folders_of_files_that_the_command_names(tree, tmp_path):
     assert set(files.folders) == {str(tree), str(other)}
 
 
-def test_words_go_no_further_than_the_level():
+def test_words_go_no_further_than_what_was_compared():
     same = "all 3 files in /job are unchanged"
     held = TrialSummary(**NONE, protection="every run wrote to an overlay", compared=same)
     assert _kept_as_it_was(held) == f"none of your files was changed (every run wrote to an overlay; {same})"
-    weak = TrialSummary(**NONE, protection="what Python writes was redirected", compared=same, promised=False)
-    assert _kept_as_it_was(weak) == f"{same} (what Python writes was redirected)"
     changed = TrialSummary(
         **NONE, protection="every run wrote to an overlay", changed=("/job/a",), compared="changed: a"
     )

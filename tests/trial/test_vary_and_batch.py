@@ -13,9 +13,8 @@ from gpudoctor.errors import UsageError
 from gpudoctor.model.proof import Conclusion
 from gpudoctor.trial.batch import find_batch
 from gpudoctor.trial.session import TrialSession
-from gpudoctor.trial.summary import summarise_trials
 from gpudoctor.trial.trial_runner import Arm, TrialRun
-from gpudoctor.trial.trial_verdict import verdict_words
+from gpudoctor.trial.trial_verdict import summarise_trials, verdict_words
 from gpudoctor.trial.vary import against, varied, with_value
 from gpudoctor.trial.window import TrialWindow
 
@@ -48,16 +47,16 @@ def test_another_command_must_be_there(tmp_path, monkeypatch):
 
 def test_a_value_is_what_its_override_takes():
     for key, text, given in (
-        ("DataLoader.pin_memory", "off", "False"), ("gc.collect", "yes", "True"),
-        ("torch.num_threads", "4", "4"), ("autocast.dtype", "BF16", "bf16"),
-        ("TrainingArguments.eval_strategy", "no", "no"), ("torch.compile", "max-autotune", "max-autotune"),
+        ("DataLoader.pin_memory", "off", "False"), ("optimizer.fused", "yes", "True"),
+        ("torch.num_threads", "4", "4"), ("torch.float32_matmul_precision", "HIGH", "high"),
+        ("TrainingArguments.eval_strategy", "no", "no"),
     ):  # fmt: skip
         assert with_value(key, text, COMMAND).overrides == {key: given}
     for key, text, words in (
         ("DataLoader.num_workers", "two", "takes a whole number from 0 on, not 'two'"),
         ("DataLoader.batch_size", "0", "from 1 on, not '0'"), ("DataLoader.num_workers", "-1", "from 0 on"),
         ("optimizer.fused", "maybe", "takes true or false, not 'maybe'"),
-        ("autocast.dtype", "fp8", "takes bf16, bfloat16, fp16, float16, not 'fp8'"),
+        ("torch.float32_matmul_precision", "tf32", "takes highest, high, medium, not 'tf32'"),
     ):  # fmt: skip
         with pytest.raises(UsageError, match=words):
             with_value(key, text, COMMAND)

@@ -11,9 +11,8 @@ from gpudoctor.lang import say, template
 from gpudoctor.model import Check, Code, Finding, Measurement, Patient, Provenance, Reads, Severity, Unavailable
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Source
-from gpudoctor_checks.config.disagreement import BATCH, REFUSED, CureDetail, mismatches, sentence, settings_finding
+from gpudoctor_checks.config.disagreement import BATCH, REFUSED, mismatches, sentence, settings_finding
 
-BatchMismatchDetail = CureDetail
 GLOBAL, MICRO, STEPS = "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"
 
 

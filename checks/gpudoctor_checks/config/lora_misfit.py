@@ -13,9 +13,8 @@ from gpudoctor.lang import say, template
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Known, Source
-from gpudoctor_checks.config.disagreement import CureDetail, sentence, settings_finding
+from gpudoctor_checks.config.disagreement import sentence, settings_finding
 
-LoraMisfitDetail = CureDetail
 ALL = frozenset({"all", "all-linear", "all_linear"})
 """Words for every linear layer."""
 

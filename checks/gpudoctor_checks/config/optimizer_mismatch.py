@@ -13,16 +13,8 @@ from gpudoctor.lang import say, template
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, SourceSpan
 from gpudoctor.model.signs.configs import CanonicalValue, ConfigKind
 from gpudoctor.model.signs.source import Call, Script, Source
-from gpudoctor_checks.config.disagreement import (
-    OPTIMISATION,
-    REFUSED,
-    CureDetail,
-    mismatches,
-    sentence,
-    settings_finding,
-)
+from gpudoctor_checks.config.disagreement import OPTIMISATION, REFUSED, mismatches, sentence, settings_finding
 
-OptimizerMismatchDetail = CureDetail
 FAMILIES = ("adam", "lamb", "lion", "sgd", "adagrad", "adafactor", "muon", "rmsprop", "galore", "lomo", "apollo")
 """Optimizers that are not each other; `adamw_torch` and DeepSpeed's `AdamW` are one."""
 

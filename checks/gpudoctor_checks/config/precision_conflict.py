@@ -14,17 +14,8 @@ from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Source
-from gpudoctor_checks.config.disagreement import (
-    PRECISION,
-    REFUSED,
-    CureDetail,
-    Mismatch,
-    mismatches,
-    sentence,
-    settings_finding,
-)
+from gpudoctor_checks.config.disagreement import PRECISION, REFUSED, Mismatch, mismatches, sentence, settings_finding
 
-PrecisionConflictDetail = CureDetail
 HALF = {"float16": "fp16", "half": "fp16", "fp16": "fp16", "bfloat16": "bf16", "bf16": "bf16"}
 """A dtype's names and the switch of the training arguments that it goes with."""
 

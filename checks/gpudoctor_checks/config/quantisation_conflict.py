@@ -13,9 +13,8 @@ from gpudoctor.lang import say, template
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Call, Script, Source
-from gpudoctor_checks.config.disagreement import CureDetail, sentence, settings_finding
+from gpudoctor_checks.config.disagreement import sentence, settings_finding
 
-QuantisationConflictDetail = CureDetail
 ADAPTERS = frozenset({"lora", "oft"})
 """LLaMA-Factory's methods that train on a quantised model."""
 

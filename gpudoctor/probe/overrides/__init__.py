@@ -7,9 +7,11 @@ recording (`override` records), so that a trial without an effect is told from o
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..wire.masking import mask_cut
@@ -22,25 +24,17 @@ VARIABLE = "GPUDOCTOR_OVERRIDES"
 TOPICS = {
     "DataLoader": (".settings", "apply_loader"),
     "TrainingArguments": (".settings", "apply_training_arguments"),
-    "attention": (".settings", "apply_attention"),
-    "autocast": (".settings", "apply_autocast"),
-    "autograd": (".overhead", "apply_anomaly"),
-    "checkpointing": (".settings", "apply_checkpointing"),
     "ddp": (".settings", "apply_ddp"),
-    "gc": (".overhead", "apply_calls"),
     "lightning": (".settings", "apply_lightning"),
-    "memory_format": (".settings", "apply_memory_format"),
     "offline": (".offline", "apply"),
     "optimizer": (".settings", "apply_optimizer"),
-    "profiler": (".overhead", "apply_profiler"),
     "replay": (".first_nonfinite", "apply"),
     "torch": (".settings", "apply_torch"),
-    "trackers": (".overhead", "apply_trackers"),
-    "transfer": (".settings", "apply_transfer"),
     "trial": (".bounds", "apply"),
 }
-"""Topic to module and function. `source` and `files` work before torch is there: early.py."""
+"""Topic to module and function."""
 EARLY = ("source", "files", "writes")
+"""Topics that work before torch is there: early.py."""
 
 
 def wanted() -> dict[str, Any]:
@@ -81,17 +75,27 @@ def install(probe: Probe) -> None:
     trial = Trial(probe)
     for name, value in table.items():
         topic, _, detail = name.partition(".")
-        if topic in EARLY:
-            _adopt(trial, topic)
-            continue
         try:
-            module, function = TOPICS[topic]
-            getattr(importlib.import_module(module, __name__), function)(trial, detail, value)
+            if topic == "files":
+                importlib.import_module(".early", __name__).adopt_files(trial)
+            elif topic == "source":
+                importlib.import_module(".run_every", __name__).PERIODS.adopt(trial)
+            elif topic not in EARLY:
+                module, function = TOPICS[topic]
+                getattr(importlib.import_module(module, __name__), function)(trial, detail, value)
         except Exception as error:  # the arm is told to have failed, not the user's program
             trial.failed(name, error)
 
 
-def _adopt(trial: Trial, topic: str) -> None:
-    """Hand the probe to what began before torch was there."""
-    early = importlib.import_module(".early", __name__)
-    early.adopt(trial, topic)
+def wrap(owner: Any, name: str, make: Callable[[Any], Any]) -> bool:
+    """Put `make(original)` in the place of an attribute; False where there is none."""
+    original = owner.__dict__.get(name) if isinstance(owner, type) else getattr(owner, name, None)
+    if original is None:
+        return False
+    new = make(original)
+    try:
+        functools.update_wrapper(new, original)
+    except (AttributeError, TypeError):
+        pass
+    setattr(owner, name, new)
+    return True

@@ -8,7 +8,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from .patching import wrap
+from . import wrap
 
 if TYPE_CHECKING:
     from . import Trial
@@ -21,77 +21,62 @@ _LOOK = 0.2
 
 def apply(trial: Trial, detail: str, value: Any) -> None:
     """`steps` (None: until the parent says so), `seed`, `isolate`, `fences` (numbers of steps)."""
+    probe = trial.probe
     if detail == "steps":
-        trial.probe.steps.after.append(End(trial, value).stepped)
-    elif detail == "seed":
-        seed(trial, int(value))
-    elif detail == "fences":
-        fence(trial, [int(step) for step in value])
+        _end(trial, value)
+    elif detail == "seed":  # equal random numbers in every run, as long as the program does not seed by itself
+        value = int(value) + (probe.identity.rank or 0)
+        random.seed(value)
+        if "numpy" in sys.modules:
+            sys.modules["numpy"].random.seed(value)
+        trial.torch.manual_seed(value)
     elif detail == "isolate" and value:
         Isolation(trial).install()
+    elif detail == "fences":
+
+        def ends() -> None:
+            if probe.device_clock.finish():
+                trial.reached("trial.fences")
+
+        # Before each of these steps the device has done what came before: the wait is the end of the last one.
+        probe.steps.fences = frozenset(int(step) for step in value)
+        probe.steps.fence = probe.guard.safely("fences", ends)
 
 
-def seed(trial: Trial, value: int) -> None:
-    """Equal random numbers in every run, as long as the program does not seed by itself."""
-    value += trial.probe.identity.rank or 0
-    random.seed(value)
-    numpy = sys.modules.get("numpy")
-    if numpy is not None:
-        numpy.random.seed(value)
-    trial.torch.manual_seed(value)
-
-
-def fence(trial: Trial, steps: list[int]) -> None:
-    """Before each of these steps the device has done what came before: the wait is the end of the last one."""
-    probe = trial.probe
-
-    def ends() -> None:
-        if probe.device_clock.finish():
-            trial.reached("trial.fences")
-
-    probe.steps.fences = frozenset(steps)
-    probe.steps.fence = probe.guard.safely("fences", ends)
-
-
-class End:
-    """Ends the window: what was recorded is written, and this process waits to be ended with all others.
+def _end(trial: Trial, steps: int | None) -> None:
+    """End the window: what was recorded is written, and this process waits to be ended with all others.
 
     It does not end by itself: what started it (a shell script) would go on with its next line.
     """
+    probe, identity = trial.probe, trial.probe.identity
+    looked = time.perf_counter()
 
-    def __init__(self, trial: Trial, steps: int | None) -> None:
-        self._trial = trial
-        self._steps = steps
-        self._enough = os.path.join(trial.probe.identity.folder, ENOUGH)
-        self._looked = time.perf_counter()
-
-    def stepped(self) -> None:
-        """A step has ended."""
-        if self._steps is not None and self._trial.probe.steps.index >= self._steps:
-            self._stand_still()
+    def stepped() -> None:
+        nonlocal looked
         now = time.perf_counter()
-        if now - self._looked >= _LOOK:
-            self._looked = now
-            if os.path.exists(self._enough):
-                self._stand_still()
+        enough = steps is not None and probe.steps.index >= steps
+        if not enough and now - looked >= _LOOK:
+            looked = now
+            enough = os.path.exists(os.path.join(identity.folder, ENOUGH))
+        if enough:
+            stand_still()
 
-    def _stand_still(self) -> None:
-        trial = self._trial
-        trial.probe.end()
+    def stand_still() -> None:
+        probe.end()
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()
             except (OSError, ValueError, AttributeError):
                 pass
-        identity = trial.probe.identity
-        done = os.path.join(identity.folder, f"{DONE}-{identity.label}-{identity.pid}")
-        with open(done, "w", encoding="utf-8"):
+        with open(os.path.join(identity.folder, f"{DONE}-{identity.label}-{identity.pid}"), "w", encoding="utf-8"):
             pass
         while True:
             try:
                 time.sleep(3600)
             except BaseException:  # the parent's SIGKILL ends this, nothing else
                 continue
+
+    probe.steps.after.append(stepped)
 
 
 # Random numbers that evaluations do not move: an evaluation that runs less often leaves the training as it
@@ -147,7 +132,9 @@ class Isolation:
 
     def _iterating(self, original: Any) -> Any:
         def __iter__(loader: Any) -> Any:
-            if not self._trains(loader):
+            steps, loaders = self._trial.probe.steps, self._trial.probe.loaders
+            # Before the first step any loader may become the training one.
+            if steps.index and loaders is not None and loaders.of(loader).role != "training":
                 self._keep()
             return original(loader)
 
@@ -163,25 +150,14 @@ class Isolation:
 
         return __next__
 
-    def _trains(self, loader: Any) -> bool:
-        """Whether a loader is, or may become, the training one; before the first step any may."""
-        steps, loaders = self._trial.probe.steps, self._trial.probe.loaders
-        if not steps.index or loaders is None:
-            return True
-        return bool(loaders.of(loader).role == "training")
-
     def _keep(self) -> None:
         if self._kept is not None or not self._trial.probe.steps.index:
             return
         torch = self._torch
         numpy = sys.modules.get("numpy")
+        numbers = numpy.random.get_state() if numpy is not None else None
         device = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
-        self._kept = (
-            torch.get_rng_state(),
-            random.getstate(),
-            numpy.random.get_state() if numpy is not None else None,
-            device,
-        )
+        self._kept = torch.get_rng_state(), random.getstate(), numbers, device
 
     def _restore(self) -> None:
         if self._kept is None:

@@ -14,23 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from ..clock import BACKWARD, OPTIMIZER
 from ..wire.masking import mask_cut
-from .patching import wrap
+from . import wrap
 
 if TYPE_CHECKING:
     from . import Trial
 
 _WRITES = {
-    "fill",
-    "masked_fill",
-    "full",
-    "full_like",
-    "new_full",
-    "where",
-    "scalar_tensor",
-    "lift_fresh",
-    "copy",
-    "_to_copy",
-}
+    "fill", "masked_fill", "full", "full_like", "new_full", "where", "scalar_tensor", "lift_fresh", "copy", "_to_copy",
+}  # fmt: skip
 """Operators that write infinities down and compute none."""
 _UNWRITTEN = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "resize"}
 _TRACE = re.compile(r'File "([^"]{1,4096})", line (\d+), in (.+)')

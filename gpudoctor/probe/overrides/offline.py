@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .patching import wrap
+from . import wrap
 
 if TYPE_CHECKING:
     from . import Trial
@@ -64,13 +64,16 @@ def apply(trial: Trial, _detail: str, value: Any) -> None:
     place, when = str(value), trial.probe.when_imported
     notes = _Notes(place)
     for module, name, arguments, dropped in _FORCED:
-        given = {key: _placed(item, place) for key, item in arguments.items()}
+        given = {key: item.format(place=place) if isinstance(item, str) else item for key, item in arguments.items()}
         when(module, lambda found, n=name, g=given, d=dropped: _force(found, n, g, d, notes))
     when("mlflow", lambda found: _mlflow(found, notes))
     when("comet_ml", lambda found: _comet(found, place, notes))
     for module, kind, name in _PUSHING:
         when(module, lambda found, k=kind, n=name: wrap(getattr(found, k), n, notes.refusing))
-    when("huggingface_hub.hf_api", lambda found: _hub(found, notes))
+    # Functions of the hub's module are methods of one instance, taken when it was made.
+    when("huggingface_hub.hf_api", lambda found: [
+        wrap(owner, name, notes.refusing) for name in _PUSHES for owner in (found.HfApi, found)
+    ])  # fmt: skip
     when("transformers.training_args", _no_push)
     for module, kind in (("botocore.client", "BaseClient"), ("aiobotocore.client", "AioBaseClient")):
         when(module, lambda found, k=kind: _buckets(getattr(found, k), notes))
@@ -102,10 +105,6 @@ class _Notes:
             return RefusedUpload(target or name)
 
         return refused
-
-
-def _placed(value: Any, place: str) -> Any:
-    return value.format(place=place) if isinstance(value, str) else value
 
 
 def _force(module: Any, name: str, given: dict[str, Any], dropped: tuple[str, ...], notes: _Notes) -> None:
@@ -191,13 +190,6 @@ def _comet(module: Any, place: str, notes: _Notes) -> None:
 
     for name in ("Experiment", "ExistingExperiment"):
         wrap(module, name, replaced)
-
-
-def _hub(module: Any, notes: _Notes) -> None:
-    for name in _PUSHES:
-        # Functions of the module are methods of one instance, taken when it was made.
-        for owner in (module.HfApi, module):
-            wrap(owner, name, notes.refusing)
 
 
 def _no_push(module: Any) -> None:

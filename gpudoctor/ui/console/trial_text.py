@@ -74,8 +74,8 @@ def trial_ending(canvas: Canvas, trial: TrialSummary) -> None:
 def _kept_as_it_was(trial: TrialSummary) -> str:
     """What can be said of the user's files: what was compared, and what this level of protection promises."""
     how, compared = one_line(trial.protection), one_line(trial.compared)
-    if trial.changed or not trial.promised:
-        return tr("{compared} ({how})", compared=compared or say("your files were not compared"), how=how)
+    if trial.changed:
+        return tr("{compared} ({how})", compared=compared, how=how)
     beside = tr("; {compared}", compared=compared) if compared else ""
     return tr(
         "none of your {other}files was changed ({how}{beside})",
