@@ -132,7 +132,7 @@ def installed(shell: str, script: str) -> str:
     quoted = shlex.quote(str(path))
     line = f"[ -r {quoted} ] && . {quoted}  {_MARK}"
     if shell == "zsh":  # a script of shtab that is sourced takes itself for a function of fpath; one in eval does not
-        line = f"(( $+functions[compdef] )) || {{ autoload -Uz compinit && compinit }}; "
+        line = "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }; "
         line += f'[ -r {quoted} ] && eval "$(<{quoted})"  {_MARK}'
     try:
         before = start.read_text(encoding="utf-8") if start.exists() else ""
