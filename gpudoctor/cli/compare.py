@@ -100,7 +100,7 @@ def _render(result: "Comparison", arguments: argparse.Namespace) -> str:
     if arguments.format == "markdown":
         return comparison_markdown(result)
     if arguments.format == "html":
-        from gpudoctor.report.html.comparison_page import render_comparison as render_page
+        from gpudoctor.report.html.page import render_comparison as render_page
 
         return render_page(result)
     from gpudoctor.ui.console.run_text import render_comparison

@@ -10,7 +10,7 @@ from statistics import median
 from gpudoctor.lang import tr
 from gpudoctor.model.run import RunSeries, StepTimes
 from gpudoctor.report.html.axes import RunAxis, extent, formatter, log_ticks, ticks
-from gpudoctor.report.html.tags import listed
+from gpudoctor.report.run_words import listed
 from gpudoctor.text import count, duration, percent
 
 WIDE, NARROW = 1000, 500
@@ -33,6 +33,10 @@ _LOG = 4.0
 """From this ratio of the highest to the lowest value on, a logarithmic axis shows more."""
 _USUAL = 0.98
 """Share of the steps that the axis of stacked times covers, at least."""
+
+
+Figure = tuple[str, list[str], bool, str]
+"""A title, its drawings (by step, by time; "" for one without points), whether it is wide, and a note."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,18 +99,6 @@ class _Drawing:
             f'<svg class="{style}" viewBox="0 0 {self.frame.width} {self.frame.height}" role="img" '
             f'aria-label="{html.escape(title)}"><title>{html.escape(title)}</title>{"".join(self.parts)}</svg>'
         )
-
-
-def figure(title: str, drawings: Sequence[str], *, wide: bool = False, note: str = "") -> str:
-    """Drawings of one thing (by step, by time) under one title; "" without any."""
-    drawn = [drawing for drawing in drawings if drawing]
-    if not drawn:
-        return ""
-    if len(drawn) == 1:  # no other axis has points of it: this one is shown whatever was chosen
-        drawn = [drawn[0].replace(' class="by-step"', "", 1).replace(' class="by-time"', "", 1)]
-    small = f'<p class="aside">{html.escape(note)}</p>' if note else ""
-    style = ' class="wide"' if wide else ""
-    return f"<figure{style}><figcaption>{html.escape(title)}</figcaption>{''.join(drawn)}{small}</figure>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
