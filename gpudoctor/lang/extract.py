@@ -38,6 +38,7 @@ _TABLES = {
     "xid.json": ("name", "meaning", "advice"),
     "stacks.json": ("title",),
     "retired.json": ("answer",),
+    "formula_phrases.json": ("text",),
     "library_warnings.json": ("text", "advice", "breaks"),
 }
 """Files with rows of texts, and under which keys."""
