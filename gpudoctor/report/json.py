@@ -1,11 +1,7 @@
 """The JSON report, version 1 (`report-1.schema.json`): keys may be added, never renamed or dropped."""
 
-import dataclasses
 import json
-import math
-from collections.abc import Mapping
-from enum import Enum
-from typing import Any, cast
+from functools import partial
 
 from gpudoctor.lang.message_data import template_object
 from gpudoctor.model import (
@@ -32,6 +28,7 @@ from gpudoctor.model import (
 from gpudoctor.model.proof import Proof, Replay, TrialRow, TrialSummary
 from gpudoctor.model.run import MemoryRow, RunSummary, SyntheticSummary
 from gpudoctor.model.signs.preflight import Preflight
+from gpudoctor.report import plain_data
 from gpudoctor.report.units import assert_never
 
 JsonObject = dict[str, Json]
@@ -59,7 +56,8 @@ _KEYS: dict[str, str] = {
     "TrialPair": "baseline_seconds=baseline candidate_seconds=candidate candidate_first aside",
     "Replay": "code step reproduced reason? cause words? operation? operator? phase? rank value? dtype? names seconds",
 }
-"""Keys of a type: its fields; `key=field` where they differ, `key?` where an empty text is null. Others: all fields."""
+_plain = partial(plain_data.plain, keys=_KEYS)
+_keyed = partial(plain_data.keyed, keys=_KEYS)
 _NOT_RECORDED: JsonObject = {
     "began": None, "module": None, "module_class": None, "site": None, "turned": None, "items": [],
     "precision": None, "finite": None, "eager": False,
@@ -227,31 +225,3 @@ def _outcome(outcome: Outcome, names: dict[str, str]) -> JsonObject:
         "deselected": deselected,
         "silenced": silenced,
     }
-
-
-def _keyed(value: Any) -> JsonObject:
-    """The fields of a dataclass under their keys."""
-    keys = _KEYS.get(type(value).__name__)
-    if keys is None:
-        return {item.name: _plain(getattr(value, item.name)) for item in dataclasses.fields(value)}
-    found: JsonObject = {}
-    for key in keys.split():
-        name, _, field = key.rstrip("?").partition("=")
-        plain = _plain(getattr(value, field or name))
-        found[name] = plain or None if key.endswith("?") else plain
-    return found
-
-
-def _plain(value: Any) -> Json:
-    """Any value of the model as JSON has it; a number that is not finite is null."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if value is None or isinstance(value, bool | int | str):
-        return cast(Json, value)
-    if isinstance(value, Enum):
-        return str(value.value)
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    return _keyed(value)
