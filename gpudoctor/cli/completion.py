@@ -102,14 +102,15 @@ def script_for(shell: str, codes: Iterable[str], names: Iterable[str]) -> str:
             if asked := _ASKED_BY.get((command, name)):
                 given = f"_gpudoctor_{asked}"
                 fish = f"(gpudoctor completion --ask {asked} 2>/dev/null)"
-                action.complete = {"bash": given, "zsh": given, "fish": fish}  # type: ignore[attr-defined]
+                action.complete = {"bash": given, "zsh": given, "fish": fish}
             elif name in ("--select", "--ignore"):
                 action.choices = codes
             elif command == "explain" and not action.option_strings:
                 action.choices = (*codes, *_safe(names))
             elif action.nargs != 0 and not action.choices:
-                action.complete = shtab.FILE  # type: ignore[attr-defined]
-    return f"{shtab.complete(parser, shell, preamble=_PREAMBLE).rstrip()}\n"
+                action.complete = shtab.FILE
+    script = shtab.complete(parser, shell, preamble=_PREAMBLE)  # type: ignore[arg-type]  # a text for each shell
+    return f"{script.rstrip()}\n"
 
 
 def _safe(words: Iterable[str]) -> tuple[str, ...]:

@@ -13,15 +13,15 @@ from importlib.resources import files
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from gpudoctor.lang import current_language, rendered, tr, word
+from gpudoctor.lang import current_language, rendered, tr
 from gpudoctor.lang.wrapping import cells
 from gpudoctor.model import Report
 from gpudoctor.model.comparison import Comparison
 from gpudoctor.report import comparison, palette, preflight_words, run_words, units
 from gpudoctor.report.html import comparison_page, findings_part, preflight_part, run_part
 from gpudoctor.report.html.axes import run_axes
-from gpudoctor.report.printable import one_line
 from gpudoctor.report.run_words import subject_facts
+from gpudoctor.report.templating import environment
 from gpudoctor.report.units import diff_flags
 from gpudoctor.text import count, duration, percent, quantity, size
 
@@ -84,29 +84,14 @@ def _page(template: str, **given: Any) -> str:
 
 @cache
 def _environment() -> "jinja2.Environment":
-    import jinja2
-
-    made = jinja2.Environment(
-        loader=jinja2.FunctionLoader(_file),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_shown,
-    )
+    made = environment("gpudoctor.report.html")
     functions = {name: value for module in _CALLED for name, value in vars(module).items() if callable(value)}
     constants = {"phases": palette.PHASES, "curves": palette.CURVES, "severities": palette.SEVERITIES}
-    made.globals |= {"_": tr, "sentences": _sentences, **functions, **constants}
-    made.globals |= {"css": _file("page.css"), "script": SCRIPT, "policy": POLICY}
+    files = {"css": _file("page.css"), "script": SCRIPT, "policy": POLICY}
+    made.globals |= {"sentences": _sentences, **functions, **constants, **files}
     made.filters |= {"duration": duration, "inline": findings_part.inline, "percent": percent, "quantity": quantity}
-    made.filters |= {"phase": run_part.phase, "phase_class": run_part.phase_class, "size": size, "word": word}
-    made.filters["fixed"] = lambda value, digits: f"{value:.{digits}f}"
+    made.filters |= {"phase": run_part.phase, "phase_class": run_part.phase_class, "size": size}
     return made
-
-
-def _shown(value: Any) -> Any:
-    """A text on one line, in the reader's language; what is escaped already stays."""
-    return one_line(rendered(value)) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
 
 def _sentences(verdict: str) -> tuple[str, str, bool]:
