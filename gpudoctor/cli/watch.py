@@ -16,7 +16,6 @@ from gpudoctor.lang import say, template
 if TYPE_CHECKING:
     from gpudoctor.engine.examination import Request
     from gpudoctor.engine.registry import Registry
-    from gpudoctor.engine.settings import Settings
     from gpudoctor.model.watch import FoundJob
     from gpudoctor.watch.tick_source import Outlet, TickSource
 
@@ -67,8 +66,26 @@ def run(arguments: argparse.Namespace) -> int:
     check_output(arguments)
     check_flamegraph(arguments)
     if arguments.find:
-        return _find(arguments)
-    _check_view(arguments)
+        from gpudoctor.ui.encoding import write_text
+        from gpudoctor.watch.find_jobs import find_jobs
+
+        jobs = find_jobs()
+        if arguments.json:
+            import json
+            from dataclasses import asdict
+
+            write_text(json.dumps([asdict(job) for job in jobs]) + "\n", sys.stdout, rendered=True)
+            return 0
+        _show_jobs(jobs, arguments)
+        return 0
+    if arguments.replay and arguments.flamegraph:
+        raise UsageError("--flamegraph draws the stacks of a running process; remove --replay")
+    if arguments.replay and arguments.targets:
+        raise UsageError("--replay shows a file; remove the process ids")
+    if arguments.plain and arguments.json:
+        raise UsageError("--plain and --json exclude each other")
+    if not _silent(arguments) and not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("the live view needs a terminal; without one use --once, --plain or --json")
     if not arguments.targets and not arguments.replay:
         found = _only_job(arguments)
         if found is None:
@@ -96,7 +113,20 @@ def open_source(arguments: argparse.Namespace, stack: ExitStack) -> "tuple[TickS
     registry = load_registry()
     settings = load_settings(arguments, registry, Path())
     arguments.fail_on = arguments.fail_on or settings.fail_on
-    source = _source(arguments, *_requests(arguments, registry, settings), stack)
+    # The checks that read a live process, and those that read its output, of those that the user selects.
+    from dataclasses import replace
+
+    from gpudoctor.engine.examination import Request
+    from gpudoctor.model import Reads
+
+    selection = choose_checks(arguments, registry, settings)
+
+    def reading(what: Reads) -> Request:
+        codes = {code for code, check in registry.checks.items() if what in check.reads}
+        selected = replace(selection, selected=selection.selected & codes)
+        return Request(registry=registry, selection=selected, settings=settings)
+
+    source = _source(arguments, *(reading(Reads.PROCESS), reading(Reads.LOG)), stack)
     if arguments.flamegraph is not None:
         # Called at the end, before the source is closed: the stacks of the whole watch.
         stack.callback(lambda: write_flamegraph(_flames(source, arguments), arguments))
@@ -113,34 +143,6 @@ def _flames(source: "TickSource", arguments: argparse.Namespace) -> str:
 def _silent(arguments: argparse.Namespace) -> bool:
     """Whether no screen is wanted."""
     return bool(arguments.once or arguments.plain or arguments.json or arguments.duration)
-
-
-def _check_view(arguments: argparse.Namespace) -> None:
-    if arguments.replay and arguments.flamegraph:
-        raise UsageError("--flamegraph draws the stacks of a running process; remove --replay")
-    if arguments.replay and arguments.targets:
-        raise UsageError("--replay shows a file; remove the process ids")
-    if arguments.plain and arguments.json:
-        raise UsageError("--plain and --json exclude each other")
-    if not _silent(arguments) and not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError("the live view needs a terminal; without one use --once, --plain or --json")
-
-
-def _requests(arguments: argparse.Namespace, registry: "Registry", settings: "Settings") -> "tuple[Request, Request]":
-    """The checks that read a live process, and those that read its output, of those that the user selects."""
-    from dataclasses import replace
-
-    from gpudoctor.engine.examination import Request
-    from gpudoctor.model import Reads
-
-    selection = choose_checks(arguments, registry, settings)
-
-    def reading(what: Reads) -> Request:
-        codes = {code for code, check in registry.checks.items() if what in check.reads}
-        selected = replace(selection, selected=selection.selected & codes)
-        return Request(registry=registry, selection=selected, settings=settings)
-
-    return reading(Reads.PROCESS), reading(Reads.LOG)
 
 
 def _source(arguments: argparse.Namespace, request: "Request", of_output: "Request", stack: ExitStack) -> "TickSource":
@@ -166,21 +168,6 @@ def _source(arguments: argparse.Namespace, request: "Request", of_output: "Reque
         source = TickSource(session, outlets)
     stack.callback(source.close)
     return source
-
-
-def _find(arguments: argparse.Namespace) -> int:
-    from gpudoctor.ui.encoding import write_text
-    from gpudoctor.watch.find_jobs import find_jobs
-
-    jobs = find_jobs()
-    if arguments.json:
-        import json
-        from dataclasses import asdict
-
-        write_text(json.dumps([asdict(job) for job in jobs]) + "\n", sys.stdout, rendered=True)
-        return 0
-    _show_jobs(jobs, arguments)
-    return 0
 
 
 def _show_jobs(jobs: "list[FoundJob]", arguments: argparse.Namespace) -> None:

@@ -5,7 +5,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpudoctor.estimate.answer import SCHEMA, Answer
-from gpudoctor.estimate.fit import Search
 from gpudoctor.report import plain_data
 
 if TYPE_CHECKING:
@@ -48,7 +47,15 @@ def estimate_object(answer: Answer) -> Object:
         "cards": [{**_keyed(card), "verdicts": _plain(verdicts)} for card, verdicts in answer.common],
         "room": _plain(answer.room),
         "changes": _plain(answer.cuts),
-        "fit": None if answer.found is None else _search(answer.found),
+        "fit": None
+        if answer.found is None
+        else {
+            "best": [{**_keyed(each), "speed": round(each.speed, 4)} for each in answer.found.best],
+            "methods": [
+                {"method": method, "largest_batch": room.batch, "longest_seq": room.seq, "cards": cards}
+                for (method, room), (_, cards) in zip(answer.found.room, answer.found.cards, strict=True)
+            ],
+        },
         "vary": None if answer.varied is None else _varied(answer),
         "compare": [],
         "measured": None if answer.measured is None else measured_object(answer.measured),
@@ -82,16 +89,6 @@ def _traced(each: "TraceComparison") -> Object:
         "difference": None if each.share is None else round(each.share, 6),
         "differences": _plain(each.instants),
         "notes": [*each.notes, *traced.notes],
-    }
-
-
-def _search(found: Search) -> Object:
-    return {
-        "best": [{**_keyed(each), "speed": round(each.speed, 4)} for each in found.best],
-        "methods": [
-            {"method": method, "largest_batch": room.batch, "longest_seq": room.seq, "cards": cards}
-            for (method, room), (_, cards) in zip(found.room, found.cards, strict=True)
-        ],
     }
 
 

@@ -109,7 +109,12 @@ def _result(
         ]
         result["relatedLocations"] = [*related]
     if silenced is not None:
-        result["suppressions"] = [_suppression(silenced)]
+        # 3.35: a comment stands in the source, everything else outside it.
+        kind = "inSource" if silenced.where.startswith("comment") else "external"
+        suppression: JsonObject = {"kind": kind, "status": "accepted"}
+        if silenced.reason:
+            suppression["justification"] = silenced.reason
+        result["suppressions"] = [{**suppression, "properties": {"where": silenced.where}}]
     fixes = [fix for remedy in (ranked.remedies if ranked else ()) if (fix := _fix(remedy))]
     if fixes:
         result["fixes"] = [*fixes]
@@ -191,15 +196,6 @@ def _fingerprint(finding: Finding, prints: Counter[str]) -> str:
     digest = fingerprint(finding)
     prints[digest] += 1
     return f"{digest}:{prints[digest]}"
-
-
-def _suppression(silenced: Silenced) -> JsonObject:
-    """3.35: a comment stands in the source, everything else outside it."""
-    kind = "inSource" if silenced.where.startswith("comment") else "external"
-    suppression: JsonObject = {"kind": kind, "status": "accepted"}
-    if silenced.reason:
-        suppression["justification"] = silenced.reason
-    return {**suppression, "properties": {"where": silenced.where}}
 
 
 def _fix(remedy: Remedy) -> JsonObject | None:

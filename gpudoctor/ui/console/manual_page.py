@@ -7,7 +7,7 @@ from gpudoctor.engine.manual import ManualPage
 from gpudoctor.lang import rendered, term, tr, word
 from gpudoctor.lang.message import concatenated
 from gpudoctor.lang.wrapping import padded, unfolded
-from gpudoctor.model import Maturity, Reads, Threshold
+from gpudoctor.model import Maturity, Reads
 from gpudoctor.report.pages import Override
 from gpudoctor.report.units import threshold_text
 from gpudoctor.text import count
@@ -34,7 +34,10 @@ def render_manual_page(page: ManualPage, *, width: int) -> str:
         canvas.blank()
         canvas.paragraph(tr("Thresholds"))
         for threshold in page.thresholds:
-            _threshold(canvas, page, threshold)
+            value = threshold_text(threshold.default, threshold.unit)
+            canvas.paragraph(f"{page.code}.{threshold.name} = {value}", indent=_INDENT)
+            canvas.paragraph(threshold.meaning, indent=_INDENT + 2)
+            canvas.paragraph(tr("from: {source}", source=threshold.source), indent=_INDENT + 2, hang=2)
     canvas.blank()
     canvas.columns(_facts(page))
     return canvas.text()
@@ -56,13 +59,6 @@ def _facts(page: ManualPage) -> list[tuple[str, str]]:
         )
     )
     return facts
-
-
-def _threshold(canvas: Canvas, page: ManualPage, threshold: Threshold) -> None:
-    value = threshold_text(threshold.default, threshold.unit)
-    canvas.paragraph(f"{page.code}.{threshold.name} = {value}", indent=_INDENT)
-    canvas.paragraph(threshold.meaning, indent=_INDENT + 2)
-    canvas.paragraph(tr("from: {source}", source=threshold.source), indent=_INDENT + 2, hang=2)
 
 
 def _body(canvas: Canvas, text: str) -> None:

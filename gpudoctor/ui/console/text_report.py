@@ -56,7 +56,8 @@ def render_text(report: Report, *, width: int, colour: bool, verbose: bool = Fal
     """
     shown = for_reader(report if verbose else with_few_notes(report))
     canvas = Canvas(width, colour)
-    canvas.joined(_heading(shown), hang=2)
+    facts = subject_facts(shown) if shown.run is None else [shown.subject.title, *run_facts(shown.run)]
+    canvas.joined([part for part in map(one_line, map(rendered, ["gpudoctor", *facts])) if part], hang=2)
     if shown.findings or shown.run:
         canvas.blank()
     canvas.paragraph(Text(one_line(shown.summary.verdict), "bold"))
@@ -83,7 +84,15 @@ def render_text(report: Report, *, width: int, colour: bool, verbose: bool = Fal
         canvas.blank()
     _tally(canvas, shown, verbose)
     if verbose:
-        _all_outcomes(canvas, shown)
+        names = {item.code: item.name for item in shown.checks}
+        canvas.blank()
+        canvas.columns(
+            [
+                (outcome.code, names.get(outcome.code, ""), *outcome_words(outcome))
+                for outcome in shown.outcomes
+                if not (isinstance(outcome, Skipped) and outcome.deselected)  # counted above
+            ]
+        )
         _all_silenced(canvas, shown)
     if shown.trial:
         trial_ending(canvas, shown.trial)
@@ -92,11 +101,6 @@ def render_text(report: Report, *, width: int, colour: bool, verbose: bool = Fal
     if shown.run:
         canvas.literal(where_recorded(shown.run))
     return canvas.text()
-
-
-def _heading(report: Report) -> list[str]:
-    facts = subject_facts(report) if report.run is None else [report.subject.title, *run_facts(report.run)]
-    return [part for part in map(one_line, map(rendered, ["gpudoctor", *facts])) if part]
 
 
 def _finding(canvas: Canvas, item: Ranked, verbose: bool) -> None:
@@ -245,18 +249,6 @@ def _why_skipped(reasons: Sequence[str]) -> str:
     if len(listed) > _REASONS:
         return tr(" for {listed} reasons (--verbose)", listed=len(listed))
     return tr(": {reasons}", reasons=concatenated("; ", listed))
-
-
-def _all_outcomes(canvas: Canvas, report: Report) -> None:
-    names = {item.code: item.name for item in report.checks}
-    canvas.blank()
-    canvas.columns(
-        [
-            (outcome.code, names.get(outcome.code, ""), *outcome_words(outcome))
-            for outcome in report.outcomes
-            if not (isinstance(outcome, Skipped) and outcome.deselected)  # counted above
-        ]
-    )
 
 
 def _all_silenced(canvas: Canvas, report: Report) -> None:
