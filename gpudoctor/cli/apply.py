@@ -1,9 +1,9 @@
 """`gpudoctor apply REPORT.json`: write the edits of a saved JSON report, without another run."""
 
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
+from gpudoctor.cli.output import tell
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import say, template
 
@@ -98,18 +98,16 @@ def _chosen(saved: "SavedRemedies", named: list[str], report: str) -> "list[Reme
 
 
 def _tell_applied(plan: "EditPlan") -> None:
-    from gpudoctor.ui.encoding import write_text
 
     for item in plan.files:
         for applied in item.applied:
-            write_text(
+            tell(
                 say(
                     "gpudoctor: applied {remedy} to {name}  {title}\n",
                     remedy=applied.remedy,
                     name=item.name,
                     title=applied.title,
-                ),
-                sys.stderr,
+                )
             )
     if not plan.files:
-        write_text(say("gpudoctor: no file was changed\n"), sys.stderr)
+        tell(say("gpudoctor: no file was changed\n"))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpudoctor.agents.agent_files import AGENTS, SCOPES
+from gpudoctor.cli.output import tell
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import say, template
 
@@ -151,6 +152,5 @@ def _remove(settings: Path, old: str, new: str, skill: Path) -> None:
 
 
 def _say(text: str) -> None:
-    from gpudoctor.ui.encoding import write_text
 
-    write_text(say("gpudoctor: {text}\n", text=text), sys.stderr)
+    tell(say("gpudoctor: {text}\n", text=text))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gpudoctor.cli.argument_parser import BadValue
 from gpudoctor.cli.flag_types import positive, seconds
 from gpudoctor.cli.flamegraph_flag import add_flamegraph_flag, check_flamegraph, flamegraph_text, write_flamegraph
+from gpudoctor.cli.output import tell
 from gpudoctor.cli.reporting import add_report_flags, check_output, choose_checks, load_settings
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import say, template
@@ -171,19 +172,17 @@ def _source(arguments: argparse.Namespace, request: "Request", of_output: "Reque
 
 
 def _show_jobs(jobs: "list[FoundJob]", arguments: argparse.Namespace) -> None:
-    from gpudoctor.cli.output import PIPE_WIDTH, terminal_width, wants_colour
+    from gpudoctor.cli.output import look
     from gpudoctor.ui.encoding import write_text
     from gpudoctor.ui.watch_text import render_jobs
 
-    terminal = sys.stdout.isatty()
-    width = terminal_width() if terminal else PIPE_WIDTH
-    text = render_jobs(jobs, width=width, colour=wants_colour(arguments.color, terminal))
+    width, colour = look(arguments)
+    text = render_jobs(jobs, width=width, colour=colour)
     write_text(text, sys.stdout, rendered=True)
 
 
 def _only_job(arguments: argparse.Namespace) -> int | None:
     """The pid of the only training here; None where several were listed. Raises `UsageError` for none."""
-    from gpudoctor.ui.encoding import write_text
     from gpudoctor.watch.find_jobs import find_jobs
 
     jobs = find_jobs()
@@ -194,17 +193,16 @@ def _only_job(arguments: argparse.Namespace) -> int | None:
         )
     if len(jobs) == 1:
         if not arguments.quiet:
-            write_text(
+            tell(
                 say(
                     "gpudoctor: the only training here is pid {pid}: {command}\n",
                     pid=jobs[0].pid,
                     command=jobs[0].command,
-                ),
-                sys.stderr,
+                )
             )
         return jobs[0].pid
     _show_jobs(jobs, arguments)
-    write_text(say("gpudoctor: {jobs} trainings run on this machine; name one of them\n", jobs=len(jobs)), sys.stderr)
+    tell(say("gpudoctor: {jobs} trainings run on this machine; name one of them\n", jobs=len(jobs)))
     return None
 
 
