@@ -25,8 +25,8 @@ from gpudoctor.model import (
     Skipped,
     SourceSpan,
 )
-from gpudoctor.model.proof import Proof, Replay, TrialRow, TrialSummary
-from gpudoctor.model.run import MemoryRow, RunSummary, SyntheticSummary
+from gpudoctor.model.proof import Proof, Replay, TrialRow
+from gpudoctor.model.run import MemoryRow, RunSummary
 from gpudoctor.model.signs.preflight import Preflight
 from gpudoctor.report import plain_data
 from gpudoctor.report.units import assert_never
@@ -97,8 +97,16 @@ def as_object(report: Report) -> JsonObject:
         "remarks": list(report.remarks),
         "run": _plain(report.run),
         "log": _plain(report.log),
-        "trial": trial_object(report.trial) if report.trial else None,
-        "synthetic": synthetic_object(synthetic) if synthetic else None,
+        "trial": {
+            **_keyed(report.trial),
+            "rows": [_row(row) for row in report.trial.rows],
+            "together": _row(report.trial.together) if report.trial.together else None,
+            "leak": None,
+            "replay": _replay(report.trial.replay) if report.trial.replay else None,
+        }
+        if report.trial
+        else None,
+        "synthetic": {**_keyed(synthetic), "memory": [_memory(row) for row in synthetic.memory]} if synthetic else None,
         "estimate": finite(dict(synthetic.estimate)) if synthetic else None,
         "preflight": preflight_object(report.preflight) if report.preflight else None,
     }
@@ -119,24 +127,8 @@ def preflight_object(preflight: Preflight) -> JsonObject:
     return {key: value for key, value in _keyed(preflight).items() if key != "before"}
 
 
-def synthetic_object(job: SyntheticSummary) -> JsonObject:
-    """Everything but the estimate, which stands beside it as the report's `estimate`."""
-    return {**_keyed(job), "memory": [_memory(row) for row in job.memory]}
-
-
 def _memory(row: MemoryRow) -> JsonObject:
     return {**_keyed(row), "ratio": round(row.ratio, 5) if row.measured else None}
-
-
-def trial_object(trial: TrialSummary) -> JsonObject:
-    """The report's `trial`."""
-    return {
-        **_keyed(trial),
-        "rows": [_row(row) for row in trial.rows],
-        "together": _row(trial.together) if trial.together else None,
-        "leak": None,
-        "replay": _replay(trial.replay) if trial.replay else None,
-    }
 
 
 def _row(row: TrialRow) -> JsonObject:

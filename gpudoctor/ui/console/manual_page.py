@@ -39,11 +39,6 @@ def render_manual_page(page: ManualPage, *, width: int) -> str:
             canvas.paragraph(threshold.meaning, indent=_INDENT + 2)
             canvas.paragraph(tr("from: {source}", source=threshold.source), indent=_INDENT + 2, hang=2)
     canvas.blank()
-    canvas.columns(_facts(page))
-    return canvas.text()
-
-
-def _facts(page: ManualPage) -> list[tuple[str, str]]:
     reads = concatenated(", ", (term(kind.value) for kind in page.reads))
     facts = [(word("reads"), reads), (word("maturity"), term(page.maturity.value))]
     if page.track_record:
@@ -58,7 +53,8 @@ def _facts(page: ManualPage) -> list[tuple[str, str]]:
             ),
         )
     )
-    return facts
+    canvas.columns(facts)
+    return canvas.text()
 
 
 def _body(canvas: Canvas, text: str) -> None:
