@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpudoctor.estimate.answer import SCHEMA, Answer
-from gpudoctor.report import plain_data
+from gpudoctor.report import keyed_data
 
 if TYPE_CHECKING:
     from gpudoctor.estimate.measure import MeasuredEstimate
@@ -26,8 +26,8 @@ _KEYS = {
     "context_bytes=context workspace_bytes=workspace",
     "ComparedInstant": "instant title predicted_bytes=predicted measured_bytes=measured difference_bytes=difference",
 }
-_plain = partial(plain_data.plain, keys=_KEYS)
-_keyed = partial(plain_data.keyed, keys=_KEYS)
+_plain = partial(keyed_data.plain, keys=_KEYS)
+_keyed = partial(keyed_data.keyed, keys=_KEYS)
 
 
 def render_estimate(answer: Answer) -> str:
@@ -95,4 +95,4 @@ def _traced(each: "TraceComparison") -> Object:
 def _varied(answer: Answer) -> Object:
     key, rows = answer.varied or ("", ())
     short = {"Estimate": "method=job.method total_bytes peak=peak.name verdict=card.verdict used_bytes=card.used"}
-    return {"key": key, "rows": [plain_data.plain(row, short) for row in rows]}
+    return {"key": key, "rows": [keyed_data.plain(row, short) for row in rows]}

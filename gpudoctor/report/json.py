@@ -28,7 +28,7 @@ from gpudoctor.model import (
 from gpudoctor.model.proof import Proof, Replay, TrialRow
 from gpudoctor.model.run import MemoryRow, RunSummary
 from gpudoctor.model.signs.preflight import Preflight
-from gpudoctor.report import plain_data
+from gpudoctor.report import keyed_data
 from gpudoctor.report.units import assert_never
 
 JsonObject = dict[str, Json]
@@ -56,8 +56,8 @@ _KEYS: dict[str, str] = {
     "TrialPair": "baseline_seconds=baseline candidate_seconds=candidate candidate_first aside",
     "Replay": "code step reproduced reason? cause words? operation? operator? phase? rank value? dtype? names seconds",
 }
-_plain = partial(plain_data.plain, keys=_KEYS)
-_keyed = partial(plain_data.keyed, keys=_KEYS)
+_plain = partial(keyed_data.plain, keys=_KEYS)
+_keyed = partial(keyed_data.keyed, keys=_KEYS)
 _NOT_RECORDED: JsonObject = {
     "began": None, "module": None, "module_class": None, "site": None, "turned": None, "items": [],
     "precision": None, "finite": None, "eager": False,

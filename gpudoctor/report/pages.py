@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 
 from gpudoctor.engine.manual import ManualPage
 from gpudoctor.model import Json
-from gpudoctor.report import plain_data
+from gpudoctor.report import keyed_data
 
 PAGE_SCHEMA = "gpudoctor.page/1"
 LIST_SCHEMA = "gpudoctor.list/1"
@@ -50,7 +50,7 @@ def overrides_json(overrides: Sequence[Override]) -> str:
 
 
 def _summary(page: ManualPage) -> JsonObject:
-    return plain_data.keyed(page, _KEYS)
+    return keyed_data.keyed(page, _KEYS)
 
 
 def _dump(document: JsonObject) -> str:

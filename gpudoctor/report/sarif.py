@@ -26,7 +26,7 @@ from gpudoctor.model import (
     TextEdit,
 )
 from gpudoctor.model import Found as FoundOutcome
-from gpudoctor.report import plain_data
+from gpudoctor.report import keyed_data
 from gpudoctor.report.json import JsonObject, evidence_object
 from gpudoctor.report.units import assert_never, facts_line
 
@@ -133,7 +133,7 @@ def _properties(finding: Finding, ranked: Ranked | None) -> JsonObject:
         "name": finding.name,
         "confidence": finding.confidence.value,
         "evidence": [evidence_object(evidence) for evidence in finding.evidence],
-        "cost": plain_data.keyed(finding.cost, {"Cost": "step_share host_share bytes breaks"}),
+        "cost": keyed_data.keyed(finding.cost, {"Cost": "step_share host_share bytes breaks"}),
     }
     if ranked is not None:
         properties |= {"rank": ranked.rank, "reason": ranked.reason}
@@ -211,7 +211,7 @@ def _fix(remedy: Remedy) -> JsonObject | None:
 
 def _replacement(edit: TextEdit) -> JsonObject:
     region = {"TextEdit": "startLine=line startColumn=column endLine=end_line endColumn=end_column"}
-    return {"deletedRegion": plain_data.keyed(edit, region), "insertedContent": {"text": edit.new_text}}
+    return {"deletedRegion": keyed_data.keyed(edit, region), "insertedContent": {"text": edit.new_text}}
 
 
 def _invocation(report: Report, places: dict[str, int]) -> JsonObject:

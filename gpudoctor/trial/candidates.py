@@ -4,13 +4,12 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from gpudoctor.lang import say
 from gpudoctor.mend.plan import EditPlan, make_plan
 from gpudoctor.model import Applicability, Ranked, Remedy, SourceSpan
 from gpudoctor.trial.override_table import AT_PLACES, OVERRIDES
-from gpudoctor.trial.trial_runner import EVERY, Arm
+from gpudoctor.trial.trial_runner import Arm
 
 _PYTHON = {".py", ".pyw"}
 _PLACED = set(AT_PLACES.values())
@@ -72,7 +71,7 @@ def joined(chosen: Sequence[Candidate], name: str = "together") -> Arm:
     """
     plan = plan_of([item for item in chosen if item.edits])
     arm = edited_arm(plan, name)
-    overrides: dict[str, Any] = {}
+    overrides: dict[str, object] = {}
     environment: dict[str, str] = {}
     arguments: dict[str, str] = {}
     for item in chosen:
@@ -143,7 +142,7 @@ def _override_arm(item: Ranked, remedy: Remedy) -> Arm | None:
     if not remedy.override:
         return None
     arm = Arm(name=remedy.id)
-    overrides: dict[str, Any] = {}
+    overrides: dict[str, object] = {}
     environment: dict[str, str] = {}
     arguments: dict[str, str] = {}
     for name, value in remedy.override:

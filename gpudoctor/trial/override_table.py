@@ -33,7 +33,6 @@ OVERRIDES: dict[str, tuple[Applicability, str]] = {
     "gc.collect": (SAFE, "gc.collect() off"),
     "gc.empty_cache": (SAFE, "torch.cuda.empty_cache() off"),
     "gc.synchronize": (SAFE, "torch.cuda.synchronize() off"),
-    "every": (SAFE, say("the finding's statements every so many steps")),
     "lightning.log_every_n_steps": (SAFE, say("steps between two logs (Lightning)")),
     "lightning.val_check_interval": (SAFE, say("steps between two evaluations (Lightning)")),
     "lightning.*": (UNSAFE, say("an argument of Lightning's Trainer")),

@@ -99,7 +99,6 @@ def every_report(folder: Path, run: Callable[..., str]) -> Iterator[tuple[str, s
         "estimate": ("--gpu", "24GiB", "--explain"),
         "estimate --fit": ("--gpu", "80GiB", "--fit"),
         "estimate --vary": ("--vary", "seq=1k,2k"),
-        "estimate --compare": ("--compare",),
     }
     for kind, flags in estimates.items():
         yield kind, "markdown", run("estimate", "--model", "llama-3-8b", *flags, "--format", "markdown")

@@ -23,7 +23,6 @@ from types import CodeType
 from typing import Any
 
 from . import wanted
-from .run_every import place
 from .deferred_reads import defer
 from .run_every import PERIODS, Placement
 
@@ -62,10 +61,6 @@ def begin() -> None:
             changes.setdefault(os.path.realpath(path), []).append((int(line), int(period), kind))
     for path in {os.path.realpath(path) for path in replaced} | set(changes):
         _EDITED[path] = Edited(path, replaced.get(path), changes.get(path, []))
-    for path, line, period in table.get("source.every") or ():
-        whole = os.path.realpath(path)
-        _EDITED.setdefault(whole, whole)
-        _PERIODS.setdefault(whole, []).append((int(line), int(period)))
     if _EDITED:
         _hook_imports()
         sys.path_hooks.insert(0, _main_hook)
