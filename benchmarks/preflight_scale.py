@@ -32,7 +32,7 @@ from gpudoctor.model.signs.preflight import Preflight, Stage  # noqa: E402
 from gpudoctor.preflight import agent, coordinator, messages, rank_connections  # noqa: E402
 from gpudoctor.preflight.budget import BUDGETS, Budget, Wishes  # noqa: E402
 from gpudoctor.preflight.place import RankPlace  # noqa: E402
-from gpudoctor.report.json_parts import preflight_object  # noqa: E402
+from gpudoctor.report.json import preflight_object  # noqa: E402
 from gpudoctor.testing import examine, make_patient  # noqa: E402
 
 OUT = ROOT / "benchmarks" / "data" / "preflight-scale.json"

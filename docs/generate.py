@@ -14,12 +14,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from manual_markdown import index_markdown, overrides_markdown, page_markdown
+
 from gpudoctor.cli.list import listed_overrides
 from gpudoctor.cli.parser import build_parser
 from gpudoctor.engine.claims import AREAS, CLAIMS
 from gpudoctor.engine.manual import read_page, topic_order
 from gpudoctor.engine.registry import load_registry
-from gpudoctor.report.pages import index_markdown, overrides_markdown, page_markdown
 
 DOCS = Path(__file__).parent
 _OURS = "gpudoctor_checks."

@@ -16,7 +16,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 BUDGETS = {
     "model, text, lang, errors, testing": (
-        8145,
+        8149,
         [
             "gpudoctor/model",
             "gpudoctor/text.py",
@@ -45,7 +45,7 @@ BUDGETS = {
     "trial": (3821, ["gpudoctor/trial"]),
     "estimate": (9906, ["gpudoctor/estimate"]),
     "report, ui, cli, watch, agents": (
-        19240,
+        17460,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
     "checks": (38609, ["checks"]),

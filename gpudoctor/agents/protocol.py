@@ -6,7 +6,7 @@ from typing import Any
 from gpudoctor import __version__
 from gpudoctor.agents.child_command import Note
 from gpudoctor.agents.short_answer import text_of
-from gpudoctor.agents.tool_table import INSTRUCTIONS, TOOLS
+from gpudoctor.agents.tool_table import BY_NAME, INSTRUCTIONS
 from gpudoctor.agents.toolbox import Toolbox, error_answer
 from gpudoctor.errors import DoctorError
 
@@ -54,7 +54,7 @@ class _Wrong(Exception):
 def _tools() -> list[Any]:
     from mcp import types
 
-    return [types.Tool.model_validate(tool.as_object()) for tool in TOOLS]
+    return [types.Tool.model_validate(tool.as_object()) for tool in BY_NAME.values()]
 
 
 def _first(toolbox: Toolbox) -> Any:
@@ -91,7 +91,7 @@ def _second(toolbox: Toolbox) -> Any:
     from mcp.server.lowlevel import Server
 
     async def list_tools(_context: Any, _params: Any) -> Any:
-        return types.ListToolsResult.model_validate({"tools": [tool.as_object() for tool in TOOLS]})
+        return types.ListToolsResult.model_validate({"tools": [tool.as_object() for tool in BY_NAME.values()]})
 
     async def call_tool(context: Any, params: Any) -> Any:
         text, wrong = await _called(toolbox, params.name, params.arguments, _rising(context.session.report_progress))

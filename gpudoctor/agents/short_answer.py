@@ -102,7 +102,14 @@ def report_answer(report: Mapping[str, Any], extra: Document, name: str, most: i
         if report.get(key):
             head[key] = filled({part: report[key][part] for part in wanted if part in report[key]})
     if report.get("trial"):
-        _shorten_trial(head)
+        # A row of a trial without its pairs: their number is in its proof.
+        trial = head["trial"]
+        if isinstance(trial, dict):
+            rows = trial.get("rows")
+            if isinstance(rows, list):
+                trial["rows"] = [{key: item for key, item in row.items() if key != "pairs"} for row in rows]
+            if isinstance(trial.get("together"), dict):
+                trial["together"].pop("pairs", None)
     if report.get("log"):
         head["log"] = filled(report["log"])
     if report.get("preflight"):
@@ -122,17 +129,6 @@ def report_answer(report: Mapping[str, Any], extra: Document, name: str, most: i
     left.append(f'every check and its outcome: more(answer="{name}", part="outcomes")')
     answer["left_out"] = list(left)
     return answer
-
-
-def _shorten_trial(head: Document) -> None:
-    """A row of a trial without its pairs: their number is in its proof."""
-    trial = head["trial"]
-    if isinstance(trial, dict):
-        rows = trial.get("rows")
-        if isinstance(rows, list):
-            trial["rows"] = [{key: item for key, item in row.items() if key != "pairs"} for row in rows]
-        if isinstance(trial.get("together"), dict):
-            trial["together"].pop("pairs", None)
 
 
 def _cut_parts(head: Document, most: int, name: str) -> list[str]:

@@ -39,7 +39,16 @@ def target_environment(python: str | None, folder: str, variables: Mapping[str, 
         found = find_interpreter(named, without_ours)
     except Unavailable as reason:
         raise UsageError(f"python {python}: {reason}") from reason
-    return TargetEnvironment(variables=_activated(found, without_ours), interpreter=found, why=why)
+    # The variables as the environment's `activate` leaves them.
+    programs = os.path.dirname(os.path.abspath(found.executable))
+    parts = [part for part in without_ours.get("PATH", "").split(os.pathsep) if part != programs]
+    activated = {**without_ours, "PATH": os.pathsep.join([programs, *parts])}
+    activated.pop("PYTHONHOME", None)
+    if found.prefix != found.base:
+        activated["VIRTUAL_ENV"] = str(found.prefix)
+    elif "VIRTUAL_ENV" in activated:
+        del activated["VIRTUAL_ENV"]
+    return TargetEnvironment(variables=activated, interpreter=found, why=why)
 
 
 def _choose(python: str | None, folder: str, variables: Mapping[str, str]) -> tuple[str | None, str]:
@@ -82,16 +91,3 @@ def _without_our_programs(variables: Mapping[str, str]) -> dict[str, str]:
     parts = variables.get("PATH", "").split(os.pathsep)
     kept = [part for part in parts if os.path.abspath(part) != ours]
     return {**variables, "PATH": os.pathsep.join(kept)}
-
-
-def _activated(found: Interpreter, variables: Mapping[str, str]) -> dict[str, str]:
-    """The variables as the environment's `activate` leaves them."""
-    programs = os.path.dirname(os.path.abspath(found.executable))
-    parts = [part for part in variables.get("PATH", "").split(os.pathsep) if part != programs]
-    activated = {**variables, "PATH": os.pathsep.join([programs, *parts])}
-    activated.pop("PYTHONHOME", None)
-    if found.prefix != found.base:
-        activated["VIRTUAL_ENV"] = str(found.prefix)
-    elif "VIRTUAL_ENV" in activated:
-        del activated["VIRTUAL_ENV"]
-    return activated

@@ -58,13 +58,9 @@ def _check(where: str, rule: Mapping[str, Any], value: object) -> None:
             _check_word(f"{where} key", str(key))
             _check(f"{where}.{_shown(key)}", rule["additionalProperties"], item)
     elif isinstance(value, int | float) and not isinstance(value, bool):
-        _check_number(where, rule, value)
-
-
-def _check_number(where: str, rule: Mapping[str, Any], value: float) -> None:
-    low, high = rule.get("minimum", float("-inf")), rule.get("maximum", float("inf"))
-    if not low <= value <= high:  # NaN too
-        raise UsageError(f"{where} is {value:g}; it must be from {low:g} to {high:g}")
+        low, high = rule.get("minimum", float("-inf")), rule.get("maximum", float("inf"))
+        if not low <= value <= high:  # NaN too
+            raise UsageError(f"{where} is {value:g}; it must be from {low:g} to {high:g}")
 
 
 def _check_word(where: str, word: str) -> None:

@@ -24,7 +24,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     from gpudoctor.cli.parser import named_language
     from gpudoctor.lang import language_for, speaking
 
-    _mend_streams()
+    # Give a closed standard stream (`>&-`) a place to write to, so that nothing fails for want of one.
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # lives as long as the process
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     before = gc.get_threshold()
     gc.set_threshold(COLLECT_AFTER, *before[1:])
     words = sys.argv[1:] if argv is None else argv
@@ -103,14 +107,6 @@ def _fault(error: Exception) -> str:
         words=words,
         place=place,
     )
-
-
-def _mend_streams() -> None:
-    """Give a closed standard stream (`>&-`) a place to write to, so that nothing fails for want of one."""
-    if sys.stdout is None:
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # lives as long as the process
-    if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
 
 
 def _say(text: str) -> None:

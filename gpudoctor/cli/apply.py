@@ -1,14 +1,13 @@
 """`gpudoctor apply REPORT.json`: write the edits of a saved JSON report, without another run."""
 
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
+from gpudoctor.cli.output import tell
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import say, template
 
 if TYPE_CHECKING:
-    from gpudoctor.mend.plan import EditPlan
     from gpudoctor.mend.saved_edits import SavedRemedies
     from gpudoctor.model import Remedy
 
@@ -56,7 +55,19 @@ def run(arguments: argparse.Namespace) -> int:
         write_diff(plan.diff)
     else:
         write_plan(plan.files)
-        _tell_applied(plan)
+
+        for item in plan.files:
+            for applied in item.applied:
+                tell(
+                    say(
+                        "gpudoctor: applied {remedy} to {name}  {title}\n",
+                        remedy=applied.remedy,
+                        name=item.name,
+                        title=applied.title,
+                    )
+                )
+        if not plan.files:
+            tell(say("gpudoctor: no file was changed\n"))
     tell_left(plan)
     return LEFT if plan.left else 0
 
@@ -95,21 +106,3 @@ def _chosen(saved: "SavedRemedies", named: list[str], report: str) -> "list[Reme
             say("the trials of {report} have proven no edit; name one with --remedy to apply it anyway", report=report)
         )
     return [known[name] for name in saved.proven]
-
-
-def _tell_applied(plan: "EditPlan") -> None:
-    from gpudoctor.ui.encoding import write_text
-
-    for item in plan.files:
-        for applied in item.applied:
-            write_text(
-                say(
-                    "gpudoctor: applied {remedy} to {name}  {title}\n",
-                    remedy=applied.remedy,
-                    name=item.name,
-                    title=applied.title,
-                ),
-                sys.stderr,
-            )
-    if not plan.files:
-        write_text(say("gpudoctor: no file was changed\n"), sys.stderr)

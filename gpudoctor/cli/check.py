@@ -74,7 +74,20 @@ def run(arguments: argparse.Namespace) -> int:
     targets = sort_targets(arguments.targets)
     admission = _admission(arguments, targets, registry)
     patient = admit(admission)
-    _take_what_was_named(patient, arguments)
+    # efuse a process or an environment that the user named and that cannot be read.
+    from gpudoctor.model import Unavailable
+
+    for flag, value, sign in (
+        ("--pid", arguments.pid, patient.signs.environment),
+        ("--python", arguments.python, patient.signs.packages),
+    ):
+        if value is not None:
+            try:
+                sign.take()
+            except Unavailable as reason:
+                raise IncompleteError(
+                    say("{flag} {value}: {reason}", flag=flag, value=value, reason=reason)
+                ) from reason
     report = _examine(patient, request, arguments, targets)
     if arguments.write_baseline:
         return write_baseline(report, arguments.write_baseline)
@@ -141,23 +154,6 @@ def _in_a_job(patient: "Patient", arguments: argparse.Namespace) -> bool:
         return detect_profile(patient.environment.variables) is not Profile.NONE
     except (Unavailable, ReaderCrashed):
         return False
-
-
-def _take_what_was_named(patient: "Patient", arguments: argparse.Namespace) -> None:
-    """Refuse a process or an environment that the user named and that cannot be read."""
-    from gpudoctor.model import Unavailable
-
-    for flag, value, sign in (
-        ("--pid", arguments.pid, patient.signs.environment),
-        ("--python", arguments.python, patient.signs.packages),
-    ):
-        if value is not None:
-            try:
-                sign.take()
-            except Unavailable as reason:
-                raise IncompleteError(
-                    say("{flag} {value}: {reason}", flag=flag, value=value, reason=reason)
-                ) from reason
 
 
 def _card(name: str | None) -> str | None:

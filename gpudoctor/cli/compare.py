@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpudoctor.cli.argument_parser import BadValue
-from gpudoctor.cli.output import PIPE_WIDTH, add_color_flag, add_format_flags, terminal_width, wants_colour, write_file
+from gpudoctor.cli.output import add_color_flag, add_format_flags, look, tell, write_file
 from gpudoctor.cli.report import read
 from gpudoctor.cli.reporting import check_output
 from gpudoctor.errors import UsageError
@@ -71,10 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
         write_text(text, sys.stdout, rendered=True)
     else:
         write_file(Path(arguments.output), text)
-        write_text(
-            say("gpudoctor: {verdict} Comparison: {output}\n", verdict=result.verdict, output=arguments.output),
-            sys.stderr,
-        )
+        tell(say("gpudoctor: {verdict} Comparison: {output}\n", verdict=result.verdict, output=arguments.output))
     most = arguments.max_regression
     if most is None:
         return 0
@@ -100,15 +97,13 @@ def _render(result: "Comparison", arguments: argparse.Namespace) -> str:
     if arguments.format == "markdown":
         return comparison_markdown(result)
     if arguments.format == "html":
-        from gpudoctor.report.html.comparison_page import render_comparison as render_page
+        from gpudoctor.report.html.page import render_comparison as render_page
 
         return render_page(result)
     from gpudoctor.ui.console.run_text import render_comparison
 
-    terminal = arguments.output is None and sys.stdout.isatty()
-    return render_comparison(
-        result, width=terminal_width() if terminal else PIPE_WIDTH, colour=wants_colour(arguments.color, terminal)
-    )
+    width, colour = look(arguments)
+    return render_comparison(result, width=width, colour=colour)
 
 
 def _share(text: str) -> float:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpudoctor.cli.output import PIPE_WIDTH, add_color_flag, add_format_flags, terminal_width, wants_colour
+from gpudoctor.cli.output import add_color_flag, add_format_flags, look
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import say, template
 from gpudoctor.model.external_files import read_text
@@ -337,9 +337,7 @@ def _render(answer: "Answer", arguments: argparse.Namespace) -> str:
         return render_estimate_markdown(answer, explain=arguments.explain)
     from gpudoctor.ui.estimate_text import render_estimate_text
 
-    terminal = arguments.output is None and sys.stdout.isatty()
-    width = terminal_width() if terminal else PIPE_WIDTH
-    colour = wants_colour(arguments.color, terminal)
+    width, colour = look(arguments)
     return render_estimate_text(answer, width=width, colour=colour, explain=arguments.explain)
 
 

@@ -99,8 +99,10 @@ def add_job_flags(
         return argparse.SUPPRESS if name in without else method if method and name == "method" else text
 
     for name, (group, allowed, text) in _JOB_CHOICES.items():
+        # Short lists are shown in the help, long ones by their name.
+        listed = "|".join(allowed)
         place(name, group).add_argument(
-            flag(name), choices=allowed, metavar=_metavar(allowed, name), help=said(name, text)
+            flag(name), choices=allowed, metavar=(listed if len(listed) <= 48 else name.upper()), help=said(name, text)
         )
     for name, (group, text) in _JOB_NUMBERS.items():
         place(name, group).add_argument(flag(name), type=whole, metavar="N", help=said(name, text))
@@ -155,12 +157,6 @@ def whole(text: str) -> int:
         return int(digits.removesuffix("k")) * times
     except ValueError:
         raise BadValue(say("{text!r} is not a whole number (2048, 4k)", text=text)) from None
-
-
-def _metavar(allowed: tuple[str, ...], name: str) -> str:
-    """Short lists are shown in the help, long ones by their name."""
-    listed = "|".join(allowed)
-    return listed if len(listed) <= 48 else name.upper()
 
 
 # `gpudoctor estimate --vary seq=1k,2k,4k`: the same jobs over values of one field.

@@ -1,12 +1,11 @@
 """`--flamegraph FILE` of `run`, `report` and `watch`: the training thread by phase, in two formats."""
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpudoctor.cli.output import write_file
+from gpudoctor.cli.output import tell, write_file
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import say
 
@@ -63,9 +62,8 @@ def recorded_flamegraph(recording: "Recording", title: str, arguments: argparse.
 
 def write_flamegraph(text: str, arguments: argparse.Namespace) -> None:
     """Write the file, or say why there is none."""
-    from gpudoctor.ui.encoding import write_text
 
     if text:
         write_file(Path(arguments.flamegraph), text, "--flamegraph")
     else:
-        write_text(say("gpudoctor: --flamegraph: no stack was sampled, so no file was written\n"), sys.stderr)
+        tell(say("gpudoctor: --flamegraph: no stack was sampled, so no file was written\n"))

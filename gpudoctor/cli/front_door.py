@@ -40,7 +40,9 @@ def meant_command(words: Sequence[str], commands: Iterable[str]) -> list[str]:
 
     What is read and why is said on standard error, so that the next time the command itself is typed.
     """
-    names = _leading(words)
+    # The words before the first flag.
+    at = next((place for place, word in enumerate(words) if word.startswith("-") and word != "-"), len(words))
+    names = list(words[:at])
     flags = list(words[len(names) :])
     if not _is_there(names[0]):
         _refuse_words(words, commands)
@@ -78,12 +80,6 @@ def refuse_elsewhere(names: Sequence[str]) -> None:
                         typed=_typed(thing.read_by[0], name),
                     )
                 )
-
-
-def _leading(words: Sequence[str]) -> list[str]:
-    """The words before the first flag."""
-    at = next((place for place, word in enumerate(words) if word.startswith("-") and word != "-"), len(words))
-    return list(words[:at])
 
 
 def _is_there(name: str) -> bool:
@@ -290,7 +286,7 @@ def _refuse_words(words: Sequence[str], commands: Iterable[str]) -> None:
             say(
                 "gpudoctor runs nothing without `run`: `{value}` (or examine its script: {examined})",
                 value=shlex.join(("gpudoctor", RUN, "--", *words)),
-                examined=_examined(meant_instead(words)),
+                examined=next(iter(re.findall(r"`[^`]*`", meant_instead(words))), "gpudoctor check SCRIPT"),
             )
         )
     if _CODE.fullmatch(word):
@@ -304,7 +300,7 @@ def _refuse_words(words: Sequence[str], commands: Iterable[str]) -> None:
         raise UsageError(
             say("{word!r} is not a command; did you mean {also}? (all of them: gpudoctor --help)", word=word, also=also)
         )
-    if not _looks_like_a_path(word) and not word.isdigit():
+    if not (os.sep in word or "." in word) and not word.isdigit():
         raise UsageError(
             say(
                 "{word!r} is not a command, a file or a process; search the manual: `{typed}` (all "
@@ -313,15 +309,6 @@ def _refuse_words(words: Sequence[str], commands: Iterable[str]) -> None:
                 typed=_typed(EXPLAIN, word),
             )
         )
-
-
-def _examined(sentence: str) -> str:
-    """The first command that a sentence has in backticks."""
-    return next(iter(re.findall(r"`[^`]*`", sentence)), "gpudoctor check SCRIPT")
-
-
-def _looks_like_a_path(word: str) -> bool:
-    return os.sep in word or "." in word
 
 
 # What somebody meant who gave `gpudoctor check` a command in place of files.

@@ -62,7 +62,14 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(say("{folder}: no such folder; name the project's folder", folder=folder))
     _settings(folder, arguments.show)
     if arguments.pre_commit:
-        _hook(folder, arguments.show)
+        path = folder / HOOKS
+        before = path.read_text(encoding="utf-8") if path.is_file() else ""
+        if "gpudoctor" in before:
+            show(say("{path}: a hook of gpudoctor is there already; nothing was changed\n", path=path))
+        elif before:
+            show(say("{path}: it has other hooks; add this below `repos:`\n{hook}", path=path, hook=_HOOK))
+        else:
+            _put(path, "", f"repos:\n{_HOOK}", arguments.show)
     return 0
 
 
@@ -79,7 +86,22 @@ def _settings(folder: Path, only_show: bool) -> None:
     if not project.is_file():
         _put(own, "", section("", registry), only_show)
         return
-    before = _valid(project)
+    # The `tool` table of a pyproject.toml. Raises `UsageError` for a file that is none.
+    import sys
+
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        tool = tomllib.loads(project.read_bytes().decode("utf-8")).get("tool", {})
+    except OSError as error:
+        raise UsageError(
+            say("{path}: cannot be read: {reason}", path=project, reason=error.strerror or error)
+        ) from None
+    except ValueError as error:
+        raise UsageError(say("{path}: not valid TOML: {error}; correct it first", path=project, error=error)) from None
+    before = tool if isinstance(tool, dict) else {}
     if "gpudoctor" in before:
         show(say("{project}: [tool.gpudoctor] is there already; nothing was changed\n", project=project))
         return
@@ -89,23 +111,6 @@ def _settings(folder: Path, only_show: bool) -> None:
         "[tool.gpudoctor]\n" + section("tool.gpudoctor.", registry),
         only_show,
     )
-
-
-def _valid(path: Path) -> "dict[str, object]":
-    """The `tool` table of a pyproject.toml. Raises `UsageError` for a file that is none."""
-    import sys
-
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-    try:
-        tool = tomllib.loads(path.read_bytes().decode("utf-8")).get("tool", {})
-    except OSError as error:
-        raise UsageError(say("{path}: cannot be read: {reason}", path=path, reason=error.strerror or error)) from None
-    except ValueError as error:
-        raise UsageError(say("{path}: not valid TOML: {error}; correct it first", path=path, error=error)) from None
-    return tool if isinstance(tool, dict) else {}
 
 
 def section(table: str, registry: "Registry") -> str:
@@ -134,14 +139,3 @@ def _put(path: Path, before: str, added: str, only_show: bool) -> None:
     show(
         say("{path}: {before}\n", path=path, before=say("settings were added at its end") if before else say("written"))
     )
-
-
-def _hook(folder: Path, only_show: bool) -> None:
-    path = folder / HOOKS
-    before = path.read_text(encoding="utf-8") if path.is_file() else ""
-    if "gpudoctor" in before:
-        show(say("{path}: a hook of gpudoctor is there already; nothing was changed\n", path=path))
-    elif before:
-        show(say("{path}: it has other hooks; add this below `repos:`\n{hook}", path=path, hook=_HOOK))
-    else:
-        _put(path, "", f"repos:\n{_HOOK}", only_show)

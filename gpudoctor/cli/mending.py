@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpudoctor.cli.output import write_file
+from gpudoctor.cli.output import tell, write_file
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import say
 
@@ -59,11 +59,10 @@ def load_baseline(arguments: argparse.Namespace, settings: "Settings") -> "Count
 def write_baseline(report: "Report", path: str) -> int:
     """Write the findings that stand; returns exit code 0."""
     from gpudoctor.engine.baseline import baseline_text
-    from gpudoctor.ui.encoding import write_text
 
     findings = [item.finding for item in report.findings]
     write_file(Path(path), baseline_text(findings), flag="--write-baseline")
-    write_text(say("gpudoctor: {findings} findings written to {path}\n", findings=len(findings), path=path), sys.stderr)
+    tell(say("gpudoctor: {findings} findings written to {path}\n", findings=len(findings), path=path))
     return 0
 
 
@@ -95,36 +94,33 @@ def write_diff(diff: str) -> None:
 
     write_text(diff, sys.stdout)
     if printable(diff) != diff:
-        write_text(
+        tell(
             say(
                 "gpudoctor: these files contain control characters, shown as escapes, so this diff will not "
                 "apply to them; --diff --output FILE and --fix write them as they are\n"
-            ),
-            sys.stderr,
+            )
         )
 
 
 def apply_fix(report: "Report", arguments: argparse.Namespace) -> bool:
     """Write the files; say on standard error what was changed and what is left. True when a file changed."""
     from gpudoctor.mend.write import write_plan
-    from gpudoctor.ui.encoding import write_text
 
     plan = _plan(report, arguments)
     write_plan(plan.files)
     for item in plan.files:
         for applied in item.applied:
             place = f"{item.name}:{applied.line}" if applied.line else item.name
-            write_text(
+            tell(
                 say(
                     "gpudoctor: fixed {place}  {remedy}  {title}\n",
                     place=place,
                     remedy=applied.remedy,
                     title=applied.title,
-                ),
-                sys.stderr,
+                )
             )
     if not plan.files:
-        write_text(say("gpudoctor: no edit can be made without your decision\n"), sys.stderr)
+        tell(say("gpudoctor: no edit can be made without your decision\n"))
     tell_left(plan)
     return bool(plan.files)
 
@@ -137,10 +133,8 @@ def _plan(report: "Report", arguments: argparse.Namespace) -> "EditPlan":
 
 def tell_left(plan: "EditPlan") -> None:
     """Name on standard error what was not applied, and why."""
-    from gpudoctor.ui.encoding import write_text
 
     for item in plan.left:
-        write_text(
-            say("gpudoctor: left {path}  {remedy}: {reason}\n", path=item.path, remedy=item.remedy, reason=item.reason),
-            sys.stderr,
+        tell(
+            say("gpudoctor: left {path}  {remedy}: {reason}\n", path=item.path, remedy=item.remedy, reason=item.reason)
         )

@@ -142,6 +142,19 @@ def show(text: str) -> None:
     write_text(text, sys.stdout)
 
 
+def tell(text: str) -> None:
+    """Write to standard error in its own encoding."""
+    from gpudoctor.ui.encoding import write_text
+
+    write_text(text, sys.stderr)
+
+
+def look(arguments: argparse.Namespace, stream: TextIO | None = None) -> tuple[int, bool]:
+    """Columns of a text and whether it is coloured: as on the terminal, or as in a file."""
+    terminal = getattr(arguments, "output", None) is None and (stream or sys.stdout).isatty()
+    return terminal_width(stream) if terminal else PIPE_WIDTH, wants_colour(arguments.color, terminal)
+
+
 # A pager for what is longer than the screen.
 
 _LESS = "FRX"
@@ -227,7 +240,5 @@ def answers_yes(question: str) -> bool:
 
 def note_problems(registry: "Registry") -> None:
     """Name the plugins that could not be loaded, on standard error."""
-    from gpudoctor.ui.encoding import write_text
-
     for problem in registry.problems:
-        write_text(say("gpudoctor: {problem}\n", problem=problem), sys.stderr)
+        tell(say("gpudoctor: {problem}\n", problem=problem))

@@ -13,6 +13,7 @@ from gpudoctor.cli.output import (
     add_color_flag,
     add_format_flags,
     add_quiet_flag,
+    tell,
     terminal_width,
     wants_colour,
     write_file,
@@ -162,7 +163,7 @@ def send(out: Rendered, arguments: argparse.Namespace, stream: TextIO) -> int:
     else:
         write_file(Path(arguments.output), out.text)
         with suppress(OSError, ValueError):
-            write_text(out.summary, sys.stderr)
+            tell(out.summary)
     return out.code
 
 

@@ -143,7 +143,11 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         ending, last = _record(command, folder, arguments, alarm, interrupts)
         found = _reported(command, folder, request, arguments, alarm, (ending, last), interrupts, output)
-        return _exit_code(arguments, ending, found)
+        own = ending.exit_code or 0
+        if arguments.fail_on is None or found is None:
+            return own
+        failed = own != 0 and ending.stopped_by is None and arguments.fail_on != "never"
+        return found or (FAILED if failed else 0)
     finally:
         interrupts.close(last=arguments.alone)
 
@@ -337,11 +341,3 @@ def _status(now: "Now", last: "Now | None", passed: float) -> str:
         ranks=len(now.ranks),
         still=quiet if quiet > _STILL else 0.0,
     )
-
-
-def _exit_code(arguments: argparse.Namespace, ending: "CommandEnd", found: int | None) -> int:
-    own = ending.exit_code or 0
-    if arguments.fail_on is None or found is None:
-        return own
-    failed = own != 0 and ending.stopped_by is None and arguments.fail_on != "never"
-    return found or (FAILED if failed else 0)

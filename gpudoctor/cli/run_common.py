@@ -1,13 +1,13 @@
 """What `run` and `verify` share: the command behind `--`, which checks look, and the look at the recording."""
 
 import argparse
-import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpudoctor.cli.flag_types import seconds
+from gpudoctor.cli.output import tell
 from gpudoctor.cli.reporting import choose_checks, load_settings
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import rendered, say
@@ -152,7 +152,5 @@ def keep_shown(folder: Path, verdict: str, steps: int) -> None:
 def write_line(text: str) -> None:
     """A line on standard error, where there still is one."""
     if text:
-        from gpudoctor.ui.encoding import write_text
-
         with suppress(OSError, ValueError):
-            write_text(rendered(text) + "\n", sys.stderr)
+            tell(rendered(text) + "\n")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpudoctor.agents.agent_files import AGENTS, SCOPES
+from gpudoctor.cli.output import tell
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import say, template
 
@@ -56,7 +57,10 @@ def run(arguments: argparse.Namespace) -> int:
     new = _settings(files, old, arguments)
     skill = files.skill / NAME / "SKILL.md"
     if arguments.show:
-        _print(files.settings, new, skill)
+        from gpudoctor.cli.output import show
+
+        text = _SKILL.read_text(encoding="utf-8")
+        show(f"# {files.settings}\n{new.rstrip()}\n\n# {skill}\n{text}")
         return 0
     if arguments.remove:
         _remove(files.settings, old, new, skill)
@@ -67,7 +71,10 @@ def run(arguments: argparse.Namespace) -> int:
     _say(say("server: {settings}", settings=files.settings))
     _say(say("skill: {skill}", skill=skill))
     _say(say("next: {note}", note=files.note))
-    _warn_without_package(arguments.server)
+    from importlib.util import find_spec
+
+    if arguments.server is None and find_spec("mcp") is None:
+        _say(say("the server needs the package mcp: pip install 'mcp>=1.24'"))
     return 0
 
 
@@ -144,21 +151,6 @@ def _remove(settings: Path, old: str, new: str, skill: Path) -> None:
         _say(say("skill removed: {skill}", skill=skill))
 
 
-def _print(settings: Path, new: str, skill: Path) -> None:
-    from gpudoctor.cli.output import show
-
-    text = _SKILL.read_text(encoding="utf-8")
-    show(f"# {settings}\n{new.rstrip()}\n\n# {skill}\n{text}")
-
-
-def _warn_without_package(command: str | None) -> None:
-    from importlib.util import find_spec
-
-    if command is None and find_spec("mcp") is None:
-        _say(say("the server needs the package mcp: pip install 'mcp>=1.24'"))
-
-
 def _say(text: str) -> None:
-    from gpudoctor.ui.encoding import write_text
 
-    write_text(say("gpudoctor: {text}\n", text=text), sys.stderr)
+    tell(say("gpudoctor: {text}\n", text=text))

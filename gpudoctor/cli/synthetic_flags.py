@@ -48,21 +48,17 @@ def add_synthetic_flags(parser: argparse.ArgumentParser) -> None:
 
 def asked(arguments: argparse.Namespace) -> bool:
     """Whether a synthetic job is asked for. Raises `UsageError` where a command is given too."""
-    given = _given(arguments)
+    # The flags of a synthetic job that were given.
+    from gpudoctor.cli.estimate_flags import flag, job_fields, shape_numbers
+
+    found = [f"--{name}" for name in ("model", "deepspeed") if getattr(arguments, name) is not None]
+    numbers = ["intermediate" if name == "mlp" else name for name in shape_numbers(arguments)]
+    given = found + [flag(name) for name in (*numbers, *job_fields(arguments))]
     if not given:
         return False
     if arguments.words or arguments.script_arguments:
         raise UsageError(say("{given} {of_command}", given=given[0], of_command=_OF_COMMAND))
     return True
-
-
-def _given(arguments: argparse.Namespace) -> list[str]:
-    """The flags of a synthetic job that were given."""
-    from gpudoctor.cli.estimate_flags import flag, job_fields, shape_numbers
-
-    found = [f"--{name}" for name in ("model", "deepspeed") if getattr(arguments, name) is not None]
-    numbers = ["intermediate" if name == "mlp" else name for name in shape_numbers(arguments)]
-    return found + [flag(name) for name in (*numbers, *job_fields(arguments))]
 
 
 def here() -> "RunPlace":

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gpudoctor.cli.argument_parser import BadValue
 from gpudoctor.cli.flag_types import positive, seconds
 from gpudoctor.cli.flamegraph_flag import add_flamegraph_flag, check_flamegraph, flamegraph_text, write_flamegraph
+from gpudoctor.cli.output import tell
 from gpudoctor.cli.reporting import add_report_flags, check_output, choose_checks, load_settings
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import say, template
@@ -16,7 +17,6 @@ from gpudoctor.lang import say, template
 if TYPE_CHECKING:
     from gpudoctor.engine.examination import Request
     from gpudoctor.engine.registry import Registry
-    from gpudoctor.engine.settings import Settings
     from gpudoctor.model.watch import FoundJob
     from gpudoctor.watch.tick_source import Outlet, TickSource
 
@@ -67,8 +67,26 @@ def run(arguments: argparse.Namespace) -> int:
     check_output(arguments)
     check_flamegraph(arguments)
     if arguments.find:
-        return _find(arguments)
-    _check_view(arguments)
+        from gpudoctor.ui.encoding import write_text
+        from gpudoctor.watch.find_jobs import find_jobs
+
+        jobs = find_jobs()
+        if arguments.json:
+            import json
+            from dataclasses import asdict
+
+            write_text(json.dumps([asdict(job) for job in jobs]) + "\n", sys.stdout, rendered=True)
+            return 0
+        _show_jobs(jobs, arguments)
+        return 0
+    if arguments.replay and arguments.flamegraph:
+        raise UsageError("--flamegraph draws the stacks of a running process; remove --replay")
+    if arguments.replay and arguments.targets:
+        raise UsageError("--replay shows a file; remove the process ids")
+    if arguments.plain and arguments.json:
+        raise UsageError("--plain and --json exclude each other")
+    if not _silent(arguments) and not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("the live view needs a terminal; without one use --once, --plain or --json")
     if not arguments.targets and not arguments.replay:
         found = _only_job(arguments)
         if found is None:
@@ -96,7 +114,20 @@ def open_source(arguments: argparse.Namespace, stack: ExitStack) -> "tuple[TickS
     registry = load_registry()
     settings = load_settings(arguments, registry, Path())
     arguments.fail_on = arguments.fail_on or settings.fail_on
-    source = _source(arguments, *_requests(arguments, registry, settings), stack)
+    # The checks that read a live process, and those that read its output, of those that the user selects.
+    from dataclasses import replace
+
+    from gpudoctor.engine.examination import Request
+    from gpudoctor.model import Reads
+
+    selection = choose_checks(arguments, registry, settings)
+
+    def reading(what: Reads) -> Request:
+        codes = {code for code, check in registry.checks.items() if what in check.reads}
+        selected = replace(selection, selected=selection.selected & codes)
+        return Request(registry=registry, selection=selected, settings=settings)
+
+    source = _source(arguments, *(reading(Reads.PROCESS), reading(Reads.LOG)), stack)
     if arguments.flamegraph is not None:
         # Called at the end, before the source is closed: the stacks of the whole watch.
         stack.callback(lambda: write_flamegraph(_flames(source, arguments), arguments))
@@ -113,34 +144,6 @@ def _flames(source: "TickSource", arguments: argparse.Namespace) -> str:
 def _silent(arguments: argparse.Namespace) -> bool:
     """Whether no screen is wanted."""
     return bool(arguments.once or arguments.plain or arguments.json or arguments.duration)
-
-
-def _check_view(arguments: argparse.Namespace) -> None:
-    if arguments.replay and arguments.flamegraph:
-        raise UsageError("--flamegraph draws the stacks of a running process; remove --replay")
-    if arguments.replay and arguments.targets:
-        raise UsageError("--replay shows a file; remove the process ids")
-    if arguments.plain and arguments.json:
-        raise UsageError("--plain and --json exclude each other")
-    if not _silent(arguments) and not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError("the live view needs a terminal; without one use --once, --plain or --json")
-
-
-def _requests(arguments: argparse.Namespace, registry: "Registry", settings: "Settings") -> "tuple[Request, Request]":
-    """The checks that read a live process, and those that read its output, of those that the user selects."""
-    from dataclasses import replace
-
-    from gpudoctor.engine.examination import Request
-    from gpudoctor.model import Reads
-
-    selection = choose_checks(arguments, registry, settings)
-
-    def reading(what: Reads) -> Request:
-        codes = {code for code, check in registry.checks.items() if what in check.reads}
-        selected = replace(selection, selected=selection.selected & codes)
-        return Request(registry=registry, selection=selected, settings=settings)
-
-    return reading(Reads.PROCESS), reading(Reads.LOG)
 
 
 def _source(arguments: argparse.Namespace, request: "Request", of_output: "Request", stack: ExitStack) -> "TickSource":
@@ -168,35 +171,18 @@ def _source(arguments: argparse.Namespace, request: "Request", of_output: "Reque
     return source
 
 
-def _find(arguments: argparse.Namespace) -> int:
-    from gpudoctor.ui.encoding import write_text
-    from gpudoctor.watch.find_jobs import find_jobs
-
-    jobs = find_jobs()
-    if arguments.json:
-        import json
-        from dataclasses import asdict
-
-        write_text(json.dumps([asdict(job) for job in jobs]) + "\n", sys.stdout, rendered=True)
-        return 0
-    _show_jobs(jobs, arguments)
-    return 0
-
-
 def _show_jobs(jobs: "list[FoundJob]", arguments: argparse.Namespace) -> None:
-    from gpudoctor.cli.output import PIPE_WIDTH, terminal_width, wants_colour
+    from gpudoctor.cli.output import look
     from gpudoctor.ui.encoding import write_text
     from gpudoctor.ui.watch_text import render_jobs
 
-    terminal = sys.stdout.isatty()
-    width = terminal_width() if terminal else PIPE_WIDTH
-    text = render_jobs(jobs, width=width, colour=wants_colour(arguments.color, terminal))
+    width, colour = look(arguments)
+    text = render_jobs(jobs, width=width, colour=colour)
     write_text(text, sys.stdout, rendered=True)
 
 
 def _only_job(arguments: argparse.Namespace) -> int | None:
     """The pid of the only training here; None where several were listed. Raises `UsageError` for none."""
-    from gpudoctor.ui.encoding import write_text
     from gpudoctor.watch.find_jobs import find_jobs
 
     jobs = find_jobs()
@@ -207,17 +193,16 @@ def _only_job(arguments: argparse.Namespace) -> int | None:
         )
     if len(jobs) == 1:
         if not arguments.quiet:
-            write_text(
+            tell(
                 say(
                     "gpudoctor: the only training here is pid {pid}: {command}\n",
                     pid=jobs[0].pid,
                     command=jobs[0].command,
-                ),
-                sys.stderr,
+                )
             )
         return jobs[0].pid
     _show_jobs(jobs, arguments)
-    write_text(say("gpudoctor: {jobs} trainings run on this machine; name one of them\n", jobs=len(jobs)), sys.stderr)
+    tell(say("gpudoctor: {jobs} trainings run on this machine; name one of them\n", jobs=len(jobs)))
     return None
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpudoctor.cli.output import write_file
+from gpudoctor.cli.output import tell, write_file
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import tr
 
@@ -46,7 +46,6 @@ class LazySource:
 def show(open_source: Opened, arguments: argparse.Namespace) -> int:
     """Run the application until the user quits; the last verdict stays on the terminal."""
     from gpudoctor.engine.exit_codes import exit_code
-    from gpudoctor.ui.encoding import write_text
     from gpudoctor.ui.watch.app import LEAST_HEIGHT, LEAST_WIDTH, WatchApp
     from gpudoctor.ui.watch.marks import View
 
@@ -70,7 +69,7 @@ def show(open_source: Opened, arguments: argparse.Namespace) -> int:
         raise app.fatal
     if app.whole is None:
         return 0
-    write_text(tr("gpudoctor: {verdict}\n", verdict=app.whole.report.summary.verdict), sys.stderr)
+    tell(tr("gpudoctor: {verdict}\n", verdict=app.whole.report.summary.verdict))
     return exit_code(app.whole.report, arguments.fail_on, arguments.strict)
 
 

@@ -44,6 +44,7 @@ _TABLES = {
     "xid.json": ("name", "meaning", "advice"),
     "stacks.json": ("title",),
     "retired.json": ("answer",),
+    "formula_phrases.json": ("text",),
     "library_warnings.json": ("text", "advice", "breaks"),
 }
 """Files with rows of texts, and under which keys."""
@@ -54,6 +55,8 @@ _FOR_PROGRAMS = frozenset({"agents", "testing"})
 NOTHING = "∅"
 _MEASURED = frozenset({"Measurement", "finding"})
 """Calls whose `name` is that of a measurement."""
+_IN_PAGES = re.compile(r'\b_\("([^"]+)"')
+"""A text of a Jinja template."""
 _FIELD = re.compile(r"\{\w")
 _WORD = re.compile(r"[A-Za-z]{2,}")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
@@ -77,13 +80,16 @@ def templates(package: Path) -> Iterator[SourceTemplate]:
     """Every template below a package's folder, once, in the order of files and lines."""
     seen: set[str] = set()
     tables = [path for name in (*_TABLES, "*.toml") for path in package.rglob(name)]
-    for path in sorted([*package.rglob("*.py"), *tables]):
+    for path in sorted([*package.rglob("*.py"), *package.rglob("*.jinja"), *tables]):
         inside = path.relative_to(package)
         topic = inside.parts[0] if len(inside.parts) > 1 else inside.stem
         if topic in _FOR_PROGRAMS:
             continue
         text = path.read_text(encoding="utf-8")
-        found = _in_table(path, text) if path in tables else _in_file(ast.parse(text), commands=topic == "cli")
+        if path.suffix == ".jinja":
+            found: Iterator[str] = map(str, _IN_PAGES.findall(text))
+        else:
+            found = _in_table(path, text) if path in tables else _in_file(ast.parse(text), commands=topic == "cli")
         for template in found:
             if template not in seen and (template == "s" or _WORD.search(_literal(template))):
                 seen.add(template)

@@ -7,8 +7,7 @@ from gpudoctor.lang import Message, say, term, tr
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Json
 from gpudoctor.model.comparison import Comparison, Row
-from gpudoctor.report.json import finite
-from gpudoctor.report.json_parts import run_object
+from gpudoctor.report.json import finite, run_object
 from gpudoctor.report.markdown import code, escape
 from gpudoctor.report.run_words import rate_text
 from gpudoctor.text import duration, percent, size

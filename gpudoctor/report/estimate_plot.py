@@ -2,14 +2,13 @@
 
 import math
 from collections.abc import Sequence
-from html import escape
 from typing import Any
 
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate.answer import Answer, label
 from gpudoctor.lang import rendered, say, term, tr, word
 from gpudoctor.report.estimate_words import GIB, card_text, parameters_text
-from gpudoctor.report.printable import printable
+from gpudoctor.report.templating import environment
 
 WIDTH, HEIGHT = 720, 420
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 120, 64, 58
@@ -31,27 +30,37 @@ def draw_svg(answer: Answer) -> str:
     """The plot: a line for each method, named at its end; a dashed one where the card ends."""
     key, values, series = _series(answer)
     step, top = _scale(answer, series)
-    slanted = _slanted(values)
-    bottom = 40 if slanted else 0
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT + bottom}" width="{WIDTH}" '
-        f'height="{HEIGHT + bottom}" font-family="sans-serif" font-size="12" role="img">',
-        f"<title>{escape(printable(_title(answer, key)))}</title>",
-        f'<rect width="{WIDTH}" height="{HEIGHT + bottom}" fill="#ffffff"/>',
-        _text(_LEFT - 40, 24, _title(answer, key), size=14),
-        _text(_LEFT - 40, 46, tr("GiB allocated on one GPU"), colour="#555555"),
+    room = (WIDTH - _LEFT - _RIGHT) / max(len(values), 1)
+    places = [_LEFT + room * (at + 0.5) for at in range(len(values))]
+    curves = [
+        {
+            "colour": _colour(at),
+            "points": [(x, _y(amount, top), amount) for x, amount in zip(places, amounts, strict=True)],
+            "name": name,
+            "y": y,
+        }
+        for at, ((_, amounts), (name, y)) in enumerate(zip(series, _places(series, top), strict=True))
     ]
-    for tick in range(round(top / step) + 1):
-        y = _y(tick * step, top)
-        parts.append(f'<line x1="{_LEFT}" y1="{y:.1f}" x2="{WIDTH - _RIGHT}" y2="{y:.1f}" stroke="#dddddd"/>')
-        parts.append(_text(_LEFT - 8, y + 4, f"{tick * step:,g}", anchor="end"))
-    parts += [_under(_x(at, values), value, slanted=slanted) for at, value in enumerate(values)]
-    parts.append(_text((_LEFT + WIDTH - _RIGHT) / 2, HEIGHT + bottom - 14, _axis(key), anchor="middle"))
-    parts += _card_line(answer, top)
-    for at, (_, amounts) in enumerate(series):
-        parts += _line(at, amounts, values, top, joined=_ordered(values))
-    parts += _names(series, top)
-    return "\n".join([*parts, "</svg>"]) + "\n"
+    return (
+        environment("gpudoctor.report")
+        .get_template("estimate_plot.jinja")
+        .render(
+            width=WIDTH,
+            height=HEIGHT,
+            left=_LEFT,
+            right=WIDTH - _RIGHT,
+            title=_title(answer, key),
+            axis=_axis(key),
+            ticks=[(_y(tick * step, top), f"{tick * step:,g}") for tick in range(round(top / step) + 1)],
+            values=list(zip(places, values, strict=True)),
+            slanted=_slanted(values),
+            under=HEIGHT - _BOTTOM + 18,
+            card=None if answer.device is None else (_y(answer.device.bytes / GIB, top), card_text(answer.device)),
+            curves=curves,
+            joined=_ordered(values),
+        )
+        + "\n"
+    )
 
 
 def write_png(answer: Answer, path: str) -> None:
@@ -155,33 +164,8 @@ def _slanted(values: Sequence[str]) -> bool:
     return max(map(len, values), default=0) * _LETTER > room
 
 
-def _x(at: int, values: Sequence[str]) -> float:
-    room = WIDTH - _LEFT - _RIGHT
-    return _LEFT + room * (at + 0.5) / max(len(values), 1)
-
-
 def _y(amount: float, top: float) -> float:
     return HEIGHT - _BOTTOM - (HEIGHT - _TOP - _BOTTOM) * amount / top
-
-
-def _under(x: float, value: str, *, slanted: bool) -> str:
-    """A value under the axis."""
-    y = HEIGHT - _BOTTOM + 18
-    if not slanted:
-        return _text(x, y, value, anchor="middle")
-    return f'<g transform="rotate(-30 {x:.1f} {y})">{_text(x, y, value, anchor="end")}</g>'
-
-
-def _line(at: int, amounts: Sequence[float], values: Sequence[str], top: float, *, joined: bool) -> list[str]:
-    colour = _colour(at)
-    points = [(_x(place, values), _y(amount, top)) for place, amount in enumerate(amounts)]
-    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    dots = [
-        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{colour}"><title>{amount:.2f} GiB</title></circle>'
-        for (x, y), amount in zip(points, amounts, strict=True)
-    ]
-    line = f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>'
-    return [line, *dots] if joined else dots
 
 
 def _places(series: Sequence[tuple[str, list[float]]], top: float) -> list[tuple[str, float]]:
@@ -192,29 +176,3 @@ def _places(series: Sequence[tuple[str, list[float]]], top: float) -> list[tuple
         last = min(_y(series[at][1][-1], top), last - _APART)
         heights[at] = last
     return [(name, heights[at]) for at, (name, _) in enumerate(series)]
-
-
-def _names(series: Sequence[tuple[str, list[float]]], top: float) -> list[str]:
-    return [
-        _text(WIDTH - _RIGHT + 8, y + 4, name, colour=_colour(at)) for at, (name, y) in enumerate(_places(series, top))
-    ]
-
-
-def _card_line(answer: Answer, top: float) -> list[str]:
-    card = answer.device
-    if card is None:
-        return []
-    y = _y(card.bytes / GIB, top)
-    return [
-        f'<line x1="{_LEFT}" y1="{y:.1f}" x2="{WIDTH - _RIGHT}" y2="{y:.1f}" stroke="#444444" stroke-dasharray="6 4"/>',
-        '<g stroke="#ffffff" stroke-width="4" paint-order="stroke">',
-        _text(_LEFT + 6, y - 6, tr("{card_text}: the card ends here", card_text=card_text(card)), colour="#444444"),
-        "</g>",
-    ]
-
-
-def _text(x: float, y: float, text: str, *, size: int = 12, anchor: str = "start", colour: str = "#222222") -> str:
-    return (
-        f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}" fill="{colour}">'
-        f"{escape(printable(text))}</text>"
-    )

@@ -1,14 +1,13 @@
 """The JSON report, version 1 (`report-1.schema.json`): keys may be added, never renamed or dropped."""
 
 import json
-import math
+from functools import partial
 
 from gpudoctor.lang.message_data import template_object
 from gpudoctor.model import (
     SCHEMA,
     Crashed,
     Edit,
-    Effect,
     Evidence,
     Finding,
     Found,
@@ -22,25 +21,48 @@ from gpudoctor.model import (
     Ranked,
     Remedy,
     Report,
-    SetAside,
     Setting,
-    Silenced,
     Skipped,
     SourceSpan,
-    Subject,
-    Summary,
 )
-from gpudoctor.report.json_parts import (
-    log_object,
-    preflight_object,
-    proof_object,
-    run_object,
-    synthetic_object,
-    trial_object,
-)
+from gpudoctor.model.proof import Proof, Replay, TrialRow
+from gpudoctor.model.run import MemoryRow, RunSummary
+from gpudoctor.model.signs.preflight import Preflight
+from gpudoctor.report import keyed_data
 from gpudoctor.report.units import assert_never
 
 JsonObject = dict[str, Json]
+
+_KEYS: dict[str, str] = {
+    "Subject": "kind title targets host gpus",
+    "Summary": "unexamined judged not_judged error warning note silenced passed skipped crashed",
+    "Finding": "code name severity confidence message subject",
+    "Cost": "step_share host_share bytes breaks",
+    "Remedy": "id title applicability effort effect steps references patch",
+    "LogMoment": "role code? kind path line last_line count rank node? time? step text",
+    "RunSummary": "recording origin command seconds exit_code signal stopped_by healthy steps steady_steps ranks "
+    "marker warm_up_seconds start_seconds step_seconds throughput phases memory gpus device_idle gain_unknown? samples "
+    "lost_samples lines warnings",
+    "RunThroughput": "steps_per_second samples_per_second tokens_per_second mfu spread=spreads",
+    "SyntheticSummary": "model method parameters job script kind device device_bytes ranks versions memory_ended? "
+    "estimated_peak_bytes=estimated_peak run_peak_bytes=run_peak run_resident_bytes=run_resident step_seconds "
+    "tokens_per_step tokens_per_second flops_per_step flops_per_second peak_flops mfu assumptions notes",
+    "MemoryRow": "instant title estimated_bytes=estimated measured_bytes=measured",
+    "Proof": "ratio low high pairs aside loss verdict per cure",
+    "Cure": "code words steps also baseline=before candidate=after unit?",
+    "TrialSummary": "step_seconds warm_up_steps steps seconds budget_seconds=budget protection protection_level? "
+    "not_sent kept_out changed compared? patch? patch_path? kept",
+    "TrialRow": "name title conclusion reason? step_seconds samples_per_second memory_bytes=memory patch",
+    "TrialPair": "baseline_seconds=baseline candidate_seconds=candidate candidate_first aside",
+    "Replay": "code step reproduced reason? cause words? operation? operator? phase? rank value? dtype? names seconds",
+}
+_plain = partial(keyed_data.plain, keys=_KEYS)
+_keyed = partial(keyed_data.keyed, keys=_KEYS)
+_NOT_RECORDED: JsonObject = {
+    "began": None, "module": None, "module_class": None, "site": None, "turned": None, "items": [],
+    "precision": None, "finite": None, "eager": False,
+}  # fmt: skip
+"""Keys of a replay that no version fills any more."""
 
 
 def render(report: Report) -> str:
@@ -59,186 +81,118 @@ def render_line(report: Report) -> str:
 def as_object(report: Report) -> JsonObject:
     """The report as plain data."""
     names = {str(item.code): item.name for item in report.checks}
+    verdict = report.summary.verdict
+    synthetic = report.synthetic
     return {
         "schema": SCHEMA,
         "gpudoctor": report.version,
-        "patient": _patient(report.subject),
-        "summary": _summary(report.summary),
+        "patient": {**_keyed(report.subject), "details": dict(report.subject.details)},
+        "summary": {"verdict": verdict, "template": template_object(verdict), **_keyed(report.summary)},
         "findings": [_ranked(item) for item in report.findings],
         "outcomes": [_outcome(item, names) for item in report.outcomes],
-        "silenced": [_silenced(item) for item in report.silenced],
+        "silenced": [
+            {**_finding(item.finding), "where": item.where, "reason": item.reason} for item in report.silenced
+        ],
         "problems": list(report.problems),
         "remarks": list(report.remarks),
-        "run": finite(run_object(report.run)) if report.run else None,
-        "log": finite(log_object(report.log)) if report.log else None,
-        "trial": finite(trial_object(report.trial)) if report.trial else None,
-        "synthetic": finite(synthetic_object(report.synthetic)) if report.synthetic else None,
-        "estimate": finite(dict(report.synthetic.estimate)) if report.synthetic else None,
-        "preflight": finite(preflight_object(report.preflight)) if report.preflight else None,
+        "run": _plain(report.run),
+        "log": _plain(report.log),
+        "trial": {
+            **_keyed(report.trial),
+            "rows": [_row(row) for row in report.trial.rows],
+            "together": _row(report.trial.together) if report.trial.together else None,
+            "leak": None,
+            "replay": _replay(report.trial.replay) if report.trial.replay else None,
+        }
+        if report.trial
+        else None,
+        "synthetic": {**_keyed(synthetic), "memory": [_memory(row) for row in synthetic.memory]} if synthetic else None,
+        "estimate": finite(dict(synthetic.estimate)) if synthetic else None,
+        "preflight": preflight_object(report.preflight) if report.preflight else None,
     }
 
 
 def finite(value: Json) -> Json:
     """The value with every NaN and infinity replaced by null: JSON has neither."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, list):
-        return [finite(item) for item in value]
-    if isinstance(value, dict):
-        return {key: finite(item) for key, item in value.items()}
-    return value
+    return _plain(value)
 
 
-def _patient(subject: Subject) -> JsonObject:
-    return {
-        "kind": subject.kind,
-        "title": subject.title,
-        "targets": list(subject.targets),
-        "host": subject.host,
-        "gpus": list(subject.gpus),
-        "details": dict(subject.details),
-    }
+def run_object(run: RunSummary) -> JsonObject:
+    """A run as plain data, without its series."""
+    return _keyed(run)
 
 
-def _summary(summary: Summary) -> JsonObject:
-    return {
-        "verdict": summary.verdict,
-        "template": template_object(summary.verdict),
-        "unexamined": list(summary.unexamined),
-        "judged": list(summary.judged),
-        "not_judged": list(summary.not_judged),
-        "error": summary.error,
-        "warning": summary.warning,
-        "note": summary.note,
-        "silenced": summary.silenced,
-        "passed": summary.passed,
-        "skipped": summary.skipped,
-        "crashed": summary.crashed,
-    }
+def preflight_object(preflight: Preflight) -> JsonObject:
+    """Every figure that was measured; keys are the fields of `gpudoctor.model.signs.preflight`."""
+    return {key: value for key, value in _keyed(preflight).items() if key != "before"}
+
+
+def _memory(row: MemoryRow) -> JsonObject:
+    return {**_keyed(row), "ratio": round(row.ratio, 5) if row.measured else None}
+
+
+def _row(row: TrialRow) -> JsonObject:
+    return {**_keyed(row), "proof": _proof(row.proof), "pairs": [_keyed(pair) for pair in row.pairs]}
+
+
+def _proof(proof: Proof | None) -> JsonObject | None:
+    """A remedy's `proof`; null before a trial."""
+    if proof is None:
+        return None
+    memory: JsonObject | None = None
+    if proof.memory is not None:
+        memory = {"baseline": proof.memory[0], "candidate": proof.memory[1]}
+    return {**_keyed(proof), "memory_bytes": memory, "cured": proof.cure.gone if proof.cure else None}
+
+
+def _replay(replay: Replay) -> JsonObject:
+    span = replay.place
+    place: JsonObject | None = {"path": span.path, "line": span.line, "text": span.text} if span else None
+    return {**_keyed(replay), "place": place, **_NOT_RECORDED}
 
 
 def _ranked(item: Ranked) -> JsonObject:
     finding = item.finding
-    cost = finding.cost
     return {
         "rank": item.rank,
-        **_identity(finding),
-        "message": finding.message,
-        "template": template_object(finding.message),
-        "subject": finding.subject,
+        **_finding(finding),
         "reason": item.reason,
-        "cost": {
-            "step_share": None if cost.step_share is None else finite(cost.step_share),
-            "host_share": None if cost.host_share is None else finite(cost.host_share),
-            "bytes": cost.bytes,
-            "breaks": cost.breaks,
-        },
-        "evidence": [evidence_object(evidence) for evidence in finding.evidence],
+        "cost": _plain(finding.cost),
         "remedies": [_remedy(remedy) for remedy in item.remedies],
-        "set_aside": [_set_aside(aside) for aside in item.set_aside],
+        "set_aside": [
+            {"id": aside.remedy.id, "title": aside.remedy.title, "reason": aside.reason} for aside in item.set_aside
+        ],
     }
 
 
-def _identity(finding: Finding) -> JsonObject:
-    return {
-        "code": str(finding.code),
-        "name": finding.name,
-        "severity": finding.severity.value,
-        "confidence": finding.confidence.value,
-    }
+def _finding(finding: Finding) -> JsonObject:
+    evidence = [evidence_object(item) for item in finding.evidence]
+    return {**_keyed(finding), "template": template_object(finding.message), "evidence": [*evidence]}
 
 
 def evidence_object(evidence: Evidence) -> JsonObject:
     """One piece of evidence; `kind` tells which keys it has."""
-    match evidence:
-        case Measurement():
-            return {
-                "kind": "measurement",
-                "name": evidence.name,
-                "value": finite(evidence.value),
-                "unit": evidence.unit,
-                "provenance": evidence.provenance.value,
-                "reproduce": evidence.reproduce,
-            }
-        case SourceSpan():
-            return {
-                "kind": "source",
-                "path": evidence.path,
-                "line": evidence.line,
-                "column": evidence.column,
-                "end_line": evidence.end_line,
-                "text": evidence.text,
-            }
-        case Setting():
-            return {
-                "kind": "setting",
-                "key": evidence.key,
-                "value": evidence.value,
-                "origin": evidence.origin,
-                "path": evidence.path,
-                "line": evidence.line,
-                "reproduce": evidence.reproduce,
-            }
-        case LogLine():
-            return {
-                "kind": "log",
-                "origin": evidence.origin,
-                "text": evidence.text,
-                "line": evidence.line,
-                "time": evidence.time,
-            }
-        case _:
-            return assert_never(evidence)
+    kinds = {Measurement: "measurement", SourceSpan: "source", Setting: "setting", LogLine: "log"}
+    return {"kind": kinds[type(evidence)], **_keyed(evidence)}
 
 
 def _remedy(remedy: Remedy) -> JsonObject:
+    steps = [template_object(step) for step in remedy.steps]
     return {
-        "id": remedy.id,
-        "title": remedy.title,
-        "templates": {
-            "title": template_object(remedy.title),
-            "steps": [template_object(step) for step in remedy.steps],
-        },
-        "applicability": remedy.applicability.value,
-        "effort": remedy.effort.value,
-        "effect": None if remedy.effect is None else _effect(remedy.effect),
-        "steps": list(remedy.steps),
+        **_keyed(remedy),
+        "templates": {"title": template_object(remedy.title), "steps": [*steps]},
         "sets": dict(remedy.sets),
         "edits": [_edit(edit) for edit in remedy.edits],
-        "references": list(remedy.references),
-        "patch": remedy.patch,
-        "proof": proof_object(remedy.proof),
-    }
-
-
-def _effect(effect: Effect) -> JsonObject:
-    return {
-        "quantity": effect.quantity,
-        "low": finite(effect.low),
-        "high": finite(effect.high),
-        "unit": effect.unit,
-        "provenance": effect.provenance.value,
+        "proof": _proof(remedy.proof),
     }
 
 
 def _edit(edit: Edit) -> JsonObject:
     if isinstance(edit, ImportEdit):
-        return {"kind": "import", "path": edit.path, "line": 1, "column": 1, "statement": edit.statement}
-    place: JsonObject = {"path": edit.path, "line": edit.line, "column": edit.column}
+        return {"kind": "import", "line": 1, "column": 1, **_keyed(edit)}
     if isinstance(edit, KeywordEdit):
-        return {"kind": "keywords", **place, "set": dict(edit.set), "remove": list(edit.remove), "method": edit.method}
-    return {
-        "kind": "text",
-        **place,
-        "end_line": edit.end_line,
-        "end_column": edit.end_column,
-        "new_text": edit.new_text,
-        "expected": edit.expected,
-    }
-
-
-def _set_aside(aside: SetAside) -> JsonObject:
-    return {"id": aside.remedy.id, "title": aside.remedy.title, "reason": aside.reason}
+        return {"kind": "keywords", **_keyed(edit), "set": dict(edit.set)}
+    return {"kind": "text", **_keyed(edit)}
 
 
 def _outcome(outcome: Outcome, names: dict[str, str]) -> JsonObject:
@@ -262,17 +216,4 @@ def _outcome(outcome: Outcome, names: dict[str, str]) -> JsonObject:
         "reason": reason,
         "deselected": deselected,
         "silenced": silenced,
-    }
-
-
-def _silenced(item: Silenced) -> JsonObject:
-    finding = item.finding
-    return {
-        **_identity(finding),
-        "message": finding.message,
-        "template": template_object(finding.message),
-        "subject": finding.subject,
-        "evidence": [evidence_object(evidence) for evidence in finding.evidence],
-        "where": item.where,
-        "reason": item.reason,
     }

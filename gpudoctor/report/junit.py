@@ -19,7 +19,10 @@ def render(report: Report, fail_on: str = "error") -> str:
     for item in report.findings:
         placed.setdefault(str(item.finding.code), []).append(item)
     suite = ET.Element("testsuite", {"name": "gpudoctor", "hostname": report.subject.host})
-    _properties(suite, report)
+    properties = ET.SubElement(suite, "properties")
+    pairs = (("version", report.version), ("verdict", report.summary.verdict), ("patient", report.subject.title))
+    for name, value in pairs:
+        ET.SubElement(properties, "property", {"name": name, "value": one_line(value)})
     names = {item.code: item.name for item in report.checks}
     for outcome in report.outcomes:
         case = ET.SubElement(
@@ -38,26 +41,15 @@ def render(report: Report, fail_on: str = "error") -> str:
         error.text = "\n".join(report.problems)
     root = ET.Element("testsuites", {"name": "gpudoctor"})
     for element in (root, suite):
-        _count(element, suite)
+        element.set("tests", str(len(suite.findall("testcase"))))
+        element.set("failures", str(len(suite.findall("testcase/failure"))))
+        element.set("errors", str(len(suite.findall("testcase/error"))))
+        element.set("skipped", str(len(suite.findall("testcase/skipped"))))
+        element.set("time", "0")
     root.append(suite)
     ET.indent(root)
     document: bytes = ET.tostring(root, encoding="us-ascii", xml_declaration=True)
     return document.decode("ascii") + "\n"
-
-
-def _properties(suite: ET.Element, report: Report) -> None:
-    properties = ET.SubElement(suite, "properties")
-    pairs = (("version", report.version), ("verdict", report.summary.verdict), ("patient", report.subject.title))
-    for name, value in pairs:
-        ET.SubElement(properties, "property", {"name": name, "value": one_line(value)})
-
-
-def _count(element: ET.Element, suite: ET.Element) -> None:
-    element.set("tests", str(len(suite.findall("testcase"))))
-    element.set("failures", str(len(suite.findall("testcase/failure"))))
-    element.set("errors", str(len(suite.findall("testcase/error"))))
-    element.set("skipped", str(len(suite.findall("testcase/skipped"))))
-    element.set("time", "0")
 
 
 def _fill(case: ET.Element, outcome: Outcome, findings: list[Ranked], fail_on: str) -> None:

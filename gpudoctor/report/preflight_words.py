@@ -9,7 +9,7 @@ from gpudoctor.analysis.preflight.named_nodes import unit_name
 from gpudoctor.analysis.preflight.peers import LOWER_IS_BETTER
 from gpudoctor.lang import rendered, say, term, tr
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model.signs.preflight import Figure, LinkTest, Preflight, Quantity, Stage
+from gpudoctor.model.signs.preflight import Figure, Preflight, Quantity, Stage
 from gpudoctor.text import chained, count, duration, quantity
 
 _TITLES = {
@@ -73,10 +73,11 @@ def _figures(found: Preflight) -> Iterator[tuple[str, Figure, str]]:
             yield rendered(kind) + last, figure, unit_name(found, unit)
     for test in found.tests:
         for figure in test.figures:
+            names = [found.name(node) for node in test.nodes]
             yield (
                 rendered(concatenated(" ", filter(None, (_TITLES[figure.quantity], _WHERE.get(test.stage))))),
                 figure,
-                _place(found, test),
+                (rendered(chained(names)) if len(names) <= 2 else tr("{names} nodes", names=len(names))),
             )
     for item in found.storage:
         for figure in item.figures:
@@ -85,11 +86,6 @@ def _figures(found: Preflight) -> Iterator[tuple[str, Figure, str]]:
                 figure,
                 found.name(item.node),
             )
-
-
-def _place(found: Preflight, test: LinkTest) -> str:
-    names = [found.name(node) for node in test.nodes]
-    return rendered(chained(names)) if len(names) <= 2 else tr("{names} nodes", names=len(names))
 
 
 def _row(title: str, items: Iterable[tuple[Figure, str]]) -> FigureRow:

@@ -26,7 +26,8 @@ from gpudoctor.model import (
     TextEdit,
 )
 from gpudoctor.model import Found as FoundOutcome
-from gpudoctor.report.json import JsonObject, evidence_object, finite
+from gpudoctor.report import keyed_data
+from gpudoctor.report.json import JsonObject, evidence_object
 from gpudoctor.report.units import assert_never, facts_line
 
 _SCHEMA_URI = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -109,7 +110,12 @@ def _result(
         ]
         result["relatedLocations"] = [*related]
     if silenced is not None:
-        result["suppressions"] = [_suppression(silenced)]
+        # 3.35: a comment stands in the source, everything else outside it.
+        kind = "inSource" if silenced.where.startswith("comment") else "external"
+        suppression: JsonObject = {"kind": kind, "status": "accepted"}
+        if silenced.reason:
+            suppression["justification"] = silenced.reason
+        result["suppressions"] = [{**suppression, "properties": {"where": silenced.where}}]
     fixes = [fix for remedy in (ranked.remedies if ranked else ()) if (fix := _fix(remedy))]
     if fixes:
         result["fixes"] = [*fixes]
@@ -123,17 +129,11 @@ def _message(finding: Finding, ranked: Ranked | None) -> str:
 
 
 def _properties(finding: Finding, ranked: Ranked | None) -> JsonObject:
-    cost = finding.cost
     properties: JsonObject = {
         "name": finding.name,
         "confidence": finding.confidence.value,
         "evidence": [evidence_object(evidence) for evidence in finding.evidence],
-        "cost": {
-            "step_share": None if cost.step_share is None else finite(cost.step_share),
-            "host_share": None if cost.host_share is None else finite(cost.host_share),
-            "bytes": cost.bytes,
-            "breaks": cost.breaks,
-        },
+        "cost": keyed_data.keyed(finding.cost, {"Cost": "step_share host_share bytes breaks"}),
     }
     if ranked is not None:
         properties |= {"rank": ranked.rank, "reason": ranked.reason}
@@ -193,15 +193,6 @@ def _fingerprint(finding: Finding, prints: Counter[str]) -> str:
     return f"{digest}:{prints[digest]}"
 
 
-def _suppression(silenced: Silenced) -> JsonObject:
-    """3.35: a comment stands in the source, everything else outside it."""
-    kind = "inSource" if silenced.where.startswith("comment") else "external"
-    suppression: JsonObject = {"kind": kind, "status": "accepted"}
-    if silenced.reason:
-        suppression["justification"] = silenced.reason
-    return {**suppression, "properties": {"where": silenced.where}}
-
-
 def _fix(remedy: Remedy) -> JsonObject | None:
     """3.55: a remedy whose text edits a machine may apply."""
     edits = [edit for edit in remedy.edits if isinstance(edit, TextEdit)]
@@ -219,15 +210,8 @@ def _fix(remedy: Remedy) -> JsonObject | None:
 
 
 def _replacement(edit: TextEdit) -> JsonObject:
-    return {
-        "deletedRegion": {
-            "startLine": edit.line,
-            "startColumn": edit.column,
-            "endLine": edit.end_line,
-            "endColumn": edit.end_column,
-        },
-        "insertedContent": {"text": edit.new_text},
-    }
+    region = {"TextEdit": "startLine=line startColumn=column endLine=end_line endColumn=end_column"}
+    return {"deletedRegion": keyed_data.keyed(edit, region), "insertedContent": {"text": edit.new_text}}
 
 
 def _invocation(report: Report, places: dict[str, int]) -> JsonObject:

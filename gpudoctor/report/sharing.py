@@ -133,7 +133,13 @@ class _Scrubber:
         users += [os.path.basename(home.rstrip("/\\")) for home in identity.homes]
         hosts += [host.partition(".")[0] for host in hosts]
         self._users, self._hosts = _names(users), _names(hosts)
-        self._paths = _literal(_declared_paths(report))
+        # Paths that stand in fields of their own: found in messages too, also when they hold spaces.
+        findings = [item.finding for item in report.findings] + [item.finding for item in report.silenced]
+        paths = [*report.subject.targets]
+        for finding in findings:
+            paths += [item.path for item in finding.evidence if isinstance(item, SourceSpan | Setting) and item.path]
+        paths += [edit.path for item in report.findings for remedy in item.remedies for edit in remedy.edits]
+        self._paths = _literal([path for path in paths if len(_base(path)) < len(path)])
         self._homes = _literal(identity.homes)
 
     def scrub(self, text: str) -> str:
@@ -157,7 +163,7 @@ class _Scrubber:
         text = _GUID.sub(ADDRESS, text)
         text = _IPV4.sub(ADDRESS, text)
         text = _IPV6.sub(ADDRESS, text)
-        text = re.sub("\0(\\d+)\0", lambda match: _url_without_user(kept[int(match[1])]), text)
+        text = re.sub("\0(\\d+)\0", lambda match: re.sub(r"//[^/@\s]*@", "//", kept[int(match[1])]), text)
         return self._without_names(text)
 
     def _without_paths(self, text: str) -> str:
@@ -226,16 +232,6 @@ def _settings(report: Report) -> list[Setting]:
     return [item for finding in findings for item in finding.evidence if isinstance(item, Setting)]
 
 
-def _declared_paths(report: Report) -> list[str]:
-    """Paths that stand in fields of their own: found in messages too, also when they hold spaces."""
-    findings = [item.finding for item in report.findings] + [item.finding for item in report.silenced]
-    paths = [*report.subject.targets]
-    for finding in findings:
-        paths += [item.path for item in finding.evidence if isinstance(item, SourceSpan | Setting) and item.path]
-    paths += [edit.path for item in report.findings for remedy in item.remedies for edit in remedy.edits]
-    return [path for path in paths if len(_base(path)) < len(path)]
-
-
 def _assignment(match: re.Match[str]) -> str:
     """`USER=alice` and the like, in a command or a log line."""
     key, between, value = match[1], match[2], match[3]
@@ -258,10 +254,6 @@ def _file_name(match: re.Match[str]) -> str:
     """A path to a file without its folders; other words with a slash in them are no path."""
     name = match[0].rpartition("/")[2]
     return name if _FILE.search(name) else match[0]
-
-
-def _url_without_user(url: str) -> str:
-    return re.sub(r"//[^/@\s]*@", "//", url)
 
 
 def _base(path: str) -> str:

@@ -116,21 +116,17 @@ def _rewritten(value: Any, change: Rewrite) -> Any:  # a generic walk: the types
     if isinstance(value, dict):
         return {change(key): _rewritten(item, change) for key, item in value.items()}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return _rewritten_fields(value, change)
+        changes: dict[str, Any] = {}
+        kind: type = type(value)
+        for name in _texts_of(kind):
+            old = getattr(value, name)
+            if old is None or isinstance(old, int | float | enum.Enum):
+                continue
+            new = _rewritten(old, change)
+            if new != old:
+                changes[name] = new
+        return dataclasses.replace(value, **changes) if changes else value
     return value  # numbers, truths, None, enumerations and sets of them
-
-
-def _rewritten_fields(value: Any, change: Rewrite) -> Any:
-    changes: dict[str, Any] = {}
-    kind: type = type(value)
-    for name in _texts_of(kind):
-        old = getattr(value, name)
-        if old is None or isinstance(old, int | float | enum.Enum):
-            continue
-        new = _rewritten(old, change)
-        if new != old:
-            changes[name] = new
-    return dataclasses.replace(value, **changes) if changes else value
 
 
 @cache

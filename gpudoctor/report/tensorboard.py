@@ -45,7 +45,7 @@ def _events(process: Process) -> Iterator[bytes]:
                 values[tag] = sum(finite) / len(finite)
         summary = b"".join(_bytes(1, _text(1, f"gpudoctor/{tag}") + _float(2, value)) for tag, value in values.items())
         step = int(table.column("index")[b - 1])
-        yield _double(1, process.wall + table.column("t")[b - 1]) + _varint(2, step) + _bytes(5, summary)
+        yield _double(1, process.wall + table.column("t")[b - 1]) + (_key(2, 0) + _number(step)) + _bytes(5, summary)
 
 
 def _record(data: bytes) -> bytes:
@@ -86,10 +86,6 @@ def _number(value: int) -> bytes:
         value >>= 7
     found.append(value)
     return bytes(found)
-
-
-def _varint(field: int, value: int) -> bytes:
-    return _key(field, 0) + _number(value)
 
 
 def _double(field: int, value: float) -> bytes:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from gpudoctor.model import Report, Severity
-from gpudoctor.model.signs.preflight import Figure, Preflight
+from gpudoctor.model.signs.preflight import Figure
 
 _HELP = {
     "gpudoctor_findings": "Findings of the last examination by severity.",
@@ -39,21 +39,17 @@ def _samples(report: Report) -> Iterator[tuple[str, dict[str, str], float]]:
         }  # fmt: skip
         yield "gpudoctor_finding", labels, 1
     if report.preflight is not None:
-        yield from _preflight(report.preflight)
-
-
-def _preflight(found: Preflight) -> Iterator[tuple[str, dict[str, str], float]]:
-    yield "gpudoctor_preflight_seconds", {"mode": found.mode}, found.seconds
-    yield "gpudoctor_preflight_lost_ranks", {}, len(found.losses)
-    for unit in found.units:
-        place = {"node": found.name(unit.node), "unit": str(unit.local), "name": unit.name}
-        yield from _figures("gpudoctor_preflight_unit", place, unit.figures)
-    for test in found.tests:
-        nodes = ",".join(found.name(node) for node in test.nodes)
-        place = {"stage": test.stage.value, "round": str(test.round), "nodes": nodes}
-        yield from _figures("gpudoctor_preflight_link", place, test.figures)
-        if test.failure:
-            yield "gpudoctor_preflight_link_failed", place, 1
+        yield "gpudoctor_preflight_seconds", {"mode": report.preflight.mode}, report.preflight.seconds
+        yield "gpudoctor_preflight_lost_ranks", {}, len(report.preflight.losses)
+        for unit in report.preflight.units:
+            place = {"node": report.preflight.name(unit.node), "unit": str(unit.local), "name": unit.name}
+            yield from _figures("gpudoctor_preflight_unit", place, unit.figures)
+        for test in report.preflight.tests:
+            nodes = ",".join(report.preflight.name(node) for node in test.nodes)
+            place = {"stage": test.stage.value, "round": str(test.round), "nodes": nodes}
+            yield from _figures("gpudoctor_preflight_link", place, test.figures)
+            if test.failure:
+                yield "gpudoctor_preflight_link_failed", place, 1
 
 
 def _figures(

@@ -11,18 +11,23 @@ from gpudoctor.model import (
     Applicability,
     Confidence,
     Cost,
+    Crashed,
     Effect,
     Evidence,
     Finding,
+    Found,
     LogLine,
     Measurement,
+    Outcome,
+    Passed,
     Provenance,
     Remedy,
     Report,
     Setting,
+    Skipped,
     SourceSpan,
 )
-from gpudoctor.text import capitalised, duration, interval, percent, quantity, size
+from gpudoctor.text import capitalised, count, duration, interval, percent, quantity, size
 
 # Closes a choice: `typing.assert_never` for Python 3.10.
 
@@ -128,6 +133,22 @@ def evidence_content(evidence: Evidence) -> str:
 def evidence_command(evidence: Evidence) -> str | None:
     """The command that shows the evidence by hand, where there is one."""
     return evidence.reproduce if isinstance(evidence, Measurement | Setting) else None
+
+
+def outcome_words(outcome: Outcome) -> tuple[str, str]:
+    """What a check came to, and how much or why."""
+    match outcome:
+        case Passed():
+            silenced = tr("{findings} silenced", findings=count(outcome.silenced, "finding"))
+            return word("passed"), silenced if outcome.silenced else ""
+        case Found():
+            return word("found"), count(len(outcome.findings), "finding")
+        case Skipped():
+            return tr("not selected") if outcome.deselected and not outcome.held else word("skipped"), outcome.reason
+        case Crashed():
+            return word("crashed"), outcome.error
+        case _:
+            return assert_never(outcome)
 
 
 def diff_flags(report: Report) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gpudoctor.estimate.answer import Answer, label
 from gpudoctor.estimate.fit import step_of
 from gpudoctor.estimate.result import Estimate, Instant, Line, Verdict
-from gpudoctor.estimate.traced.traced_estimate import TraceComparison, at_peak
+from gpudoctor.estimate.traced.traced_estimate import at_peak
 from gpudoctor.lang import rendered, term, tr, word
 from gpudoctor.lang.message import concatenated
 from gpudoctor.lang.message import row as in_a_row
@@ -91,7 +91,11 @@ _FULL, _EMPTY = "█", "░"
 def render_estimate_text(answer: Answer, *, width: int, colour: bool, explain: bool = False) -> str:
     """The answer for people, `width` columns wide."""
     page = TextPage(max(width, 40), colour)
-    _heading(page, answer)
+    card = [words.card_text(answer.device)] if answer.device is not None else []
+    page.line(concatenated(" · ", ["gpudoctor", answer.shape.name, words.parameters_text(answer.shape), *card]), hang=2)
+    page.blank()
+    page.line(words.headline(answer))
+    page.line(words.what_text(answer.shown), hang=2)
     if len(answer.estimates) > 1:
         _methods(page, answer)
     if answer.common:
@@ -99,7 +103,18 @@ def render_estimate_text(answer: Answer, *, width: int, colour: bool, explain: b
     _breakdown(page, answer)
     if answer.traced:
         show_traced(page, answer)
-    _next(page, answer)
+    # oom, or the changes that would do.
+    shown = answer.shown
+    if answer.room is not None and (text := words.room_text(answer.room, shown.job)):
+        page.line(tr("{label}: {text}", label=label(shown), text=text), indent=2, hang=2)
+    if answer.cuts:
+        page.blank()
+        page.line(tr("What changes give back to {label}", label=label(shown)))
+        rows = [
+            (size(cut.gives_back), words.verdict_text(cut.verdict), words.flags_text(cut.changes))
+            for cut in answer.cuts
+        ]
+        page.table(rows, right=(0,))
     if answer.varied is not None:
         _varied(page, answer)
     if answer.found is not None:
@@ -108,14 +123,6 @@ def render_estimate_text(answer: Answer, *, width: int, colour: bool, explain: b
         _explained(page, answer.shown)
     _small_print(page, answer, explain)
     return page.text()
-
-
-def _heading(page: TextPage, answer: Answer) -> None:
-    card = [words.card_text(answer.device)] if answer.device is not None else []
-    page.line(concatenated(" · ", ["gpudoctor", answer.shape.name, words.parameters_text(answer.shape), *card]), hang=2)
-    page.blank()
-    page.line(words.headline(answer))
-    page.line(words.what_text(answer.shown), hang=2)
 
 
 def _methods(page: TextPage, answer: Answer) -> None:
@@ -231,21 +238,6 @@ def _found(page: TextPage, answer: Answer) -> None:
     page.table(table, right=(1, 2))
 
 
-def _next(page: TextPage, answer: Answer) -> None:
-    """Room, or the changes that would do."""
-    shown = answer.shown
-    if answer.room is not None and (text := words.room_text(answer.room, shown.job)):
-        page.line(tr("{label}: {text}", label=label(shown), text=text), indent=2, hang=2)
-    if answer.cuts:
-        page.blank()
-        page.line(tr("What changes give back to {label}", label=label(shown)))
-        rows = [
-            (size(cut.gives_back), words.verdict_text(cut.verdict), words.flags_text(cut.changes))
-            for cut in answer.cuts
-        ]
-        page.table(rows, right=(0,))
-
-
 def _explained(page: TextPage, shown: Estimate) -> None:
     """Every formula once: those of the peak, then what the other instants add, then what surrounds them."""
     seen: set[Line] = set()
@@ -308,7 +300,17 @@ def show_traced(page: TextPage, answer: Answer) -> None:
             tr("{method} traced: {traced_text}", method=each.method, traced_text=words.traced_text(each.traced)), hang=2
         )
         if not each.alone:
-            _beside(page, each)
+            # Instants, then the lines at the traced peak.
+            assert each.traced is not None
+            rows = [("", "formula", "traced", "differs")]
+            for instant in each.instants:
+                share = _NONE if instant.share is None else f"{instant.share:+.1%}"
+                peak = tr(" (the peak)") if instant.name == each.traced.peak.name else ""
+                rows.append((instant.title + peak, _size(instant.analytic), _size(instant.traced), share))
+            page.table(rows, right=(1, 2, 3))
+            page.line(tr("at {title}", title=each.traced.peak.title), indent=2)
+            lines = [(f"  {name}", size(mine), size(theirs)) for name, mine, theirs in at_peak(each)]
+            page.table(lines, right=(1, 2))
         for text in (*each.notes, *each.traced.notes):
             page.line(tr("note: {text}", text=text), indent=2, hang=2)
         sizes = size(each.traced.allocated), size(each.traced.reserved)
@@ -317,20 +319,6 @@ def show_traced(page: TextPage, answer: Answer) -> None:
             indent=2,
             hang=2,
         )
-
-
-def _beside(page: TextPage, each: TraceComparison) -> None:
-    """Instants, then the lines at the traced peak."""
-    assert each.traced is not None
-    rows = [("", "formula", "traced", "differs")]
-    for instant in each.instants:
-        share = _NONE if instant.share is None else f"{instant.share:+.1%}"
-        peak = tr(" (the peak)") if instant.name == each.traced.peak.name else ""
-        rows.append((instant.title + peak, _size(instant.analytic), _size(instant.traced), share))
-    page.table(rows, right=(1, 2, 3))
-    page.line(tr("at {title}", title=each.traced.peak.title), indent=2)
-    lines = [(f"  {name}", size(mine), size(theirs)) for name, mine, theirs in at_peak(each)]
-    page.table(lines, right=(1, 2))
 
 
 def _size(count: int | None) -> str:

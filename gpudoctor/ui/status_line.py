@@ -45,7 +45,9 @@ def _beat(patient: Patient, done: Event) -> None:
         return
     try:
         while not done.wait(BEAT_SECONDS):
-            pending = _pending(patient)
+            # Names of the signs that are being taken now.
+            signs = [getattr(patient.signs, field.name) for field in fields(patient.signs)]
+            pending = [sign.name for sign in signs if isinstance(sign, Sign) and sign.being_taken]
             text = (
                 tr("examining; waiting for {pending}", pending=", ".join(map(word, pending)))
                 if pending
@@ -57,12 +59,6 @@ def _beat(patient: Patient, done: Event) -> None:
         sys.stderr.flush()
     except (OSError, ValueError):
         return  # the terminal went away
-
-
-def _pending(patient: Patient) -> list[str]:
-    """Names of the signs that are being taken now."""
-    signs = [getattr(patient.signs, field.name) for field in fields(patient.signs)]
-    return [sign.name for sign in signs if isinstance(sign, Sign) and sign.being_taken]
 
 
 # The command writes to the same terminal and must not be disturbed, so nothing is written where its cursor is:

@@ -98,25 +98,21 @@ def fits(value: Any, hint: Any) -> bool:
             return all(fits(item, inner[0]) for item in value)
         return len(value) == len(inner) and all(map(fits, value, inner))
     if origin is not None and isinstance(origin, type):
-        return _holds(value, origin, inner)
+        # Whether a value is a collection, and holds what it should.
+        if issubclass(origin, Mapping):
+            pairs = value.items() if isinstance(value, dict) else ()
+            return isinstance(value, dict) and all(fits(k, inner[0]) and fits(v, inner[1]) for k, v in pairs)
+        if issubclass(origin, Set):
+            return isinstance(value, frozenset) and all(fits(item, inner[0]) for item in value)
+        if issubclass(origin, Sequence):
+            return isinstance(value, tuple) and all(fits(item, inner[0]) for item in value)
+        return True
     if hint is float:
         return isinstance(value, int | float) and not isinstance(value, bool) and not _far(value)
     if hint is int:
         return isinstance(value, int) and not isinstance(value, bool) and not _far(value)
     hint = getattr(hint, "__supertype__", hint)
     return isinstance(value, hint) if isinstance(hint, type) else hint is not None or value is None
-
-
-def _holds(value: Any, origin: type, inner: tuple[Any, ...]) -> bool:
-    """Whether a value is a collection, and holds what it should."""
-    if issubclass(origin, Mapping):
-        pairs = value.items() if isinstance(value, dict) else ()
-        return isinstance(value, dict) and all(fits(k, inner[0]) and fits(v, inner[1]) for k, v in pairs)
-    if issubclass(origin, Set):
-        return isinstance(value, frozenset) and all(fits(item, inner[0]) for item in value)
-    if issubclass(origin, Sequence):
-        return isinstance(value, tuple) and all(fits(item, inner[0]) for item in value)
-    return True
 
 
 def _far(value: float) -> bool:

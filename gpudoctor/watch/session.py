@@ -11,7 +11,6 @@ from gpudoctor.engine.watch_verdict import pronounce_live
 from gpudoctor.lang import say
 from gpudoctor.model import Patient, PatientKind, Report, Sign
 from gpudoctor.model.flames import FlameProfile
-from gpudoctor.model.signs.gpu import GpuSurvey
 from gpudoctor.model.signs.process import ProcessWindow, Rank
 from gpudoctor.model.watch import Tick
 from gpudoctor.vitals.build_patient import PatientRequest, admit
@@ -78,16 +77,7 @@ class WatchSession:
 
     def _examine(self, window: ProcessWindow, *, last: bool) -> Report:
         began = time.process_time()
-        patient = self._patient(window, self._watcher.survey())
-        report = examine(patient, self._request, _unseen(window))
-        if self._output is not None:
-            report = self._output.add_to(report, window, patient.title, at_once=last)
-        self._samples = window.samples
-        cost = time.process_time() - began
-        self._due = window.t + max(EXAMINE_EVERY, cost / _SHARE)
-        return replace(report, run=summarise(window))
-
-    def _patient(self, window: ProcessWindow, survey: GpuSurvey | None) -> Patient:
+        survey = self._watcher.survey()
         rank = window.ranks[0]
         if self._base is None:
             self._base = admit(
@@ -98,7 +88,14 @@ class WatchSession:
         signs = replace(self._base.signs, process=Sign.of("the process", window))
         if survey is not None:
             signs = replace(signs, gpu_survey=Sign.of("the GPUs", survey))
-        return Patient(PatientKind.PROCESS, title(window), signs, targets=tuple(str(r.pid) for r in window.ranks))
+        patient = Patient(PatientKind.PROCESS, title(window), signs, targets=tuple(str(r.pid) for r in window.ranks))
+        report = examine(patient, self._request, _unseen(window))
+        if self._output is not None:
+            report = self._output.add_to(report, window, patient.title, at_once=last)
+        self._samples = window.samples
+        cost = time.process_time() - began
+        self._due = window.t + max(EXAMINE_EVERY, cost / _SHARE)
+        return replace(report, run=summarise(window))
 
 
 def _unseen(window: ProcessWindow) -> list[str]:

@@ -12,6 +12,12 @@ def summarise(window: ProcessWindow) -> RunSummary:
     steps = [rank.steps for rank in window.ranks if rank.steps]
     slowest = max((step.seconds for step in steps), default=None)
     first = window.ranks[0]
+    counts: dict[tuple[str, int, str], int] = {}
+    for place in window.places:
+        if place.path:
+            key = (place.path, place.line, place.function)
+            counts[key] = counts.get(key, 0) + place.count
+    ordered = sorted(counts.items(), key=lambda item: -item[1])[:_LINES]
     return RunSummary(
         recording=" ".join(str(rank.pid) for rank in window.ranks),
         origin="watch",
@@ -28,7 +34,12 @@ def summarise(window: ProcessWindow) -> RunSummary:
             machine_limit=window.host.memory_total or None,
         ),
         gpus=tuple(_gpu(gpu) for gpu in window.gpus),
-        lines=tuple(_lines(window)),
+        lines=tuple(
+            [
+                LineShare(path=path, line=line, function=function, share=count / window.samples)
+                for (path, line, function), count in ordered
+            ]
+        ),
         samples=window.samples,
         lost_samples=window.lost,
     )
@@ -51,19 +62,6 @@ def _all(value: float) -> Spread:
     """A live file has one number; what it varies by is not known."""
     nan = float("nan")
     return Spread(median=value, mean=value, min=nan, max=nan, std=nan, p10=nan, p90=nan)
-
-
-def _lines(window: ProcessWindow) -> list[LineShare]:
-    counts: dict[tuple[str, int, str], int] = {}
-    for place in window.places:
-        if place.path:
-            key = (place.path, place.line, place.function)
-            counts[key] = counts.get(key, 0) + place.count
-    ordered = sorted(counts.items(), key=lambda item: -item[1])[:_LINES]
-    return [
-        LineShare(path=path, line=line, function=function, share=count / window.samples)
-        for (path, line, function), count in ordered
-    ]
 
 
 def _gpu(gpu: GpuWindow) -> RunGpu:

@@ -19,7 +19,7 @@ from gpudoctor.model.signs.preflight import Stage  # noqa: E402
 from gpudoctor.preflight import agent, coordinator  # noqa: E402
 from gpudoctor.preflight.budget import BUDGETS, Wishes  # noqa: E402
 from gpudoctor.preflight.place import RankPlace  # noqa: E402
-from gpudoctor.report.json_parts import preflight_object  # noqa: E402
+from gpudoctor.report.json import preflight_object  # noqa: E402
 
 ENDED_WITH = 5
 """Exit code of an examination in a test, so that the ranks' common one is told from any other."""

@@ -15,8 +15,7 @@ from gpudoctor.report import render
 from gpudoctor.report.excerpts import with_excerpts
 from gpudoctor.report.html.axes import RunAxis, log_ticks, run_axes, ticks, time_ticks
 from gpudoctor.report.html.charts import DrawnSeries, LineOptions, line_chart, stack_chart
-from gpudoctor.report.html.comparison_page import render_comparison
-from gpudoctor.report.html.style import SCRIPT
+from gpudoctor.report.html.page import SCRIPT, render_comparison
 
 VOID = {"meta", "br", "img", "hr", "link", "input"}
 NAN = float("nan")

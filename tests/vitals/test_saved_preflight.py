@@ -5,7 +5,7 @@ from preflights import every_pair, figure, loss, preflight, unit
 
 from gpudoctor.model import Unavailable
 from gpudoctor.model.signs.preflight import Quantity
-from gpudoctor.report.json_parts import preflight_object
+from gpudoctor.report.json import preflight_object
 from gpudoctor.vitals.saved_preflight import read_preflight
 
 WHOLE = preflight(

@@ -10,7 +10,7 @@ from statistics import median
 from gpudoctor.lang import tr
 from gpudoctor.model.run import RunSeries, StepTimes
 from gpudoctor.report.html.axes import RunAxis, extent, formatter, log_ticks, ticks
-from gpudoctor.report.html.tags import listed
+from gpudoctor.report.run_words import listed
 from gpudoctor.text import count, duration, percent
 
 WIDE, NARROW = 1000, 500
@@ -33,6 +33,10 @@ _LOG = 4.0
 """From this ratio of the highest to the lowest value on, a logarithmic axis shows more."""
 _USUAL = 0.98
 """Share of the steps that the axis of stacked times covers, at least."""
+
+
+Figure = tuple[str, list[str], bool, str]
+"""A title, its drawings (by step, by time; "" for one without points), whether it is wide, and a note."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,18 +101,6 @@ class _Drawing:
         )
 
 
-def figure(title: str, drawings: Sequence[str], *, wide: bool = False, note: str = "") -> str:
-    """Drawings of one thing (by step, by time) under one title; "" without any."""
-    drawn = [drawing for drawing in drawings if drawing]
-    if not drawn:
-        return ""
-    if len(drawn) == 1:  # no other axis has points of it: this one is shown whatever was chosen
-        drawn = [drawn[0].replace(' class="by-step"', "", 1).replace(' class="by-time"', "", 1)]
-    small = f'<p class="aside">{html.escape(note)}</p>' if note else ""
-    style = ' class="wide"' if wide else ""
-    return f"<figure{style}><figcaption>{html.escape(title)}</figcaption>{''.join(drawn)}{small}</figure>"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineOptions:
     """How curves are drawn."""
@@ -143,7 +135,10 @@ def line_chart(title: str, curves: Sequence[DrawnSeries], axis: RunAxis, options
     drawing = _Drawing(frame, _axes(frame, axis, marks, write, said))
     drawn = []
     for curve in curves:
-        points = _points(frame, curve, axis)
+        points = [
+            (frame.x_of(place), frame.y_of(value)) if math.isfinite(place) and math.isfinite(value) else None
+            for place, value in zip(axis.places(curve.series), curve.series.values, strict=True)
+        ]
         known = sum(map(math.isfinite, curve.series.values))
         drawing.parts += _curve(points, curve.style, dots=known <= _SPARSE and len(curves) <= _DOTTED)
         last = next((point for point in reversed(points) if point), None)
@@ -154,18 +149,11 @@ def line_chart(title: str, curves: Sequence[DrawnSeries], axis: RunAxis, options
         return ""
     if how.level is not None:
         y, (left, right, _, _) = frame.y_of(how.level.value), frame.edges
-        drawing.parts.append(f'<path class="limit" d="M{left},{y:.1f}H{right}"/>')
+        drawing.parts.append(_path("limit", f"M{left},{y:.1f}H{right}"))
         drawing.labels.append((y, how.level.label, "limit"))
     drawing.parts += _bad(frame, axis, how.bad_step)
     drawing.parts += _hover(frame, axis, drawn, write)
     return drawing.svg(title, f"by-{axis.kind}")
-
-
-def _points(frame: _Frame, curve: DrawnSeries, axis: RunAxis) -> list[tuple[float, float] | None]:
-    return [
-        (frame.x_of(place), frame.y_of(value)) if math.isfinite(place) and math.isfinite(value) else None
-        for place, value in zip(axis.places(curve.series), curve.series.values, strict=True)
-    ]
 
 
 def _curve(points: Sequence[tuple[float, float] | None], style: str, *, dots: bool) -> list[str]:
@@ -183,9 +171,9 @@ def _curve(points: Sequence[tuple[float, float] | None], style: str, *, dots: bo
             pen_down = False
         solid.append(f"{'L' if pen_down else 'M'}{x:.1f},{y:.1f}")
         pen_down = True
-    parts = [f'<path class="line {style}" d="{"".join(solid)}"/>']
+    parts = [_path(f"line {style}", "".join(solid))]
     if dashed:
-        parts.append(f'<path class="line gap {style}" d="{"".join(dashed)}"/>')
+        parts.append(_path(f"line gap {style}", "".join(dashed)))
     if dots:
         parts += [f'<circle class="dot {style}" cx="{x:.1f}" cy="{y:.1f}" r="2"/>' for x, y in found]
     return parts
@@ -200,10 +188,7 @@ def _bad(frame: _Frame, axis: RunAxis, step: int | None) -> list[str]:
     anchor = "end" if x > right - 150 else ""
     beside = x - 5 if anchor else x + 5
     said = tr("step {step:,}: not finite", step=step)
-    return [
-        f'<path class="bad" d="M{x:.1f},{top}V{bottom}"/>',
-        f'<text class="bad {anchor}" x="{beside:.1f}" y="{top + 9}">{html.escape(said)}</text>',
-    ]
+    return [_path("bad", f"M{x:.1f},{top}V{bottom}"), _text(f"bad {anchor}", beside, top + 9, said)]
 
 
 def stack_chart(title: str, bands: Sequence[DrawnSeries], axis: RunAxis, longest: RunSeries | None = None) -> str:
@@ -229,8 +214,8 @@ def stack_chart(title: str, bands: Sequence[DrawnSeries], axis: RunAxis, longest
         tops = [top + _finite(value) for top, value in zip(tops, band.series.values, strict=True)]
         share = math.fsum(map(_finite, band.series.values)) / (math.fsum(totals) or 1.0)
         outline = _columns(frame, starts, places, tops)
-        said = html.escape(tr("{label}: {share} of the time", label=band.label, share=percent(share)))
-        painted.append(f'<path class="band {band.style}" d="{outline}"><title>{said}</title></path>')
+        said = tr("{label}: {share} of the time", label=band.label, share=percent(share))
+        painted.append(_path(f"band {band.style}", outline, said))
         middle = median(frame.y_of(min(frame.y[1], (a + b) / 2)) for a, b in zip(below, tops, strict=True))
         drawing.labels.append((middle, band.label, band.style))
     drawing.parts += reversed(painted)
@@ -240,7 +225,8 @@ def stack_chart(title: str, bands: Sequence[DrawnSeries], axis: RunAxis, longest
             for place, value in zip(places, longest.values, strict=True)
             if math.isfinite(value)
         ]
-        drawing.parts.append(f'<path class="longest" d="{_joined(points)}"/>')
+        joined = "".join(f"{'L' if place else 'M'}{x:.1f},{y:.1f}" for place, (x, y) in enumerate(points))
+        drawing.parts.append(_path("longest", joined))
     drawing.parts += _beyond(frame, places, totals)
     drawing.parts += _stack_hover(frame, axis, bands, totals)
     return drawing.svg(title, f"by-{axis.kind}")
@@ -264,18 +250,13 @@ def _beyond(frame: _Frame, places: Sequence[float], totals: Sequence[float]) -> 
     if not found:
         return []
     most = max(found, key=lambda item: item[1])
-    parts = []
-    for place, total in found[:40]:
-        x = frame.x_of(place)
-        said = html.escape(duration(total))
-        parts.append(f'<path class="over" d="M{x - 3:.1f},{_TOP}h6l-3,-6z"><title>{said}</title></path>')
+    parts = [
+        _path("over", f"M{frame.x_of(place) - 3:.1f},{_TOP}h6l-3,-6z", duration(total)) for place, total in found[:40]
+    ]
     x = max(frame.x_of(most[0]), frame.edges[0] + 90)  # beside the title of the axis
     near_end = x > frame.edges[1] - 120
-    parts.append(
-        f'<text class="axis {"end" if near_end else ""}" x="{x - 7 if near_end else x + 7:.1f}" y="{_TOP - 3}">'
-        f"{html.escape(tr('up to {longest}', longest=duration(most[1])))}</text>"
-    )
-    return parts
+    said = tr("up to {longest}", longest=duration(most[1]))
+    return [*parts, _text(f"axis {'end' if near_end else ''}", x - 7 if near_end else x + 7, _TOP - 3, said)]
 
 
 def lane_chart(
@@ -287,14 +268,12 @@ def lane_chart(
     tall, gap = (26, 6) if len(lanes) <= 8 else (16, 3)
     height = _TOP + _BOTTOM + len(lanes) * (tall + gap)
     frame = _Frame(x=(axis.low, axis.high), y=(0.0, 1.0), width=width, height=height)
-    drawing = _Drawing(frame, _bottom(frame, axis))
+    drawing = _Drawing(frame, _bottom(frame, axis.marks(), axis.title))
     left, right, _, _ = frame.edges
     for number, (label, bands) in enumerate(lanes):
         top = _TOP + number * (tall + gap)
-        drawing.parts.append(
-            f'<rect class="lane" x="{left}" y="{top}" width="{right - left}" height="{tall}"/>'
-            f'<text class="axis end" x="{left - 6}" y="{top + tall / 2 + 4}">{html.escape(label)}</text>'
-        )
+        drawing.parts.append(f'<rect class="lane" x="{left}" y="{top}" width="{right - left}" height="{tall}"/>')
+        drawing.parts.append(_text("axis end", left - 6, top + tall / 2 + 4, label))
         painted = []
         tops: list[float] = []
         for band in bands:
@@ -315,17 +294,13 @@ def lane_chart(
                 path.append(side if y == last else y + side)
                 last = y
             mean = math.fsum(value for _, value in shown) / len(shown)
-            said = html.escape(
-                tr("{lane}, {label}: {share} on average", lane=label, label=band.label, share=percent(mean))
-            )
-            painted.append(
-                f'<path class="band {band.style}" d="{"".join(path)}V{top + tall}Z"><title>{said}</title></path>'
-            )
+            said = tr("{lane}, {label}: {share} on average", lane=label, label=band.label, share=percent(mean))
+            painted.append(_path(f"band {band.style}", f"{''.join(path)}V{top + tall}Z", said))
         drawing.parts += reversed(painted)
         if len(bands) == 1 and bands[0].series.values:
             known = [value for value in bands[0].series.values if math.isfinite(value)]
             mean = math.fsum(known) / len(known) if known else math.nan
-            drawing.parts.append(f'<text class="axis" x="{right + 8}" y="{top + tall / 2 + 4}">{percent(mean)}</text>')
+            drawing.parts.append(_text("axis", right + 8, top + tall / 2 + 4, percent(mean)))
     return drawing.svg(title, f"by-{axis.kind}")
 
 
@@ -349,23 +324,15 @@ def histogram(title: str, found: Sequence[tuple[str, StepTimes, str]], marks: Se
     write: Callable[[float], str] = (lambda value: f"{value:,.0f}") if alone else (lambda _: "")
     drawing = _Drawing(frame, _grid(frame, rows, write, tr("steps") if alone else tr("share of the steps")))
     left, right, top, bottom = frame.edges
-    for side in sides:
-        if low <= side <= high:
-            x = frame.x_of(side)
-            drawing.parts.append(
-                f'<path class="tick" d="M{x:.1f},{bottom}v4"/>'
-                f'<text class="axis mid" x="{x:.1f}" y="{bottom + 16}">{html.escape(duration(side))}</text>'
-            )
-    drawing.parts.append(
-        f'<text class="axis mid" x="{(left + right) / 2}" y="{bottom + 31}">{html.escape(tr("time per step"))}</text>'
-    )
+    shown = [(side, duration(side)) for side in sides if low <= side <= high]
+    drawing.parts += _bottom(frame, shown, tr("time per step"))
     for (label, times, style), each in zip(found, heights, strict=True):
         path = [f"M{frame.x_of(times.edges[0]):.1f},{bottom}"]
         path += [
             f"V{frame.y_of(height):.1f}H{frame.x_of(edge):.1f}"
             for height, edge in zip(each, times.edges[1:], strict=True)
         ]
-        drawing.parts.append(f'<path class="bars {style}" d="{"".join(path)}V{bottom}Z"/>')
+        drawing.parts.append(_path(f"bars {style}", f"{''.join(path)}V{bottom}Z"))
         if not alone:
             peak = max(range(len(each)), key=each.__getitem__)
             drawing.labels.append((frame.y_of(each[peak]), label, style))
@@ -378,10 +345,8 @@ def histogram(title: str, found: Sequence[tuple[str, StepTimes, str]], marks: Se
         if low <= value <= high:
             x = frame.x_of(value)
             end = "end" if x > (left + right) / 2 else ""
-            drawing.parts.append(
-                f'<path class="limit" d="M{x:.1f},{top}V{bottom}"/><text class="axis {end}" '
-                f'x="{x + (-4 if end else 4):.1f}" y="{top + 8 + 13 * place}">{html.escape(name)}</text>'
-            )
+            drawing.parts.append(_path("limit", f"M{x:.1f},{top}V{bottom}"))
+            drawing.parts.append(_text(f"axis {end}", x - 4 if end else x + 4, top + 8 + 13 * place, name))
     return drawing.svg(title)
 
 
@@ -389,15 +354,11 @@ def _finite(value: float) -> float:
     return value if math.isfinite(value) else 0.0
 
 
-def _joined(points: Sequence[tuple[float, float]]) -> str:
-    return "".join(f"{'L' if place else 'M'}{x:.1f},{y:.1f}" for place, (x, y) in enumerate(points))
-
-
 def _axes(
     frame: _Frame, axis: RunAxis, marks: Sequence[float], write: Callable[[float], str], unit_title: str
 ) -> list[str]:
     """Horizontal lines with their values and their title, and what stands to the right below."""
-    return [*_grid(frame, marks, write, unit_title), *_bottom(frame, axis)]
+    return [*_grid(frame, marks, write, unit_title), *_bottom(frame, axis.marks(), axis.title)]
 
 
 def _grid(frame: _Frame, marks: Sequence[float], write: Callable[[float], str], unit_title: str) -> list[str]:
@@ -405,23 +366,27 @@ def _grid(frame: _Frame, marks: Sequence[float], write: Callable[[float], str], 
     parts = []
     for mark in marks:
         y = frame.y_of(mark)
-        parts.append(f'<path class="grid" d="M{left},{y:.1f}H{right}"/>')
-        parts.append(f'<text class="axis end" x="{left - 6}" y="{y + 4:.1f}">{html.escape(write(mark))}</text>')
-    if unit_title:
-        parts.append(f'<text class="axis" x="{left}" y="{top - 8}">{html.escape(unit_title)}</text>')
-    return parts
+        parts += [_path("grid", f"M{left},{y:.1f}H{right}"), _text("axis end", left - 6, y + 4, write(mark))]
+    return [*parts, _text("axis", left, top - 8, unit_title)] if unit_title else parts
 
 
-def _bottom(frame: _Frame, axis: RunAxis) -> list[str]:
+def _bottom(frame: _Frame, marks: Sequence[tuple[float, str]], title: str) -> list[str]:
     left, right, _, bottom = frame.edges
     parts = []
-    for place, words in axis.marks():
+    for place, words in marks:
         x = frame.x_of(place)
-        parts.append(f'<path class="tick" d="M{x:.1f},{bottom}v4"/>')
-        parts.append(f'<text class="axis mid" x="{x:.1f}" y="{bottom + 16}">{html.escape(words)}</text>')
-    middle = (left + right) / 2
-    parts.append(f'<text class="axis mid" x="{middle}" y="{bottom + 31}">{html.escape(axis.title)}</text>')
-    return parts
+        parts += [_path("tick", f"M{x:.1f},{bottom}v4"), _text("axis mid", x, bottom + 16, words)]
+    return [*parts, _text("axis mid", (left + right) / 2, bottom + 31, title)]
+
+
+def _path(style: str, line: str, words: str = "") -> str:
+    """A line; `words` are shown where the mouse is over it."""
+    title = f"><title>{html.escape(words)}</title></path>" if words else "/>"
+    return f'<path class="{style}" d="{line}"{title}'
+
+
+def _text(style: str, x: float, y: float, words: str) -> str:
+    return f'<text class="{style}" x="{x:.1f}" y="{y:.1f}">{html.escape(words)}</text>'
 
 
 def _hover(
@@ -446,14 +411,8 @@ def _hover(
         ]
         point = points[place]
         assert point is not None
-        parts.append(
-            _column(
-                frame,
-                point[0],
-                len(shown[::stride]),
-                tr("{place}: {values}", place=axis.words(places[place]), values=listed(said)),
-            )
-        )
+        words = tr("{place}: {values}", place=axis.words(places[place]), values=listed(said))
+        parts.append(_column(frame, point[0], len(shown[::stride]), words))
     return parts
 
 
@@ -502,6 +461,6 @@ def _labels(ends: Sequence[tuple[float, str, str]], frame: _Frame) -> list[str]:
         fitted.append((y, label, style))
     return [
         f'<rect class="swatch {style}" x="{right + 8}" y="{y - 8:.1f}" width="9" height="9" rx="2"/>'
-        f'<text class="label" x="{right + 21}" y="{y:.1f}">{html.escape(label)}</text>'
+        + _text("label", right + 21, y, label)
         for y, label, style in fitted
     ]

@@ -1,35 +1,30 @@
-"""What the page shows of a run: where a step's time goes, its steps or its time, memory, lines."""
+"""What the page shows of a run: its steps, charts, memory, numbers, and where it is from."""
 
-import html
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from gpudoctor.lang import rendered, say, tr, word
-from gpudoctor.lang.message import row
+from gpudoctor.lang import tr, word
 from gpudoctor.model import Report
-from gpudoctor.model.run import RunSeries, RunSummary
+from gpudoctor.model.run import LineShare, RunSeries, RunSummary
 from gpudoctor.report.excerpts import excerpt_of
-from gpudoctor.report.html.axes import RunAxis, formatter, run_axes
+from gpudoctor.report.html.axes import RunAxis, formatter
 from gpudoctor.report.html.charts import (
     DrawnSeries,
+    Figure,
     LimitLine,
     LineOptions,
-    figure,
     histogram,
     lane_chart,
     line_chart,
     stack_chart,
 )
-from gpudoctor.report.html.tags import heading, listed, phase_class, rows, text
 from gpudoctor.report.palette import CURVES, PHASES
-from gpudoctor.report.run_words import phase_rows, rate_text
+from gpudoctor.report.run_words import listed, rate_text
 from gpudoctor.text import count, duration, number, percent, size
 
 _LEAST = 0.01
 """A phase with a smaller share on average has no band; it counts as `other`."""
-_LINES = 15
-_AXES = {"step": say("charts by step"), "time": say("charts by time")}
 _CURVES = 8
 _FLAT = 0.02
 """A quantity that moves by less than this share of itself is a number, not a chart."""
@@ -37,61 +32,9 @@ _NEAR = 5.0
 """A limit up to so many times the highest value is drawn in its chart."""
 
 
-def phases_part(run: RunSummary) -> Iterator[str]:
-    """Directly under the headline: where a step's time goes, and every step over the run."""
-    if run.step_seconds is not None or run.samples:
-        yield _whole(run)
-        yield _phase_table(run)
-    axes = run_axes(run)
-    if len(axes) > 1:
-        yield (
-            f'<p class="choices">{text(tr("charts by"))}<label for="axis-step">{text(tr("step"))}</label>'
-            f'<label for="axis-time">{text(tr("time"))}</label></p>'
-        )
-    yield steps_chart(run, axes, tr("Every step, by phase"))
-
-
-def axis_inputs(run: RunSummary | None) -> str:
-    """The choice of an axis, which works without a script; they stand before everything that they change."""
-    if run is None:
-        return ""
-    kinds = [axis.kind for axis in run_axes(run)]
-    if not kinds:
-        return ""
-    hidden = " disabled" if len(kinds) < 2 else ""
-    return "".join(
-        f'<input class="axis-choice" type="radio" name="axis" id="axis-{kind}" aria-label="{text(_AXES[kind])}"'
-        f"{' checked' if place == 0 else ''}{hidden}>"
-        for place, kind in enumerate(kinds)
-    )
-
-
-def _whole(run: RunSummary) -> str:
-    """One bar for the whole step, phases in their order."""
-    parts = [
-        f'<div class="{phase_class(name)}" style="width:{max(0.0, run.phases[name]) * 100:.2f}%" '
-        f'title="{text(_phase(name))}: {percent(run.phases[name])}"></div>'
-        for name in PHASES
-        if run.phases.get(name, 0.0) > 0
-    ]
-    label = text(tr("share of a step by phase"))
-    return f'<div class="whole" role="img" aria-label="{label}">{"".join(parts)}</div>'
-
-
-def _phase_table(run: RunSummary) -> str:
-    found = []
-    for name, share, each in phase_rows(run):
-        width = max(0.2, min(100.0, share * 100))
-        found.append(
-            f'<tr><td><span class="swatch-box {phase_class(name)}"></span>{text(word(name))}</td>'
-            f'<td class="track"><div class="bar {phase_class(name)}" style="width:{width:.1f}%"></div></td>'
-            f'<td class="number">{percent(share)}</td><td class="number">{html.escape(each)}</td></tr>'
-        )
-    return f'<table class="phases">{"".join(found)}</table>'
-
-
-def steps_chart(run: RunSummary, axes: Sequence[RunAxis], title: str) -> str:
-    """Time per step over the run, stacked by phase; "" without a step."""
+def steps_figure(run: RunSummary, axes: Sequence[RunAxis]) -> Figure:
+    """Time per step over the run, stacked by phase."""
+    title = tr("Every step, by phase")
     named = {series.name: series for series in run.series}
     bands = _bands(run, named)
     note = ""
@@ -102,8 +45,7 @@ def steps_chart(run: RunSummary, axes: Sequence[RunAxis], title: str) -> str:
             start_seconds=begun,
             warm_up_seconds=warm,
         )
-    drawings = [stack_chart(title, bands, axis, named.get("step_longest")) for axis in axes]
-    return figure(title, drawings, wide=True, note=note)
+    return title, [stack_chart(title, bands, axis, named.get("step_longest")) for axis in axes], True, note
 
 
 def _bands(run: RunSummary, named: dict[str, RunSeries]) -> list[DrawnSeries]:
@@ -135,11 +77,16 @@ def _worth(found: dict[str, RunSeries], run: RunSummary) -> list[DrawnSeries]:
             series = replace(series, values=tuple(map(math.fsum, zip(*parts, strict=True))))
         elif name in small:
             continue
-        bands.append(DrawnSeries(label=_phase(name), series=series, style=phase_class(name)))
+        bands.append(DrawnSeries(label=phase(name), series=series, style=phase_class(name)))
     return bands
 
 
-def _phase(name: str) -> str:
+def phase_class(name: str) -> str:
+    """The style of a phase."""
+    return f"p-{name.replace('_', '-').replace(' ', '-')}"
+
+
+def phase(name: str) -> str:
     """A phase in the reader's language: `data wait`."""
     return word(name.replace("_", " "))
 
@@ -148,38 +95,18 @@ def _mean(series: RunSeries) -> float:
     return math.fsum(series.values) / max(1, len(series.values))
 
 
-def run_part(report: Report) -> Iterator[str]:
-    """The other sections about a run."""
-    run = report.run
-    assert run is not None
-    drawn, flat = _charts(run)
-    if drawn or flat:
-        yield heading(tr("Over the run")) + '<div class="charts">'
-        yield from drawn
-        yield "</div>"
-        if flat:
-            said = tr("Constant over the run, so not drawn: {flat}.", flat=row("; ", flat))
-            yield f'<p class="aside">{text(said)}</p>'
-    yield from _memory(run)
-    if run.lines:
-        yield from _lines(report, run)
-    yield heading(tr("The run"))
-    yield rows(_where(report, run))
-    yield rows(_numbers(run))
-
-
-def _charts(run: RunSummary) -> tuple[list[str], list[str]]:
+def run_figures(run: RunSummary, axes: Sequence[RunAxis]) -> tuple[list[Figure], list[str]]:
     """Drawings, and what is too flat for one in words."""
-    axes, named = run_axes(run), {series.name: series for series in run.series}
     if not axes:
         return [], []
-    drawn, flat = list(_lanes(run, named, axes)), []
+    named = {series.name: series for series in run.series}
+    drawn, flat = [_lanes(run, named, axes)], []
     if run.step_times is not None and run.step_seconds is not None:
         marks = [(run.step_seconds.median, tr("median {time}", time=duration(run.step_seconds.median)))]
         marks += [(run.step_seconds.p90, tr("90 % below {time}", time=duration(run.step_seconds.p90)))]
         beyond = tr("{steps} took longer", steps=count(run.step_times.beyond, "step")) if run.step_times.beyond else ""
         head = tr("Step times")
-        drawn.append(figure(head, [histogram(head, [("", run.step_times, "c0")], marks)], note=beyond))
+        drawn.append((head, [histogram(head, [("", run.step_times, "c0")], marks)], False, beyond))
     for title, wanted, options in _wanted(run, named):
         found = [(label, named[name]) for name, label in wanted if name in named]
         moving = [(label, series) for label, series in found if not _is_flat(series)]
@@ -192,9 +119,8 @@ def _charts(run: RunSummary) -> tuple[list[str], list[str]]:
             for place, (label, series) in enumerate(found[:_CURVES])
         ]
         more = tr("and {more} more", more=len(found) - _CURVES) if len(found) > _CURVES else ""
-        drawings = [line_chart(title, curves, axis, options) for axis in axes]
-        drawn.append(figure(title, drawings, note=more))
-    return [item for item in drawn if item], flat
+        drawn.append((title, [line_chart(title, curves, axis, options) for axis in axes], False, more))
+    return [item for item in drawn if any(item[1])], flat
 
 
 def _wanted(run: RunSummary, named: dict[str, RunSeries]) -> Iterator[tuple[str, list[tuple[str, str]], LineOptions]]:
@@ -273,7 +199,7 @@ def _flat_words(title: str, found: Sequence[tuple[str, RunSeries]]) -> str:
     return tr("{title}: {parts}", title=title, parts=listed(parts))
 
 
-def _lanes(run: RunSummary, named: dict[str, RunSeries], axes: Sequence[RunAxis]) -> Iterator[str]:
+def _lanes(run: RunSummary, named: dict[str, RunSeries], axes: Sequence[RunAxis]) -> Figure:
     """A lane a rank and a lane a GPU, one below the other: who waits while who works."""
     numbers = sorted(
         {int(name.rpartition("rank")[2]) for name in named if name.startswith("phase.") and ".rank" in name}
@@ -293,34 +219,12 @@ def _lanes(run: RunSummary, named: dict[str, RunSeries], axes: Sequence[RunAxis]
         title, busy = tr("GPUs side by side"), tr("GPU lanes: the share that is busy")
         if numbers:
             title = tr("Ranks and GPUs side by side")
-        said = rendered(row("; ", [said, busy])) if numbers else busy
-    yield figure(title, [lane_chart(title, lanes, axis) for axis in axes] if lanes else [], wide=True, note=said)
+        said = listed([said, busy], "; ") if numbers else busy
+    return title, [lane_chart(title, lanes, axis) for axis in axes], True, said
 
 
-def _memory(run: RunSummary) -> Iterator[str]:
-    """What fills each card, against its limit; on the CPU what fills the host."""
-    bars = [*_budgets(run)]
-    if not bars:
-        return
-    yield heading(tr("Memory, at most, against the limit"))
-    for label, limit, parts in bars:
-        segments = "".join(
-            f'<div class="{style}" style="width:{100 * amount / limit:.2f}%" '
-            f'title="{text(name)}: {size(amount)}"></div>'
-            for name, amount, style in parts
-            if style
-        )
-        said = " &nbsp; ".join(
-            f'<span class="swatch-box {style or "free"}"></span>{text(name)} {size(amount)} ({percent(amount / limit)})'
-            for name, amount, style in parts
-        )
-        said_of = tr("{label}: {limit}", label=label, limit=size(limit))
-        yield f'<p>{text(said_of)}</p><div class="whole budget">{segments}</div>'
-        yield f'<p class="aside">{said}</p>'
-
-
-def _budgets(run: RunSummary) -> Iterator[tuple[str, float, list[tuple[str, float, str]]]]:
-    """Label, limit, and amounts with their styles; the last one is what is free."""
+def memory_budgets(run: RunSummary) -> Iterator[tuple[str, float, list[tuple[str, float, str]]]]:
+    """What fills each card, on the CPU the host: label, limit, amounts with their styles; the last is what is free."""
     memory = run.memory
     for index, gpu in enumerate(run.gpus):
         limit = gpu.memory_total or memory.device
@@ -352,21 +256,13 @@ def _budgets(run: RunSummary) -> Iterator[tuple[str, float, list[tuple[str, floa
         yield tr("host"), float(memory.machine_limit), [*parts, (tr("free"), free, "")]
 
 
-def _lines(report: Report, run: RunSummary) -> Iterator[str]:
-    yield heading(tr("Your lines with most of the training thread's time")) + "<table>"
-    most = max(line.share for line in run.lines) or 1.0
-    for line in run.lines[:_LINES]:
-        found = excerpt_of(report.excerpts, line.path, line.line)
-        code = found.lines[line.line - found.first].strip() if found else line.function
-        yield (
-            f'<tr><td class="number">{percent(line.share)}</td><td class="short"><div class="bar heat" '
-            f'style="width:{100 * line.share / most:.1f}%"></div></td>'
-            f'<td class="mono">{text(f"{line.path}:{line.line}")}</td><td class="mono">{text(code)}</td></tr>'
-        )
-    yield "</table>"
+def code_of(report: Report, line: LineShare) -> str:
+    """A costly line as it is written, or the name of its function."""
+    found = excerpt_of(report.excerpts, line.path, line.line)
+    return found.lines[line.line - found.first].strip() if found else line.function
 
 
-def tiles(run: RunSummary) -> str:
+def run_tiles(run: RunSummary) -> list[tuple[str, str]]:
     """The few numbers that everyone asks for, large."""
     step, rates, memory = run.step_seconds, run.throughput, run.memory
     found: list[tuple[str, str]] = []
@@ -389,11 +285,10 @@ def tiles(run: RunSummary) -> str:
         found.append((size(memory.allocated), label))
     elif memory.tree_rss is not None:
         found.append((size(memory.tree_rss), tr("host memory")))
-    items = "".join(f"<li><b>{text(value)}</b><span>{text(label)}</span></li>" for value, label in found)
-    return f'<ul class="tiles">{items}</ul>' if items else ""
+    return found
 
 
-def _where(report: Report, run: RunSummary) -> Iterator[tuple[str, str]]:
+def run_origin(report: Report, run: RunSummary) -> Iterator[tuple[str, str]]:
     """When, where and of what: what somebody asks who finds the file a year later."""
     if run.started:
         yield tr("started"), run.started.replace("T", " ")
@@ -410,7 +305,8 @@ def _where(report: Report, run: RunSummary) -> Iterator[tuple[str, str]]:
         yield tr("command"), " ".join(run.command)
 
 
-def _numbers(run: RunSummary) -> Iterator[tuple[str, str]]:
+def run_numbers(run: RunSummary) -> Iterator[tuple[str, str]]:
+    """Every number of the run."""
     step, memory = run.step_seconds, run.memory
     if run.seconds is not None:
         took = [duration(run.seconds)]

@@ -130,24 +130,20 @@ class Canvas:
         """Lines of the text with their indentation. Rich wraps all lines to one width and cuts long words."""
         first = max(self.width - indent, NARROWEST // 2)
         rest = max(self.width - indent - hang, NARROWEST // 2)
-        lines = text.divide(_breaks(text.plain, first, rest))
+        # Where lines after the first begin; `first` and `rest` are the columns that lines have.
+        starts: list[int] = []
+        begun = used = at = len(text.plain) - len(text.plain.lstrip())
+        room = first
+        for piece in pieces(text.plain.lstrip()):
+            if used > begun and used + cell_len(piece.rstrip()) > room:
+                starts.append(at)
+                begun, used, room = 0, 0, rest
+            used += cell_len(piece)
+            at += len(piece)
+        lines = text.divide(starts)
         for line in lines:
             line.rstrip()
         return [Text(" " * (indent + hang if place else indent)) + line for place, line in enumerate(lines)]
-
-
-def _breaks(text: str, first: int, rest: int) -> list[int]:
-    """Where lines after the first begin; `first` and `rest` are the columns that lines have."""
-    starts: list[int] = []
-    begun = used = at = len(text) - len(text.lstrip())
-    room = first
-    for piece in pieces(text.lstrip()):
-        if used > begun and used + cell_len(piece.rstrip()) > room:
-            starts.append(at)
-            begun, used, room = 0, 0, rest
-        used += cell_len(piece)
-        at += len(piece)
-    return starts
 
 
 def _styled(text: Text | str) -> Text:

@@ -7,7 +7,7 @@ from gpudoctor.engine.manual import ManualPage
 from gpudoctor.lang import rendered, term, tr, word
 from gpudoctor.lang.message import concatenated
 from gpudoctor.lang.wrapping import padded, unfolded
-from gpudoctor.model import Maturity, Reads, Threshold
+from gpudoctor.model import Maturity, Reads
 from gpudoctor.report.pages import Override
 from gpudoctor.report.units import threshold_text
 from gpudoctor.text import count
@@ -34,13 +34,11 @@ def render_manual_page(page: ManualPage, *, width: int) -> str:
         canvas.blank()
         canvas.paragraph(tr("Thresholds"))
         for threshold in page.thresholds:
-            _threshold(canvas, page, threshold)
+            value = threshold_text(threshold.default, threshold.unit)
+            canvas.paragraph(f"{page.code}.{threshold.name} = {value}", indent=_INDENT)
+            canvas.paragraph(threshold.meaning, indent=_INDENT + 2)
+            canvas.paragraph(tr("from: {source}", source=threshold.source), indent=_INDENT + 2, hang=2)
     canvas.blank()
-    canvas.columns(_facts(page))
-    return canvas.text()
-
-
-def _facts(page: ManualPage) -> list[tuple[str, str]]:
     reads = concatenated(", ", (term(kind.value) for kind in page.reads))
     facts = [(word("reads"), reads), (word("maturity"), term(page.maturity.value))]
     if page.track_record:
@@ -55,14 +53,8 @@ def _facts(page: ManualPage) -> list[tuple[str, str]]:
             ),
         )
     )
-    return facts
-
-
-def _threshold(canvas: Canvas, page: ManualPage, threshold: Threshold) -> None:
-    value = threshold_text(threshold.default, threshold.unit)
-    canvas.paragraph(f"{page.code}.{threshold.name} = {value}", indent=_INDENT)
-    canvas.paragraph(threshold.meaning, indent=_INDENT + 2)
-    canvas.paragraph(tr("from: {source}", source=threshold.source), indent=_INDENT + 2, hang=2)
+    canvas.columns(facts)
+    return canvas.text()
 
 
 def _body(canvas: Canvas, text: str) -> None:

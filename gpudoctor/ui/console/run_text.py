@@ -1,6 +1,6 @@
 """Runs in text: the parts of a text report on a run, a log, a synthetic job; two runs side by side."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from rich.cells import cell_len
 from rich.style import Style
@@ -57,7 +57,10 @@ def preflight_part(canvas: Canvas, found: Preflight, verbose: bool) -> None:
         several = any(row.measured > 1 for row in rows)
         head: tuple[str, ...] = ("", *map(word, ("slowest", "median", "fastest") if several else ("measured",)))
         table = [head, *((row.title, one_line(row.worst), row.middle, row.best)[: len(head)] for row in rows)]
-        while len(head) > 2 and _width(table) > canvas.width:  # the least telling column goes first
+        while (
+            len(head) > 2
+            and sum(2 + max(cell_len(row[place]) for row in table) for place in range(len(table[0]))) > canvas.width
+        ):  # the least telling column goes first
             table = [row[:-1] for row in table]
             head = table[0]
         widths = [max(cell_len(row[place]) for row in table) for place in range(len(head))]
@@ -71,11 +74,6 @@ def preflight_part(canvas: Canvas, found: Preflight, verbose: bool) -> None:
         canvas.paragraph(tr("not tested: {text}", text=text), hang=2)
     if len(said) > _UNTESTED and not verbose:
         canvas.paragraph(tr("and {said} more: --verbose", said=len(said) - _UNTESTED))
-
-
-def _width(table: Sequence[tuple[str, ...]]) -> int:
-    """Columns that a table takes, with its indentation and two blanks between cells."""
-    return sum(2 + max(cell_len(row[place]) for row in table) for place in range(len(table[0])))
 
 
 # The part of a text report that shows a synthetic job: memory beside its estimate, speed, the program.

@@ -1,7 +1,6 @@
 """The text report: the verdict, the findings in their order, one line about the rest; or one paragraph."""
 
 import shlex
-from collections import Counter
 from collections.abc import Sequence
 
 from rich.cells import cell_len
@@ -10,27 +9,12 @@ from rich.text import Text
 from gpudoctor.engine.exit_codes import most_frequent
 from gpudoctor.lang import rendered, template, tr, word
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import (
-    Crashed,
-    Evidence,
-    Finding,
-    Found,
-    Measurement,
-    Outcome,
-    Passed,
-    Ranked,
-    Remedy,
-    Report,
-    Severity,
-    Skipped,
-)
+from gpudoctor.model import Crashed, Evidence, Finding, Measurement, Ranked, Remedy, Report, Severity, Skipped
 from gpudoctor.report.few_notes import with_few_notes
-from gpudoctor.report.preflight_words import preflight_facts
 from gpudoctor.report.printable import one_line
-from gpudoctor.report.run_words import read_words, run_facts
+from gpudoctor.report.run_words import run_facts, subject_facts
 from gpudoctor.report.strings import for_reader
 from gpudoctor.report.units import (
-    assert_never,
     confidence_text,
     cost_text,
     diff_flags,
@@ -39,6 +23,7 @@ from gpudoctor.report.units import (
     evidence_place,
     fix_title,
     is_code,
+    outcome_words,
     remedy_facts,
 )
 from gpudoctor.text import count
@@ -71,7 +56,8 @@ def render_text(report: Report, *, width: int, colour: bool, verbose: bool = Fal
     """
     shown = for_reader(report if verbose else with_few_notes(report))
     canvas = Canvas(width, colour)
-    canvas.joined(_heading(shown), hang=2)
+    facts = subject_facts(shown) if shown.run is None else [shown.subject.title, *run_facts(shown.run)]
+    canvas.joined([part for part in map(one_line, map(rendered, ["gpudoctor", *facts])) if part], hang=2)
     if shown.findings or shown.run:
         canvas.blank()
     canvas.paragraph(Text(one_line(shown.summary.verdict), "bold"))
@@ -98,7 +84,15 @@ def render_text(report: Report, *, width: int, colour: bool, verbose: bool = Fal
         canvas.blank()
     _tally(canvas, shown, verbose)
     if verbose:
-        _all_outcomes(canvas, shown)
+        names = {item.code: item.name for item in shown.checks}
+        canvas.blank()
+        canvas.columns(
+            [
+                (outcome.code, names.get(outcome.code, ""), *outcome_words(outcome))
+                for outcome in shown.outcomes
+                if not (isinstance(outcome, Skipped) and outcome.deselected)  # counted above
+            ]
+        )
         _all_silenced(canvas, shown)
     if shown.trial:
         trial_ending(canvas, shown.trial)
@@ -107,21 +101,6 @@ def render_text(report: Report, *, width: int, colour: bool, verbose: bool = Fal
     if shown.run:
         canvas.literal(where_recorded(shown.run))
     return canvas.text()
-
-
-def _heading(report: Report) -> list[str]:
-    subject = report.subject
-    parts = ["gpudoctor", subject.title]
-    if report.run is not None:
-        return [part for part in map(one_line, map(rendered, [*parts, *run_facts(report.run)])) if part]
-    if report.log is not None:
-        parts.append(read_words(report.log))
-    if report.preflight is not None:
-        parts += preflight_facts(report.preflight)
-        return [part for part in map(one_line, map(rendered, parts)) if part]
-    parts += [name if number == 1 else f"{number} x {name}" for name, number in Counter(subject.gpus).items()]
-    parts += [f"{word(label)} {rendered(value)}" for label, value in subject.details]
-    return [part for part in map(one_line, map(rendered, parts)) if part]
 
 
 def _finding(canvas: Canvas, item: Ranked, verbose: bool) -> None:
@@ -270,34 +249,6 @@ def _why_skipped(reasons: Sequence[str]) -> str:
     if len(listed) > _REASONS:
         return tr(" for {listed} reasons (--verbose)", listed=len(listed))
     return tr(": {reasons}", reasons=concatenated("; ", listed))
-
-
-def _all_outcomes(canvas: Canvas, report: Report) -> None:
-    names = {item.code: item.name for item in report.checks}
-    canvas.blank()
-    canvas.columns(
-        [
-            (outcome.code, names.get(outcome.code, ""), *_outcome_words(outcome))
-            for outcome in report.outcomes
-            if not (isinstance(outcome, Skipped) and outcome.deselected)  # counted above
-        ]
-    )
-
-
-def _outcome_words(outcome: Outcome) -> tuple[str, str]:
-    match outcome:
-        case Passed():
-            return word("passed"), tr(
-                "{findings} silenced", findings=count(outcome.silenced, "finding")
-            ) if outcome.silenced else ""
-        case Found():
-            return word("found"), count(len(outcome.findings), "finding")
-        case Skipped():
-            return tr("not selected") if outcome.deselected and not outcome.held else word("skipped"), outcome.reason
-        case Crashed():
-            return word("crashed"), outcome.error
-        case _:
-            return assert_never(outcome)
 
 
 def _all_silenced(canvas: Canvas, report: Report) -> None:

@@ -28,7 +28,9 @@ def trial_table(canvas: Canvas, trial: TrialSummary, verbose: bool) -> None:
         canvas.paragraph(_replay(trial.replay), hang=10)
     rows = [_cells(row) for row in trial.rows if verbose or not _dull(row)]
     if trial.together is not None:
-        rows.insert(_proven(trial), _cells(trial.together))
+        rows.insert(
+            sum(row.conclusion in (Conclusion.PROVEN, Conclusion.CURED) for row in trial.rows), _cells(trial.together)
+        )
     _table(canvas, rows)
     dull = sum(_dull(row) for row in trial.rows)
     if dull and not verbose:
@@ -132,30 +134,24 @@ def _cells(row: TrialRow) -> tuple[str, ...]:
     said = word(row.conclusion.value) + (tr(": {reason}", reason=one_line(row.reason)) if row.reason else "")
     step = duration(row.step_seconds) if row.step_seconds is not None else ""
     if proof is None:
-        return row.name, step, "", "", said + _speed(row)
+        # Of a run that has no pair.
+        parts = (
+            [tr("{rate} samples/s", rate=rate_text(row.samples_per_second))]
+            if row.samples_per_second is not None
+            else []
+        )
+        parts += [size(row.memory)] if row.memory is not None else []
+        return row.name, step, "", "", said + "".join(tr(", {part}", part=part) for part in parts)
     loss = tr("loss {loss}", loss=term(proof.loss)) if proof.loss else tr("no loss seen") if proof.pairs else ""
     if row.conclusion is Conclusion.MOVED:
         loss = ""  # the last column says it
     ratio = (
         ""
         if math.isnan(proof.ratio)
-        else tr("{ratio} ({span})", ratio=_ratio(proof), span=interval(proof.low, proof.high))
+        else tr("{ratio} ({span})", ratio=f"{proof.ratio:.2f}x", span=interval(proof.low, proof.high))
     )
     stalled = tr(", {pairs} excluded", pairs=count(proof.aside, "stalled pair")) if proof.aside else ""
     return row.name, step, ratio, loss, said + _memory(proof) + stalled
-
-
-def _speed(row: TrialRow) -> str:
-    """Of a run that has no pair."""
-    parts = (
-        [tr("{rate} samples/s", rate=rate_text(row.samples_per_second))] if row.samples_per_second is not None else []
-    )
-    parts += [size(row.memory)] if row.memory is not None else []
-    return "".join(tr(", {part}", part=part) for part in parts)
-
-
-def _ratio(proof: Proof) -> str:
-    return f"{proof.ratio:.2f}x"
 
 
 def _memory(proof: Proof) -> str:
@@ -171,7 +167,3 @@ def _memory(proof: Proof) -> str:
 def _dull(row: TrialRow) -> bool:
     """Whether nobody would try it here; what only lacked time is worth a line."""
     return row.conclusion is Conclusion.NOT_TRIED and row.reason != TIME_RAN_OUT
-
-
-def _proven(trial: TrialSummary) -> int:
-    return sum(row.conclusion in (Conclusion.PROVEN, Conclusion.CURED) for row in trial.rows)

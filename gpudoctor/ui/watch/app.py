@@ -201,7 +201,12 @@ class WatchApp(App[None]):
                 yield HostPanel(id="host")
         yield PlacesTable(id="places")
         yield Findings(id="findings")
-        yield Static(_key_line(self._actions), id="keys", markup=False)
+        # The keys, each of which can be clicked.
+        line = Text(no_wrap=True, overflow="crop")
+        kill = (("kill", "K kill"),) if self._actions.kill else ()
+        for action, words in (*_KEY_LINE[:2], *kill, *_KEY_LINE[2:]):
+            line.append(word(words), Style(meta={"@click": f"app.{action}"})).append("  ")
+        yield Static(line, id="keys", markup=False)
         yield Static(
             tr(
                 "This view needs {least_width} x {least_height} characters.",
@@ -219,7 +224,8 @@ class WatchApp(App[None]):
         for name in ("#gpus", "#steps", "#ranks", "#places"):  # until a tick has something for them
             self.query_one(name).add_class("empty")
         self.query_one("#findings").focus()
-        if _light_terminal():
+        # rxvt, Konsole and others say so that their background is light
+        if os.environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15"):
             self.action_theme()
         self.look()
 
@@ -505,11 +511,6 @@ def heights(wanted: Mapping[str, int], findings: int, height: int) -> dict[str, 
     return given
 
 
-def _light_terminal() -> bool:
-    """Whether the terminal says that its background is light (COLORFGBG of rxvt, Konsole and others)."""
-    return os.environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")
-
-
 _KEY_LINE = (
     ("quit", "q quit"),
     ("keys", "? keys"),
@@ -523,12 +524,3 @@ _KEY_LINE = (
     ("sort", "o order"),
     ("theme", "t light"),
 )
-
-
-def _key_line(actions: Actions) -> Text:
-    """The keys, each of which can be clicked."""
-    line = Text(no_wrap=True, overflow="crop")
-    kill = (("kill", "K kill"),) if actions.kill else ()
-    for action, words in (*_KEY_LINE[:2], *kill, *_KEY_LINE[2:]):
-        line.append(word(words), Style(meta={"@click": f"app.{action}"})).append("  ")
-    return line

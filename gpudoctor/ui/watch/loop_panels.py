@@ -341,7 +341,8 @@ class Findings(OptionList):
         self._shown = texts
         self.clear_options()
         if not texts:
-            self.add_option(Option(_nothing(tick), disabled=True))
+            seen = [item for item in tick.report.findings if item.finding.severity is not Severity.NOTE]
+            self.add_option(Option(("" if seen else tr("nothing found so far")), disabled=True))
         codes = [str(item.finding.code) for item in found]
         self.add_options([Option(text) for text in texts])
         if texts:
@@ -403,8 +404,3 @@ def fix_of(item: Ranked) -> tuple[str, str]:
     if shown:
         return tr("command that shows it"), shown
     return word("command"), f"gpudoctor explain {item.finding.code}"
-
-
-def _nothing(tick: Tick) -> str:
-    seen = [item for item in tick.report.findings if item.finding.severity is not Severity.NOTE]
-    return "" if seen else tr("nothing found so far")
