@@ -179,20 +179,17 @@ class SlowStart(Check):
 
     def _from_source(self, source: Source, script: Script) -> Iterator[Finding]:
         """`.map` with a function that tokenises, of a program that imports datasets, and the cache switched off."""
-        if "datasets" not in {name.partition(".")[0] for name in script.imports.values()} or _CAPPED.search(
-            script.text
-        ):
+        roots = {name.partition(".")[0] for name in script.imports.values()}
+        if "datasets" not in roots or _CAPPED.search(script.text):
             return
         large = any(_LARGE.search(ast.unparse(call.node)) for call in script.calls_to("datasets.load_dataset"))
         for call in script.calls_to(".map", "datasets.disable_caching"):
             name, single = call.receiver, not _is(call.argument("batched"), True)
-            if switched_off(source, call):
+            if switched_off(source, call) or "pool" in name.lower():
                 continue
             if call.name == "datasets.disable_caching":
                 yield self._found(call, "disable_caching() makes each start prepare the data again", "off")
-            elif (
-                "pool" in name.lower() or not call.name.startswith(("?.", "datasets.")) or not _tokenises(script, call)
-            ):
+            elif not call.name.startswith(("?.", "datasets.")) or not _tokenises(script, call):
                 continue
             elif _is(call.keywords.get("load_from_cache_file"), False):
                 yield self._found(call, say("{receiver}.map tokenises again at every start", receiver=name), "cache")

@@ -316,7 +316,7 @@ def _place(patient: Patient, site: Site) -> tuple[str, int]:
 def _reads(source: Source, script: Script, loop: Loop) -> list[_Read]:
     """Reads of one pass in order, one for each call that leads to a place."""
     tensors = DeviceTensors(script, loop)
-    queue = Queue(loop, tensors, [event for event in loop.events if _word(event, loop, tensors)])
+    queue = Queue(loop, tensors, [event for event in loop.events if read_word(event, loop, tensors)])
     elsewhere = _arguments_of_steps(loop) | _parts_of_metrics(loop)
     found: list[_Read] = []
     seen: set[tuple[object, ...]] = set()
@@ -331,7 +331,7 @@ def _reads(source: Source, script: Script, loop: Loop) -> list[_Read]:
             rate = _rate(replace(event, guards=arm.others), loop)
         if drained or rate == 0 or id(event.node) in elsewhere:
             continue
-        word = _word(event, loop, tensors)
+        word = read_word(event, loop, tensors)
         if word and not (_often(event) and samples_around(script, loop, event)):  # SYNC004 tells of that loop
             key = (event.span.path, event.span.line, event.span.column)
             if (key, event.via) in seen:
@@ -494,7 +494,7 @@ def _unknown_number(text: ast.expr, event: Event) -> bool:
     )
 
 
-def _word(event: Event, loop: Loop, tensors: DeviceTensors) -> str | None:
+def read_word(event: Event, loop: Loop, tensors: DeviceTensors) -> str | None:
     """How the event reads the device, `.item()`; None when it does not."""
     call = event.call
     if call is None:
