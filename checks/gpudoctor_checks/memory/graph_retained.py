@@ -52,9 +52,9 @@ class GraphRetained(Check):
     """Losses or outputs are kept with their autograd graph from step to step.
 
     What it finds:
-        `total += loss`, `total = total + loss`, `losses.append(loss)` or `history[step] = outputs` in a
-        training loop, or in helpers such as `AverageMeter.update`. The value still has its graph, and the sum
-        or container lives longer than the step.
+        `total += loss`, `total = total + loss` or `losses.append(loss)` in a training loop, or in helpers such
+        as `AverageMeter.update`. The value still has its graph, and the sum or container lives longer than the
+        step.
     Why it hurts:
         The kept tensor keeps its graph. After `backward()` the saved activations of that graph are gone, but
         its nodes and the tensor stay. Each step adds a chain that is never freed. Host and GPU memory grow
