@@ -249,8 +249,9 @@ def _over_cells(loop: ast.For) -> bool:
     for inner in (node for node in walk(loop) if isinstance(node, ast.For) and node is not loop):
         counters = {ast.unparse(each.target) for each in (loop, inner) if ast.unparse(each.iter).startswith("range(")}
         for part in walk(inner) if len(counters) == 2 else ():
-            cell = isinstance(part, ast.Subscript) and isinstance(part.slice, ast.Tuple)
-            if is_method_call(part, *_PIXELS) or (cell and counters <= set(map(ast.unparse, part.slice.elts))):
+            cell = part.slice if isinstance(part, ast.Subscript) else None
+            both = isinstance(cell, ast.Tuple) and counters <= set(map(ast.unparse, cell.elts))
+            if both or is_method_call(part, *_PIXELS):
                 return True
     return False
 

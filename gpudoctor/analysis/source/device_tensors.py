@@ -158,8 +158,8 @@ class DeviceTensors:
         self.facts: dict[Key, bool] = {}
         self._script = script
         self._engine = loop.engine is not None  # it moves the model and the batch unseen
-        for target in loop.targets:
-            self.facts[(), target] = False  # a batch comes from the host until it is moved
+        for name in loop.targets:
+            self.facts[(), name] = False  # a batch comes from the host until it is moved
         for event in loop.events:
             if event.call is not None and event.call.method == "backward" and event.call.receiver.isidentifier():
                 self.facts[event.via, event.call.receiver] = True
