@@ -48,7 +48,7 @@ BUDGETS = {
         19290,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
-    "checks": (36830, ["checks"]),
+    "checks": (36840, ["checks"]),
     "rules": (10680, ["rules"]),
     "the rest of vitals and analysis": (14792, ["gpudoctor"]),
     "tests": (80099, ["tests"]),

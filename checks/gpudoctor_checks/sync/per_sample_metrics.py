@@ -18,7 +18,7 @@ from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, SourceSpan, Threshold
 from gpudoctor.model.signs.source import Loop, Script, Source
 from gpudoctor.text import joined
-from gpudoctor_checks.sync.host_sync_in_loop import read_word
+from gpudoctor_checks.sync.device_reads import read_word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
