@@ -95,8 +95,8 @@ class EvalModeMisuse(Check):
         Lightning and Trainer switch both themselves and are not reported. Loops that need gradients of the
         input are not findings, nor is another model's eval (a teacher, an average). A module without parameters
         builds no graph, and neither did volatile inputs of torch 0.3. Nor does a network that is frozen, or
-        switches gradients off itself. A missing eval() is told only of a program that builds dropout or batch
-        norm and never speaks of eval mode. If only inputs are optimised, eval mode is intended. The source
+        switches gradients off itself. A missing eval() is reported only if the program builds dropout or batch
+        norm and never mentions eval mode. If only inputs are optimised, eval mode is intended. The source
         alone often misses who switches the mode: what it says of the mode is a note. A graph in a loop that
         ends after a few batches is also a note.
     Remedies:

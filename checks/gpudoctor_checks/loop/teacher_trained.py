@@ -50,8 +50,8 @@ class TeacherTrained(Check):
     How it knows:
         By the name `teacher` of what is called in the loop. By `no_grad` blocks and decorators, `requires_grad`
         switches and freezing helpers. From a recording: a second model that runs with gradients but is in no
-        optimizer. A note if forward and backward passes take little of the time (an environment, data, logs
-        take the rest); from the source alone always a note.
+        optimizer. It is a note if forward and backward passes take little of the time. From the source alone
+        it is always a note.
     False alarms:
         A teacher that an optimizer trains is not a finding (mutual learning, or a rebuilt head that is
         optimized). A model that is not called a teacher and keeps its first weights was forgotten: NUM008

@@ -43,8 +43,8 @@ class ZeroGradMissing(Check):
     False alarms:
         Gradient accumulation (cleared where the optimizer steps) is not a finding. Engines and wrappers that
         clear by themselves (DeepSpeed, Lightning, HF Trainer) are not reported. Neither is a loop that passes
-        its optimizer to a function that gpudoctor could not read. A loop that only measures speed, one over a
-        single batch, and parameters that each pass creates again may be reported without harm.
+        its optimizer to a function that gpudoctor could not read. Some harmless loops may be reported. Examples
+        are a speed measurement, a single batch, and parameters that each pass creates again.
     Remedies:
         Call `optimizer.zero_grad()` right after each `optimizer.step()`.
     References:

@@ -90,8 +90,8 @@ class ProfilerInLoop(Check):
         FLOPs counter runs a second forward pass under hooks or a tracer, often on the CPU. Its number does not
         change from step to step.
     How it knows:
-        It reads which calls a pass of the training loop reaches and under which conditions, and the keys of
-        config files. That is a note: only a run shows the cost.
+        It reads which calls a pass of the training loop reaches and under which conditions. In configs it reads
+        the keys. That is a note: only a run shows the cost.
     False alarms:
         A script that is itself a benchmark: loops of at most 50 steps count as measurements. Profiling that
         runs once or behind a switch that is off by default is not a finding.
