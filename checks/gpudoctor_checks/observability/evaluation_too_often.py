@@ -184,7 +184,7 @@ class EvaluationTooOften(Check):
                 known = best.get(own or event.node)
                 if period is not None and period < (known[0] if known is not None else self.limit("eval_period")):
                     best[own or event.node] = period, event, own
-            for period, event, own in best.values():
+            for period, event, own in sorted(best.values(), key=lambda item: item[2] is None):  # its loop says more
                 rare = steps is not None and steps / period <= self.limit("occasions")
                 here = bound(script, own) if own is not None and own.span.path == script.path else None
                 few = here is not None and here <= self.limit("few_batches")
