@@ -190,11 +190,10 @@ def encode(row):
     ("imports", "body"),
     [
         ("import datasets, webdataset as wds", "d = wds.WebDataset('x.tar').map(encode)"),
-        ("import datasets, tensorflow_datasets as tfds", "d = tfds.load('x')\nd = d.map(encode)"),
         ("from torchdata.datapipes.iter import IterableWrapper as W  # datasets", "d = W([1])\nd = d.map(encode)"),
         ("import pandas as pd  # datasets", "frame = pd.read_csv('x')\ns = frame['text'].map(encode)"),
     ],
-    ids=["webdataset", "tfds", "torchdata", "pandas"],
+    ids=["webdataset", "torchdata", "pandas"],
 )
 def test_healthy_a_map_that_is_not_of_datasets(job, imports, body):
     assert examine(SlowStart, job({"train.py": MAPPED.format(imports=imports, body=body)})) == []

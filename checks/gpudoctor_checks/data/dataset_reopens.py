@@ -1,5 +1,6 @@
 """DATA011 dataset-reopens."""
 
+import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -8,22 +9,42 @@ from gpudoctor.analysis.run.data_waits import item_lines, waiting
 from gpudoctor.analysis.run.line_costs import relative
 from gpudoctor.analysis.run.recorded_statements import function_at
 from gpudoctor.analysis.run.steady_run import Run, judged
+from gpudoctor.analysis.source.control_flow import bound_to
+from gpudoctor.analysis.source.syntax import names_in, walk
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.signs.source import Script
+from gpudoctor.model.signs.source import Call, Script
 from gpudoctor.text import percent
-from gpudoctor_checks.data.own_samplers import decoded_for_length, lost_batches
-from gpudoctor_checks.data.reopened_files import ReopenedFile, opened_again
+
+_OPENERS = {
+    "h5py.File": "opens",
+    "numpy.load": "loads",
+    "numpy.loadtxt": "parses",
+    "numpy.genfromtxt": "parses",
+    "pandas.read_csv": "parses",
+    "pandas.read_parquet": "reads",
+    "pandas.read_json": "parses",
+    "pandas.read_pickle": "loads",
+    "pandas.read_excel": "parses",
+    "pandas.read_hdf": "reads",
+    "torch.load": "loads",
+    "joblib.load": "loads",
+    "safetensors.torch.load_file": "loads",
+    "scipy.io.loadmat": "loads",
+    "pyarrow.parquet.read_table": "reads",
+    "lmdb.open": "opens",
+    "zipfile.ZipFile": "opens",
+    "tarfile.open": "opens",
+}
+"""Calls that open or load a whole file by its path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetReopensDetail(Detail):
     """What the rule reads."""
 
-    kind: str
-    """`opened`, `lengths` or `lost`."""
+    kind: str = "opened"
     batch: str = ""
-    """The name of the batch that is lost."""
     call: str = ""
     """Full name of what opens the file."""
     owner: str = ""
@@ -33,25 +54,22 @@ class DatasetReopensDetail(Detail):
 
 
 class DatasetReopens(Check):
-    """Each item opens or loads the same file again, or a sampler reads every item for its length.
+    """Each item opens or loads the same file again.
 
     What it finds:
         A `__getitem__` that opens or loads a file whose path does not depend on the index. Examples:
-        `h5py.File`, `np.load` without `mmap_mode`, `pd.read_csv`, `json.load`, `torch.load`, `pickle.load`. A
-        sampler that fetches every item of the data set to learn its length. A sampler of batches by token
-        budget that never yields the last batch it has begun.
+        `h5py.File`, `np.load` without `mmap_mode`, `pd.read_csv`, `torch.load`.
     Why it hurts:
         Opening an HDF5 file costs 0.3 to 1 ms, ten times that on a network file system. Loading a whole file
-        reads all of it for one item. An epoch then reads the set as often as it has items. Lengths by decoding
-        read the whole set before the first step. A lost batch is data that is never trained on.
+        reads all of it for one item. An epoch then reads the set as often as it has items.
     How it knows:
-        From the source: the path is followed back. It counts if it is a constant, a module-level name, or an
-        attribute that only the constructor sets. The result must not be kept in the data set.
+        From the source: the path names nothing that `__getitem__` is given or computes. The result must not be
+        kept in the data set. That is a note; in a recording it is a warning if the function takes the time.
     False alarms:
-        Files of some hundred bytes. Paths that depend on the index and files opened on first use and kept are
-        silent. So are cached functions and memory-mapped arrays.
+        Files of some hundred bytes. Files opened on first use and kept are silent. So are cached functions and
+        memory-mapped arrays.
     Remedies:
-        Open once per worker and keep it; memory-map arrays; store lengths beside the data.
+        Open once per worker and keep it; memory-map arrays.
     References:
         - https://pytorch.org/docs/stable/data.html#multi-process-data-loading
         - https://numpy.org/doc/stable/reference/generated/numpy.load.html
@@ -75,7 +93,7 @@ class DatasetReopens(Check):
         run = judged(patient)
         for script in patient.source.scripts:
             for finding in self._from_source(script):
-                if run is None or finding.detail_of(DatasetReopensDetail).kind != "opened":
+                if run is None:
                     yield finding
                 else:
                     yield from self._measured(run, script, finding)
@@ -104,50 +122,39 @@ class DatasetReopens(Check):
                 wait=percent(wait),
             ),
             name="reopening_share",
-            severity=suspected.severity,
+            severity=self.severity,
             suspected=[suspected],
             detail=suspected.detail,
         )
 
     def _from_source(self, script: Script) -> Iterator[Finding]:
-        for opened in opened_again(script):
-            yield self._reopened(script, opened)
-        for owner, node, each_epoch in decoded_for_length(script):
-            when = say("each time that it is iterated") if each_epoch else say("before the first step")
-            yield self.finding(
-                say("{owner} loads every item of the data set to compute its length, {when}.", owner=owner, when=when),
-                evidence=(script.span(node),),
-                confidence=Confidence.SUSPECTED,
-                severity=Severity.WARNING if each_epoch else Severity.NOTE,
-                subject=f"{script.path}:{script.span(node).line}",
-                detail=DatasetReopensDetail(kind="lengths"),
-            )
-        for owner, loop, batch in lost_batches(script):
-            yield self.finding(
-                say(
-                    "{owner} ends without its last batch: `{batch}` still contains samples when the loop ends, "
-                    "and "
-                    "they are never yielded.",
-                    owner=owner,
-                    batch=batch,
-                ),
-                evidence=(script.span(loop),),
-                confidence=Confidence.SUSPECTED,
-                subject=f"{script.path}:{script.span(loop).line}",
-                detail=DatasetReopensDetail(kind="lost", batch=batch),
-            )
+        """Files whose path has no part of the index, where the result is not kept and no condition stands around."""
+        for info in script.classes.values():
+            item = info.methods.get("__getitem__")
+            if item is None or item.decorator_list:
+                continue
+            own = {part.id for part in walk(item) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
+            own |= {part.arg for part in item.args.args} - {"self"}
+            for call in script.calls:
+                inside = call.function == f"{info.name}.__getitem__" and call.name in _OPENERS and call.node.args
+                if not inside or call.guards or names_in(call.node.args[0]) & own:
+                    continue
+                mapped = len(call.node.args) > 1 and call.name == "numpy.load"
+                mapped = mapped or any("map" in (keyword.arg or "") for keyword in call.node.keywords)
+                if not mapped and "." not in bound_to(script, call.node):
+                    yield self._reopened(call, info.name, ast.unparse(call.node.args[0]))
 
-    def _reopened(self, script: Script, opened: ReopenedFile) -> Finding:
-        span = script.span(opened.node)
+    def _reopened(self, call: Call, owner: str, path: str) -> Finding:
         return self.finding(
             say(
                 "{owner}.__getitem__ {opened_what} {opened_path} again for every item.",
-                owner=opened.owner,
-                opened_what=opened.what,
-                opened_path=opened.path,
+                owner=owner,
+                opened_what=_OPENERS[call.name],
+                opened_path=path,
             ),
-            evidence=(span,),
+            evidence=(call.span,),
             confidence=Confidence.SUSPECTED,
-            subject=f"{script.path}:{span.line}",
-            detail=DatasetReopensDetail(kind="opened", call=opened.call, owner=opened.owner, path=opened.path),
+            severity=Severity.NOTE,
+            subject=f"{call.span.path}:{call.span.line}",
+            detail=DatasetReopensDetail(call=call.name, owner=owner, path=path),
         )

@@ -10,24 +10,12 @@ from gpudoctor.analysis.run.cost_attribution import seen_in_run
 from gpudoctor.analysis.run.data_waits import training_loader
 from gpudoctor.analysis.run.steady_run import Run, judged, spot
 from gpudoctor.analysis.source.control_flow import switched_off
+from gpudoctor.analysis.source.declared_settings import as_number
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Detail,
-    Finding,
-    Patient,
-    Reads,
-    Severity,
-    SourceSpan,
-    Threshold,
-    Whose,
-)
+from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
 from gpudoctor.model.signs.source import Call, Known, Script
 from gpudoctor.text import percent
-from gpudoctor_checks.data.fixed_padding import fixed_padding
 
 _PACKING = ("packing", "group_by_length", "train_sampling_strategy", "pack_to_max_length", "padding_free")
 _APART = (False, "random", "sequential")
@@ -38,17 +26,6 @@ _NOT_TRAINING = re.compile(
 )
 _FIXED_SHAPES = frozenset({"torch_xla", "diffusers", "optimum", "tensorflow", "jax", "flax", "open_clip"})
 """Packages of programs that need one shape (TPUs) or a text encoder's fixed length (diffusion models)."""
-_MODEL_MAXIMUM = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Padded:
-    script: Script
-    span: SourceSpan
-    length: int
-    """Tokens; `_MODEL_MAXIMUM` for the model's own."""
-    call: Call | None
-    """The tokenizer's or collator's call; None for padding by hand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +33,7 @@ class PaddingWasteDetail(Detail):
     """What the rule reads."""
 
     how: str
-    """`recording`, `collator`, `collate`, `tokenizer`, ..."""
+    """`recording`, `collator`, `collate` or `tokenizer`."""
     length: int
     """Tokens that each sample is padded to; 0 where not known."""
     old: bool
@@ -70,7 +47,7 @@ class PaddingWaste(Check):
 
     What it finds:
         `padding="max_length"` of a tokenizer or a collator with a maximum of 256 tokens or more (or the model's
-        own). Items padded by hand to such a length. The program trains on them without packing.
+        own). The program trains on them without packing.
     Why it hurts:
         Padding costs as much as text: attention, matrix products and activations. Samples of 150 tokens on
         average, padded to 512, spend 70 % of time and activation memory on padding.
@@ -142,101 +119,56 @@ class PaddingWaste(Check):
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
         source = patient.source
         for script in source.scripts:
-            found = [*self._calls(script), *self._by_hand(script)]
-            if not found:
-                continue
-            programs = [item for item in training_programs(source) if script in item.scripts]
-            plain = [item for item in programs if not item.roots & _FIXED_SHAPES and not _packs(item)]
-            if plain and len(plain) == len(programs):
-                found = [item for item in found if not _off(plain[0], item)]
-                if found:
-                    yield self._from_source(found)
+            found = list(self._calls(script)) if "max_length" in script.text else []
+            programs = [item for item in training_programs(source) if script in item.scripts] if found else []
+            if programs and not any(item.roots & _FIXED_SHAPES or _packs(item) for item in programs):
+                on = [item for item in found if not switched_off(programs[0].source, item[0])]
+                if on:
+                    yield self._from_source(on)
 
-    def _calls(self, script: Script) -> Iterator[_Padded]:
-        if "max_length" not in script.text:
-            return
+    def _calls(self, script: Script) -> Iterator[tuple[Call, int]]:
+        """Calls that pad, with the tokens that they pad to; 0 for the model's own maximum."""
         for call in script.calls:
-            if not _pads(call) or _NOT_TRAINING.search(call.function.lower()):
+            padding, old = call.keywords.get("padding"), call.keywords.get("pad_to_max_length")
+            fixed = isinstance(padding, Known) and padding.value == "max_length"
+            fixed = fixed or (isinstance(old, Known) and old.value is True)
+            if not fixed or _NOT_TRAINING.search(call.function.lower()):
                 continue
             length = call.argument("max_length")
-            if (
-                length is None
-                and "CLIP" not in script.text
-                and call.method != "pad"
-                and not _COLLATORS.match(call.method)
-            ):
-                yield _Padded(script, call.span, _MODEL_MAXIMUM, call)
-            elif (
-                isinstance(length, Known) and isinstance(length.value, int) and length.value >= self.limit("max_length")
-            ):
-                yield _Padded(script, call.span, length.value, call)
+            if not _COLLATORS.fullmatch(call.method) and "tok" not in ast.unparse(call.node.func).lower():
+                continue
+            if length is None and "CLIP" not in script.text and not _COLLATORS.fullmatch(call.method):
+                yield call, 0
+            elif isinstance(length, Known) and (tokens := as_number(length.value) or 0) >= self.limit("max_length"):
+                yield call, int(tokens)
 
-    def _by_hand(self, script: Script) -> Iterator[_Padded]:
-        for place, length in fixed_padding(script):
-            if length >= self.limit("max_length"):
-                yield _Padded(script, place, length, None)
-
-    def _from_source(self, found: list[_Padded]) -> Finding:
-        first = found[0]
-        length = (
-            say("{length} tokens", length=first.length)
-            if first.length
-            else say("the model's maximum length (512 tokens for BERT)")
-        )
-        what = (
-            say("{shown} pads", shown=_shown(first.call)) if first.call is not None else say("The item's own code pads")
-        )
-        call = first.call
+    def _from_source(self, found: list[tuple[Call, int]]) -> Finding:
+        call, length = found[0]
+        longest = say("the model's maximum length (512 tokens for BERT)")
+        short = call.function.rpartition(".")[2].lower()
+        how = "collate" if "collat" in short or short == "__call__" else "tokenizer"
         return self.finding(
-            say("{what} every training sample to {length}, regardless of its own length.", what=what, length=length),
-            evidence=tuple(item.span for item in found[:4]),
+            say(
+                "{shown} pads every training sample to {length}, regardless of its own length.",
+                shown=ast.unparse(call.node.func),
+                length=say("{length} tokens", length=length) if length else longest,
+            ),
+            evidence=tuple(item.span for item, _ in found[:4]),
             confidence=Confidence.SUSPECTED,
-            subject=f"{first.span.path}:{first.span.line}",
+            subject=f"{call.span.path}:{call.span.line}",
             detail=PaddingWasteDetail(
-                length=first.length,
-                how=_how(first),
-                old=bool(call is not None and "pad_to_max_length" in call.keywords),
+                length=length,
+                how="collator" if _COLLATORS.fullmatch(call.method) else how,
+                old="pad_to_max_length" in call.keywords,
                 single=len(found) == 1,
             ),
         )
 
 
-def _off(program: Program, item: _Padded) -> bool:
-    return item.call is not None and switched_off(program.source, item.call)
-
-
-def _pads(call: Call) -> bool:
-    padding, old = call.keywords.get("padding"), call.keywords.get("pad_to_max_length")
-    fixed = isinstance(padding, Known) and padding.value == "max_length"
-    fixed = fixed or (isinstance(old, Known) and old.value is True)
-    return fixed and (_tokenizer(call) or bool(_COLLATORS.fullmatch(call.method)))
-
-
-def _tokenizer(call: Call) -> bool:
-    if call.name.startswith("transformers.PreTrainedTokenizer"):
-        return True
-    text = ast.unparse(call.node.func).lower()
-    return "tok" in text.split("(")[0] and "processor" not in text
-
-
-def _how(item: _Padded) -> str:
-    if item.call is None:
-        return "hand"
-    if _COLLATORS.fullmatch(item.call.method):
-        return "collator"
-    short = item.call.function.rpartition(".")[2].lower()
-    return "collate" if "collat" in short or short == "__call__" else "tokenizer"
-
-
 def _packs(program: Program) -> bool:
     """Whether packing or length grouping is asked for anywhere in the program."""
-    for _, call in program.calls:
-        for name in _PACKING:
-            value = call.keywords.get(name)
-            if value is not None and not (isinstance(value, Known) and value.value in _APART):
-                return True
-    return False
-
-
-def _shown(call: Call | None) -> str:
-    return ast.unparse(call.node.func) if call is not None else ""
+    return any(
+        (value := call.keywords.get(name)) is not None and not (isinstance(value, Known) and value.value in _APART)
+        for _, call in program.calls
+        for name in _PACKING
+    )

@@ -13,34 +13,26 @@ from gpudoctor.analysis.run.data_waits import BatchWait, LoaderFacts, item_lines
 from gpudoctor.analysis.run.recorded_statements import callers, heads_loop
 from gpudoctor.analysis.run.steady_run import Run, judged, spot
 from gpudoctor.analysis.run.steady_state import Steady
-from gpudoctor.analysis.source.control_flow import enclosing
+from gpudoctor.analysis.source.control_flow import function_of
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
 from gpudoctor.analysis.source.sample_cost import ItemWork, item_work
-from gpudoctor.analysis.source.syntax import FunctionNode, is_method_call, walk
+from gpudoctor.analysis.source.syntax import is_method_call, walk
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, SourceSpan, Threshold
 from gpudoctor.model.signs.process import Place, ProcessWindow
-from gpudoctor.model.signs.source import Known, LoopRole, Script, Source
+from gpudoctor.model.signs.source import Known, LoopRole, Source
 from gpudoctor.text import duration, percent
 
 _RANDOM = re.compile(r"\brandom\b|randint|choice\(|shuffle|np\.random|torch\.rand|augment|mask_prob|sample\(")
 _PIXELS = frozenset({"getpixel", "putpixel"})
+_KINDS = {"runs a Python loop": "pixels", "tokenises text": "tokens", "parses a text file": "text"}
+"""Work of an item that is slow, by its words."""
 
 _HOT = 0.1
 """Share of the making of items from which on a line is named."""
 
 _LEAST_LOOKS = 10
 """Samples of the workers below which they tell nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Slow:
-    span: SourceSpan
-    kind: str
-    """`pixels`, `tokens` or `text`."""
-    what: str
-    home: int
-    """The line of the function that makes the item: what it repeats is one finding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +57,8 @@ class SlowPreprocessing(Check):
         read ahead. `np.loadtxt` takes 1 to 10 µs a number, `np.load` of the same array some microseconds in
         all.
     How it knows:
-        From the source: gpudoctor follows the loader to the code that makes an item. Loops over pixels are a
-        warning. Tokenising is a note, since workers may hide it; only a run shows that.
+        From the source: gpudoctor follows the loader to the code that makes an item. That is a note, since
+        workers may hide it; only a run shows that.
     False alarms:
         Enough workers hide either. Decoding and resizing images, random augmentation, and texts that change at
         random before they are tokenised are silent. So is a training of one epoch.
@@ -193,43 +185,47 @@ class SlowPreprocessing(Check):
         )
 
     def _in_source(self, source: Source) -> Iterator[Finding]:
-        if not source.trains:
-            return
-        said: set[tuple[str, int]] = set()
-        engines = 0
-        for loader in loaders(source):
-            engines += loader.engine
-            if loader.role is LoaderRole.TRAINING and (not loader.engine or engines == 1):
-                yield from self._from_source(source, loader, said)
-
-    def _from_source(self, source: Source, loader: Loader, said: set[tuple[str, int]]) -> Iterator[Finding]:
+        """Loops over the cells of an array, and in a training of several epochs tokenisers and parsers of text."""
         scripts = {script.path: script for script in source.scripts}
-        found = [slow for work in item_work(source, loader) if (slow := _slow(scripts, work)) is not None]
-        again = _several_epochs(source, loader)
-        for slow in found:
-            place = (slow.span.path, slow.home)
-            if place in said or (slow.kind != "pixels" and not again):
-                continue
-            said.add(place)
-            others = tuple(
-                other.span for other in found if other is not slow and (other.span.path, other.home) == place
-            )
-            once = "" if slow.kind == "pixels" else say(", again in every epoch")
-            yield self.finding(
-                say(
-                    "The items of {loader} are made with {method} ({path}:{line}){once}.",
-                    loader=say("the Trainer") if loader.engine else loader.label,
-                    method=slow.what,
-                    path=slow.span.path.rpartition("/")[2],
-                    line=slow.span.line,
-                    once=once,
-                ),
-                evidence=(slow.span, *others[:3], loader.call.span),
-                confidence=Confidence.SUSPECTED,
-                severity=Severity.WARNING if slow.kind == "pixels" else Severity.NOTE,
-                subject=f"{slow.span.path}:{slow.span.line}",
-                detail=SlowPreprocessingDetail(slow.kind),
-            )
+        said: set[tuple[str, int]] = set()
+        for loader in loaders(source) if source.trains else ():
+            for work in item_work(source, loader) if loader.role is LoaderRole.TRAINING else ():
+                script = scripts.get(work.span.path)
+                kind = _KINDS.get(work.what, "")
+                if script is None or not kind:
+                    continue
+                node = next((item for item in walk(script.tree) if _stands_at(item, work.span)), script.tree)
+                home = function_of(script, node) or script.tree
+                if kind == "pixels":
+                    slow = isinstance(node, ast.For) and _over_cells(node)
+                else:
+                    slow = _several_epochs(source, loader) and not _RANDOM.search(ast.unparse(home))
+                place = (work.span.path, getattr(home, "lineno", work.span.line))
+                if slow and place not in said:  # what one function repeats is one finding
+                    said.add(place)
+                    yield self._found(loader, work, kind)
+
+    def _found(self, loader: Loader, work: ItemWork, kind: str) -> Finding:
+        words = {
+            "pixels": say("nested Python loops over the cells of an array"),
+            "tokens": say("a tokenizer call for {of}, {call}()", of=_of(work), call=work.call),
+            "text": say("{call}() of a text file for {of}", call=work.call.rpartition(".")[2], of=_of(work)),
+        }
+        return self.finding(
+            say(
+                "The items of {loader} are made with {method} ({path}:{line}){once}.",
+                loader=say("the Trainer") if loader.engine else loader.label,
+                method=words[kind],
+                path=work.span.path.rpartition("/")[2],
+                line=work.span.line,
+                once="" if kind == "pixels" else say(", again in every epoch"),
+            ),
+            evidence=(work.span, loader.call.span),
+            confidence=Confidence.SUSPECTED,
+            severity=Severity.NOTE,
+            subject=f"{work.span.path}:{work.span.line}",
+            detail=SlowPreprocessingDetail(kind),
+        )
 
 
 def _each(state: Steady, wait: BatchWait, loader: LoaderFacts | None) -> float | None:
@@ -240,84 +236,24 @@ def _each(state: Steady, wait: BatchWait, loader: LoaderFacts | None) -> float |
     return wait.per_step / samples if samples else None
 
 
-def _slow(scripts: dict[str, Script], work: ItemWork) -> _Slow | None:
-    script = scripts.get(work.span.path)
-    if script is None:
-        return None
-    if work.what == "tokenises text":
-        function = _function(script, work.span)
-        if function is None or _RANDOM.search(ast.unparse(function)):
-            return None
-        home = getattr(function, "lineno", work.span.line)
-        return _Slow(
-            work.span, "tokens", say("a tokenizer call for {of}, {call}()", of=_of(work), call=work.call), home
-        )
-    if work.what == "parses a text file":
-        home = getattr(_function(script, work.span), "lineno", work.span.line)
-        return _Slow(
-            work.span,
-            "text",
-            say("{call}() of a text file for {of}", call=work.call.rpartition(".")[2], of=_of(work)),
-            home,
-        )
-    if work.what == "runs a Python loop":
-        loop = _at(script, work.span)
-        if isinstance(loop, ast.For) and _over_cells(loop):
-            return _Slow(work.span, "pixels", say("nested Python loops over the cells of an array"), work.span.line)
-    return None
-
-
 def _of(work: ItemWork) -> str:
     return say("several at once") if work.several else say("each of them")
 
 
+def _stands_at(node: ast.AST, span: SourceSpan) -> bool:
+    return isinstance(node, ast.Call | ast.For) and (node.lineno, node.col_offset + 1) == (span.line, span.column)
+
+
 def _over_cells(loop: ast.For) -> bool:
-    """Two loops over ranges, the inner one touching an array cell by both counters, or a pixel by its place."""
-    outer = _counter(loop)
-    for node in walk(loop):
-        inner = _counter(node) if isinstance(node, ast.For) and node is not loop else ""
-        if not outer or not inner:
-            continue
-        for part in walk(node):
-            if is_method_call(part, *_PIXELS):
-                return True
-            if isinstance(part, ast.Subscript) and isinstance(part.slice, ast.Tuple) and _plain(part, outer, inner):
-                return True
-            if not (isinstance(part, ast.Subscript) and isinstance(part.value, ast.Subscript)):
-                continue
-            if {ast.unparse(part.slice), ast.unparse(part.value.slice)} == {outer, inner}:
+    """Two loops over ranges, the inner one touching a cell by both counters, `image[y, x]`, or a pixel."""
+    for inner in (node for node in walk(loop) if isinstance(node, ast.For) and node is not loop):
+        counters = {ast.unparse(each.target) for each in (loop, inner) if ast.unparse(each.iter).startswith("range(")}
+        for part in walk(inner) if len(counters) == 2 else ():
+            cell = part.slice if isinstance(part, ast.Subscript) else None
+            both = isinstance(cell, ast.Tuple) and counters <= set(map(ast.unparse, cell.elts))
+            if both or is_method_call(part, *_PIXELS):
                 return True
     return False
-
-
-def _plain(part: ast.Subscript, outer: str, inner: str) -> bool:
-    """`image[y, x]`, no slices: a block copied at once is work for NumPy."""
-    assert isinstance(part.slice, ast.Tuple)
-    names = {item.id for item in part.slice.elts if isinstance(item, ast.Name)}
-    return {outer, inner} <= names
-
-
-def _counter(loop: ast.For) -> str:
-    if isinstance(loop.target, ast.Name) and isinstance(loop.iter, ast.Call):
-        return loop.target.id if ast.unparse(loop.iter.func) == "range" else ""
-    return ""
-
-
-def _function(script: Script, span: SourceSpan) -> ast.AST | None:
-    """The function around a place; for a lambda the statement."""
-    for node in walk(script.tree):
-        if isinstance(node, ast.Call) and (node.lineno, node.col_offset + 1) == (span.line, span.column):
-            above = list(enclosing(script, node))
-            return next((item for item in above if isinstance(item, FunctionNode)), above[0] if above else None)
-    return None
-
-
-def _at(script: Script, span: SourceSpan) -> ast.AST | None:
-    return next(
-        (node for node in walk(script.tree)
-         if isinstance(node, ast.For) and (node.lineno, node.col_offset + 1) == (span.line, span.column)),
-        None,
-    )  # fmt: skip
 
 
 def _several_epochs(source: Source, loader: Loader) -> bool:
@@ -327,15 +263,8 @@ def _several_epochs(source: Source, loader: Loader) -> bool:
         if epochs is None:
             return steps is None  # the default is three
         return isinstance(epochs, Known) and isinstance(epochs.value, int | float) and epochs.value > 1
-    for script in source.scripts:
-        for loop in script.loops:
-            if (
-                loop.role is LoopRole.EPOCHS
-                and loop.iterates
-                and not re.fullmatch(r"range\((?:0, ?)?1\)", loop.iterates)
-            ):
-                return True
-    return False
+    loops = (loop for script in source.scripts for loop in script.loops if loop.role is LoopRole.EPOCHS)
+    return any(loop.iterates and loop.iterates not in {"range(1)", "range(0, 1)"} for loop in loops)
 
 
 def _hottest(places: Sequence[Place], count: int) -> list[Place] | None:

@@ -10,39 +10,25 @@ from gpudoctor.analysis.run.cost_attribution import at
 from gpudoctor.analysis.run.line_costs import by_line, start
 from gpudoctor.analysis.run.recorded_statements import callers
 from gpudoctor.analysis.run.steady_run import judged, measured, processes, spot
-from gpudoctor.analysis.source.built_classes import of_program
-from gpudoctor.analysis.source.control_flow import enclosing, switched_off
+from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.entry_points import only_evaluates
-from gpudoctor.analysis.source.origins import origin
-from gpudoctor.analysis.source.syntax import FunctionNode, keyword_value, nodes
+from gpudoctor.analysis.source.syntax import keyword_value, last_name, nodes
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Cost,
-    Detail,
-    Evidence,
-    Finding,
-    Patient,
-    Reads,
-    Severity,
-    Threshold,
-    Whose,
-)
-from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
+from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Entry
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.signs.source import Call, Known, Script, Source
 from gpudoctor.text import duration, percent
 
-_TOKENISES = re.compile(r"tokeni[sz]e|tokenizer|encode|preprocess|prepare_(?:features|train)|apply_chat_template")
+_TOKENISES = re.compile(r"tokenize\w*\(|tokenizer?\w*(?:\.\w+)?\(|\.encode(?:_plus)?\(|apply_chat_template\(")
+_CAPPED = re.compile(r"streaming=True|\.select\(|train_test_split|\[:")
+"""What says that the set is streamed, or cut to a part."""
 _LARGE = re.compile(
     r"c4|openwebtext|the_?pile|\bpile|wikipedia|fineweb|oscar|redpajama|slimpajama|bookcorpus|laion|mc4|starcoder"
     r"|the-stack|cosmopedia|dolma|common_?voice|librispeech|ultrachat|openhermes|imagenet|culturax|wikitext-103",
     re.I,
 )
 """Names of public sets with hundreds of thousands of texts and more."""
-_TOKENISER = re.compile(r"tok\w{0,80}(?:\.__call__)?$|\.encode$|apply_chat_template$|encode_plus$")
 _MOST = 0.5
 """Share of a run that ended by itself from which on its start is what it mostly did."""
 
@@ -163,132 +149,72 @@ class SlowStart(Check):
 
     def _declared_anywhere(self, patient: Patient) -> Iterator[Finding]:
         source, configs = patient.source_and_configs
-        yield from self._from_source(source)
-        yield from self._from_configs(configs)
-
-    def _from_configs(self, configs: Configs) -> Iterator[Finding]:
+        if not only_evaluates(source):
+            yield from (finding for script in source.scripts for finding in self._from_source(source, script))
         for file in configs.of(ConfigKind.LLAMA_FACTORY):
-            dataset, cap = file.get("dataset"), file.value("max_samples")
-            small = isinstance(cap, int) and not isinstance(cap, bool) and cap <= self.limit("capped_samples")
-            trains = file.value("do_train") is True
-            if dataset is None or not trains or small or file.value("streaming") or file.value("tokenized_path"):
-                continue
-            workers = file.meaning("preprocessing_workers")
-            if not workers or workers[0].number in (0, 1):
-                place = workers[0].entry if workers else dataset
-                yield self._declared(
-                    file, place.key, say("tokenises its data with one process at the start"), "workers"
-                )
-            again = file.get("overwrite_cache")
-            if again is not None and again.value is True:
-                yield self._declared(file, again.key, say("tokenises its data again at every start"), "cache")
+            yield from self._from_config(file)
 
-    def _declared(self, file: ConfigFile, key: str, says: str, kind: str) -> Finding:
-        entry = file.entries[key]
-        word = f"{key}: true" if kind == "cache" else say("no preprocessing_num_workers")
-        if kind == "workers" and entry.last == "preprocessing_num_workers":
-            word = f"{key}: {entry.value}"
-        return self.finding(
-            say("{file} {says} ({word}).", file=file.path.rpartition("/")[2], says=says, word=word),
-            evidence=(file.setting(entry),),
-            confidence=Confidence.SUSPECTED,
-            subject=f"{file.path}:{entry.line}",
-            detail=SlowStartDetail(how="config", kind=kind),
-        )
-
-    def _from_source(self, source: Source) -> Iterator[Finding]:
-        if only_evaluates(source) or not any(
-            "map(" in script.text or "disable_caching" in script.text for script in source.scripts
-        ):
+    def _from_config(self, file: ConfigFile) -> Iterator[Finding]:
+        dataset, cap, again = file.get("dataset"), file.value("max_samples"), file.get("overwrite_cache")
+        small = isinstance(cap, int) and not isinstance(cap, bool) and cap <= self.limit("capped_samples")
+        other = file.value("do_train") is not True or file.value("streaming") or file.value("tokenized_path")
+        if dataset is None or other or small:
             return
-        for script in source.scripts:
-            if "datasets" not in script.text or "streaming=True" in script.text:
-                continue
-            for call in script.calls_to(".map", "datasets.disable_caching"):
-                if not switched_off(source, call):
-                    yield from self._call(source, script, call)
-
-    def _call(self, source: Source, script: Script, call: Call) -> Iterator[Finding]:
-        if call.name == "datasets.disable_caching":
-            if source.trains:
-                yield self._found(script, call, "disable_caching() makes each start prepare the data again", "off")
-            return
-        if not _maps_tokeniser(script, call) or not _of_datasets(source, script, call):
-            return
-        cached, processes = call.keywords.get("load_from_cache_file"), call.argument("num_proc")
-        if isinstance(cached, Known) and cached.value is False and cached.origin == "literal":
-            yield self._found(
-                script, call, say("{receiver}.map tokenises again at every start", receiver=call.receiver), "cache"
+        workers = file.meaning("preprocessing_workers")
+        found: list[tuple[Entry, str, str, str]] = []
+        if not workers or workers[0].number in (0, 1):
+            entry = workers[0].entry if workers else dataset
+            word = f"{entry.key}: {entry.value}" if workers else say("no preprocessing_num_workers")
+            found.append((entry, say("tokenises its data with one process at the start"), word, "workers"))
+        if again is not None and again.value is True:
+            found.append((again, say("tokenises its data again at every start"), f"{again.key}: true", "cache"))
+        for entry, says, word, kind in found:
+            yield self.finding(
+                say("{file} {says} ({word}).", file=file.path.rpartition("/")[2], says=says, word=word),
+                evidence=(file.setting(entry),),
+                confidence=Confidence.SUSPECTED,
+                subject=f"{file.path}:{entry.line}",
+                detail=SlowStartDetail(how="config", kind=kind),
             )
-        elif processes is None or (isinstance(processes, Known) and processes.value in (None, 1)
-                                   and processes.origin == "literal"):  # fmt: skip
-            batched = call.argument("batched")
-            single = batched is None or (isinstance(batched, Known) and batched.value is False)
-            if (single or _LARGE.search(_loads(script))) and not _capped(script, call):
-                how = say(", item by item") if single else ""
-                yield self._found(
-                    script,
-                    call,
-                    say("{receiver}.map tokenises with one process{how}", receiver=call.receiver, how=how),
-                    "workers",
-                )
 
-    def _found(self, script: Script, call: Call, message: str, kind: str) -> Finding:
-        evidence: tuple[Evidence, ...] = (call.span,)
+    def _from_source(self, source: Source, script: Script) -> Iterator[Finding]:
+        """`.map` with a function that tokenises, of a program that imports datasets, and the cache switched off."""
+        roots = {name.partition(".")[0] for name in script.imports.values()}
+        if "datasets" not in roots or _CAPPED.search(script.text):
+            return
+        large = any(_LARGE.search(ast.unparse(call.node)) for call in script.calls_to("datasets.load_dataset"))
+        for call in script.calls_to(".map", "datasets.disable_caching"):
+            name, single = call.receiver, not _is(call.argument("batched"), True)
+            if switched_off(source, call) or "pool" in name.lower():
+                continue
+            if call.name == "datasets.disable_caching":
+                yield self._found(call, "disable_caching() makes each start prepare the data again", "off")
+            elif not call.name.startswith(("?.", "datasets.")) or not _tokenises(script, call):
+                continue
+            elif _is(call.keywords.get("load_from_cache_file"), False):
+                yield self._found(call, say("{receiver}.map tokenises again at every start", receiver=name), "cache")
+            elif (single or large) and (call.argument("num_proc") is None or _is(call.argument("num_proc"), 1)):
+                how = say(", item by item") if single else ""
+                message = say("{receiver}.map tokenises with one process{how}", receiver=name, how=how)
+                yield self._found(call, message, "workers")
+
+    def _found(self, call: Call, message: str, kind: str) -> Finding:
         return self.finding(
             say("{message} (line {line}).", message=message, line=call.span.line),
-            evidence=evidence,
+            evidence=(call.span,),
             confidence=Confidence.SUSPECTED,
-            subject=f"{script.path}:{call.span.line}",
+            subject=f"{call.span.path}:{call.span.line}",
             detail=SlowStartDetail(how="source", kind=kind),
         )
 
 
-def _maps_tokeniser(script: Script, call: Call) -> bool:
-    """Whether a `.map` of a data set is given a function that tokenises."""
-    if not call.receiver or not call.name.startswith(("?.", "datasets.")):  # another library's map
-        return False
-    given = call.node.args[0] if call.node.args else keyword_value(call.node, "function")  # fmt: skip
-    if given is None or len(call.node.args) > 1 or any(word in call.receiver.lower() for word in ("pool", "executor")):
-        return False
-    if isinstance(given, ast.Lambda):
-        return bool(_TOKENISES.search(ast.unparse(given.body)))
-    name = ast.unparse(given).rpartition(".")[2]
-    for node in nodes(script, ast.FunctionDef, ast.AsyncFunctionDef):
-        if node.name == name:
-            return any(
-                isinstance(part, ast.Call) and _TOKENISER.search(ast.unparse(part.func).lower())
-                for part in ast.walk(node)
-            )
-    return False
+def _is(value: object, wanted: object) -> bool:
+    return isinstance(value, Known) and value.value == wanted and value.origin == "literal"
 
 
-def _of_datasets(source: Source, script: Script, call: Call) -> bool:
-    """Whether the mapped object may be a data set of Hugging Face, by what made it and what is imported."""
-    func = call.node.func
-    if call.receiver_type and not call.receiver_type.startswith("datasets."):
-        return False
-    made = origin(source, script, func.value) if isinstance(func, ast.Attribute) else None
-    if made:
-        return made == "datasets"
-    return any(
-        name.partition(".")[0] == "datasets" and not of_program(source, script, f"{name.partition('.')[0]}.x")
-        for other in source.scripts
-        for name in other.imports.values()
-    )
-
-
-def _loads(script: Script) -> str:
-    """The names of the sets that the script loads."""
-    return " ".join(
-        ast.unparse(call.node) for call in script.calls_to("datasets.load_dataset", "datasets.load_from_disk")
-    )
-
-
-def _capped(script: Script, call: Call) -> bool:
-    """Whether the set is cut to a part: `.select(range(1000))`, `split="train[:1%]"`, a file of toy data."""
-    near = call.receiver + _loads(script)
-    if "[:" in near or "select(" in near or ".select(range(" in script.text or "train_test_split" in near:
-        return True
-    function = next((item for item in enclosing(script, call.node) if isinstance(item, FunctionNode)), None)
-    return function is not None and function.name.startswith("test")
+def _tokenises(script: Script, call: Call) -> bool:
+    """Whether what maps each item is a function of the script in which a tokenizer is called."""
+    given = call.node.args[0] if call.node.args else keyword_value(call.node, "function")
+    name = last_name(given) if given is not None and not isinstance(given, ast.Lambda) else ""
+    bodies = [node for node in nodes(script, ast.FunctionDef) if node.name == name]
+    return any(_TOKENISES.search(ast.unparse(body)) for body in ([given] if isinstance(given, ast.Lambda) else bodies))

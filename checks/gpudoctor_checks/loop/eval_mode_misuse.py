@@ -10,20 +10,15 @@ from gpudoctor.analysis.run.curves import newest
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import Run, judged, spots
 from gpudoctor.analysis.source.autograd_flow import feeds_backward
-from gpudoctor.analysis.source.control_flow import bound, callers, enclosing, function_of, loop_node
-from gpudoctor.analysis.source.entry_points import instantiated, training_programs
-from gpudoctor.analysis.source.inherited_mode import LeftInEvalMode, left_during_training, left_in_eval_mode
-from gpudoctor.analysis.source.optimizers import assignments_to
-from gpudoctor.analysis.source.syntax import FunctionNode, assigned_values, is_attribute, names_in, nodes, walk
+from gpudoctor.analysis.source.control_flow import bound, function_of, loop_node
+from gpudoctor.analysis.source.entry_points import training_programs
+from gpudoctor.analysis.source.left_in_eval_mode import LeftInEvalMode, left_during_training
+from gpudoctor.analysis.source.syntax import assigned_values, is_attribute, nodes, walk
 from gpudoctor.analysis.source.syntax_places import line_at, place
 from gpudoctor.analysis.source.train_eval_mode import (
     builds_no_graph,
     forwards,
     frozen,
-    in_eval_mode,
-    loaded_in_eval_mode,
-    made_by_loading,
-    mode_layers,
     model_of,
     named_layers,
     off_inside,
@@ -100,12 +95,10 @@ class EvalModeMisuse(Check):
         Lightning and Trainer switch both themselves and are not reported. Loops that need gradients of the
         input are not findings, nor is another model's eval (a teacher, an average). A module without parameters
         builds no graph, and neither did volatile inputs of torch 0.3. Nor does a network that is frozen, or
-        switches gradients off itself. Loaded transformers are in eval mode, as
-        is a model after a training that ends with eval(). If only inputs are optimised, eval mode is intended.
-        Models without dropout and batch norm behave the same in both modes. A missing eval() is then not a
-        finding. An instance norm counts only if it keeps running statistics. The source alone often misses who
-        switches the mode: what it says of the mode is a note. A graph in a loop that ends after a few batches
-        is also a note.
+        switches gradients off itself. A missing eval() is reported only if the program builds dropout or batch
+        norm and never mentions eval mode. If only inputs are optimised, eval mode is intended. The source
+        alone often misses who switches the mode: what it says of the mode is a note. A graph in a loop that
+        ends after a few batches is also a note.
     Remedies:
         Use `@torch.no_grad()` and `model.eval()` for the evaluation, and `model.train()` before training
         continues.
@@ -231,7 +224,8 @@ class EvalModeMisuse(Check):
                 yield from self._evaluation(Source(scripts=(script,)), script, loop, said, layers="")
 
     def _program(self, source: Source, said: set[ast.AST]) -> Iterator[Finding]:
-        layers = named_layers(source) if mode_layers(source) else ""
+        spoken = any(speaks_of_eval(call) for script in source.scripts for call in script.calls)
+        layers = "" if spoken else named_layers(source)
         for script in source.scripts:
             for loop in script.loops:
                 yield from self._evaluation(source, script, loop, said, layers=layers)
@@ -258,23 +252,8 @@ class EvalModeMisuse(Check):
         graph = not any(event.no_grad for event in runs) and not without_gradient(source, script, node, loop.function)
         if graph and (_volatile(source, loop) or all(_without_graph(source, event, loop) for event in runs)):
             graph = False
-        later = _redefined(script, node)
-        mode = bool(layers) and not loaded_in_eval_mode(source)
-        # Another definition of the name may switch: what runs before that one stands is judged by itself.
-        if mode and (not _trains_until(script, node, later) if later else in_eval_mode(source, script, loop.function)):
-            mode = False
-        if any(event.call is not None and speaks_of_eval(event.call) for event in loop.events):
-            mode = False  # a function that the loop calls switches, before each forward
         run = runs[0]
         model = model_of(run.call) if run.call is not None else say("the model")
-        if _handed_in(script, node, model) and not callers(source, loop.function):
-            mode = False  # whoever calls this chooses the mode, and nobody in the program does
-        if mode and (made_by_loading(source, script, model) or _without_parameters(source, run)):
-            mode = False
-        if mode and _given_to_the_object(source, script, loop, model):
-            mode = False  # nobody in sight makes the object, so the layers are those of other networks
-        if mode and left_in_eval_mode(source, script, loop.function, node, model):
-            mode = False  # a training that ends with an evaluation ran before
         lacks = {
             "graph": say("without torch.no_grad(): each batch builds a graph that nothing uses"),
             "mode": say(
@@ -284,7 +263,7 @@ class EvalModeMisuse(Check):
                 verb=verb(layers),
             ),
         }
-        for how in [name for name, wrong in (("graph", graph), ("mode", mode)) if wrong]:
+        for how in [name for name, wrong in (("graph", graph), ("mode", layers)) if wrong]:
             shown = run.span if how == "graph" else loop.span
             yield self.finding(
                 say(
@@ -376,10 +355,6 @@ def _needs_gradients(loop: Loop) -> bool:
     return False
 
 
-def _without_parameters(source: Source, run: Event) -> bool:
-    return run.call is not None and builds_no_graph(source, run.call)
-
-
 def _without_graph(source: Source, run: Event, loop: Loop) -> bool:
     """Whether a forward builds no graph: nothing in it needs gradients, or it switches them off itself."""
     if run.call is None:
@@ -404,58 +379,12 @@ def _volatile(source: Source, loop: Loop) -> bool:
     )
 
 
-def _handed_in(script: Script, node: ast.AST, model: str) -> bool:
-    """Whether the model comes from the caller: the module itself, or a parameter."""
-    function = function_of(script, node)
-    if function is None or model == "self":
-        return model == "self"
-    given = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
-    return model.partition(".")[0] in {item.arg for item in given} - {"self"}
-
-
-def _given_to_the_object(source: Source, script: Script, loop: Loop, model: str) -> bool:
-    """Whether the model is an attribute that an object gets from whom makes it, and nothing read makes one."""
-    name = loop.function.partition(".")[0]
-    made = script.classes[name].methods.get("__init__") if name in script.classes else None
-    if made is None or not model.startswith("self."):
-        return False
-    taken = {item.arg for item in (*made.args.args, *made.args.kwonlyargs)} - {"self"}
-    values = [value for _, value in assignments_to(script.tree, model)]
-    given = all(names_in(value) & taken for value in values) if values else model.rpartition(".")[2] in taken
-    return given and not any(instantiated(program, name) for program in training_programs(source))
-
-
 def _told_of(event: Event, loop: Loop) -> bool:
     """Whether a loop inside this one evaluates too and is told of: one defect is one finding."""
     return any(
         inner is not loop and inner.role is LoopRole.EVALUATION and inner.confident and _over_data(inner)
         for inner in event.inner
     )
-
-
-def _redefined(script: Script, node: ast.AST) -> int | None:
-    """The line where a later statement of its level, another notebook cell, defines the function again."""
-    outer = [item for item in enclosing(script, node) if isinstance(item, FunctionNode)]
-    lines = [
-        item.lineno
-        for item in script.tree.body
-        if outer and isinstance(item, FunctionNode) and item.name == outer[-1].name and item.lineno > outer[-1].lineno
-    ]
-    return min(lines, default=None)
-
-
-def _trains_until(script: Script, node: ast.AST, later: int) -> bool:
-    """Whether a definition runs before the next of its name, and nothing above that speaks of eval mode."""
-    outer = [item for item in enclosing(script, node) if isinstance(item, FunctionNode)][-1]
-    above = [call for call in script.calls if call.span.line < later]
-    runs = any(
-        call.name.rpartition(".")[2] == outer.name
-        and not call.receiver
-        and not call.function
-        and call.span.line > (outer.end_lineno or 0)
-        for call in above
-    )
-    return runs and not any(speaks_of_eval(call) for call in above)
 
 
 def _whole(script: Script, loop: Loop) -> bool:

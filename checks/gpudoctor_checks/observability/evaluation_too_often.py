@@ -4,7 +4,6 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import takewhile
 
 from gpudoctor.analysis.live.stack_shares import recurring_live, watched
 from gpudoctor.analysis.observation import Observation, suspicions
@@ -14,9 +13,8 @@ from gpudoctor.analysis.run.recorded_statements import callers
 from gpudoctor.analysis.run.rollouts import experience
 from gpudoctor.analysis.run.steady_run import hot_lines, judged, judged_by_share, run_of
 from gpudoctor.analysis.run.ungraded_passes import ungraded_passes
-from gpudoctor.analysis.source.autograd_flow import GraphFlow, feeds_backward
 from gpudoctor.analysis.source.call_frequency import full_batch, often, option_of
-from gpudoctor.analysis.source.control_flow import bound, enclosing, loop_node
+from gpudoctor.analysis.source.control_flow import bound
 from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
@@ -34,23 +32,10 @@ from gpudoctor.model import (
     Trait,
     Whose,
 )
-from gpudoctor.model.signs.source import Event, GuardKind, Known, Loop, LoopRole, Script, Source
+from gpudoctor.model.signs.source import Event, GuardKind, Known, Loop, LoopRole, Source
 
-_NAMES = re.compile(r"_?(?:run_|do_)?(?:evaluate|evaluation|validate|validation)(?:_model|_epoch|_loop|_step)?$")
-_METHODS = frozenset({"transformers.Trainer.evaluate", "lightning.Trainer.validate"})
-_SETS = re.compile(
-    r"(?:^|_|\.)(?:val|valid|validation|eval|test|dev)_?(?:loader|dataloader|dl|set|dataset|data|iter)\b"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class _Evaluation:
-    event: Event
-    span: SourceSpan
-    """The call in the training loop that leads to it, or the evaluation loop's head."""
-    period: float
-    loop: Loop | None
-    """The evaluation loop, where the program has it."""
+_EVALUATES = re.compile(r"eval|valid|test|(^|[_.])val(_|$)", re.IGNORECASE)
+"""In the function or the loader of a loop that evaluates; others may be a part of the step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,13 +56,6 @@ class EvaluationTooOftenDetail(Detail):
     event_path: str | None = None
 
 
-_OF_DATA = re.compile(r"len\(|\.size|\.shape|batch|loader|data|test|val|episode|step|iter", re.IGNORECASE)
-"""In a `range`, what makes it a pass over a data set."""
-_OF_A_SET = re.compile(r"len\(|\.size|\.shape|batch|loader|data|test|val", re.IGNORECASE)
-"""The same in a function whose name does not speak of an evaluation: a sampler goes by steps too."""
-_EVALUATES = re.compile(r"eval|valid|test|(^|_)val(_|$)|episode|rollout", re.IGNORECASE)
-
-
 class EvaluationTooOften(Check):
     """The training stops for a whole evaluation every few steps.
 
@@ -89,15 +67,14 @@ class EvaluationTooOften(Check):
         of a step. Every 10 steps, the job spends three quarters of its time on it.
     How it knows:
         From the source: which loop evaluates (a forward without backward, over a loader). It also reads where
-        the training loop reaches it, and under which conditions. More often than every 10 steps is a warning,
-        than every 50 a note. The cost depends on the size of the set, which only a run shows. From a recording:
+        the training loop reaches it, and under which conditions. More often than every 50 steps is a note. The
+        cost depends on the size of the set, which only a run shows. From a recording:
         the time in evaluations. If the model stays in training mode, it is the time of passes under
         `torch.no_grad()` that no training step needs.
     False alarms:
         A validation set of one or two batches. An evaluation once an epoch, or in a loop whose pass is an
         epoch, is not reported. Neither is one behind a switch that is off, or at most 20 in a run of known
-        length. A policy that acts in an environment is not an evaluation: reinforcement learning makes its data
-        that way. Neither is a network's own loop, or a sampler that goes by steps.
+        length. A loop counts only if its function or its loader is named after an evaluation.
     Remedies:
         Evaluate every 500 steps or once an epoch, over a part of the set in between.
     References:
@@ -117,13 +94,6 @@ class EvaluationTooOften(Check):
             unit="{steps}",
             source="a tenth of transformers' default of 500 steps",
             meaning="Evaluating more often than once in this many steps is a finding.",
-        ),
-        Threshold(
-            name="eval_period_costly",
-            default=10,
-            unit="{steps}",
-            source="30 forward passes every 10 steps double the time of a run",
-            meaning="Evaluating more often than once in this many steps is a warning.",
         ),
         Threshold(
             name="occasions",
@@ -206,61 +176,53 @@ class EvaluationTooOften(Check):
     def _from_source(self, source: Source) -> Iterator[Finding]:
         said: set[tuple[str, int]] = set()
         for script, loop in source.training_loops:
-            if full_batch(loop) or loop.engine:
-                continue  # a pass is an epoch; an engine evaluates by its own settings
-            for found in _evaluations(loop):
-                place = (found.span.path, found.span.line)
-                if place not in said and self._too_often(source, script, loop, found):
+            steps = bound(script, loop)
+            best: dict[object, tuple[float, Event, Loop | None]] = {}
+            for event in loop.events if not (full_batch(loop) or loop.engine) else ():  # where a pass is no epoch
+                own = next((item for item in event.inner if item.role is LoopRole.EVALUATION), None)
+                period = _period(event) if own is not None or _by_name(event) else None
+                known = best.get(own or event.node)
+                if period is not None and period < (known[0] if known is not None else self.limit("eval_period")):
+                    best[own or event.node] = period, event, own
+            for period, event, own in sorted(best.values(), key=lambda item: item[2] is None):  # its loop says more
+                rare = steps is not None and steps / period <= self.limit("occasions")
+                here = bound(script, own) if own is not None and own.span.path == script.path else None
+                few = here is not None and here <= self.limit("few_batches")
+                span = event.via[0] if event.via else own.span if own is not None else event.span
+                place = (span.path, span.line)
+                if not rare and not few and place not in said and (own is None or _evaluates(own)):
                     said.add(place)
-                    yield self._found(loop, found)
+                    yield self._found(loop, own, event, period, span)
 
-    def _too_often(self, source: Source, script: Script, loop: Loop, found: _Evaluation) -> bool:
-        if found.period >= self.limit("eval_period"):
-            return False
-        steps = bound(script, loop)
-        if steps is not None and steps / found.period <= self.limit("occasions"):
-            return False
-        own = found.loop
-        if own is not None and (_feeds_the_step(source, loop, own) or _needed_by_the_loss(script, loop, own)):
-            return False
-        home = next((item for item in source.scripts if own and item.path == own.span.path), None)
-        batches = bound(home, own) if home is not None and own is not None else None
-        return batches is None or batches > self.limit("few_batches")
-
-    def _found(self, loop: Loop, found: _Evaluation) -> Finding:
-        costly = found.period < self.limit("eval_period_costly")
-        where = (
-            say(" (the loop over {iterable} at line {line})", iterable=found.loop.iterates, line=found.loop.span.line)
-            if found.loop
-            else ""
-        )
-        evidence: list[SourceSpan] = [found.span, *([found.loop.span] if found.loop else [])]
+    def _found(self, loop: Loop, own: Loop | None, event: Event, period: float, span: SourceSpan) -> Finding:
+        inside = own.span if own is not None else span
+        where = own and say(" (the loop over {iterable} at line {line})", iterable=own.iterates, line=own.span.line)
         return self.finding(
             say(
                 "The model is evaluated {often}{where}; the norm is a period of {limit:.0f} steps or more.",
-                often=often(found.period),
-                where=where,
+                often=often(period),
+                where=where or "",
                 limit=self.limit("eval_period"),
             ),
             evidence=(
-                *dict.fromkeys(evidence),
+                *dict.fromkeys((span, inside)),
                 Measurement(
                     name="steps_between_evaluations",
-                    value=found.period,
+                    value=period,
                     unit="{steps}",
                     provenance=Provenance.DECLARED,
                     reproduce=f"sed -n '{loop.span.line},{loop.end_line}p' {loop.span.path}",
                 ),
             ),
             confidence=Confidence.SUSPECTED,
-            severity=Severity.WARNING if costly else Severity.NOTE,
-            subject=f"{found.span.path}:{found.span.line}",
+            severity=Severity.NOTE,
+            subject=f"{span.path}:{span.line}",
             detail=EvaluationTooOftenDetail(
-                period=found.period,
-                option=option_of(found.event),
-                event_line=found.event.span.line,
-                event_column=found.event.span.column,
-                event_path=found.event.span.path,
+                period=period,
+                option=option_of(event),
+                event_line=event.span.line,
+                event_column=event.span.column,
+                event_path=event.span.path,
                 norm=self.limit("eval_period"),
             ),
         )
@@ -273,75 +235,17 @@ def _acts(patient: Patient, seen: Observation) -> bool:
     return gathered is not None and gathered.evaluation > 0
 
 
-def _evaluations(loop: Loop) -> Iterator[_Evaluation]:
-    """Evaluations that one pass reaches, each at its most frequent event."""
-    best: dict[int, _Evaluation] = {}
-    named: list[_Evaluation] = []
-    for event in loop.events:
-        own = next((item for item in event.inner if item.role is LoopRole.EVALUATION), None)
-        if own is None:
-            if event.call is not None and _by_name(event):
-                period = _period(event)
-                if period is not None:
-                    named.append(_Evaluation(event, event.span, period, None))
-            continue
-        period = _period(event)
-        if period is None or not own.confident or _trains(event) or _in_while(event, own):
-            continue
-        if own.function.rpartition(".")[2] == "forward":
-            continue  # a network's own loop over parts of its input
-        elsewhere = (own.span.path, own.function) != (loop.span.path, loop.function)
-        told = _OF_DATA if _EVALUATES.search(own.function) else _OF_A_SET
-        if elsewhere and own.iterates.startswith("range(") and not told.search(own.iterates):
-            continue  # draws of a sampler, tries of an adversary: the step needs what the function returns
-        span = event.via[0] if event.via else own.span
-        found = best.get(id(own))
-        if found is None or period < found.period:
-            best[id(own)] = _Evaluation(event, span, period, own)
-    yield from best.values()
-    yield from named  # what was followed to its loop stands at the same place and came first
-
-
-def _feeds_the_step(source: Source, loop: Loop, own: Loop) -> bool:
-    """Whether what an inner loop computes goes into the backward of the pass: it is a part of the forward."""
-    flow = GraphFlow(source, loop)
-    inside = [event for event in loop.events if any(inner is own for inner in event.inner) and not event.no_grad]
-    # A network that both use is no flow; a sum that the inner loop adds to is.
-    return any(
-        flow.key(ast.unparse(event.node.target), event.via) in flow.upstream
-        for event in inside
-        if isinstance(event.node, ast.AugAssign)
-    )
-
-
-def _needed_by_the_loss(script: Script, loop: Loop, own: Loop) -> bool:
-    """Whether the backward pass needs values that an inner loop makes, without their graph: a teacher's passes
-    whose spread weighs the loss are a part of the step."""
-    outer, inner = loop_node(script, loop), loop_node(script, own)
-    if outer is None or inner is None or outer not in enclosing(script, inner):
-        return False
-    return feeds_backward(outer, inner)
-
-
-def _in_while(event: Event, own: Loop) -> bool:
-    """Whether the evaluation is inside a `while` of the pass: it may run on no step (`while batch is None`)."""
-    return any(not item.iterates for item in takewhile(lambda item: item is not own, event.inner))
-
-
-def _trains(event: Event) -> bool:
-    return any(item.role is LoopRole.TRAINING for item in event.inner)
-
-
 def _by_name(event: Event) -> bool:
-    """A call of an evaluation that is not followed: an engine's, or one by name over a set by name."""
+    """A call of `evaluate` or `validate` with a set or loader that is named after it."""
     call = event.call
-    if call is None or event.evaluation:
-        return False
-    if call.name in _METHODS:
-        return True
-    named = _NAMES.match(call.method) and not call.name.startswith(("torch.", "numpy.", "evaluate."))
-    values = [item.text for item in (*call.positional, *call.keywords.values())]
-    return bool(named) and any(_SETS.search(text.lower()) for text in values)
+    given = [*call.node.args, *(item.value for item in call.node.keywords)] if call is not None else []
+    named = call is not None and re.match(r"_?(run_|do_)?(evaluat|validat)", call.method) and not event.evaluation
+    return bool(named) and any(_EVALUATES.search(ast.unparse(item)) for item in given)
+
+
+def _evaluates(own: Loop) -> bool:
+    named = _EVALUATES.search(own.function.rpartition(".")[2]) or _EVALUATES.search(own.iterates)
+    return own.confident and bool(named)
 
 
 def _period(event: Event) -> float | None:

@@ -1,6 +1,6 @@
 """OBS001: a profiler or FLOPs counter stays active while the model trains."""
 
-import ast
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,19 +12,16 @@ from gpudoctor.analysis.run.instrumentation import Coverage, coverage, instrumen
 from gpudoctor.analysis.run.line_costs import Site
 from gpudoctor.analysis.run.line_ownership import LineOwner
 from gpudoctor.analysis.run.steady_run import Run, judged, spots
-from gpudoctor.analysis.source.call_frequency import often, step_period
-from gpudoctor.analysis.source.control_flow import bound, switched_off
+from gpudoctor.analysis.source.call_frequency import calls_in_training, often
+from gpudoctor.analysis.source.control_flow import bound, switched_off, trains_within, withs_of
 from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
     Code,
     Confidence,
     Detail,
-    Evidence,
     Finding,
-    Measurement,
     Patient,
-    Provenance,
     Reads,
     Severity,
     SourceSpan,
@@ -32,21 +29,33 @@ from gpudoctor.model import (
     Trait,
     Whose,
 )
-from gpudoctor.model.signs.configs import CanonicalValue, ConfigFile, Configs
+from gpudoctor.model.signs.configs import CanonicalValue, ConfigFile
 from gpudoctor.model.signs.process import ProcessWindow
-from gpudoctor.model.signs.source import Event, Known, Loop, Script, Source
+from gpudoctor.model.signs.source import Call, Known, Loop, Script, Source
 from gpudoctor.text import percent
-from gpudoctor_checks.observability.profilers import (
-    LIGHTNING,
-    LIGHTNING_PROFILERS,
-    ProfilerCall,
-    cycle,
-    disabled,
-    lightning_profiler,
-    profiled_loops,
-    tools,
-    uses,
-)
+
+_PROFILERS = {"torch": {"profile", "_KinetoProfile"}, "cProfile": {"Profile"}, "line_profiler": {"LineProfiler"}}
+"""Package and last part of the name of profilers that record every operation or call."""
+
+_COUNTERS = {
+    "fvcore": {"FlopCountAnalysis", "flop_count", "ActivationCountAnalysis", "flop_count_table"},
+    "thop": {"profile"},
+    "ptflops": {"get_model_complexity_info"},
+    "torch": {"FlopCounterMode"},
+    "calflops": {"calculate_flops", "calculate_flops_hf"},
+    "deepspeed": {"FlopsProfiler", "get_model_profile"},
+    "torchinfo": {"summary"},
+    "torchsummary": {"summary"},
+    "torchsummaryX": {"summary"},
+    "torchstat": {"stat"},
+    "torchprofile": {"profile_macs"},
+    "pthflops": {"count_ops"},
+    "flopth": {"flopth"},
+}
+"""Package and last part of the name of FLOPs counters: each runs the model once more, hooked or traced."""
+
+_LIGHTNING = ("lightning.Trainer", "lightning.pytorch.Trainer", "pytorch_lightning.Trainer")
+_LIGHTNING_PROFILERS = frozenset({"pytorch", "advanced", "PyTorchProfiler", "AdvancedProfiler"})
 
 _PLACES = 3
 """Lines shown of those inside which a profiler works."""
@@ -71,19 +80,18 @@ class ProfilerInLoop(Check):
 
     What it finds:
         `torch.profiler.profile` (or the older autograd profiler, `cProfile`) entered on each training step. Or
-        it is open around the whole loop, without a schedule or with one that repeats forever. FLOPs counters
-        that run more often than every 500 steps (fvcore, thop, ptflops, calflops, `FlopCounterMode`,
-        DeepSpeed's `FlopsProfiler`). Lightning's `profiler="pytorch"|"advanced"`. In configs:
-        `flops_profile_freq`, `profile_freq` under 500, DeepSpeed's `flops_profiler.enabled`.
+        it is open around the whole loop without a schedule. FLOPs counters that run more often than every 500
+        steps (fvcore, thop, ptflops, calflops, `FlopCounterMode`, DeepSpeed's `FlopsProfiler`). Lightning's
+        `profiler="pytorch"|"advanced"`. In configs: `flops_profile_freq`, `profile_freq` under 500, DeepSpeed's
+        `flops_profiler.enabled`.
     Why it hurts:
         A profiler records every operator with its shapes and stack. On a small model the step is several times
         longer. The events stay in host memory until the profiler closes, so a long run ends in out-of-memory. A
         FLOPs counter runs a second forward pass under hooks or a tracer, often on the CPU. Its number does not
         change from step to step.
     How it knows:
-        It reads which calls a pass of the training loop reaches and under which conditions. For a profiler
-        around the loop it reads the `schedule` (`repeat=0`, the default, never ends). In config files it reads
-        the keys, and the switches next to them that turn them off.
+        It reads which calls a pass of the training loop reaches and under which conditions. In configs it reads
+        the keys. That is a note: only a run shows the cost.
     False alarms:
         A script that is itself a benchmark: loops of at most 50 steps count as measurements. Profiling that
         runs once or behind a switch that is off by default is not a finding.
@@ -208,182 +216,115 @@ class ProfilerInLoop(Check):
     def _declared_anywhere(self, patient: Patient) -> Iterator[Finding]:
         source, configs = patient.source_and_configs
         yield from self._from_source(source)
-        yield from self._from_configs(configs)
-
-    def _from_configs(self, configs: Configs) -> Iterator[Finding]:
         for file in configs.files:
-            if not self._short_config(file):
-                yield from self._periods(file)
-                yield from self._switches(file)
+            runs = [item.number for item in file.meaning("max_steps") if item.number]
+            short = any(item.value for item in file.meaning("smoke_run"))
+            if not short and not (runs and min(runs) <= self.limit("measurement_steps")):
+                yield from self._from_config(file, min(runs, default=math.inf))
 
-    def _short_config(self, file: ConfigFile) -> bool:
-        runs = [item.number for item in file.meaning("max_steps") if item.number]
-        return any(item.value for item in file.meaning("smoke_run")) or bool(
-            runs and min(runs) <= self.limit("measurement_steps")
-        )
-
-    def _periods(self, file: ConfigFile) -> Iterator[Finding]:
-        """`flops_profile_freq`, `profile_freq` and the like in sections of somebody's own."""
-        runs = [item.number for item in file.meaning("max_steps") if item.number]
+    def _from_config(self, file: ConfigFile, run: float) -> Iterator[Finding]:
+        """Periods in sections of somebody's own, and profilers that a tool keeps on for the whole run."""
+        limit = self.limit("profile_period")
         for name, what in (("flops_period", say("counts FLOPs")), ("profile_period", say("profiles"))):
             for said in file.meaning(name):
                 period = int(said.number or 0)
-                if not period or period >= self.limit("profile_period") or (runs and period >= runs[0]):
-                    continue
-                often = (
-                    say("on every training step")
-                    if period == 1
-                    else say("every {period} training steps", period=period)
-                )
-                message = say(
-                    "{key}={period} {what} {often}; in steady state once in {limit:.0f} is the limit.",
-                    key=said.entry.key,
-                    period=period,
-                    what=what,
-                    often=often,
-                    limit=self.limit("profile_period"),
-                )
-                yield self._declared(
-                    said, message, kind=name, period=period, value=f"{self.limit('profile_period'):.0f}"
-                )
-
-    def _switches(self, file: ConfigFile) -> Iterator[Finding]:
-        """Profilers that a tool keeps on for the whole run once they are switched on."""
+                if 0 < period < min(limit, run):
+                    message = say(
+                        "{key}={period} {what} {often}; in steady state once in {limit:.0f} is the limit.",
+                        key=said.entry.key,
+                        period=period,
+                        what=what,
+                        often=often(period),
+                        limit=limit,
+                    )
+                    yield self._declared(said, message, kind=name, period=period, value=f"{limit:.0f}")
         for said in file.meaning("flops_profiler"):
             if said.value is True:
                 message = say(
                     "DeepSpeed's flops_profiler is on: it profiles one step and turns wall_clock_breakdown on "
                     "for all steps. Its timers wait for the GPU in each forward, backward and step."
                 )
-                yield self._declared(said, message, kind="flops_switch", period=1, value="false", sure=False)
+                yield self._declared(said, message, kind="flops_switch", period=1, value="false")
         for said in file.meaning("profiler"):
-            inside = file.under(said.entry.key.removesuffix(".class_path"))
-            ends = any("schedule" in entry.parts for entry in inside)
-            name = str(said.value).rsplit(".", 1)[-1]
-            if name in LIGHTNING_PROFILERS and not ends:
+            if str(said.value).rsplit(".", 1)[-1] in _LIGHTNING_PROFILERS and "schedule" not in file.text:
                 message = say(
                     "Lightning's Trainer profiles the whole fit with {key}={said}.", key=said.entry.key, said=said.value
                 )
                 yield self._declared(said, message, kind="profiler_switch", period=1, value="null")
-            cycles = file.get("profiler.num_cycles")
-            if said.value is True and cycles is not None and cycles.value == 0:
-                message = say("torchtune's profiler is on with num_cycles=0: its schedule starts over and never ends.")
-                yield self._declared(said, message, kind="profiler_switch", period=1, value="false")
 
-    def _declared(
-        self, said: CanonicalValue, message: str, *, kind: str, period: int, value: str, sure: bool = True
-    ) -> Finding:
+    def _declared(self, said: CanonicalValue, message: str, *, kind: str, period: int, value: str) -> Finding:
         return self.finding(
             message,
             evidence=(said.setting,),
             confidence=Confidence.SUSPECTED,
-            severity=Severity.WARNING if sure else Severity.NOTE,
+            severity=Severity.NOTE,
             subject=f"{said.file.path}:{said.entry.line} {said.entry.key}",
             detail=ProfilerInLoopDetail(kind=kind.partition("_")[0], how="config", period=period, new_value=value),
         )
 
     def _from_source(self, source: Source) -> Iterator[Finding]:
-        made = [tool for script in source.scripts for tool in tools(script)]
-        inside: set[ast.AST] = set()
-        said: set[ast.AST] = set()
-        for script, loop in source.training_loops:
-            inside |= {event.node for event in loop.events}
-            for event, tool in uses(loop, made):
-                found = None if tool.call.node in said else self._in_loop(script, loop, event, tool)
-                if found is not None:
-                    said.add(tool.call.node)
-                    yield found
-        for tool in made:
-            if tool.call.node not in inside and not switched_off(source, tool.call):
-                yield from self._around(source, tool)
-        yield from self._engines(source)
-
-    def _in_loop(self, script: Script, loop: Loop, event: Event, tool: ProfilerCall) -> Finding | None:
-        period = step_period(event)
-        if period is None or period >= self.limit("profile_period"):
-            return None
-        if self._short(script, loop) or disabled(tool.call):
-            return None
-        what = say("counts FLOPs") if tool.counts else say("profiles")
-        return self._found(
-            say(
-                "{call} {what} {often}; the limit is once in {limit:.0f}.",
-                call=tool.call.name,
-                what=what,
-                often=often(period),
-                limit=self.limit("profile_period"),
-            ),
-            event.span,
-            tool,
-            how="step",
-            period=int(period),
-            via=event.via,
-        )
-
-    def _around(self, source: Source, tool: ProfilerCall) -> Iterator[Finding]:
-        period = cycle(tool)
-        if disabled(tool.call) or period is None or period >= self.limit("profile_period"):
-            return
-        for found in profiled_loops(source, tool):
-            if self._short(*found):
-                continue
-            where = say("the training loop at {path}:{line}", path=found[1].span.path, line=found[1].span.line)
-            if period == 1:
-                message = say(
-                    "{call} records every step of {where}: it has no schedule that ends.",
-                    call=tool.call.name,
-                    where=where,
-                )
-            else:
-                message = say(
-                    "{call} records steps of {where} repeatedly. Its schedule starts over "
-                    "every {period} steps (the limit is {limit:.0f}) and never ends.",
-                    call=tool.call.name,
-                    where=where,
-                    period=period,
-                    limit=self.limit("profile_period"),
-                )
-            yield self._found(message, tool.call.span, tool, how="around", period=period, via=())
-            return
-
-    def _engines(self, source: Source) -> Iterator[Finding]:
+        """Calls in the passes of a loop; a profiler without a schedule around one; Lightning's own."""
+        limit, inside = self.limit("profile_period"), set()
+        for found in calls_in_training(source, lambda item: _kind(item.call), every=limit, distinct=True):
+            for item in found:
+                inside.add(item.call.node)
+                if not item.at_most(self.limit("measurement_steps") / item.period):
+                    kind = _kind(item.call)
+                    message = say(
+                        "{call} {what} {often}; the limit is once in {limit:.0f}.",
+                        call=item.call.name,
+                        what=say("counts FLOPs") if kind == "flops" else say("profiles"),
+                        often=often(item.period),
+                        limit=limit,
+                    )
+                    yield self._found(message, item.event.span, kind, how="step", period=item.period)
         for script in source.scripts:
-            for call in script.calls_to(*LIGHTNING):
-                name = lightning_profiler(script, call)
-                steps = call.argument("max_steps")
-                known = steps.value if isinstance(steps, Known) and isinstance(steps.value, int) else 0
-                short = 0 < known <= self.limit("measurement_steps")
-                if name is None or short or switched_off(source, call) or disabled(call):
+            for call in script.calls:
+                if call.node in inside or switched_off(source, call):
                     continue
-                tool = ProfilerCall(script=script, call=call, counts=False)
-                message = say("Lightning's Trainer profiles the whole fit with {name}.", name=name)
-                yield self._found(message, call.span, tool, how="engine", period=1, via=())
+                if call.name in _LIGHTNING and call.keywords.get("max_steps") is None:
+                    given = call.keywords.get("profiler")
+                    if isinstance(given, Known) and given.value in _LIGHTNING_PROFILERS:
+                        message = say(
+                            "Lightning's Trainer profiles the whole fit with {name}.", name=f'profiler="{given.value}"'
+                        )
+                        yield self._found(message, call.span, "profiler", how="engine", period=1)
+                elif _kind(call) == "profiler" and not call.open_ended and "schedule" not in call.keywords:
+                    around = (trains_within(source, script, block) for block in withs_of(script, call))
+                    loop = next((found[1] for found in around if found and self._long(*found)), None)
+                    if loop is not None:
+                        where = say("the training loop at {path}:{line}", path=loop.span.path, line=loop.span.line)
+                        message = say(
+                            "{call} records every step of {where}: it has no schedule that ends.",
+                            call=call.name,
+                            where=where,
+                        )
+                        yield self._found(message, call.span, "profiler", how="around", period=1)
 
-    def _short(self, script: Script, loop: Loop) -> bool:
+    def _long(self, script: Script, loop: Loop) -> bool:
         passes = bound(script, loop)
-        return passes is not None and passes <= self.limit("measurement_steps")
+        return passes is None or passes > self.limit("measurement_steps")
 
-    def _found(
-        self, message: str, span: SourceSpan, tool: ProfilerCall, *, how: str, period: int, via: tuple[SourceSpan, ...]
-    ) -> Finding:
-        evidence: tuple[Evidence, ...] = (
-            span,
-            *via,
-            Measurement(
-                name="steps_between_profiles",
-                value=period,
-                unit="{step}",
-                provenance=Provenance.DECLARED,
-                reproduce=f"grep -n '{tool.call.method}' {span.path}",
-            ),
-        )
+    def _found(self, message: str, span: SourceSpan, kind: str, *, how: str, period: float) -> Finding:
         return self.finding(
             message,
-            evidence=evidence,
+            evidence=(span,),
             confidence=Confidence.SUSPECTED,
+            severity=Severity.NOTE,
             subject=f"{span.path}:{span.line}",
-            detail=ProfilerInLoopDetail(kind="flops" if tool.counts else "profiler", how=how, period=period),
+            detail=ProfilerInLoopDetail(kind=kind, how=how, period=period),
         )
+
+
+def _kind(call: Call) -> str:
+    """`flops` or `profiler` for a call that makes or runs one; "" for others, and where it may be switched off."""
+    package = call.name.split(".", 1)[0]
+    enabled = call.keywords.get("enabled")
+    if enabled is not None and not (isinstance(enabled, Known) and enabled.value):
+        return ""
+    if call.method in _COUNTERS.get(package, ()):
+        return "flops"
+    return "profiler" if call.method in _PROFILERS.get(package, ()) and "cuda" not in call.name else ""
 
 
 def _named(sites: Sequence[Site]) -> str:

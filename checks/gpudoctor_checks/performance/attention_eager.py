@@ -1,11 +1,9 @@
 """PERF006 attention-eager."""
 
-import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.observation import confirmed, suspicions
 from gpudoctor.analysis.run.instrumentation import share_below
 from gpudoctor.analysis.run.job_facts import main_model, on_gpu
@@ -13,12 +11,10 @@ from gpudoctor.analysis.run.steady_run import Run, judged, ran_on_cpu
 from gpudoctor.analysis.source.control_flow import taken_back
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
-from gpudoctor.analysis.source.networks import network
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, SourceSpan, Threshold
-from gpudoctor.model.job_devices import lowest_capability
+from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs, Entry
-from gpudoctor.model.signs.source import Call, Known, Script, Unknown
+from gpudoctor.model.signs.source import Call, Known, Script
 from gpudoctor.text import joined, percent
 
 _NEEDS_EAGER = re.compile(r"gemma-?[23]|gpt-?oss", re.IGNORECASE)
@@ -26,12 +22,6 @@ _NEEDS_EAGER = re.compile(r"gemma-?[23]|gpt-?oss", re.IGNORECASE)
 _EAGER = "eager_attention_forward"
 """The function of transformers that writes attention out."""
 _WANTS_SCORES = re.compile(r"output_attentions|need_weights=True|return_attn|attn_maps|attention_maps")
-_FUSED = re.compile(r"scaled_dot_product_attention|flash_attn|xformers|flex_attention")
-_SOFTMAX = frozenset({"torch.softmax", "torch.nn.functional.softmax", "torch.Tensor.softmax", "?.softmax"})
-_PRODUCTS = frozenset({"torch.matmul", "torch.bmm", "torch.einsum", "torch.Tensor.matmul", "torch.Tensor.bmm"})
-_CHANGES = frozenset({"abs", "tanh", "complex", "sigmoid", "relu", "exp", "log", "square", "pow"})
-"""Functions of the scores that stand between the product and the softmax only where attention is of another
-kind: of frequencies, with soft caps."""
 _KERNELS = ("enable_flash_sdp", "enable_mem_efficient_sdp")
 
 
@@ -40,7 +30,7 @@ class AttentionEagerDetail(Detail):
     """What the rule reads."""
 
     kind: str
-    """`keyword`, `kernels`, `code` or `config`."""
+    """`keyword`, `kernels` or `config`."""
     literal: bool | None = None
     """The keyword's value is written in the call."""
     key: str = ""
@@ -56,7 +46,6 @@ class AttentionEager(Check):
         - `attn_implementation="eager"` in source or configs (LLaMA-Factory's `flash_attn: disabled`, axolotl's
           `eager_attention`).
         - Flash and memory-efficient kernels both turned off.
-        - Attention computed by hand (product, softmax, product) in the program's own network.
     Why it hurts:
         The scores of a head are sequence length squared. Without fusion they are stored and read back several
         times, and kept for the backward pass. SDPA's fused kernels keep them on the chip. From a thousand
@@ -110,7 +99,7 @@ class AttentionEager(Check):
 
     def _read(self, patient: Patient) -> Iterator[Finding]:
         source, configs = patient.source_and_configs
-        yield from self._from_configs(configs, certain=lowest_capability(patient) is not None)
+        yield from self._from_configs(configs)
         seen: set[tuple[str, int]] = set()
         for program in training_programs(source):
             if program.target not in (Target.CUDA, Target.MAYBE):
@@ -123,28 +112,22 @@ class AttentionEager(Check):
                     yield finding
 
     def _from_source(self, program: Program) -> Iterator[Finding]:
-        said = {word for script in program.scripts for word in _words_said(script)}
-        if "scores" in said:
-            return
-        if "eager model" not in said:
-            yield from self._asked(program)
-        yield from self._kernels_off(program)
-        if "fused" not in said:
-            yield from self._written_out(program)
+        texts = [script.text for script in program.scripts]
+        if not any(_WANTS_SCORES.search(text) for text in texts):
+            if not any(_NEEDS_EAGER.search(text) for text in texts):
+                yield from self._asked(program)
+            yield from self._kernels_off(program)
 
     def _asked(self, program: Program) -> Iterator[Finding]:
         for script, call in program.calls:
             value = call.keywords.get("attn_implementation") or call.keywords.get("_attn_implementation")
             if not isinstance(value, Known) or value.value != "eager" or any(guard.never for guard in call.guards):
                 continue
-            model = call.argument("pretrained_model_name_or_path", 0)
-            known = call.method != "from_pretrained" or not isinstance(model, Unknown)
-            by_default = value.origin.startswith(("default", "field"))
             yield self.finding(
                 say('Line {line} asks for eager attention (attn_implementation="eager").', line=call.span.line),
                 evidence=(call.span, next(program.loops)[1].span),
                 confidence=Confidence.SUSPECTED,
-                severity=Severity.WARNING if known and not by_default else Severity.NOTE,
+                severity=Severity.NOTE,
                 subject=f"{script.path}:{call.span.line}",
                 detail=AttentionEagerDetail(kind="keyword", literal=value.origin == "literal"),
             )
@@ -168,38 +151,12 @@ class AttentionEager(Check):
             ),
             evidence=tuple(call.span for _, call in places),
             confidence=Confidence.SUSPECTED,
-            severity=Severity.NOTE if "deterministic" in places[0][0].text else Severity.WARNING,
+            severity=Severity.NOTE,
             subject=f"{places[0][0].path}:{places[0][1].span.line}",
             detail=AttentionEagerDetail(kind="kernels"),
         )
 
-    def _written_out(self, program: Program) -> Iterator[Finding]:
-        """Product, softmax, product in a method of a module."""
-        found: list[tuple[str, SourceSpan]] = []
-        for script in program.scripts:
-            for name, info in script.classes.items():
-                if "torch.nn.Module" in info.bases and _is_built(program, name):
-                    found += [(name, span) for owner, span in _attentions(script) if owner == name]
-        built = network(program)
-        if not found or (built is not None and not built.library and not built.parameters and not built.unknown):
-            return
-        name, span = found[0]
-        yield self.finding(
-            say(
-                "{module} computes attention by hand (line {line}: softmax between two products), "
-                "so it writes every score to memory.",
-                module=name,
-                line=span.line,
-            ),
-            evidence=tuple(span for _, span in found[:4]),
-            confidence=Confidence.SUSPECTED,
-            severity=Severity.NOTE,
-            subject=program.entry.path,
-            detail=AttentionEagerDetail(kind="code"),
-        )
-
-    def _from_configs(self, configs: Configs, *, certain: bool) -> Iterator[Finding]:
-        """What configs ask for. Without a GPU here it may be meant for another accelerator: a note."""
+    def _from_configs(self, configs: Configs) -> Iterator[Finding]:
         for file in configs.files:
             if not file.kind.trains or _NEEDS_EAGER.search(file.text):
                 continue
@@ -212,7 +169,7 @@ class AttentionEager(Check):
                     ),
                     evidence=(file.setting(entry),),
                     confidence=Confidence.SUSPECTED,
-                    severity=Severity.WARNING if certain else Severity.NOTE,
+                    severity=Severity.NOTE,
                     subject=f"{file.path}:{entry.line}",
                     detail=AttentionEagerDetail(kind="config", key=entry.key, path=file.path),
                 )
@@ -227,13 +184,6 @@ def _seen_eager(run: Run) -> float:
     return share_below(process, _EAGER)
 
 
-@once
-def _words_said(script: Script) -> frozenset[str]:
-    """What a script speaks of: attention scores that are wanted, models trained eagerly, fused kernels."""
-    patterns = (("scores", _WANTS_SCORES), (say("eager model"), _NEEDS_EAGER), ("fused", _FUSED))
-    return frozenset(word for word, pattern in patterns if pattern.search(script.text))
-
-
 def _eager(file: ConfigFile) -> Iterator[Entry]:
     for entry in file.find("attn_implementation", "_attn_implementation"):
         if entry.value == "eager":
@@ -242,94 +192,3 @@ def _eager(file: ConfigFile) -> Iterator[Entry]:
         yield file.entries["flash_attn"]
     if file.kind is ConfigKind.AXOLOTL and file.value("eager_attention") is True:
         yield file.entries["eager_attention"]
-
-
-def _is_built(program: Program, name: str) -> bool:
-    return name in _last_words(program)
-
-
-@once
-def _last_words(program: Program) -> frozenset[str]:
-    return frozenset(called.rpartition(".")[2] for called in program.called)
-
-
-@once
-def _attentions(script: Script) -> list[tuple[str, SourceSpan]]:
-    """Every place of a script's modules that writes attention out, with its class."""
-    if "softmax" not in script.text.lower():
-        return []
-    places = [
-        (name, _attention(script, name, method, node))
-        for name, info in script.classes.items()
-        for method, node in info.methods.items()
-    ]
-    return [(name, span) for name, span in places if span is not None]
-
-
-def _attention(script: Script, owner: str, method: str, node: ast.AST) -> SourceSpan | None:
-    """The softmax of attention in one method: a product feeds it, and another product takes it."""
-    scope = f"{owner}.{method}"
-    calls = {id(call.node): call for call in script.calls if call.function == scope}
-    made: dict[str, list[ast.expr]] = {}
-    softmax: tuple[str, SourceSpan] | None = None
-    for statement in ast.walk(node):
-        if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
-            continue
-        name = ast.unparse(statement.targets[0])
-        for part in ast.walk(statement.value):
-            call = calls.get(id(part))
-            if call is None or any(guard.never for guard in call.guards):
-                continue
-            if call.name in _SOFTMAX or call.name == "torch.nn.Softmax.__call__":
-                fed = [*call.node.args, *([call.node.func] if isinstance(call.node.func, ast.Attribute) else [])]
-                plain = not any(_changes_scores(part) for item in fed for part in ast.walk(item))
-                if plain and any(_from_product(item, made, calls) for item in fed):
-                    softmax = (name, call.span)
-        made.setdefault(name, []).append(statement.value)
-    if softmax is None:
-        return None
-    name, span = softmax
-    for part in ast.walk(node):
-        if _is_product(part, calls) and getattr(part, "lineno", 0) >= span.line and name in _words(part):
-            return None if _returned(node, name) else span
-    return None
-
-
-def _changes_scores(node: ast.AST) -> bool:
-    """Whether scores are more than scaled and masked, `abs(scores)`: no fused kernel computes that."""
-    if not isinstance(node, ast.Call):
-        return False
-    return ast.unparse(node.func).rpartition(".")[2] in _CHANGES
-
-
-def _from_product(item: ast.expr, made: dict[str, list[ast.expr]], calls: dict[int, Call], depth: int = 4) -> bool:
-    """Whether an expression comes from a product with something transposed."""
-    for part in ast.walk(item):
-        if _is_product(part, calls) and re.search(r"transpose|\.mT|\.T\b|permute|einsum|swapaxes", ast.unparse(part)):
-            return True
-        if isinstance(part, ast.Name) and depth and part.id in made:
-            rest = {name: other for name, other in made.items() if name != part.id}
-            if any(_from_product(value, rest, calls, depth - 1) for value in made[part.id]):
-                return True
-    return False
-
-
-def _is_product(node: ast.AST, calls: dict[int, Call]) -> bool:
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
-        return True
-    call = calls.get(id(node))
-    return call is not None and (call.name in _PRODUCTS or call.name in {"?.matmul", "?.bmm"})
-
-
-def _words(node: ast.AST) -> set[str]:
-    return {ast.unparse(part) for part in ast.walk(node) if isinstance(part, ast.Name | ast.Attribute)}
-
-
-def _returned(node: ast.AST, name: str) -> bool:
-    """Whether the scores leave the method."""
-    for part in ast.walk(node):
-        if isinstance(part, ast.Return) and isinstance(part.value, ast.Tuple | ast.Name):
-            values = part.value.elts if isinstance(part.value, ast.Tuple) else [part.value]
-            if any(ast.unparse(item) == name for item in values):
-                return True
-    return False

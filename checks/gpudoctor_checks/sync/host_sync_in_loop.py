@@ -15,7 +15,7 @@ from gpudoctor.analysis.source.call_frequency import brief, measures, step_perio
 from gpudoctor.analysis.source.device_tensors import DeviceTensors, training_target
 from gpudoctor.analysis.source.metrics import OFTEN, is_metric, samples_around
 from gpudoctor.analysis.source.steering_reads import steers
-from gpudoctor.analysis.source.syntax import is_method_call, is_name, nodes
+from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
@@ -36,16 +36,11 @@ from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.source import Call, Event, Guard, GuardKind, Known, Loop, Script, Source
 from gpudoctor.text import capitalised, percent
 from gpudoctor_checks.sync.device_queue import Queue
+from gpudoctor_checks.sync.device_reads import READS, SHOWN, read_word, shown_values
 
-_READS = frozenset({"item", "cpu", "tolist", "numpy"})
-_CONVERSIONS = frozenset({"float", "int", "bool", "builtins.float", "builtins.int", "builtins.bool"})
-_PRINTS = frozenset({"print", "builtins.print", "tqdm.write", "tqdm.tqdm.write"})
-_WRITERS = ("SummaryWriter.add_scalar", "SummaryWriter.add_histogram")
 """Methods that bring the tensor that they are given to the host at once (`make_np` of tensorboard's writer)."""
 _SYNCHRONIZES = frozenset({"torch.cuda.synchronize", "torch.accelerator.synchronize"})
-_SETTERS = frozenset({"set_postfix", "set_description"})
 _LENGTH = re.compile(r"\blen\(|\.size\(|\.shape\b")
-_SHOWN = say("of a tensor")
 _FEWER = 0.9
 """Waits below this share of the reads are told beside them."""
 
@@ -316,7 +311,7 @@ def _place(patient: Patient, site: Site) -> tuple[str, int]:
 def _reads(source: Source, script: Script, loop: Loop) -> list[_Read]:
     """Reads of one pass in order, one for each call that leads to a place."""
     tensors = DeviceTensors(script, loop)
-    queue = Queue(loop, tensors, [event for event in loop.events if _word(event, loop, tensors)])
+    queue = Queue(loop, tensors, [event for event in loop.events if read_word(event, loop, tensors)])
     elsewhere = _arguments_of_steps(loop) | _parts_of_metrics(loop)
     found: list[_Read] = []
     seen: set[tuple[object, ...]] = set()
@@ -331,7 +326,7 @@ def _reads(source: Source, script: Script, loop: Loop) -> list[_Read]:
             rate = _rate(replace(event, guards=arm.others), loop)
         if drained or rate == 0 or id(event.node) in elsewhere:
             continue
-        word = _word(event, loop, tensors)
+        word = read_word(event, loop, tensors)
         if word and not (_often(event) and samples_around(script, loop, event)):  # SYNC004 tells of that loop
             key = (event.span.path, event.span.line, event.span.column)
             if (key, event.via) in seen:
@@ -339,7 +334,7 @@ def _reads(source: Source, script: Script, loop: Loop) -> list[_Read]:
             seen.add((key, event.via))
             each = queue.refills(event, loop)
             waits = rate if each else rate / max(1, _passes(event, loop) or 1)
-            rate *= _values(event, tensors) if word.endswith(_SHOWN) else 1
+            rate *= shown_values(event, tensors) if word.endswith(SHOWN) else 1
             read = _Read(
                 span=event.span,
                 word=word,
@@ -374,7 +369,7 @@ def _behind_backward(source: Source, loop: Loop) -> Iterator[_Read]:
         wanted = f"{name.removesuffix('.apply').rpartition('.')[2]}.backward"
         for script in source.scripts:
             for call in script.calls:
-                if call.function == wanted and call.method in _READS and not call.guards and call.receiver:
+                if call.function == wanted and call.method in READS and not call.guards and call.receiver:
                     yield _Read(span=call.span, word=f".{call.method}()", rate=1.0, repeated=False,
                                 several=False, waits=1.0, filling=-place)  # fmt: skip
 
@@ -492,85 +487,6 @@ def _unknown_number(text: ast.expr, event: Event) -> bool:
         and event.types.get(ast.unparse(part.value)) is None
         for part in text.values
     )
-
-
-def _word(event: Event, loop: Loop, tensors: DeviceTensors) -> str | None:
-    """How the event reads the device, `.item()`; None when it does not."""
-    call = event.call
-    if call is None:
-        first = _first(event.node) if isinstance(event.node, ast.expr) else None
-        test = first is not None and tensors.holds(first, event) and not _one_of_several(first, event, loop)
-        return say("if on a tensor") if test else None
-    if call.method in _READS and isinstance(call.node.func, ast.Attribute):
-        if call.name.startswith(("numpy.", "torch.cuda")):
-            return None
-        if call.receiver_type == "torch.Tensor" and call.receiver_device is not None and not loop.engine:
-            return f".{call.method}()" if call.receiver_device != "cpu" else None
-        return f".{call.method}()" if tensors.holds(call.node.func.value, event) else None
-    if call.name in _CONVERSIONS and len(call.node.args) == 1:
-        return f"{call.method}()" if tensors.holds(call.node.args[0], event) else None
-    if call.name in _PRINTS or call.method in _SETTERS:
-        shown = [*call.node.args, *(keyword.value for keyword in call.node.keywords)]
-        if any(_shown(item, event, tensors) for item in shown):
-            return say("{method}() {shown}", method=call.method, shown=_SHOWN)
-    elif call.name.endswith(_WRITERS):
-        written = [*call.node.args[1:2], *(item.value for item in call.node.keywords)]
-        if any(tensors.holds(item, event) for item in written):
-            return say("{method}() {shown}", method=call.method, shown=_SHOWN)
-    elif any(_shown(item, event, tensors) for item in call.node.args if isinstance(item, ast.JoinedStr)):
-        return say("a format {shown}", shown=_SHOWN)
-    return None
-
-
-def _one_of_several(test: ast.expr, event: Event, loop: Loop) -> bool:
-    """Whether a condition is a bare name that a call gave among others: `loss, logs = model(x)`, `if logs:`.
-
-    It asks whether there is something, a dict or None as a rule: a tensor would be compared.
-    """
-    if not isinstance(test, ast.Name):
-        return False
-    return any(
-        isinstance(item.node, ast.Assign)
-        and item.via == event.via
-        and isinstance(item.node.value, ast.Call)
-        and any(
-            isinstance(target, ast.Tuple | ast.List) and any(is_name(part, test.id) for part in target.elts)
-            for target in item.node.targets
-        )
-        for item in loop.events
-    )
-
-
-def _values(event: Event, tensors: DeviceTensors) -> int:
-    """How many tensors a call formats."""
-    call = event.call
-    if call is None:
-        return 1
-    shown = [*call.node.args, *(keyword.value for keyword in call.node.keywords)]
-    return max(1, sum(_shown(item, event, tensors) for item in shown))
-
-
-def _first(test: ast.expr) -> ast.expr:
-    """What a condition looks at in any case; the other operands of `and` and `or` are events of their own."""
-    while isinstance(test, ast.BoolOp | ast.UnaryOp):
-        test = test.values[0] if isinstance(test, ast.BoolOp) else test.operand
-    return test
-
-
-def _shown(value: ast.expr, event: Event, tensors: DeviceTensors) -> int:
-    """How many tensors on the device formatting a value formats."""
-    parts: list[ast.expr] = []
-    if isinstance(value, ast.JoinedStr):
-        parts = [part.value for part in value.values if isinstance(part, ast.FormattedValue)]
-    elif is_method_call(value, "format"):
-        parts = value.args
-    elif isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mod) and isinstance(value.left, ast.Constant):
-        parts = value.right.elts if isinstance(value.right, ast.Tuple) else [value.right]
-    elif isinstance(value, ast.Dict):
-        parts = value.values
-    else:
-        return int(tensors.holds(value, event))
-    return sum(_shown(part, event, tensors) for part in parts)
 
 
 def _often(event: Event) -> bool:

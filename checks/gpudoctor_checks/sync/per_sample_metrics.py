@@ -1,6 +1,5 @@
 """SYNC004 per-sample-metrics."""
 
-import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -17,11 +16,9 @@ from gpudoctor.analysis.source.device_tensors import DeviceTensors, training_tar
 from gpudoctor.analysis.source.metrics import is_metric, samples_around
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, SourceSpan, Threshold
-from gpudoctor.model.signs.source import Call, Event, Loop, Script, Source
+from gpudoctor.model.signs.source import Loop, Script, Source
 from gpudoctor.text import joined
-
-_READS = frozenset({"item", "cpu", "tolist", "numpy"})
-_CONVERSIONS = frozenset({"float", "int", "bool", "builtins.float", "builtins.int", "builtins.bool"})
+from gpudoctor_checks.sync.device_reads import read_word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +156,7 @@ def _sample_loop(found: TrainingCall) -> str:
     samples = samples_around(found.script, found.loop, found.event)
     if samples is None:
         return ""
-    word = _read(found.call, found.event, _tensors(found.script, found.loop))
+    word = read_word(found.event, found.loop, _tensors(found.script, found.loop))
     return (
         say("a Python loop over {samples} reads the GPU sample by sample ({word})", samples=samples, word=word)
         if word
@@ -170,13 +167,3 @@ def _sample_loop(found: TrainingCall) -> str:
 @once
 def _tensors(script: Script, loop: Loop) -> DeviceTensors:
     return DeviceTensors(script, loop)
-
-
-def _read(call: Call, event: Event, tensors: DeviceTensors) -> str:
-    if call.method in _READS and isinstance(call.node.func, ast.Attribute) and not call.node.args:
-        if call.receiver_type == "torch.Tensor" and call.receiver_device is not None:
-            return f".{call.method}()" if call.receiver_device != "cpu" else ""
-        return f".{call.method}()" if tensors.holds(call.node.func.value, event) else ""
-    if call.name in _CONVERSIONS and len(call.node.args) == 1 and tensors.holds(call.node.args[0], event):
-        return f"{call.method}()"
-    return ""

@@ -28,20 +28,6 @@ def is_never_pinned(source: Source, loader: Loader, moves: Sequence[Transfer]) -
     return any(_moves_in_place(move) for move in moves) and not any(_is_mapping(move) for move in moves)
 
 
-def joins_unread(source: Source, loader: Loader) -> bool:
-    """Whether the items are joined by what was not read, or by a class of the program's own."""
-    collate = _collate(loader)
-    if collate is None or isinstance(collate, ast.Constant):
-        return False
-    own = any(
-        isinstance(node, ast.FunctionDef) and node.name == last_name(collate)
-        for script in source.scripts
-        for node in nodes(script, ast.FunctionDef)
-    )
-    read = own or isinstance(collate, ast.Lambda)
-    return bool(list(_classes_made(source, collate))) or not read
-
-
 def _collate(loader: Loader) -> ast.expr | None:
     return keyword_value(loader.call.node, "collate_fn")
 

@@ -3,7 +3,7 @@
 import ast
 from enum import Enum
 
-from gpudoctor.analysis.source.dataflow import Dataflow
+from gpudoctor.analysis.source.scopes import Key
 from gpudoctor.analysis.source.syntax import is_attribute, is_method_call, is_name
 from gpudoctor.model.signs.source import Call, Event, Known, Loop, Script, Source
 
@@ -150,21 +150,30 @@ _MODELS = ("model", "net", "criterion", "loss_fn", "lossfn", "encoder", "decoder
            "backbone", "classifier", "critic", "actor")  # fmt: skip
 
 
-class DeviceTensors(Dataflow[bool]):
+class DeviceTensors:
     """Names in a training loop that hold tensors on the training device, as the end of a pass leaves them."""
 
     def __init__(self, script: Script, loop: Loop) -> None:
-        super().__init__(loop)
+        self.calls = {event.node: event.call for event in loop.events if event.call is not None}
+        self.facts: dict[Key, bool] = {}
         self._script = script
         self._engine = loop.engine is not None  # it moves the model and the batch unseen
-        for target in loop.targets:
-            self.facts[(), target] = False  # a batch comes from the host until it is moved
+        for name in loop.targets:
+            self.facts[(), name] = False  # a batch comes from the host until it is moved
         for event in loop.events:
             if event.call is not None and event.call.method == "backward" and event.call.receiver.isidentifier():
                 self.facts[event.via, event.call.receiver] = True
-        for event in self.walk():
-            if isinstance(event.node, ast.Call) and isinstance(event.node.func, ast.Name):
-                self.facts[event.via, event.node.func.id] = False  # what is called is no tensor
+        for event in loop.events:
+            match event.node:
+                case ast.Call(func=ast.Name(id=name)):
+                    self.facts[event.via, name] = False  # what is called is no tensor
+                case ast.Assign(targets=targets, value=value):
+                    for target in targets:
+                        self.bind(target, value, event)
+                case ast.AnnAssign(target=target, value=ast.expr() as value):
+                    self.bind(target, value, event)
+                case ast.AugAssign(target=target, value=value) if self.holds(value, event):
+                    self.facts[event.via, ast.unparse(target)] = True
 
     def holds(self, value: ast.expr, event: Event | None = None) -> bool:
         """Whether an expression is a tensor on the device."""
@@ -269,11 +278,6 @@ class DeviceTensors(Dataflow[bool]):
         return not kind and not name.startswith(("numpy.", "math.")) and any(
             last == word or last.endswith("_" + word) or last.startswith(word + "_") for word in _MODELS
         )  # fmt: skip
-
-    def add(self, target: ast.expr, value: ast.expr, event: Event) -> None:
-        """What a tensor on the device is added to is one."""
-        if self.holds(value, event):
-            self.facts[event.via, ast.unparse(target)] = True
 
     def bind(self, target: ast.expr, value: ast.expr, event: Event) -> None:
         """The target is on the device if the value is; a name made from itself stays where it is."""

@@ -10,7 +10,6 @@ from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.control_flow import FUNCTIONS, bound_to, enclosing, scope_of
 from gpudoctor.analysis.source.entry_points import Program
 from gpudoctor.analysis.source.scopes import owned_names, parameters
-from gpudoctor.analysis.source.step_order import arms
 from gpudoctor.analysis.source.syntax import is_attribute, is_method_call, is_name, keyword_value, nodes, parents, walk
 from gpudoctor.analysis.source.syntax_places import resolved_calls
 from gpudoctor.model.signs.source import Call, Script, Source
@@ -95,19 +94,6 @@ def _owners(expression: ast.expr) -> Iterator[ast.expr]:
             while is_attribute(owner, "module"):
                 owner = owner.value
             yield owner
-
-
-def follows(script: Script, later: ast.AST, earlier: ast.AST) -> bool:
-    """Whether one statement always runs after another one of the same function has run."""
-    if scope_of(script, later) is not scope_of(script, earlier):
-        return False
-    if getattr(later, "lineno", 0) <= (getattr(earlier, "end_lineno", 0) or 0):
-        return False
-    above = [{n for n in enclosing(script, node) if isinstance(n, _CONDITIONS)} for node in (later, earlier)]
-    if not above[0] <= above[1]:
-        return False
-    mine, theirs = (dict(arms(script, getattr(node, "lineno", 0))) for node in (later, earlier))
-    return all(theirs.get(place, arm) == arm for place, arm in mine.items())
 
 
 def assignments_to(scope: ast.AST, text: str) -> Iterator[tuple[ast.Assign, ast.expr]]:

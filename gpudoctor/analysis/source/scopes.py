@@ -90,10 +90,6 @@ class Scopes:
                 return site.node.args[position], via[:-1]
         return None
 
-    def passed(self, node: ast.expr, via: Scope) -> tuple[ast.expr, Scope] | None:
-        """The same for an expression; None if it is not a parameter's name."""
-        return self.argument(node.id, via) if isinstance(node, ast.Name) else None
-
     def bindings(self) -> Iterator[tuple[Key, ast.expr, Scope]]:
         """Every parameter with its argument."""
         for via, function in self._functions.items():
@@ -105,16 +101,8 @@ class Scopes:
 
 def _owner(site: Call) -> str:
     """What `self` is in the method that a call runs: its receiver, or the object itself that is called."""
-    if site.method == CALLED and chained(site.node.func):
-        return ast.unparse(site.node.func)
-    return site.receiver
-
-
-def chained(node: ast.expr) -> bool:
-    """Whether an expression is a name or attributes of one: `model`, `self.net.first`."""
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return isinstance(node, ast.Name)
+    written = ast.unparse(site.node.func)
+    return written if site.method == CALLED and written.replace(".", "").isidentifier() else site.receiver
 
 
 def parameters(function: Function) -> list[str]:

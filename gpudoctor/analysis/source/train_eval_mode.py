@@ -2,19 +2,18 @@
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.source.control_flow import callers, enclosing, may_run, scope_of
-from gpudoctor.analysis.source.optimizers import assignments_to, optimizers
+from gpudoctor.analysis.source.control_flow import callers, enclosing
+from gpudoctor.analysis.source.optimizers import optimizers
 from gpudoctor.analysis.source.scopes import Key, Scope, Scopes
-from gpudoctor.analysis.source.syntax import FunctionNode, called_name, is_attribute, is_name, keyword_value, nodes
+from gpudoctor.analysis.source.syntax import FunctionNode, is_attribute, nodes
 from gpudoctor.model.signs.source import Call, Event, GuardKind, Known, Loop, Script, Source
 
 _LAYERS = re.compile(
     r"torch\.nn\.(?:\w*Dropout\w*|\w*BatchNorm\w*|Transformer\w*|functional\.\w*dropout\w*|InstanceNorm\w*)$"
 )
-_DROPOUT = re.compile(r"torch\.nn\.\w*Dropout\w*$")
 _KINDS = {
     "dropout": re.compile(r"dropout|\.Transformer", re.IGNORECASE),
     "batch norm": re.compile(r"BatchNorm"),
@@ -86,15 +85,11 @@ def _a_model(call: Call) -> bool:
     return owner == "?" and bool(_MODEL.search(call.receiver.rsplit(".", 1)[-1]))
 
 
-def mode_layers(source: Source) -> bool:
-    """Whether the program builds layers that behave differently in eval mode: dropout, batch norm, or a
-    library's model that has them."""
-    return any(_layers_in(source, script) for script in source.scripts)
-
-
 def named_layers(source: Source) -> str:
-    """Those layers in words: `dropout`, `dropout and batch norm`; of a library's model nobody knows which."""
-    return layer_words({kind for script in source.scripts for kind in _layers_in(source, script)})
+    """Layers in words that behave differently in eval mode, `dropout and batch norm`; "" where the program builds
+    none, or none in sight: a loaded model is in eval mode."""
+    names = {call.name for script in source.scripts for call in script.calls if _layer(call)}
+    return layer_words(names) if names else ""
 
 
 def layer_words(names: Iterable[str]) -> str:
@@ -106,64 +101,6 @@ def layer_words(names: Iterable[str]) -> str:
 def verb(layers: str) -> str:
     """`works` or `work`, after layers in words."""
     return "work" if " and " in layers or layers.startswith("layers") else "works"
-
-
-def loaded_in_eval_mode(source: Source) -> bool:
-    """Whether such layers come in loaded models alone, which are in eval mode until something switches them.
-
-    An adapter's dropout is no exception: what `peft` loads is in eval mode, and a new adapter adds zero.
-    """
-    calls = [call for script in source.scripts for call in script.calls]
-    own = {name for script in source.scripts for name in _mode_layers(script)} - {"from_pretrained", "dropout"}
-    if own or not any(_loads(call) for call in calls) or any(switches_to_train(call) for call in calls):
-        return False
-    return not any(_drops(call) and not call.name.startswith("peft.") for call in calls)
-
-
-def made_by_loading(source: Source, script: Script, model: str) -> bool:
-    """Whether an attribute of an object holds a loaded model alone, through wrappers, that nothing switches.
-
-    A parameter or a name may be another model elsewhere; an attribute is followed in its own script.
-    """
-    last = model.rpartition(".")[2]
-    switched = {
-        model_of(call).rpartition(".")[2] if "." in call.receiver else ""
-        for other in source.scripts
-        for call in other.calls
-        if switches_to_train(call)
-    }
-    if not model.startswith("self.") or {last, ""} & switched:
-        return False
-    by_node = {call.node: call for call in script.calls}
-    values = [value for _, value in assignments_to(script.tree, model)]
-    return bool(values) and all(_loaded(script, by_node, value) for value in values)
-
-
-def _loaded(script: Script, calls: Mapping[ast.Call, Call], value: ast.expr, depth: int = 6) -> bool:
-    """Whether a value is a loaded model, as it is or wrapped."""
-    if depth == 0:
-        return False
-    if isinstance(value, ast.Name):
-        scope = scope_of(script, value)
-        # what a wrapper makes of a name has that name inside of it: the first value is the one to tell
-        given = [
-            item
-            for _, item in assignments_to(scope, value.id)
-            if not any(is_name(part, value.id) for part in ast.walk(item))
-        ]
-        return bool(given) and all(_loaded(script, calls, item, depth - 1) for item in given)
-    call = calls.get(value) if isinstance(value, ast.Call) else None
-    if call is None:
-        return False
-    if _loads(call):
-        return True
-    if call.receiver == "self":
-        owner = script.classes.get(call.function.partition(".")[0])
-        method = owner.methods.get(call.method) if owner is not None else None
-        backs = [node.value for node in ast.walk(method) if isinstance(node, ast.Return)] if method is not None else []
-        return bool(backs) and all(item is not None and _loaded(script, calls, item, depth - 1) for item in backs)
-    wraps = call.name.startswith(("torch.nn.parallel.", "torch.distributed.")) and call.node.args
-    return bool(wraps) and _loaded(script, calls, call.node.args[0], depth - 1)
 
 
 def only_inputs_are_trained(source: Source) -> bool:
@@ -256,126 +193,9 @@ def _may_hold_parameters(source: Source, call: Call) -> bool:
     return own or call.method[:1].isupper() or "add_module" in call.method or "parameter" in call.method
 
 
-def _layers_in(source: Source, script: Script) -> frozenset[str]:
-    """Names of what builds such layers, without what this program does not build, and without dropout of 0."""
-    if not _mode_layers(script):
-        return frozenset()
-    idle = (call for call in script.calls if _brings(call) and not _built(source, script, call))
-    return _mode_layers(script, frozenset(map(id, idle)))
-
-
-def _built(source: Source, script: Script, call: Call) -> bool:
-    """Whether a layer may be in a network of the program: something uses the code, its switch is not off."""
-    if _drops_nothing(source, script, call) or not may_run(source, call.span):
-        return False
-    inside: ast.AST = call.node
-    for outer in enclosing(script, call.node):
-        switch = outer.test if isinstance(outer, ast.If) and inside in outer.body else None
-        if isinstance(switch, ast.Name) and _is_zero(source, script, call.function, switch):
-            return False
-        inside = outer
-    return True
-
-
-def _drops_nothing(source: Source, script: Script, call: Call) -> bool:
-    """Whether all that a call says of dropout is a probability of 0."""
-    if call.name.startswith(_LIBRARIES) or _loads(call):
-        return False  # other layers come with it
-    given = [item.value for item in call.node.keywords if item.arg and "dropout" in item.arg]
-    if _DROPOUT.match(call.name):
-        rate = keyword_value(call.node, "p")
-        given += [rate] if rate is not None else call.node.args[:1]
-    return bool(given) and all(_is_zero(source, script, call.function, item) for item in given)
-
-
-def _is_zero(source: Source, script: Script, function: str, value: ast.expr, depth: int = 4) -> bool:
-    """Whether a value is 0: written so, or a parameter with that default, and nobody gives another."""
-    if isinstance(value, ast.Constant):
-        return not value.value and value.value is not None
-    owner, _, last = function.rpartition(".")
-    made = script.classes.get(owner)
-    node = made.methods.get(last) if made is not None and last == "__init__" else None
-    if not isinstance(value, ast.Name) or node is None or depth == 0:
-        return False
-    names = [item.arg for item in (*node.args.posonlyargs, *node.args.args)]
-    defaults: dict[str, ast.expr | None] = dict(zip(reversed(names), reversed(node.args.defaults), strict=False))
-    defaults |= {item.arg: given for item, given in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)}
-    default = defaults.get(value.id)
-    if not isinstance(default, ast.Constant) or default.value is None or default.value:
-        return False
-    if any(is_name(item, value.id) and isinstance(item.ctx, ast.Store)
-           for item in ast.walk(node)):  # fmt: skip
-        return False
-    return _called_by_name_alone(source, owner) and all(
-        _gives_zero(source, other, site, value.id, names, depth)
-        for other in source.scripts
-        for site in other.calls
-        if site.method == owner
-    )
-
-
-def _gives_zero(source: Source, script: Script, site: Call, name: str, names: list[str], depth: int) -> bool:
-    """Whether a call that makes an object leaves a parameter at its default of 0, or gives 0."""
-    if any(item.arg is None for item in site.node.keywords) or any(
-        isinstance(item, ast.Starred) for item in site.node.args
-    ):
-        return False
-    given = keyword_value(site.node, name)
-    at = names.index(name) - 1 if name in names else len(site.node.args)
-    if given is None and at < len(site.node.args):
-        given = site.node.args[at]
-    return given is None or _is_zero(source, script, site.function, given, depth - 1)
-
-
-@once
-def _called_by_name_alone(source: Source, name: str) -> bool:
-    """Whether a class of the program is only called: not handed on, registered, extended or looked up."""
-    for script in source.scripts:
-        called = {id(call.func) for call in nodes(script, ast.Call)}
-        named: list[ast.expr] = [node for node in nodes(script, ast.Name) if node.id == name]
-        named += [node for node in nodes(script, ast.Attribute) if node.attr == name]
-        if any(id(node) not in called for node in named):
-            return False
-        for definition in nodes(script, ast.ClassDef):
-            if definition.name == name and definition.decorator_list:
-                return False
-        if any(item.value == name for item in nodes(script, ast.Constant)):
-            return False
-    return True
-
-
-@once
-def _mode_layers(script: Script, idle: frozenset[int] = frozenset()) -> frozenset[str]:
-    """Names of classes and functions that build such layers, but for some calls that drop nothing."""
-    found: set[str] = set()
-    for call in script.calls:
-        if id(call) in idle:
-            continue
-        if _layer(call):
-            found.add(call.name)
-        if _drops(call):
-            found.add("dropout")
-        if _loads(call):
-            found.add("from_pretrained")
-    return frozenset(found)
-
-
-def _brings(call: Call) -> bool:
-    """Whether a call builds such layers, or sets their rate."""
-    return _layer(call) or _drops(call) or _loads(call)
-
-
 def _layer(call: Call) -> bool:
     library = call.name.startswith(_LIBRARIES) and not call.name.endswith("_Weights")
     return library or (_LAYERS.match(call.name) is not None and not _without_statistics(call))
-
-
-def _drops(call: Call) -> bool:
-    return any("dropout" in word and not _zero(value) for word, value in call.keywords.items())
-
-
-def _loads(call: Call) -> bool:
-    return call.method == "from_pretrained" and re.search(r"Model|For[A-Z]", call.name) is not None
 
 
 def _without_statistics(call: Call) -> bool:
@@ -383,19 +203,7 @@ def _without_statistics(call: Call) -> bool:
     if ".InstanceNorm" not in call.name:
         return False
     tracked = call.argument("track_running_stats", 4)
-    return not call.open_ended and (tracked is None or _zero(tracked))
-
-
-def _zero(value: object) -> bool:
-    return isinstance(value, Known) and not value.value
-
-
-@once
-def _by_function(script: Script) -> Mapping[str, list[Call]]:
-    found: dict[str, list[Call]] = {}
-    for call in script.calls:
-        found.setdefault(call.function, []).append(call)
-    return found
+    return not call.open_ended and (tracked is None or (isinstance(tracked, Known) and not tracked.value))
 
 
 def without_gradient(source: Source, script: Script, node: ast.AST, function: str, depth: int = 4) -> bool:
@@ -424,33 +232,6 @@ def speaks_of_eval(call: Call) -> bool:
         or (bool(_GRADIENT_OFF.search(call.method)) and "eval" in call.method)
         or call.method in {"eval", "set_eval", "to_eval"}
     )
-
-
-def in_eval_mode(source: Source, script: Script, function: str, depth: int = 4) -> bool:
-    """Whether a function, or one that calls it, puts a model into eval mode, or speaks of doing so."""
-    contexts = _eval_contexts(source)
-    if any(speaks_of_eval(call) or call.method in contexts for call in _by_function(script).get(function, ())):
-        return True
-    return depth > 0 and any(
-        in_eval_mode(source, other, call.function, depth - 1) for other, call in callers(source, function)
-    )
-
-
-@once
-def _eval_contexts(source: Source) -> frozenset[str]:
-    """Names of the program's own context managers that put a model into eval mode."""
-    found = set()
-    for script in source.scripts:
-        managers = {
-            node.name
-            for node in nodes(script, ast.FunctionDef)
-            if any(called_name(item) == "contextmanager" for item in node.decorator_list)
-        }
-        for name, calls in _by_function(script).items():
-            owner, _, last = name.rpartition(".")
-            if (last in managers or last == "__enter__") and any(map(speaks_of_eval, calls)):
-                found.add(last if last in managers else owner.rpartition(".")[2])
-    return frozenset(found)
 
 
 def thinned(event: Event) -> bool:

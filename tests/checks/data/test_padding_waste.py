@@ -2,14 +2,14 @@ import pytest
 from mending import gone, mended
 from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 
-from gpudoctor.model import Applicability, Severity
+from gpudoctor.model import Severity
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.data.padding_waste import PaddingWaste
 from gpudoctor_rules.advice import advice
 from gpudoctor_rules.data.items import padding_waste
 
 FOLDER = PATIENTS / "DATA006"
-GUILTY = {"sick_map": (9, 0), "sick_collate": (17, 1024), "sick_by_hand": (16, 512)}
+GUILTY = {"sick_map": (9, 0), "sick_collate": (17, 1024)}
 
 
 @pytest.mark.parametrize("path", sick_scripts("DATA006"), ids=lambda path: path.stem)
@@ -30,15 +30,6 @@ def test_sick_tokenizer_is_mended(name, new):
     assert mended(text, unsafe=False, select="DATA006") == text
     assert new in mended(text, select="DATA006")
     assert gone("DATA006", text)
-
-
-def test_padding_by_hand_is_left_to_a_person():
-    patient = script_patient(FOLDER / "sick_by_hand.py")
-    [finding] = examine(PaddingWaste, patient)
-    dynamic, group = prescribe((padding_waste, *advice("data")), finding, patient)
-    assert dynamic.applicability is Applicability.DISPLAY_ONLY
-    assert group.id == "DATA006-group"
-    assert any("train_sampling_strategy" in step for step in group.steps)  # the only name that transformers 5 has
 
 
 @pytest.mark.parametrize(("strategy", "found"), [("group_by_length", 0), ("sequential", 1)])

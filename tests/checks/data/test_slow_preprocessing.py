@@ -42,8 +42,7 @@ def test_sick_prompt_and_answer_are_one_finding():
     text = (FOLDER / "sick_tokenises.py").read_text("utf-8")
     line = next(line for line in text.splitlines() if "tokenizer(" in line and "=" in line)
     twice = text.replace(line, line + "\n" + line)
-    [finding] = examine(SlowPreprocessing, script_patient(twice))
-    assert len([item for item in finding.evidence if item.text == line.strip()]) == 2
+    assert len(examine(SlowPreprocessing, script_patient(twice))) == 1
 
 
 def test_the_rule_names_processes_for_this_machine():

@@ -10,7 +10,6 @@ from gpudoctor_rules.observability import profiler_in_loop
 GUILTY = {
     "sick_profile_each_step": "with profile(",
     "sick_whole_loop": "with tp.profile(",
-    "sick_schedule_for_ever": "prof = torch.profiler.profile(",
     "sick_flops_each_step": "return FlopCountAnalysis(",
     "sick_lightning": "trainer = L.Trainer(",
 }
@@ -69,53 +68,6 @@ def test_sick_at_the_users_threshold():
     assert len(look(inside=inside, profile_period=1000)) == 1
 
 
-def test_sick_counter_entered_by_name():
-    [finding] = look(before="counter = FlopCounterMode(display=False)", inside="with counter: model(x)")
-    assert finding.span.text == "with counter: model(x)"
-
-
-def test_sick_started_and_never_stopped():
-    [finding] = look(before="prof = profile(); prof.start()")
-    assert "no schedule that ends" in finding.message
-
-
-STARTED_ELSEWHERE = """
-    import torch
-    from torch.profiler import profile
-
-
-    class Trainer:
-        def __init__(self, model, loader):
-            self.model, self.loader = model, loader
-            self.optimizer = torch.optim.Adam(model.parameters())
-            self.profiler = profile(record_shapes=True)
-
-        def begin(self):
-            {start}
-
-        def fit(self):
-            self.begin()
-            for x in self.loader:
-                self.optimizer.zero_grad()
-                self.model(x).mean().backward()
-                self.optimizer.step()
-                self.profiler.step()
-
-
-    Trainer(torch.nn.Linear(2, 2), torch.utils.data.DataLoader(torch.randn(100, 2))).fit()
-"""
-
-
-def test_sick_started_in_another_method():
-    patient = script_patient(STARTED_ELSEWHERE.format(start="self.profiler.start()"))
-    [finding] = examine(ProfilerInLoop, patient)
-    assert finding.span.text.startswith("self.profiler = profile(")
-
-
-def test_healthy_never_started():
-    assert examine(ProfilerInLoop, script_patient(STARTED_ELSEWHERE.format(start="pass"))) == []
-
-
 def test_sick_around_an_engine():
     text = """
         import torch
@@ -125,10 +77,6 @@ def test_sick_around_an_engine():
             trainer.train()
     """
     assert len(examine(ProfilerInLoop, script_patient(text))) == 1
-
-
-def test_healthy_stopped_on_the_way():
-    assert look(before="prof = profile(); prof.start()", inside="prof.stop() if step == 30 else None") == []
 
 
 def test_healthy_disabled_by_its_argument():
@@ -153,7 +101,7 @@ def test_the_rule_counts_flops_seldom_or_once():
     assert examine(ProfilerInLoop, script_patient(apply_edits(patient.source.scripts[0].text, seldom.edits))) == []
 
 
-@pytest.mark.parametrize("name", ["sick_schedule_for_ever", "sick_whole_loop", "sick_lightning"])
+@pytest.mark.parametrize("name", ["sick_whole_loop", "sick_lightning"])
 def test_the_rule_cures(name):
     path = next(path for path in sick_scripts("OBS001") if path.stem == name)
     patient = script_patient(path)

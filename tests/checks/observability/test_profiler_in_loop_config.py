@@ -19,7 +19,6 @@ EXPECTED = {
     "sick_lightning.yaml": ("trainer.profiler", 5, NOTE, "null"),
     "sick_lightning_class.yaml": ("trainer.profiler.class_path", 6, NOTE, "null"),
     "sick_deepspeed.json": ("flops_profiler.enabled", 5, NOTE, "false"),
-    "sick_torchtune.yaml": ("profiler.enabled", 6, NOTE, "false"),
 }
 
 

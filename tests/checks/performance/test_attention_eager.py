@@ -9,7 +9,6 @@ from gpudoctor_checks.performance.attention_eager import AttentionEager
 from gpudoctor_rules.performance import attention_eager
 
 FOLDER = PATIENTS / "PERF006"
-SEVERITIES = {"sick_written_out": Severity.NOTE}
 
 
 @pytest.mark.parametrize("path", sick_scripts("PERF006"), ids=lambda path: path.stem)
@@ -19,7 +18,7 @@ def test_sick_script(path):
     assert finding.severity is Severity.NOTE
     [remedy] = prescribe(attention_eager, finding, patient)
     assert remedy.applicability is Applicability.UNSAFE
-    assert bool(remedy.edits) == (path.stem != "sick_written_out")
+    assert remedy.edits
 
 
 @pytest.mark.parametrize("path", healthy_scripts("PERF006"), ids=lambda path: path.stem)
@@ -49,50 +48,6 @@ def test_sick_edit_cures(name):
 def test_healthy_when_the_scores_are_wanted():
     text = (FOLDER / "sick_from_pretrained.py").read_text("utf-8") + "print(model.config.output_attentions)\n"
     assert examine(AttentionEager, script_patient(text)) == []
-
-
-def test_sick_scores_that_are_changed_on_the_way():
-    text = (FOLDER / "sick_written_out.py").read_text("utf-8")
-    text = text.replace(
-        "        weights = torch.softmax(scores, dim=-1)",
-        "        scores = scores.masked_fill(x[:, :1] == 0, -1e9)\n        scores = torch.softmax(scores, dim=-1)",
-    )
-    text = text.replace("weights @ v", "scores @ v")
-    [finding] = examine(AttentionEager, script_patient(text))
-    assert "softmax" in finding.span.text
-
-
-_MIXER = """
-    import torch
-    from torch import nn
-    class Mixer(nn.Module):
-        def __init__(self, kind="plain"):
-            super().__init__()
-            self.q, self.k, self.v = nn.Linear(512, 512), nn.Linear(512, 512), nn.Linear(512, 512)
-            self.kind = kind
-        def forward(self, x):
-            scores = torch.einsum("bqd,bkd->bqk", self.q(x), self.k(x))
-            if self.kind == "soft":
-                scores = torch.softmax({inside}, dim=-1)
-            return torch.einsum("bqk,bkd->bqd", scores, self.v(x))
-    mixer = Mixer({kind}).cuda()
-    rule = torch.optim.SGD(mixer.parameters(), lr=0.1)
-    for x in torch.utils.data.DataLoader(torch.load("x.pt")):
-        loss = mixer(x.cuda()).square().mean()
-        rule.zero_grad()
-        loss.backward()
-        rule.step()
-"""
-
-
-def test_sick_attention_that_is_switched_on():
-    script = _MIXER.format(kind="'soft'", inside="scores * 0.1")
-    assert len(examine(AttentionEager, script_patient(script))) == 1
-
-
-@pytest.mark.parametrize(("kind", "inside"), [("", "scores * 0.1"), ("'soft'", "abs(scores)")])
-def test_healthy_attention_that_does_not_run_or_is_of_another_kind(kind, inside):
-    assert examine(AttentionEager, script_patient(_MIXER.format(kind=kind, inside=inside))) == []
 
 
 EXPORTING = """

@@ -9,7 +9,7 @@ from torch.utils.data import Dataset
 
 class Lazy(Dataset):
     def __init__(self, path, files):
-        self.path, self.files, self.file, self.current = path, files, None, ""
+        self.path, self.files, self.file = path, files, None
 
     def __getitem__(self, index):
         if self.file is None:  # 第一次才打开
@@ -19,10 +19,7 @@ class Lazy(Dataset):
         name = self.files[index]
         with open(name) as handle:
             meta = json.load(handle)
-        return self.file["x"][index], mapped[index], image, meta, torch.load(self.current)
-
-    def select(self, name):
-        self.current = name
+        return self.file["x"][index], mapped[index], image, meta
 
     @functools.lru_cache
     def table(self):
