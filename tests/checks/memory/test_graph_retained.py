@@ -162,7 +162,7 @@ def test_no_edit_cuts_a_graph_that_a_backward_pass_may_need(name):
     script = next((path for path in sick_scripts("MEM003") if path.stem == name), STEP_LOSSES)
     patient = script_patient(script)
     findings = examine(GraphRetained, patient)
-    assert findings
+    assert bool(findings) is (name != "step_losses"), "a new list for each step keeps nothing"
     for finding in findings:
         [remedy] = prescribe(graph_retained, finding, patient)
         assert (remedy.edits, remedy.applicability) == ((), Applicability.DISPLAY_ONLY)
