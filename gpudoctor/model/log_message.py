@@ -35,12 +35,12 @@ class LogMessage:
 
     kind: str
     """A word for this wording of the ailment; rules choose their rows by it."""
-    cue: str | tuple[str, ...]
-    """Lower-case literals; every text that matches contains one of them. They make the reader fast."""
     pattern: str
     """A regular expression that is searched in the message; named groups fill the braces of `text`."""
     text: str
     """The finding's message. A part in square brackets is left out if one of its groups is missing."""
+    cue: str | tuple[str, ...] = ()
+    """Small-letter literals; every text that matches contains one of them. Only where none follows from `pattern`."""
     bearing: Bearing = Bearing.CAUSE
     confidence: Confidence = Confidence.CONFIRMED
     """CONFIRMED where the text itself states the cause; less where it is inferred."""
@@ -68,11 +68,6 @@ class LogMessage:
     """Exit codes of which the command must have given one: a shell goes on after such a line, or ends by it."""
     source: str = ""
     """A thread, or the file of the library that prints it."""
-
-    @property
-    def cues(self) -> tuple[str, ...]:
-        """The literals as a tuple."""
-        return (self.cue,) if isinstance(self.cue, str) else self.cue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
