@@ -40,7 +40,7 @@ class LogMessage:
     text: str
     """The finding's message. A part in square brackets is left out if one of its groups is missing."""
     cue: str | tuple[str, ...] = ()
-    """Small-letter literals; every text that matches contains one of them. Only where none follows from `pattern`."""
+    """Small-letter literals, of which a text holds one that matches an alternative without a rare word of its own."""
     bearing: Bearing = Bearing.CAUSE
     confidence: Confidence = Confidence.CONFIRMED
     """CONFIRMED where the text itself states the cause; less where it is inferred."""

@@ -145,7 +145,7 @@ def test_each_wording_is_tried_on_the_texts_that_it_matches():
 )
 def test_the_examples_show_what_no_cue_covers(pattern, cue, dead):
     message = LogMessage(kind="x", cue=cue, pattern=pattern, text="")
-    assert set(matched(message, cues_of(message))) == dead
+    assert set(matched(message, (cue,) if isinstance(cue, str) else cue)) == dead
 
 
 TABLE = Messages(tuple(load_registry().log_messages()))
