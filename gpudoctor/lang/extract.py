@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -41,6 +42,8 @@ _TABLES = {
     "library_warnings.json": ("text", "advice", "breaks"),
 }
 """Files with rows of texts, and under which keys."""
+_MESSAGES = "*messages.toml"
+"""Files with messages of logs."""
 _HELP = frozenset({"help", "description", "epilog"})
 """Arguments of argparse, whatever takes them; in `cli`."""
 _FOR_PROGRAMS = frozenset({"agents", "testing"})
@@ -70,18 +73,19 @@ class SourceTemplate:
 def templates(package: Path) -> Iterator[SourceTemplate]:
     """Every template below a package's folder, once, in the order of files and lines."""
     seen: set[str] = set()
-    tables = [path for name in _TABLES for path in package.rglob(name)]
+    tables = [path for name in (*_TABLES, _MESSAGES) for path in package.rglob(name)]
     for path in sorted([*package.rglob("*.py"), *tables]):
         inside = path.relative_to(package)
         topic = inside.parts[0] if len(inside.parts) > 1 else inside.stem
         if topic in _FOR_PROGRAMS:
             continue
         text = path.read_text(encoding="utf-8")
-        found = (
-            _in_table(text, _TABLES[path.name])
-            if path.name in _TABLES
-            else _in_file(ast.parse(text), commands=topic == "cli")
-        )
+        if path.suffix == ".toml":
+            found = _in_messages(text)
+        elif path.name in _TABLES:
+            found = _in_table(text, _TABLES[path.name])
+        else:
+            found = _in_file(ast.parse(text), commands=topic == "cli")
         for template in found:
             if template not in seen and (template == "s" or _WORD.search(_literal(template))):
                 seen.add(template)
@@ -115,6 +119,18 @@ def _in_table(text: str, keys: tuple[str, ...]) -> Iterator[str]:
     for rows in json.loads(text).values():
         for row in rows if isinstance(rows, list) else ():
             yield from (plain_template(row[key]) for key in keys if isinstance(row, dict) and key in row)
+
+
+def _in_messages(text: str) -> Iterator[str]:
+    """The sentences of messages of logs, and their parts in square brackets."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    for code, rows in tomllib.loads(text).items():
+        for row in rows if code != "macros" else ():
+            main, options = optional_template(row.get("say", ""))
+            yield from (main, *options)
 
 
 def _in_file(tree: ast.Module, *, commands: bool) -> Iterator[str]:

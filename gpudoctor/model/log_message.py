@@ -83,19 +83,6 @@ class LibraryWarning(LogMessage):
     """Whether it says no more than the check's own finding: it is left out beside one."""
 
 
-_EXITED = ("exitcode", "exit code", "exit status", "exited with code")
-
-
-def exit_code_cues(code: int) -> tuple[str, ...]:
-    """The cues of `exit_code_form`, which is worded with and without colon and blanks."""
-    return tuple(f"{name}{after}{code}" for name in _EXITED for after in (": ", ":", " ", ""))
-
-
-def exit_code_form(code: int) -> str:
-    """A pattern for a process that a shell, Python, Docker or a scheduler says to have ended with a code."""
-    return rf"(?:exit ?code|exit status|[Ee]xited with code):? ?{code}\b"
-
-
 @dataclass(frozen=True, slots=True)
 class LogDetail(Detail):
     """What a rule reads of a finding that was read in a log."""
