@@ -17,7 +17,7 @@ from gpudoctor.engine.manual import topic_words
 from gpudoctor.engine.registry import Registry
 from gpudoctor.model import Check
 from gpudoctor.model.log_message import PLAIN
-from gpudoctor.vitals.job_log.cues import cues_of
+from gpudoctor.model.message_cues import cues_of
 
 _WORD = re.compile(r"[a-z0-9]+")
 _NOISE = """

@@ -66,7 +66,8 @@ def _read(package: str, name: str) -> dict[str, Any]:
         import tomllib
     else:
         import tomli as tomllib
-    return tomllib.loads(files(package).joinpath(name).read_text("utf-8"))
+    table: dict[str, Any] = tomllib.loads(files(package).joinpath(name).read_text("utf-8"))
+    return table
 
 
 def _message(row: Mapping[str, Any], macros: Mapping[str, str], words: str) -> LogMessage:

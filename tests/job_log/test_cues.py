@@ -9,7 +9,7 @@ import pytest
 from gpudoctor.analysis.job_log.consequences import consequences, harmless
 from gpudoctor.engine.registry import load_registry
 from gpudoctor.model.log_message import LogMessage
-from gpudoctor.vitals.job_log.cues import cues_of
+from gpudoctor.model.message_cues import cues_of
 from gpudoctor.vitals.job_log.matching import Messages
 from gpudoctor.vitals.job_log.required_text import required_text
 

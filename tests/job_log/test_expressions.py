@@ -7,7 +7,7 @@ import pytest
 
 from gpudoctor.analysis.job_log.consequences import consequences, harmless
 from gpudoctor.engine.registry import load_registry
-from gpudoctor.vitals.job_log.cues import cues_of
+from gpudoctor.model.message_cues import cues_of
 
 WORDINGS = [*(item for _, item in load_registry().log_messages()), *consequences(), *harmless()]
 SECONDS = 0.5

@@ -11,7 +11,7 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from gpudoctor.model.log_message import Bearing
-from gpudoctor.vitals.job_log.cues import cues_of
+from gpudoctor.model.message_cues import cues_of
 from gpudoctor.vitals.job_log.envelopes import HEADER
 from gpudoctor.vitals.job_log.joined_lines import JoinedLines
 from gpudoctor.vitals.job_log.line_prefix import plain

@@ -7,7 +7,7 @@ from functools import cached_property, lru_cache
 
 from gpudoctor.analysis.job_log.consequences import SERVICE, consequences, harmless
 from gpudoctor.model.log_message import PLAIN, Bearing, LogMessage
-from gpudoctor.vitals.job_log.cues import cues_of
+from gpudoctor.model.message_cues import cues_of
 from gpudoctor.vitals.job_log.words import CueWords
 
 _DIGITS = re.compile(r"\d[\d.,:e+-]*")
