@@ -23,7 +23,6 @@ _HIDDEN = {chr(0xE000 + letter): chr(letter) for letter in range(128)}
 _SHOWN = str.maketrans({**_HIDDEN, "\1": ""})
 
 
-@cache
 def cues_of(message: LogMessage) -> tuple[str, ...]:
     """The message's own cues, and those that follow from its pattern, in small letters."""
     own = (message.cue,) if isinstance(message.cue, str) else message.cue
@@ -33,6 +32,7 @@ def cues_of(message: LogMessage) -> tuple[str, ...]:
     return (*own, *found)
 
 
+@cache
 def cues_of_pattern(pattern: str) -> tuple[tuple[str, ...], int]:
     """A literal of each alternative, and how many alternatives have none."""
     text = _ESCAPE.sub(lambda found: f"\1{chr(0xE000 + ord(found[1]))}" if found[1] else _zeros(found), pattern)
