@@ -19,6 +19,7 @@ _HEAD = re.compile(r"\((?:\?(?:[a-z-]*:|P<\w+>)|(?!\?))")
 _PART = re.compile(rf"({_HEAD.pattern})([^()|]*)(\))(?![*+?{{])")
 _GROUP = re.compile(r"\([^()]*\)")
 _REPEATED = re.compile(r".(?:[*?+]|\{\d*,?\d*\})[?+]?")
+_GAP = re.compile(r"[\0.^$]+")
 _HIDDEN = {chr(0xE000 + letter): chr(letter) for letter in range(128)}
 _SHOWN = str.maketrans({**_HIDDEN, "\1": ""})
 
@@ -45,7 +46,8 @@ def _literals(text: str) -> tuple[tuple[str, ...], int]:
     without = begin = 0
     for branch in _plain(text).split("|"):
         whole, begin = text[begin : begin + len(branch)], begin + len(branch) + 1
-        literal = max((part.translate(_SHOWN) for part in re.split(r"[\0.^$]+", branch)), key=_rarity).lower()
+        parts = [part.translate(_SHOWN) for part in _GAP.split(branch) if len(part) >= _LONG]
+        literal = max(parts, key=_rarity, default="").lower()
         if _rarity(literal) >= _LONG:
             found.append(literal)
             continue

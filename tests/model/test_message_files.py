@@ -54,9 +54,8 @@ def test_a_plugin_lists_messages_in_python_and_in_a_file(package, monkeypatch, t
     [(_, first), (_, second)] = registry.log_messages()
     assert (first.kind, second.kind) == ("python", "gone")
     assert (second.bearing, second.confidence, second.everywhere) == (Bearing.SYMPTOM, Confidence.PROBABLE, True)
-    log = tmp_path / "job.out"
-    log.write_text("the porter took it\n", encoding="utf-8")
-    [event] = read_job_log([str(log)], registry.log_messages()).events
+    (tmp_path / "job.out").write_text("the porter took it\n", encoding="utf-8")
+    [event] = read_job_log([str(tmp_path / "job.out")], registry.log_messages()).events
     assert (event.code, event.kind, event.values) == ("ACME001", "gone", (("who", "porter"),))
 
 
@@ -65,7 +64,6 @@ def test_a_plugin_lists_messages_in_python_and_in_a_file(package, monkeypatch, t
     [
         ('[[X1]]\nkind = "a"\nmatch = "gone away"\nas = "loud"', "loud"),
         ('[[X1]]\nkind = "a"\nmatch = "{NOTHING} went away"', "NOTHING"),
-        ('[[X1]]\nkind = "a"\nmatch = "gone away"\nsays = "x"', "says"),
         ('[[X1]]\nkind = "a"', "match"),
     ],
 )
@@ -96,11 +94,9 @@ def test_a_pattern_without_a_rare_word_asks_for_a_cue():
 
 @pytest.mark.parametrize("words", [["explain", "FAIL004"], ["check", "examples"]])
 def test_messages_are_not_read_by_a_command_that_reads_no_log(words):
-    code = (
-        "import sys; from gpudoctor.cli import main\n"
-        f"try: main({words!r})\nexcept SystemExit: pass\n"
-        "from gpudoctor.model.message_files import read_messages\n"
-        "sys.exit(read_messages.cache_info().currsize)"
-    )
+    code = f"""from gpudoctor.cli import main
+main({words!r})
+from gpudoctor.model.message_files import read_messages
+raise SystemExit(read_messages.cache_info().currsize)"""
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert ended.returncode == 0, ended.stderr.decode()[-600:]
