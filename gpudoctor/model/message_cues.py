@@ -52,7 +52,7 @@ def _literals(text: str) -> tuple[tuple[str, ...], int]:
             found.append(literal)
             continue
         inside = [cues for cues, missing in map(_literals, _groups(whole)) if not missing]
-        found += min(inside, key=lambda cues: len(cues), default=())
+        found += sorted(inside, key=len)[0] if inside else ()
         without += not inside
     return tuple(dict.fromkeys(found)), without
 

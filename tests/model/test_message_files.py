@@ -64,7 +64,6 @@ def test_a_plugin_lists_messages_in_python_and_in_a_file(package, monkeypatch, t
     [
         ('[[X1]]\nkind = "a"\nmatch = "gone away"\nas = "loud"', "loud"),
         ('[[X1]]\nkind = "a"\nmatch = "{NOTHING} went away"', "NOTHING"),
-        ('[[X1]]\nkind = "a"', "match"),
     ],
 )
 def test_a_file_that_is_wrong_says_where(package, rows, wrong):
