@@ -30,7 +30,7 @@ BUDGETS = {
     "engine, mend": (5203, ["gpudoctor/engine", "gpudoctor/mend"]),
     "source": (17535, ["gpudoctor/vitals/source", "gpudoctor/analysis/source"]),
     "logs": (
-        10809,
+        10252,
         [
             "gpudoctor/vitals/job_log",
             "gpudoctor/analysis/job_log",

@@ -130,7 +130,7 @@ def _admission(arguments: argparse.Namespace, targets: "Targets", registry: "Reg
         gpus=arguments.gpus,
         gpu=_card(arguments.gpu),
         driver_limit=arguments.wait or DRIVER_LIMIT,
-        log_messages=tuple(registry.log_messages()),
+        log_messages=registry.log_messages(),
     )
 
 

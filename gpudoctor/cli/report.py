@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     settings = load_settings(arguments, registry, Path())
     request = Request(registry=registry, selection=choose_checks(arguments, registry, settings), settings=settings)
     recording = read(arguments.targets)
-    report = examine(admit_recording(recording, arguments.targets, tuple(registry.log_messages())), request)
+    report = examine(admit_recording(recording, arguments.targets, registry.log_messages()), request)
     if arguments.flamegraph is not None:
         write_flamegraph(recorded_flamegraph(recording, report.subject.title, arguments), arguments)
     if arguments.tensorboard is not None:

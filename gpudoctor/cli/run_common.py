@@ -82,7 +82,7 @@ def recorded_patient(
             command=command,
             recording=(str(folder),),
             output=output or OutputFiles(),
-            log_messages=tuple(log_messages),
+            log_messages=log_messages,
             sources=dict(sources or {}),
         )
     )

@@ -17,6 +17,7 @@ from gpudoctor.engine.manual import topic_words
 from gpudoctor.engine.registry import Registry
 from gpudoctor.model import Check
 from gpudoctor.model.log_message import PLAIN
+from gpudoctor.model.message_cues import cues_of
 
 _WORD = re.compile(r"[a-z0-9]+")
 _NOISE = """
@@ -108,11 +109,10 @@ def _said(check: type[Check], query: str) -> float:
     """Whether a wording of the check's log messages is in the query."""
     lowered = query.lower()
     best = 0.0
-    for message in (*check.log_messages, *check.library_warnings):
+    for message in (*check.all_log_messages(), *check.library_warnings):
         if message.kind == PLAIN:
             continue  # any exception at all
-        cues = (message.cue,) if isinstance(message.cue, str) else message.cue
-        said = [cue for cue in cues if cue in lowered]
+        said = [cue for cue in cues_of(message) if cue in lowered]
         if said and re.search(message.pattern, query):
             best = max(best, _GENERAL if message.general else _MESSAGE)
         elif any(" " in cue for cue in said):
@@ -155,7 +155,7 @@ def _weights(check: type[Check]) -> dict[str, float]:
         (topic_words(check.code), _TOPIC),
         (finds, _FINDS),
         (others, _REST),
-        (" ".join(message.text for message in check.log_messages), _REST),
+        (" ".join(message.text for message in check.all_log_messages()), _REST),
     )
     for text, weight in parts:
         for word in _roots(text):

@@ -28,14 +28,24 @@ class Registry:
     problems: tuple[str, ...] = ()
     """Plugins that could not be loaded, a sentence each."""
 
-    def log_messages(self) -> Iterator[tuple[str, LogMessage]]:
+    def log_messages(self) -> "LogMessages":
         """What logs say of every ailment, with the code of its check."""
-        for code, check in self.checks.items():
-            yield from ((code, message) for message in (*check.log_messages, *check.library_warnings))
+        return LogMessages(self.checks)
 
     def by_name(self, name: str) -> type[Check] | None:
         """The check of an ailment's name, or None."""
         return next((check for check in self.checks.values() if check.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class LogMessages:
+    """The messages of checks with their codes: they are read when somebody asks for one."""
+
+    checks: Mapping[Code, type[Check]]
+
+    def __iter__(self) -> Iterator[tuple[str, LogMessage]]:
+        for code, check in self.checks.items():
+            yield from ((code, message) for message in (*check.all_log_messages(), *check.library_warnings))
 
 
 def load_registry() -> Registry:

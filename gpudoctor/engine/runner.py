@@ -76,7 +76,7 @@ def _run(kind: type[Check], patient: Patient, overrides: Mapping[str, float], pr
 
 def _examined(check: Check, patient: Patient) -> Iterator[Finding]:
     """What the check sees, and what the job's log says of its ailment: either will do."""
-    if not check.log_messages:
+    if not (check.log_messages or check.log_messages_file):
         yield from check.examine(patient)
         return
     try:

@@ -48,6 +48,8 @@ _TABLES = {
     "library_warnings.json": ("text", "advice", "breaks"),
 }
 """Files with rows of texts, and under which keys."""
+_MESSAGES = "*messages.toml"
+"""Files with messages of logs."""
 _HELP = frozenset({"help", "description", "epilog"})
 """Arguments of argparse, whatever takes them; in `cli`."""
 _FOR_PROGRAMS = frozenset({"agents", "testing"})
@@ -88,6 +90,8 @@ def templates(package: Path) -> Iterator[SourceTemplate]:
         text = path.read_text(encoding="utf-8")
         if path.suffix == ".jinja":
             found: Iterator[str] = map(str, _IN_PAGES.findall(text))
+        elif path.match(_MESSAGES):
+            found = _in_messages(text)
         else:
             found = _in_table(path, text) if path in tables else _in_file(ast.parse(text), commands=topic == "cli")
         for template in found:
@@ -127,6 +131,14 @@ def _in_table(path: Path, text: str) -> Iterator[str]:
             for key in ("title", "steps") if advice else _TABLES[path.name]:
                 value = row.get(key, ()) if isinstance(row, dict) else ()
                 yield from map(wrap, (value,) if isinstance(value, str) else value)
+
+
+def _in_messages(text: str) -> Iterator[str]:
+    """The sentences of messages of logs, and their parts in square brackets."""
+    for code, rows in tomllib.loads(text).items():
+        for row in rows if code != "macros" else ():
+            main, options = optional_template(row.get("say", ""))
+            yield from (main, *options)
 
 
 def _in_file(tree: ast.Module, *, commands: bool) -> Iterator[str]:

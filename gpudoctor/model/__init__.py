@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         Trait,
         Whose,
     )
-    from gpudoctor.model.log_message import Bearing, LogDetail, LogMessage, exit_code_cues, exit_code_form
+    from gpudoctor.model.log_message import Bearing, LogDetail, LogMessage
     from gpudoctor.model.patient import Patient, PatientKind, Sign, Signs
     from gpudoctor.model.proof import BadStepDetail, LeakDetail, LeakKind
     from gpudoctor.model.remedy import (
@@ -116,8 +116,6 @@ __all__ = [
     "Whose",
     "advise",
     "answers",
-    "exit_code_cues",
-    "exit_code_form",
     "in_log",
     "rules_of",
     "where",
@@ -127,7 +125,7 @@ _HOMES = {
     "check": "Check Crashed Found Maturity OWN_CHOICE Outcome Passed Reads Skipped Threshold TrackRecord",
     "evidence": "Evidence LogLine Measurement Provenance Setting SourceSpan",
     "finding": "Code Confidence Cost Detail Finding GROWTH Resource Severity Trait Whose",
-    "log_message": "Bearing LogDetail LogMessage exit_code_cues exit_code_form",
+    "log_message": "Bearing LogDetail LogMessage",
     "patient": "Patient PatientKind Sign Signs",
     "proof": "BadStepDetail LeakDetail LeakKind",
     "remedy": "Applicability Edit Effect EffectOrigin Effort ImportEdit KeywordEdit Remedy TextEdit",

@@ -181,6 +181,8 @@ class Check(ABC):
     """Its life."""
     log_messages: ClassVar[tuple[LogMessage, ...]] = ()
     """What a log says of the ailment; the engine makes the finding where one of them is the first cause."""
+    log_messages_file: ClassVar[str] = ""
+    """A TOML file beside the check with more of them, under its code: it is not read before a log is."""
     library_warnings: ClassVar[tuple[LibraryWarning, ...]] = ()
     """What libraries themselves say of the ailment while the training goes on; the engine makes the finding."""
     log_knobs: ClassVar[tuple[str, ...]] = ()
@@ -198,6 +200,16 @@ class Check(ABC):
 
     def __init__(self, overrides: Mapping[str, float] | None = None) -> None:
         self._limits = {item.name: item.default for item in self.thresholds} | dict(overrides or {})
+
+    @classmethod
+    def all_log_messages(cls) -> tuple[LogMessage, ...]:
+        """`log_messages`, and those of `log_messages_file`; raises `ValueError` if that is no such file."""
+        if not cls.log_messages_file:
+            return cls.log_messages
+        from gpudoctor.model.message_files import read_messages
+
+        rows = read_messages(cls.__module__.rpartition(".")[0], cls.log_messages_file)
+        return (*cls.log_messages, *rows.get(cls.code, ()))
 
     @abstractmethod
     def examine(self, patient: Patient) -> Iterator[Finding]:

@@ -35,12 +35,12 @@ class LogMessage:
 
     kind: str
     """A word for this wording of the ailment; rules choose their rows by it."""
-    cue: str | tuple[str, ...]
-    """Lower-case literals; every text that matches contains one of them. They make the reader fast."""
     pattern: str
     """A regular expression that is searched in the message; named groups fill the braces of `text`."""
     text: str
     """The finding's message. A part in square brackets is left out if one of its groups is missing."""
+    cue: str | tuple[str, ...] = ()
+    """Small-letter literals, of which a text holds one that matches an alternative without a rare word of its own."""
     bearing: Bearing = Bearing.CAUSE
     confidence: Confidence = Confidence.CONFIRMED
     """CONFIRMED where the text itself states the cause; less where it is inferred."""
@@ -69,11 +69,6 @@ class LogMessage:
     source: str = ""
     """A thread, or the file of the library that prints it."""
 
-    @property
-    def cues(self) -> tuple[str, ...]:
-        """The literals as a tuple."""
-        return (self.cue,) if isinstance(self.cue, str) else self.cue
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LibraryWarning(LogMessage):
@@ -86,19 +81,6 @@ class LibraryWarning(LogMessage):
     """What is wrong with the result, as in `Cost`."""
     alone: bool = False
     """Whether it says no more than the check's own finding: it is left out beside one."""
-
-
-_EXITED = ("exitcode", "exit code", "exit status", "exited with code")
-
-
-def exit_code_cues(code: int) -> tuple[str, ...]:
-    """The cues of `exit_code_form`, which is worded with and without colon and blanks."""
-    return tuple(f"{name}{after}{code}" for name in _EXITED for after in (": ", ":", " ", ""))
-
-
-def exit_code_form(code: int) -> str:
-    """A pattern for a process that a shell, Python, Docker or a scheduler says to have ended with a code."""
-    return rf"(?:exit ?code|exit status|[Ee]xited with code):? ?{code}\b"
 
 
 @dataclass(frozen=True, slots=True)

@@ -187,10 +187,9 @@ def _logs_in(folder: str) -> Iterator[str]:
 
 def signs_of(found: LeftBehind, messages: Iterable[tuple[str, LogMessage]]) -> dict[str, Sign[Any]]:
     """The signs that these files give, by name; a sign of which no file was named is not among them."""
-    table = tuple(messages)
     signs: dict[str, Sign[Any]] = {}
     if found.logs or found.stacks or found.records:
-        signs["job_log"] = Sign("the log", lambda: _log(found, table))
+        signs["job_log"] = Sign("the log", lambda: _log(found, messages))
     if found.kernel_logs:
         signs["kernel_log"] = Sign("the kernel log", lambda: _kernel_log(found))
     if found.snapshots:
@@ -204,7 +203,6 @@ def signs_of(found: LeftBehind, messages: Iterable[tuple[str, LogMessage]]) -> d
 
 def admit_log(found: LeftBehind, messages: Iterable[tuple[str, LogMessage]]) -> Patient:
     """A patient whose signs are those of the files: the job may have run on another machine."""
-    table = tuple(messages)
     names = [
         *found.logs,
         *found.snapshots,
@@ -221,7 +219,7 @@ def admit_log(found: LeftBehind, messages: Iterable[tuple[str, LogMessage]]) -> 
         PatientKind.LOG,
         first if len(names) <= 1 else say("{first} and {names} more", first=first, names=len(names) - 1),
         Signs(
-            job_log=Sign("the log", lambda: _log(found, table)),
+            job_log=Sign("the log", lambda: _log(found, messages)),
             kernel_log=Sign("the kernel log", lambda: _kernel_log(found)),
             gpu_survey=Sign("the GPUs", lambda: _survey(found)),
             memory_snapshot=Sign("the memory snapshot", lambda: _snapshot(found)),
@@ -234,7 +232,7 @@ def admit_log(found: LeftBehind, messages: Iterable[tuple[str, LogMessage]]) -> 
     )
 
 
-def _log(found: LeftBehind, messages: tuple[tuple[str, LogMessage], ...]) -> JobLog:
+def _log(found: LeftBehind, of_checks: Iterable[tuple[str, LogMessage]]) -> JobLog:
     if not (found.logs or found.stacks or found.records):
         raise Unavailable("no log was named")
     from gpudoctor.vitals.job_log import read_job_log
@@ -242,6 +240,7 @@ def _log(found: LeftBehind, messages: tuple[tuple[str, LogMessage], ...]) -> Job
     from gpudoctor.vitals.job_log.kernel_events import with_kernel_logs
     from gpudoctor.vitals.scheduler_records import with_scheduler_records
 
+    messages = tuple(of_checks)
     log = read_job_log(found.logs, messages) if found.logs else JobLog(files=(), events=())
     log = with_kernel_logs(log, found.kernel_logs, messages)
     return with_scheduler_records(with_dump_files(log, found.stacks), found.records, messages)

@@ -3,7 +3,7 @@
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -99,8 +99,8 @@ class PatientRequest:
     """The command that was run, word by word."""
     recording: tuple[str, ...] = ()
     """Folders of the run's recording."""
-    log_messages: tuple[tuple[str, LogMessage], ...] = ()
-    """What logs say of every ailment, with the codes."""
+    log_messages: Iterable[tuple[str, LogMessage]] = ()
+    """What logs say of every ailment, with the codes; asked for once a log is read."""
     output: OutputFiles = field(default_factory=OutputFiles)
     """Where the command's output went; read if the command failed and no rank reported."""
     sources: Mapping[str, str] = field(default_factory=dict)

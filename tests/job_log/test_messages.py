@@ -47,7 +47,7 @@ def test_a_failure_after_which_the_training_goes_on_is_no_finding(tmp_path, code
 
 @pytest.mark.parametrize("code", sorted({code for code, _ in MESSAGES}))
 def test_a_remedy_answers_every_wording(code):
-    for message in REGISTRY.checks[code].log_messages:
+    for message in REGISTRY.checks[code].all_log_messages():
         rows = [row for rule in REGISTRY.rules.get(code, ()) if rule.reads_logs for row in rule.rows]
         answers = [row for row in rows if row.when is None or row.when(_finding(code, message.kind))]
         assert answers, message.kind

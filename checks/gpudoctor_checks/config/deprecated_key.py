@@ -10,7 +10,7 @@ from gpudoctor.analysis.source.pretrained_models import TRAINERS, trainers
 from gpudoctor.analysis.source.target_versions import Meant, argument_fields, is_dated, meant_version
 from gpudoctor.analysis.source.training_arguments import in_a_test, read_by, training_arguments
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, LogMessage, Patient, Reads, Severity
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Call, Script, Source
 from gpudoctor_checks.api_facts import ApiFact, facts, reached
@@ -19,25 +19,6 @@ MAJOR = "5"
 """The major version of transformers that dropped what version 4 deprecated: many still run 4."""
 
 FILES = {ConfigKind.DEEPSPEED: "deepspeed", ConfigKind.ACCELERATE: "accelerate", ConfigKind.AXOLOTL: "axolotl"}
-
-_OF_LIBRARIES = (
-    r"(?:Seq2Seq|TFT|SFT)?TrainingArguments|(?:Seq2Seq|SFT|DPO|GRPO|PPO|KTO|ORPO|CPO|BCO|RLOO|GKD|Reward|Sentence\w{1,20})?"
-    r"Trainer|(?:SFT|DPO|GRPO|PPO|KTO|ORPO|CPO|BCO|RLOO|GKD|Reward|Lora|Peft|AdaLora|IA3|PromptTuning|PrefixTuning|"
-    r"BitsAndBytes|GPTQ|Awq|Generation|DeepSpeed\w{0,20})Config|from_pretrained|from_config|"
-    r"\w{2,40}For(?:CausalLM|ConditionalGeneration|\w{2,20}Classification|QuestionAnswering|MaskedLM)|Auto[A-Z]\w{2,40}|"
-    r"\w{0,40}Tokenizer(?:Fast)?|Accelerator|\w{2,30}Plugin|DataLoader|GradScaler|autocast|DistributedDataParallel|"
-    r"FullyShardedDataParallel|init_process_group|Adam\w{0,10}|SGD|RMSprop|\w{2,30}LR|ReduceLROnPlateau|ModelCheckpoint|"
-    r"EarlyStopping|LearningRateMonitor|\w{2,20}Logger|\w{2,20}Strategy|LLM|\w{0,10}EngineArgs|SamplingParams|"
-    r"SummaryWriter|load_dataset|scaled_dot_product_attention|flash_attn_\w{2,30}"
-)
-"""Classes and functions of libraries: in another one, of the program itself, nothing was renamed."""
-_LIBRARY_GOT = rf"\b(?P<callee>(?:{_OF_LIBRARIES})(?:\.__(?:init|new)__)?)\(\) got "
-_RENAMED = (
-    "evaluation_strategy|eval_strategy|no_cuda|use_cpu|tokenizer|processing_class|max_seq_length|dataset_text_field|"
-    "torch_dtype|dtype|use_auth_token|load_in_8bit|load_in_4bit|gpus|weights_only|num_items_in_batch|"
-    "per_gpu_train_batch_size|attn_implementation|cache_position|use_reentrant|group_by_length"
-)
-"""Arguments that libraries renamed, removed or added."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,47 +71,7 @@ class DeprecatedKey(Check):
     name = "deprecated-key"
     reads = frozenset({Reads.CONFIG, Reads.SOURCE, Reads.ENVIRONMENT, Reads.LOG})
     severity = Severity.WARNING
-    log_messages = (
-        LogMessage(
-            kind="unexpected-keyword",
-            cue="() got an unexpected keyword argument",
-            pattern=_LIBRARY_GOT + r"an unexpected keyword argument '(?P<argument>\w+)'",
-            text="{callee} does not accept the argument {argument}: it was renamed or removed, or "
-            "belongs to another version.",
-            confidence=Confidence.PROBABLE,
-        ),
-        LogMessage(
-            kind="unexpected-keyword",
-            cue="got an unexpected keyword argument",
-            pattern=rf"got an unexpected keyword argument '(?P<argument>{_RENAMED})'",
-            text="A call gives the argument {argument}, which its library renamed or removed.",
-            confidence=Confidence.PROBABLE,
-        ),
-        LogMessage(
-            kind="multiple-values",
-            cue="got multiple values for",
-            pattern=_LIBRARY_GOT + r"multiple values for (?:keyword )?argument '(?P<argument>\w+)'",
-            text="{callee} received the argument {argument} twice.",
-            confidence=Confidence.PROBABLE,
-        ),
-        LogMessage(
-            kind="removed",
-            cue=(
-                "no longer supported",
-                "is deprecated and",
-                "has been deprecated and removed",
-                "no longer available",
-                "removed in",
-                "removed from",
-                "removed since",
-            ),
-            pattern="(?:has been|was|were) (?:deprecated and )?removed (?:in|from|since)|is no longer "
-            "(?:supported|available)",
-            text="The program uses something that a library removed: {said}.",
-            confidence=Confidence.PROBABLE,
-            general=True,
-        ),
-    )
+    log_messages_file = "log_messages.toml"
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         source, configs = patient.source_and_configs

@@ -12,7 +12,6 @@ from gpudoctor.analysis.run.risky_operations import killing_lines
 from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.lang import say
 from gpudoctor.model import (
-    Bearing,
     Check,
     Code,
     Confidence,
@@ -20,7 +19,6 @@ from gpudoctor.model import (
     Detail,
     Finding,
     LogLine,
-    LogMessage,
     Measurement,
     Patient,
     Reads,
@@ -67,70 +65,7 @@ class LoaderDead(Check):
     reads = frozenset({Reads.RECORDING, Reads.PROCESS, Reads.LOG})
     severity = Severity.ERROR
     log_knobs = ("num_workers", "dataloader_num_workers")
-    log_messages = (
-        LogMessage(
-            kind="handed-over",
-            cue=(
-                "connectionreseterror",
-                "eoferror",
-                "connectionrefusederror",
-                "brokenpipeerror",
-                "filenotfounderror",
-                "connectionabortederror",
-            ),
-            pattern="^(?:ConnectionResetError|EOFError|ConnectionRefusedError|BrokenPipeError|"
-            r"FileNotFoundError|ConnectionAbortedError)\b[\s\S]*\nin "
-            ".*torch/utils/data/.*multiprocessing/",
-            text="A loader worker process was gone when its batch was to be taken over.",
-            bearing=Bearing.SYMPTOM,
-            confidence=Confidence.PROBABLE,
-            source="torch/multiprocessing/reductions.py",
-        ),
-        LogMessage(
-            kind="worker-exited",
-            cue="exited unexpectedly",
-            pattern=r"DataLoader worker \(pid\(?s?\)? ?(?P<pid>[\d, ]+)\)? exited unexpectedly",
-            text="A loader worker process (pid {pid}) ended without an exception.",
-            bearing=Bearing.SYMPTOM,
-            confidence=Confidence.PROBABLE,
-            source="torch/utils/data/dataloader.py",
-        ),
-        LogMessage(
-            kind="background-workers",
-            cue="background workers are no longer alive",
-            pattern="(?:One or more|Some) background workers are no longer alive",
-            text="A background worker of the data pipeline ended; its own message says why, if it has one.",
-            bearing=Bearing.SYMPTOM,
-            confidence=Confidence.PROBABLE,
-            source="batchgenerators: nondet_multi_threaded_augmenter.py; nnunetv2: file_path_utilities.py",
-        ),
-        LogMessage(
-            kind="worker-killed",
-            cue="killed by signal",
-            pattern=r"DataLoader worker \(pid\(?s?\)? ?(?P<pid>[\d, ]+)\)? is killed by signal: "
-            r"(?P<signal>(?!Bus error|Terminated|Hangup|Interrupt)\w[\w ]*)",
-            text="A loader worker (pid {pid}) was ended by a signal: {signal}.",
-            bearing=Bearing.SYMPTOM,
-            confidence=Confidence.PROBABLE,
-            everywhere=True,
-            source="torch/utils/data/_utils/signal_handling.py",
-        ),
-        LogMessage(
-            kind="loader-timeout",
-            cue="dataloader timed out",
-            pattern=r"DataLoader timed out after (?P<seconds>\d+) seconds",
-            text="The loader's workers delivered no batch for {seconds} seconds.",
-            bearing=Bearing.SYMPTOM,
-        ),
-        LogMessage(
-            kind="pin-thread",
-            cue="pin memory thread exited",
-            pattern="Pin memory thread exited unexpectedly",
-            text="The loader's pin-memory thread ended unexpectedly.",
-            bearing=Bearing.SYMPTOM,
-            confidence=Confidence.PROBABLE,
-        ),
-    )
+    log_messages_file = "log_messages.toml"
     thresholds = (
         Threshold(
             name="wait_seconds",

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.job_log.scheduler_words import BEGAN
 from gpudoctor.analysis.workload import has_purpose, optional, runs_here
 from gpudoctor.lang import say
 from gpudoctor.model import (
@@ -15,7 +14,6 @@ from gpudoctor.model import (
     Detail,
     Evidence,
     Finding,
-    LogMessage,
     Measurement,
     Patient,
     Reads,
@@ -80,105 +78,7 @@ class DiskTooSmall(Check):
     name = "disk-too-small"
     reads = frozenset({Reads.ENVIRONMENT, Reads.CONFIG, Reads.SOURCE, Reads.LOG})
     severity = Severity.WARNING
-    log_messages = (
-        LogMessage(
-            kind="no-space",
-            cue=("winerror 112]", "outofdiskerror", "no space left on device", "errno 28"),
-            pattern=r"\[WinError 112\]|OutOfDiskError: Local disk is full|"
-            r"No space left on device|\[Errno 28\]",
-            text="The disk is full[: {file}].",
-            general=True,
-            source="https://github.com/hiyouga/LlamaFactory/issues/1223",
-        ),
-        LogMessage(
-            kind="no-space",
-            cue=(
-                "low on resource: ephemeral-storage",
-                "low on resource: inodes",
-                "had condition: [diskpressure]",
-                "local ephemeral storage limit",
-                "usage of emptydir volume ",
-                "ephemeral local storage usage exceeds",
-            ),
-            pattern=r"node was low on resource: (?:ephemeral-storage|inodes)|"
-            r"node had condition: \[DiskPressure\]|"
-            r"exceeded its local ephemeral storage limit|Pod ephemeral local storage usage exceeds|"
-            r"Usage of EmptyDir volume \"(?P<volume>[^\"]{1,100})\" exceeds the limit",
-            text="The pod or its node had no room left on the disk[ (volume {volume})]. Kubernetes ended or "
-            "refused the pod.",
-            everywhere=True,
-            source="Kubernetes pkg/kubelet/eviction/helpers.go, eviction_manager.go",
-        ),
-        LogMessage(
-            kind="no-space",
-            cue=(
-                "no space left on device",
-                "diskfullerror",
-                "insufficient disk space",
-                "outofdiskerror",
-                "exceeded its allocated disk",
-                "thin pool has ",
-                "not enough space left in ",
-            ),
-            pattern=r"(?:OCI runtime|[Ff]ailed to (?:pull|extract|create|prepare|copy|register|unpack|start)|"
-            r"Error response from daemon|FATAL: +While|pyxis: |docker: |desc = |\[ERROR\] Not enough)[^\n]*?"
-            r"(?:[Nn]o space left on device|Not enough space left in (?P<where>\S{1,200}))|"
-            r"\bDiskFullError\b|Insufficient disk space|\bOutOfDiskError\b|exceeded its allocated disk|"
-            r"Thin Pool has \d{1,9} free data blocks",
-            text="The disk of the node is full[: {where}].",
-            everywhere=True,
-            closing=True,
-            undone=BEGAN,
-            source="containerd, docker, enroot, Apptainer; Azure ML; SageMaker; Ray; HTCondor",
-        ),
-        LogMessage(
-            kind="quota",
-            cue="disk quota exceeded",
-            pattern=r"slurmstepd: error: [^\n]{1,300}: [Dd]isk quota exceeded",
-            text="The disk quota is used up.",
-            everywhere=True,
-            source="Slurm src/slurmd/slurmstepd/io.c",
-        ),
-        LogMessage(
-            kind="quota",
-            cue=("disk quota exceeded", "errno 122"),
-            pattern=r"[Dd]isk quota exceeded|\[Errno 122\]",
-            text="The disk quota is used up.",
-        ),
-        LogMessage(
-            kind="writer",
-            cue=("pytorchstreamwriter failed", "unexpected pos", "iostream error", "file write failed"),
-            pattern=r"PytorchStreamWriter failed writing|unexpected pos \d+ vs \d+|basic_ios::clear: iostream "
-            "error|file write failed",
-            text="A checkpoint could not be written to its end: a full disk or quota, or a failing file system.",
-            confidence=Confidence.PROBABLE,
-            source="torch/csrc: inline_container.cc",
-        ),
-        LogMessage(
-            kind="writer",
-            cue=("cannot be opened",),
-            pattern=r"^RuntimeError: File (?P<file>\S{1,300}?) cannot be opened",
-            text="torch could not open {file} for writing. The disk or quota may be full, or the "
-            "folder may not be writable.",
-            confidence=Confidence.SUSPECTED,
-            source="torch/serialization.py: the system's reason is not printed",
-        ),
-        LogMessage(
-            kind="writer",
-            cue=("file.lua:",),
-            pattern=r"/torch/File\.lua:\d+: write error: wrote \d+ blocks instead of \d+",
-            text="A file could not be written to its end: a full disk or quota, or a failing file system.",
-            confidence=Confidence.PROBABLE,
-            everywhere=True,
-            source="torch7 lib/TH/THDiskFile.c",
-        ),
-        LogMessage(
-            kind="file-too-large",
-            cue="file too large",
-            pattern=r"\[Errno 27\] File too large",
-            text="A file could not grow beyond a limit of the file system or of the process.",
-        ),
-    )
+    log_messages_file = "log_messages.toml"
     thresholds = (
         Threshold(
             name="output_free",

@@ -3,17 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.job_log.cuda_words import call_failed
 from gpudoctor.lang import say
 from gpudoctor.model import (
-    Bearing,
     Check,
     Code,
     Confidence,
     Cost,
     Detail,
     Finding,
-    LogMessage,
     Measurement,
     Patient,
     Provenance,
@@ -70,70 +67,7 @@ class DriverTooOld(Check):
     name = "driver-too-old"
     reads = frozenset({Reads.ENVIRONMENT, Reads.LOG})
     severity = Severity.ERROR
-    log_messages = (
-        LogMessage(
-            kind="too-old",
-            cue="on your system is too old",
-            pattern=r"NVIDIA driver on your system is too old \(found version (?P<version>\d+)\)",
-            text="The NVIDIA driver is too old for this torch[: it supports CUDA version code {version} at most].",
-            source="torch/csrc/cuda/Module.cpp",
-        ),
-        LogMessage(
-            kind="insufficient",
-            cue=("driver version is insufficient", "cudaerrorinsufficientdriver"),
-            pattern="CUDA driver version is insufficient for CUDA runtime version|cudaErrorInsufficientDriver",
-            text="The NVIDIA driver is older than the CUDA runtime that the program uses.",
-            everywhere=True,
-        ),
-        LogMessage(
-            kind="image-requirement",
-            cue="requirement error: unsatisfied condition",
-            pattern=r"nvidia-container-cli(?:\.real)?: requirement error: unsatisfied condition: "
-            r"(?P<condition>[^,\\\s\"]{1,60})",
-            text="The container did not start: its image needs a newer driver ({condition}).",
-            everywhere=True,
-            unstarted=True,
-            outside=True,
-            closing=True,
-            source="libnvidia-container",
-        ),
-        LogMessage(
-            kind="compatibility",
-            cue=("unsupported display driver", "error 803", "forward compatibility was attempted", "error 804"),
-            pattern="unsupported display driver / cuda driver combination|[Ee]rror 803|"
-            "forward compatibility was attempted on non[ -]supported (?:HW|hardware)|[Ee]rror 804",
-            text="A CUDA compatibility library newer than the driver was loaded on a GPU that does not "
-            "support it (error 804).",
-        ),
-        LogMessage(
-            kind="ptx",
-            cue=("compiled with an unsupported", "cudaerrorunsupportedptxversion"),
-            pattern="PTX was compiled with an unsupported toolchain|cudaErrorUnsupportedPtxVersion",
-            text="A kernel was compiled by a CUDA toolkit that is newer than the driver.",
-        ),
-        LogMessage(
-            kind="warned",
-            cue="on your system is too old",
-            pattern="driver on your system is too old",
-            text="The NVIDIA driver is too old for this torch, so CUDA was not available.",
-            bearing=Bearing.HINT,
-            everywhere=True,
-            explains="(?i)cuda|gpu|bf16|fp16|deserialize|accelerator",
-        ),
-        LogMessage(
-            kind="insufficient",
-            cue=("driver version is insufficient", "compiled with an unsupported", "unsupported display driver"),
-            pattern=call_failed(
-                r"(?:CUDA )?driver version is insufficient|the provided PTX was compiled with an "
-                r"unsupported|system has unsupported display driver"
-            ),
-            text="The driver is older than the program's CUDA needs.",
-            confidence=Confidence.PROBABLE,
-            everywhere=True,
-            closing=True,
-            source="CUDA driver_types.h, HIP; how C++ programs print it",
-        ),
-    )
+    log_messages_file = "log_messages.toml"
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         gpus = patient.gpus

@@ -3,11 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.job_log.cuda_words import call_failed
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import (
-    Bearing,
     Check,
     Code,
     Confidence,
@@ -15,7 +13,6 @@ from gpudoctor.model import (
     Detail,
     Evidence,
     Finding,
-    LogMessage,
     Measurement,
     Patient,
     Reads,
@@ -84,183 +81,7 @@ class DriverUnreachable(Check):
     name = "driver-unreachable"
     reads = frozenset({Reads.ENVIRONMENT, Reads.LOG})
     severity = Severity.ERROR
-    log_messages = (
-        LogMessage(
-            kind="nvml-mismatch",
-            cue=("driver/library version mismatch", "api mismatch"),
-            pattern="Driver/library version mismatch|API mismatch: the client has the version",
-            text="The NVIDIA driver's library and the kernel module have different versions: the driver "
-            "was updated without a reboot.",
-            everywhere=True,
-            source="NVIDIA driver",
-        ),
-        LogMessage(
-            kind="driver-init",
-            cue=(
-                "rminitadapter failed",
-                "is not supported by the",
-                "probe of ",
-                "nvidia: version magic",
-                "fatal error during gpu init",
-                "could not load nvml library",
-                "failed to start nvml with error",
-                "nvrm: no nvidia gpu found",
-                "rm_init_adapter failed",
-                "nvidia devices were",
-                "nvidia probe routine failed",
-                "assigned to your nvidia device is invalid",
-                "necessary power cables",
-                "psp resume failed",
-                "resume of ip block",
-                "failed to initialize all nvswitch",
-            ),
-            pattern=r"RmInitAdapter failed|NVRM: installed in this system is not supported by the|"
-            r"\bnvidia: probe of (?P<bus>[0-9a-f:.]{4,20}) failed with error|nvidia: version magic '|"
-            r"amdgpu: Fatal error during GPU init|NVRM: No NVIDIA GPU found|could not load NVML library|"
-            r"[Ff]ailed to start nvml with error|rm_init_adapter failed|"
-            r"None of the NVIDIA devices were initialized|"
-            r"The NVIDIA probe routine failed|assigned to your NVIDIA device is invalid|necessary power cables|"
-            r"amdgpu: probe of (?P<card>[0-9a-f:.]{4,20}) failed with error|\*ERROR\* PSP resume failed|"
-            r"resume of IP block <\w{1,40}> failed|failed to initialize all NVSwitch devices",
-            text="The driver of the GPUs, or its library, could not start here[ (GPU {bus})][ (GPU {card})].",
-            everywhere=True,
-            closing=True,
-            source="NVIDIA open-gpu-kernel-modules; k8s-device-plugin; Linux drivers/gpu/drm/amd/amdgpu",
-        ),
-        LogMessage(
-            kind="fabric-manager",
-            cue=("error 802", "system not yet initialized", "cudaerrorsystemnotready"),
-            pattern="[Ee]rror 802|system not yet initialized|cudaErrorSystemNotReady",
-            text="CUDA reports error 802 (system not yet initialized): the fabric manager of this "
-            "NVSwitch machine does not run.",
-            everywhere=True,
-            source="https://github.com/pytorch/pytorch/issues/35710",
-        ),
-        LogMessage(
-            kind="container-lost",
-            cue=(
-                "gpu access blocked by the operating system",
-                "failed to initialize nvml: unknown error",
-                "libcuda.so",
-            ),
-            pattern="Failed to initialize NVML: GPU access blocked by the operating system|"
-            r"Failed to initialize NVML: Unknown Error|(?<!dlerror: )libcuda\.so(?:\.\d+)?: cannot "
-            "open shared object file",
-            text="The container lost, or never had, access to the driver ({said}).",
-            everywhere=True,
-            source="https://github.com/NVIDIA/nvidia-container-toolkit/issues/48",
-        ),
-        LogMessage(
-            kind="container-runtime",
-            cue=("nvidia-container-cli: ", "nvidia-container-cli.real: ", "could not select device driver"),
-            pattern=r"nvidia-container-cli(?:\.real)?: (?P<step>initialization|detection|mount|ldcache|"
-            r"container) error: (?P<why>[^\\\n\"]{1,200}?)(?:: unknown)?\s*(?:\\|\"|$)|"
-            r"could not select device driver \\?\"\w{0,20}\\?\" with capabilities: \[\[gpu",
-            text="The container did not start, because the NVIDIA container runtime could not give it the "
-            "GPUs[: {step} error, {why}].",
-            everywhere=True,
-            unstarted=True,
-            outside=True,
-            closing=True,
-            source="libnvidia-container; moby daemon/devices.go",
-        ),
-        LogMessage(
-            kind="container-runtime",
-            cue=(
-                "cdi devices",
-                "cdi device injection failed",
-                "could not select device driver",
-                "runtime name: nvidia",
-                "runtime specified nvidia",
-                "no runtime for ",
-                "runtimehandler ",
-            ),
-            pattern=r"unresolvable CDI devices (?P<devices>\S{1,200})|CDI device injection failed|"
-            r"failed to inject CDI devices|could not select device driver \\?\"cdi\\?\"|"
-            r"(?:unknown or invalid runtime name:|Unknown runtime specified) nvidia|"
-            r"no runtime for \\{0,3}\"nvidia[\w-]{0,20}\\{0,3}\" is configured|"
-            r"RuntimeHandler \\{0,3}\"nvidia[\w-]{0,20}\\{0,3}\" not supported",
-            text="The container did not start. Its runtime does not know the GPUs[: {devices}]: it lacks the "
-            "NVIDIA container toolkit.",
-            everywhere=True,
-            closing=True,
-            unstarted=True,
-            outside=True,
-            source="NVIDIA/nvidia-container-toolkit internal/modifier/cdi.go; containerd; moby daemon/runtime_unix.go",
-        ),
-        LogMessage(
-            kind="no-device",
-            cue=(
-                "no hip gpus are available",
-                "gpus, no gpus found",
-                "unable to initialize backend '",
-                "0 active drivers",
-                "no cuda gpus are available",
-                "no cuda-capable device",
-                "no nvidia driver on your system",
-                "cuda driver initialization failed",
-                "nvidia-smi has failed",
-                "no supported gpu",
-                "no gpu found",
-                "no accelerator",
-                "failed to infer device type",
-                "find any torch accelerator",
-            ),
-            pattern="Failed to infer device type|cannot find any torch accelerator|"
-            "No HIP GPUs are available|only supported with GPUs, no GPUs found|"
-            "Unable to initialize backend '(?:cuda|rocm|tpu)': (?:FAILED_PRECONDITION: No visible GPU|"
-            "UNAVAILABLE: No TPU|"
-            r"ABORTED: The TPU is already in use)|0 active drivers \(\[\]\)|"
-            "No CUDA GPUs are available|no CUDA-capable device is detected|Found no NVIDIA driver on "
-            r"your system|CUDA driver initialization failed|NVIDIA-SMI has failed because it "
-            "couldn't communicate|No supported gpu backend found|No GPU found",
-            text="The process found no usable GPU: {said}.",
-        ),
-        LogMessage(
-            kind="no-device",
-            cue=("unable to open /dev/kfd",),
-            pattern=r"Unable to open /dev/kfd (?:read-write|readonly)?: (?P<why>[A-Z][\w ]{3,60})",
-            text="The process could not open the AMD GPU (/dev/kfd): {why}.",
-            everywhere=True,
-            source="ROCm libhsakmt src/openclose.c; rocminfo",
-        ),
-        LogMessage(
-            kind="unknown-cuda",
-            cue="cuda unknown error",
-            pattern="CUDA unknown error - this may be due to an incorrectly set ?up environment",
-            text="CUDA could not start (unknown error): the driver, its device files or "
-            "CUDA_VISIBLE_DEVICES are not in order.",
-        ),
-        LogMessage(
-            kind="smi-failed",
-            cue="nvidia-smi has failed",
-            pattern="NVIDIA-SMI has failed",
-            text="nvidia-smi could not reach the driver.",
-            bearing=Bearing.HINT,
-            everywhere=True,
-            explains=".",
-        ),
-        LogMessage(
-            kind="warned",
-            cue=("cuda initialization:",),
-            pattern="CUDA initialization: (?!.*too old)(?P<said_by_cuda>[^\n]{5,200}?)"
-            r"(?:, e\.g\.|\.\s|\.?$|\n)",
-            text="CUDA could not start in this process: {said_by_cuda}.",
-            bearing=Bearing.HINT,
-            everywhere=True,
-            explains="No CUDA|CUDA|cuda|deserialize object on a CUDA|MPS|accelerator",
-        ),
-        LogMessage(
-            kind="no-device",
-            cue=("no cuda-capable device is detected",),
-            pattern=call_failed(r"no CUDA-capable device is detected"),
-            text="The process found no usable GPU: {said}.",
-            confidence=Confidence.PROBABLE,
-            everywhere=True,
-            closing=True,
-            source="CUDA driver_types.h, HIP; how C++ programs print it",
-        ),
-    )
+    log_messages_file = "log_messages.toml"
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         survey = patient.gpu_survey

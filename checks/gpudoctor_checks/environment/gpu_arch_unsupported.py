@@ -3,17 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.job_log.cuda_words import call_failed, check_failed
 from gpudoctor.lang import say
 from gpudoctor.model import (
-    Bearing,
     Check,
     Code,
     Confidence,
     Cost,
     Detail,
     Finding,
-    LogMessage,
     Measurement,
     Patient,
     Provenance,
@@ -67,82 +64,7 @@ class GpuArchUnsupported(Check):
     name = "gpu-arch-unsupported"
     reads = frozenset({Reads.ENVIRONMENT, Reads.LOG})
     severity = Severity.ERROR
-    log_messages = (
-        LogMessage(
-            kind="no-kernel",
-            cue=(
-                "hiperrornobinaryforgpu",
-                "device kernel image is invalid",
-                "no kernel image is available",
-                "cudaerrornokernelimagefordevice",
-                "invalid device function",
-                "cuda_error_no_binary_for_gpu",
-            ),
-            pattern="CUDA_ERROR_NO_BINARY_FOR_GPU|"
-            "hipErrorNoBinaryForGpu|HIP error: invalid device function|"
-            r"(?<!Triton Error \[CUDA\]: )device kernel image "
-            "is invalid|"
-            "no kernel image is available for execution on the device|"
-            "cudaErrorNoKernelImageForDevice|CUDA error: invalid device function",
-            text="The installed binary has no code for this GPU's architecture.",
-            everywhere=True,
-            source="https://github.com/pytorch/pytorch/issues/167244",
-        ),
-        LogMessage(
-            kind="no-kernel",
-            cue=("rocblas error: cannot read", "unable to find code object for all current devices"),
-            pattern=r"rocBLAS error: Cannot read \S{1,300}TensileLibrary|hipErrorNoBinaryForGpu: "
-            "Unable to find code object for all current devices",
-            text="The ROCm libraries have no code for this GPU's architecture.",
-            everywhere=True,
-            source="rocBLAS library/src/tensile_host.cpp; HIP",
-        ),
-        LogMessage(
-            kind="flash-attention",
-            cue=("for head dim > ", "only support"),
-            pattern=r"FlashAttention backward for head dim > \d+ requires (?P<cards>A100)|"
-            r"(?:[Ff]lash\w{0,20}\W?[Aa]ttention|FLASH\w{0,20})"
-            r".{0,60}only supports? (?P<needed>Ampere|Hopper|"
-            "Turing)|only supports (?:Ampere|Hopper) GPUs or newer",
-            text="FlashAttention does not support this GPU's architecture[: it needs {needed} or newer].",
-        ),
-        LogMessage(
-            kind="too-old-gpu",
-            cue=("too old to be supported", "minimum capability: ", "requires device with capability"),
-            pattern=r"is not supported for the current GPU\. Minimum capability: (?P<needs>\d+)|"
-            "Found (?P<gpu>.{3,60}?) which is too old to be supported|[Rr]equires device with "
-            "capability",
-            text="A compiled kernel needs a newer GPU architecture than this GPU has.",
-        ),
-        LogMessage(
-            kind="warned",
-            cue="not compatible with the current pytorch",
-            pattern=r"with CUDA capability (?P<capability>sm_\d+) is not compatible with the current PyTorch",
-            text="This torch has no code for the GPU's architecture[ {capability}].",
-            bearing=Bearing.HINT,
-            everywhere=True,
-            explains="no kernel image|CUDA error|CUBLAS|device function|cudnn|CUDNN|NCCL",
-        ),
-        LogMessage(
-            kind="no-kernel",
-            cue=("success (8 vs. 0)", "success (48 vs. 0)", "success (98 vs. 0)", "success (209 vs. 0)"),
-            pattern=check_failed("8|48|98|209"),
-            text="The installed binary has no code for this GPU's architecture.",
-            confidence=Confidence.PROBABLE,
-            everywhere=True,
-            source="Caffe, MXNet, TensorFlow: glog's CHECK; CUDA driver_types.h, HIP",
-        ),
-        LogMessage(
-            kind="no-kernel",
-            cue=("no kernel image is available", "device kernel image is invalid", "invalid device function"),
-            pattern=call_failed(r"no kernel image is available|device kernel image is invalid|invalid device function"),
-            text="The installed binary has no code for this GPU's architecture.",
-            confidence=Confidence.PROBABLE,
-            everywhere=True,
-            closing=True,
-            source="CUDA driver_types.h, HIP; how C++ programs print it",
-        ),
-    )
+    log_messages_file = "log_messages.toml"
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         cards = list(answering(patient.gpus, lambda gpu: gpu.compute_capability))

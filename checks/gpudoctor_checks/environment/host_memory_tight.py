@@ -7,14 +7,12 @@ from gpudoctor.analysis.workload import has_purpose, optional, read_workers, run
 from gpudoctor.lang import say
 from gpudoctor.model import (
     Absent,
-    Bearing,
     Check,
     Code,
     Confidence,
     Cost,
     Detail,
     Finding,
-    LogMessage,
     Measurement,
     Patient,
     Provenance,
@@ -66,96 +64,7 @@ class HostMemoryTight(Check):
     name = "host-memory-tight"
     reads = frozenset({Reads.ENVIRONMENT, Reads.LOG})
     severity = Severity.WARNING
-    log_messages = (
-        LogMessage(
-            kind="cpu-allocator",
-            cue="defaultcpuallocator",
-            pattern="DefaultCPUAllocator: (?:can't|not enough memory|not able to).{0,60}?(?:tried to "
-            r"allocate (?P<bytes>\d+) bytes)?",
-            text="The host ran out of memory[: an allocation of {bytes} bytes failed].",
-        ),
-        LogMessage(
-            kind="cpu-allocator",
-            cue="alloc_cpu.cpp:",
-            pattern=r"\[enforce fail at [^\]\n]{0,300}alloc_cpu\.cpp:\d{1,5}\][^\n]{0,80}?"
-            r"DefaultCPUAllocator: (?:can't|not enough memory|not able to)"
-            r"(?:[^\n]{0,60}?tried to allocate (?P<bytes>\d{1,20}) bytes)?",
-            text="The host ran out of memory[: an allocation of {bytes} bytes failed].",
-            everywhere=True,
-            source="c10/core/impl/alloc_cpu.cpp",
-        ),
-        LogMessage(
-            kind="cannot-allocate",
-            cue="model requires more system memory",
-            pattern=r"model requires more system memory \((?P<needed>[\d.]+ \w+)\) than is available",
-            text="The host does not have the {needed} of memory that the model needs.",
-            everywhere=True,
-            source="ollama: llm/server.go",
-        ),
-        LogMessage(
-            kind="cpu-allocator",
-            cue="bytes on host: cuda_error",
-            pattern=r"failed to alloc (?P<bytes>\d{1,20}) bytes on host: CUDA_ERROR_",
-            text="The host ran out of memory[: an allocation of {bytes} bytes failed].",
-            bearing=Bearing.SYMPTOM,
-            confidence=Confidence.PROBABLE,
-            everywhere=True,
-            closing=True,
-            source="tensorflow/stream_executor/cuda/cuda_driver.cc: pinned memory",
-        ),
-        LogMessage(
-            kind="paging-file",
-            cue=("winerror 1455", "os error 1455", "paging file is too small", "页面文件太小"),
-            pattern=r"\[?WinError 1455\]?|\(os error 1455\)|[Tt]he paging file is too small for this "
-            "operation|页面文件太小",
-            text="Windows could give no more memory: its paging file is too small.",
-            everywhere=True,
-            closing=True,
-            source="https://github.com/ultralytics/yolov3/issues/1643",
-        ),
-        LogMessage(
-            kind="cannot-allocate",
-            cue=(
-                "winerror 8]",
-                "winerror 1450]",
-                "cannot allocate memory",
-                "errno 12",
-                "std::bad_alloc",
-                "memoryerror",
-                "unable to allocate",
-            ),
-            pattern=r"\[WinError (?:8|1450)\]|"
-            r"Cannot allocate memory|\[Errno 12\]|std::bad_alloc|"
-            r"^(?:\w+\.)*_?(?:Array)?MemoryError\b(?!: Error allocating \d+ bytes of device)|"
-            r"Unable to allocate (?P<size>[\d.]+ \w+) for an array",
-            text="The host ran out of memory[: {size} were asked for one array].",
-            general=True,
-        ),
-        LogMessage(
-            kind="cannot-allocate",
-            cue=("luajit: not enough memory", "call to lua api (not enough memory)"),
-            pattern=r"luajit: not enough memory|error in call to Lua API \(not enough memory\)",
-            text="Lua ran out of memory: LuaJIT may use only 1 to 2 GB for its own objects.",
-            everywhere=True,
-            source="LuaJIT src/lj_errmsg.h",
-        ),
-        LogMessage(
-            kind="ray-oom",
-            cue=("running low on memory", "killed due to memory pressure", "ray.exceptions.outofmemoryerror"),
-            pattern="node running low on memory|killed due to memory pressure|"
-            r"ray\.exceptions\.OutOfMemoryError",
-            text="Ray ended a task because the node ran low on memory.",
-            everywhere=True,
-            source="Ray src/ray/raylet/node_manager.cc",
-        ),
-        LogMessage(
-            kind="ray-oom",
-            cue=("objectstorefullerror",),
-            pattern="ObjectStoreFullError",
-            text="Ray's object store is full: it holds objects in the host's shared memory.",
-            source="ray/exceptions.py",
-        ),
-    )
+    log_messages_file = "log_messages.toml"
     thresholds = (
         Threshold(
             name="rank_memory",

@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from gpudoctor.analysis.workload import Workers, is_job, optional, read_threads, read_workers, runs_here
 from gpudoctor.lang import say
 from gpudoctor.model import (
-    Bearing,
     Check,
     Code,
     Confidence,
     Detail,
     Finding,
-    LogMessage,
     Measurement,
     Patient,
     Reads,
@@ -68,53 +66,7 @@ class LimitsTooLow(Check):
     name = "limits-too-low"
     reads = frozenset({Reads.ENVIRONMENT, Reads.LOG})
     severity = Severity.WARNING
-    log_messages = (
-        LogMessage(
-            kind="open-files",
-            cue=("too many open files", "errno 24"),
-            pattern=r"[Tt]oo many open files|\[Errno 24\]",
-            text="The process reached its limit of open files.",
-            source="https://github.com/pytorch/pytorch/issues/973",
-        ),
-        LogMessage(
-            kind="ancdata",
-            cue="ancdata",
-            pattern="received 0 items of ancdata",
-            text="Tensors could not be passed between processes: the limit of open files is reached.",
-            source="https://github.com/pytorch/pytorch/issues/973",
-        ),
-        LogMessage(
-            kind="threads",
-            cue=(
-                "can't start new thread",
-                "pthread_create",
-                "thread creation failed",
-                "resource temporarily unavailable",
-            ),
-            pattern=r"can't start new thread|pthread_create(?:\(\))? failed|Thread creation failed|"
-            r"^(?:BlockingIOError: \[Errno 11\]|RuntimeError:) Resource temporarily unavailable|"
-            r"fork: (?:retry: )?Resource temporarily unavailable",
-            text="The user's limit of processes and threads is reached.",
-        ),
-        LogMessage(
-            kind="threads",
-            cue=("blas_thread_init: pthread_create failed", "blas_thread_init: rlimit_nproc"),
-            pattern=r"blas_thread_init: (?:pthread_create failed|RLIMIT_NPROC (?P<limit>\d+) current)",
-            text="The user's limit of processes and threads is reached[: {limit}], and OpenBLAS ended the process.",
-            bearing=Bearing.HINT,
-            explains=r"KeyboardInterrupt|SIGINT|[Ss]egmentation|SIGSEGV",
-            everywhere=True,
-            source="OpenBLAS driver/others/blas_server.c: raise(SIGINT)",
-        ),
-        LogMessage(
-            kind="memlock",
-            cue=("memlock", "ibv_reg_mr", "ibv_create_cq", "ibv_create_qp"),
-            pattern=r"(?:ibv_(?:reg_mr|create_cq|create_qp)\w* failed.{0,80}(?:Cannot allocate memory|errno "
-            "12))|[Mm]emlock limit",
-            text="InfiniBand could not lock memory: the limit of locked memory (memlock) is too low.",
-            everywhere=True,
-        ),
-    )
+    log_messages_file = "log_messages.toml"
     thresholds = (
         Threshold(
             name="open_files",

@@ -13,14 +13,12 @@ from gpudoctor.analysis.source.target_versions import installed_version, meant_v
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import (
-    Bearing,
     Check,
     Code,
     Confidence,
     Cost,
     Detail,
     Finding,
-    LogMessage,
     Measurement,
     Patient,
     Provenance,
@@ -35,7 +33,6 @@ from gpudoctor.model.signs.packages import Distribution, Packages, TorchBuild
 from gpudoctor.model.signs.project import Asked
 from gpudoctor.model.unavailable import Absent
 from gpudoctor.text import chained
-from gpudoctor_checks.environment.own_modules import OWN_FILE, OWN_MODULE
 from gpudoctor_checks.environment.requirements import STACK, Broken, broken_requirements
 
 _NAMED = 4
@@ -115,169 +112,7 @@ class PackageConflict(Check):
     code = Code("ENV005")
     name = "package-conflict"
     reads = frozenset({Reads.ENVIRONMENT, Reads.LOG})
-    log_messages = (
-        LogMessage(
-            kind="cannot-import",
-            cue="cannot import name",
-            pattern=r"cannot import name '?(?P<name>[\w.]+)'? from "
-            rf"(?:partially initialized module '|(?!partially )'?)(?P<module>[\w.]+)(?![\w.])"
-            rf"(?!'? \(most likely due to a circular)(?!{OWN_FILE})",
-            text="The installed {module} has no {name}: two packages have versions that do not fit each other.",
-        ),
-        LogMessage(
-            kind="numpy-abi",
-            cue=(
-                "numpy.dtype size changed",
-                "compiled using numpy 1.x",
-                "_array_api not found",
-                "numpy.core.multiarray failed to import",
-                "numpy is not available",
-                "numpy.ndarray size changed",
-            ),
-            pattern=r"numpy\.(?:dtype|ndarray) size changed|compiled using NumPy 1\.x cannot be run in|"
-            r"_ARRAY_API not found|numpy\.core\.multiarray failed to import|Numpy is not available",
-            text="A package was compiled for another major version of NumPy than the one installed.",
-            source="https://github.com/pytorch/pytorch/issues/135013",
-        ),
-        LogMessage(
-            kind="numpy-removed",
-            cue="module 'numpy' has no attribute",
-            pattern=r"module 'numpy' has no attribute '(?P<name>\w+)'",
-            text="The program uses numpy.{name}, which the installed NumPy does not have.",
-        ),
-        LogMessage(
-            kind="required",
-            cue=("is required for a normal functioning", "versionconflict", "incompatible with", "but found"),
-            pattern=r"(?P<needed>[\w.-]{1,60} ?(?:>=|==|<=|!=|<|>|~=)[\w.,<>=! ]{1,60}?) is required for a "
-            r"normal functioning of this module, but found (?P<found>\S+)",
-            text="An installed package does not have the version that another one requires: {needed} is "
-            "required, {found} is installed.",
-        ),
-        LogMessage(
-            kind="conflict",
-            cue=("versionconflict", "contextualversionconflict", "dependency conflict", "distributionnotfound"),
-            pattern="(?:Contextual)?VersionConflict|DistributionNotFound",
-            text="Installed packages have versions that do not fit each other ({said}).",
-            everywhere=True,
-        ),
-        LogMessage(
-            kind="not-activated",
-            cue=(
-                "commandnotfounderror: your shell",
-                "before 'conda activate'",
-                "environmentnamenotfound",
-                "environmentlocationnotfound",
-            ),
-            pattern=r"^(?:CommandNotFoundError: Your shell has not been properly configured to use 'conda |"
-            r"CondaError: Run 'conda init' before 'conda activate'|"
-            r"EnvironmentNameNotFound: Could not find conda environment: (?P<name>\S{1,100})|"
-            r"EnvironmentLocationNotFound: Not a conda environment: (?P<folder>\S{1,200}))",
-            text="conda did not activate the environment of the job[ {name}][ {folder}], so its packages are missing.",
-            bearing=Bearing.HINT,
-            everywhere=True,
-            explains="No module named|command not found|cannot import name|: not found",
-            source="conda: conda/exceptions.py, conda/activate.py",
-        ),
-        LogMessage(
-            kind="missing-package",
-            cue=("no module named",),
-            pattern=rf"No module named '?(?!{OWN_MODULE})(?P<module>[\w.]+)'?",
-            text="The Python environment lacks the module {module}.",
-        ),
-        LogMessage(
-            kind="missing-package",
-            cue=("' not found:",),
-            pattern=r"\.lua:\d+: module '(?P<module>[\w.]{1,80})' not found:",
-            text="The Lua environment lacks the module {module}.",
-            everywhere=True,
-            source="Lua loadlib.c",
-        ),
-        LogMessage(
-            kind="no-module",
-            cue=("no module named",),
-            pattern=r"^(?:\S*|/[^:]{1,300}/)python[\d.]*: "
-            r"(?:Error while finding module specification for '[^']{1,200}' \(\w+: )?"
-            r"No module named '?(?P<module>[\w.]+)'?",
-            text="The Python environment lacks the module {module}.",
-            everywhere=True,
-            closing=True,
-            source="python -m",
-        ),
-        LogMessage(
-            kind="requires",
-            cue=("couldn't instantiate the backend tokenizer", "pip install", "data, please install '"),
-            pattern="Couldn't instantiate the backend tokenizer|data, please install '|"
-            r"(?:requires?|needs?|could not be imported|is not installed|not "
-            "found|[Pp]lease (?:run|install|update|upgrade)).{0,160}?pip install (?P<what>(?:-U |"
-            r"""--upgrade )?[\"'`]?[\w.\[\]<>=-]+)""",
-            text="A package is missing or too old: {said}.",
-            general=True,
-        ),
-        LogMessage(
-            kind="no-flash-attn",
-            cue="flash_attn seems to be not installed",
-            pattern="package flash_attn seems to be not installed",
-            text="The program asks for FlashAttention 2, and the package flash_attn is not installed.",
-            source="transformers/modeling_utils.py",
-        ),
-        LogMessage(
-            kind="old-code",
-            cue=("'dynamiccache' object has no", "descriptors cannot be created directly"),
-            pattern=r"'DynamicCache' object has no attribute|Descriptors cannot be created directly",
-            text="A part of the program was written for an older version of a library: {said}.",
-            source="transformers/cache_utils.py; google/protobuf/descriptor.py",
-        ),
-        LogMessage(
-            kind="operator",
-            cue=(
-                "operator torchvision::nms does not exist",
-                "partially initialized module 'torchvision'",
-                "custom c++ ops",
-                "with different cuda major versions",
-                "could not run 'torchvision::",
-            ),
-            pattern="Couldn't load custom C\\+\\+ ops|with different CUDA major versions|"
-            "Could not run 'torchvision::|"
-            "operator torchvision::nms does not exist|partially initialized module 'torchvision' has "
-            "no attribute",
-            text="torch and torchvision were built for different versions of each other.",
-        ),
-        LogMessage(
-            kind="unknown-model",
-            cue=("does not recognize this architecture", "keyerror: '"),
-            pattern=r"model type `?(?P<model>[\w.-]+)`? but Transformers does not recognize this architecture|"
-            r"^KeyError: '(?P<key>[\w.-]+)'[\s\S]*\nin "
-            r"[^\n]*transformers/models/auto/configuration_auto\.py$",
-            text="The installed transformers does not know the model type[ {model}][ {key}].",
-        ),
-        LogMessage(
-            kind="unknown-model",
-            cue=("untagged enum",),
-            pattern="did not match any variant of untagged enum",
-            text="The installed tokenizers cannot read the tokenizer's file: usually a newer version wrote it.",
-            confidence=Confidence.PROBABLE,
-            source="https://github.com/huggingface/transformers/issues/31789",
-        ),
-        LogMessage(
-            kind="unknown-model",
-            cue=("not currently imported", "unknown model architecture"),
-            pattern=r"Tokenizer class (?P<tokenizer>\w{1,80}) does not exist or is not currently "
-            r"imported|unknown model architecture: '(?P<model>[^'\n]{1,80})'",
-            text="The installed library does not know the model's class[ {tokenizer}][ {model}].",
-            everywhere=True,
-            source="transformers/models/auto/tokenization_auto.py; llama.cpp src/llama-model.cpp",
-        ),
-        LogMessage(
-            kind="removed-attribute",
-            cue=("has no attribute",),
-            pattern="module '(?P<module>(?:torch|transformers|accelerate|peft|trl|diffusers|datasets|"
-            "tensorflow|pytorch_lightning|lightning|deepspeed|xformers|triton|bitsandbytes|"
-            r"jax)[\w.]*)' has no attribute '(?P<name>\w+)'",
-            text="The installed {module} has no {name}: the program was written for another version.",
-            confidence=Confidence.PROBABLE,
-            general=True,
-        ),
-    )
+    log_messages_file = "log_messages.toml"
     thresholds = (
         Threshold(
             name="numpy2_torch",

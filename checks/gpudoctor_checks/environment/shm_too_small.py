@@ -14,7 +14,6 @@ from gpudoctor.model import (
     Detail,
     Evidence,
     Finding,
-    LogMessage,
     Measurement,
     Patient,
     Provenance,
@@ -82,47 +81,7 @@ class ShmTooSmall(Check):
     reads = frozenset({Reads.ENVIRONMENT, Reads.CONFIG, Reads.SOURCE, Reads.LOG})
     severity = Severity.WARNING
     log_knobs = ("num_workers", "dataloader_num_workers")
-    log_messages = (
-        LogMessage(
-            kind="shm-full",
-            cue=("insufficient shared memory", "unable to allocate shared memory"),
-            pattern=r"insufficient shared memory \(shm\)|unable to allocate shared memory\s?\(shm\)",
-            text="The loader workers filled /dev/shm.",
-            everywhere=True,
-            source="torch/utils/data/_utils/signal_handling.py",
-        ),
-        LogMessage(
-            kind="worker-bus-error",
-            cue="killed by signal: bus error",
-            pattern=r"DataLoader worker \(pid\(?s?\)? ?[\d, ]+\)? is killed by signal: Bus error",
-            text="A loader worker died of a bus error: /dev/shm is full.",
-            source="https://github.com/pytorch/pytorch/issues/5040",
-        ),
-        LogMessage(
-            kind="nccl-shm",
-            cue=("/dev/shm/nccl",),
-            pattern=r"(?:Error|failed|No space left).{0,200}/dev/shm/nccl-\w+|"
-            r"/dev/shm/nccl-\w+.{0,120}(?:failed|No space left|Error)",
-            text="NCCL could not create its shared memory segment in /dev/shm.",
-            everywhere=True,
-            source="https://github.com/NVIDIA/nccl-tests/issues/166",
-        ),
-        LogMessage(
-            kind="shm-no-space",
-            cue=("/dev/shm", "/torch_", "shared memory"),
-            pattern=r"No space left on device.{0,120}/(?:dev/shm|torch_\d)|/(?:dev/shm/|torch_\d).{0,120}No "
-            "space left on device|unable to (?:open|resize|mmap|write to) (?:shared memory|file "
-            r"</torch_).{0,200}No space left|unable to write to file </torch_\d",
-            text="/dev/shm is full.",
-        ),
-        LogMessage(
-            kind="posix-fallocate",
-            cue="posix_fallocate",
-            pattern="posix_fallocate failed : No space left on device",
-            text="NCCL could not reserve its shared memory: /dev/shm is full.",
-            everywhere=True,
-        ),
-    )
+    log_messages_file = "log_messages.toml"
     thresholds = (
         Threshold(
             name="shared_memory",

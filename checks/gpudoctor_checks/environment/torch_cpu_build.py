@@ -5,14 +5,12 @@ from dataclasses import dataclass
 
 from gpudoctor.lang import say
 from gpudoctor.model import (
-    Bearing,
     Check,
     Code,
     Confidence,
     Cost,
     Detail,
     Finding,
-    LogMessage,
     Measurement,
     Patient,
     Provenance,
@@ -67,31 +65,7 @@ class TorchCpuBuild(Check):
     name = "torch-cpu-build"
     reads = frozenset({Reads.ENVIRONMENT, Reads.LOG})
     severity = Severity.ERROR
-    log_messages = (
-        LogMessage(
-            kind="cpu-version",
-            cue="+cpu",
-            pattern=r"\b(?:[Tt]orch|PyTorch)(?: [Vv]ersion)?(?:[:= -]{1,3}|\s)v?\d{1,2}\.[\d.]{1,12}\+cpu\b",
-            text="This build of torch has no CUDA, and the program asked for a GPU.",
-            bearing=Bearing.HINT,
-            everywhere=True,
-            explains="Invalid CUDA|No CUDA GPUs|CUDA is not available|on a CUDA device|(?:GPU|CUDA)Accelerator",
-        ),
-        LogMessage(
-            kind="cpu-build",
-            cue=(
-                "not compiled with cuda",
-                "compiled without cuda",
-                "not linked with support for cuda",
-                "without cuda enabled",
-                "torch was not compiled",
-            ),
-            pattern="not compiled with CUDA(?: enabled| support)?|compiled without CUDA|not linked with "
-            "support for cuda|PyTorch was not compiled with CUDA",
-            text="The installed torch is a build without CUDA.",
-            source="torch/cuda/__init__.py",
-        ),
-    )
+    log_messages_file = "log_messages.toml"
     thresholds = (
         Threshold(
             name="capability",

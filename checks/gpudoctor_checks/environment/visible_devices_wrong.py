@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.job_log.cuda_words import call_failed
 from gpudoctor.analysis.source.environment_assignments import assigned
 from gpudoctor.analysis.workload import in_allocation, optional, runs_here
 from gpudoctor.lang import say
@@ -15,7 +14,6 @@ from gpudoctor.model import (
     Detail,
     Evidence,
     Finding,
-    LogMessage,
     Measurement,
     Patient,
     Provenance,
@@ -100,64 +98,7 @@ class VisibleDevicesWrong(Check):
     name = "visible-devices-wrong"
     reads = frozenset({Reads.ENVIRONMENT, Reads.CONFIG, Reads.SOURCE, Reads.LOG})
     severity = Severity.ERROR
-    log_messages = (
-        LogMessage(
-            kind="ordinal",
-            cue=(
-                "invalid device ordinal",
-                "invalid device id",
-                "device >= 0 && device < num_gpus",
-                "invalid device argument",
-            ),
-            pattern="invalid device ordinal|[Ii]nvalid device id|device >= 0 && device < num_gpus|[Ii]nvalid "
-            "device argument",
-            text="The program asked for a GPU number that this process does not see.",
-        ),
-        LogMessage(
-            kind="ordinal",
-            cue=("invalid cudaplace(", "invalid gpuplace("),
-            pattern=r"Invalid (?:CUDA|GPU)Place\((?P<asked>\d{1,4})\), must inside \[0, (?P<have>\d{1,4})\)",
-            text="The program asked for GPU {asked}; this process sees {have}.",
-            everywhere=True,
-            closing=True,
-            source="PaddlePaddle paddle/fluid/pybind",
-        ),
-        LogMessage(
-            kind="unknown-device",
-            cue=("nvidia-container-cli: device error", "nvidia-container-cli.real: device error"),
-            pattern=r"nvidia-container-cli(?:\.real)?: device error: "
-            r"(?P<device>[^:\\\n\"]{1,100}): unknown device",
-            text="The container asks for the GPU {device}, which this machine does not have.",
-            everywhere=True,
-            closing=True,
-            source="libnvidia-container",
-        ),
-        LogMessage(
-            kind="requested",
-            cue=("but your machine only has", "you requested gpu"),
-            pattern=r"You requested gpu: \[?(?P<asked>[\d, ]+)\]?\s+But your machine only has: "
-            r"\[?(?P<have>[\d, ]*)\]?",
-            text="The program asked for GPUs {asked}[; this process sees {have}].",
-        ),
-        LogMessage(
-            kind="requested",
-            cue="invalid cuda 'device=",
-            pattern=r"Invalid CUDA 'device=(?P<asked>[\d, ]{1,40})' requested(?:[\s\S]{0,600}?"
-            r"device_count\(\): (?P<have>\d{1,3}))?",
-            text="The program asked for GPUs {asked}[; this process sees so many: {have}].",
-            source="ultralytics/utils/torch_utils.py",
-        ),
-        LogMessage(
-            kind="ordinal",
-            cue=("invalid device ordinal",),
-            pattern=call_failed(r"invalid device ordinal"),
-            text="The program asked for a GPU number that this process does not see.",
-            confidence=Confidence.PROBABLE,
-            everywhere=True,
-            closing=True,
-            source="CUDA driver_types.h, HIP; how C++ programs print it",
-        ),
-    )
+    log_messages_file = "log_messages.toml"
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         given = self._given(patient)

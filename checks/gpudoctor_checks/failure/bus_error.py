@@ -6,22 +6,7 @@ from dataclasses import dataclass
 from gpudoctor.analysis.run.deaths import Death, death, user_place
 from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Bearing,
-    Check,
-    Code,
-    Confidence,
-    Cost,
-    Detail,
-    Finding,
-    LogMessage,
-    Patient,
-    Reads,
-    Severity,
-    Threshold,
-    exit_code_cues,
-    exit_code_form,
-)
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import size
 
@@ -60,20 +45,7 @@ class BusError(Check):
     name = "bus-error"
     reads = frozenset({Reads.RECORDING, Reads.ENVIRONMENT, Reads.LOG})
     severity = Severity.ERROR
-    log_messages = (
-        LogMessage(
-            kind="bus-error",
-            cue=("zsh: bus error", "bus error", "sigbus", "signal 7", *exit_code_cues(-7), *exit_code_cues(135)),
-            pattern="^zsh: bus error|"
-            r"Fatal Python error: Bus error|^.{0,120}\bBus error(?:\s+\(core dumped\)|\s*$|: )|"
-            rf"\bSIGBUS\b|{exit_code_form(-7)}|{exit_code_form(135)}|[Ss]ignal 7\b",
-            text="A process died of a bus error: a shared memory or mapped file ended under it (often "
-            "/dev/shm is full).",
-            bearing=Bearing.SYMPTOM,
-            confidence=Confidence.PROBABLE,
-            everywhere=True,
-        ),
-    )
+    log_messages_file = "end_messages.toml"
     thresholds = (
         Threshold(
             name="shm_small",

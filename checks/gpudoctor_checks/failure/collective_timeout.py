@@ -15,7 +15,6 @@ from gpudoctor.analysis.run.rank_positions import odd_one, standing
 from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.lang import say
 from gpudoctor.model import (
-    Bearing,
     Check,
     Code,
     Confidence,
@@ -24,7 +23,6 @@ from gpudoctor.model import (
     Finding,
     LogDetail,
     LogLine,
-    LogMessage,
     Patient,
     Reads,
     Severity,
@@ -103,202 +101,7 @@ class CollectiveTimeout(Check):
         ),
     )
     log_knobs = ("ddp_timeout", "timeout")
-    log_messages = (
-        LogMessage(
-            kind="mismatch",
-            cue=(
-                "detected mismatch between collectives",
-                "op.preamble.length <= op.nbytes",
-                "due to shape mismatches",
-                "mismatched collective",
-                "preamble",
-            ),
-            pattern=r"Detected mismatch between collectives on ranks|op\.preamble\.length <= op\.nbytes|"
-            "Cannot apply desired operation due to shape mismatches|[Mm]ismatched collective",
-            text="Ranks called different collectives, or the same with different shapes.",
-        ),
-        LogMessage(
-            kind="mismatch",
-            cue=("mismatched collective detected",),
-            pattern="NCCL WARN Mismatched collective detected",
-            text="Ranks called different collectives, or the same with different shapes.",
-            everywhere=True,
-            source="NCCL src/init.cc",
-        ),
-        LogMessage(
-            kind="mismatch",
-            cue=("message truncated",),
-            pattern=r"NCCL WARN .{0,80}?[Mm]essage truncated ?: rec\w+ \d+ bytes instead of \d+",
-            text="A rank got a message of another size than it waited for. Usually ranks called "
-            "different collectives or have other NCCL settings.",
-            everywhere=True,
-            confidence=Confidence.PROBABLE,
-            source="NCCL src/transport/net_socket.cc, src/bootstrap.cc",
-        ),
-        LogMessage(
-            kind="barrier",
-            cue="monitoredbarrier",
-            pattern=r"[Rr]anks? (?P<missing>[\d, ]+) failed to pass monitoredBarrier in (?P<limit>\d+) ms",
-            text="[Rank {missing}] did not reach a barrier that the other ranks waited at.",
-            everywhere=True,
-            source="torch.distributed.monitored_barrier",
-        ),
-        LogMessage(
-            kind="barrier-peer",
-            cue="monitoredbarrier",
-            pattern="reached monitoredBarrier, but received errors while waiting for send/recv from rank "
-            r"(?P<peer>\d+)",
-            text="Rank {peer} ended while another rank waited for its answer at a barrier.",
-            bearing=Bearing.SYMPTOM,
-            confidence=Confidence.PROBABLE,
-            everywhere=True,
-            waits=True,
-            source="torch.distributed.monitored_barrier: rank 0 ends when it has named the missing ranks",
-        ),
-        LogMessage(
-            kind="store-get",
-            cue=("store->get", "via c10d key-value store", "key-value store by key"),
-            pattern=r"(?:store->get\('?[^)']*'?\)|key-value store by key).{0,120}(?:got error: )?(?:Socket "
-            "[Tt]imeout|[Ww]ait timeout|[Tt]imeout)",
-            text="A rank waited for rank 0 to begin its first collective, and rank 0 did not come in "
-            "time. It was still busy (for example with preprocessing) or dead.",
-            bearing=Bearing.SYMPTOM,
-            confidence=Confidence.PROBABLE,
-            waits=True,
-            source="https://github.com/hiyouga/LlamaFactory/issues/1196",
-        ),
-        LogMessage(
-            kind="watchdog",
-            cue=("caught collective operation timeout", "milliseconds before timing out"),
-            pattern=r"(?:[Cc]aught collective operation timeout:(?= Work|\s*$) ?|"
-            r"(?=Work[A-Z]{3,8}\(.{1,400}\) ran for \d{1,12} milliseconds before timing out))"
-            r"(?:Work\w+\((?:SeqNum=(?P<sequence>\d+), )?OpType=(?P<operation>\w+)"
-            r"(?:.{0,160}?Timeout\(ms\)=(?P<limit>\d+))?)?",
-            text="A collective[ ({operation})] timed out. At least one rank did not take part in time.",
-            bearing=Bearing.SYMPTOM,
-            confidence=Confidence.PROBABLE,
-            everywhere=True,
-            waits=True,
-            source="torch: ProcessGroupNCCL.cpp",
-        ),
-        LogMessage(
-            kind="watchdog",
-            cue=(
-                "timeout at nccl work",
-                "timeout at collective work",
-                "dump signal due to a collective timeout from this",
-                "::worknccl::checktimeout(",
-            ),
-            pattern=r"::WorkNCCL::checkTimeout\(|Timeout at (?:NCCL|collective) work: \d+|"
-            "dump signal due to a collective "
-            "timeout from this local rank",
-            text="A collective timed out. At least one rank did not take part in time.",
-            everywhere=True,
-            waits=True,
-            source="torch: ProcessGroupNCCL.cpp",
-            bearing=Bearing.SYMPTOM,
-            confidence=Confidence.PROBABLE,
-        ),
-        LogMessage(
-            kind="heartbeat",
-            cue=("due to processgroupnccl watchdog hang", "watchdog got stuck for", "heartbeat monitor timed out"),
-            pattern=r"due to ProcessGroupNCCL watchdog hang|watchdog got stuck for \d+ seconds|"
-            "[Hh]eartbeat monitor timed out",
-            text="The watchdog of a rank was blocked: a CUDA or NCCL call did not return.",
-            bearing=Bearing.SYMPTOM,
-            confidence=Confidence.PROBABLE,
-            everywhere=True,
-            source="torch: ProcessGroupNCCL.cpp",
-        ),
-        LogMessage(
-            kind="gloo-timeout",
-            cue=(
-                "timed out waiting",
-                "wait timeout",
-                "timeout waiting",
-                "operation timed out",
-                "timeout caused pair closure",
-                "socket timeout",
-                "ran time out after",
-                "more than set timeout",
-            ),
-            pattern=r"^[\w.]*Error: (?:Socket Timeout|Wait timeout|Work ran time out after)|"
-            r"RPC ran for more than set timeout|"
-            r"Timed out waiting (?P<limit>\d+) ?ms for (?P<way>recv|send) operation|[Ww]ait timeout "
-            r"after (?P<limit_too>\d+)ms|Timeout waiting for key|Application timeout caused pair "
-            "closure",
-            text="A collective of gloo or a wait on the store timed out. At least one rank did not take part in time.",
-            bearing=Bearing.SYMPTOM,
-            confidence=Confidence.PROBABLE,
-            waits=True,
-            source="gloo: transport/tcp",
-        ),
-        LogMessage(
-            kind="gloo-timeout",
-            cue=("barrier timed out",),
-            pattern=r"DEADLINE_EXCEEDED: Barrier timed out(?!\. Id: (?:\[Init\]|PjRT_Client_Connect))",
-            text="Not all tasks of the JAX job came to a barrier in time.",
-            waits=True,
-            source="xla/tsl/distributed_runtime/coordination",
-            bearing=Bearing.SYMPTOM,
-            confidence=Confidence.PROBABLE,
-        ),
-        LogMessage(
-            kind="gloo-timeout",
-            cue=("collective ops is aborted by: task ",),
-            pattern=r"Collective ops is aborted by: Task /job:\w{1,40}/replica:\d{1,6}/task:"
-            r"(?P<missing>\d{1,6}) (?:heartbeat timeout|unhealthy)",
-            text="Task {missing} of the TensorFlow job no longer answered.",
-            waits=True,
-            source="tensorflow/core/distributed_runtime/coordination",
-            bearing=Bearing.SYMPTOM,
-            confidence=Confidence.PROBABLE,
-        ),
-        LogMessage(
-            kind="hccl",
-            cue=(
-                "notify register times out",
-                "remote rank did not send",
-                "stream sync timeout",
-                "reason=[task timeout",
-                "hccl fftsplus task timeout",
-                "ops function error: hccl",
-            ),
-            pattern=r"Notify register times out|[Rr]emote [Rr]ank did not send the data in time|"
-            r"reason=\[(?:stream sync|task) timeout|hccl fftsplus task timeout occurred|"
-            r"OPS function error: Hccl\w+",
-            text="A collective of HCCL (Ascend) did not complete. At least one rank did not take part in "
-            "time, or a link failed.",
-            bearing=Bearing.SYMPTOM,
-            confidence=Confidence.PROBABLE,
-            everywhere=True,
-            waits=True,
-            source="CANN: EI0002, EI0006, EE1002; torch_npu: OpParamMaker.cpp",
-        ),
-        LogMessage(
-            kind="stalled",
-            cue="waiting for remainder of ranks",
-            pattern=r"by subset of ranks and are waiting for remainder of ranks for more than "
-            r"(?P<limit>\d+) sec",
-            text="Some ranks wait in a collective of Horovod for more than {limit} s. Others do not enter it.",
-            bearing=Bearing.SYMPTOM,
-            confidence=Confidence.PROBABLE,
-            everywhere=True,
-            lasting=True,
-            source="horovod/common/stall_inspector.cc",
-        ),
-        LogMessage(
-            kind="stalled",
-            cue=("termination timeout for",),
-            pattern=r"Termination timeout for `[^`]{1,200}` of (?P<limit>[\d.]+) seconds exceeded",
-            text="A collective of XLA was ended after {limit} s: not all of its participants came.",
-            everywhere=True,
-            waits=True,
-            source="xla/service/rendezvous.cc",
-            bearing=Bearing.SYMPTOM,
-            confidence=Confidence.PROBABLE,
-        ),
-    )
+    log_messages_file = "collective_messages.toml"
 
     def beside_log(self, finding: Finding, patient: Patient) -> Finding:
         """The finding of a log, with where each rank stood by stack dumps in it or beside it."""

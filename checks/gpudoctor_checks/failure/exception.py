@@ -9,7 +9,6 @@ from gpudoctor.analysis.run.deaths import EXIT, Death, DeathMessage, death, firs
 from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.lang import say
 from gpudoctor.model import (
-    Bearing,
     Check,
     Code,
     Confidence,
@@ -17,17 +16,14 @@ from gpudoctor.model import (
     Detail,
     Finding,
     LogLine,
-    LogMessage,
     Patient,
     Reads,
     Severity,
     SourceSpan,
 )
-from gpudoctor.model.log_message import PLAIN
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.model.unavailable import optional
 from gpudoctor.text import capitalised, count
-from gpudoctor_checks.environment.own_modules import OWN_MODULE
 from gpudoctor_checks.failure.exception_causes import NOT_A_NUMBER, OVERFLOW, CauseClass, cause_of
 
 _OF_VALUES = frozenset({NOT_A_NUMBER, OVERFLOW, "outside-0-1"})
@@ -73,52 +69,7 @@ class Uncaught(Check):
     name = "exception"
     reads = frozenset({Reads.RECORDING, Reads.LOG})
     severity = Severity.ERROR
-    log_messages = (
-        LogMessage(kind=PLAIN, cue="", pattern=r"^", text="The program raised {said}."),
-        LogMessage(
-            kind="own-module",
-            cue="no module named",
-            pattern=rf"No module named '?(?P<module>(?={OWN_MODULE})[\w.]+)'?",
-            text="Python does not find the module {module}. It has the name of a module of the program itself. "
-            "Its folder is not on the path.",
-        ),
-        LogMessage(
-            kind="child-gone",
-            cue=("brokenprocesspool", "terminatedworkererror", "has abruptly died during map", "eoferror"),
-            pattern=r"^\S*BrokenProcessPool\b|^\S*TerminatedWorkerError\b|subprocesses has abruptly "
-            "died during map|"
-            r"^EOFError\b[\s\S]*\nin (?:\S+ )*multiprocessing/connection\.py$",
-            text="A child process ended, and this process lost its connection to it. This log does not say why "
-            "the child ended.",
-            bearing=Bearing.SYMPTOM,
-            confidence=Confidence.PROBABLE,
-            source="multiprocessing/connection.py",
-        ),
-        LogMessage(
-            kind="reader-raised",
-            cue="blocking queue is killed because the data reader raises an exception",
-            pattern="Blocking queue is killed because the data reader raises an exception",
-            text="PaddlePaddle's thread that reads the data raised an exception. Its own message stands above.",
-            everywhere=True,
-            source="paddle/fluid/operators/reader/blocking_queue.h",
-        ),
-        LogMessage(
-            kind="labels",
-            cue=("target ", "out of bounds"),
-            pattern=r"^(?:IndexError: )?Target -?\d+ is out of bounds",
-            text="A label is out of range for the number of classes ({said}).",
-            everywhere=True,
-            last=True,
-            source="torch aten/src/ATen/native/LossNLL.cpp: the loss on the CPU",
-        ),
-        LogMessage(
-            kind="labels",
-            cue="received a label value of",
-            pattern=r"Received a label value of (?P<label>-?\d+) which is outside the valid range of",
-            text="The label {label} is out of range for the number of classes.",
-            source="tensorflow/core/kernels/sparse_xent_op.cc",
-        ),
-    )
+    log_messages_file = "program_messages.toml"
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         recording = patient.recorded_run

@@ -1,7 +1,7 @@
 """FAIL010 fork-after-cuda."""
 
 from gpudoctor.analysis.job_log.log_check import LogCheck
-from gpudoctor.model import Code, LogMessage
+from gpudoctor.model import Code
 
 
 class ForkAfterCuda(LogCheck):
@@ -25,12 +25,4 @@ class ForkAfterCuda(LogCheck):
 
     code = Code("FAIL010")
     name = "fork-after-cuda"
-    log_messages = (
-        LogMessage(
-            kind="fork",
-            cue=("re-initialize cuda in forked subprocess", "cuda_error_not_initialized", "initialization error"),
-            pattern="[Cc]annot re-initialize CUDA in forked subprocess|CUDA error: initialization error",
-            text="CUDA was used in a forked process after the parent had started CUDA.",
-            source="https://github.com/pytorch/pytorch/issues/40403",
-        ),
-    )
+    log_messages_file = "cuda_messages.toml"

@@ -12,7 +12,6 @@ from gpudoctor.model import (
     Confidence,
     Cost,
     Finding,
-    LogMessage,
     Measurement,
     Patient,
     Reads,
@@ -75,29 +74,7 @@ class MemoryErrors(Check):
     name = "memory-errors"
     reads = frozenset({Reads.ENVIRONMENT, Reads.PROCESS, Reads.LOG})
     severity = Severity.ERROR
-    log_messages = (
-        LogMessage(
-            kind="ecc",
-            cue=(
-                "ecc error",
-                "uncorrectable ecc",
-                "row remap",
-                "uncorrectable memory error",
-                "eccuncorrectable",
-                "uncorrectable hardware error",
-                "poison is consumed",
-                "uncorrectable error detected in umc",
-                "): 94, ",
-            ),
-            pattern="[Uu]ncorrectable (?:ECC|memory) error|ECC error (?:was )?encountered|Row Remapping "
-            r"Failure|cudaErrorECCUncorrectable|NVRM: Xid \([^)]{1,40}\): 94, |"
-            r"amdgpu: .{0,60}(?:[1-9]\d{0,8} (?:new )?uncorrectable hardware errors? detected|"
-            r"poison is consumed|"
-            r"uncorrectable hardware error\()|amdgpu: Uncorrectable error detected in UMC",
-            text="The GPU met an uncorrectable memory error (ECC).",
-            everywhere=True,
-        ),
-    )
+    log_messages_file = "log_messages.toml"
     thresholds = (
         Threshold(name="uncorrectable", default=1, unit="{errors}",
                   source="facebookresearch/gcm: no uncorrectable volatile error is tolerated",

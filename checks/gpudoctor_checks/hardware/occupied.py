@@ -13,7 +13,6 @@ from gpudoctor.model import (
     Confidence,
     Cost,
     Finding,
-    LogMessage,
     Measurement,
     Patient,
     PatientKind,
@@ -75,25 +74,7 @@ class Occupied(Check):
     code = Code("GPU007")
     name = "occupied"
     reads = frozenset({Reads.ENVIRONMENT, Reads.PROCESS, Reads.LOG})
-    log_messages = (
-        LogMessage(
-            kind="busy",
-            cue=("are busy or unavailable", "cudaerrordevicesunavailable"),
-            pattern=r"CUDA-capable device(?:s|\(s\)) (?:is/)?are busy or unavailable|"
-            "cudaErrorDevicesUnavailable",
-            text="The GPU was busy or unavailable: another process may have it in exclusive mode, or it hangs.",
-            confidence=Confidence.PROBABLE,
-            source="CUDA runtime: cudaErrorDevicesUnavailable",
-        ),
-        LogMessage(
-            kind="busy",
-            cue=("error in memory profiling", "memory capacity is unbalanced"),
-            pattern=r"Error in memory profiling\. Initial free memory|The memory capacity is unbalanced",
-            text="Other processes use memory of the GPUs. The free part differed, or it changed during a measurement.",
-            confidence=Confidence.PROBABLE,
-            source="vllm/v1/worker/gpu_worker.py; sglang/srt/model_executor/model_runner.py",
-        ),
-    )
+    log_messages_file = "log_messages.toml"
     thresholds = (
         Threshold(name="process_memory", default=15 * 2**20, unit="B", source="facebookresearch/gcm: 15 MiB",
                   meaning="A foreign process that uses less is not counted."),

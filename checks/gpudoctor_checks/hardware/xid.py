@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from gpudoctor.analysis.live.stack_shares import watched
 from gpudoctor.lang import say, term
 from gpudoctor.model import (
-    Bearing,
     Check,
     Code,
     Confidence,
@@ -15,7 +14,6 @@ from gpudoctor.model import (
     Finding,
     LogDetail,
     LogLine,
-    LogMessage,
     Measurement,
     Patient,
     Reads,
@@ -76,121 +74,7 @@ class Xid(Check):
     name = "xid"
     reads = frozenset({Reads.ENVIRONMENT, Reads.PROCESS, Reads.LOG})
     severity = Severity.ERROR
-    log_messages = (
-        LogMessage(
-            kind="off-the-bus",
-            cue=(
-                "fallen off the bus",
-                "gpu is lost",
-                "unable to determine the device handle",
-                "device lost from bus",
-                "severity=uncorrected",
-                "nv_err_gpu_is_lost",
-                "aer: can't recover",
-            ),
-            pattern=r"amdgpu: device lost from bus|"
-            r"\b(?:nvidia|amdgpu) [0-9a-f:.]{4,20}: (?:AER: )?PCIe Bus Error: severity=Uncorrected \(Fatal\)|"
-            r"\b(?:nvidia|amdgpu) [0-9a-f:.]{4,20}: AER: can't recover|NV_ERR_GPU_IS_LOST|"
-            r"fallen off the bus|GPU is lost|Unable to determine the device handle for "
-            "GPU.{0,60}(?:Unknown Error|lost|Not Found)",
-            text="A GPU disappeared from the PCIe bus.",
-            everywhere=True,
-        ),
-        LogMessage(
-            kind="xid",
-            cue="xid",
-            pattern=r"NVRM: Xid \((?P<bus>[^)]*)\): (?P<xid>(?!(?:1[34]|31|4[357]|6[345]|73|9[234]|10[67]|"
-            r"11[1-8]|14[12]|15[234]|16[024])\b)\d+)",
-            text="The driver reported Xid {xid} of the GPU at {bus}.",
-            everywhere=True,
-        ),
-        LogMessage(
-            kind="gpu-hang",
-            cue=(
-                "gpu is probably locked",
-                " timeout, signaled seq",
-                "fence wait loop timeout",
-                "hws hang",
-                "hw exception by gpu",
-                "gpu reset(",
-                "gpu reset begin",
-            ),
-            pattern=r"RC watchdog: GPU is probably locked|ring \S{1,30} timeout, signaled seq|"
-            r"qcm fence wait loop timeout expired|amdgpu: .{0,40}HWS hang|HW Exception by GPU node|"
-            r"amdgpu.{0,60}: GPU reset(?:\(\d+\) failed| begin)",
-            text="A GPU hung, and the driver gave up on it or reset it.",
-            everywhere=True,
-            source="NVIDIA open-gpu-kernel-modules; Linux drivers/gpu/drm/amd/amdgpu, amdkfd",
-        ),
-        LogMessage(
-            kind="gpu-hang",
-            cue=(
-                "mes failed to respon",
-                "failed to respond to msg",
-                "in unrecoverable state",
-                "in an unrecoverable state",
-                "gpu recovery failed",
-                "queue preemption time out",
-                "smu: no response",
-                "smu: i'm not done",
-                "fatal error event",
-                "gpu hang: ecode",
-                "device heartbeat failed",
-                "gsp timeout",
-                "timeout waiting for gsp",
-                "rpcrecvpoll timedout",
-                "gpu crash dump has been created",
-                "waiting for gpu progress",
-            ),
-            pattern=r"MES failed to respon|MES(?:\(\d{1,2}\))? failed to respond to msg|"
-            r"amdgpu: .{0,60}in (?:an )?unrecoverable "
-            r"state|GPU Recovery Failed: |Queue preemption time out|SMU: (?:No response|I'm not done)|"
-            r"amdgpu: Fatal "
-            r"error event|GPU HANG: ecode|habanalabs .{0,40}Device heartbeat failed|"
-            r"NVRM: .{0,80}(?:GSP Timeout|timeout "
-            r"waiting for GSP|rpcRecvPoll timedout|GPU crash dump has been created)|"
-            r"Error while waiting for GPU progress",
-            text="A GPU, or its firmware, no longer answers the driver: {said}.",
-            bearing=Bearing.SYMPTOM,
-            confidence=Confidence.PROBABLE,
-            everywhere=True,
-            source="Linux drivers/gpu/drm/amd, i915, accel/habanalabs; NVIDIA open-gpu-kernel-modules",
-        ),
-        LogMessage(
-            kind="reset-required",
-            cue=("nv_err_reset_required", "device requires reset", "cudaerrordevicerequiresreset"),
-            pattern=r"NV_ERR_RESET_REQUIRED|CUDA device requires reset|cudaErrorDeviceRequiresReset",
-            text="The driver says that the GPU must be reset.",
-            everywhere=True,
-            source="NVIDIA open-gpu-kernel-modules src/common/sdk; CUDA driver_types.h",
-        ),
-        LogMessage(
-            kind="xid-program",
-            cue="page fault (src_id",
-            pattern=r"amdgpu (?P<bus>\S{1,20}): .{0,60}page fault \(src_id(?:.{0,120}? for process "
-            r"(?P<program>\S{1,40}) pid (?P<pid>\d+))?",
-            text="The driver reported a page fault of the GPU at {bus}[ in {program}]: usually a fault of the program.",
-            bearing=Bearing.SYMPTOM,
-            everywhere=True,
-            source="Linux drivers/gpu/drm/amd/amdgpu/gmc_v9_0.c, gmc_v10_0.c",
-        ),
-        LogMessage(
-            kind="xid-program",
-            cue="xid",
-            pattern=r"NVRM: Xid \((?P<bus>[^)]*)\): (?P<xid>13|31|43|45)\b",
-            text="The driver reported Xid {xid} of the GPU at {bus}: usually a fault of the program.",
-            bearing=Bearing.SYMPTOM,
-            everywhere=True,
-        ),
-        LogMessage(
-            kind="nvlink",
-            cue=("nvlink error", "uncorrectable nvlink", "nvlinkuncorrectable", "sxid ("),
-            pattern=r"[Uu]ncorrectable NVLink error|cudaErrorNvlinkUncorrectable|"
-            r"SXid \([^)]{1,40}\): \d{1,6}, Fatal",
-            text="An NVLink connection failed with an uncorrectable error.",
-            everywhere=True,
-        ),
-    )
+    log_messages_file = "log_messages.toml"
     thresholds = (
         Threshold(
             name="window",

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from gpudoctor.analysis.job_log.cuda_words import call_failed, check_failed
 from gpudoctor.analysis.job_log.first_cause import first_cause
 from gpudoctor.analysis.run.deaths import Death, DeathMessage, death, user_place
 from gpudoctor.analysis.run.line_costs import LinePlace
@@ -12,7 +11,7 @@ from gpudoctor.analysis.run.memory_growth import growth
 from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.analysis.run.steady_state import OTHER
 from gpudoctor.analysis.workload import optional
-from gpudoctor.lang import say, template
+from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import (
     Check,
@@ -23,7 +22,6 @@ from gpudoctor.model import (
     Finding,
     LogDetail,
     LogLine,
-    LogMessage,
     Patient,
     Reads,
     Resource,
@@ -36,11 +34,6 @@ from gpudoctor.text import capitalised, count, joined, size
 
 _SHOWN = 3
 """Lines of a snapshot that a finding of a log names."""
-_PHASES = (
-    r"(?P<optimizer>[^\n]*torch/optim/\w+\.py)|"
-    r"(?P<generation>[^\n]*(?:transformers/generation/utils|diffusers/pipelines/\S+)\.py\b[^\n]*)"
-)
-"""What ran, by the files of libraries that an exception came through; the innermost stands last."""
 _LOADS = re.compile(r"\b(?:model|net|network|unet|vae|pipe\w*|module)\.(?:to|cuda)\(|from_pretrained\(|Trainer\($")
 """The line of the program that puts a model onto the device."""
 
@@ -92,204 +85,7 @@ class OutOfMemory(Check):
         "sequence_len",
         "block_size",
     )
-    log_messages = (
-        LogMessage(
-            kind="size",
-            cue=(
-                "cuda out of memory",
-                "hip out of memory",
-                "npu out of memory",
-                "xpu out of memory",
-                "mlu out of memory",
-                "musa out of memory",
-            ),
-            pattern=r"(?:CUDA|HIP|NPU|XPU|MLU|MUSA) out of memory\. "
-            r"(?:Tried to allocate (?P<asked>[\d.]+ ?\wi?B)(?: |\.))?"
-            r"(?:.{0,20}?GPU (?P<gpu>\d+)(?: has a total capacity of |; )(?P<total>[\d.]+ "
-            r"\wi?B)(?: total capacity; (?P<used>[\d.]+ \wi?B) already allocated; (?P<left>[\d.]+ "
-            r"(?:\wi?B|bytes)) free(?:; (?P<held>[\d.]+ \wi?B) (?:reserved|cached))?)?)?(?:(?:\.| of "
-            r"which| of which) ?(?P<free>[\d.]+ (?:\wi?B|bytes)) is free)?(?:.{0,400}?(?:this process|"
-            r"[Pp]rocess \d+) has (?P<own>[\d.]+ \wi?B) memory in use)?(?:.{0,200}?Of the allocated "
-            r"memory (?P<allocated>[\d.]+ \wi?B) is allocated by PyTorch)?(?:.{0,100}?and "
-            r"(?P<reserved>[\d.]+ \wi?B) is reserved by PyTorch but unallocated)?"
-            rf"(?:[\s\S]*\nin (?:{_PHASES})$)?",
-            text="The GPU ran out of memory[: it needed {asked} more][, its capacity is {total}].",
-            source="c10/cuda/CUDACachingAllocator.cpp",
-        ),
-        *(
-            LogMessage(kind=kind, cue="@never@", pattern="(?!)", text=text)
-            for kind, text in (
-                (
-                    "fragmented",
-                    template(
-                        "The GPU ran out of memory through fragmentation: {asked} did not fit, while "
-                        "{reserved} were reserved and unused."
-                    ),
-                ),
-                (
-                    "other-process",
-                    template(
-                        "The GPU ran out of memory while other processes used it: this process used {own} of {total}."
-                    ),
-                ),
-                ("loading", template("The GPU ran out of memory while the model was loaded onto it.")),
-                ("optimizer", template("The GPU ran out of memory in the step of the optimizer.")),
-                ("generation", template("The GPU ran out of memory while the model generated.")),
-            )
-        ),
-        LogMessage(
-            kind="engine-start",
-            cue="is less than desired gpu memory utilization",
-            pattern=r"Free memory on device[^(]{0,40}\((?P<free>[\d.]+)/(?P<total>[\d.]+) GiB\) on startup is "
-            r"less than desired GPU memory utilization",
-            text="vLLM found too little GPU memory for its share: {free} of {total} GiB were free.",
-            source="vllm/v1/worker/utils.py",
-        ),
-        LogMessage(
-            kind="engine-wake",
-            cue="cumem_allocator.cpp",
-            pattern=r"out of memory at \S*cumem_allocator\.cpp",
-            text="vLLM could not take its GPU memory back when it woke up: something else still held it.",
-            everywhere=True,
-            source="vllm csrc/cumem_allocator.cpp",
-        ),
-        LogMessage(
-            kind="engine-cache",
-            cue=(
-                "no available memory for the cache blocks",
-                "can be stored in kv cache",
-                "larger than the available kv cache memory",
-                "mem-fraction-static",
-            ),
-            pattern="No available memory for the cache blocks|"
-            "is larger than the maximum number of tokens that can be stored in KV cache|is "
-            r"larger than the available KV cache memory|Not enough memory\. Please try to "
-            "increase --mem-fraction-static",
-            text="The inference engine has too little GPU memory for its cache of keys and values.",
-            source="vllm/v1/core/kv_cache_utils.py; sglang/srt/model_executor/model_runner.py",
-        ),
-        LogMessage(
-            kind="xla",
-            cue=("resource_exhausted", "resource exhausted", "resourceexhausted"),
-            pattern=r"[Rr]esource exhausted: Out\s*$|"
-            r"RESOURCE_EXHAUSTED: (?:XLA:TPU compile permanent error\. |Error allocating device buffer: )?"
-            r"(?:(?:Ran )?[Oo]ut of memory|Attempting to (?:reserve|allocate) [\d.]+\w)|"
-            r"[Rr]esource ?[Ee]xhausted(?:Error)?:[\s\S]{0,1000}?(?:OOM when allocating|[Oo]ut of memory)",
-            text="The framework could not allocate memory on the device.",
-            confidence=Confidence.PROBABLE,
-            everywhere=True,
-            source="xla/pjrt; tensorflow/core/framework",
-        ),
-        LogMessage(
-            kind="xla",
-            cue="resource_exhausted: oom when allocating",
-            pattern="RESOURCE_EXHAUSTED: OOM when allocating tensor",
-            text="The framework could not allocate memory on the device.",
-            confidence=Confidence.PROBABLE,
-            source="tensorflow/core/framework/op_kernel.cc: a warning, which a program may survive",
-        ),
-        LogMessage(
-            kind="library-alloc",
-            cue=(
-                "hip error: out of memory",
-                "triton error [cuda]: out of memory",
-                "ur_result_error_out_of",
-                "failed. status: out of memory",
-                "error=2 : out of memory",
-                "hipblas_status_alloc_failed",
-                "alloc_failed",
-                "cuda error: out of memory",
-                "cuda runtime error (2)",
-                "cudaerrormemoryallocation",
-                "cuda_error_out_of_memory",
-                "cuda failure 'out of memory'",
-                "failed to cuda calloc",
-                "mps backend out of memory",
-                "out of memory allocating",
-                "cuda failure 2",
-                "outofmemoryerror: allocation on device",
-                "cudamalloc failed",
-                "ggml",
-                "cuda error 2 at",
-                "bytes of device memory",
-            ),
-            pattern=r"HIP error: out of memory|Triton Error \[CUDA\]: out of memory|"
-            r"UR_RESULT_ERROR_OUT_OF_(?:RESOURCES|DEVICE_MEMORY)|initialization on GPU:\d+ "
-            r"failed\. Status: out of memory|error=2 : out of memory|"
-            "HIPBLAS_STATUS_ALLOC_FAILED|"
-            "CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_ALLOC_FAILED|CUDA error: out of memory|cuda "
-            r"runtime error \(2\)|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY|Cuda failure "
-            "(?:2 )?'out of memory'|Failed to CUDA calloc|MPS backend out of memory|"
-            "OutOfMemoryError: Allocation on device|"
-            r"OutOfMemoryError: Out of memory allocating|cudaMalloc failed: out of memory|"
-            r"ggml[\w-]{0,60}(?:cuda|cublas|hip|vulkan|metal).{0,160}[Oo]ut of (?:device )?memory|"
-            r"CUDA error 2 at \S+: out of memory|Error allocating \d+ bytes of device memory \(out of memory\)",
-            text="The GPU ran out of memory inside a library call.",
-            confidence=Confidence.PROBABLE,
-            everywhere=True,
-            source="also ggml (llama.cpp): ggml-cuda.cu; Theano: cuda_ndarray.cu",
-        ),
-        LogMessage(
-            kind="library-alloc",
-            cue=("cuda out of memory occurred", "unable to allocate cuda"),
-            pattern=r"CUDA out of memory occurred when|unable to allocate CUDA\w{0,20} buffer",
-            text="The GPU ran out of memory inside a library call.",
-            everywhere=True,
-            source="vllm/v1/worker/gpu_model_runner.py; llama.cpp src/llama-model.cpp",
-        ),
-        LogMessage(
-            kind="library-alloc",
-            cue=("cuda: out of memory", "memory isn't enough and alloc failed", "not enough memory left"),
-            pattern=r"CUDA: out of memory|^Not enough memory left\.?$|"
-            r"Device\(id:\d+\) memory isn't enough and alloc failed",
-            text="The GPU ran out of memory inside a library call.",
-            everywhere=True,
-            source="MXNet src/storage, MindSpore, wgpu-hal",
-        ),
-        LogMessage(
-            kind="out-of-memory",
-            cue="outofmemoryerror",
-            pattern=r"^(?:torch\.|torch\.cuda\.)?OutOfMemoryError",
-            text="The GPU ran out of memory.",
-            general=True,
-        ),
-        LogMessage(
-            kind="out-of-memory",
-            cue=("dispatched on the cpu or the disk",),
-            pattern="[Ss]ome modules are dispatched on the CPU or the disk",
-            text="The quantized model does not fit the GPUs: a part of it was put on the CPU or the disk.",
-            source="transformers/quantizers",
-        ),
-        LogMessage(
-            kind="out-of-memory",
-            cue=("success (2 vs. 0)",),
-            pattern=check_failed(r"2"),
-            text="A CUDA call found no memory left on the GPU.",
-            confidence=Confidence.PROBABLE,
-            everywhere=True,
-            source="Caffe src/caffe/syncedmem.cpp, MXNet: glog's CHECK",
-        ),
-        LogMessage(
-            kind="out-of-memory",
-            cue=("pooled_storage_manager.h", "enough gpu memory available to train", "cuda malloc failed"),
-            pattern=r"\bCuda malloc failed\s*$|pooled_storage_manager\.h:\d{1,5}: Memory allocation failed|"
-            r"[Dd]o not have enough GPU memory available to train",
-            text="The GPU ran out of memory.",
-            confidence=Confidence.PROBABLE,
-            everywhere=True,
-            source="MXNet pooled_storage_manager.h; darknet src/cuda.c; faceswap lib/cli/launcher.py",
-        ),
-        LogMessage(
-            kind="out-of-memory",
-            cue=("out of memory",),
-            pattern=call_failed(r"out of memory"),
-            text="A CUDA call found no memory left on the GPU.",
-            confidence=Confidence.PROBABLE,
-            everywhere=True,
-            closing=True,
-            source="CUDA driver_types.h, HIP; how C++ programs print it",
-        ),
-    )
+    log_messages_file = "log_messages.toml"
     thresholds = (
         Threshold(
             name="others",

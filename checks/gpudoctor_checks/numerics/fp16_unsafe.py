@@ -24,7 +24,6 @@ from gpudoctor.model import (
     Detail,
     Evidence,
     Finding,
-    LogMessage,
     Patient,
     Reads,
     Setting,
@@ -91,44 +90,7 @@ class Fp16Unsafe(Check):
     judges = "precision"
     reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING, Reads.LOG})
     log_knobs = ("fp16", "torch_dtype")
-    log_messages = (
-        LogMessage(
-            kind="scale-minimum",
-            cue=("loss scale already at minimum", "minimum loss scale reached"),
-            pattern="[Ll]oss scale already at minimum|Minimum loss scale reached",
-            text="The fp16 loss scale fell to its minimum: gradients overflow in fp16 on every step.",
-            source="deepspeed/runtime/fp16/loss_scaler.py",
-        ),
-        LogMessage(
-            kind="skipping",
-            cue=("loss scale", "overflow"),
-            pattern="(?i)(?:overflow|skipping step).{0,80}loss scale(?!.{0,80}hysteresis).{0,60}to "
-            r"(?:1(?:\.0+)?(?![\d.])|0(?:\.\d+)?(?![\d.])|[\d.]+e-\d+)",
-            text="The fp16 loss scale fell to 1 or below: every step overflows and is skipped.",
-            everywhere=True,
-            lasting=True,
-            source="deepspeed/runtime/fp16/loss_scaler.py",
-        ),
-        LogMessage(
-            kind="unscale",
-            cue="attempting to unscale fp16 gradients",
-            pattern="Attempting to unscale FP16 gradients",
-            text="The gradient scaler met fp16 gradients: trainable parameters were loaded in fp16.",
-            source="https://github.com/bitsandbytes-foundation/bitsandbytes/issues/945",
-        ),
-        LogMessage(
-            kind="no-inf-checks",
-            cue="no inf checks were recorded",
-            pattern="No inf checks were recorded for this optimizer",
-            text="The gradient scaler saw no gradients before its step.",
-        ),
-        LogMessage(
-            kind="half-overflow",
-            cue="cannot be converted to type",
-            pattern="value cannot be converted to type (?:at::|c10::)?(?:Half|BFloat16) without overflow",
-            text="A constant of the program does not fit into fp16.",
-        ),
-    )
+    log_messages_file = "log_messages.toml"
     thresholds = (
         Threshold(
             name="static_scale",

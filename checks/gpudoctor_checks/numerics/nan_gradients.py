@@ -14,7 +14,6 @@ from gpudoctor.model import (
     Confidence,
     Cost,
     Finding,
-    LogMessage,
     Patient,
     Reads,
     Severity,
@@ -61,46 +60,7 @@ class NanGradients(Check):
     traits = frozenset({Trait.FIRST_BAD_STEP})
     reads = frozenset({Reads.RECORDING, Reads.LOG})
     severity = Severity.ERROR
-    log_messages = (
-        LogMessage(
-            kind="anomaly",
-            cue="returned nan values in its",
-            pattern=r"Function '(?P<operation>\w+)' returned nan values in its (?P<output>\d+)th output",
-            text="The backward of {operation} returned NaN (output {output}).",
-            source="torch autograd: anomaly mode",
-        ),
-        LogMessage(
-            kind="logged",
-            cue=("grad_norm", "gradnorm", "grad norm"),
-            pattern=r"""(?i)\bgrad[_ ]?norm['\"]?\s{0,4}[:=]\s{0,4}['\"]?nan\b""",
-            text="The logged norm of the gradients is NaN, and the training goes on with it.",
-            everywhere=True,
-            general=True,
-            lasting=True,
-        ),
-        LogMessage(
-            kind="stopped",
-            cue=("in local grad norm",),
-            pattern=r"found (?P<value>NaN|Inf) in local grad norm(?: for bucket #\d+)?",
-            text="A gradient norm was {value} on this rank, before the ranks' gradients were reduced.",
-            everywhere=True,
-            source="Megatron-LM megatron/core/distributed/param_and_grad_buffer.py",
-        ),
-        LogMessage(
-            kind="stopped",
-            cue=("found nan in grad",),
-            pattern="(?i)found nan in grad",
-            text="The program stopped because a gradient was NaN.",
-            everywhere=True,
-            general=True,
-        ),
-        LogMessage(
-            kind="clip-error",
-            cue="total norm of order",
-            pattern="The total norm of order .{0,20} for gradients from `parameters` is non-finite",
-            text="The norm of the gradients was not finite.",
-        ),
-    )
+    log_messages_file = "log_messages.toml"
     thresholds = (
         Threshold(
             name="grown",

@@ -14,7 +14,6 @@ from gpudoctor.model import (
     Confidence,
     Cost,
     Finding,
-    LogMessage,
     Patient,
     Reads,
     Severity,
@@ -24,10 +23,6 @@ from gpudoctor.model import (
 from gpudoctor.model.signs.recording import Process, Record, Recording
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor_checks.numerics.early_divergence import grew, readings_before
-
-_OTHER_LOSSES = ("val", "valid", "validation", "eval", "test", "dev", "aux", "auxiliary", "balance", "balancing")
-_OF_TRAINING = r"(?<![a-z])" + "".join(rf"(?<!{word}[ _/.-])" for word in _OTHER_LOSSES)
-"""What stands before a loss: a validation's, or an auxiliary one, may be NaN while the training is well."""
 
 
 class NanLoss(Check):
@@ -60,93 +55,7 @@ class NanLoss(Check):
     traits = frozenset({Trait.FIRST_BAD_STEP})
     reads = frozenset({Reads.RECORDING, Reads.LOG})
     severity = Severity.ERROR
-    log_messages = (
-        LogMessage(
-            kind="logged",
-            cue=(
-                "loss",
-                "l=nan",
-                "l: nan",
-                "l = nan",
-                "l:nan",
-                "l= nan",
-                "l :nan",
-                "l : nan",
-                "l =nan",
-                "rewards/",
-                "logps/",
-                "logits/",
-            ),
-            pattern=rf"""(?i){_OF_TRAINING}(?:train_?|total_?)?loss['\"]?\s*[:=]\s*['\"]?(?:tensor\(|\[)?-?(?:nan|"""
-            rf"""inf)\b|{_OF_TRAINING}loss[ \t]+\[?(?:nan|inf)\b|"""
-            r"""(?<![A-Za-z])(?-i:(?:avg_|train_|total_)?L)\s?[:=]\s?nan\b|"""
-            r"""['\"](?:rewards|logps|logits)/\w{1,30}['\"]\s?:\s?['\"]?nan\b""",
-            text="The logged loss or gradient norm is not finite.",
-            everywhere=True,
-            lasting=True,
-        ),
-        LogMessage(
-            kind="stopped",
-            cue=(
-                "found nan in local forward loss",
-                "unexpected result ",
-                "invalid value (nan) encountered",
-                "infinite or nan",
-                "not finite",
-                "non-finite",
-                "nan or inf",
-                "found nan",
-                "nan loss",
-                "nan detected",
-                "nan in loss",
-                "contains nan",
-                "contains a nan",
-                "nan encountered",
-                "loss is",
-                "loss was",
-                "loss became",
-                "loss =",
-                "loss :",
-                "loss value",
-                "contain nan",
-                "contain a nan",
-                "contain an nan",
-                "contains an nan",
-                "contains a nan",
-            ),
-            pattern=r"(?i)found nan in local forward loss|Unexpected result (?:nan|-?inf)\b|"
-            r"FloatingPointError: invalid value \(nan\) encountered|"
-            r"loss became infinite or nan|loss (?:value )?(?:is|was|became|=|:)+ ?(?:\S{0,20} "
-            r")?\[?(?:nan|infinite|inf|not finite|non-finite)\b|"
-            "(?<!lead to )(?<!result in )(?<!cause )(?<!avoid )(?<!prevent )nan loss|"
-            r"loss is (?:infinite or )?nan|"
-            "NaN or Inf found in input|non-finite loss|loss is not "
-            "finite|nan (?:detected|encountered) in|contains? (?:nan|non-finite)|contains a nan",
-            text="The program stopped because the loss or a tensor was not finite.",
-            everywhere=True,
-            general=True,
-        ),
-        LogMessage(
-            kind="domain",
-            cue=("expected parameter", "invalid values"),
-            pattern=r"Expected parameter \w+ .{0,300}to satisfy the constraint.{0,100}but found invalid "
-            r"values:[\s\S]{0,40}nan",
-            text="A distribution was given NaN parameters: the network's output was not finite.",
-        ),
-        LogMessage(
-            kind="domain",
-            cue=("input matrix contained non-finite values",),
-            pattern="because the input matrix contained non-finite values",
-            text="A matrix that was to be factorised had values that are not finite.",
-            source="torch: aten/src/ATen/native/BatchLinearAlgebra.cpp",
-        ),
-        LogMessage(
-            kind="sampling",
-            cue="probability tensor contains either",
-            pattern="probability tensor contains either `?inf`?, `?nan`? or element < 0",
-            text="Sampling failed because the probabilities were not finite.",
-        ),
-    )
+    log_messages_file = "log_messages.toml"
     thresholds = (
         Threshold(
             name="grown",

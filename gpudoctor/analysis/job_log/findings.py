@@ -46,7 +46,7 @@ def log_findings(check: Check, patient: Patient) -> Iterator[Finding]:
         return
     root = cause.root
     kind = check.log_kind(root.kind, {**dict(root.values), "at": root.frame.text if root.frame is not None else ""})
-    message = wording_of(check.log_messages, kind, root)
+    message = wording_of(check.all_log_messages(), kind, root)
     line = guilty_line(patient, root)
     rank = failing_rank(log)
     unstarted = root.unstarted and log.last_step is None

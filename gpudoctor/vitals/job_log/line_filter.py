@@ -11,6 +11,7 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from gpudoctor.model.log_message import Bearing
+from gpudoctor.model.message_cues import cues_of
 from gpudoctor.vitals.job_log.envelopes import HEADER
 from gpudoctor.vitals.job_log.joined_lines import JoinedLines
 from gpudoctor.vitals.job_log.line_prefix import plain
@@ -334,7 +335,7 @@ def _held_by_all(wordings: list[Cued[Any]], heads: Iterable[bytes], names: Itera
 @lru_cache(maxsize=4)
 def _cue_words(table: Messages) -> CueWords[_Sign | int]:
     """Finds signs, and the wordings that a line may hold a cue of, by their numbers; made once for all logs."""
-    numbers = ((cue.encode(), number) for number, item in enumerate(table.all) for cue in item.message.cues)
+    numbers = ((cue.encode(), number) for number, item in enumerate(table.all) for cue in cues_of(item.message))
     return CueWords((*_signs(table), *numbers))
 
 
@@ -362,7 +363,7 @@ def _signs(table: Messages) -> Iterator[tuple[bytes, _Sign]]:
         message = item.message
         if message.everywhere and message.bearing is not Bearing.HARMLESS:
             sign = _Sign(f"{number}", message.pattern, of_wording=True)
-            for each in message.cues:
+            for each in cues_of(message):
                 yield each.encode(), sign
 
 

@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from gpudoctor.analysis.job_log.consequences import CONSEQUENCES, HARMLESS, SERVICE
+from gpudoctor.analysis.job_log.consequences import SERVICE, consequences, harmless
 from gpudoctor.model.log_message import PLAIN, Bearing, LogMessage
+from gpudoctor.model.message_cues import cues_of
 from gpudoctor.vitals.job_log.words import CueWords
 
 _DIGITS = re.compile(r"\d[\d.,:e+-]*")
@@ -45,8 +46,8 @@ class Messages:
     """All wordings: those of the checks, consequences, harmless ones."""
 
     def __init__(self, of_checks: Iterable[tuple[str, LogMessage]]) -> None:
-        table = [_known("", item) for item in (*HARMLESS, *CONSEQUENCES)]
-        table += [_known(code, item) for code, item in of_checks]
+        table = [KnownMessage("", item) for item in (*harmless(), *consequences())]
+        table += [KnownMessage(code, item) for code, item in of_checks]
         # A consequence may be worded like its cause: the causes' own wordings come first, hints last.
         order = {Bearing.CAUSE: 0, Bearing.SYMPTOM: 1, Bearing.CONSEQUENCE: 2, Bearing.HINT: 3, Bearing.HARMLESS: 4}
         self.all = sorted(
@@ -59,7 +60,7 @@ class Messages:
         )
         """In the order in which they are tried."""
         self.words = CueWords(
-            (cue.encode(), number) for number, item in enumerate(self.all) for cue in item.message.cues
+            (cue.encode(), number) for number, item in enumerate(self.all) for cue in cues_of(item.message)
         )
         """Numbers of the wordings whose cue a text holds."""
 
@@ -92,7 +93,3 @@ def messages_table(of_checks: tuple[tuple[str, LogMessage], ...]) -> Messages:
 def skeleton(text: str) -> str:
     """The text with every number as 0: lines of a loop are the same then."""
     return _DIGITS.sub("0", text)
-
-
-def _known(code: str, message: LogMessage) -> KnownMessage:
-    return KnownMessage(code, message)

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from gpudoctor.analysis.job_log.scheduler_words import HELD
 from gpudoctor.text import size
 from gpudoctor.vitals.scheduler_records.record import SchedulerRecord
 
@@ -28,6 +27,12 @@ _STATES = (
 """Beginnings of states (a table by width cuts them) and what they are."""
 _SIGNALS = {"9": "sigkill", "15": "sigterm", "125": "oom-slurm"}
 """Of `exit:signal`, by signal; 125 is Slurm's own for a kill by the memory's control group."""
+_HELD = (
+    "AccountNotAllowed", "BadConstraints", "DependencyNeverSatisfied", "InvalidAccount", "InvalidQOS",
+    "JobHeldAdmin", "JobHeldUser", "JobHoldMaxRequeue", "PartitionNodeLimit", "PartitionTimeLimit",
+    "QOSNotAllowed", "ReservationDeleted", "ReservationInvalid", "launch_failed_requeued_held",
+)  # fmt: skip
+"""Slurm's reasons of a job that waits, which do not pass by themselves."""
 
 
 def is_sacct(lines: list[str]) -> bool:
@@ -112,7 +117,7 @@ def _record(row: Mapping[str, str], name: str, line: int, text: str) -> Schedule
     if not kind and state.startswith("FAILED"):
         kind = _of_exit(row.get("exitcode", ""))
     reason = row.get("reason", "")
-    if not kind and state.startswith("PENDING") and reason in HELD:
+    if not kind and state.startswith("PENDING") and reason in _HELD:
         kind = "held"
     if state.startswith("FAILED") and reason == "JobLaunchFailure":
         kind = "launch"
