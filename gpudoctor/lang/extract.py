@@ -1,16 +1,33 @@
-"""Collects the templates of a source tree, and judges their translations."""
+"""Extracts the templates of a source tree for Babel, and judges their translations."""
 
 import ast
 import json
+import os
 import re
+import sys
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Collection, Iterator, Mapping
 from string import Formatter
+from typing import IO, Any
 
 from gpudoctor.lang.message import optional_template, plain_template, row_template
+from gpudoctor.lang.rendering import NOTHING
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+METHODS = (
+    ("agents/**", "ignore"),  # coding agents and authors of tests read English
+    ("testing.py", "ignore"),
+    ("**.py", f"{__name__}:python"),
+    ("**.json", f"{__name__}:table"),
+    ("**.toml", f"{__name__}:table"),
+)
+"""Babel's mapping of the files below a package to extraction methods."""
+OPTIONS = {"cli/**.py": {"commands": "yes"}}
+"""Options of the methods: what argparse shows is a text in these files only."""
 _MARKS = frozenset({"say", "tr", "template"})
 _ROWS = frozenset({"advise"})
 _TEXTS = {"Remedy": ("title", "steps"), "Cost": ("breaks",), "Threshold": ("meaning",), "Visible": ("fault",)}
@@ -39,13 +56,11 @@ _TABLES = {
     "stacks.json": ("title",),
     "retired.json": ("answer",),
     "library_warnings.json": ("text", "advice", "breaks"),
+    "vocabulary.toml": ("words", "measured", "units", "causes"),
 }
-"""Files with rows of texts, and under which keys."""
+"""Files with texts, and under which keys."""
 _HELP = frozenset({"help", "description", "epilog"})
 """Arguments of argparse, whatever takes them; in `cli`."""
-_FOR_PROGRAMS = frozenset({"agents", "testing"})
-"""Topics whose texts stay in English: coding agents and authors of tests read them."""
-NOTHING = "∅"
 _MEASURED = frozenset({"Measurement", "finding"})
 """Calls whose `name` is that of a measurement."""
 _FIELD = re.compile(r"\{\w")
@@ -56,36 +71,27 @@ _HALF_WIDTH = re.compile("[\u3400-\u9fff][,;:!?](?!\\w)|[\u3400-\u9fff]\\.(?:$| 
 _CROWDED = re.compile("[\u3400-\u9fff][A-Za-z0-9`]|[A-Za-z0-9`][\u3400-\u9fff]")
 
 
-@dataclass(frozen=True, slots=True)
-class SourceTemplate:
-    """A template in the source."""
-
-    template: str
-    topic: str
-    """The folder below the package that it is in, which names its catalogue: `data`, `engine`."""
-    place: str
-    """The file, below the package."""
+_Extracted = Iterator[tuple[int, None, str, list[str]]]
 
 
-def templates(package: Path) -> Iterator[SourceTemplate]:
-    """Every template below a package's folder, once, in the order of files and lines."""
-    seen: set[str] = set()
-    tables = [path for name in _TABLES for path in package.rglob(name)]
-    for path in sorted([*package.rglob("*.py"), *tables]):
-        inside = path.relative_to(package)
-        topic = inside.parts[0] if len(inside.parts) > 1 else inside.stem
-        if topic in _FOR_PROGRAMS:
-            continue
-        text = path.read_text(encoding="utf-8")
-        found = (
-            _in_table(text, _TABLES[path.name])
-            if path.name in _TABLES
-            else _in_file(ast.parse(text), commands=topic == "cli")
-        )
-        for template in found:
-            if template not in seen and (template == "s" or _WORD.search(_literal(template))):
-                seen.add(template)
-                yield SourceTemplate(template, topic, inside.as_posix())
+def python(file: IO[bytes], _keywords: object, _tags: object, options: Mapping[str, str]) -> _Extracted:
+    """Babel's extraction method for a Python file."""
+    calls = [node for node in ast.walk(ast.parse(file.read())) if isinstance(node, ast.Call)]
+    for call in calls:
+        for template in _in_call(call, commands="commands" in options):
+            if template == "s" or _WORD.search(_literal(template)):
+                yield call.lineno, None, template, []
+
+
+def table(file: IO[bytes], _keywords: object, _tags: object, options: object) -> _Extracted:  # noqa: ARG001
+    """Babel's extraction method for a table in JSON or TOML."""
+    name = os.path.basename(file.name)
+    if name in _TABLES:
+        data = json.load(file) if name.endswith(".json") else tomllib.load(file)
+        for text in _in_table(data, _TABLES[name]):
+            template = text if name == "vocabulary.toml" else plain_template(text)
+            if template == "s" or _WORD.search(_literal(template)):
+                yield 1, None, template, []
 
 
 def faults(source: str, translation: str) -> list[str]:
@@ -110,17 +116,16 @@ def faults(source: str, translation: str) -> list[str]:
     return found
 
 
-def _in_table(text: str, keys: tuple[str, ...]) -> Iterator[str]:
-    """The texts of a JSON table's rows."""
-    for rows in json.loads(text).values():
-        for row in rows if isinstance(rows, list) else ():
-            yield from (plain_template(row[key]) for key in keys if isinstance(row, dict) and key in row)
-
-
-def _in_file(tree: ast.Module, *, commands: bool) -> Iterator[str]:
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    for call in sorted(calls, key=lambda node: (node.lineno, node.col_offset)):
-        yield from _in_call(call, commands=commands)
+def _in_table(data: Any, keys: Collection[str], wanted: bool = False) -> Iterator[str]:
+    """The texts under some keys, at any depth."""
+    if isinstance(data, Mapping):
+        for key, value in data.items():
+            yield from _in_table(value, keys, key in keys)
+    elif isinstance(data, list):
+        for item in data:
+            yield from _in_table(item, keys, wanted)
+    elif wanted and isinstance(data, str):
+        yield data
 
 
 def _in_call(call: ast.Call, *, commands: bool) -> Iterator[str]:

@@ -9,8 +9,7 @@ from typing import TypeAlias
 
 Part: TypeAlias = "str | int | float"
 """What stands in a template's place: a text (perhaps a message itself) or a number."""
-
-
+CAPITALISED = "capitalised"
 _OPTION = re.compile(r"\[([^\[\]]*)\]")
 _ROW = re.compile(r"\{([A-Za-z_]\w*)\}|[{}]")
 
@@ -28,7 +27,7 @@ class Message(str):
     """In the form of `str.format`, every field has a name: the key of its translation."""
     parts: Mapping[str, Part]
     form: str
-    """How the filled template was shaped: a name in `gpudoctor.lang.message_forms.FORMS`, or ""."""
+    """How the filled template was shaped: `CAPITALISED`, or ""."""
 
     def __new__(cls, text: str, template: str, parts: Mapping[str, Part], form: str = "") -> Message:
         """A message whose English text is given: where the plural or a form makes it differ from "
@@ -110,11 +109,9 @@ def concatenated(separator: str, items: Iterable[str]) -> str:
     return row(separator, every)
 
 
-def shaped(text: str, form: str, change: Callable[[str], str]) -> str:
-    """`change(text)`, which in another language is what `FORMS[form]` does there."""
-    if not isinstance(text, Message):
-        return change(text)
-    return Message(change(str(text)), "{text}", {"text": text}, form)
+def capital(text: str) -> str:
+    """The text with a capital first letter; what follows stays as it is. Of a message, `capitalised` keeps one."""
+    return text[:1].upper() + text[1:]
 
 
 class SpokenError(Exception):

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from string import Formatter
 from typing import Any
 
 from gpudoctor.lang.choice import ENGLISH, current_language
-from gpudoctor.lang.message import Message, plain_template, say, term
-from gpudoctor.lang.message_forms import FORMS
+from gpudoctor.lang.message import Message, capital, plain_template, say, term
 
 NOTHING = "∅"
 """The translation of a crumb of English grammar that another language does without."""
@@ -50,16 +50,15 @@ class _Renderer:
     """Renders messages in one language other than English."""
 
     def __init__(self, language: str) -> None:
-        from gpudoctor.lang.catalogue import catalogue  # English readers do without it
+        from gpudoctor.lang.catalogue import translation  # English readers do without it
 
-        self._language = language
-        self._catalogue = catalogue(language)
+        self._translation = partial(translation, language=language)
 
     def text(self, text: str) -> str:
         """A message, or a plain text."""
         if isinstance(text, Message):
             return self.message(text)
-        found = self._catalogue.get(plain_template(text)) if " " in text else None
+        found = self._translation(plain_template(text)) if " " in text else None
         return text if found is None else found.replace("{{", "{").replace("}}", "}")
 
     def message(self, message: Message) -> str:
@@ -71,14 +70,15 @@ class _Renderer:
             text = "" if template == NOTHING else _joined(self._pieces(template, message.parts))
         except (KeyError, ValueError, IndexError, AttributeError):
             return str(message)  # a faulty catalogue of somebody's: the report must come all the same
-        return FORMS[message.form](text, self._language) if message.form else text
+        # a Chinese sentence may begin with a term, which stays as it is
+        return capital(text) if message.form and text.isascii() else text
 
     def _template(self, template: str) -> str | None:
         if row := _ROW.fullmatch(template):
-            separator = self._catalogue.get(row["separator"])
+            separator = self._translation(row["separator"])
             return separator and template.replace(row["separator"], separator)
         if _WORDS.search(_FIELD.sub("", template)):
-            return self._catalogue.get(template)
+            return self._translation(template)
         if _LIST.fullmatch(template):
             return template.replace(", ", "、")
         template = _STOP.sub("\u3002", template)
