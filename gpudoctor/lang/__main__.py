@@ -60,7 +60,8 @@ def updated(language: str, given: Mapping[str, str]) -> dict[str, Catalog]:
 
     What the source no longer has is in their `obsolete`.
     """
-    read = {package: _read(po_path(package, language)) for package in packages()}
+    paths = {package: po_path(package, language) for package in packages()}
+    read = {package: _read(path) if os.path.isfile(path) else Catalog() for package, path in paths.items()}
     known = {text: its for catalog in read.values() for text, its in translations(catalog).items()} | dict(given)
     for package, catalog in read.items():
         source = Catalog()
@@ -71,7 +72,7 @@ def updated(language: str, given: Mapping[str, str]) -> dict[str, Catalog]:
             if message.id and (message.id in given or not message.string):
                 message.string = known.get(str(message.id), "")
                 message.flags.discard("fuzzy")
-    return {po_path(package, language): catalog for package, catalog in read.items()}
+    return {paths[package]: catalog for package, catalog in read.items()}
 
 
 def translations(catalog: Catalog) -> dict[str, str]:
@@ -91,8 +92,6 @@ def faulty(known: Mapping[str, str]) -> dict[str, str]:
 
 
 def _read(path: str) -> Catalog:
-    if not os.path.isfile(path):
-        return Catalog()
     with open(path, "rb") as file:
         return read_po(file, abort_invalid=True)
 

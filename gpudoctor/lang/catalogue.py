@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
 from gettext import GNUTranslations, NullTranslations
 
@@ -40,39 +41,16 @@ def _catalogue(package: str, language: str) -> NullTranslations:
     In a source checkout, a MO file that is missing or older than its PO file is made here, if Babel is installed;
     an installed package has no PO file.
     """
-    path = po_path(package, language)
-    compiled = mo_path(path)
+    po = po_path(package, language)
+    mo = f"{po[:-3]}.mo"
+    with suppress(ImportError, OSError):  # without Babel, the file as it is
+        if os.path.isfile(po) and not (os.path.isfile(mo) and os.path.getmtime(mo) >= os.path.getmtime(po)):
+            compile_catalogue(po)
     found = NullTranslations()
-    try:
-        if os.path.isfile(path) and not (
-            os.path.isfile(compiled) and os.path.getmtime(compiled) >= os.path.getmtime(path)
-        ):
-            compile_catalogue(path)
-    except (ImportError, OSError):
-        pass
-    try:
-        with open(compiled, "rb") as file:
-            found = GNUTranslations(file)
-    except OSError:
-        pass
+    with suppress(OSError), open(mo, "rb") as file:
+        found = GNUTranslations(file)
     found.add_fallback(_Nowhere())
     return found
-
-
-def compile_catalogue(path: str) -> None:
-    """Write the MO file beside a PO file, with Babel. The same PO file gives the same bytes."""
-    from datetime import datetime, timezone
-
-    from babel.messages.mofile import write_mo
-    from babel.messages.pofile import read_po
-
-    with open(path, encoding="utf-8") as file:
-        catalog = read_po(file, abort_invalid=True)
-    catalog.creation_date = datetime.fromtimestamp(0, timezone.utc)
-    part = f"{mo_path(path)}.{os.getpid()}"
-    with open(part, "wb") as written:
-        write_mo(written, catalog)
-    os.replace(part, mo_path(path))
 
 
 def po_path(package: str, language: str) -> str:
@@ -80,9 +58,20 @@ def po_path(package: str, language: str) -> str:
     return os.path.join(package, "lang", language, "LC_MESSAGES", f"{os.path.basename(package)}.po")
 
 
-def mo_path(po: str) -> str:
-    """The compiled file of a PO file."""
-    return f"{os.path.splitext(po)[0]}.mo"
+def compile_catalogue(po: str) -> None:
+    """Write the MO file beside a PO file, with Babel. The same PO file gives the same bytes."""
+    from datetime import datetime, timezone
+
+    from babel.messages.mofile import write_mo
+    from babel.messages.pofile import read_po
+
+    with open(po, encoding="utf-8") as file:
+        catalog = read_po(file, abort_invalid=True)
+    catalog.creation_date = datetime.fromtimestamp(0, timezone.utc)
+    part = f"{po[:-3]}.mo.{os.getpid()}"  # other processes may do the same now
+    with open(part, "wb") as written:
+        write_mo(written, catalog)
+    os.replace(part, f"{po[:-3]}.mo")
 
 
 def page_text(code: str, language: str) -> str | None:

@@ -19,10 +19,12 @@ _ASIDE = re.compile(r" \((\{[^()]*\})\)")
 _STOP = re.compile(r"(?<=\})\.(?=\{)")
 """A full stop between two parts of a template without words of its own."""
 _FIELD = re.compile(r"\{\w+(?:![rsa])?(?::[^{}]*)?\}")
-_WIDE = "\u2e80-\u303f\u3400-\u9fff\uf900-\ufaff\uff00-\uff60"
-"""CJK characters and full-width punctuation, for a class of a regular expression."""
+_WIDE = re.compile("[\u2e80-\u303f\u3400-\u9fff\uf900-\ufaff\uff00-\uff60]")
+"""CJK characters and full-width punctuation."""
 _IDEOGRAPH = re.compile("[\u3400-\u9fff\uf900-\ufaff]")
 _NARROW = re.compile(r"[A-Za-z0-9`'\"$%&/\\<(\[{~+#=@_.·-]")
+_LETTER = re.compile(r"[\w)\]`'\"%>}/+=·-]")
+"""What takes a blank before an ideograph, as `_NARROW` does behind one."""
 _PUNCTUATION = {", ": "，", "; ": "；", ": ": "：", ". ": "。", "! ": "！", "? ": "？"}
 
 
@@ -109,30 +111,18 @@ def _joined(pieces: Iterator[str]) -> str:
     text = ""
     for piece in filter(None, pieces):
         left, right = text.rstrip(" "), piece.lstrip(" ")
+        before, after = left[-1:], right[:1]
         if not left or not right:
             text += piece
-        elif _wide(left[-1]) and _wide(right[0]):
+        elif _WIDE.match(before) and _WIDE.match(after):
             text = left + right
-        elif (_ideograph(left[-1]) and _NARROW.match(right)) or (_ideograph(right[0]) and _letter(left[-1])):
+        elif (_IDEOGRAPH.match(before) and _NARROW.match(after)) or (_LETTER.match(before) and _IDEOGRAPH.match(after)):
             text = f"{left} {right}"
-        elif _wide(left[-1]) or _wide(right[0]):
+        elif _WIDE.match(before) or _WIDE.match(after):
             text = left + right  # full-width punctuation brings its own room
         else:
             text += piece
     return text
-
-
-def _wide(letter: str) -> bool:
-    return re.match(f"[{_WIDE}]", letter) is not None
-
-
-def _ideograph(letter: str) -> bool:
-    return _IDEOGRAPH.match(letter) is not None
-
-
-def _letter(letter: str) -> bool:
-    """A character after which an ideograph needs a blank."""
-    return letter.isalnum() or letter in ")]`'\"%>}_/+-=·"
 
 
 def word(text: str) -> str:
