@@ -10,7 +10,7 @@ from babel.messages.catalog import Catalog, Message
 from babel.messages.extract import extract_from_dir
 from babel.messages.pofile import read_po, write_po
 
-from gpudoctor.lang.catalogue import packages, po_path
+from gpudoctor.lang.catalogue import compile_catalogue, packages, po_path
 from gpudoctor.lang.choice import ENGLISH, LANGUAGES
 from gpudoctor.lang.extract import METHODS, OPTIONS, faults
 
@@ -46,6 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             lines += [f"stale: {text!r}" for text in catalog.obsolete]
         else:
             _write(path, catalog, arguments.lang)
+            compile_catalogue(path)
         for message in untranslated(catalog):
             missing.add(message.id, locations=message.locations)
     if arguments.output:
@@ -58,10 +59,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 def updated(language: str, given: Mapping[str, str]) -> dict[str, Catalog]:
     """The catalogues by path, up to date with the source and with translations that are given.
 
-    What the source no longer has is in their `obsolete`.
+    What the source no longer has is in their `obsolete`. A package without a PO file, as it is installed from a
+    wheel, is left alone.
     """
-    paths = {package: po_path(package, language) for package in packages()}
-    read = {package: _read(path) if os.path.isfile(path) else Catalog() for package, path in paths.items()}
+    paths = {package: path for package in packages() if os.path.isfile(path := po_path(package, language))}
+    read = {package: _read(path) for package, path in paths.items()}
     known = {text: its for catalog in read.values() for text, its in translations(catalog).items()} | dict(given)
     for package, catalog in read.items():
         source = Catalog()
@@ -102,7 +104,6 @@ def _write(path: str, catalog: Catalog, language: str) -> None:
         message.flags &= {"fuzzy"}  # Babel marks what looks like a format
     file = BytesIO()
     write_po(file, catalog, 0, no_location=True, omit_header=True, sort_output=True, ignore_obsolete=True)
-    os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "wb") as written:
         written.write(_HEADER.format(language=language).encode() + file.getvalue().replace(b"\n\n", b"\n"))
 

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from string import Formatter
 from typing import IO, Any
 
@@ -30,7 +30,7 @@ OPTIONS = {"cli/**.py": {"commands": "yes"}}
 """Options of the methods: what argparse shows is a text in these files only."""
 _MARKS = frozenset({"say", "tr", "template"})
 _ROWS = frozenset({"advise"})
-_TEXTS = {"Remedy": ("title", "steps"), "Cost": ("breaks",), "Threshold": ("meaning",), "Visible": ("fault",)}
+_TEXTS = {"Remedy": ("title", "steps"), "Cost": ("breaks",), "Threshold": ("meaning",)}
 """Arguments by name whose constants are texts without parts."""
 _PLACED = {
     "Absent": 1,
@@ -47,7 +47,6 @@ _PLACED = {
     "UsageError": 1,
     "add_argument_group": 1,
     "_no": 2,
-    "missing": 2,
     "note_and_warning": 1,
 }
 """How many positional arguments of a call are texts without parts."""
@@ -76,11 +75,9 @@ _Extracted = Iterator[tuple[int, None, str, list[str]]]
 
 def python(file: IO[bytes], _keywords: object, _tags: object, options: Mapping[str, str]) -> _Extracted:
     """Babel's extraction method for a Python file."""
-    calls = [node for node in ast.walk(ast.parse(file.read())) if isinstance(node, ast.Call)]
-    for call in calls:
-        for template in _in_call(call, commands="commands" in options):
-            if template == "s" or _WORD.search(_literal(template)):
-                yield call.lineno, None, template, []
+    for node in ast.walk(ast.parse(file.read())):
+        if isinstance(node, ast.Call):
+            yield from _extracted(_in_call(node, commands="commands" in options), node.lineno)
 
 
 def table(file: IO[bytes], _keywords: object, _tags: object, options: object) -> _Extracted:  # noqa: ARG001
@@ -88,10 +85,13 @@ def table(file: IO[bytes], _keywords: object, _tags: object, options: object) ->
     name = os.path.basename(file.name)
     if name in _TABLES:
         data = json.load(file) if name.endswith(".json") else tomllib.load(file)
-        for text in _in_table(data, _TABLES[name]):
-            template = text if name == "vocabulary.toml" else plain_template(text)
-            if template == "s" or _WORD.search(_literal(template)):
-                yield 1, None, template, []
+        texts = _in_table(data, _TABLES[name])
+        yield from _extracted(texts if name == "vocabulary.toml" else map(plain_template, texts), 1)
+
+
+def _extracted(templates: Iterable[str], line: int) -> _Extracted:
+    """Templates as Babel wants them; those without a word of their own are not translated."""
+    return ((line, None, text, []) for text in templates if text == "s" or _WORD.search(_literal(text)))
 
 
 def faults(source: str, translation: str) -> list[str]:

@@ -30,8 +30,7 @@ class Message(str):
     """How the filled template was shaped: `CAPITALISED`, or ""."""
 
     def __new__(cls, text: str, template: str, parts: Mapping[str, Part], form: str = "") -> Message:
-        """A message whose English text is given: where the plural or a form makes it differ from "
-        "the template."""
+        """A message whose English text is given: where the plural or a form makes it differ from the template."""
         made = super().__new__(cls, text)
         made.template, made.parts, made.form = template, parts, form
         return made
@@ -58,8 +57,7 @@ class Message(str):
 
 
 def say(template: str, /, **parts: object) -> str:
-    """The message of a template and its parts: `say("{loader} waits {share} of the time", "
-    "loader=..., share=...)`.
+    """The message of a template and its parts: `say("{loader} waits {share} of the time", loader=..., share=...)`.
 
     The template is a literal, or marked as a `template`, so that `gpudoctor.lang.extract` finds it. A brace is
     written twice. A part that is neither a text nor a number is taken as `str` gives it.
