@@ -237,6 +237,6 @@ def test_help_reads_no_catalogue_of_findings(command, monkeypatch, capsys):
 
 
 def test_an_english_reader_loads_no_catalogue():
-    code = "import sys; from gpudoctor.lang import say, rendered; rendered(say('{a}', a=1)); print([n for n in sys.modules if n in ('gpudoctor.lang.catalogue', 'babel', 'importlib.metadata')])"
+    code = "import sys, gpudoctor.cli; from gpudoctor.lang import say, rendered; rendered(say('{a}', a=1)); print([n for n in sys.modules if n in ('gpudoctor.lang.catalogue', 'babel', 'importlib.metadata')])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
