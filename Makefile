@@ -3,8 +3,9 @@ PYTHON ?= python3
 BIN = $(VENV)/bin
 
 KIND ?= source
+FROM ?=
 
-.PHONY: help dev lint test quick new-check docs site snapshots golden gate bench clean
+.PHONY: help dev lint test quick new-check docs messages site snapshots golden gate bench clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -32,6 +33,9 @@ quick: dev ## what catches most, in a minute on 2 cores: layers, catalogue, chec
 
 docs: dev ## generate docs/ from the manual pages and the parser
 	$(BIN)/python docs/generate.py
+
+messages: dev ## bring the translations up to date with the source: make messages [FROM="FILE.po ..."]
+	$(BIN)/python -m gpudoctor.lang $(FROM)
 
 site: dev ## the documentation site in build/site, with pictures of real runs; a broken link is an error
 	$(BIN)/pip install -q -e '.[test,site]'

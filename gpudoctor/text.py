@@ -9,8 +9,7 @@ from collections.abc import Iterable, Sequence
 from functools import reduce
 
 from gpudoctor.lang import Message, say
-from gpudoctor.lang.message import row, shaped
-from gpudoctor.lang.message_forms import capitalised as _capitalised
+from gpudoctor.lang.message import CAPITALISED, capital, row
 
 _BYTE_STEPS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _RATE_STEPS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -102,7 +101,8 @@ def cut(text: str, longest: int) -> str:
 
 def capitalised(text: str) -> str:
     """A clause as the beginning of a sentence; what follows its first letter stays as it is."""
-    return shaped(text, "capitalised", lambda plain: _capitalised(plain, "en"))
+    changed = capital(text)
+    return Message(changed, "{text}", {"text": text}, CAPITALISED) if isinstance(text, Message) else changed
 
 
 def joined(parts: Sequence[str]) -> str:

@@ -1,141 +1,111 @@
-"""Work on catalogues: `python -m gpudoctor.lang missing data -o data.po`, `... merge data.po`, `... check`.
-
-docs/translating.md is the guide.
-"""
+"""Brings the catalogues up to date with the source, with Babel: `make messages`. docs/translating.md is the guide."""
 
 import argparse
+import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from functools import cache
-from importlib.metadata import entry_points
-from importlib.util import find_spec
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from io import BytesIO
 
+from babel.messages.catalog import Catalog, Message
+from babel.messages.extract import extract_from_dir
+from babel.messages.pofile import read_po, write_po
+
+from gpudoctor.lang.catalogue import compile_catalogue, packages, po_path
 from gpudoctor.lang.choice import ENGLISH, LANGUAGES
-from gpudoctor.lang.extract import SourceTemplate, faults, templates
-from gpudoctor.lang.po import CatalogueEntry, read_po, written_po
+from gpudoctor.lang.extract import METHODS, OPTIONS, faults
 
-_GROUPS = ("gpudoctor.checks", "gpudoctor.rules")
+_HEADER = """\
+msgid ""
+msgstr ""
+"Language: {language}\\n"
+"Content-Type: text/plain; charset=UTF-8\\n"
+"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; the exit code is 1 if something is missing or wrong."""
-    parser = argparse.ArgumentParser(prog="python -m gpudoctor.lang", description="Work on catalogues.")
+    """Update, or look only; the exit code is 1 if something is missing or wrong."""
+    parser = argparse.ArgumentParser(
+        prog="python -m gpudoctor.lang",
+        description="Put new texts of the source into the catalogues, drop stale ones, count what is not translated.",
+    )
+    parser.add_argument("files", nargs="*", metavar="FILE", help="PO files whose translations are taken over")
+    parser.add_argument("--check", action="store_true", help="write no catalogue; name what is stale, too")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write what is not translated, with its places")
     parser.add_argument("--lang", default="zh", choices=sorted(set(LANGUAGES) - {ENGLISH}))
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    missing = commands.add_parser("missing", help="write what is untranslated as a PO file; no topic: count it")
-    missing.add_argument("topics", nargs="*", metavar="TOPIC")
-    missing.add_argument("-o", "--output", metavar="FILE")
-    missing.set_defaults(run=_missing)
-    merge = commands.add_parser("merge", help="put translations where they belong; refuses faulty ones")
-    merge.add_argument("files", nargs="+", metavar="FILE")
-    merge.set_defaults(run=_merge)
-    check = commands.add_parser("check", help="name faulty and stale translations")
-    check.set_defaults(run=_check)
     arguments = parser.parse_args(argv)
-    run: Callable[[argparse.Namespace], int] = arguments.run
-    return run(arguments)
-
-
-def packages() -> list[Path]:
-    """The folders of gpudoctor and of its plugins' packages."""
-    names = [entry.module.partition(".")[0] for group in _GROUPS for entry in entry_points(group=group)]
-    found = [Path(__file__).resolve().parent.parent]
-    for name in dict.fromkeys(names):
-        spec = find_spec(name)
-        found += [Path(place) for place in (spec and spec.submodule_search_locations) or ()]
-    return found
-
-
-@cache
-def wanted() -> dict[str, tuple[Path, SourceTemplate]]:
-    """Every template of every package; one that several have belongs to the first."""
-    every: dict[str, tuple[Path, SourceTemplate]] = {}
-    for package in packages():
-        for found in templates(package):
-            every.setdefault(found.template, (package, found))
-    return every
-
-
-def entries(language: str) -> Iterator[tuple[Path, CatalogueEntry]]:
-    """Every entry of a language's catalogues with its file."""
-    for package in packages():
-        for path in sorted((package / "lang" / language).glob("*.po")):
-            yield from ((path, entry) for entry in read_po(path.read_text(encoding="utf-8")))
-
-
-def untranslated(language: str) -> list[SourceTemplate]:
-    """The templates without a translation."""
-    known = {entry.source for _, entry in entries(language) if entry.translation and not entry.fuzzy}
-    return [found for template, (_, found) in wanted().items() if template not in known]
-
-
-def _missing(arguments: argparse.Namespace) -> int:
-    left = untranslated(arguments.lang)
-    if not arguments.topics:
-        counts: dict[str, int] = {}
-        for found in left:
-            counts[found.topic] = counts.get(found.topic, 0) + 1
-        for topic, number in sorted(counts.items()):
-            _print(f"{number:5} {topic}")
-        _print(f"{len(left):5} in all")
-        return bool(left)
-    chosen = [found for found in left if found.topic in arguments.topics]
-    text = written_po((CatalogueEntry(found.template, "", (found.place,)) for found in chosen), arguments.lang)
+    given = {text: its for name in arguments.files for text, its in translations(_read(name)).items()}
+    refused = faulty(given)
+    catalogues = updated(arguments.lang, {text: its for text, its in given.items() if text not in refused})
+    texts = {message.id for catalog in catalogues.values() for message in catalog}
+    refused |= {text: f"{text!r}: the source has no such text" for text in given if text not in texts}
+    lines = [f"refused: {line}" for line in refused.values()]
+    missing = Catalog()
+    for path, catalog in catalogues.items():
+        lines += [f"faulty: {line}" for line in faulty(translations(catalog)).values()]
+        if arguments.check:
+            lines += [f"stale: {text!r}" for text in catalog.obsolete]
+        else:
+            _write(path, catalog, arguments.lang)
+            compile_catalogue(path)
+        for message in untranslated(catalog):
+            missing.add(message.id, locations=message.locations)
     if arguments.output:
-        Path(arguments.output).write_text(text, encoding="utf-8")
-        _print(f"{len(chosen)} entries in {arguments.output}")
-    else:
-        _print(text)
-    return 0
+        with open(arguments.output, "wb") as file:
+            write_po(file, missing, width=0)
+    sys.stdout.write("".join(f"{line}\n" for line in (*lines, f"{len(missing)} texts are not translated")))
+    return bool(lines or len(missing))
 
 
-def _merge(arguments: argparse.Namespace) -> int:
-    known = {entry.source: entry for _, entry in entries(arguments.lang)}
-    refused = 0
-    for name in arguments.files:
-        for entry in read_po(Path(name).read_text(encoding="utf-8")):
-            if not entry.translation:
-                continue
-            wrong = faults(entry.source, entry.translation)
-            if entry.source not in wanted():
-                wrong = ["has no such template in the source"]
-            if wrong:
-                refused += 1
-                _print(f"refused: {entry.source}\n         {entry.translation}\n         {'; '.join(wrong)}")
-            else:
-                known[entry.source] = entry
-    _write(arguments.lang, known)
-    return bool(refused)
+def updated(language: str, given: Mapping[str, str]) -> dict[str, Catalog]:
+    """The catalogues by path, up to date with the source and with translations that are given.
+
+    What the source no longer has is in their `obsolete`. A package without a PO file, as it is installed from a
+    wheel, is left alone.
+    """
+    paths = {package: path for package in packages() if os.path.isfile(path := po_path(package, language))}
+    read = {package: _read(path) for package, path in paths.items()}
+    known = {text: its for catalog in read.values() for text, its in translations(catalog).items()} | dict(given)
+    for package, catalog in read.items():
+        source = Catalog()
+        for name, line, text, _, _ in extract_from_dir(package, METHODS, OPTIONS):
+            source.add(text, locations=[(name, line)])
+        catalog.update(source, no_fuzzy_matching=True)
+        for message in catalog:
+            if message.id and (message.id in given or not message.string):
+                message.string = known.get(str(message.id), "")
+                message.flags.discard("fuzzy")
+    return {paths[package]: catalog for package, catalog in read.items()}
 
 
-def _write(language: str, known: dict[str, CatalogueEntry]) -> None:
-    """Write the catalogues anew, in the order of the source; stale entries are dropped."""
-    files: dict[Path, list[CatalogueEntry]] = {}
-    for template, (package, found) in wanted().items():
-        if template in known:
-            path = package / "lang" / language / f"{found.topic}.po"
-            entry = known[template]
-            files.setdefault(path, []).append(CatalogueEntry(template, entry.translation, (found.place,), entry.fuzzy))
-    for path, listed in files.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(written_po(listed, language), encoding="utf-8")
+def translations(catalog: Catalog) -> dict[str, str]:
+    """Text to translation; what is untranslated or fuzzy is left out."""
+    return {str(each.id): str(each.string) for each in catalog if each.id and each.string and not each.fuzzy}
 
 
-def _check(arguments: argparse.Namespace) -> int:
-    wrong = 0
-    for path, entry in entries(arguments.lang):
-        found = faults(entry.source, entry.translation) if entry.translation else []
-        if entry.source not in wanted():
-            found = ["is stale: the source has no such template"]
-        if found:
-            wrong += 1
-            _print(f"{path.name}: {entry.source}\n    {entry.translation}\n    {'; '.join(found)}")
-    return bool(wrong)
+def untranslated(catalog: Catalog) -> Iterator[Message]:
+    """What has no translation, or a fuzzy one."""
+    return (each for each in catalog if each.id and (each.fuzzy or not each.string))
 
 
-def _print(text: str) -> None:
-    sys.stdout.write(text + "\n")
+def faulty(known: Mapping[str, str]) -> dict[str, str]:
+    """A line for each text whose translation changes a field, a number or code, or is set wrongly."""
+    wrong = {text: "; ".join(faults(text, its)) for text, its in known.items()}
+    return {text: f"{text!r}: {known[text]!r} {what}" for text, what in wrong.items() if what}
+
+
+def _read(path: str) -> Catalog:
+    with open(path, "rb") as file:
+        return read_po(file, abort_invalid=True)
+
+
+def _write(path: str, catalog: Catalog, language: str) -> None:
+    """Write a catalogue as it is kept in git: sorted, without places or wrapping, two lines an entry."""
+    for message in catalog:
+        message.flags &= {"fuzzy"}  # Babel marks what looks like a format
+    file = BytesIO()
+    write_po(file, catalog, 0, no_location=True, omit_header=True, sort_output=True, ignore_obsolete=True)
+    with open(path, "wb") as written:
+        written.write(_HEADER.format(language=language).encode() + file.getvalue().replace(b"\n\n", b"\n"))
 
 
 if __name__ == "__main__":

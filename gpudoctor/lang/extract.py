@@ -1,22 +1,34 @@
-"""Collects the templates of a source tree, and judges their translations."""
+"""Extracts the templates of a source tree for Babel, and judges their translations."""
 
 import ast
 import json
+import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from string import Formatter
+from typing import IO, Any
+
+from gpudoctor.lang.message import optional_template, plain_template, row_template
+from gpudoctor.lang.rendering import NOTHING
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-from gpudoctor.lang.message import optional_template, plain_template, row_template
-
+METHODS = (
+    ("agents/**", "ignore"),  # coding agents and authors of tests read English
+    ("testing.py", "ignore"),
+    ("**.py", f"{__name__}:python"),
+    ("**.json", f"{__name__}:table"),
+    ("**.toml", f"{__name__}:table"),
+    ("**.jinja", f"{__name__}:page"),
+)
+"""Babel's mapping of the files below a package to extraction methods."""
+OPTIONS = {"cli/**.py": {"commands": "yes"}}
+"""Options of the methods: what argparse shows is a text in these files only."""
 _MARKS = frozenset({"say", "tr", "template"})
 _ROWS = {"advise": row_template, "remedy": plain_template}
 _TEXTS = {"Remedy": ("title", "steps"), "Cost": ("breaks",), "Threshold": ("meaning",), "Visible": ("fault",)}
@@ -46,15 +58,11 @@ _TABLES = {
     "retired.json": ("answer",),
     "formula_phrases.json": ("text",),
     "library_warnings.json": ("text", "advice", "breaks"),
+    "vocabulary.toml": ("words", "measured", "units", "causes"),
 }
-"""Files with rows of texts, and under which keys."""
-_MESSAGES = "*messages.toml"
-"""Files with messages of logs."""
+"""Files with texts, and under which keys."""
 _HELP = frozenset({"help", "description", "epilog"})
 """Arguments of argparse, whatever takes them; in `cli`."""
-_FOR_PROGRAMS = frozenset({"agents", "testing"})
-"""Topics whose texts stay in English: coding agents and authors of tests read them."""
-NOTHING = "∅"
 _MEASURED = frozenset({"Measurement", "finding"})
 """Calls whose `name` is that of a measurement."""
 _IN_PAGES = re.compile(r'\b_\("([^"]+)"')
@@ -67,37 +75,45 @@ _HALF_WIDTH = re.compile("[\u3400-\u9fff][,;:!?](?!\\w)|[\u3400-\u9fff]\\.(?:$| 
 _CROWDED = re.compile("[\u3400-\u9fff][A-Za-z0-9`]|[A-Za-z0-9`][\u3400-\u9fff]")
 
 
-@dataclass(frozen=True, slots=True)
-class SourceTemplate:
-    """A template in the source."""
-
-    template: str
-    topic: str
-    """The folder below the package that it is in, which names its catalogue: `data`, `engine`."""
-    place: str
-    """The file, below the package."""
+_Extracted = Iterator[tuple[int, None, str, list[str]]]
 
 
-def templates(package: Path) -> Iterator[SourceTemplate]:
-    """Every template below a package's folder, once, in the order of files and lines."""
-    seen: set[str] = set()
-    tables = [path for name in (*_TABLES, "*.toml") for path in package.rglob(name)]
-    for path in sorted([*package.rglob("*.py"), *package.rglob("*.jinja"), *tables]):
-        inside = path.relative_to(package)
-        topic = inside.parts[0] if len(inside.parts) > 1 else inside.stem
-        if topic in _FOR_PROGRAMS:
-            continue
-        text = path.read_text(encoding="utf-8")
-        if path.suffix == ".jinja":
-            found: Iterator[str] = map(str, _IN_PAGES.findall(text))
-        elif path.match(_MESSAGES):
-            found = _in_messages(text)
-        else:
-            found = _in_table(path, text) if path in tables else _in_file(ast.parse(text), commands=topic == "cli")
-        for template in found:
-            if template not in seen and (template == "s" or _WORD.search(_literal(template))):
-                seen.add(template)
-                yield SourceTemplate(template, topic, inside.as_posix())
+def python(file: IO[bytes], _keywords: object, _tags: object, options: Mapping[str, str]) -> _Extracted:
+    """Babel's extraction method for a Python file."""
+    for node in ast.walk(ast.parse(file.read())):
+        if isinstance(node, ast.Call):
+            yield from _extracted(_in_call(node, commands="commands" in options), node.lineno)
+
+
+def table(file: IO[bytes], _keywords: object, _tags: object, options: object) -> _Extracted:  # noqa: ARG001
+    """Babel's extraction method for a table in JSON or TOML: texts, messages of logs, or rows of advice."""
+    name = os.path.basename(file.name)
+    if name in _TABLES:
+        data = json.load(file) if name.endswith(".json") else tomllib.load(file)
+        texts = _in_table(data, _TABLES[name])
+        yield from _extracted(texts if name == "vocabulary.toml" else map(plain_template, texts), 1)
+    elif name.endswith("messages.toml"):
+        yield from _extracted(_in_messages(tomllib.load(file)), 1)
+    elif name.endswith(".toml"):
+        yield from _extracted(map(row_template, _in_table(tomllib.load(file), ("title", "steps"))), 1)
+
+
+def page(file: IO[bytes], _keywords: object, _tags: object, options: object) -> _Extracted:  # noqa: ARG001
+    """Babel's extraction method for a Jinja template."""
+    yield from _extracted(_IN_PAGES.findall(file.read().decode()), 1)
+
+
+def _in_messages(data: Mapping[str, Any]) -> Iterator[str]:
+    """The sentences of messages of logs, and their parts in square brackets."""
+    for code, rows in data.items():
+        for row in rows if code != "macros" else ():
+            main, options = optional_template(row.get("say", ""))
+            yield from (main, *options)
+
+
+def _extracted(templates: Iterable[str], line: int) -> _Extracted:
+    """Templates as Babel wants them; those without a word of their own are not translated."""
+    return ((line, None, text, []) for text in templates if text == "s" or _WORD.search(_literal(text)))
 
 
 def faults(source: str, translation: str) -> list[str]:
@@ -122,29 +138,16 @@ def faults(source: str, translation: str) -> list[str]:
     return found
 
 
-def _in_table(path: Path, text: str) -> Iterator[str]:
-    """The texts of a JSON table's rows, or of the rows of advice in a TOML file."""
-    advice = path.suffix == ".toml"
-    wrap = row_template if advice else plain_template
-    for rows in (tomllib if advice else json).loads(text).values():
-        for row in rows if isinstance(rows, list) else ():
-            for key in ("title", "steps") if advice else _TABLES[path.name]:
-                value = row.get(key, ()) if isinstance(row, dict) else ()
-                yield from map(wrap, (value,) if isinstance(value, str) else value)
-
-
-def _in_messages(text: str) -> Iterator[str]:
-    """The sentences of messages of logs, and their parts in square brackets."""
-    for code, rows in tomllib.loads(text).items():
-        for row in rows if code != "macros" else ():
-            main, options = optional_template(row.get("say", ""))
-            yield from (main, *options)
-
-
-def _in_file(tree: ast.Module, *, commands: bool) -> Iterator[str]:
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    for call in sorted(calls, key=lambda node: (node.lineno, node.col_offset)):
-        yield from _in_call(call, commands=commands)
+def _in_table(data: Any, keys: Collection[str], wanted: bool = False) -> Iterator[str]:
+    """The texts under some keys, at any depth."""
+    if isinstance(data, Mapping):
+        for key, value in data.items():
+            yield from _in_table(value, keys, key in keys)
+    elif isinstance(data, list):
+        for item in data:
+            yield from _in_table(item, keys, wanted)
+    elif wanted and isinstance(data, str):
+        yield data
 
 
 def _in_call(call: ast.Call, *, commands: bool) -> Iterator[str]:

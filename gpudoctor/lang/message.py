@@ -9,8 +9,7 @@ from typing import TypeAlias
 
 Part: TypeAlias = "str | int | float"
 """What stands in a template's place: a text (perhaps a message itself) or a number."""
-
-
+CAPITALISED = "capitalised"
 _OPTION = re.compile(r"\[([^\[\]]*)\]")
 _ROW = re.compile(r"\{([A-Za-z_]\w*)\}|[{}]")
 
@@ -28,11 +27,10 @@ class Message(str):
     """In the form of `str.format`, every field has a name: the key of its translation."""
     parts: Mapping[str, Part]
     form: str
-    """How the filled template was shaped: a name in `gpudoctor.lang.message_forms.FORMS`, or ""."""
+    """How the filled template was shaped: `CAPITALISED`, or ""."""
 
     def __new__(cls, text: str, template: str, parts: Mapping[str, Part], form: str = "") -> Message:
-        """A message whose English text is given: where the plural or a form makes it differ from "
-        "the template."""
+        """A message whose English text is given: where the plural or a form makes it differ from the template."""
         made = super().__new__(cls, text)
         made.template, made.parts, made.form = template, parts, form
         return made
@@ -59,8 +57,7 @@ class Message(str):
 
 
 def say(template: str, /, **parts: object) -> str:
-    """The message of a template and its parts: `say("{loader} waits {share} of the time", "
-    "loader=..., share=...)`.
+    """The message of a template and its parts: `say("{loader} waits {share} of the time", loader=..., share=...)`.
 
     The template is a literal, or marked as a `template`, so that `gpudoctor.lang.extract` finds it. A brace is
     written twice. A part that is neither a text nor a number is taken as `str` gives it.
@@ -110,11 +107,9 @@ def concatenated(separator: str, items: Iterable[str]) -> str:
     return row(separator, every)
 
 
-def shaped(text: str, form: str, change: Callable[[str], str]) -> str:
-    """`change(text)`, which in another language is what `FORMS[form]` does there."""
-    if not isinstance(text, Message):
-        return change(text)
-    return Message(change(str(text)), "{text}", {"text": text}, form)
+def capital(text: str) -> str:
+    """The text with a capital first letter; what follows stays as it is. Of a message, `capitalised` keeps one."""
+    return text[:1].upper() + text[1:]
 
 
 class SpokenError(Exception):

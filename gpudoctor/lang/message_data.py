@@ -6,8 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from gpudoctor.lang.message import Message, Part, template_id
-from gpudoctor.lang.message_forms import FORMS
+from gpudoctor.lang.message import CAPITALISED, Message, Part, template_id
 
 
 def template_object(text: str) -> dict[str, Any] | None:
@@ -26,7 +25,7 @@ def message_of(text: str, data: object) -> str:
     if not isinstance(data, Mapping):
         return text
     template, parts, form = data.get("text"), data.get("parts"), data.get("form", "")
-    if not isinstance(template, str) or not isinstance(parts, Mapping) or (form and form not in FORMS):
+    if not isinstance(template, str) or not isinstance(parts, Mapping) or form not in ("", CAPITALISED):
         return text
     return Message(text, template, {str(name): _part(part) for name, part in parts.items()}, form)
 

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from string import Formatter
 from typing import Any
 
 from gpudoctor.lang.choice import ENGLISH, current_language
-from gpudoctor.lang.message import Message, plain_template, say, term
-from gpudoctor.lang.message_forms import FORMS
+from gpudoctor.lang.message import Message, capital, plain_template, say, term
 
 NOTHING = "∅"
 """The translation of a crumb of English grammar that another language does without."""
@@ -19,10 +19,12 @@ _ASIDE = re.compile(r" \((\{[^()]*\})\)")
 _STOP = re.compile(r"(?<=\})\.(?=\{)")
 """A full stop between two parts of a template without words of its own."""
 _FIELD = re.compile(r"\{\w+(?:![rsa])?(?::[^{}]*)?\}")
-_WIDE = "\u2e80-\u303f\u3400-\u9fff\uf900-\ufaff\uff00-\uff60"
-"""CJK characters and full-width punctuation, for a class of a regular expression."""
+_WIDE = re.compile("[\u2e80-\u303f\u3400-\u9fff\uf900-\ufaff\uff00-\uff60]")
+"""CJK characters and full-width punctuation."""
 _IDEOGRAPH = re.compile("[\u3400-\u9fff\uf900-\ufaff]")
 _NARROW = re.compile(r"[A-Za-z0-9`'\"$%&/\\<(\[{~+#=@_.·-]")
+_LETTER = re.compile(r"[\w)\]`'\"%>}/+=·-]")
+"""What takes a blank before an ideograph, as `_NARROW` does behind one."""
 _PUNCTUATION = {", ": "，", "; ": "；", ": ": "：", ". ": "。", "! ": "！", "? ": "？"}
 
 
@@ -50,16 +52,15 @@ class _Renderer:
     """Renders messages in one language other than English."""
 
     def __init__(self, language: str) -> None:
-        from gpudoctor.lang.catalogue import catalogue  # English readers do without it
+        from gpudoctor.lang.catalogue import translation  # English readers do without it
 
-        self._language = language
-        self._catalogue = catalogue(language)
+        self._translation = partial(translation, language=language)
 
     def text(self, text: str) -> str:
         """A message, or a plain text."""
         if isinstance(text, Message):
             return self.message(text)
-        found = self._catalogue.get(plain_template(text)) if " " in text else None
+        found = self._translation(plain_template(text)) if " " in text else None
         return text if found is None else found.replace("{{", "{").replace("}}", "}")
 
     def message(self, message: Message) -> str:
@@ -71,14 +72,15 @@ class _Renderer:
             text = "" if template == NOTHING else _joined(self._pieces(template, message.parts))
         except (KeyError, ValueError, IndexError, AttributeError):
             return str(message)  # a faulty catalogue of somebody's: the report must come all the same
-        return FORMS[message.form](text, self._language) if message.form else text
+        # a Chinese sentence may begin with a term, which stays as it is
+        return capital(text) if message.form and text.isascii() else text
 
     def _template(self, template: str) -> str | None:
         if row := _ROW.fullmatch(template):
-            separator = self._catalogue.get(row["separator"])
+            separator = self._translation(row["separator"])
             return separator and template.replace(row["separator"], separator)
         if _WORDS.search(_FIELD.sub("", template)):
-            return self._catalogue.get(template)
+            return self._translation(template)
         if _LIST.fullmatch(template):
             return template.replace(", ", "、")
         template = _STOP.sub("\u3002", template)
@@ -109,30 +111,18 @@ def _joined(pieces: Iterator[str]) -> str:
     text = ""
     for piece in filter(None, pieces):
         left, right = text.rstrip(" "), piece.lstrip(" ")
+        before, after = left[-1:], right[:1]
         if not left or not right:
             text += piece
-        elif _wide(left[-1]) and _wide(right[0]):
+        elif _WIDE.match(before) and _WIDE.match(after):
             text = left + right
-        elif (_ideograph(left[-1]) and _NARROW.match(right)) or (_ideograph(right[0]) and _letter(left[-1])):
+        elif (_IDEOGRAPH.match(before) and _NARROW.match(after)) or (_LETTER.match(before) and _IDEOGRAPH.match(after)):
             text = f"{left} {right}"
-        elif _wide(left[-1]) or _wide(right[0]):
+        elif _WIDE.match(before) or _WIDE.match(after):
             text = left + right  # full-width punctuation brings its own room
         else:
             text += piece
     return text
-
-
-def _wide(letter: str) -> bool:
-    return re.match(f"[{_WIDE}]", letter) is not None
-
-
-def _ideograph(letter: str) -> bool:
-    return _IDEOGRAPH.match(letter) is not None
-
-
-def _letter(letter: str) -> bool:
-    """A character after which an ideograph needs a blank."""
-    return letter.isalnum() or letter in ")]`'\"%>}_/+-=·"
 
 
 def word(text: str) -> str:

@@ -2,22 +2,23 @@
 
 import copy
 import json
+import os
 import pickle
 import subprocess
 import sys
+import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from gpudoctor.cli import main
 from gpudoctor.cli.parser import COMMANDS, named_language
-from gpudoctor.lang import Message, language_for, rendered, say, speaking, template_id, tr
-from gpudoctor.lang import rendering as rendering_module
-from gpudoctor.lang.catalogue import Catalogue, catalogue
+from gpudoctor.lang import Message, catalogue, language_for, rendered, say, speaking, template_id, tr
+from gpudoctor.lang import __main__ as tool
 from gpudoctor.lang.extract import faults
 from gpudoctor.lang.message import concatenated, row_template
 from gpudoctor.lang.message_data import message_of, template_object
-from gpudoctor.lang.po import CatalogueEntry, read_po, translations, written_po
 from gpudoctor.report.strings import for_reader, presentable
 from gpudoctor.text import capitalised, count, joined
 
@@ -32,7 +33,7 @@ CATALOGUE = {
 
 @pytest.fixture
 def chinese(monkeypatch):
-    monkeypatch.setattr("gpudoctor.lang.catalogue.catalogue", lambda language: CATALOGUE)
+    monkeypatch.setattr(catalogue, "translation", lambda template, language: CATALOGUE.get(template))
     with speaking("zh"):
         yield
 
@@ -79,7 +80,7 @@ def test_a_part_is_not_changed_inside(chinese):
 
 
 def test_a_faulty_catalogue_gives_english(monkeypatch):
-    monkeypatch.setattr("gpudoctor.lang.catalogue.catalogue", lambda language: {"{a} is": "{b} 是"})
+    monkeypatch.setattr(catalogue, "translation", lambda template, language: "{b} 是")
     assert rendered(say("{a} is", a=1), "zh") == "1 is"
 
 
@@ -102,12 +103,81 @@ def test_rows_of_advice_have_fields_and_other_braces():
     assert row_template("{gpus}: {'a': {1}} {") == "{gpus}: {{'a': {{1}}}} {{"
 
 
-def test_catalogues_are_written_as_they_are_read():
-    entries = [
-        CatalogueEntry('a "quoted" \\ text\nof {x}', "一 “二”\n{x}", ("data/a.py",)),
-        CatalogueEntry("long " * 60, "长" * 80, (), True),
-    ]
-    assert list(read_po(written_po(entries, "zh"))) == entries
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A package with an empty catalogue and three texts, one of them with all that must be escaped."""
+    folder = tmp_path / "plugin"
+    (folder / "lang/zh/LC_MESSAGES").mkdir(parents=True)
+    (folder / "lang/zh/LC_MESSAGES/plugin.po").touch()
+    (folder / "data.py").write_text(
+        "say('a \"quoted\" \\\\ text\\nof {x:.0%} each', x=1)\nsay('long ' * 2)\nsay('one more')\n"
+    )
+    monkeypatch.setattr(tool, "packages", lambda: [str(folder)])
+    monkeypatch.setattr(catalogue, "packages", lambda: [str(folder)])
+    yield folder
+    catalogue._catalogue.cache_clear()
+
+
+QUOTED = 'a "quoted" \\ text\nof {x:.0%} each'
+GIVEN = r"""
+msgid "a \"quoted\" \\ text\nof {x:.0%} each"
+msgstr "一 “二” \\\n{x:.0%}"
+
+msgid "one more"
+msgstr "再来一个"
+
+msgid "nowhere"
+msgstr "无"
+"""
+
+
+def filled(package: Path) -> Path:
+    """The catalogue of the package, with the translations that are given."""
+    (package / "given.po").write_text(GIVEN, encoding="utf-8")
+    tool.main([str(package / "given.po")])
+    return Path(catalogue.po_path(str(package), "zh"))
+
+
+def test_translations_are_taken_over_written_and_compiled(package, tmp_path, capsys):
+    (tmp_path / "given.po").write_text(GIVEN.replace("一个", " {x} 个"), encoding="utf-8")
+    assert tool.main(["-o", str(tmp_path / "left.po"), str(tmp_path / "given.po")]) == 1
+    said = capsys.readouterr().out
+    assert "refused: 'one more'" in said and "refused: 'nowhere'" in said and "1 texts are not translated" in said
+    left = (tmp_path / "left.po").read_text(encoding="utf-8")
+    assert "#: data.py:3\n" in left and 'msgid "one more"' in left and "quoted" not in left
+    assert catalogue.translation(QUOTED, "zh") == "一 “二” \\\n{x:.0%}"
+    assert catalogue.translation("one more", "zh") is None
+
+
+def test_a_text_that_the_source_lacks_is_named_and_dropped(package, capsys):
+    filled(package)
+    (package / "data.py").write_text("say('one more')\n")
+    capsys.readouterr()
+    assert tool.main(["--check"]) == 1 and 'stale: \'a "quoted"' in capsys.readouterr().out
+    assert tool.main([]) == 0 and "quoted" not in (package / "lang/zh/LC_MESSAGES/plugin.po").read_text(
+        encoding="utf-8"
+    )
+
+
+@pytest.mark.parametrize(("there", "translation"), [(True, "再来一个"), (False, None)])
+def test_an_installed_package_needs_no_babel_and_one_without_catalogue_is_english(
+    package, there, translation, monkeypatch
+):
+    po = filled(package)
+    (po if there else po.with_suffix(".mo")).unlink()
+    assert not there or (tool.main([]) == 0 and not po.exists())
+    monkeypatch.setitem(sys.modules, "babel.messages.pofile", None)
+    assert catalogue.translation("one more", "zh") == translation
+
+
+def test_a_catalogue_that_is_older_than_its_source_is_compiled_again(package):
+    po = filled(package)
+    assert catalogue.translation("one more", "zh") == "再来一个"
+    written = po.with_suffix(".mo").read_bytes()
+    po.write_text(po.read_text(encoding="utf-8").replace("再来一个", "又一个"), encoding="utf-8")
+    os.utime(po, (time.time() + 9, time.time() + 9))
+    catalogue._catalogue.cache_clear()
+    assert catalogue.translation("one more", "zh") == "又一个" and po.with_suffix(".mo").read_bytes() != written
 
 
 @pytest.mark.parametrize(
@@ -157,33 +227,16 @@ def test_secrets_are_masked_in_the_parts_that_a_translation_uses(chinese):
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])
 def test_help_reads_no_catalogue_of_findings(command, monkeypatch, capsys):
-    """All files take longer than all else that help does: it has to be there in a moment."""
+    """All packages take longer than all else that help does: it has to be there in a moment."""
     read = []
-    monkeypatch.setattr("gpudoctor.lang.catalogue.translations", lambda text: read.append(text) or translations(text))
-    catalogue.cache_clear()
+    monkeypatch.setattr(catalogue, "_catalogue", lambda *of, real=catalogue._catalogue: read.append(of) or real(*of))
     with pytest.raises(SystemExit):
         main([*filter(None, (command,)), "--help", "--lang", "zh"])
-    catalogue.cache_clear()
     assert "选项" in capsys.readouterr().out
-    assert len(read) <= 2  # of the command line, and the closed list of words
-
-
-def test_a_catalogue_is_read_as_far_as_it_is_needed(tmp_path):
-    paths = []
-    for name in ("one", "two"):
-        path = tmp_path / f"{name}.po"
-        path.write_text(written_po([CatalogueEntry(f"text {name}", name)], "zh"), encoding="utf-8")
-        paths.append(str(path))
-    waiting = iter(paths)
-    found = Catalogue(waiting)
-    assert found.get("text one") == "one"
-    assert next(waiting) == paths[1]
-    found = Catalogue(iter(paths))
-    assert found.get("text two") == "two" and found.get("text one") == "one" and found.get("text") is None
+    assert {os.path.basename(package) for package, _ in read} == {"gpudoctor"}
 
 
 def test_an_english_reader_loads_no_catalogue():
-    code = "import sys; from gpudoctor.lang import say, rendered; rendered(say('{a}', a=1)); print([n for n in sys.modules if n in ('gpudoctor.lang.catalogue', 'gpudoctor.lang.po', 'importlib.metadata')])"
+    code = "import sys, gpudoctor.cli; from gpudoctor.lang import say, rendered; rendered(say('{a}', a=1)); print([n for n in sys.modules if n in ('gpudoctor.lang.catalogue', 'babel', 'importlib.metadata')])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-    assert rendering_module is not None
