@@ -7,7 +7,7 @@ from gpudoctor.analysis.source.built_classes import built, declared_names
 from gpudoctor.analysis.source.declared_settings import Setup, Written, from_entry, from_keyword
 from gpudoctor.analysis.source.entry_points import in_a_training
 from gpudoctor.analysis.source.pretrained_models import TRAINERS, trainers
-from gpudoctor.analysis.source.target_versions import Meant, argument_fields, is_dated, meant_version
+from gpudoctor.analysis.source.target_versions import Meant, argument_fields, installed_version, is_dated, meant_version
 from gpudoctor.analysis.source.training_arguments import in_a_test, read_by, training_arguments
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
@@ -93,6 +93,8 @@ class DeprecatedKey(Check):
         fields = _fields(patient, setup)
         dated = is_dated(patient, setup.path, "transformers")
         own = setup.kind is ConfigKind.SECTIONS  # a program may read its sections as it likes
+        # LLaMA-Factory pins transformers: without it, the installed release is not the one that will read the file.
+        elsewhere = setup.kind is ConfigKind.LLAMA_FACTORY and installed_version(patient, "llamafactory") is None
         for row in facts("training-arguments"):
             item = setup.items.get(row.name)
             if item is None or (item.value is None and item.known):
@@ -101,7 +103,8 @@ class DeprecatedKey(Check):
                 gone = row.name not in fields
                 if gone or reached(meant.version, row.since):
                     called = gone and setup.call is not None and not dated
-                    warned = gone and setup.call is None and not own and not dated
+                    pinned = elsewhere and row.gone.startswith(MAJOR)
+                    warned = gone and setup.call is None and not own and not dated and not pinned
                     severity = Severity.ERROR if called else Severity.WARNING if warned else Severity.NOTE
                     yield self._found(row, (item,), severity, str(meant.version), gone, called, installed=True)
             elif meant.asked is not None and not reached(meant.version, row.gone):

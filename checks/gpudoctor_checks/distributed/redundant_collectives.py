@@ -172,7 +172,6 @@ class RedundantCollectives(Check):
             ),
             evidence=(*spans[:8], loop.span),
             confidence=Confidence.SUSPECTED,
-            severity=Severity.NOTE,
             subject=f"{script.path}:{loop.span.line}",
             detail=RedundantCollectivesDetail(kinds=",".join(sorted({kind for _, kind, _ in found}))),
         )

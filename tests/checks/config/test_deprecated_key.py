@@ -260,3 +260,19 @@ SECTION = (
 def test_a_section_is_read_by_a_program_as_it_likes(text: str, severity: Severity) -> None:
     found = examine(DeprecatedKey, patient_of({"train.yaml": text}, **installed("5.24.0", "warmup_steps")))
     assert {item.severity for item in found} == {severity}
+
+
+@pytest.mark.parametrize(
+    ("key", "tool", "severity"),
+    [
+        ("overwrite_output_dir: true", None, Severity.NOTE),  # LLaMA-Factory pins a transformers that has it
+        ("overwrite_output_dir: true", "0.9.9", Severity.WARNING),
+        ("evaluation_strategy: steps", None, Severity.WARNING),  # gone since 4.46
+    ],
+)
+def test_a_tool_that_is_not_installed_reads_its_file_with_another_transformers(key, tool, severity) -> None:
+    text = f"model_name_or_path: m\nstage: sft\nfinetuning_type: lora\ncutoff_len: 9\noutput_dir: o\n{key}\n"
+    signs = installed("5.24.0", "output_dir", "eval_strategy")
+    signs["packages"] = make_packages(transformers="5.24.0", **({"llamafactory": tool} if tool else {}))
+    found = examine(DeprecatedKey, patient_of({"sft.yaml": text}, **signs))
+    assert [item.severity for item in found] == [severity]

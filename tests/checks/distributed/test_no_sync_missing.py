@@ -18,7 +18,7 @@ def test_sick_script(path):
     patient = script_patient(path)
     [finding] = examine(NoSyncMissing, patient)
     number = NUMBERS[path.stem]
-    assert finding.severity is Severity.WARNING
+    assert finding.severity is Severity.NOTE, "one of five was right on public code"
     assert f"{number - 1} of {number}" in finding.message
     assert "backward()" in finding.span.text
     [remedy] = prescribe(no_sync_missing, finding, patient)
