@@ -105,7 +105,7 @@ def step_period(event: Event, assume: Callable[[Guard], bool] | None = None) -> 
 
 def often(period: float) -> str:
     """The period in words: `on every training step`, `every 5 training steps`."""
-    return "on every training step" if period == 1 else say("every {period:g} training steps", period=period)
+    return say("on every training step") if period == 1 else say("every {period:g} training steps", period=period)
 
 
 def full_batch(loop: Loop) -> bool:

@@ -91,7 +91,7 @@ def comparison_rows(item: Comparison) -> Iterator[tuple[str, list[tuple[str, tup
             [
                 (
                     name,
-                    list(numbers),
+                    tuple(numbers),
                     [100 * (value or 0.0) / most for value in (row.before, row.after) if row.unit in _DRAWN],
                 )
                 for row, (name, *numbers) in zip(rows, cells, strict=True)
