@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 
 from gpudoctor.errors import UsageError
-from gpudoctor.estimate.shapes import FIELDS, Latent, ModelShape
+from gpudoctor.estimate.shapes import FIELDS, ModelShape, shape_of
 from gpudoctor.estimate.tables import read_table
 from gpudoctor.lang import say
 
@@ -88,13 +88,8 @@ def preset(name: str) -> Preset:
 
 
 def _preset(row: dict[str, object]) -> Preset:
-    known = {key: tuple(value) if isinstance(value, list) else value for key, value in row.items() if key in FIELDS}
-    if "extras" in known:
-        known["extras"] = tuple((str(what), int(count)) for what, count in known["extras"])  # type: ignore[attr-defined]
-    if "latent" in known:
-        known["latent"] = Latent(**known["latent"])  # type: ignore[arg-type]
     return Preset(
-        shape=ModelShape(**known),  # type: ignore[arg-type]
+        shape=shape_of({key: value for key, value in row.items() if key in FIELDS}),
         hub=str(row["hub"]),
         aliases=tuple(row["aliases"]),  # type: ignore[arg-type]
         parameters=int(row["parameters"]),  # type: ignore[call-overload]
