@@ -62,7 +62,9 @@ def find(request: dict[str, Any]) -> dict[str, Any]:
         "config_class": type(config).__name__,
         "config": _configuration(config),
         "attention": attention,
-        "decoder_start": _decoder_start(config),
+        # whether an encoder-decoder has to be told its first token
+        "decoder_start": bool(getattr(config, "is_encoder_decoder", False))
+        and getattr(config, "decoder_start_token_id", None) is None,
         "image": _image(config),
         "vocabulary": getattr(config, "vocab_size", None) or getattr(config, "num_labels", 0),
         "blocks": sorted({names[id(block)].rpartition(".")[0] for block in found}),
@@ -111,12 +113,6 @@ def _same(config: Any, values: dict[str, Any]) -> bool:
 
 def _plain(config: Any) -> dict[str, Any]:
     return {key: value for key, value in config.to_dict().items() if key not in _OWN}
-
-
-def _decoder_start(config: Any) -> bool:
-    """Whether an encoder-decoder has to be told its first token."""
-    both = bool(getattr(config, "is_encoder_decoder", False))
-    return both and getattr(config, "decoder_start_token_id", None) is None
 
 
 def _image(config: Any) -> list[int] | None:
