@@ -206,8 +206,10 @@ class TrainingJob:
         )
         yield (
             self.method == "gptq-lora" and self.parallel == "zero3",
-            "--method gptq-lora cannot be sharded by --parallel zero3: GPTQ's packed weights are "
-            "buffers; use ddp, zero1, zero2 or fsdp", {},
+            template(
+                "--method gptq-lora cannot be sharded by --parallel zero3: GPTQ's packed weights are "
+                "buffers; use ddp, zero1, zero2 or fsdp"
+            ), {},
         )  # fmt: skip
         yield (
             self.method == "qlora" and self.parallel == "zero3" and self.stack == "hf-2023",

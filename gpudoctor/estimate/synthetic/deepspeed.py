@@ -119,9 +119,8 @@ def complete(raw: Mapping[str, Any], shape: ModelShape, job: TrainingJob, *, cpu
         del config["scheduler"]
         notes.append("the DeepSpeed config's scheduler was left out: its auto values are Trainer's to fill")
     zero = config.get("zero_optimization")
-    for key, value in _sizes(shape).items() if isinstance(zero, dict) else ():
-        if zero.get(key) == AUTO:
-            zero[key] = value
+    if isinstance(zero, dict):
+        zero |= {key: value for key, value in _sizes(shape).items() if zero.get(key) == AUTO}
     _drop_auto(config, notes, "")
     return Engine(config=config, changed=config != raw, notes=(*notes, *_uncounted(config)))
 
