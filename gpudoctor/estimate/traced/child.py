@@ -30,9 +30,7 @@ NEEDS = "--trace needs torch, transformers and peft: pip install torch transform
 def ask_child(request: dict[str, Any], seconds: float) -> dict[str, Any]:
     """The child's answer. Raises `IncompleteError` where there is none, `UsageError` for a wrong request
     and where a library is missing."""
-    missing = [
-        name for name in (NEEDED[:1] if request.get("script") else NEEDED) if importlib.util.find_spec(name) is None
-    ]
+    missing = [name for name in (NEEDED[:1] if request.get("script") else NEEDED) if not _installed(name)]
     if missing:
         raise UsageError(
             say(
