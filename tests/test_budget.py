@@ -43,7 +43,7 @@ BUDGETS = {
     "preflight": (5265, ["gpudoctor/preflight", "gpudoctor/analysis/preflight"]),
     "probe, recorder, hooks": (14620, ["gpudoctor/probe", "gpudoctor/recorder", "gpudoctor/hooks"]),
     "trial": (3821, ["gpudoctor/trial"]),
-    "estimate": (9906, ["gpudoctor/estimate"]),
+    "estimate": (9167, ["gpudoctor/estimate"]),
     "report, ui, cli, watch, agents": (
         17460,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],

@@ -84,7 +84,6 @@ def _torch(folder: Path, touched: Path) -> Iterator[Attempt]:
     for module in (
         "gpudoctor.estimate.synthetic.local_device",
         "gpudoctor.estimate.traced.__main__",
-        "gpudoctor.estimate.measure.child",
         "gpudoctor.estimate.synthetic.transformers_facts",
     ):
         touched.unlink(missing_ok=True)

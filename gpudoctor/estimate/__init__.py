@@ -16,24 +16,8 @@ from gpudoctor.estimate.result import CardReading, Device, Estimate, Instant, Li
 from gpudoctor.estimate.shapes import Latent, ModelShape, ParameterCounts
 
 __all__ = [
-    "COMMON",
-    "CardReading",
-    "Device",
-    "Estimate",
-    "Instant",
-    "Latent",
-    "Line",
-    "ModelShape",
-    "ParameterCounts",
-    "Preset",
-    "TrainingJob",
-    "Verdict",
-    "device",
-    "devices",
-    "estimate",
-    "estimate_job",
-    "from_numbers",
-    "lookup",
+    "COMMON", "CardReading", "Device", "Estimate", "Instant", "Latent", "Line", "ModelShape", "ParameterCounts",
+    "Preset", "TrainingJob", "Verdict", "device", "devices", "estimate", "estimate_job", "from_numbers", "lookup",
     "presets",
 ]  # fmt: skip
 

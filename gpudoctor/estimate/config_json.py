@@ -11,6 +11,7 @@ from typing import Any
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate.presets import family_shape
 from gpudoctor.estimate.shapes import Latent, ModelShape
+from gpudoctor.estimate.tables import read_table
 from gpudoctor.lang import say
 
 Config = Mapping[str, Any]
@@ -24,29 +25,8 @@ class UnknownArchitecture(UsageError):
         self.config = config
 
 
-_KEYS = {
-    "hidden": ("hidden_size", "n_embd", "d_model", "dim"),
-    "layers": ("num_hidden_layers", "n_layer", "num_layers", "n_layers"),
-    "heads": ("num_attention_heads", "n_head", "n_heads", "num_heads"),
-    "kv_heads": ("num_key_value_heads", "num_kv_heads", "multi_query_group_num"),
-    "head_dim": ("head_dim", "d_kv", "kv_channels"),
-    "mlp": ("intermediate_size", "n_inner", "ffn_dim", "d_ff", "ffn_hidden_size"),
-    "vocab": ("vocab_size", "padded_vocab_size"),
-    "max_positions": (
-        "max_position_embeddings", "n_positions", "seq_length", "max_sequence_length", "max_seq_len",
-    ),
-    "experts": ("num_local_experts", "num_experts", "n_routed_experts"),
-    "top_k": ("num_experts_per_tok", "moe_topk", "num_experts_per_token"),
-    "expert_mlp": ("moe_intermediate_size",),
-    "window": ("sliding_window",),
-}  # fmt: skip
-_SAME = {
-    "gemma3": "gemma3_text", "llama4": "llama4_text", "mistral3": "mistral", "qwen2_vl": "qwen2",
-    "qwen2_5_vl": "qwen2", "internlm": "llama", "internlm2": "llama", "internlm3": "llama", "yi": "llama",
-    "baichuan": "llama", "smollm3": "llama", "aquila": "llama", "ministral": "mistral", "exaone4": "llama",
-    "kimi_k2": "deepseek_v3", "xlm-roberta": "roberta", "camembert": "roberta", "RefinedWeb": "falcon",
-    "RefinedWebModel": "falcon", "glm4_moe": "deepseek_v3", "command-r": "cohere", "dinov2": "vit",
-}  # fmt: skip
+_KEYS: dict[str, list[str]] = read_table("names.json")["keys"]
+_SAME: dict[str, str] = read_table("names.json")["same"]
 """Architectures that are built like one that we know, tensor for tensor or nearly so."""
 _LARGEST = 10**12
 
@@ -89,7 +69,8 @@ def shape_of_config(config: Config, name: str) -> tuple[ModelShape, tuple[str, .
     if read.number_of("kv_lora_rank"):
         values |= _latent(read)
     values["extras"] = tuple((what, _extra(what, config, values)) for what, _ in like.extras)
-    values["extra_linear"] = _extra_linear(like, values)
+    square = hidden**2 if like.extra_linear else 0
+    values["extra_linear"] = hidden * values["vocab"] if like.kind == "vision" else square
     if family != config.get("model_type"):
         notes.append(say("{config} is taken as built like {family}", config=config.get("model_type"), family=family))
     try:
@@ -319,9 +300,3 @@ def _extra(what: str, config: Config, values: Mapping[str, Any]) -> int:
         "bias of the classifier": int(values["vocab"]),
         "layer scales": 2 * layers * hidden,
     }.get(what, 0)
-
-
-def _extra_linear(like: ModelShape, values: Mapping[str, int]) -> int:
-    if like.kind == "vision":
-        return values["hidden"] * values["vocab"]
-    return values["hidden"] ** 2 if like.extra_linear else 0

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from gpudoctor.estimate.analytic.layout import adapted
 from gpudoctor.estimate.job import TrainingJob
-from gpudoctor.estimate.shapes import Linear, ModelShape
+from gpudoctor.estimate.shapes import ModelShape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,11 +68,8 @@ def _first(shape: ModelShape, job: TrainingJob, tokens: int) -> float:
 
 def _active(shape: ModelShape) -> float:
     """Weights of the body that a token meets: all linears, of routed experts those it is sent to."""
-    return sum(_met(shape, linear) for linear in shape.linears) + shape.extra_linear
-
-
-def _met(shape: ModelShape, linear: Linear) -> float:
-    return linear.weights * (shape.top_k / shape.experts if linear.expert else 1.0)
+    sent = shape.top_k / shape.experts if shape.experts else 1.0
+    return sum(one.weights * (sent if one.expert else 1.0) for one in shape.linears) + shape.extra_linear
 
 
 def _attention(shape: ModelShape, tokens: int) -> float:

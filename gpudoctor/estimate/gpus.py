@@ -12,19 +12,8 @@ from gpudoctor.lang import say
 COMMON = ("RTX 4090", "L4", "A100 40GB", "L40S", "A100 80GB", "H100 80GB", "H200")
 """What is shown when no card is named and the machine has none."""
 
-_UNITS = {
-    "b": 1,
-    "kb": 10**3,
-    "mb": 10**6,
-    "gb": 10**9,
-    "tb": 10**12,
-    "kib": 1 << 10,
-    "mib": 1 << 20,
-    "gib": 1 << 30,
-    "tib": 1 << 40,
-    "g": 1 << 30,
-    "m": 1 << 20,
-}
+_UNITS = {"b": 1, **{f"{prefix}b": 1000**at for at, prefix in enumerate("kmgt", 1)}}
+_UNITS |= {f"{prefix}ib": 1024**at for at, prefix in enumerate("kmgt", 1)} | {"g": 1 << 30, "m": 1 << 20}
 _AMOUNT = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[a-z]+)?")
 
 

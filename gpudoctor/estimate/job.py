@@ -1,12 +1,14 @@
 """One training (or inference) job as the user would describe it, checked for combinations that cannot be."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
+from string import Formatter
+from typing import Any
 
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate.shapes import ModelShape
-from gpudoctor.lang import say
+from gpudoctor.lang import say, template
 
 METHODS = ("full", "lora", "qlora", "int8-lora", "gptq-lora", "freeze")
 DTYPES = ("bf16", "fp16", "fp32")
@@ -25,18 +27,9 @@ OPTIMIZERS = (
     "galore", "lomo", "in-backward", "in-backward-8bit",
 )  # fmt: skip
 STACKS = (
-    "hf",
-    "hf-2023",
-    "hf-2024",
-    "hf-2024-11",
-    "litgpt",
-    "litgpt-2024",
-    "torchtitan",
-    "torchtitan-2025",
-    "torchtune",
-    "megatron",
-    "timm",
-)
+    "hf", "hf-2023", "hf-2024", "hf-2024-11", "litgpt", "litgpt-2024", "torchtitan", "torchtitan-2025", "torchtune",
+    "megatron", "timm",
+)  # fmt: skip
 ADAPTED = ("qlora", "lora", "int8-lora", "gptq-lora")
 QUANTIZED = ("qlora", "int8-lora", "gptq-lora")
 TARGETS = {
@@ -61,19 +54,9 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "offload": OFFLOAD, "mode": MODES, "kv_dtype": KV_DTYPES, "stack": STACKS, "lora_dtype": DTYPES,
 }  # fmt: skip
 _COUNTS = (
-    "seq",
-    "batch",
-    "accumulate",
-    "checkpoint_every",
-    "lora_rank",
-    "gpus",
-    "nodes",
-    "tp",
-    "pp",
-    "cp",
-    "ep",
+    "seq", "batch", "accumulate", "checkpoint_every", "lora_rank", "gpus", "nodes", "tp", "pp", "cp", "ep",
     "concurrency",
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,144 +152,109 @@ class TrainingJob:
     """Whose code runs, in which release: chooses constants out of `data/stacks.json`."""
 
     def __post_init__(self) -> None:
+        _refuse(self._wrong_fields(), self)
+        object.__setattr__(self, "lora_targets", roles(self.lora_targets))
+        _refuse(self._wrong_together(), self)
+
+    def _wrong_fields(self) -> "Wrong":
         for name, allowed in _CHOICES.items():
-            value = getattr(self, name)
-            if value not in allowed:
-                raise UsageError(
-                    say(
-                        "{flag} is {value!r}; it must be one of {allowed}",
-                        flag=_flag(name),
-                        value=value,
-                        allowed=", ".join(allowed),
-                    )
-                )
+            value, parts = getattr(self, name), {"flag": _flag(name), "allowed": ", ".join(allowed)}
+            yield (
+                value not in allowed,
+                template("{flag} is {value!r}; it must be one of {allowed}"),
+                parts | {"value": value},
+            )
         for name in _COUNTS:
             value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 10**9:
-                raise UsageError(
-                    say("{flag} is {value!r}; it must be a whole number from 1 to 10^9", flag=_flag(name), value=value)
-                )
-        if self.context is not None and (not isinstance(self.context, int) or not 1 <= self.context <= 10**9):
-            raise UsageError(
-                say("--context is {context!r}; it must be a whole number from 1 to 10^9", context=self.context)
-            )
-        group = self.quant_group
-        if not isinstance(group, int) or isinstance(group, bool) or not 0 <= group <= 10**9:
-            raise UsageError(
-                say(
-                    "--quant-group is {group!r}; it must be a whole number from 0 (one scale a column) to 10^9",
-                    group=group,
-                )
-            )
-        if not isinstance(self.lora_dropout, (int, float)) or not 0 <= self.lora_dropout < 1:
-            raise UsageError(
-                say(
-                    "--lora-dropout is {lora_dropout!r}; it must be from 0 up to, not including, 1",
-                    lora_dropout=self.lora_dropout,
-                )
-            )
-        object.__setattr__(self, "lora_targets", roles(self.lora_targets))
-        self._check_combinations()
+            parts = {"flag": _flag(name), "value": value}
+            wrong = not _is_whole(value) or not 1 <= value <= 10**9
+            yield wrong, template("{flag} is {value!r}; it must be a whole number from 1 to 10^9"), parts
+        yield (
+            self.context is not None and (not isinstance(self.context, int) or not 1 <= self.context <= 10**9),
+            template("--context is {context!r}; it must be a whole number from 1 to 10^9"), {},
+        )  # fmt: skip
+        yield (
+            not _is_whole(self.quant_group) or not 0 <= self.quant_group <= 10**9,
+            template("--quant-group is {group!r}; it must be a whole number from 0 (one scale a column) to 10^9"),
+            {"group": self.quant_group},
+        )
+        yield (
+            not isinstance(self.lora_dropout, (int, float)) or not 0 <= self.lora_dropout < 1,
+            template("--lora-dropout is {lora_dropout!r}; it must be from 0 up to, not including, 1"), {},
+        )  # fmt: skip
 
-    def _check_combinations(self) -> None:
+    def _wrong_together(self) -> "Wrong":
+        """Combinations that cannot be."""
         split = self.tp * self.pp * self.cp
-        if self.world % split:
-            raise UsageError(
-                say(
-                    "--tp {tp} x --pp {pp} x --cp {cp} = {split} must divide the {world} GPUs (--gpus x --nodes)",
-                    tp=self.tp,
-                    pp=self.pp,
-                    cp=self.cp,
-                    split=split,
-                    world=self.world,
-                )
-            )
-        if self.world // split % self.ep:
-            raise UsageError(
-                say(
-                    "--ep {ep} must divide the {split} data-parallel GPUs (--gpus x --nodes / tp / pp / cp)",
-                    ep=self.ep,
-                    split=self.world // split,
-                )
-            )
-        if self.parallel == "none" and self.mode == "train" and self.world > split:
-            raise UsageError(
-                say(
-                    "--parallel none leaves {split} of {world} GPUs without a part; use one of "
-                    "{parallel}, or --tp, --pp, --cp",
-                    split=self.world // split,
-                    world=self.world,
-                    parallel=", ".join(PARALLEL[1:]),
-                )
-            )
-        if self.method == "gptq-lora" and self.parallel == "zero3":
-            raise UsageError(
+        yield (
+            bool(self.world % split),
+            template("--tp {tp} x --pp {pp} x --cp {cp} = {split} must divide the {world} GPUs (--gpus x --nodes)"),
+            {"split": split},
+        )
+        each = {"split": self.world // split}
+        yield (
+            bool(self.world // split % self.ep),
+            template("--ep {ep} must divide the {split} data-parallel GPUs (--gpus x --nodes / tp / pp / cp)"), each,
+        )  # fmt: skip
+        yield (
+            self.parallel == "none" and self.mode == "train" and self.world > split,
+            template(
+                "--parallel none leaves {split} of {world} GPUs without a part; use one of "
+                "{parallel}, or --tp, --pp, --cp"
+            ),
+            each | {"parallel": ", ".join(PARALLEL[1:])},
+        )
+        yield (
+            self.method == "gptq-lora" and self.parallel == "zero3",
+            template(
                 "--method gptq-lora cannot be sharded by --parallel zero3: GPTQ's packed weights are "
                 "buffers; use ddp, zero1, zero2 or fsdp"
-            )
-        if self.method == "qlora" and self.parallel == "zero3" and self.stack == "hf-2023":
-            raise UsageError(
-                say(
-                    "--method qlora cannot be sharded by --parallel zero3 with --stack {stack}. It needs "
-                    "bitsandbytes 0.43 and PEFT 0.10. Use none, ddp, zero1 or zero2, or --stack hf",
-                    stack=self.stack,
-                )
-            )
-        if self.method in QUANTIZED and self.tp > 1 and self.mode == "train":
-            raise UsageError(
-                say(
-                    "--method {method} cannot be split by --tp {tp}: bitsandbytes and GPTQ layers are "
-                    "whole; use --tp 1",
-                    method=self.method,
-                    tp=self.tp,
-                )
-            )
-        if self.method == "int8-lora" and self.parallel in {"zero3", "fsdp", "fsdp2"}:
-            raise UsageError(
-                say(
-                    "--method int8-lora cannot be sharded by --parallel {parallel}: bitsandbytes shards "
-                    "4-bit weights only. Use none, ddp, zero1 or zero2, or --method qlora",
-                    parallel=self.parallel,
-                )
-            )
-        if (
-            self.mixed_precision != "no"
-            and self.dtype != "fp32"
-            and self.mixed_precision != self.dtype
-            and self.method == "full"
-        ):
-            raise UsageError(
-                say(
-                    "--dtype {dtype} with --mixed-precision {mixed_precision} mixes two 16-bit types; "
-                    "allowed: no, {dtype}, or --dtype fp32",
-                    dtype=self.dtype,
-                    mixed_precision=self.mixed_precision,
-                )
-            )
-        if self.offload != "none" and self.parallel not in {"zero1", "zero2", "zero3", "fsdp", "fsdp2"}:
-            raise UsageError(
-                say(
-                    "--offload {offload} needs --parallel zero1, zero2, zero3, fsdp or fsdp2; it is {parallel}",
-                    offload=self.offload,
-                    parallel=self.parallel,
-                )
-            )
-        if self.offload == "params" and self.parallel in {"zero1", "zero2"}:
-            raise UsageError(
-                say(
-                    "--offload params needs --parallel zero3, fsdp or fsdp2; {parallel} keeps whole "
-                    "weights on each GPU",
-                    parallel=self.parallel,
-                )
-            )
-        if self.optimizer in {"galore", "lomo", "in-backward", "in-backward-8bit"} and self.accumulate > 1:
-            raise UsageError(
-                say(
-                    "--optimizer {optimizer} steps inside the backward; --accumulate is {accumulate}, it must be 1",
-                    optimizer=self.optimizer,
-                    accumulate=self.accumulate,
-                )
-            )
+            ), {},
+        )  # fmt: skip
+        yield (
+            self.method == "qlora" and self.parallel == "zero3" and self.stack == "hf-2023",
+            template(
+                "--method qlora cannot be sharded by --parallel zero3 with --stack {stack}. It needs "
+                "bitsandbytes 0.43 and PEFT 0.10. Use none, ddp, zero1 or zero2, or --stack hf"
+            ), {},
+        )  # fmt: skip
+        yield (
+            self.method in QUANTIZED and self.tp > 1 and self.mode == "train",
+            template(
+                "--method {method} cannot be split by --tp {tp}: bitsandbytes and GPTQ layers are "
+                "whole; use --tp 1"
+            ), {},
+        )  # fmt: skip
+        yield (
+            self.method == "int8-lora" and self.parallel in {"zero3", "fsdp", "fsdp2"},
+            template(
+                "--method int8-lora cannot be sharded by --parallel {parallel}: bitsandbytes shards "
+                "4-bit weights only. Use none, ddp, zero1 or zero2, or --method qlora"
+            ), {},
+        )  # fmt: skip
+        two = self.mixed_precision != "no" and self.dtype != "fp32" and self.mixed_precision != self.dtype
+        yield (
+            two and self.method == "full",
+            template(
+                "--dtype {dtype} with --mixed-precision {mixed_precision} mixes two 16-bit types; "
+                "allowed: no, {dtype}, or --dtype fp32"
+            ), {},
+        )  # fmt: skip
+        yield (
+            self.offload != "none" and self.parallel not in {"zero1", "zero2", "zero3", "fsdp", "fsdp2"},
+            template("--offload {offload} needs --parallel zero1, zero2, zero3, fsdp or fsdp2; it is {parallel}"), {},
+        )  # fmt: skip
+        yield (
+            self.offload == "params" and self.parallel in {"zero1", "zero2"},
+            template(
+                "--offload params needs --parallel zero3, fsdp or fsdp2; {parallel} keeps whole weights on each GPU"
+            ), {},
+        )  # fmt: skip
+        yield (
+            self.optimizer in {"galore", "lomo", "in-backward", "in-backward-8bit"} and self.accumulate > 1,
+            template("--optimizer {optimizer} steps inside the backward; --accumulate is {accumulate}, it must be 1"),
+            {},
+        )  # fmt: skip
 
     @property
     def world(self) -> int:
@@ -335,79 +283,62 @@ class TrainingJob:
 
     def check(self, shape: ModelShape) -> None:
         """Refuse what this model cannot do; raises `UsageError`."""
-        if shape.heads % self.tp:
-            raise UsageError(
-                say(
-                    "--tp {tp} must divide the {heads} heads of {name}; allowed: {allowed}",
-                    tp=self.tp,
-                    heads=shape.heads,
-                    name=shape.name,
-                    allowed=_divisors(shape.heads),
-                )
-            )
-        if self.pp > shape.layers:
-            raise UsageError(
-                say(
-                    "--pp {pp} is more than the {layers} layers of {name}",
-                    pp=self.pp,
-                    layers=shape.layers,
-                    name=shape.name,
-                )
-            )
-        if self.ep > 1 and not shape.experts:
-            raise UsageError(say("--ep {ep}: {name} has no experts; it must be 1", ep=self.ep, name=shape.name))
-        if shape.experts and shape.experts % self.ep:
-            raise UsageError(
-                say(
-                    "--ep {ep} must divide the {experts} experts of {name}; allowed: {allowed}",
-                    ep=self.ep,
-                    experts=shape.experts,
-                    name=shape.name,
-                    allowed=_divisors(shape.experts),
-                )
-            )
-        if shape.positions == "learned" and shape.max_positions and self.seq > shape.max_positions:
-            raise UsageError(
-                say(
-                    "--seq {seq} is beyond the {max_positions} learned positions of {name}; it must be at "
-                    "most {max_positions}",
-                    seq=self.seq,
-                    max_positions=shape.max_positions,
-                    name=shape.name,
-                )
-            )
-        if self.mode == "inference" and shape.kind != "decoder":
-            raise UsageError(
-                say("--mode inference is for causal decoders; {name} is an {kind}", name=shape.name, kind=shape.kind)
-            )
-        if self.adapted and "head" in self.lora_targets and not self.stack.startswith("litgpt"):
-            raise UsageError(
-                say(
-                    "--lora-targets has head: adapters on the output matrix are counted with --stack "
-                    "litgpt only; it is {stack}",
-                    stack=self.stack,
-                )
-            )
-        if self.adapted:
-            present = {bare(linear.role) for linear in shape.linears}
-            if not set(wanted(self, shape)) & present:
-                raise UsageError(
-                    say(
-                        "--lora-targets {lora_targets}: {name} has none of them; it has {present}",
-                        lora_targets=",".join(self.lora_targets),
-                        name=shape.name,
-                        present=", ".join(sorted(present)),
-                    )
-                )
-        if self.method == "freeze" and self.freeze_layers is not None and not 0 <= self.freeze_layers <= shape.layers:
-            raise UsageError(
-                say(
-                    "--freeze-layers is {freeze_layers}; {name} has {layers} layers",
-                    freeze_layers=self.freeze_layers,
-                    name=shape.name,
-                    layers=shape.layers,
-                )
-            )
+        _refuse(self._wrong_for(shape), self, shape)
+
+    def _wrong_for(self, shape: ModelShape) -> "Wrong":
+        yield (
+            bool(shape.heads % self.tp),
+            template("--tp {tp} must divide the {heads} heads of {name}; allowed: {allowed}"),
+            {"allowed": _divisors(shape.heads)},
+        )
+        yield self.pp > shape.layers, template("--pp {pp} is more than the {layers} layers of {name}"), {}
+        yield self.ep > 1 and not shape.experts, template("--ep {ep}: {name} has no experts; it must be 1"), {}
+        yield (
+            bool(shape.experts and shape.experts % self.ep),
+            template("--ep {ep} must divide the {experts} experts of {name}; allowed: {allowed}"),
+            {"allowed": _divisors(shape.experts)},
+        )
+        yield (
+            shape.positions == "learned" and bool(shape.max_positions) and self.seq > shape.max_positions,
+            template(
+                "--seq {seq} is beyond the {max_positions} learned positions of {name}; it must be at "
+                "most {max_positions}"
+            ), {},
+        )  # fmt: skip
+        yield (
+            self.mode == "inference" and shape.kind != "decoder",
+            template("--mode inference is for causal decoders; {name} is an {kind}"), {},
+        )  # fmt: skip
+        yield (
+            self.adapted and "head" in self.lora_targets and not self.stack.startswith("litgpt"),
+            template(
+                "--lora-targets has head: adapters on the output matrix are counted with --stack "
+                "litgpt only; it is {stack}"
+            ), {},
+        )  # fmt: skip
+        present = {bare(linear.role) for linear in shape.linears} if self.adapted else set()
+        yield (
+            self.adapted and not set(wanted(self, shape)) & present,
+            template("--lora-targets {lora_targets}: {name} has none of them; it has {present}"),
+            {"lora_targets": ",".join(self.lora_targets), "present": ", ".join(sorted(present))},
+        )
+        yield (
+            self.method == "freeze" and self.freeze_layers is not None and not 0 <= self.freeze_layers <= shape.layers,
+            template("--freeze-layers is {freeze_layers}; {name} has {layers} layers"), {},
+        )  # fmt: skip
+
+
+Wrong = Iterator[tuple[bool, str, dict[str, Any]]]
+"""Whether something is wrong, the sentence that says so, and its parts that no field has."""
+
+
+def _refuse(rows: Wrong, *holders: object) -> None:
+    """Raise `UsageError` for the first row that is wrong; the parts of its sentence are fields of the holders."""
+    for wrong, text, parts in rows:
+        if wrong:
+            names = {name for _, name, _, _ in Formatter().parse(text) if name} - parts.keys()
+            held = {name: next(getattr(each, name) for each in holders if hasattr(each, name)) for name in names}
+            raise UsageError(say(text, **parts, **held))
 
 
 FIELDS = frozenset(field.name for field in fields(TrainingJob))
@@ -450,6 +381,10 @@ def bare(role: str) -> str:
     for prefix in ("cross_", "shared_", "expert_"):
         role = role.removeprefix(prefix)
     return role
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _flag(name: str) -> str:

@@ -6,34 +6,14 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 
 from gpudoctor.errors import UsageError
-from gpudoctor.estimate.shapes import FIELDS, Latent, ModelShape
+from gpudoctor.estimate.shapes import FIELDS, ModelShape, shape_of
 from gpudoctor.estimate.tables import read_table
 from gpudoctor.lang import say
 
-SIZES = {
-    "0.5b": "qwen2.5-0.5b", "0.6b": "qwen3-0.6b", "1b": "llama-3.2-1b", "1.5b": "qwen2.5-1.5b",
-    "1.7b": "qwen3-1.7b", "2b": "gemma-2-2b", "3b": "llama-3.2-3b", "4b": "qwen3-4b", "7b": "llama-2-7b",
-    "8b": "llama-3.1-8b", "9b": "gemma-2-9b", "12b": "gemma-3-12b-text", "13b": "llama-2-13b",
-    "14b": "qwen2.5-14b", "20b": "gpt-oss-20b", "24b": "mistral-small-24b", "27b": "gemma-2-27b",
-    "30b": "qwen3-30b-a3b", "32b": "qwen2.5-32b", "34b": "yi-34b", "65b": "llama-65b",
-    "70b": "llama-3.1-70b", "72b": "qwen2.5-72b", "110b": "qwen1.5-110b", "120b": "gpt-oss-120b",
-    "180b": "falcon-180b", "235b": "qwen3-235b-a22b", "405b": "llama-3.1-405b", "671b": "deepseek-v3",
-}  # fmt: skip
+SIZES: dict[str, str] = read_table("names.json")["sizes"]
 """What a bare size is taken for; the answer says so."""
-
-FAMILIES = {
-    "llama": "llama-3.1-8b", "llama-2": "llama-2-7b", "llama-3": "llama-3-8b", "llama-3.1": "llama-3.1-8b",
-    "llama-3.2": "llama-3.2-3b", "llama-3.3": "llama-3.3-70b", "mistral": "mistral-7b-v0.3",
-    "mixtral": "mixtral-8x7b", "qwen": "qwen2.5-7b", "qwen1.5": "qwen1.5-7b", "qwen2": "qwen2-7b",
-    "qwen2.5": "qwen2.5-7b", "qwen3": "qwen3-8b", "gemma": "gemma-2-9b", "gemma-2": "gemma-2-9b",
-    "gemma-3": "gemma-3-4b-text", "phi": "phi-4", "phi-3": "phi-3-mini", "gpt-oss": "gpt-oss-20b",
-    "deepseek": "deepseek-v3", "falcon": "falcon-7b", "opt": "opt-6.7b", "bert": "bert-base-uncased",
-    "t5": "t5-base", "vit": "vit-base-patch16-224", "pythia": "pythia-6.9b", "bloom": "bloom-7b1",
-    "codellama": "codellama-7b", "yi": "yi-34b", "tinyllama": "tinyllama-1.1b", "mpt": "mpt-7b",
-    "starcoder2": "starcoder2-7b", "olmo-2": "olmo-2-7b",
-}  # fmt: skip
+FAMILIES: dict[str, str] = read_table("names.json")["families"]
 """What a family without a size is taken for."""
-
 _TUNED = re.compile(
     r"-(?:hf|base|pt|it|instruct|chat|chat-hf|instruct-hf|sft|dpo|gptq|awq|gguf|bnb-4bit|4bit|8bit|int4|int8|text|fp16|bf16"
     r"|\d{4}|v\d+(?:\.\d+)?)$"
@@ -88,13 +68,8 @@ def preset(name: str) -> Preset:
 
 
 def _preset(row: dict[str, object]) -> Preset:
-    known = {key: tuple(value) if isinstance(value, list) else value for key, value in row.items() if key in FIELDS}
-    if "extras" in known:
-        known["extras"] = tuple((str(what), int(count)) for what, count in known["extras"])  # type: ignore[attr-defined]
-    if "latent" in known:
-        known["latent"] = Latent(**known["latent"])  # type: ignore[arg-type]
     return Preset(
-        shape=ModelShape(**known),  # type: ignore[arg-type]
+        shape=shape_of({key: value for key, value in row.items() if key in FIELDS}),
         hub=str(row["hub"]),
         aliases=tuple(row["aliases"]),  # type: ignore[arg-type]
         parameters=int(row["parameters"]),  # type: ignore[call-overload]

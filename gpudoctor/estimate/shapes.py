@@ -6,7 +6,7 @@ test compares all of them).
 
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import say
@@ -376,3 +376,15 @@ def _largest_block(shape: ModelShape) -> int:
         per_block += linear.rows * linear.columns * max(copies, 1) + (linear.rows * copies if linear.bias else 0)
     norms = shape.block_norms * norm_size(shape, shape.hidden)
     return per_block + norms + shape.hidden * shape.experts
+
+
+def shape_of(fields: dict[str, Any]) -> ModelShape:
+    """A shape from its JSON."""
+    given: dict[str, Any] = {key: _tuples(value) for key, value in fields.items()}
+    if given.get("latent") is not None:
+        given["latent"] = Latent(**given["latent"])
+    return ModelShape(**given)
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value

@@ -3,7 +3,7 @@
 import json
 import os
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from gpudoctor.errors import UsageError
@@ -12,6 +12,7 @@ from gpudoctor.lang import say
 _FOLDER = os.path.join(os.path.dirname(__file__), "data")
 
 
+@cache
 def read_table(name: str) -> Any:
     """A JSON file of `data/`. By path: the import of importlib.resources takes a tenth of an estimate."""
     with open(os.path.join(_FOLDER, name), encoding="utf-8") as stream:

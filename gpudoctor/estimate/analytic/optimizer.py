@@ -48,45 +48,34 @@ def optimizer_lines(layout: Layout) -> list[Line]:
 
 def _states(layout: Layout, group: Group) -> list[Line]:
     name, n, of = layout.job.optimizer, group.optimizer_shards, _of(group, group.optimizer_shards)
+    per: float
+    count = group.count
     if layout.master:
+        per, text = 12, f"(4 B master + 8 B moments) x {of}"
         source = "mixed precision with fp32 master weights (ZeRO, arXiv 1910.02054)"
-        return [_line("optimizer", 12 * group.count / n, f"(4 B master + 8 B moments) x {of}", source)]
-    if name in _FEW_BITS:
+    elif name in _FEW_BITS:
         per = _FEW_BITS[name]
-        return [
-            _line(
-                "optimizer", per * group.count / n, f"{per:.3f} B x {of}", f"{name}: block-wise states with fp32 scales"
-            )
-        ]
-    if name == "adafactor":
+        text, source = f"{per:.3f} B x {of}", f"{name}: block-wise states with fp32 scales"
+    elif name == "adafactor":
         factors = sum((linear.rows + linear.columns) * linear.count for linear in layout.shape.linears)
-        count = min(factors, group.count)
-        return [
-            _line("optimizer", 4 * count / n, f"4 B x {count:,} row and column factors", "Adafactor, arXiv 1804.04235")
-        ]
-    if name == "galore":
-        return [
-            _line(
-                "optimizer",
-                GALORE * group.count / n,
-                f"{GALORE:g} B x {of}",
-                "GaLore at a quarter of the width (arXiv 2403.03507)",
-            )
-        ]
-    if name not in _MOMENTS:
+        per, count = 4, min(factors, group.count)
+        text, source = f"4 B x {count:,} row and column factors", "Adafactor, arXiv 1804.04235"
+    elif name == "galore":
+        per, text = GALORE, f"{GALORE:g} B x {of}"
+        source = "GaLore at a quarter of the width (arXiv 2403.03507)"
+    elif name in _MOMENTS:
+        per, text = _MOMENTS[name] * group.width, f"{_MOMENTS[name]} x {group.width} B x {of}"
+        source = "torch.optim keeps states in the parameter's type"
+    else:
         return []
-    per = _MOMENTS[name] * group.width
-    text = f"{_MOMENTS[name]} x {group.width} B x {of}"
-    return [_line("optimizer", per * group.count / n, text, "torch.optim keeps states in the parameter's type")]
+    return [_line("optimizer", per * count / n, text, source)]
 
 
 def step_lines(layout: Layout) -> list[Line]:
     """Temporaries of the optimizer step."""
-    return (
-        []
-        if layout.job.offload != "none"
-        else [line for group in groups(layout) for line in _temporaries(layout, group)]
-    )
+    if layout.job.offload != "none":
+        return []
+    return [line for group in groups(layout) for line in _temporaries(layout, group)]
 
 
 def _temporaries(layout: Layout, group: Group) -> list[Line]:

@@ -6,6 +6,7 @@ from gpudoctor.estimate.analytic.layout import SIZE, adapted, lay_out
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.result import Estimate, Instant, Line
 from gpudoctor.estimate.shapes import Linear, ModelShape
+from gpudoctor.estimate.tables import read_table
 from gpudoctor.lang import say
 
 
@@ -21,42 +22,12 @@ class CpuDifference:
     """Where that was read."""
 
 
-DIFFERENCES = (
-    CpuDifference(
-        kind="workspace",
-        why="no cuBLAS, so no workspaces in the allocator",
-        source="aten/src/ATen/cuda/CublasHandlePool.cpp is CUDA's",
-    ),
-    CpuDifference(
-        kind="step-temporaries",
-        why="AdamW gets foreach=True, its own choice on a GPU only, so that the list of square roots is there",
-        source="torch/optim/optimizer.py _default_to_fused_or_foreach: foreach on accelerators only",
-    ),
-    CpuDifference(
-        kind="step-counters",
-        why="each parameter's step count, an fp32 number, is a CPU tensor and counts here",
-        source="torch/optim/adam.py _init_group",
-    ),
-    CpuDifference(
-        kind="kernel-scratch",
-        why="fp32 sums of 16-bit products and attention's buffers a thread are not tensors: they are measured apart",
-        source="aten/src/ATen/native/CPUBlas.cpp, cpu/FlashAttentionKernel.cpp",
-    ),
-)
+_TABLE = read_table("cpu.json")
+DIFFERENCES = tuple(CpuDifference(**row) for row in _TABLE["differences"])
 """Everything that is computed otherwise for the CPU; nothing else is changed."""
-ONE_BY_ONE = CpuDifference(
-    kind="step-temporaries",
-    why="AdamW's own choice is one parameter after the other: two temporaries of the largest, no list of square roots",
-    source="torch/optim/adam.py _single_tensor_adam: the root, and the root over the bias correction",
-)
+ONE_BY_ONE = CpuDifference(**_TABLE["one_by_one"])
 """What takes the place of the second where nobody tells AdamW foreach=True."""
-
-UNPACKED = CpuDifference(
-    kind="unpacked",
-    why="bitsandbytes unpacks 8-bit weights and states that its CUDA kernels read as they are: more is "
-    "measured than estimated",
-    source="measured with bitsandbytes 0.50.2: int8 layers and AdamW8bit up to a third above",
-)
+UNPACKED = CpuDifference(**_TABLE["unpacked"])
 """What bitsandbytes itself does on the CPU with 8 bits."""
 
 _COUNTED = frozenset({"adamw", "adamw-foreach", "adamw-fused"})
@@ -67,7 +38,7 @@ def on_cpu(estimate: Estimate, *, foreach: bool = True) -> Estimate:
     """The same estimate with what the CPU does otherwise: its instants, peak and static state; the card's
     reading stays a GPU's. `foreach` is whether AdamW is told so, as on a GPU it tells itself."""
     changed = tuple(_instant(instant, estimate) for instant in estimate.instants)
-    if not foreach and estimate.job.optimizer == "adamw" and not _fp32_master(estimate):
+    if not foreach and estimate.job.optimizer == "adamw" and not lay_out(estimate.shape, estimate.job).master:
         changed = tuple(_one_by_one(instant, estimate) for instant in changed)
     peak = max(changed, key=lambda instant: instant.bytes)
     lost = sum(line.bytes for line in estimate.peak.lines if line.kind == "workspace")
@@ -96,10 +67,6 @@ def _one_by_one(instant: Instant, estimate: Estimate) -> Instant:
         formula=say("2 x {width} B x {largest:,} elements of the largest trained tensor", width=width, largest=largest),
     )
     return replace(instant, lines=(*(each for each in instant.lines if each not in old), line))
-
-
-def _fp32_master(estimate: Estimate) -> bool:
-    return lay_out(estimate.shape, estimate.job).master
 
 
 def _largest(shape: ModelShape, job: TrainingJob) -> tuple[int, int]:

@@ -4,7 +4,7 @@
 
 The script is run as it stands, `--steps STEPS` added; torch's global hooks tell when its model is called, when
 a backward begins and ends, and when the optimizer has stepped. Every rank writes its events to `EVENTS.RANK`, a
-line of JSON each, in the words of `child.py`.
+line of JSON each, that `start_measurement` reads.
 """
 
 import functools
@@ -54,8 +54,6 @@ def main(words: list[str]) -> int:
 
 
 def _run(script: str, tell: Tell) -> int:
-    from gpudoctor.estimate.measure.child import ending_of
-
     tell("reached", what="start")
     watch: ProgramMarks | None = None
     try:
@@ -83,6 +81,38 @@ def _cuda() -> bool:
         return False
     torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     return True
+
+
+def ending_of(error: BaseException, meter: MemoryMeter | None) -> dict[str, Any]:
+    """How a run ended that an error has ended, in the words of the `ending` event."""
+    kind = "out of memory" if out_of_memory(error) else "failed"
+    return {"ending": kind, "said": _first_line(error), "most": _most(meter)}
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an allocator refused: torch's on CUDA, its CPU allocator, or Python's."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    return isinstance(error, RuntimeError) and any(
+        text in str(error) for text in ("can't allocate memory", "out of memory", "not enough memory")
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0][:300]}" if text else type(error).__name__
+
+
+def _most(meter: MemoryMeter | None) -> int | None:
+    """The most that was allocated in what did not come to its end."""
+    if meter is None:
+        return None
+    try:
+        now = meter.reached()
+        meter.mark("interrupted")
+        return max([window.peak for window in meter.take()] + ([now] if now is not None else []))
+    except Exception:  # noqa: BLE001 - after an allocator's refusal nothing is sure to work
+        return None
 
 
 class ProgramMarks:

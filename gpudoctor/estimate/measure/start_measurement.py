@@ -132,7 +132,10 @@ def measure_program(
         last = said.read()[-_LOOK:]
     seconds = time.monotonic() - started
     told = [path.read_text("utf-8", "replace") for path in sorted(folder.glob("events.*"))] or [""]
-    return max((read_events(text, code, last, seconds, limit, _LARGER_BUDGET) for text in told), key=_fullness)
+    return max(
+        (read_events(text, code, last, seconds, limit, _LARGER_BUDGET) for text in told),
+        key=lambda found: (len(found.steps), found.most or 0),
+    )
 
 
 def _wait(child: "subprocess.Popen[bytes]", limit: float, watch: Callable[[float], None]) -> int | None:
@@ -155,7 +158,3 @@ def _end_group(child: "subprocess.Popen[bytes]") -> None:
     elif child.poll() is None:  # pragma: no cover - Windows
         child.kill()
     child.wait()
-
-
-def _fullness(found: JobMeasurement) -> tuple[int, int]:
-    return len(found.steps), found.most or 0

@@ -71,12 +71,14 @@ BLOCK, NESTED = 64, 256
 
 def quantize(model: Any, job: TrainingJob) -> Any:
     """Every linear of the body replaced; embedding and head stay, as transformers keeps them."""
-    kept = _kept(model)
+    head = model.get_output_embeddings()  # which transformers does not quantize, tied or not
+    kept = {name for name, module in model.named_modules() if module is head} | {"lm_head", "classifier"}
+    made = int8_class() if job.method == "int8-lora" else four_bit_class()
     for name, module in list(model.named_modules()):
         for child_name, child in list(module.named_children()):
             whole = f"{name}.{child_name}" if name else child_name
             if is_linear(child) and child_name not in kept and whole not in kept:
-                setattr(module, child_name, _standin(child, job))
+                setattr(module, child_name, made(child, job))
     return model
 
 
@@ -86,18 +88,6 @@ def is_linear(module: Any) -> bool:
     import torch
 
     return isinstance(module, torch.nn.Linear) or type(module).__name__ == "Conv1D"
-
-
-def _kept(model: Any) -> set[str]:
-    """Names of linears that transformers does not quantize: the head, tied or not."""
-    head = model.get_output_embeddings()
-    names = {name for name, module in model.named_modules() if module is head}
-    return names | {"lm_head", "classifier"}
-
-
-def _standin(linear: Any, job: TrainingJob) -> Any:
-    made = int8_class() if job.method == "int8-lora" else four_bit_class()
-    return made(linear, job)
 
 
 @cache

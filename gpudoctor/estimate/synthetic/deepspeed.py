@@ -109,19 +109,20 @@ def complete(raw: Mapping[str, Any], shape: ModelShape, job: TrainingJob, *, cpu
     for key, value in known.items():
         if config.get(key) == AUTO or (key == _MICRO and key not in config):
             config[key] = value
-    _precision(config, job)
-    _optimizer(config, notes, cpu)
-    _scheduler(config, notes)
-    _buckets(config, shape)
-    _drop_auto(config, notes, "")
-    return Engine(config=config, changed=config != raw, notes=(*notes, *_uncounted(config)))
-
-
-def _precision(config: dict[str, Any], job: TrainingJob) -> None:
     for name in ("bf16", "fp16"):
         section = config.get(name)
         if isinstance(section, dict) and section.get("enabled") == AUTO:
             section["enabled"] = name in (job.dtype, job.mixed_precision)
+    _optimizer(config, notes, cpu)
+    section = config.get("scheduler")
+    if isinstance(section, dict) and AUTO in (section.get("params") or {}).values():
+        del config["scheduler"]
+        notes.append("the DeepSpeed config's scheduler was left out: its auto values are Trainer's to fill")
+    zero = config.get("zero_optimization")
+    if isinstance(zero, dict):
+        zero |= {key: value for key, value in _sizes(shape).items() if zero.get(key) == AUTO}
+    _drop_auto(config, notes, "")
+    return Engine(config=config, changed=config != raw, notes=(*notes, *_uncounted(config)))
 
 
 def _optimizer(config: dict[str, Any], notes: list[str], cpu: bool) -> None:
@@ -132,32 +133,12 @@ def _optimizer(config: dict[str, Any], notes: list[str], cpu: bool) -> None:
     for key, value in list(parameters.items()):
         if value == AUTO:
             parameters[key] = _OPTIMIZER.get(key)
-    offloaded = _offloaded(config)
+    zero = config.get("zero_optimization")
+    part = zero.get("offload_optimizer") if isinstance(zero, dict) else None
+    offloaded = isinstance(part, dict) and part.get("device", "none") != "none"
     if cpu and not offloaded and str(section.get("type", "")).lower() in _COMPILED and "torch_adam" not in parameters:
         parameters["torch_adam"] = True
         notes.append("torch_adam was set in the DeepSpeed config: on a CPU its own Adam would be compiled first")
-
-
-def _offloaded(config: Mapping[str, Any]) -> bool:
-    zero = config.get("zero_optimization")
-    part = zero.get("offload_optimizer") if isinstance(zero, dict) else None
-    return isinstance(part, dict) and part.get("device", "none") != "none"
-
-
-def _scheduler(config: dict[str, Any], notes: list[str]) -> None:
-    section = config.get("scheduler")
-    if isinstance(section, dict) and AUTO in (section.get("params") or {}).values():
-        del config["scheduler"]
-        notes.append("the DeepSpeed config's scheduler was left out: its auto values are Trainer's to fill")
-
-
-def _buckets(config: dict[str, Any], shape: ModelShape) -> None:
-    zero = config.get("zero_optimization")
-    if not isinstance(zero, dict):
-        return
-    for key, value in _sizes(shape).items():
-        if zero.get(key) == AUTO:
-            zero[key] = value
 
 
 def _sizes(shape: ModelShape) -> dict[str, int]:

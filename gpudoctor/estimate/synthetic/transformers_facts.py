@@ -7,6 +7,7 @@ configuration, the names of the blocks and of what gets adapters; or the sentenc
 """
 
 import json
+import os
 import sys
 from typing import Any
 
@@ -25,9 +26,9 @@ _ALWAYS = (
 
 def main() -> int:
     """Read the request, answer on standard output; the exit code is 0 where there is an answer."""
-    from gpudoctor.estimate.measure.child import own_stdout
-
-    with own_stdout() as stream:
+    own = os.dup(1)
+    os.dup2(2, 1)  # what libraries print goes to standard error
+    with os.fdopen(own, "w", encoding="utf-8") as stream:
         try:
             answer = find(json.load(sys.stdin))
         except DoctorError as error:
@@ -40,9 +41,9 @@ def find(request: dict[str, Any]) -> dict[str, Any]:
     """The facts. Raises `UsageError` for what transformers cannot build."""
     import torch
 
-    from gpudoctor.estimate.measure.child import shape_of
     from gpudoctor.estimate.real.build import auto_class, blocks
     from gpudoctor.estimate.real.config import hf_config
+    from gpudoctor.estimate.shapes import shape_of
     from gpudoctor.estimate.tables import stack
 
     shape, job = shape_of(request["shape"]), TrainingJob(**request["job"])
@@ -61,7 +62,9 @@ def find(request: dict[str, Any]) -> dict[str, Any]:
         "config_class": type(config).__name__,
         "config": _configuration(config),
         "attention": attention,
-        "decoder_start": _decoder_start(config),
+        # whether an encoder-decoder has to be told its first token
+        "decoder_start": bool(getattr(config, "is_encoder_decoder", False))
+        and getattr(config, "decoder_start_token_id", None) is None,
         "image": _image(config),
         "vocabulary": getattr(config, "vocab_size", None) or getattr(config, "num_labels", 0),
         "blocks": sorted({names[id(block)].rpartition(".")[0] for block in found}),
@@ -112,12 +115,6 @@ def _plain(config: Any) -> dict[str, Any]:
     return {key: value for key, value in config.to_dict().items() if key not in _OWN}
 
 
-def _decoder_start(config: Any) -> bool:
-    """Whether an encoder-decoder has to be told its first token."""
-    both = bool(getattr(config, "is_encoder_decoder", False))
-    return both and getattr(config, "decoder_start_token_id", None) is None
-
-
 def _image(config: Any) -> list[int] | None:
     """Channels, height and width of an image; None for a model of tokens."""
     if not hasattr(config, "image_size") or hasattr(config, "vocab_size"):
@@ -128,7 +125,7 @@ def _image(config: Any) -> list[int] | None:
 
 def _adapters(model: Any, job: TrainingJob) -> dict[str, Any]:
     """Where adapters go, in the fewest names that say the same."""
-    from gpudoctor.estimate.real.adapters import targets, whole_modules
+    from gpudoctor.estimate.real.build import targets, whole_modules
 
     wanted = targets(model, job)
     if not isinstance(wanted, str):

@@ -62,15 +62,9 @@ def _job(request: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
 def _source(request: dict[str, Any]) -> Any:
     if request["config"] is not None:
         return request["config"]
-    from gpudoctor.estimate.shapes import Latent, ModelShape
+    from gpudoctor.estimate.shapes import shape_of
 
-    fields: dict[str, Any] = {
-        name: tuple(each) if isinstance(each, list) else each for name, each in request["shape"].items()
-    }
-    fields["extras"] = tuple((str(what), int(count)) for what, count in fields["extras"])
-    if fields["latent"] is not None:
-        fields["latent"] = Latent(**fields["latent"])
-    return ModelShape(**fields)
+    return shape_of(request["shape"])
 
 
 def _model(request: dict[str, Any]) -> dict[str, Any]:

@@ -47,9 +47,8 @@ def ask_child(request: dict[str, Any], seconds: float) -> dict[str, Any]:
             said.seek(0)
             last = _last_line(said.read()[-4000:])
         if not path.is_file():
-            raise IncompleteError(
-                say("the trace ended without an answer ({ending}){last}", ending=_ending(code), last=last)
-            )
+            ending = say("signal {code}", code=-code) if code < 0 else say("exit code {code}", code=code)
+            raise IncompleteError(say("the trace ended without an answer ({ending}){last}", ending=ending, last=last))
         answer: dict[str, Any] = json.loads(path.read_text("utf-8"))
     if "error" in answer:
         kind: type[DoctorError] = UsageError if answer["exit_code"] == 2 else IncompleteError
@@ -113,10 +112,6 @@ def _stop(child: "subprocess.Popen[bytes]") -> None:
         except OSError:
             child.kill()
     child.wait()
-
-
-def _ending(code: int) -> str:
-    return say("signal {code}", code=-code) if code < 0 else say("exit code {code}", code=code)
 
 
 def _last_line(said: bytes) -> str:

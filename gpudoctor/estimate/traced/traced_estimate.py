@@ -137,7 +137,7 @@ class TraceComparison:
             return ()
         mine = {} if self.alone else {each.name: each for each in self.estimate.instants}
         theirs = {each.name: each for each in self.traced.instants}
-        return tuple(_difference(name, mine.get(name), theirs.get(name)) for name in _order(theirs, mine))
+        return tuple(_difference(name, mine.get(name), theirs.get(name)) for name in {**theirs, **mine})
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -157,9 +157,9 @@ class TraceComparison:
                 share=percent(abs(share)),
                 above=say("above") if share > 0 else say("below"),
                 title=self.traced.peak.title,
-                lines=_joined(lines_apart(self)),
+                lines=", ".join(lines_apart(self)),
                 apart=percent(APART),
-                instants=_joined(apart) or say("none but the peak"),
+                instants=", ".join(apart) or say("none but the peak"),
             ),
         )
 
@@ -193,17 +193,9 @@ def lines_apart(comparison: TraceComparison) -> list[str]:
     return [f"{name} ({gap / 2**30:+.2f} GiB)" for gap, name in gaps if abs(gap) > 0.1 * total]
 
 
-def _order(traced: dict[str, Instant], analytic: dict[str, Instant]) -> list[str]:
-    return [*traced, *(name for name in analytic if name not in traced)]
-
-
 def _difference(name: str, analytic: Instant | None, traced: Instant | None) -> InstantDifference:
     known = traced or analytic
     return InstantDifference(
         name=name, title=known.title if known is not None else name,
         analytic=None if analytic is None else analytic.bytes, traced=None if traced is None else traced.bytes,
     )  # fmt: skip
-
-
-def _joined(parts: list[str]) -> str:
-    return ", ".join(parts)
