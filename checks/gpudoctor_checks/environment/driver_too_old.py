@@ -1,7 +1,10 @@
 """ENV003."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 
 from gpudoctor.lang import say
 from gpudoctor.model import (
@@ -20,7 +23,31 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.cuda import dotted, is_jetson, numbers
 from gpudoctor.model.unavailable import Absent
-from gpudoctor_checks.environment.driver_floors import floor_of, toolkit_driver
+
+
+@cache
+def _table() -> dict[str, dict[str, str]]:
+    text = resources.files("gpudoctor_checks.environment").joinpath("driver_floors.json").read_text("utf-8")
+    table = json.loads(text)
+    return {"floors": table["floors"], "toolkits": table["toolkits"]}
+
+
+def floor_of(cuda: str) -> str | None:
+    """The oldest driver for a CUDA version; None for a major version that the table does not know.
+
+    Before CUDA 11 there was no minor version compatibility: the toolkit's own driver is the floor.
+    """
+    version = numbers(cuda)
+    if not version:
+        return None
+    if version[0] < 11:
+        return _table()["toolkits"].get(".".join(str(part) for part in version[:2]))
+    return _table()["floors"].get(str(version[0]))
+
+
+def toolkit_driver(cuda: str) -> str | None:
+    """The driver that came with a toolkit, `12.8`; None for one that the table does not know."""
+    return _table()["toolkits"].get(".".join(str(part) for part in numbers(cuda)[:2]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,15 +127,15 @@ class DriverTooOld(Check):
             ),
             evidence=(
                 Measurement(
-                    name="driver_version",
-                    value=driver,
-                    unit="",
+                    "driver_version",
+                    driver,
+                    "",
                     reproduce="nvidia-smi --query-gpu=driver_version --format=csv,noheader",
                 ),
                 Measurement(
-                    name="torch_cuda",
-                    value=torch.cuda,
-                    unit="",
+                    "torch_cuda",
+                    torch.cuda,
+                    "",
                     provenance=Provenance.DECLARED,
                     reproduce=f"{patient.packages.executable} -c 'import torch; print(torch.version.cuda)'",
                 ),

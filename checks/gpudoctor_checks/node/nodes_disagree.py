@@ -87,7 +87,7 @@ class NodesDisagree(Check):
         return self.finding(
             message,
             evidence=tuple(
-                Measurement(name=f"{name} on {node_names(preflight, nodes)}", value=_value(value), unit="")
+                Measurement(f"{name} on {node_names(preflight, nodes)}", _value(value), "")
                 for value, nodes in sorted(by_value.items(), key=lambda item: -len(item[1]))[:8]
             ),
             confidence=Confidence.CONFIRMED,

@@ -69,8 +69,8 @@ class PacketsLost(Check):
                 )
             ),
             evidence=(
-                Measurement(name="sent_again", value=own, unit="1", reproduce="nstat -az TcpRetransSegs TcpOutSegs"),
-                Measurement(name="median_test", value=peers, unit="1"),
+                Measurement("sent_again", own, "1", reproduce="nstat -az TcpRetransSegs TcpOutSegs"),
+                Measurement("median_test", peers, "1"),
                 *measurements_of(preflight, item.tests),
             ),
             confidence=item.confidence,

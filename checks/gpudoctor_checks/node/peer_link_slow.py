@@ -114,11 +114,9 @@ class PeerLinkSlow(Check):
                         row=rate(row.value, "B/s"),
                     ),
                     evidence=(
-                        Measurement(name="bus_bandwidth", value=figure.value, unit="B/s"),
-                        Measurement(name="payload", value=figure.payload, unit="B"),
-                        Measurement(
-                            name=f"reference, {row.source}", value=row.value, unit="B/s", provenance=Provenance.DECLARED
-                        ),
+                        Measurement("bus_bandwidth", figure.value, "B/s"),
+                        Measurement("payload", figure.payload, "B"),
+                        Measurement(f"reference, {row.source}", row.value, "B/s", provenance=Provenance.DECLARED),
                     ),
                     confidence=Confidence.PROBABLE,
                     subject=node,
@@ -155,10 +153,10 @@ class PeerLinkSlow(Check):
                 share=percent(1 - item.share),
             ),
             evidence=(
-                Measurement(name="own_bandwidth", value=item.value, unit="B/s"),
-                Measurement(name="median_of_peers", value=item.peers, unit="B/s"),
-                Measurement(name="peers", value=item.count, unit="{tests}"),
-                Measurement(name="robust_deviations", value=round(item.deviations, 1), unit=""),
+                Measurement("own_bandwidth", item.value, "B/s"),
+                Measurement("median_of_peers", item.peers, "B/s"),
+                Measurement("peers", item.count, "{tests}"),
+                Measurement("robust_deviations", round(item.deviations, 1), ""),
             ),
             confidence=item.confidence,
             subject=name,

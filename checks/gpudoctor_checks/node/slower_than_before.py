@@ -52,18 +52,18 @@ class SlowerThanBefore(Check):
     severity = Severity.WARNING
     thresholds = (
         Threshold(
-            name="share",
-            default=0.08,
-            unit="1",
-            source=f"{OWN_CHOICE}; a healthy card repeats its figure within 2 %",
-            meaning="A card that lost more than this share is reported.",
+            "share",
+            0.08,
+            "1",
+            f"{OWN_CHOICE}; a healthy card repeats its figure within 2 %",
+            "A card that lost more than this share is reported.",
         ),
         Threshold(
-            name="cpu_share",
-            default=0.3,
-            unit="1",
-            source=f"{OWN_CHOICE}; shared processors vary by a quarter",
-            meaning="CPUs that lost more than this share are reported.",
+            "cpu_share",
+            0.3,
+            "1",
+            f"{OWN_CHOICE}; shared processors vary by a quarter",
+            "CPUs that lost more than this share are reported.",
         ),
     )
 
@@ -114,9 +114,7 @@ class SlowerThanBefore(Check):
             ),
             evidence=tuple(
                 Measurement(
-                    name=f"{unit_name(preflight, one)}, before {quantity(past.value, past.unit)}",
-                    value=now.value,
-                    unit=now.unit,
+                    f"{unit_name(preflight, one)}, before {quantity(past.value, past.unit)}", now.value, now.unit
                 )
                 for one, now, past, _ in items[:8]
             ),

@@ -53,11 +53,11 @@ class StorageUnfit(Check):
     thresholds = (
         *peer_thresholds(slower=0.5, against_reference=None),
         Threshold(
-            name="free",
-            default=float(1 << 30),
-            unit="B",
-            source=f"{OWN_CHOICE}; a checkpoint of a small model",
-            meaning="Less free space than this is reported.",
+            "free",
+            float(1 << 30),
+            "B",
+            f"{OWN_CHOICE}; a checkpoint of a small model",
+            "Less free space than this is reported.",
         ),
     )
 
@@ -96,7 +96,7 @@ class StorageUnfit(Check):
                     why=why,
                 ),
                 evidence=tuple(
-                    Measurement(name=f"{cause} on {preflight.name(test.node)}", value=test.failure or words, unit="")
+                    Measurement(f"{cause} on {preflight.name(test.node)}", test.failure or words, "")
                     for test in bad[:8]
                 ),
                 confidence=Confidence.CONFIRMED,
@@ -131,8 +131,8 @@ class StorageUnfit(Check):
                 share=percent(1 - item.share),
             ),
             evidence=(
-                Measurement(name=f"own_rate_of_{words}", value=item.value, unit="B/s"),
-                Measurement(name="median_of_nodes", value=item.peers, unit="B/s"),
+                Measurement(f"own_rate_of_{words}", item.value, "B/s"),
+                Measurement("median_of_nodes", item.peers, "B/s"),
             ),
             confidence=item.confidence,
             severity=Severity.WARNING,
@@ -157,9 +157,7 @@ class StorageUnfit(Check):
                     node_names=node_names(preflight, nodes),
                 ),
                 evidence=tuple(
-                    Measurement(
-                        name=f"free on {preflight.name(index)}", value=free, unit="B", reproduce=f"df -h {folder}"
-                    )
+                    Measurement(f"free on {preflight.name(index)}", free, "B", reproduce=f"df -h {folder}")
                     for index, free in items[:8]
                 ),
                 confidence=Confidence.CONFIRMED,

@@ -46,11 +46,11 @@ class ThrottlesUnderLoad(Check):
     severity = Severity.WARNING
     thresholds = (
         Threshold(
-            name="share",
-            default=0.10,
-            unit="1",
-            source=f"{OWN_CHOICE}; boost clocks of healthy cards fall by some percent",
-            meaning="A unit that loses more than this share of its first rate is reported.",
+            "share",
+            0.10,
+            "1",
+            f"{OWN_CHOICE}; boost clocks of healthy cards fall by some percent",
+            "A unit that loses more than this share of its first rate is reported.",
         ),
     )
 
@@ -88,10 +88,10 @@ class ThrottlesUnderLoad(Check):
                 lost=percent(lost),
             ),
             evidence=(
-                Measurement(name="first_rate", value=first, unit="FLOP/s"),
-                Measurement(name="last_rate", value=last, unit="FLOP/s"),
+                Measurement("first_rate", first, "FLOP/s"),
+                Measurement("last_rate", last, "FLOP/s"),
                 *(
-                    Measurement(name=f"{item.when}_{item.quantity.value}", value=item.value, unit=item.unit)
+                    Measurement(f"{item.when}_{item.quantity.value}", item.value, item.unit)
                     for item in unit.figures
                     if item.when and item.quantity is not Quantity.MATMUL
                 ),
