@@ -50,27 +50,25 @@ class PeerLinkSlow(Check):
         if not inside:
             raise Unavailable(say("no node with several cards was tested"))
         for test in inside:
-            if test.failure:
-                yield self._failed(found, test)
+            if not test.failure:
+                continue
+            node = found.name(test.nodes[0])
+            yield self.finding(
+                say(
+                    "A test of {cards} inside {node} failed: {failure}.",
+                    cards=count(len(test.units), "card"),
+                    node=node,
+                    failure=test.failure,
+                ),
+                evidence=measurements_of(found, (test,)),
+                confidence=Confidence.CONFIRMED,
+                severity=Severity.ERROR,
+                cost=Cost(breaks=say("ranks of this node cannot communicate")),
+                subject=node,
+                detail=NodesDetail(hosts=hosts(found, test.nodes)),
+            )
         yield from self._nodes(found, [test for test in inside if test.figure(Quantity.BUS_BANDWIDTH)])
         yield from self._pairs(found, [test for test in inside if test.figure(Quantity.PEER_BANDWIDTH)])
-
-    def _failed(self, preflight: Preflight, test: LinkTest) -> Finding:
-        node = preflight.name(test.nodes[0])
-        return self.finding(
-            say(
-                "A test of {cards} inside {node} failed: {failure}.",
-                cards=count(len(test.units), "card"),
-                node=node,
-                failure=test.failure,
-            ),
-            evidence=measurements_of(preflight, (test,)),
-            confidence=Confidence.CONFIRMED,
-            severity=Severity.ERROR,
-            cost=Cost(breaks=say("ranks of this node cannot communicate")),
-            subject=node,
-            detail=NodesDetail(hosts=hosts(preflight, test.nodes)),
-        )
 
     def _nodes(self, preflight: Preflight, tests: list[LinkTest]) -> Iterator[Finding]:
         """All-reduces of whole nodes, each algorithm apart."""

@@ -80,7 +80,9 @@ class SlowerThanBefore(Check):
                 continue
             same += 1
             for figure in unit.figures:
-                old = _same(before, figure)
+                kind = (figure.quantity, figure.dtype, figure.payload, figure.when)
+                past = (item for item in before.figures if (item.quantity, item.dtype, item.payload, item.when) == kind)
+                old = next(past, None) if figure.quantity in _JUDGED else None
                 if old is None or old.value <= 0 or figure.quantity in LOWER_IS_BETTER:
                     continue
                 share = 1 - figure.value / old.value
@@ -126,18 +128,3 @@ class SlowerThanBefore(Check):
 
 def _identity(preflight: Preflight, unit: Unit) -> tuple[str, ...]:
     return (unit.uuid,) if unit.uuid else (preflight.nodes[unit.node].name, unit.device, str(unit.local))
-
-
-def _same(before: Unit, figure: Figure) -> Figure | None:
-    """The earlier figure of the same kind, where its quantity is judged."""
-    if figure.quantity not in _JUDGED:
-        return None
-    return next(
-        (
-            item
-            for item in before.figures
-            if (item.quantity, item.dtype, item.payload, item.when)
-            == (figure.quantity, figure.dtype, figure.payload, figure.when)
-        ),
-        None,
-    )
