@@ -108,7 +108,11 @@ class DriverTooOld(Check):
         floor = floor_of(torch.cuda)
         speaks = survey.cuda_driver_version
         newest = None if isinstance(speaks, Absent) else speaks
-        if not _too_old(numbers(driver), floor, newest, numbers(torch.cuda)):
+        cuda, own = numbers(torch.cuda), numbers(driver)
+        # The CUDA that the driver itself says it speaks settles it where it is known: it knows about custom builds.
+        if newest is not None and cuda and newest[0] >= cuda[0]:
+            return
+        if (not own or own >= numbers(floor)) if floor is not None else (newest is None or not cuda):
             return
         wanted = (
             say("needs {floor} or newer", floor=floor)
@@ -151,15 +155,3 @@ class DriverTooOld(Check):
                 toolkit_driver=toolkit_driver(torch.cuda) or "",
             ),
         )
-
-
-def _too_old(driver: tuple[int, ...], floor: str | None, speaks: tuple[int, ...] | None, cuda: tuple[int, ...]) -> bool:
-    """Whether the driver cannot run that CUDA.
-
-    The CUDA that the driver itself says it speaks settles it where it is known: it knows about custom builds.
-    """
-    if speaks is not None and cuda and speaks[0] >= cuda[0]:
-        return False
-    if floor is not None:
-        return bool(driver) and driver < numbers(floor)
-    return speaks is not None and bool(cuda) and speaks[0] < cuda[0]

@@ -25,7 +25,6 @@ from gpudoctor.model import (
     Severity,
     Unavailable,
 )
-from gpudoctor.model.signs.packages import Packages
 from gpudoctor.model.signs.source import Source
 from gpudoctor_checks.config.known_keys import slip
 
@@ -138,19 +137,6 @@ def _parts(text: str) -> list[str]:
     return [word.strip() for item in lists for word in item.split(",") if word.strip()]
 
 
-def _values(row: Mapping[str, object]) -> Values:
-    bounds = row.get("range")
-    lowest, highest = bounds if isinstance(bounds, list) else (None, None)
-    return Values(
-        words=tuple(str(row.get("words", "")).split()),
-        case=bool(row.get("case")),
-        digits=bool(row.get("digits")),
-        listed=bool(row.get("list")),
-        lowest=lowest,
-        highest=highest,
-    )
-
-
 @cache
 def table() -> VariableTable:
     """The data file, read once."""
@@ -166,7 +152,17 @@ def table() -> VariableTable:
         torch_numbers=torch["numbers"],
         torch_names=frozenset().union(*torch.values()),
         renamed={name: (now, by) for name, (now, by) in raw["renamed"].items()},
-        values={name: _values(row) for name, row in raw["values"].items()},
+        values={
+            name: Values(
+                words=tuple(row.get("words", "").split()),
+                case=bool(row.get("case")),
+                digits=bool(row.get("digits")),
+                listed=bool(row.get("list")),
+                lowest=row.get("range", [None])[0],
+                highest=row.get("range", [None])[-1],
+            )
+            for name, row in raw["values"].items()
+        },
         elsewhere=frozenset(f"NCCL_{name}" for name in raw["elsewhere"]["names"].split()),
         prefixes=tuple(f"NCCL_{name}" for name in raw["elsewhere"]["prefixes"].split()),
         newest=raw["newest"],
@@ -245,7 +241,10 @@ class NcclVariableUnknown(Check):
         torch = optional(lambda: patient.torch)
         if torch is not None and torch.hip:
             return
-        installed = _installed(optional(lambda: patient.packages))
+        packages = optional(lambda: patient.packages)
+        there = packages.distributions if packages is not None else {}
+        versions = [item.version for name, item in there.items() if name.startswith("nvidia-nccl-cu")]
+        installed = versions[0] if len(versions) == 1 else ""
         own = _read_by(source) if source is not None else frozenset()
         written: set[str] = set()
         for place in assignments(source) if source is not None else ():
@@ -285,7 +284,12 @@ def _fault(known: VariableTable, name: str, value: str, installed: str) -> _Faul
     if known.foreign(name) and not known.read(name):
         return None
     if name in known.gone:
-        return _gone(known, name, installed)
+        last, instead = known.gone[name]
+        if release(last) >= release(installed or known.oldest):
+            return None
+        text = say("NCCL reads it no more since the release after {last}: it has no effect", last=last)
+        text += say("; {instead} took its place", instead=instead) if instead else ""
+        return _Fault(kind="gone", text=text, severity=Severity.NOTE, instead=instead)
     if not known.read(name):
         near = known.near(name)
         if near:
@@ -318,26 +322,6 @@ def _fault(known: VariableTable, name: str, value: str, installed: str) -> _Faul
     return None
 
 
-def _gone(known: VariableTable, name: str, installed: str) -> _Fault | None:
-    last, instead = known.gone[name]
-    if release(last) >= release(installed or known.oldest):
-        return None
-    text = say("NCCL reads it no more since the release after {last}: it has no effect", last=last)
-    return _Fault(
-        kind="gone", text=text + (say("; {instead} took its place", instead=instead) if instead else ""),
-        severity=Severity.NOTE, instead=instead,
-    )  # fmt: skip
-
-
-def _installed(packages: Packages | None) -> str:
-    """The version of the one NCCL that is installed as a package; "" where none or several are."""
-    found = [
-        item.version for name, item in (packages.distributions if packages is not None else {}).items()
-        if name.startswith("nvidia-nccl-cu")
-    ]  # fmt: skip
-    return found[0] if len(found) == 1 else ""
-
-
 def _read_by(source: Source) -> frozenset[str]:
     """The variables that the scripts read themselves: `os.environ["X"]`, `os.getenv("X")` and the like."""
     found: set[str] = set()
@@ -348,13 +332,9 @@ def _read_by(source: Source) -> frozenset[str]:
             key: ast.expr | None = None
             if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
                 key = node.slice
-            elif isinstance(node, ast.Call) and node.args and _asks(node.func):
-                key = node.args[0]
+            elif isinstance(node, ast.Call) and node.args:
+                asked = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+                key = node.args[0] if asked in {"get", "getenv", "pop"} else None
             if isinstance(key, ast.Constant) and isinstance(key.value, str):
                 found.add(key.value)
     return frozenset(name for name in found if OURS.match(name))
-
-
-def _asks(function: ast.expr) -> bool:
-    name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-    return name in {"get", "getenv", "pop"}
