@@ -163,8 +163,10 @@ def _in_call(call: ast.Call, *, commands: bool) -> Iterator[str]:
         yield from map(plain_template, _constants(call.args[0]))
     for argument in call.args[: _PLACED.get(name, 0)]:
         yield from map(plain_template, _constants(argument))
-    if name == "measured" and call.args:
+    if name in ("measured", "Measurement") and call.args:
         yield from map(_spoken_name, _constants(call.args[0]))
+    for argument in call.args[4:5] if name == "Threshold" else ():  # its meaning
+        yield from map(plain_template, _constants(argument))
     for keyword in call.keywords:
         if name in _MEASURED and keyword.arg == "name":
             yield from map(_spoken_name, _constants(keyword.value))

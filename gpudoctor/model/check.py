@@ -23,7 +23,7 @@ OWN_CHOICE = say("convention: gpudoctor's own choice, no published figure is kno
 """The source of a number that has no other one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Threshold:
     """One number that a check compares with."""
 

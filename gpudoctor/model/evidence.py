@@ -18,7 +18,7 @@ class Provenance(Enum):
     """Read from the machine or from a real run."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Measurement:
     """One quantity."""
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from gpudoctor.lang import say
+from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.finding import Cost, Detail, Finding, Severity
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.signs.gpu import DriverState, Gpu, GpuSurvey, LostGpu
@@ -57,6 +58,15 @@ class CardsDetail(Detail):
 
     gpus: str
     """Their numbers, with commas; "" where none of this machine is meant."""
+
+
+def each_card(
+    name: str, values: Iterable[tuple[Gpu | LostGpu, float | int | str | bool]], unit: str, command: str
+) -> tuple[Measurement, ...]:
+    """One reading of each card; `{}` in the command stands for the card's number."""
+    return tuple(
+        Measurement(f"gpu{gpu.index}_{name}", value, unit, reproduce=command.format(gpu.index)) for gpu, value in values
+    )
 
 
 VARIABLE, ORDER = "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"

@@ -210,14 +210,9 @@ class _Readers:
 
     def host(self) -> "Host":
         from gpudoctor.vitals.host import read_host
-
-        return read_host(self._output_folders())
-
-    def _output_folders(self) -> list[tuple[str, str]]:
-        """Folders that the job's configs and scripts say they write to, as ("output", path)."""
         from gpudoctor.vitals.named_files import output_folders
 
-        return output_folders(self.configs, self.source)
+        return read_host(output_folders(self.configs, self.source))
 
     def gpu_survey(self) -> "GpuSurvey":
         from gpudoctor.vitals.nvml import survey_gpus

@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 
@@ -50,10 +50,8 @@ def read_kernel_log() -> KernelLog:
 def _of_journal(now: float, deadline: float) -> KernelLog:
     command = ["journalctl", "--dmesg", "--boot", "--quiet", "--no-pager", "--output=short-unix"]
     text = _run(command, deadline)
-    messages = tuple(
-        _message(body, age=now - float(stamp), at=float(stamp))
-        for stamp, body in _matches(r"(\d{9,}\.\d+) (?:\S+ )?kernel: (.*)", text)
-    )
+    found = (re.match(r"(\d{9,}\.\d+) (?:\S+ )?kernel: (.*)", line) for line in text.splitlines())
+    messages = tuple(_message(line[2], age=now - float(line[1]), at=float(line[1])) for line in found if line)
     if not messages:
         raise Unavailable("contains no kernel messages that this user may read")
     return KernelLog(origin="journalctl -k", messages=messages)
@@ -61,17 +59,15 @@ def _of_journal(now: float, deadline: float) -> KernelLog:
 
 def _of_dmesg(deadline: float) -> KernelLog:
     uptime = time.clock_gettime(time.CLOCK_MONOTONIC) if hasattr(time, "CLOCK_MONOTONIC") else None
-    messages = tuple(_of_ring(_run(["dmesg"], deadline), uptime))
+    # `[  12.345678] message`: seconds since boot.
+    messages = tuple(
+        _message(line.text, age=None if uptime is None else max(0.0, uptime - line.uptime))
+        for line in map(parse, _run(["dmesg"], deadline).splitlines())
+        if line is not None and line.uptime is not None
+    )
     if not messages:
         raise Unavailable("is empty")
     return KernelLog(origin="dmesg", messages=messages)
-
-
-def _of_ring(text: str, uptime: float | None) -> Iterator[KernelMessage]:
-    """`[  12.345678] message`: seconds since boot."""
-    for line in map(parse, text.splitlines()):
-        if line is not None and line.uptime is not None:
-            yield _message(line.text, age=None if uptime is None else max(0.0, uptime - line.uptime))
 
 
 def _run(command: list[str], deadline: float) -> str:
@@ -139,23 +135,20 @@ def _kmsg_records(descriptor: int, deadline: float) -> Iterator[str]:
 
 def _of_file(path: Path, now: float, since: float | None) -> KernelLog:
     """Kernel lines of a syslog file since a moment, where one is known."""
-    dated = list(_syslog(_tail(path), now))
+    try:
+        with path.open("rb") as stream:
+            stream.seek(0, os.SEEK_END)
+            stream.seek(max(0, stream.tell() - _SIZE_LIMIT))
+            text = stream.read(_SIZE_LIMIT).decode("utf-8", "replace")
+    except OSError as error:
+        raise Unavailable(str(error.strerror or error)) from None
+    dated = list(_syslog(text, now))
     kept = tuple(message for message in dated if since is None or message.age is None or message.age <= now - since)
     if not dated:
         raise Unavailable("contains no kernel messages with a time")
     if since is not None and not kept:
         raise Unavailable("contains no kernel messages of this boot")
     return KernelLog(origin=str(path), messages=kept)
-
-
-def _tail(path: Path) -> str:
-    try:
-        with path.open("rb") as stream:
-            stream.seek(0, os.SEEK_END)
-            stream.seek(max(0, stream.tell() - _SIZE_LIMIT))
-            return stream.read(_SIZE_LIMIT).decode("utf-8", "replace")
-    except OSError as error:
-        raise Unavailable(str(error.strerror or error)) from None
 
 
 def _syslog(text: str, now: float) -> Iterator[KernelMessage]:
@@ -184,14 +177,6 @@ def _instant(stamp: str, now: float) -> float | None:
         if at <= now + 86400:
             return at
     return None
-
-
-def _matches(pattern: str, text: str) -> Iterable[tuple[str, str]]:
-    compiled = re.compile(pattern)
-    for line in text.splitlines():
-        found = compiled.match(line)
-        if found:
-            yield found.group(1), found.group(2)
 
 
 def _message(body: str, *, age: float | None, at: float | None = None) -> KernelMessage:

@@ -3,6 +3,7 @@
 import os
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from gpudoctor.model import ReaderCrashed, Sign, Unavailable
@@ -49,16 +50,13 @@ def word_configs(words: Sequence[str], folders: Sequence[Path]) -> Iterator[Path
             continue
         if word.startswith("-"):
             option, word = name, value
-        if word.endswith(_SUFFIXES) and _speaks_of_config(option):
+        low = option.lower().replace("-", "_")
+        config = not low or ("config" in low and not low.endswith("_name")) or "deepspeed" in low
+        if word.endswith(_SUFFIXES) and config:
             found = next((folder / word for folder in folders if os.path.isfile(folder / word)), None)
             if found is not None:
                 yield found
         option = ""
-
-
-def _speaks_of_config(option: str) -> bool:
-    low = option.lower().replace("-", "_")
-    return not low or ("config" in low and not low.endswith("_name")) or "deepspeed" in low
 
 
 def source_configs(source: Source) -> Iterator[Path]:
@@ -99,27 +97,15 @@ _OPTIONS = ("output_dir", "out_dir", "save_dir", "checkpoint_dir", "ckpt_dir", "
 
 def output_folders(configs: Sign[Configs], source: Sign[Source]) -> list[tuple[str, str]]:
     """`("output", folder)` for each folder named, once; nothing when neither sign can be taken."""
-    folders = [*_in_configs(configs), *_in_options(source)]
+    folders: list[str] = []
+    with suppress(Unavailable, ReaderCrashed):
+        for meaning in configs.take().canonical("output_dir"):
+            if isinstance(meaning.value, str) and not meaning.entry.interpolated:
+                folders.append(meaning.value)
+    with suppress(Unavailable, ReaderCrashed):
+        for script in source.take().scripts:
+            for option in _OPTIONS:
+                value = script.arguments.get(option)
+                if script.entry and isinstance(value, Known) and isinstance(value.value, str):
+                    folders.append(value.value)
     return [("output", folder) for folder in dict.fromkeys(folders) if folder.strip()]
-
-
-def _in_configs(sign: Sign[Configs]) -> Iterator[str]:
-    try:
-        meanings = list(sign.take().canonical("output_dir"))
-    except (Unavailable, ReaderCrashed):
-        return
-    for meaning in meanings:
-        if isinstance(meaning.value, str) and not meaning.entry.interpolated:
-            yield meaning.value
-
-
-def _in_options(sign: Sign[Source]) -> Iterator[str]:
-    try:
-        scripts = sign.take().scripts
-    except (Unavailable, ReaderCrashed):
-        return
-    for script in scripts:
-        for option in _OPTIONS:
-            value = script.arguments.get(option)
-            if script.entry and isinstance(value, Known) and isinstance(value.value, str):
-                yield value.value

@@ -84,19 +84,12 @@ def output_of(pid: int) -> ProcessOutput:
             link = f"/proc/{pid}/fd/{stream}"
             path, opened = os.readlink(link), os.stat(link)
             if not stat.S_ISREG(opened.st_mode):
-                elsewhere = elsewhere or _kind(path, opened.st_mode)
+                other = path if path == os.devnull else "a socket" if stat.S_ISSOCK(opened.st_mode) else "a terminal"
+                elsewhere = elsewhere or ("a pipe" if stat.S_ISFIFO(opened.st_mode) else other)
             elif os.path.samestat(opened, os.stat(path)):
                 # Behind `>>` the file may begin with the errors of an older job.
                 files.setdefault(path, opened.st_size if _appends(pid, stream) else 0)
     return ProcessOutput(files=files, elsewhere="" if files else elsewhere)
-
-
-def _kind(path: str, mode: int) -> str:
-    if stat.S_ISFIFO(mode):
-        return "a pipe"
-    if stat.S_ISSOCK(mode):
-        return "a socket"
-    return path if path == os.devnull else "a terminal"
 
 
 def _appends(pid: int, stream: int) -> bool:

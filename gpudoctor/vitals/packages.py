@@ -25,15 +25,12 @@ def read_packages(python: str | None = None, environment: Mapping[str, str] | No
     """
     variables = os.environ if environment is None else environment
     found = _of(find_interpreter(python, variables), variables)
-    if python is None and "torch" not in found.distributions and not _activated(variables):
+    activated = variables.get("VIRTUAL_ENV") or variables.get("CONDA_PREFIX")
+    if python is None and "torch" not in found.distributions and not activated:
         # gpudoctor was called by its path out of an environment that is not activated: that one is meant.
         own = _of(own_interpreter(), variables)
         found = own if "torch" in own.distributions else found
     return found
-
-
-def _activated(environment: Mapping[str, str]) -> bool:
-    return bool(environment.get("VIRTUAL_ENV") or environment.get("CONDA_PREFIX"))
 
 
 def _of(interpreter: Interpreter, environment: Mapping[str, str]) -> Packages:
@@ -128,15 +125,13 @@ def _distributions(folder: Path) -> Iterator[Distribution]:
         ]
     except OSError:
         return
-    found: dict[str, list[tuple[float, Distribution]]] = {}
+    found: dict[str, list[Distribution]] = {}
     for path, name in entries:
         item = _distribution(path, name, folder)
         if item is not None:
-            found.setdefault(item.name, []).append((0.0, item))
+            found.setdefault(item.name, []).append(item)
     for items in found.values():
-        if len(items) > 1:
-            items = sorted(((_age(item), item) for _, item in items), key=lambda pair: pair[0])
-        yield from (item for _, item in items)
+        yield from sorted(items, key=_age) if len(items) > 1 else items
 
 
 def _age(item: Distribution) -> float:

@@ -242,7 +242,7 @@ def test_swap_is_looked_at_only_when_it_is_used(tmp_path, monkeypatch):
         naps.append(seconds)
         plant(tmp_path, {"/proc/vmstat": "pswpin 600\npswpout 100\n"})
 
-    monkeypatch.setattr("gpudoctor.vitals.host.memory.time.sleep", swap_meanwhile)
+    monkeypatch.setattr("gpudoctor.vitals.host.time.sleep", swap_meanwhile)
     host = read(tree)
     assert host.swap_used == 3072 * KIB
     assert not isinstance(host.swap_rate, Absent)

@@ -73,18 +73,18 @@ class CpuBudget(Check):
     severity = Severity.WARNING
     thresholds = (
         Threshold(
-            name="oversubscription",
-            default=2.0,
-            unit="1",
-            source="convention: twice, since workers wait for storage part of the time",
-            meaning="More processes and threads than this many times the CPUs compete for them.",
+            "oversubscription",
+            2.0,
+            "1",
+            "convention: twice, since workers wait for storage part of the time",
+            "More processes and threads than this many times the CPUs compete for them.",
         ),
         Threshold(
-            name="spare_cpus",
-            default=2.0,
-            unit="{CPUs}",
-            source="with one spare CPU a second thread has nowhere to run",
-            meaning="From this many idle CPUs per rank on, torchrun's one thread is noted.",
+            "spare_cpus",
+            2.0,
+            "{CPUs}",
+            "with one spare CPU a second thread has nowhere to run",
+            "From this many idle CPUs per rank on, torchrun's one thread is noted.",
         ),
     )
 
@@ -104,16 +104,16 @@ class CpuBudget(Check):
             granted = float(job.cpus_per_task * (job.ranks_per_node or 1))
         if granted and job is not None and not runs_here(patient):
             name = "cpus_granted"
-            return granted, (Measurement(name=name, value=granted, unit="{CPUs}", provenance=Provenance.DECLARED),)
+            return granted, (Measurement(name, granted, "{CPUs}", provenance=Provenance.DECLARED),)
         if not runs_here(patient):
             raise Unavailable(say("the job script does not set a number of CPUs, and it runs on another machine"))
         host = patient.host
         cpus = min(host.cpu_budget, granted or host.cpu_budget)
         shown: list[Evidence] = [
-            Measurement(name="cpu_budget", value=cpus, unit="{CPUs}", reproduce="nproc; cat /sys/fs/cgroup/cpu.max")
+            Measurement("cpu_budget", cpus, "{CPUs}", reproduce="nproc; cat /sys/fs/cgroup/cpu.max")
         ]
         if host.cpu_quota is not None:
-            shown.append(Measurement(name="cpu_quota", value=host.cpu_quota, unit="{CPUs}"))
+            shown.append(Measurement("cpu_quota", host.cpu_quota, "{CPUs}"))
         return cpus, tuple(shown)
 
     def _exceeds(self, patient: Patient, cpus: float, ranks: int, workers: Workers, threads: Threads) -> bool:

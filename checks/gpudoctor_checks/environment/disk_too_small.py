@@ -81,32 +81,32 @@ class DiskTooSmall(Check):
     log_messages_file = "log_messages.toml"
     thresholds = (
         Threshold(
-            name="output_free",
-            default=2**30,
-            unit="B",
-            source="a convention: the weights of a model of 0.25 billion parameters in fp32",
-            meaning="Below it, the output folder has little room for even one checkpoint.",
+            "output_free",
+            2**30,
+            "B",
+            "a convention: the weights of a model of 0.25 billion parameters in fp32",
+            "Below it, the output folder has little room for even one checkpoint.",
         ),
         Threshold(
-            name="cache_free",
-            default=2**30,
-            unit="B",
-            source="a convention: one file of a small model or a compiled extension",
-            meaning="Below it, a download or a compilation fails.",
+            "cache_free",
+            2**30,
+            "B",
+            "a convention: one file of a small model or a compiled extension",
+            "Below it, a download or a compilation fails.",
         ),
         Threshold(
-            name="temporary_free",
-            default=2**28,
-            unit="B",
-            source="a convention: compilers and data tools write some hundred MiB there",
-            meaning="Below it, tools that write temporary files fail.",
+            "temporary_free",
+            2**28,
+            "B",
+            "a convention: compilers and data tools write some hundred MiB there",
+            "Below it, tools that write temporary files fail.",
         ),
         Threshold(
-            name="checkpoint_bytes",
-            default=16,
-            unit="B",
-            source="arXiv:1910.02054, mixed precision with Adam: weights, master weights, two moments",
-            meaning="Bytes per parameter in a checkpoint that can be resumed.",
+            "checkpoint_bytes",
+            16,
+            "B",
+            "arXiv:1910.02054, mixed precision with Adam: weights, master weights, two moments",
+            "Bytes per parameter in a checkpoint that can be resumed.",
         ),
     )
 
@@ -161,7 +161,11 @@ class DiskTooSmall(Check):
         """What the run keeps against the room under the output."""
         disk = next((disk for role in _OUTPUTS for disk in disks if disk.role == role), None)
         source = optional(lambda: patient.source)
-        if disk is None or source is None or any(_adapts(call) for script in source.scripts for call in script.calls):
+        if (
+            disk is None
+            or source is None
+            or any(call.name.startswith(_ADAPTERS) for script in source.scripts for call in script.calls)
+        ):
             return
         model = _largest_model(source)
         if model is None or not source.trains:
@@ -203,12 +207,7 @@ class DiskTooSmall(Check):
 
 
 def _shown(disk: Disk) -> Measurement:
-    return Measurement(name="disk_free", value=disk.free, unit="B", reproduce=f"df -h '{disk.path}'")
-
-
-def _adapts(call: Call) -> bool:
-    """Whether a call shows that only adapters are trained and saved."""
-    return call.name.startswith(_ADAPTERS)
+    return Measurement("disk_free", disk.free, "B", reproduce=f"df -h '{disk.path}'")
 
 
 def _largest_model(source: Source) -> tuple[float, Call] | None:

@@ -1,7 +1,10 @@
 """ENV003."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 
 from gpudoctor.lang import say
 from gpudoctor.model import (
@@ -20,7 +23,31 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.cuda import dotted, is_jetson, numbers
 from gpudoctor.model.unavailable import Absent
-from gpudoctor_checks.environment.driver_floors import floor_of, toolkit_driver
+
+
+@cache
+def _table() -> dict[str, dict[str, str]]:
+    text = resources.files("gpudoctor_checks.environment").joinpath("driver_floors.json").read_text("utf-8")
+    table = json.loads(text)
+    return {"floors": table["floors"], "toolkits": table["toolkits"]}
+
+
+def floor_of(cuda: str) -> str | None:
+    """The oldest driver for a CUDA version; None for a major version that the table does not know.
+
+    Before CUDA 11 there was no minor version compatibility: the toolkit's own driver is the floor.
+    """
+    version = numbers(cuda)
+    if not version:
+        return None
+    if version[0] < 11:
+        return _table()["toolkits"].get(".".join(str(part) for part in version[:2]))
+    return _table()["floors"].get(str(version[0]))
+
+
+def toolkit_driver(cuda: str) -> str | None:
+    """The driver that came with a toolkit, `12.8`; None for one that the table does not know."""
+    return _table()["toolkits"].get(".".join(str(part) for part in numbers(cuda)[:2]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +108,11 @@ class DriverTooOld(Check):
         floor = floor_of(torch.cuda)
         speaks = survey.cuda_driver_version
         newest = None if isinstance(speaks, Absent) else speaks
-        if not _too_old(numbers(driver), floor, newest, numbers(torch.cuda)):
+        cuda, own = numbers(torch.cuda), numbers(driver)
+        # The CUDA that the driver itself says it speaks settles it where it is known: it knows about custom builds.
+        if newest is not None and cuda and newest[0] >= cuda[0]:
+            return
+        if (not own or own >= numbers(floor)) if floor is not None else (newest is None or not cuda):
             return
         wanted = (
             say("needs {floor} or newer", floor=floor)
@@ -100,15 +131,15 @@ class DriverTooOld(Check):
             ),
             evidence=(
                 Measurement(
-                    name="driver_version",
-                    value=driver,
-                    unit="",
+                    "driver_version",
+                    driver,
+                    "",
                     reproduce="nvidia-smi --query-gpu=driver_version --format=csv,noheader",
                 ),
                 Measurement(
-                    name="torch_cuda",
-                    value=torch.cuda,
-                    unit="",
+                    "torch_cuda",
+                    torch.cuda,
+                    "",
                     provenance=Provenance.DECLARED,
                     reproduce=f"{patient.packages.executable} -c 'import torch; print(torch.version.cuda)'",
                 ),
@@ -124,15 +155,3 @@ class DriverTooOld(Check):
                 toolkit_driver=toolkit_driver(torch.cuda) or "",
             ),
         )
-
-
-def _too_old(driver: tuple[int, ...], floor: str | None, speaks: tuple[int, ...] | None, cuda: tuple[int, ...]) -> bool:
-    """Whether the driver cannot run that CUDA.
-
-    The CUDA that the driver itself says it speaks settles it where it is known: it knows about custom builds.
-    """
-    if speaks is not None and cuda and speaks[0] >= cuda[0]:
-        return False
-    if floor is not None:
-        return bool(driver) and driver < numbers(floor)
-    return speaks is not None and bool(cuda) and speaks[0] < cuda[0]

@@ -17,9 +17,9 @@ from gpudoctor.model import (
     Patient,
     Reads,
     Severity,
-    Unavailable,
 )
 from gpudoctor.model.signs.gpu import DriverState, GpuSurvey
+from gpudoctor.model.unavailable import optional
 from gpudoctor.text import count
 
 # Drivers that keep a GPU for a virtual machine: it is not for this system to use.
@@ -86,10 +86,12 @@ class DriverUnreachable(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         survey = patient.gpu_survey
         here = [device for device in survey.pci_devices if device.driver not in _GIVEN_AWAY]
-        container = _container(patient)
+        host = optional(lambda: patient.host)
+        container = host.container if host is not None else None
         cause = _CAUSES.get(survey.driver, "no-gpu")
         if survey.driver is DriverState.READY:
-            if not _blind(survey, len(here)):
+            # blind: it starts and sees nothing, although GPUs are there and nobody keeps them from us
+            if survey.gpus or survey.lost or not here or not survey.device_nodes or survey.denied_nodes:
                 return
         elif not (here or survey.device_nodes or cause in {"mismatch", "hung", "crashed"}):
             return
@@ -112,28 +114,12 @@ class DriverUnreachable(Check):
         )
 
 
-def _blind(survey: GpuSurvey, on_bus: int) -> bool:
-    """A driver that starts and sees nothing, although GPUs are there and nobody keeps them from us."""
-    return not survey.gpus and not survey.lost and on_bus > 0 and bool(survey.device_nodes) and not survey.denied_nodes
-
-
-def _container(patient: Patient) -> str | None:
-    try:
-        return patient.host.container
-    except Unavailable:
-        return None
-
-
 def _asked_for_gpus(patient: Patient) -> bool:
     """Whether the scheduler, the container's settings or the shell speak of GPUs for this job."""
-    try:
-        if patient.job.gpus_granted:
-            return True
-    except Unavailable:
-        pass
-    try:
-        environment = patient.environment
-    except Unavailable:
+    job, environment = optional(lambda: patient.job), optional(lambda: patient.environment)
+    if job is not None and job.gpus_granted:
+        return True
+    if environment is None:
         return False
     names = ("NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES")
     values = [(environment.get(name) or "").strip().lower() for name in names]
@@ -177,17 +163,17 @@ def _versions(survey: GpuSurvey) -> str:
 def _evidence(survey: GpuSurvey) -> tuple[Evidence, ...]:
     items: list[Evidence] = [
         Measurement(
-            name="driver_state",
-            value=f"{survey.driver.value}{': ' + survey.driver_error if survey.driver_error else ''}",
-            unit="",
+            "driver_state",
+            f"{survey.driver.value}{': ' + survey.driver_error if survey.driver_error else ''}",
+            "",
             reproduce="nvidia-smi",
         )
     ]
     items += [
         Measurement(
-            name="pci_device",
-            value=f"{device.address} [{device.device_id}] {device.driver or 'no driver'}",
-            unit="",
+            "pci_device",
+            f"{device.address} [{device.device_id}] {device.driver or 'no driver'}",
+            "",
             reproduce=f"lspci -nnk -s {device.address}",
         )
         for device in survey.pci_devices[:2]
@@ -195,10 +181,7 @@ def _evidence(survey: GpuSurvey) -> tuple[Evidence, ...]:
     if isinstance(survey.kernel_module_version, str):
         items.append(
             Measurement(
-                name="kernel_module_version",
-                value=survey.kernel_module_version,
-                unit="",
-                reproduce="cat /proc/driver/nvidia/version",
+                "kernel_module_version", survey.kernel_module_version, "", reproduce="cat /proc/driver/nvidia/version"
             )
         )
     return tuple(items)

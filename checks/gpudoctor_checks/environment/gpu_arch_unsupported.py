@@ -101,15 +101,15 @@ class GpuArchUnsupported(Check):
             ),
             evidence=(
                 Measurement(
-                    name="compute_capability",
-                    value=dotted(card),
-                    unit="",
+                    "compute_capability",
+                    dotted(card),
+                    "",
                     reproduce="nvidia-smi --query-gpu=name,compute_cap --format=csv",
                 ),
                 Measurement(
-                    name="torch_architectures",
-                    value=have,
-                    unit="",
+                    "torch_architectures",
+                    have,
+                    "",
                     provenance=Provenance.DECLARED,
                     reproduce=f"{python} -c 'import torch; print(torch.cuda.get_arch_list())'",
                 ),

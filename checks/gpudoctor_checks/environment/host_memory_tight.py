@@ -67,32 +67,32 @@ class HostMemoryTight(Check):
     log_messages_file = "log_messages.toml"
     thresholds = (
         Threshold(
-            name="rank_memory",
-            default=1.5 * 2**30,
-            unit="B",
-            source="resident memory of a process with torch and a CUDA context, 1 to 2.5 GiB by version",
-            meaning="Host memory of one rank before any data.",
+            "rank_memory",
+            1.5 * 2**30,
+            "B",
+            "resident memory of a process with torch and a CUDA context, 1 to 2.5 GiB by version",
+            "Host memory of one rank before any data.",
         ),
         Threshold(
-            name="worker_memory",
-            default=2**28,
-            unit="B",
-            source="resident memory of `import torch`, about 250 MiB, which forked workers grow to",
-            meaning="Host memory of one loader worker before any data.",
+            "worker_memory",
+            2**28,
+            "B",
+            "resident memory of `import torch`, about 250 MiB, which forked workers grow to",
+            "Host memory of one loader worker before any data.",
         ),
         Threshold(
-            name="gpu_memory_share",
-            default=0.25,
-            unit="1",
-            source="a convention: weights in half precision fill a quarter of a card that trains them",
-            meaning="A limit below this share of the job's GPU memory cannot load or save the content of the GPUs.",
+            "gpu_memory_share",
+            0.25,
+            "1",
+            "a convention: weights in half precision fill a quarter of a card that trains them",
+            "A limit below this share of the job's GPU memory cannot load or save the content of the GPUs.",
         ),
         Threshold(
-            name="swap_rate",
-            default=2**20,
-            unit="B/s",
-            source="a convention: below 1 MiB/s, 256 pages a second, it does not slow a job",
-            meaning="Above it the machine is swapping.",
+            "swap_rate",
+            2**20,
+            "B/s",
+            "a convention: below 1 MiB/s, 256 pages a second, it does not slow a job",
+            "Above it the machine is swapping.",
         ),
     )
 
@@ -126,9 +126,9 @@ class HostMemoryTight(Check):
             ),
             evidence=(
                 Measurement(
-                    name="memory_granted" if by_grant else "memory_available",
-                    value=room,
-                    unit="B",
+                    "memory_granted" if by_grant else "memory_available",
+                    room,
+                    "B",
                     provenance=Provenance.DECLARED if by_grant else Provenance.MEASURED,
                     reproduce=None if by_grant else "free -b; cat /sys/fs/cgroup/memory.max",
                 ),
@@ -164,13 +164,8 @@ class HostMemoryTight(Check):
                 on_gpus=size(on_gpus),
             ),
             evidence=(
-                Measurement(name="memory_limit", value=limit, unit="B", reproduce="cat /sys/fs/cgroup/memory.max"),
-                Measurement(
-                    name="gpu_memory",
-                    value=on_gpus,
-                    unit="B",
-                    reproduce="nvidia-smi --query-gpu=memory.total --format=csv",
-                ),
+                Measurement("memory_limit", limit, "B", reproduce="cat /sys/fs/cgroup/memory.max"),
+                Measurement("gpu_memory", on_gpus, "B", reproduce="nvidia-smi --query-gpu=memory.total --format=csv"),
             ),
             confidence=Confidence.PROBABLE,
             severity=Severity.NOTE,
@@ -181,9 +176,7 @@ class HostMemoryTight(Check):
 
     def _swapping(self, patient: Patient) -> Iterator[Finding]:
         host = patient.host
-        if host.swap_used <= 0 or isinstance(host.swap_rate, Absent):
-            return
-        if host.swap_rate < self.limit("swap_rate"):
+        if host.swap_used <= 0 or isinstance(host.swap_rate, Absent) or host.swap_rate < self.limit("swap_rate"):
             return
         yield self.finding(
             say(
@@ -194,8 +187,8 @@ class HostMemoryTight(Check):
                 memory_available=size(host.memory_available),
             ),
             evidence=(
-                Measurement(name="swap_rate", value=round(host.swap_rate), unit="B/s", reproduce="vmstat 1 5"),
-                Measurement(name="swap_used", value=host.swap_used, unit="B", reproduce="free -b"),
+                Measurement("swap_rate", round(host.swap_rate), "B/s", reproduce="vmstat 1 5"),
+                Measurement("swap_used", host.swap_used, "B", reproduce="free -b"),
             ),
             confidence=Confidence.CONFIRMED,
             subject="swap",

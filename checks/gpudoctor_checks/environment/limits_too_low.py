@@ -69,32 +69,32 @@ class LimitsTooLow(Check):
     log_messages_file = "log_messages.toml"
     thresholds = (
         Threshold(
-            name="open_files",
-            default=1024,
-            unit="{files}",
-            source="pytorch/pytorch#973 and #34768: 1024, the usual soft limit, runs out",
-            meaning="At or below it, workers that pass many tensors run out of descriptors.",
+            "open_files",
+            1024,
+            "{files}",
+            "pytorch/pytorch#973 and #34768: 1024, the usual soft limit, runs out",
+            "At or below it, workers that pass many tensors run out of descriptors.",
         ),
         Threshold(
-            name="locked_memory_share",
-            default=0.1,
-            unit="1",
-            source="NCCL and UCX ask for unlimited; sites that bound it on purpose leave more than a tenth",
-            meaning="Locked memory below this share of the machine's memory is too little for RDMA.",
+            "locked_memory_share",
+            0.1,
+            "1",
+            "NCCL and UCX ask for unlimited; sites that bound it on purpose leave more than a tenth",
+            "Locked memory below this share of the machine's memory is too little for RDMA.",
         ),
         Threshold(
-            name="tasks_per_rank",
-            default=64,
-            unit="{tasks}",
-            source="a convention: CUDA, NCCL, autograd and the loader's helper threads of one rank",
-            meaning="Threads of a rank in addition to its CPU threads and workers.",
+            "tasks_per_rank",
+            64,
+            "{tasks}",
+            "a convention: CUDA, NCCL, autograd and the loader's helper threads of one rank",
+            "Threads of a rank in addition to its CPU threads and workers.",
         ),
         Threshold(
-            name="tasks_per_worker",
-            default=4,
-            unit="{tasks}",
-            source="a convention: a worker's process and the threads of its queues",
-            meaning="Tasks of one loader worker.",
+            "tasks_per_worker",
+            4,
+            "{tasks}",
+            "a convention: a worker's process and the threads of its queues",
+            "Tasks of one loader worker.",
         ),
     )
 
@@ -117,7 +117,6 @@ class LimitsTooLow(Check):
             mentions = source is not None and any("num_workers" in script.text for script in source.scripts)
             if not mentions and (job is None or not is_job(job) or source is not None):
                 return
-        known = bool(workers.count)
         with_what = say("which loader workers may use up")
         if workers.count:
             with_what = say("and a loader starts {workers}", workers=count(workers.count, "worker"))
@@ -128,12 +127,9 @@ class LimitsTooLow(Check):
                 limit=self.limit("open_files"),
                 with_what=with_what,
             ),
-            evidence=(
-                Measurement(name="open_files_soft", value=soft, unit="{files}", reproduce="ulimit -Sn"),
-                *workers.evidence,
-            ),
+            evidence=(Measurement("open_files_soft", soft, "{files}", reproduce="ulimit -Sn"), *workers.evidence),
             confidence=Confidence.PROBABLE,
-            severity=Severity.WARNING if known else Severity.NOTE,
+            severity=Severity.WARNING if workers.count else Severity.NOTE,
             subject="open files",
             detail=LimitsTooLowDetail(kind="open files", hard=-1 if hard is None else hard),
         )
@@ -155,13 +151,8 @@ class LimitsTooLow(Check):
                 cards=cards,
             ),
             evidence=(
-                Measurement(name="locked_memory_soft", value=soft, unit="B", reproduce="ulimit -Sl"),
-                Measurement(
-                    name="rdma_devices",
-                    value=len(host.infiniband),
-                    unit="{devices}",
-                    reproduce="ls /sys/class/infiniband",
-                ),
+                Measurement("locked_memory_soft", soft, "B", reproduce="ulimit -Sl"),
+                Measurement("rdma_devices", len(host.infiniband), "{devices}", reproduce="ls /sys/class/infiniband"),
             ),
             confidence=Confidence.PROBABLE,
             subject="locked memory",
@@ -190,12 +181,7 @@ class LimitsTooLow(Check):
                 need=need,
             ),
             evidence=(
-                Measurement(
-                    name="processes_soft",
-                    value=soft,
-                    unit="{tasks}",
-                    reproduce="ulimit -Su; cat /sys/fs/cgroup/pids.max",
-                ),
+                Measurement("processes_soft", soft, "{tasks}", reproduce="ulimit -Su; cat /sys/fs/cgroup/pids.max"),
                 *workers.evidence,
             ),
             confidence=Confidence.PROBABLE,

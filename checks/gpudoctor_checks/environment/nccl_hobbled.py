@@ -22,8 +22,8 @@ from gpudoctor.model import (
     Unavailable,
 )
 from gpudoctor.model.job_devices import ranks_here
-from gpudoctor.model.signs.gpu import Gpu, GpuSurvey
-from gpudoctor.model.signs.packages import Packages
+from gpudoctor.model.signs.gpu import GpuSurvey
+from gpudoctor.model.unavailable import known
 from gpudoctor.text import chained, count
 
 
@@ -142,7 +142,8 @@ class NcclHobbled(Check):
 
     def _libraries(self, patient: Patient) -> Iterator[Finding]:
         packages, environment = optional(lambda: patient.packages), optional(lambda: patient.environment)
-        installed = _nccl_packages(packages) if packages is not None else ()
+        there = packages.distributions if packages is not None else ()
+        installed = tuple(sorted(name for name in there if name.startswith("nvidia-nccl-cu")))
         if packages is not None and len(installed) > 1:
             names = chained(say("{name} {version}", name=name, version=packages.version(name)) for name in installed)
             yield self.finding(
@@ -187,7 +188,7 @@ class NcclHobbled(Check):
         survey, host = optional(lambda: patient.gpu_survey), optional(lambda: patient.host)
         if survey is None or host is None or len(survey.gpus) < 2 or _all_blocked(survey):
             return
-        if all(_has_nvlink(gpu) for gpu in survey.gpus) and not host.infiniband:
+        if all(any(link.active for link in known(gpu.nvlinks) or ()) for gpu in survey.gpus) and not host.infiniband:
             return  # GPUs talk past the PCIe bridges, and no network card reads their memory
         pairs = count(len(survey.gpus), "GPU")
         if not isinstance(host.acs, Absent) and host.acs:
@@ -197,9 +198,7 @@ class NcclHobbled(Check):
                     "{pairs} go up to the CPU and back.",
                     pairs=pairs,
                 ),
-                evidence=(
-                    Measurement(name="acs_redirect", value=True, unit="", reproduce="sudo lspci -vvv | grep ACSCtl"),
-                ),
+                evidence=(Measurement("acs_redirect", True, "", reproduce="sudo lspci -vvv | grep ACSCtl"),),
                 confidence=Confidence.PROBABLE,
                 subject="ACS",
                 detail=NcclHobbledDetail(kind="acs"),
@@ -212,10 +211,7 @@ class NcclHobbled(Check):
                 ),
                 evidence=(
                     Measurement(
-                        name="iommu_translates",
-                        value=True,
-                        unit="",
-                        reproduce="cat /proc/cmdline; cat /sys/kernel/iommu_groups/*/type",
+                        "iommu_translates", True, "", reproduce="cat /proc/cmdline; cat /sys/kernel/iommu_groups/*/type"
                     ),
                 ),
                 confidence=Confidence.PROBABLE,
@@ -254,11 +250,3 @@ def _all_blocked(survey: GpuSurvey) -> bool:
         return False
     pairs = {frozenset(pair) for pair in survey.p2p_blocked}
     return len(pairs) >= count * (count - 1) // 2
-
-
-def _has_nvlink(gpu: Gpu) -> bool:
-    return not isinstance(gpu.nvlinks, Absent) and any(link.active for link in gpu.nvlinks)
-
-
-def _nccl_packages(packages: Packages) -> tuple[str, ...]:
-    return tuple(sorted(name for name in packages.distributions if name.startswith("nvidia-nccl-cu")))

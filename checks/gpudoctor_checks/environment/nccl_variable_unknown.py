@@ -1,8 +1,12 @@
 """ENV016 nccl-variable-unknown."""
 
 import ast
-from collections.abc import Iterator
+import json
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 
 from gpudoctor.analysis.source.environment_assignments import assignments
 from gpudoctor.analysis.source.syntax import nodes
@@ -21,9 +25,155 @@ from gpudoctor.model import (
     Severity,
     Unavailable,
 )
-from gpudoctor.model.signs.packages import Packages
 from gpudoctor.model.signs.source import Source
-from gpudoctor_checks.environment.nccl_variables import OURS, VariableTable, release, table
+from gpudoctor_checks.config.known_keys import slip
+
+OURS = re.compile(r"(?:NCCL|TORCH_NCCL|TORCH_FR)_[A-Z0-9_]+\Z")
+"""The names that are judged."""
+
+_NUMBER = re.compile(r"\s*[-+]?(?:0x[0-9a-fA-F]+|\d+)\s*\Z")
+_LEADING = re.compile(r"\s*([-+]?\d+)")
+_FLAGS = frozenset({"y", "yes", "1", "t", "true", "n", "no", "0", "f", "false"})
+"""What torch takes for a flag (`getCvarBool`)."""
+
+
+_PLACES = ("_HOME", "_ROOT", "_LOCATION", "_PREFIX", "_BIN")
+"""Names that end so say to a build script where NCCL or its tests are (NCCL_TEST_HOME)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Values:
+    """The values that one variable can have."""
+
+    words: tuple[str, ...] = ()
+    case: bool = False
+    """Whether the library compares the words with their case."""
+    digits: bool = False
+    """Whether it takes a number in place of a word."""
+    listed: bool = False
+    """Whether it is a list of words, `^ring` and `allreduce:tree,ring;broadcast:ring` included."""
+    lowest: int | None = None
+    highest: int | None = None
+
+    def refuses(self, value: str) -> str:
+        """What the library knows instead; "" for a value that it takes."""
+        if self.lowest is not None and self.highest is not None:
+            number = _read(value)
+            inside = number is None or self.lowest <= number <= self.highest
+            return "" if inside else say("{lowest} to {highest}", lowest=self.lowest, highest=self.highest)
+        text = value.strip()
+        if self.digits and text[:1].isdigit():
+            return ""
+        wanted = self.words if self.case else tuple(word.lower() for word in self.words)
+        for part in _parts(text) if self.listed else [text]:
+            if (part if self.case else part.lower()) not in wanted:
+                return ", ".join(self.words)
+        return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariableTable:
+    """What is known of all of them."""
+
+    since: Mapping[str, str]
+    """Name to the first release of NCCL that reads it, `2.18`; those of the newest release."""
+    gone: Mapping[str, tuple[str, str]]
+    """Name to the last release that reads it and what replaced it, or ""."""
+    numbers: frozenset[str]
+    """NCCL reads them with `strtoll`."""
+    torch_flags: frozenset[str]
+    torch_numbers: frozenset[str]
+    torch_names: frozenset[str]
+    """All that torch reads."""
+    renamed: Mapping[str, tuple[str, str]]
+    """Name to its newer name and what brought that; the old one is still read."""
+    values: Mapping[str, Values]
+    elsewhere: frozenset[str]
+    prefixes: tuple[str, ...]
+    """Names that begin so belong to plugins and programs beside NCCL."""
+    newest: str
+    oldest: str
+    """The oldest release of NCCL that a torch of today may have brought."""
+
+    def read(self, name: str) -> bool:
+        """Whether the newest NCCL or torch reads it."""
+        return name in self.since or name in self.torch_names
+
+    def foreign(self, name: str) -> bool:
+        """Whether something other than NCCL and torch is known to read it, or may."""
+        return name in self.elsewhere or name.startswith(self.prefixes) or name.endswith(_PLACES)
+
+    def near(self, name: str) -> str:
+        """The one variable that a name is a slip of, or its words in another order; else ""."""
+        known = [*self.since, *(item for item in self.torch_names if item not in self.renamed)]
+        words = sorted(name.split("_"))
+        close = {item for item in known if sorted(item.split("_")) == words}
+        close = close or {item for item in known if slip(name, item)}
+        return close.pop() if len(close) == 1 else ""
+
+    def misread(self, name: str, value: str) -> str:
+        """How a value that makes no sense is read, as the end of a sentence; "" for one that makes sense."""
+        if not value.strip() or any(mark in value for mark in "$`*%{"):
+            return ""  # unset, filled in elsewhere, or masked
+        if name in self.torch_flags:
+            return "" if value.lower() in _FLAGS else say("torch takes 1, 0, true, false, yes and no")
+        number = name in self.numbers
+        if name in self.torch_numbers and _LEADING.match(value) is None:
+            return say("torch takes a number")
+        if number and not _NUMBER.match(value):
+            return say("NCCL reads a number, and takes this for {read}", read=_read(value) or 0)
+        allowed = self.values.get(name)
+        refused = allowed.refuses(value) if allowed is not None else ""
+        return say("it can be {refused}", refused=refused) if refused else ""
+
+
+def _read(value: str) -> int | None:
+    found = _LEADING.match(value)
+    return int(found.group(1)) if found else None
+
+
+def _parts(text: str) -> list[str]:
+    lists = [item.rpartition(":")[2].strip().removeprefix("^") for item in text.split(";")]
+    return [word.strip() for item in lists for word in item.split(",") if word.strip()]
+
+
+@cache
+def table() -> VariableTable:
+    """The data file, read once."""
+    raw = json.loads(files(__package__).joinpath("nccl_variables.json").read_text("utf-8"))
+    since = {f"NCCL_{name}": version for version, names in raw["since"].items() for name in names.split()}
+    text = {f"NCCL_{name}" for name in raw["text"].split()}
+    torch = {kind: frozenset(names.split()) for kind, names in raw["torch"].items()}
+    return VariableTable(
+        since=since,
+        gone={name: (last, instead) for name, (last, instead) in raw["gone"].items()},
+        numbers=frozenset(since) - text | {f"NCCL_{name}" for name in raw["also_numbers"].split()},
+        torch_flags=torch["flags"],
+        torch_numbers=torch["numbers"],
+        torch_names=frozenset().union(*torch.values()),
+        renamed={name: (now, by) for name, (now, by) in raw["renamed"].items()},
+        values={
+            name: Values(
+                words=tuple(row.get("words", "").split()),
+                case=bool(row.get("case")),
+                digits=bool(row.get("digits")),
+                listed=bool(row.get("list")),
+                lowest=row.get("range", [None])[0],
+                highest=row.get("range", [None])[-1],
+            )
+            for name, row in raw["values"].items()
+        },
+        elsewhere=frozenset(f"NCCL_{name}" for name in raw["elsewhere"]["names"].split()),
+        prefixes=tuple(f"NCCL_{name}" for name in raw["elsewhere"]["prefixes"].split()),
+        newest=raw["newest"],
+        oldest=raw["oldest"],
+    )
+
+
+def release(version: str) -> tuple[int, int]:
+    """`2.21.5` and `2.21` as (2, 21)."""
+    numbers = [int(part) for part in re.findall(r"\d+", version)[:2]]
+    return (numbers[0], numbers[1]) if len(numbers) == 2 else (0, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +241,10 @@ class NcclVariableUnknown(Check):
         torch = optional(lambda: patient.torch)
         if torch is not None and torch.hip:
             return
-        installed = _installed(optional(lambda: patient.packages))
+        packages = optional(lambda: patient.packages)
+        there = packages.distributions if packages is not None else {}
+        versions = [item.version for name, item in there.items() if name.startswith("nvidia-nccl-cu")]
+        installed = versions[0] if len(versions) == 1 else ""
         own = _read_by(source) if source is not None else frozenset()
         written: set[str] = set()
         for place in assignments(source) if source is not None else ():
@@ -131,7 +284,12 @@ def _fault(known: VariableTable, name: str, value: str, installed: str) -> _Faul
     if known.foreign(name) and not known.read(name):
         return None
     if name in known.gone:
-        return _gone(known, name, installed)
+        last, instead = known.gone[name]
+        if release(last) >= release(installed or known.oldest):
+            return None
+        text = say("NCCL reads it no more since the release after {last}: it has no effect", last=last)
+        text += say("; {instead} took its place", instead=instead) if instead else ""
+        return _Fault(kind="gone", text=text, severity=Severity.NOTE, instead=instead)
     if not known.read(name):
         near = known.near(name)
         if near:
@@ -164,26 +322,6 @@ def _fault(known: VariableTable, name: str, value: str, installed: str) -> _Faul
     return None
 
 
-def _gone(known: VariableTable, name: str, installed: str) -> _Fault | None:
-    last, instead = known.gone[name]
-    if release(last) >= release(installed or known.oldest):
-        return None
-    text = say("NCCL reads it no more since the release after {last}: it has no effect", last=last)
-    return _Fault(
-        kind="gone", text=text + (say("; {instead} took its place", instead=instead) if instead else ""),
-        severity=Severity.NOTE, instead=instead,
-    )  # fmt: skip
-
-
-def _installed(packages: Packages | None) -> str:
-    """The version of the one NCCL that is installed as a package; "" where none or several are."""
-    found = [
-        item.version for name, item in (packages.distributions if packages is not None else {}).items()
-        if name.startswith("nvidia-nccl-cu")
-    ]  # fmt: skip
-    return found[0] if len(found) == 1 else ""
-
-
 def _read_by(source: Source) -> frozenset[str]:
     """The variables that the scripts read themselves: `os.environ["X"]`, `os.getenv("X")` and the like."""
     found: set[str] = set()
@@ -194,13 +332,9 @@ def _read_by(source: Source) -> frozenset[str]:
             key: ast.expr | None = None
             if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
                 key = node.slice
-            elif isinstance(node, ast.Call) and node.args and _asks(node.func):
-                key = node.args[0]
+            elif isinstance(node, ast.Call) and node.args:
+                asked = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+                key = node.args[0] if asked in {"get", "getenv", "pop"} else None
             if isinstance(key, ast.Constant) and isinstance(key.value, str):
                 found.add(key.value)
     return frozenset(name for name in found if OURS.match(name))
-
-
-def _asks(function: ast.expr) -> bool:
-    name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-    return name in {"get", "getenv", "pop"}

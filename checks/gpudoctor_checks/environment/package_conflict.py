@@ -31,7 +31,7 @@ from gpudoctor.model import (
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.signs.packages import Distribution, Packages, TorchBuild
 from gpudoctor.model.signs.project import Asked
-from gpudoctor.model.unavailable import Absent
+from gpudoctor.model.unavailable import Absent, optional
 from gpudoctor.text import chained
 from gpudoctor_checks.environment.requirements import STACK, Broken, broken_requirements
 
@@ -115,18 +115,18 @@ class PackageConflict(Check):
     log_messages_file = "log_messages.toml"
     thresholds = (
         Threshold(
-            name="numpy2_torch",
-            default=2.3,
-            unit="1",
-            source="PyTorch 2.3 release notes: the first release built for NumPy 2",
-            meaning="an older torch cannot exchange arrays with NumPy 2",
+            "numpy2_torch",
+            2.3,
+            "1",
+            "PyTorch 2.3 release notes: the first release built for NumPy 2",
+            "an older torch cannot exchange arrays with NumPy 2",
         ),
         Threshold(
-            name="pynvml",
-            default=12.0,
-            unit="1",
-            source="pynvml 12.0 release notes: from there on it only depends on nvidia-ml-py",
-            meaning="an older pynvml brings its own module under the name that nvidia-ml-py uses",
+            "pynvml",
+            12.0,
+            "1",
+            "pynvml 12.0 release notes: from there on it only depends on nvidia-ml-py",
+            "an older pynvml brings its own module under the name that nvidia-ml-py uses",
         ),
     )
 
@@ -152,7 +152,9 @@ class PackageConflict(Check):
         yield from self._numpy(packages, torch)
         yield from self._companions(packages, torch)
         yield from self._flash_attention(packages, torch)
-        yield from self._bitsandbytes(packages, torch, _variable(patient, "BNB_CUDA_VERSION"))
+        environment = optional(lambda: patient.environment)
+        override = (environment.get("BNB_CUDA_VERSION") or "") if environment is not None else ""
+        yield from self._bitsandbytes(packages, torch, override if override.isdigit() and len(override) == 3 else "")
 
     def _project(self, patient: Patient) -> Iterator[Finding]:
         """One note for all packages that the project asks for in another version."""
@@ -217,9 +219,9 @@ class PackageConflict(Check):
             say("{asked}; {state}.", asked=", ".join(asked), state=state),
             evidence=tuple(
                 Measurement(
-                    name=f"requires_dist_{by.name}",
-                    value=f"{broken.name}{wanted}",
-                    unit="",
+                    f"requires_dist_{by.name}",
+                    f"{broken.name}{wanted}",
+                    "",
                     provenance=Provenance.DECLARED,
                     reproduce=f"{packages.executable} -m pip check",
                 )
@@ -401,9 +403,9 @@ class PackageConflict(Check):
             message,
             evidence=(
                 Measurement(
-                    name=f"{package.name}_version",
-                    value=package.version,
-                    unit="",
+                    f"{package.name}_version",
+                    package.version,
+                    "",
                     provenance=Provenance.DECLARED,
                     reproduce=f"pip show {package.name}",
                 ),
@@ -470,9 +472,7 @@ def _harmless(patient: Patient, finding: Finding) -> bool:
         return True
     recording = recorded(patient)
     told = death(recording) if recording is not None else None
-    if told is None or told.record is None:
-        return False
-    if told.record.type != "exception":
+    if told is None or told.record is None or told.record.type != "exception":
         return False  # a native crash names nobody
     frames = list(told.record.get("frames") or ())
     inner = str(frames[-1][0]) if frames else ""
@@ -485,11 +485,3 @@ def _harmless(patient: Patient, finding: Finding) -> bool:
 def _spelt(text: str) -> str:
     """A package's name as its module and messages have it: `flash-attn` is `flash_attn`."""
     return text.lower().replace("-", "_")
-
-
-def _variable(patient: Patient, name: str) -> str:
-    try:
-        value = patient.environment.get(name) or ""
-    except Unavailable:
-        return ""
-    return value if value.isdigit() and len(value) == 3 else ""

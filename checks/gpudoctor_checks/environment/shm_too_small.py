@@ -12,7 +12,6 @@ from gpudoctor.model import (
     Confidence,
     Cost,
     Detail,
-    Evidence,
     Finding,
     Measurement,
     Patient,
@@ -84,18 +83,18 @@ class ShmTooSmall(Check):
     log_messages_file = "log_messages.toml"
     thresholds = (
         Threshold(
-            name="shared_memory",
-            default=2**30,
-            unit="B",
-            source="pytorch/pytorch#5040; NVIDIA's containers ask for --shm-size=1g at least",
-            meaning="Below it, loader workers or several ranks run out of shared memory.",
+            "shared_memory",
+            2**30,
+            "B",
+            "pytorch/pytorch#5040; NVIDIA's containers ask for --shm-size=1g at least",
+            "Below it, loader workers or several ranks run out of shared memory.",
         ),
         Threshold(
-            name="prefetch_factor",
-            default=2,
-            unit="{batches}",
-            source="torch.utils.data.DataLoader: the default prefetch_factor with workers",
-            meaning="Batches that each worker prepares ahead if the script does not set it.",
+            "prefetch_factor",
+            2,
+            "{batches}",
+            "torch.utils.data.DataLoader: the default prefetch_factor with workers",
+            "Batches that each worker prepares ahead if the script does not set it.",
         ),
     )
 
@@ -115,9 +114,7 @@ class ShmTooSmall(Check):
         job = optional(lambda: patient.job)
         granted = job.shared_memory_granted if job is not None else None
         if granted:
-            shown = Measurement(
-                name="shm_granted", value=granted, unit="B", provenance=Provenance.DECLARED
-            )  # fmt: skip
+            shown = Measurement("shm_granted", granted, "B", provenance=Provenance.DECLARED)
             return _Room(total=granted, free=granted, evidence=shown)
         if not runs_here(patient):
             raise Unavailable(
@@ -127,14 +124,13 @@ class ShmTooSmall(Check):
         if isinstance(host.shm_total, Absent):
             raise Unavailable(host.shm_total.reason)
         free = host.shm_total if isinstance(host.shm_free, Absent) else host.shm_free
-        shown = Measurement(name="shm_total", value=host.shm_total, unit="B", reproduce="df -B1 /dev/shm")
+        shown = Measurement("shm_total", host.shm_total, "B", reproduce="df -B1 /dev/shm")
         return _Room(total=host.shm_total, free=free, evidence=shown)
 
     def _small(self, patient: Patient, room: _Room, workers: Workers, ranks: int) -> Iterator[Finding]:
         floor = self.limit("shared_memory")
         said = say("/dev/shm has {room_total}, below {floor}", room_total=size(room.total), floor=size(floor))
-        evidence: tuple[Evidence, ...] = (room.evidence, *workers.evidence)
-        severity, cost, confidence = Severity.WARNING, Cost(), Confidence.PROBABLE
+        severity, cost = Severity.WARNING, Cost()
         if workers.count:
             severity = Severity.ERROR
             cost = Cost(breaks=say("a loader worker dies of a bus error when /dev/shm is full"))
@@ -149,8 +145,8 @@ class ShmTooSmall(Check):
             severity = self._unknown(patient)
         yield self.finding(
             said,
-            evidence=evidence,
-            confidence=confidence,
+            evidence=(room.evidence, *workers.evidence),
+            confidence=Confidence.PROBABLE,
             severity=severity,
             cost=cost,
             subject="/dev/shm",
@@ -206,7 +202,6 @@ class ShmTooSmall(Check):
         )
 
     def _full(self, room: _Room) -> Finding:
-        shown = Measurement(name="shm_free", value=room.free, unit="B", reproduce="df -B1 /dev/shm; ls -la /dev/shm")
         return self.finding(
             say(
                 "Of the {room_total} of /dev/shm only {free} is free, below "
@@ -215,7 +210,7 @@ class ShmTooSmall(Check):
                 free=size(room.free),
                 limit=size(self.limit("shared_memory")),
             ),
-            evidence=(shown,),
+            evidence=(Measurement("shm_free", room.free, "B", reproduce="df -B1 /dev/shm; ls -la /dev/shm"),),
             confidence=Confidence.CONFIRMED,
             subject="/dev/shm, free",
             scarce=frozenset({Resource.SHARED_MEMORY}),

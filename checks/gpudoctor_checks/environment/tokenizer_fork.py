@@ -11,7 +11,7 @@ from gpudoctor.analysis.source.loaders import Loader
 from gpudoctor.analysis.source.syntax import is_attribute, last_name, nodes
 from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, SourceSpan
+from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.source import Call, Known, Script, Source
 
 VARIABLE = "TOKENIZERS_PARALLELISM"
@@ -58,9 +58,12 @@ class TokenizerFork(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         source = patient.source
-        if not self._forks(patient, source):
+        if not _forks(patient, source):
             return
-        setting = self._setting(patient, source)
+        environment, own = optional(lambda: patient.environment), assigned(source, VARIABLE)
+        setting = environment.get(VARIABLE) if environment is not None else None
+        if own is not None and not (own.default and setting is not None):
+            setting = own.value or "false"  # set to something that only a run tells: somebody has thought of it
         if setting is not None and setting.strip().lower() in _OFF:
             return
         loader = next((item for item in loaders_as_run(patient) if _forking(item)), None)
@@ -85,7 +88,6 @@ class TokenizerFork(Check):
             if setting is None
             else say("a worker can deadlock")
         )
-        evidence: tuple[SourceSpan, ...] = (use.span, loader.call.span)
         return self.finding(
             say(
                 "The tokenizer is used in the main process (line {line}) before {loader} forks "
@@ -97,36 +99,29 @@ class TokenizerFork(Check):
                 state=state,
                 effect=effect,
             ),
-            evidence=evidence,
+            evidence=(use.span, loader.call.span),
             confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if setting is not None else Severity.NOTE,
             subject=f"{script.path}:{use.span.line}",
             detail=TokenizerForkDetail(workers_tokenize),
         )
 
-    def _forks(self, patient: Patient, source: Source) -> bool:
-        """Whether workers start by fork here: Linux, a Python before 3.14, no other start method chosen."""
-        host, packages = optional(lambda: patient.host), optional(lambda: patient.packages)
-        if host is not None and not host.system.startswith("Linux"):
-            return False
-        if packages is not None:
-            version = tuple(int(part) for part in packages.python.split(".")[:2] if part.isdigit())
-            if version >= (3, 14):
-                return False
-        for script in source.scripts:
-            for call in script.calls_to(".set_start_method"):
-                method = call.argument("method", 0)
-                if not isinstance(method, Known) or method.value != "fork":
-                    return False
-        return True
 
-    def _setting(self, patient: Patient, source: Source) -> str | None:
-        environment = optional(lambda: patient.environment)
-        outside = environment.get(VARIABLE) if environment is not None else None
-        own = assigned(source, VARIABLE)
-        if own is not None and not (own.default and outside is not None):
-            return own.value or "false"  # set to something that only a run tells: somebody has thought of it
-        return outside
+def _forks(patient: Patient, source: Source) -> bool:
+    """Whether workers start by fork here: Linux, a Python before 3.14, no other start method chosen."""
+    host, packages = optional(lambda: patient.host), optional(lambda: patient.packages)
+    if host is not None and not host.system.startswith("Linux"):
+        return False
+    if packages is not None:
+        version = tuple(int(part) for part in packages.python.split(".")[:2] if part.isdigit())
+        if version >= (3, 14):
+            return False
+    for script in source.scripts:
+        for call in script.calls_to(".set_start_method"):
+            method = call.argument("method", 0)
+            if not isinstance(method, Known) or method.value != "fork":
+                return False
+    return True
 
 
 def _forking(loader: Loader) -> bool:

@@ -20,7 +20,7 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.cuda import dotted
 from gpudoctor.model.signs.gpu import Gpu
-from gpudoctor.model.unavailable import Absent
+from gpudoctor.model.unavailable import Absent, known
 from gpudoctor.text import count
 
 
@@ -68,11 +68,11 @@ class TorchCpuBuild(Check):
     log_messages_file = "log_messages.toml"
     thresholds = (
         Threshold(
-            name="capability",
-            default=5.0,
-            unit="1",
-            source="PyTorch RELEASE.md, CUDA support matrix: the oldest architecture of any build is 5.0",
-            meaning="cards of a lower compute capability cannot be used by any CUDA build and do not count",
+            "capability",
+            5.0,
+            "1",
+            "PyTorch RELEASE.md, CUDA support matrix: the oldest architecture of any build is 5.0",
+            "cards of a lower compute capability cannot be used by any CUDA build and do not count",
         ),
     )
 
@@ -89,18 +89,18 @@ class TorchCpuBuild(Check):
                 "torch {version} is built without CUDA, and this machine has {count} ({names}): "
                 "the training cannot use them.",
                 version=torch.version,
-                count=_count(gpus),
+                count=say("a GPU") if len(gpus) == 1 else count(len(gpus), "GPU"),
                 names=names,
             ),
             evidence=(
                 Measurement(
-                    name="torch_cuda",
-                    value="none",
-                    unit="",
+                    "torch_cuda",
+                    "none",
+                    "",
                     provenance=Provenance.DECLARED,
                     reproduce=f"{python} -c 'import torch; print(torch.__version__, torch.version.cuda)'",
                 ),
-                Measurement(name="gpus", value=len(gpus), unit="{GPU}", reproduce="nvidia-smi -L"),
+                Measurement("gpus", len(gpus), "{GPU}", reproduce="nvidia-smi -L"),
             ),
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks=say("the training cannot use the GPU")),
@@ -108,7 +108,9 @@ class TorchCpuBuild(Check):
             detail=TorchCpuBuildDetail(
                 torch=torch.version,
                 driver="" if isinstance(driver, Absent) else driver,
-                capabilities=" ".join(sorted(_capabilities(gpus))),
+                capabilities=" ".join(
+                    sorted({dotted(found) for gpu in gpus if (found := known(gpu.compute_capability)) is not None})
+                ),
             ),
         )
 
@@ -117,11 +119,3 @@ class TorchCpuBuild(Check):
         if isinstance(capability, Absent):
             return True
         return capability[0] + capability[1] / 10 >= self.limit("capability")
-
-
-def _count(gpus: list[Gpu]) -> str:
-    return say("a GPU") if len(gpus) == 1 else count(len(gpus), "GPU")
-
-
-def _capabilities(gpus: list[Gpu]) -> set[str]:
-    return {dotted(gpu.compute_capability) for gpu in gpus if not isinstance(gpu.compute_capability, Absent)}

@@ -124,17 +124,13 @@ class VisibleDevicesWrong(Check):
 
     def _missing(self, patient: Patient, given: _Given | None, survey: GpuSurvey) -> Iterator[Finding]:
         """The machine has no GPU: what says that the job is to have some."""
-        if _built_for_another(patient):
-            raise Unavailable(survey.absence)
-        asks = _asks(patient, given)
-        if asks is None:
+        torch, asks = optional(lambda: patient.torch), _asks(patient, given)
+        # torch for GPUs of another maker reads the same variable
+        if asks is None or (torch is not None and torch.hip is not None):
             raise Unavailable(survey.absence)
         yield self.finding(
             say("{asks}, and this machine has no GPU.", asks=asks.words),
-            evidence=(
-                *asks.evidence,
-                Measurement(name="gpus_found", value=0, unit="{GPUs}", reproduce="nvidia-smi -L"),
-            ),
+            evidence=(*asks.evidence, Measurement("gpus_found", 0, "{GPUs}", reproduce="nvidia-smi -L")),
             confidence=Confidence.CONFIRMED if asks.certain else Confidence.SUSPECTED,
             cost=Cost(breaks=say("CUDA does not start: the job dies, or trains on the CPU")),
             subject="missing GPUs",
@@ -168,10 +164,7 @@ class VisibleDevicesWrong(Check):
                 left=left,
                 gpus=count(there, "GPU"),
             ),
-            evidence=(
-                given.evidence,
-                Measurement(name="gpus_listed", value=there, unit="{GPUs}", reproduce="nvidia-smi -L"),
-            ),
+            evidence=(given.evidence, Measurement("gpus_listed", there, "{GPUs}", reproduce="nvidia-smi -L")),
             confidence=Confidence.SUSPECTED if given.where == "source" else Confidence.CONFIRMED,
             cost=Cost(
                 breaks=say("CUDA sees no GPU") if seen.count == 0 else say("the job sees fewer GPUs than it was given")
@@ -196,11 +189,9 @@ class VisibleDevicesWrong(Check):
         if survey is None and granted and (visible < 0 or granted < visible):
             visible, words = (granted, say("{gpus_origin} grants", gpus_origin=job.gpus_origin or say("the scheduler")))
         if survey is not None:
-            evidence.append(Measurement(name="gpus_visible", value=visible, unit="{GPUs}", reproduce="nvidia-smi -L"))
+            evidence.append(Measurement("gpus_visible", visible, "{GPUs}", reproduce="nvidia-smi -L"))
         elif granted:
-            evidence.append(
-                Measurement(name="gpus_granted", value=granted, unit="{GPUs}", provenance=Provenance.DECLARED)
-            )
+            evidence.append(Measurement("gpus_granted", granted, "{GPUs}", provenance=Provenance.DECLARED))
         if 0 <= visible < ranks and ranks > 1 and evidence:
             yield self.finding(
                 say(
@@ -236,12 +227,6 @@ class VisibleDevicesWrong(Check):
         return job.gpus_origin == _FLAG or (environment is not None and in_allocation(environment))
 
 
-def _built_for_another(patient: Patient) -> bool:
-    """Whether torch was built for GPUs of another maker, which read the same variable."""
-    torch = optional(lambda: patient.torch)
-    return torch is not None and torch.hip is not None
-
-
 def _asks(patient: Patient, given: _Given | None) -> _Asks | None:
     """What says that the job has GPUs on this machine; None where nothing does."""
     job = optional(lambda: patient.job)
@@ -263,9 +248,7 @@ def _asks(patient: Patient, given: _Given | None) -> _Asks | None:
         words=say("{origin} {gpus}", origin=_origin(job), gpus=count(job.gpus_granted, "GPU")),
         gpus=job.gpus_granted,
         certain=True,
-        evidence=(
-            Measurement(name="gpus_granted", value=job.gpus_granted, unit="{GPUs}", provenance=Provenance.DECLARED),
-        ),
+        evidence=(Measurement("gpus_granted", job.gpus_granted, "{GPUs}", provenance=Provenance.DECLARED),),
     )
 
 

@@ -91,12 +91,12 @@ class Hot(Check):
     name = "hot"
     reads = frozenset({Reads.ENVIRONMENT, Reads.RECORDING, Reads.PROCESS})
     thresholds = (
-        Threshold(name="margin", default=5.0, unit="Cel",
-                  source="leptonai/gpud uses the margin; 5 °C is a load peak or a warm day",
-                  meaning="A card closer than this to its slowdown temperature is hot."),
-        Threshold(name="time_share", default=0.05, unit="1",
-                  source="convention, as for throttled: a load peak now and then costs nothing",
-                  meaning="A card that is hot in this share of a recorded run's samples is hot."),
+        Threshold("margin", 5.0, "Cel",
+                  "leptonai/gpud uses the margin; 5 °C is a load peak or a warm day",
+                  "A card closer than this to its slowdown temperature is hot."),
+        Threshold("time_share", 0.05, "1",
+                  "convention, as for throttled: a load peak now and then costs nothing",
+                  "A card that is hot in this share of a recorded run's samples is hot."),
     )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
@@ -111,20 +111,19 @@ class Hot(Check):
         hot = [(gpu, words) for gpu in gpus if (words := self._verdict(gpu))]
         if not hot:
             return
-        subject = name_gpus(gpu for gpu, _ in hot)
         yield self.finding(
             say("{cards}.", cards=_listed([(gpu.label, words) for gpu, words in hot])),
             evidence=tuple(
                 Measurement(
-                    name=f"gpu{gpu.index}_temperature",
-                    value=gpu.temperature if isinstance(gpu.temperature, int | float) else ", ".join(words),
-                    unit="Cel" if isinstance(gpu.temperature, int | float) else "",
+                    f"gpu{gpu.index}_temperature",
+                    gpu.temperature if isinstance(gpu.temperature, int | float) else ", ".join(words),
+                    "Cel" if isinstance(gpu.temperature, int | float) else "",
                     reproduce=f"nvidia-smi -q -d TEMPERATURE -i {gpu.index}",
                 )
                 for gpu, words in hot
             ),
             confidence=Confidence.CONFIRMED,
-            subject=subject,
+            subject=name_gpus(gpu for gpu, _ in hot),
             detail=CardsDetail(gpus=list_gpus(gpu for gpu, _ in hot)),
         )
 

@@ -67,11 +67,11 @@ class LowUtilization(Check):
             name="busy",
         ),
         Threshold(
-            name="explained",
-            default=EXPLAINS,
-            unit="1",
-            source="convention: a tenth of a step is a cause",
-            meaning="A part of the step that takes this share explains idle cards.",
+            "explained",
+            EXPLAINS,
+            "1",
+            "convention: a tenth of a step is a cause",
+            "A part of the step that takes this share explains idle cards.",
         ),
     )
 
@@ -128,7 +128,7 @@ class LowUtilization(Check):
         yield self.finding(
             say("The GPUs are busy for {busy} of the time; {why}.", busy=percent(busy), why=why),
             evidence=tuple(
-                Measurement(name=name, value=round(share, 4), unit="1", reproduce="nvidia-smi dmon -s u")
+                Measurement(name, round(share, 4), "1", reproduce="nvidia-smi dmon -s u")
                 for name, share in {"gpu_busy_share": busy, **shares}.items()
             ),
             confidence=Confidence.CONFIRMED,

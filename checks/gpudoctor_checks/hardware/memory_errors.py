@@ -76,23 +76,23 @@ class MemoryErrors(Check):
     severity = Severity.ERROR
     log_messages_file = "log_messages.toml"
     thresholds = (
-        Threshold(name="uncorrectable", default=1, unit="{errors}",
-                  source="facebookresearch/gcm: no uncorrectable volatile error is tolerated",
-                  meaning="This many uncorrectable errors since driver load are an error."),
-        Threshold(name="uncorrectable_remaps", default=512, unit="{rows}",
-                  source="DCGM and AzureHPC: 512 rows remapped for uncorrectable errors",
-                  meaning="This many remapped rows use up the card's spares."),
-        Threshold(name="sram_aggregate", default=5, unit="{errors}",
-                  source="stas00/ml-engineering: more than 4 SRAM errors qualify for replacement",
-                  meaning="This many uncorrectable SRAM errors over the card's life are an error."),
-        Threshold(name="retired_pages", default=63, unit="{pages}", source="DCGM: 63 retired pages fail",
-                  meaning="This many retired pages are an error."),
-        Threshold(name="retired_pages_warning", default=15, unit="{pages}",
-                  source="DCGM: 15 retired pages warn",
-                  meaning="This many retired pages are a warning."),
-        Threshold(name="corrected", default=20_000_000, unit="{errors}",
-                  source="AzureHPC: 20 million corrected DRAM errors; gcm tolerates 50 million",
-                  meaning="This many corrected errors since driver load are a warning."),
+        Threshold("uncorrectable", 1, "{errors}",
+                  "facebookresearch/gcm: no uncorrectable volatile error is tolerated",
+                  "This many uncorrectable errors since driver load are an error."),
+        Threshold("uncorrectable_remaps", 512, "{rows}",
+                  "DCGM and AzureHPC: 512 rows remapped for uncorrectable errors",
+                  "This many remapped rows use up the card's spares."),
+        Threshold("sram_aggregate", 5, "{errors}",
+                  "stas00/ml-engineering: more than 4 SRAM errors qualify for replacement",
+                  "This many uncorrectable SRAM errors over the card's life are an error."),
+        Threshold("retired_pages", 63, "{pages}", "DCGM: 63 retired pages fail",
+                  "This many retired pages are an error."),
+        Threshold("retired_pages_warning", 15, "{pages}",
+                  "DCGM: 15 retired pages warn",
+                  "This many retired pages are a warning."),
+        Threshold("corrected", 20_000_000, "{errors}",
+                  "AzureHPC: 20 million corrected DRAM errors; gcm tolerates 50 million",
+                  "This many corrected errors since driver load are a warning."),
     )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
@@ -106,7 +106,11 @@ class MemoryErrors(Check):
 
     def _by_severity(self, found: list[tuple[Gpu, list[_Symptom]]]) -> Iterator[Finding]:
         for severity in reversed(Severity):
-            group = [(gpu, items) for gpu, items in found if _worst(items) is severity]
+            group = [
+                (gpu, items)
+                for gpu, items in found
+                if max((item.severity for item in items), key=lambda one: one.rank) is severity
+            ]
             if group:
                 yield self._finding(severity, group)
 
@@ -114,20 +118,17 @@ class MemoryErrors(Check):
         subject = name_gpus(gpu for gpu, _ in group)
         actions = {item.action for _, items in group for item in items if item.severity is severity}
         action = next(name for name in ("replace", "reset", "reset-later", "watch") if name in actions)
-        words = concatenated(
-            "; ",
-            [
-                say("{card}: {words}", card=gpu.label, words=concatenated(", ", [item.words for item in items]))
-                for gpu, items in group
-            ],
-        )
+        words = [
+            say("{card}: {words}", card=gpu.label, words=concatenated(", ", [item.words for item in items]))
+            for gpu, items in group
+        ]
         return self.finding(
-            say("{words}.", words=words),
+            say("{words}.", words=concatenated("; ", words)),
             evidence=tuple(
                 Measurement(
-                    name=f"gpu{gpu.index}_{item.name}",
-                    value=item.value,
-                    unit="" if isinstance(item.value, bool) else "{count}",
+                    f"gpu{gpu.index}_{item.name}",
+                    item.value,
+                    "" if isinstance(item.value, bool) else "{count}",
                     reproduce=f"nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT -i {gpu.index}",
                 )
                 for gpu, items in group
@@ -208,7 +209,3 @@ def _keeps_records(gpu: Gpu) -> bool:
         gpu.ecc_sram_uncorrected_aggregate, gpu.inforom_valid,
     )  # fmt: skip
     return any(not isinstance(reading, Absent) for reading in readings)
-
-
-def _worst(symptoms: list[_Symptom]) -> Severity:
-    return max((item.severity for item in symptoms), key=lambda severity: severity.rank)

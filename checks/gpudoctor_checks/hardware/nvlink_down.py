@@ -6,20 +6,8 @@ from dataclasses import dataclass
 
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import (
-    Absent,
-    Check,
-    Code,
-    Confidence,
-    Cost,
-    Finding,
-    Measurement,
-    Patient,
-    Reads,
-    Severity,
-    Unavailable,
-)
-from gpudoctor.model.job_devices import CardsDetail, demoted, left_out
+from gpudoctor.model import Absent, Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Unavailable
+from gpudoctor.model.job_devices import CardsDetail, demoted, each_card, left_out
 from gpudoctor.model.signs.gpu import Gpu, NvLink, list_gpus, name_gpus
 
 _DONE = 3
@@ -95,14 +83,11 @@ class NvlinkDown(Check):
                     subject=subject,
                     detail=detail,
                 ),
-                evidence=tuple(
-                    Measurement(
-                        name=f"gpu{gpu.index}_fabric_state",
-                        value=_STATES.get(state, "unhealthy") if isinstance(state, int) else "unknown",
-                        unit="",
-                        reproduce=f"nvidia-smi -q -i {gpu.index} | grep -A 4 Fabric",
-                    )
-                    for gpu in group
+                evidence=each_card(
+                    "fabric_state",
+                    [(gpu, _STATES.get(state, "unhealthy") if isinstance(state, int) else "unknown") for gpu in group],
+                    "",
+                    "nvidia-smi -q -i {} | grep -A 4 Fabric",
                 ),
                 confidence=Confidence.CONFIRMED,
                 cost=Cost(breaks=say("CUDA does not start (error 802) or collectives fail")),
@@ -114,28 +99,29 @@ class NvlinkDown(Check):
         down = [(gpu, links) for gpu in judged if (links := _down(gpu, gpus))]
         if not down:
             return
-        words = concatenated(
-            "; ",
-            [
-                say("{gpu}: {ports} of {count} off", gpu=gpu.label, ports=_ports(links), count=_count(gpu))
-                for gpu, links in down
-            ],
-        )
-        subject = name_gpus(gpu for gpu, _ in down)
+        words = [
+            say(
+                "{gpu}: {ports} of {count} off",
+                gpu=gpu.label,
+                ports=_ports(links),
+                count=0 if isinstance(gpu.nvlinks, Absent) else len(gpu.nvlinks),
+            )
+            for gpu, links in down
+        ]
         yield self.finding(
-            say("Some NVLink ports are off while others of the same GPU are on. {words}.", words=words),
-            evidence=tuple(
-                Measurement(
-                    name=f"gpu{gpu.index}_nvlinks_off",
-                    value=", ".join(str(link.index) for link in links),
-                    unit="",
-                    reproduce=f"nvidia-smi nvlink --status -i {gpu.index}",
-                )
-                for gpu, links in down
+            say(
+                "Some NVLink ports are off while others of the same GPU are on. {words}.",
+                words=concatenated("; ", words),
+            ),
+            evidence=each_card(
+                "nvlinks_off",
+                [(gpu, ", ".join(str(link.index) for link in links)) for gpu, links in down],
+                "",
+                "nvidia-smi nvlink --status -i {}",
             ),
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks=say("collectives between the GPUs fail or lose bandwidth")),
-            subject=subject,
+            subject=name_gpus(gpu for gpu, _ in down),
             detail=NvlinkDownDetail(gpus=list_gpus(gpu for gpu, _ in down), cause="port"),
         )
 
@@ -166,10 +152,6 @@ def _down(gpu: Gpu, gpus: tuple[Gpu, ...]) -> list[NvLink]:
 
 def _active(gpu: Gpu) -> int:
     return 0 if isinstance(gpu.nvlinks, Absent) else sum(link.active for link in gpu.nvlinks)
-
-
-def _count(gpu: Gpu) -> int:
-    return 0 if isinstance(gpu.nvlinks, Absent) else len(gpu.nvlinks)
 
 
 def _ports(links: list[NvLink]) -> str:

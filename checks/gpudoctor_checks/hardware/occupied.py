@@ -20,10 +20,10 @@ from gpudoctor.model import (
     Resource,
     Severity,
     Threshold,
-    Unavailable,
 )
-from gpudoctor.model.job_devices import CardsDetail, job_gpus, ranks_here
+from gpudoctor.model.job_devices import CardsDetail, each_card, job_gpus, ranks_here
 from gpudoctor.model.signs.gpu import Gpu, GpuProcess, GpuSurvey, list_gpus, name_gpus
+from gpudoctor.model.unavailable import optional
 from gpudoctor.text import size
 
 _PROHIBITED, _EXCLUSIVE = 2, 3
@@ -76,17 +76,17 @@ class Occupied(Check):
     reads = frozenset({Reads.ENVIRONMENT, Reads.PROCESS, Reads.LOG})
     log_messages_file = "log_messages.toml"
     thresholds = (
-        Threshold(name="process_memory", default=15 * 2**20, unit="B", source="facebookresearch/gcm: 15 MiB",
-                  meaning="A foreign process that uses less is not counted."),
-        Threshold(name="desktop_memory", default=2**30, unit="B",
-                  source="a desktop's compositor and browsers hold some hundred MiB",
-                  meaning="The same on a card that drives a display."),
-        Threshold(name="unseen_memory", default=2**30, unit="B",
-                  source="the driver itself reserves up to some 600 MiB on an H100",
-                  meaning="This much memory that belongs to no visible process counts as occupied."),
-        Threshold(name="unseen_share", default=0.02, unit="1",
-                  source="the driver's reserve grows with the card's memory",
-                  meaning="It must also be this share of the card's memory."),
+        Threshold("process_memory", 15 * 2**20, "B", "facebookresearch/gcm: 15 MiB",
+                  "A foreign process that uses less is not counted."),
+        Threshold("desktop_memory", 2**30, "B",
+                  "a desktop's compositor and browsers hold some hundred MiB",
+                  "The same on a card that drives a display."),
+        Threshold("unseen_memory", 2**30, "B",
+                  "the driver itself reserves up to some 600 MiB on an H100",
+                  "This much memory that belongs to no visible process counts as occupied."),
+        Threshold("unseen_share", 0.02, "1",
+                  "the driver's reserve grows with the card's memory",
+                  "It must also be this share of the card's memory."),
     )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
@@ -143,14 +143,11 @@ class Occupied(Check):
                 unseen=unseen,
                 words=words,
             ),
-            evidence=tuple(
-                Measurement(
-                    name=f"gpu{gpu.index}_foreign_memory",
-                    value=sum(map(_bytes, held[gpu.index])),
-                    unit="B",
-                    reproduce=f"nvidia-smi -i {gpu.index} --format=csv --query-compute-apps=pid,name,used_memory",
-                )
-                for gpu in busy
+            evidence=each_card(
+                "foreign_memory",
+                [(gpu, sum(map(_bytes, held[gpu.index]))) for gpu in busy],
+                "B",
+                "nvidia-smi -i {} --format=csv --query-compute-apps=pid,name,used_memory",
             ),
             confidence=Confidence.CONFIRMED,
             subject=subject,
@@ -164,27 +161,18 @@ class Occupied(Check):
         held = [(gpu, memory) for gpu in gpus if (memory := self._unclaimed(gpu))]
         if not held:
             return
-        words = concatenated(
-            "; ", [say("{card}: {memory}", card=gpu.label, memory=size(memory)) for gpu, memory in held]
-        )
-        subject = name_gpus(gpu for gpu, _ in held)
+        words = [say("{card}: {memory}", card=gpu.label, memory=size(memory)) for gpu, memory in held]
         yield self.finding(
             say(
                 "Memory is in use by no visible process ({words}): another container's process, or one "
                 "that died and left it allocated.",
-                words=words,
+                words=concatenated("; ", words),
             ),
-            evidence=tuple(
-                Measurement(
-                    name=f"gpu{gpu.index}_unclaimed_memory",
-                    value=memory,
-                    unit="B",
-                    reproduce=f"nvidia-smi -i {gpu.index} --query-gpu=memory.used,memory.reserved --format=csv",
-                )
-                for gpu, memory in held
+            evidence=each_card(
+                "unclaimed_memory", held, "B", "nvidia-smi -i {} --query-gpu=memory.used,memory.reserved --format=csv"
             ),
             confidence=Confidence.CONFIRMED,
-            subject=subject,
+            subject=name_gpus(gpu for gpu, _ in held),
             scarce=frozenset({Resource.DEVICE_MEMORY}),
             detail=OccupiedDetail(gpus=list_gpus(gpu for gpu, _ in held), cause="unseen"),
         )
@@ -223,14 +211,11 @@ class Occupied(Check):
             subject = name_gpus(group)
             yield self.finding(
                 say("{subject} {words}.", subject=subject, words=words),
-                evidence=tuple(
-                    Measurement(
-                        name=f"gpu{gpu.index}_compute_mode",
-                        value="prohibited" if gpu.compute_mode == _PROHIBITED else "exclusive process",
-                        unit="",
-                        reproduce=f"nvidia-smi -i {gpu.index} --query-gpu=compute_mode --format=csv",
-                    )
-                    for gpu in group
+                evidence=each_card(
+                    "compute_mode",
+                    [(gpu, "prohibited" if gpu.compute_mode == _PROHIBITED else "exclusive process") for gpu in group],
+                    "",
+                    "nvidia-smi -i {} --query-gpu=compute_mode --format=csv",
                 ),
                 confidence=Confidence.CONFIRMED,
                 severity=Severity.ERROR,
@@ -248,7 +233,9 @@ class Occupied(Check):
             words = say("has MIG on and no instance: CUDA finds no device there")
             yield self._mig_finding(empty, words, severity)
         cut = [gpu for gpu in split if gpu not in empty]
-        if not cut or (not ranks and _asks_for_mig(patient)):
+        environment = optional(lambda: patient.environment)
+        asked = environment is not None and "MIG-" in (environment.get("CUDA_VISIBLE_DEVICES") or "")
+        if not cut or (not ranks and asked):
             return
         if ranks:
             words = say("is split by MIG, and the job has {ranks} ranks here: a rank sees only one slice", ranks=ranks)
@@ -263,9 +250,9 @@ class Occupied(Check):
             say("{subject} {words}.", subject=subject, words=words),
             evidence=tuple(
                 Measurement(
-                    name=f"gpu{gpu.index}_mig_instances",
-                    value="unknown" if isinstance(gpu.mig_instances, Absent) else len(gpu.mig_instances),
-                    unit="" if isinstance(gpu.mig_instances, Absent) else "{instances}",
+                    f"gpu{gpu.index}_mig_instances",
+                    "unknown" if isinstance(gpu.mig_instances, Absent) else len(gpu.mig_instances),
+                    "" if isinstance(gpu.mig_instances, Absent) else "{instances}",
                     reproduce="nvidia-smi -L",
                 )
                 for gpu in group
@@ -297,13 +284,6 @@ def _ranks(patient: Patient) -> int | None:
     """Ranks on this node, None when one or not known."""
     ranks = ranks_here(patient)
     return ranks if ranks > 1 else None
-
-
-def _asks_for_mig(patient: Patient) -> bool:
-    try:
-        return "MIG-" in (patient.environment.get("CUDA_VISIBLE_DEVICES") or "")
-    except Unavailable:
-        return False
 
 
 def _of_the_job(patient: Patient, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:

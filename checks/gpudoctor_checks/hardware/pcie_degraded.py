@@ -106,26 +106,26 @@ class PcieDegraded(Check):
     name = "pcie-degraded"
     reads = frozenset({Reads.ENVIRONMENT, Reads.RECORDING, Reads.PROCESS})
     thresholds = (
-        Threshold(name="width_share", default=1.0, unit="1",
-                  source="NVML reports the maximum of card and slot together",
-                  meaning="A link below this share of its maximum width is degraded."),
-        Threshold(name="desk_width_share", default=0.5, unit="1",
-                  source="desktop chipsets split x16 into two x8",
-                  meaning="A desktop card at this share or more is a note, below it a warning."),
-        Threshold(name="load", default=0.5, unit="1",
-                  source="idle GPUs drop to generation 1 (seen at P8 in nvidia-docker#1090)",
-                  meaning="gpudoctor judges the generation only if the GPU is at least this busy."),
-        Threshold(name="time_share", default=0.05, unit="1",
-                  source="convention, as for throttled: a link that retrains to a lower speed recovers by "
+        Threshold("width_share", 1.0, "1",
+                  "NVML reports the maximum of card and slot together",
+                  "A link below this share of its maximum width is degraded."),
+        Threshold("desk_width_share", 0.5, "1",
+                  "desktop chipsets split x16 into two x8",
+                  "A desktop card at this share or more is a note, below it a warning."),
+        Threshold("load", 0.5, "1",
+                  "idle GPUs drop to generation 1 (seen at P8 in nvidia-docker#1090)",
+                  "gpudoctor judges the generation only if the GPU is at least this busy."),
+        Threshold("time_share", 0.05, "1",
+                  "convention, as for throttled: a link that retrains to a lower speed recovers by "
                       "itself",
-                  meaning="A link that is too narrow in this share of a recorded run's samples is degraded."),
-        Threshold(name="busy_time_share", default=0.5, unit="1",
-                  source="convention: after a pause the link needs a moment to speed up",
-                  meaning="The link must be slow in this share of the samples of a recorded run in which "
+                  "A link that is too narrow in this share of a recorded run's samples is degraded."),
+        Threshold("busy_time_share", 0.5, "1",
+                  "convention: after a pause the link needs a moment to speed up",
+                  "The link must be slow in this share of the samples of a recorded run in which "
                       "the GPU works."),
-        Threshold(name="replays_per_minute", default=8, unit="1/min",
-                  source="DCGM: at most 8 replays a minute",
-                  meaning="More replays per minute of a recorded run indicate a bad signal."),
+        Threshold("replays_per_minute", 8, "1/min",
+                  "DCGM: at most 8 replays a minute",
+                  "More replays per minute of a recorded run indicate a bad signal."),
     )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
@@ -188,11 +188,12 @@ class PcieDegraded(Check):
         bad = [(link.card, rate) for link in sampled if (rate := link.replays_per_minute() or 0.0) > most]
         if not bad:
             return
-        words = concatenated(
-            "; ", [say("{card}: {rate:.0f} a minute", card=card.label, rate=rate) for card, rate in bad]
-        )
+        words = [say("{card}: {rate:.0f} a minute", card=card.label, rate=rate) for card, rate in bad]
         yield self.finding(
-            say("The PCIe link retransmits packets (replays) while the training runs. {words}.", words=words),
+            say(
+                "The PCIe link retransmits packets (replays) while the training runs. {words}.",
+                words=concatenated("; ", words),
+            ),
             evidence=tuple(measured(f"gpu{card.number}_pcie_replays", rate, "1/min", recording) for card, rate in bad),
             confidence=Confidence.CONFIRMED,
             subject=", ".join(card.label for card, _ in bad),
@@ -207,23 +208,19 @@ class PcieDegraded(Check):
                 narrow.append((gpu, width, most))
         if not narrow:
             return
-        words = concatenated(
-            "; ",
-            [
-                say("{gpu} runs at x{width} of x{most}", gpu=gpu.label, width=width, most=most)
-                for gpu, width, most in narrow
-            ],
-        )
+        words = [
+            say("{gpu} runs at x{width} of x{most}", gpu=gpu.label, width=width, most=most)
+            for gpu, width, most in narrow
+        ]
         by_design = all(
             not gpu.server_card and width >= most * self.limit("desk_width_share") for gpu, width, most in narrow
         )
-        subject = name_gpus(gpu for gpu, _, _ in narrow)
         yield self.finding(
-            say("The PCIe link is narrower than card and slot support: {words}.", words=words),
+            say("The PCIe link is narrower than card and slot support: {words}.", words=concatenated("; ", words)),
             evidence=tuple(_proof(gpu, "width", width, most) for gpu, width, most in narrow),
             confidence=Confidence.CONFIRMED,
             severity=Severity.NOTE if by_design else Severity.WARNING,
-            subject=subject,
+            subject=name_gpus(gpu for gpu, _, _ in narrow),
             detail=PcieDegradedDetail(
                 gpus=list_gpus(gpu for gpu, _, _ in narrow),
                 quantity="width",
@@ -241,19 +238,18 @@ class PcieDegraded(Check):
                 slow.append((gpu, now, most))
         if not slow:
             return
-        words = concatenated(
-            "; ",
-            [
-                say("{gpu} runs at generation {now} of {most}", gpu=gpu.label, now=now, most=most)
-                for gpu, now, most in slow
-            ],
-        )
-        subject = name_gpus(gpu for gpu, _, _ in slow)
+        words = [
+            say("{gpu} runs at generation {now} of {most}", gpu=gpu.label, now=now, most=most)
+            for gpu, now, most in slow
+        ]
         yield self.finding(
-            say("The PCIe link is slower than card and slot support while the GPU works: {words}.", words=words),
+            say(
+                "The PCIe link is slower than card and slot support while the GPU works: {words}.",
+                words=concatenated("; ", words),
+            ),
             evidence=tuple(_proof(gpu, "generation", now, most) for gpu, now, most in slow),
             confidence=Confidence.CONFIRMED,
-            subject=subject,
+            subject=name_gpus(gpu for gpu, _, _ in slow),
             detail=PcieDegradedDetail(
                 gpus=list_gpus(gpu for gpu, _, _ in slow),
                 quantity="generation",
@@ -276,9 +272,9 @@ def _did(what: str, link: GpuLink, now: int, share: float) -> str:
 def _proof(gpu: Gpu, what: str, now: int, most: int) -> Measurement:
     query = {"width": "pcie.link.width", "generation": "pcie.link.gen"}[what]
     return Measurement(
-        name=f"gpu{gpu.index}_pcie_{what}",
-        value=f"{now} of {most}",
-        unit="",
+        f"gpu{gpu.index}_pcie_{what}",
+        f"{now} of {most}",
+        "",
         reproduce=f"nvidia-smi -i {gpu.index} --query-gpu={query}.current,{query}.max --format=csv",
     )
 

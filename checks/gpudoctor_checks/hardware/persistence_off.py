@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patient, Reads, Severity
+from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity
+from gpudoctor.model.job_devices import each_card
 from gpudoctor.model.signs.gpu import answering, name_gpus
 
 
@@ -40,14 +41,11 @@ class PersistenceOff(Check):
         subject = name_gpus(off)
         yield self.finding(
             say("Persistence mode is off on {subject} of {gpus}.", subject=subject, gpus=len(patient.gpus)),
-            evidence=tuple(
-                Measurement(
-                    name=f"gpu{gpu.index}_persistence_mode",
-                    value=False,
-                    unit="",
-                    reproduce=f"nvidia-smi -i {gpu.index} --query-gpu=persistence_mode --format=csv",
-                )
-                for gpu in off
+            evidence=each_card(
+                "persistence_mode",
+                [(gpu, False) for gpu in off],
+                "",
+                "nvidia-smi -i {} --query-gpu=persistence_mode --format=csv",
             ),
             confidence=Confidence.CONFIRMED,
             subject=subject,

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patient, Reads, Severity, Threshold
-from gpudoctor.model.job_devices import CardsDetail, job_gpus
+from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.job_devices import CardsDetail, each_card, job_gpus
 from gpudoctor.model.signs.gpu import Gpu, answering, list_gpus, name_gpus
 from gpudoctor.text import percent
 
@@ -45,11 +45,11 @@ class PowerLimited(Check):
     name = "power-limited"
     reads = frozenset({Reads.ENVIRONMENT, Reads.PROCESS})
     thresholds = (
-        Threshold(name="share", default=0.99, unit="1", source="limits are read in milliwatts and rounded",
-                  meaning="A limit below this share of the default is a note."),
-        Threshold(name="share_warning", default=0.9, unit="1",
-                  source="the last tenth buys little: power grows with clock and voltage squared",
-                  meaning="A limit below this share of the default is a warning."),
+        Threshold("share", 0.99, "1", "limits are read in milliwatts and rounded",
+                  "A limit below this share of the default is a note."),
+        Threshold("share_warning", 0.9, "1",
+                  "the last tenth buys little: power grows with clock and voltage squared",
+                  "A limit below this share of the default is a warning."),
     )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
@@ -61,38 +61,11 @@ class PowerLimited(Check):
         if not limited:
             return
         lowest = min(limit / default for _, limit, default in limited)
-        subject = name_gpus(gpu for gpu, _, _ in limited)
-        yield self.finding(
-            say("The power limit is below the default: {words}.", words=_words(limited)),
-            evidence=tuple(
-                Measurement(
-                    name=f"gpu{gpu.index}_power_limit",
-                    value=limit,
-                    unit="W",
-                    reproduce=f"nvidia-smi -i {gpu.index} "
-                    "--query-gpu=enforced.power.limit,power.default_limit --format=csv",
-                )
-                for gpu, limit, _ in limited
-            ),
-            confidence=Confidence.CONFIRMED,
-            severity=Severity.WARNING if lowest < self.limit("share_warning") else Severity.NOTE,
-            subject=subject,
-            detail=PowerLimitedDetail(
-                gpus=list_gpus(gpu for gpu, _, _ in limited),
-                default=max(default for _, _, default in limited),
-                ratio=1 / lowest,
-            ),
-        )
-
-
-def _words(limited: list[tuple[Gpu, float, float]]) -> str:
-    """GPUs with the same limit are told together."""
-    groups: dict[tuple[float, float], list[Gpu]] = {}
-    for gpu, limit, default in limited:
-        groups.setdefault((limit, default), []).append(gpu)
-    return concatenated(
-        "; ",
-        [
+        # GPUs with the same limit are told together.
+        groups: dict[tuple[float, float], list[Gpu]] = {}
+        for gpu, limit, default in limited:
+            groups.setdefault((limit, default), []).append(gpu)
+        words = [
             say(
                 "{gpus} {limit:.0f} W of {default:.0f} W ({share})",
                 gpus=name_gpus(gpus),
@@ -101,5 +74,21 @@ def _words(limited: list[tuple[Gpu, float, float]]) -> str:
                 share=percent(limit / default),
             )
             for (limit, default), gpus in groups.items()
-        ],
-    )
+        ]
+        yield self.finding(
+            say("The power limit is below the default: {words}.", words=concatenated("; ", words)),
+            evidence=each_card(
+                "power_limit",
+                [(gpu, limit) for gpu, limit, _ in limited],
+                "W",
+                "nvidia-smi -i {} --query-gpu=enforced.power.limit,power.default_limit --format=csv",
+            ),
+            confidence=Confidence.CONFIRMED,
+            severity=Severity.WARNING if lowest < self.limit("share_warning") else Severity.NOTE,
+            subject=name_gpus(gpu for gpu, _, _ in limited),
+            detail=PowerLimitedDetail(
+                gpus=list_gpus(gpu for gpu, _, _ in limited),
+                default=max(default for _, _, default in limited),
+                ratio=1 / lowest,
+            ),
+        )

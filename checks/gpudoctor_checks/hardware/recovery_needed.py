@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Measurement, Patient, Reads, Severity, Unavailable
-from gpudoctor.model.job_devices import CardsDetail, demoted, left_out
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Unavailable
+from gpudoctor.model.job_devices import CardsDetail, demoted, each_card, left_out
 from gpudoctor.model.signs.gpu import Gpu, GpuSurvey, LostGpu, answering, list_gpus, name_gpus
 
 _ACTIONS = {
@@ -98,12 +98,7 @@ class RecoveryNeeded(Check):
                 words=words,
                 error=group[0].error,
             ),
-            evidence=tuple(
-                Measurement(
-                    name=f"gpu{gpu.index}_error", value=gpu.error, unit="", reproduce=f"nvidia-smi -i {gpu.index}"
-                )
-                for gpu in group
-            ),
+            evidence=each_card("error", [(gpu, gpu.error) for gpu in group], "", "nvidia-smi -i {}"),
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks=say("a job that uses it dies")),
             subject=subject,
@@ -121,14 +116,11 @@ class RecoveryNeeded(Check):
                 subject=subject,
                 action=action,
             ),
-            evidence=tuple(
-                Measurement(
-                    name=f"gpu{gpu.index}_recovery_action",
-                    value=action,
-                    unit="",
-                    reproduce=f'nvidia-smi -q -i {gpu.index} | grep -i "recovery action"',
-                )
-                for gpu in group
+            evidence=each_card(
+                "recovery_action",
+                [(gpu, action) for gpu in group],
+                "",
+                'nvidia-smi -q -i {} | grep -i "recovery action"',
             ),
             confidence=Confidence.CONFIRMED,
             severity=Severity.WARNING if mild else Severity.ERROR,

@@ -11,7 +11,7 @@ from gpudoctor.analysis.run.steady_run import measured, recorded
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patient, Reads, Threshold, Unavailable
-from gpudoctor.model.job_devices import CardsDetail, job_gpus
+from gpudoctor.model.job_devices import CardsDetail, each_card, job_gpus
 from gpudoctor.model.signs.gpu import Gpu, answering, list_gpus, name_gpus
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.recording import Recording
@@ -62,18 +62,18 @@ class Throttled(Check):
     reads = frozenset({Reads.ENVIRONMENT, Reads.RECORDING, Reads.PROCESS})
     thresholds = (
         Threshold(
-            name="bad_reasons",
-            default=0xE8,
-            unit="{mask}",
-            source="DCGM: 0x8 hardware slowdown, 0x20 and 0x40 thermal, 0x80 power brake",
-            meaning="Clock event reasons that mean an involuntary slowdown, as a bit mask.",
+            "bad_reasons",
+            0xE8,
+            "{mask}",
+            "DCGM: 0x8 hardware slowdown, 0x20 and 0x40 thermal, 0x80 power brake",
+            "Clock event reasons that mean an involuntary slowdown, as a bit mask.",
         ),
         Threshold(
-            name="share",
-            default=0.05,
-            unit="1",
-            source="convention: a load peak now and then costs nothing",
-            meaning="A card with reduced clocks in this share of a recorded run's samples is throttled.",
+            "share",
+            0.05,
+            "1",
+            "convention: a load peak now and then costs nothing",
+            "A card with reduced clocks in this share of a recorded run's samples is throttled.",
         ),
     )
 
@@ -107,9 +107,9 @@ class Throttled(Check):
             say("The GPU is throttled while the training runs. {words}.", words=words),
             evidence=tuple(
                 Measurement(
-                    name=f"gpu{index}_throttled_share",
-                    value=round(share, 4),
-                    unit="1",
+                    f"gpu{index}_throttled_share",
+                    round(share, 4),
+                    "1",
                     reproduce=f"nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE -i {index}",
                 )
                 for index, (_, share) in sick.items()
@@ -176,14 +176,11 @@ class Throttled(Check):
         subject = name_gpus(gpu for gpu, _ in sick)
         yield self.finding(
             say("The GPU was throttled then. {words}." if saved else "The GPU is throttled now. {words}.", words=words),
-            evidence=tuple(
-                Measurement(
-                    name=f"gpu{gpu.index}_clocks_event_reasons",
-                    value=f"0x{bits:x} ({_name(bits)})",
-                    unit="",
-                    reproduce=f"nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE -i {gpu.index}",
-                )
-                for gpu, bits in sick
+            evidence=each_card(
+                "clocks_event_reasons",
+                [(gpu, f"0x{bits:x} ({_name(bits)})") for gpu, bits in sick],
+                "",
+                "nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE -i {}",
             ),
             confidence=Confidence.CONFIRMED,
             subject=subject,

@@ -48,19 +48,13 @@ class Underperforms(Check):
     reads = frozenset({Reads.RECORDING, Reads.ENVIRONMENT})
     severity = Severity.WARNING
     thresholds = (
+        Threshold("speed", 0.85, "1", "AzNHC", "A device below this share of the median speed underperforms."),
         Threshold(
-            name="speed",
-            default=0.85,
-            unit="1",
-            source="AzNHC",
-            meaning="A device below this share of the median speed underperforms.",
-        ),
-        Threshold(
-            name="work",
-            default=0.05,
-            unit="1",
-            source="convention: ranks draw batches of one size",
-            meaning="Samples or tokens of the ranks may differ by this share.",
+            "work",
+            0.05,
+            "1",
+            "convention: ranks draw batches of one size",
+            "Samples or tokens of the ranks may differ by this share.",
         ),
     )
 

@@ -36,11 +36,11 @@ class ClocksApart(Check):
     severity = Severity.WARNING
     thresholds = (
         Threshold(
-            name="seconds",
-            default=1.0,
-            unit="s",
-            source="convention: logs print seconds; chrony holds milliseconds",
-            meaning="An offset beyond its uncertainty of so many seconds is a warning.",
+            "seconds",
+            1.0,
+            "s",
+            "convention: logs print seconds; chrony holds milliseconds",
+            "An offset beyond its uncertainty of so many seconds is a warning.",
         ),
     )
 
@@ -68,8 +68,8 @@ class ClocksApart(Check):
                     whom=whom,
                 ),
                 evidence=(
-                    Measurement(name="clock_offset", value=apart, unit="s", reproduce="chronyc tracking"),
-                    Measurement(name="uncertainty", value=node.clock_error, unit="s"),
+                    Measurement("clock_offset", apart, "s", reproduce="chronyc tracking"),
+                    Measurement("uncertainty", node.clock_error, "s"),
                 ),
                 confidence=Confidence.CONFIRMED,
                 subject=found.name(node.index),

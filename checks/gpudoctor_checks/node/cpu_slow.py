@@ -43,9 +43,7 @@ class CpuSlow(Check):
             UnitQuantity(Quantity.MEMORY_BANDWIDTH, say("copies of memory")),
         ]
         found = patient.preflight
-        for finding in slow_units(
-            self, found, asked, device="cpu", peers=self.limit("peers"), deviations=self.limit("deviations")
-        ):
+        for finding in slow_units(self, found, asked, device="cpu"):
             yield _with_quota(found, finding)
 
 
@@ -67,7 +65,7 @@ def _with_quota(preflight: Preflight, finding: Finding) -> Finding:
         ),
         evidence=(
             *finding.evidence,
-            Measurement(name="cpu_quota", value=float(quota), unit="{CPUs}", reproduce="cat /sys/fs/cgroup/cpu.max"),
+            Measurement("cpu_quota", float(quota), "{CPUs}", reproduce="cat /sys/fs/cgroup/cpu.max"),
         ),
         detail=NodesDetail(hosts=hosts(preflight, (unit.node,)), cause="quota"),
     )

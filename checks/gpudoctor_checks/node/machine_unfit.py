@@ -65,9 +65,9 @@ class MachineUnfit(Check):
             ),
             evidence=tuple(
                 Measurement(
-                    name=f"{item.code} on {preflight.name(index)}",
-                    value=item.message,
-                    unit="",
+                    f"{item.code} on {preflight.name(index)}",
+                    item.message,
+                    "",
                     reproduce=f"gpudoctor explain {item.code}",
                 )
                 for index, item in items[:8]

@@ -35,12 +35,4 @@ class MemoryBandwidthLow(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         asked = [UnitQuantity(Quantity.MEMORY_BANDWIDTH, say("copies inside its memory"))]
-        yield from slow_units(
-            self,
-            patient.preflight,
-            asked,
-            device="cuda",
-            peers=self.limit("peers"),
-            deviations=self.limit("deviations"),
-            reference=self.limit("reference"),
-        )
+        yield from slow_units(self, patient.preflight, asked)

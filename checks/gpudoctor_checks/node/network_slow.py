@@ -52,24 +52,20 @@ class NetworkSlow(Check):
         for item in accused(patient, Accused.NODE, Accused.LINK, Accused.DOMAIN):
             if item.aspect not in (Aspect.BANDWIDTH, Aspect.FAILURE):
                 continue
-            yield self._finding(found, item, len(judgement(patient).proven))
-
-    def _finding(self, preflight: Preflight, item: Accusation, proven: int) -> Finding:
-        names = node_names(preflight, item.nodes)
-        failed = item.aspect is Aspect.FAILURE
-        cause = "few" if not proven else item.accused.value
-        return self.finding(
-            _message(preflight, names, item, failed),
-            evidence=measurements_of(preflight, item.tests),
-            confidence=item.confidence,
-            severity=Severity.ERROR if failed else Severity.WARNING,
-            cost=Cost(breaks=say("the job cannot communicate there")) if failed else Cost(),
-            subject=names,
-            detail=NodesDetail(
-                hosts=hosts(preflight, item.nodes) if item.accused is Accused.NODE else (),
-                cause="half" if _half(item) and proven else cause,
-            ),
-        )
+            names, proven = node_names(found, item.nodes), len(judgement(patient).proven)
+            failed = item.aspect is Aspect.FAILURE
+            yield self.finding(
+                _message(found, names, item, failed),
+                evidence=measurements_of(found, item.tests),
+                confidence=item.confidence,
+                severity=Severity.ERROR if failed else Severity.WARNING,
+                cost=Cost(breaks=say("the job cannot communicate there")) if failed else Cost(),
+                subject=names,
+                detail=NodesDetail(
+                    hosts=hosts(found, item.nodes) if item.accused is Accused.NODE else (),
+                    cause="few" if not proven else "half" if _half(item) else item.accused.value,
+                ),
+            )
 
 
 def _half(item: Accusation) -> bool:

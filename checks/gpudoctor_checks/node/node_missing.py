@@ -48,7 +48,7 @@ class NodeMissing(Check):
                 place = say(" on {name}", name=found.name(loss.node)) if loss.node is not None else ""
                 yield self.finding(
                     say("{who}{place} was refused: {loss}.", who=capitalised(who), place=place, loss=loss.words),
-                    evidence=(Measurement(name="refused", value=loss.words, unit=""),),
+                    evidence=(Measurement("refused", loss.words, ""),),
                     confidence=Confidence.CONFIRMED,
                     cost=Cost(breaks=say("the job's ranks do not form one group")),
                     subject=who,
@@ -69,9 +69,9 @@ class NodeMissing(Check):
                 ranks=count(came, "rank"),
             ),
             evidence=(
-                Measurement(name="announced", value=preflight.world, unit="{ranks}"),
-                Measurement(name="arrived", value=came, unit="{ranks}"),
-                *(Measurement(name="seen", value=item, unit="") for item in sorted(words) if item),
+                Measurement("announced", preflight.world, "{ranks}"),
+                Measurement("arrived", came, "{ranks}"),
+                *(Measurement("seen", item, "") for item in sorted(words) if item),
             ),
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks=say("the job waits for them until its timeout")),

@@ -62,9 +62,10 @@ class NodesDisagree(Check):
         (usual, most), (_, second) = sizes.most_common(2)
         odd = [index for value, nodes in by_value.items() if value != usual for index in nodes]
         clear = most > second
-        title = (
-            say("The variable {name}", name=name.removeprefix("env ")) if name.startswith("env ") else _capital(name)
-        )
+        # A fact at the start of a sentence; names with capitals stay as they are.
+        title = name if any(letter.isupper() for letter in name) else name[:1].upper() + name[1:]
+        if name.startswith("env "):
+            title = say("The variable {name}", name=name.removeprefix("env "))
         if clear:
             others = sorted(value for value in by_value if value != usual)
             shown = _value(others[0]) if len(others) == 1 else say("{others} other values", others=len(others))
@@ -87,7 +88,7 @@ class NodesDisagree(Check):
         return self.finding(
             message,
             evidence=tuple(
-                Measurement(name=f"{name} on {node_names(preflight, nodes)}", value=_value(value), unit="")
+                Measurement(f"{name} on {node_names(preflight, nodes)}", _value(value), "")
                 for value, nodes in sorted(by_value.items(), key=lambda item: -len(item[1]))[:8]
             ),
             confidence=Confidence.CONFIRMED,
@@ -102,11 +103,6 @@ class NodesDisagree(Check):
                 command=name.removeprefix("env "),
             ),
         )
-
-
-def _capital(name: str) -> str:
-    """A fact at the start of a sentence; names with capitals stay as they are."""
-    return name if any(letter.isupper() for letter in name) else name[:1].upper() + name[1:]
 
 
 def _value(value: str) -> str:

@@ -51,34 +51,31 @@ class PacketsLost(Check):
         if not any(test.figure(Quantity.RETRANSMITTED) for test in found.tests):
             raise Unavailable(say("no TCP connection between two nodes was counted"))
         for item in accused(patient, Accused.NODE, Accused.LINK, Accused.DOMAIN):
-            if item.aspect is Aspect.LOSS and item.own is not None and item.peers is not None:
-                yield self._finding(found, item, item.own, item.peers)
-
-    def _finding(self, preflight: Preflight, item: Accusation, own: float, peers: float) -> Finding:
-        where = path_or_nodes(preflight, item)
-        return self.finding(
-            capitalised(
-                say(
-                    "the network loses packets {where}: TCP sent {own} of its segments again in {tests}, the "
-                    "median test {peers}.{direction}",
-                    where=where,
-                    own=percent(own),
-                    tests=count(len(item.tests), "test"),
-                    peers=percent(peers) if peers >= 0.001 else say("less than 0.1 %"),
-                    direction=_direction(preflight, item),
-                )
-            ),
-            evidence=(
-                Measurement(name="sent_again", value=own, unit="1", reproduce="nstat -az TcpRetransSegs TcpOutSegs"),
-                Measurement(name="median_test", value=peers, unit="1"),
-                *measurements_of(preflight, item.tests),
-            ),
-            confidence=item.confidence,
-            subject=node_names(preflight, item.nodes),
-            detail=NodesDetail(
-                hosts=hosts(preflight, item.nodes) if item.accused is Accused.NODE else (), cause=item.accused.value
-            ),
-        )
+            own, peers = item.own, item.peers
+            if item.aspect is not Aspect.LOSS or own is None or peers is None:
+                continue
+            message = say(
+                "the network loses packets {where}: TCP sent {own} of its segments again in {tests}, the "
+                "median test {peers}.{direction}",
+                where=path_or_nodes(found, item),
+                own=percent(own),
+                tests=count(len(item.tests), "test"),
+                peers=percent(peers) if peers >= 0.001 else say("less than 0.1 %"),
+                direction=_direction(found, item),
+            )
+            yield self.finding(
+                capitalised(message),
+                evidence=(
+                    Measurement("sent_again", own, "1", reproduce="nstat -az TcpRetransSegs TcpOutSegs"),
+                    Measurement("median_test", peers, "1"),
+                    *measurements_of(found, item.tests),
+                ),
+                confidence=item.confidence,
+                subject=node_names(found, item.nodes),
+                detail=NodesDetail(
+                    hosts=hosts(found, item.nodes) if item.accused is Accused.NODE else (), cause=item.accused.value
+                ),
+            )
 
 
 def _direction(preflight: Preflight, item: Accusation) -> str:

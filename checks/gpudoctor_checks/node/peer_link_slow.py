@@ -50,27 +50,25 @@ class PeerLinkSlow(Check):
         if not inside:
             raise Unavailable(say("no node with several cards was tested"))
         for test in inside:
-            if test.failure:
-                yield self._failed(found, test)
+            if not test.failure:
+                continue
+            node = found.name(test.nodes[0])
+            yield self.finding(
+                say(
+                    "A test of {cards} inside {node} failed: {failure}.",
+                    cards=count(len(test.units), "card"),
+                    node=node,
+                    failure=test.failure,
+                ),
+                evidence=measurements_of(found, (test,)),
+                confidence=Confidence.CONFIRMED,
+                severity=Severity.ERROR,
+                cost=Cost(breaks=say("ranks of this node cannot communicate")),
+                subject=node,
+                detail=NodesDetail(hosts=hosts(found, test.nodes)),
+            )
         yield from self._nodes(found, [test for test in inside if test.figure(Quantity.BUS_BANDWIDTH)])
         yield from self._pairs(found, [test for test in inside if test.figure(Quantity.PEER_BANDWIDTH)])
-
-    def _failed(self, preflight: Preflight, test: LinkTest) -> Finding:
-        node = preflight.name(test.nodes[0])
-        return self.finding(
-            say(
-                "A test of {cards} inside {node} failed: {failure}.",
-                cards=count(len(test.units), "card"),
-                node=node,
-                failure=test.failure,
-            ),
-            evidence=measurements_of(preflight, (test,)),
-            confidence=Confidence.CONFIRMED,
-            severity=Severity.ERROR,
-            cost=Cost(breaks=say("ranks of this node cannot communicate")),
-            subject=node,
-            detail=NodesDetail(hosts=hosts(preflight, test.nodes)),
-        )
 
     def _nodes(self, preflight: Preflight, tests: list[LinkTest]) -> Iterator[Finding]:
         """All-reduces of whole nodes, each algorithm apart."""
@@ -114,11 +112,9 @@ class PeerLinkSlow(Check):
                         row=rate(row.value, "B/s"),
                     ),
                     evidence=(
-                        Measurement(name="bus_bandwidth", value=figure.value, unit="B/s"),
-                        Measurement(name="payload", value=figure.payload, unit="B"),
-                        Measurement(
-                            name=f"reference, {row.source}", value=row.value, unit="B/s", provenance=Provenance.DECLARED
-                        ),
+                        Measurement("bus_bandwidth", figure.value, "B/s"),
+                        Measurement("payload", figure.payload, "B"),
+                        Measurement(f"reference, {row.source}", row.value, "B/s", provenance=Provenance.DECLARED),
                     ),
                     confidence=Confidence.PROBABLE,
                     subject=node,
@@ -155,10 +151,10 @@ class PeerLinkSlow(Check):
                 share=percent(1 - item.share),
             ),
             evidence=(
-                Measurement(name="own_bandwidth", value=item.value, unit="B/s"),
-                Measurement(name="median_of_peers", value=item.peers, unit="B/s"),
-                Measurement(name="peers", value=item.count, unit="{tests}"),
-                Measurement(name="robust_deviations", value=round(item.deviations, 1), unit=""),
+                Measurement("own_bandwidth", item.value, "B/s"),
+                Measurement("median_of_peers", item.peers, "B/s"),
+                Measurement("peers", item.count, "{tests}"),
+                Measurement("robust_deviations", round(item.deviations, 1), ""),
             ),
             confidence=item.confidence,
             subject=name,

@@ -58,7 +58,7 @@ class RankLost(Check):
         run = next((item for item in preflight.stages if item.stage is loss.stage), None)
         words = say(": {loss}", loss=loss.words) if loss.words else ""
         at = say(" It stood at {stack}.", stack=loss.stack[-1]) if loss.stack else ""
-        limit = (Measurement(name="limit", value=run.limit, unit="s"),) if run else ()
+        limit = (Measurement("limit", run.limit, "s"),) if run else ()
         return self.finding(
             say(
                 "{rank}{place} {by} {doing}{detail}.{at}",
@@ -70,11 +70,11 @@ class RankLost(Check):
                 at=at,
             ),
             evidence=(
-                Measurement(name="stage", value=loss.stage.value, unit=""),
-                Measurement(name="seen", value=loss.words or loss.kind.value, unit=""),
+                Measurement("stage", loss.stage.value, ""),
+                Measurement("seen", loss.words or loss.kind.value, ""),
                 *limit,
                 *(
-                    Measurement(name=f"frame_{position}", value=frame, unit="")
+                    Measurement(f"frame_{position}", frame, "")
                     for position, frame in enumerate(reversed(loss.stack[-6:]))
                 ),
             ),

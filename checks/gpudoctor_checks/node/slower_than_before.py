@@ -52,18 +52,18 @@ class SlowerThanBefore(Check):
     severity = Severity.WARNING
     thresholds = (
         Threshold(
-            name="share",
-            default=0.08,
-            unit="1",
-            source=f"{OWN_CHOICE}; a healthy card repeats its figure within 2 %",
-            meaning="A card that lost more than this share is reported.",
+            "share",
+            0.08,
+            "1",
+            f"{OWN_CHOICE}; a healthy card repeats its figure within 2 %",
+            "A card that lost more than this share is reported.",
         ),
         Threshold(
-            name="cpu_share",
-            default=0.3,
-            unit="1",
-            source=f"{OWN_CHOICE}; shared processors vary by a quarter",
-            meaning="CPUs that lost more than this share are reported.",
+            "cpu_share",
+            0.3,
+            "1",
+            f"{OWN_CHOICE}; shared processors vary by a quarter",
+            "CPUs that lost more than this share are reported.",
         ),
     )
 
@@ -80,7 +80,9 @@ class SlowerThanBefore(Check):
                 continue
             same += 1
             for figure in unit.figures:
-                old = _same(before, figure)
+                kind = (figure.quantity, figure.dtype, figure.payload, figure.when)
+                past = (item for item in before.figures if (item.quantity, item.dtype, item.payload, item.when) == kind)
+                old = next(past, None) if figure.quantity in _JUDGED else None
                 if old is None or old.value <= 0 or figure.quantity in LOWER_IS_BETTER:
                     continue
                 share = 1 - figure.value / old.value
@@ -114,9 +116,7 @@ class SlowerThanBefore(Check):
             ),
             evidence=tuple(
                 Measurement(
-                    name=f"{unit_name(preflight, one)}, before {quantity(past.value, past.unit)}",
-                    value=now.value,
-                    unit=now.unit,
+                    f"{unit_name(preflight, one)}, before {quantity(past.value, past.unit)}", now.value, now.unit
                 )
                 for one, now, past, _ in items[:8]
             ),
@@ -128,18 +128,3 @@ class SlowerThanBefore(Check):
 
 def _identity(preflight: Preflight, unit: Unit) -> tuple[str, ...]:
     return (unit.uuid,) if unit.uuid else (preflight.nodes[unit.node].name, unit.device, str(unit.local))
-
-
-def _same(before: Unit, figure: Figure) -> Figure | None:
-    """The earlier figure of the same kind, where its quantity is judged."""
-    if figure.quantity not in _JUDGED:
-        return None
-    return next(
-        (
-            item
-            for item in before.figures
-            if (item.quantity, item.dtype, item.payload, item.when)
-            == (figure.quantity, figure.dtype, figure.payload, figure.when)
-        ),
-        None,
-    )

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from gpudoctor.analysis.preflight.named_nodes import NodesDetail, hosts, node_names
-from gpudoctor.analysis.preflight.peers import PeerComparison, outliers
+from gpudoctor.analysis.preflight.peers import outliers
 from gpudoctor.analysis.preflight.slow_units import peer_thresholds
 from gpudoctor.lang import say
 from gpudoctor.model import (
@@ -53,11 +53,11 @@ class StorageUnfit(Check):
     thresholds = (
         *peer_thresholds(slower=0.5, against_reference=None),
         Threshold(
-            name="free",
-            default=float(1 << 30),
-            unit="B",
-            source=f"{OWN_CHOICE}; a checkpoint of a small model",
-            meaning="Less free space than this is reported.",
+            "free",
+            float(1 << 30),
+            "B",
+            f"{OWN_CHOICE}; a checkpoint of a small model",
+            "Less free space than this is reported.",
         ),
     )
 
@@ -96,7 +96,7 @@ class StorageUnfit(Check):
                     why=why,
                 ),
                 evidence=tuple(
-                    Measurement(name=f"{cause} on {preflight.name(test.node)}", value=test.failure or words, unit="")
+                    Measurement(f"{cause} on {preflight.name(test.node)}", test.failure or words, "")
                     for test in bad[:8]
                 ),
                 confidence=Confidence.CONFIRMED,
@@ -115,30 +115,27 @@ class StorageUnfit(Check):
                 test.node: figure.value for test in tests for figure in test.figures if figure.quantity is quantity
             }
             for item in outliers(values, share=1 - self.limit("peers"), deviations=self.limit("deviations")):
-                yield self._slow(preflight, folder, words, item)
-
-    def _slow(self, preflight: Preflight, folder: str, words: str, item: PeerComparison[int]) -> Finding:
-        node = preflight.name(item.key)
-        return self.finding(
-            say(
-                "{node} {words} {folder} at {value}, the median of {count} nodes is {peers}: {share} slower.",
-                node=node,
-                words=words,
-                folder=folder,
-                value=rate(item.value, "B/s"),
-                count=item.count,
-                peers=rate(item.peers, "B/s"),
-                share=percent(1 - item.share),
-            ),
-            evidence=(
-                Measurement(name=f"own_rate_of_{words}", value=item.value, unit="B/s"),
-                Measurement(name="median_of_nodes", value=item.peers, unit="B/s"),
-            ),
-            confidence=item.confidence,
-            severity=Severity.WARNING,
-            subject=f"{folder} on {node}",
-            detail=NodesDetail(hosts=hosts(preflight, (item.key,)), cause="slow", command=folder),
-        )
+                node = preflight.name(item.key)
+                yield self.finding(
+                    say(
+                        "{node} {words} {folder} at {value}, the median of {count} nodes is {peers}: {share} slower.",
+                        node=node,
+                        words=words,
+                        folder=folder,
+                        value=rate(item.value, "B/s"),
+                        count=item.count,
+                        peers=rate(item.peers, "B/s"),
+                        share=percent(1 - item.share),
+                    ),
+                    evidence=(
+                        Measurement(f"own_rate_of_{words}", item.value, "B/s"),
+                        Measurement("median_of_nodes", item.peers, "B/s"),
+                    ),
+                    confidence=item.confidence,
+                    severity=Severity.WARNING,
+                    subject=f"{folder} on {node}",
+                    detail=NodesDetail(hosts=hosts(preflight, (item.key,)), cause="slow", command=folder),
+                )
 
     def _space(self, preflight: Preflight) -> Iterator[Finding]:
         low: dict[str, list[tuple[int, int]]] = defaultdict(list)
@@ -157,9 +154,7 @@ class StorageUnfit(Check):
                     node_names=node_names(preflight, nodes),
                 ),
                 evidence=tuple(
-                    Measurement(
-                        name=f"free on {preflight.name(index)}", value=free, unit="B", reproduce=f"df -h {folder}"
-                    )
+                    Measurement(f"free on {preflight.name(index)}", free, "B", reproduce=f"df -h {folder}")
                     for index, free in items[:8]
                 ),
                 confidence=Confidence.CONFIRMED,

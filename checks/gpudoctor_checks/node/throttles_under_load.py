@@ -16,7 +16,7 @@ from gpudoctor.model import (
     Severity,
     Threshold,
 )
-from gpudoctor.model.signs.preflight import Preflight, Quantity, Unit
+from gpudoctor.model.signs.preflight import Quantity
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import capitalised, duration, percent, quantity
 
@@ -46,11 +46,11 @@ class ThrottlesUnderLoad(Check):
     severity = Severity.WARNING
     thresholds = (
         Threshold(
-            name="share",
-            default=0.10,
-            unit="1",
-            source=f"{OWN_CHOICE}; boost clocks of healthy cards fall by some percent",
-            meaning="A unit that loses more than this share of its first rate is reported.",
+            "share",
+            0.10,
+            "1",
+            f"{OWN_CHOICE}; boost clocks of healthy cards fall by some percent",
+            "A unit that loses more than this share of its first rate is reported.",
         ),
     )
 
@@ -68,35 +68,33 @@ class ThrottlesUnderLoad(Check):
             raise Unavailable(say("no lasting load was asked for (--burn SECONDS)"))
         for unit, first, last in both:
             lost = 1 - last.value / first.value
-            if lost > self.limit("share"):
-                yield self._finding(found, unit, first.value, last.value, lost)
-
-    def _finding(self, preflight: Preflight, unit: Unit, first: float, last: float, lost: float) -> Finding:
-        name = unit_name(preflight, unit)
-        seconds = sum(run.seconds for run in preflight.stages if run.stage.value == "burn")
-        hot = unit.figure(Quantity.TEMPERATURE, when="last")
-        at = say(", at {hot}", hot=quantity(hot.value, hot.unit)) if hot else ""
-        during = say(" in {seconds} of load", seconds=duration(seconds)) if seconds else ""
-        return self.finding(
-            say(
-                "{name} falls from {first} to {last}{during}{at}: {lost} slower.",
-                name=capitalised(name),
-                first=quantity(first, "FLOP/s"),
-                last=quantity(last, "FLOP/s"),
-                during=during,
-                at=at,
-                lost=percent(lost),
-            ),
-            evidence=(
-                Measurement(name="first_rate", value=first, unit="FLOP/s"),
-                Measurement(name="last_rate", value=last, unit="FLOP/s"),
-                *(
-                    Measurement(name=f"{item.when}_{item.quantity.value}", value=item.value, unit=item.unit)
-                    for item in unit.figures
-                    if item.when and item.quantity is not Quantity.MATMUL
+            if lost <= self.limit("share"):
+                continue
+            name = unit_name(found, unit)
+            seconds = sum(run.seconds for run in found.stages if run.stage.value == "burn")
+            hot = unit.figure(Quantity.TEMPERATURE, when="last")
+            at = say(", at {hot}", hot=quantity(hot.value, hot.unit)) if hot else ""
+            during = say(" in {seconds} of load", seconds=duration(seconds)) if seconds else ""
+            yield self.finding(
+                say(
+                    "{name} falls from {first} to {last}{during}{at}: {lost} slower.",
+                    name=capitalised(name),
+                    first=quantity(first.value, "FLOP/s"),
+                    last=quantity(last.value, "FLOP/s"),
+                    during=during,
+                    at=at,
+                    lost=percent(lost),
                 ),
-            ),
-            confidence=Confidence.CONFIRMED,
-            subject=name,
-            detail=NodesDetail(hosts=hosts(preflight, (unit.node,))),
-        )
+                evidence=(
+                    Measurement("first_rate", first.value, "FLOP/s"),
+                    Measurement("last_rate", last.value, "FLOP/s"),
+                    *(
+                        Measurement(f"{item.when}_{item.quantity.value}", item.value, item.unit)
+                        for item in unit.figures
+                        if item.when and item.quantity is not Quantity.MATMUL
+                    ),
+                ),
+                confidence=Confidence.CONFIRMED,
+                subject=name,
+                detail=NodesDetail(hosts=hosts(found, (unit.node,))),
+            )

@@ -58,9 +58,9 @@ class WrongValues(Check):
                 repetitions=len(digests),
             ),
             evidence=(
-                Measurement(name=f"digest_{product.replace(' ', '_')}", value=usual, unit=""),
-                Measurement(name="repetitions_with_it", value=times, unit="{repetitions}"),
-                Measurement(name="repetitions", value=len(digests), unit="{repetitions}"),
+                Measurement(f"digest_{product.replace(' ', '_')}", usual, ""),
+                Measurement("repetitions_with_it", times, "{repetitions}"),
+                Measurement("repetitions", len(digests), "{repetitions}"),
             ),
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks=say("results are wrong and nothing says so")),
@@ -107,9 +107,9 @@ class WrongValues(Check):
                 product=product,
             ),
             evidence=(
-                Measurement(name="digest", value=unit.digests[product][0], unit=""),
-                Measurement(name="units_that_agree", value=right, unit="{units}"),
-                Measurement(name="units", value=total, unit="{units}"),
+                Measurement("digest", unit.digests[product][0], ""),
+                Measurement("units_that_agree", right, "{units}"),
+                Measurement("units", total, "{units}"),
             ),
             confidence=Confidence.CONFIRMED if right > 2 else Confidence.PROBABLE,
             cost=Cost(breaks=say("results are wrong and nothing says so")),
@@ -129,8 +129,7 @@ class WrongValues(Check):
                 product=product,
             ),
             evidence=tuple(
-                Measurement(name=f"digest_{unit_name(preflight, unit)}", value=unit.digests[product][0], unit="")
-                for unit in units[:8]
+                Measurement(f"digest_{unit_name(preflight, unit)}", unit.digests[product][0], "") for unit in units[:8]
             ),
             confidence=Confidence.PROBABLE,
             cost=Cost(breaks=say("results are wrong and nothing says so")),

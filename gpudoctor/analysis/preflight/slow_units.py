@@ -59,19 +59,13 @@ def peer_thresholds(*, slower: float, against_reference: float | None) -> tuple[
 
 
 def slow_units(
-    check: Check,
-    preflight: Preflight,
-    asked: Sequence[UnitQuantity],
-    *,
-    device: str = "cuda",
-    peers: float,
-    deviations: float,
-    reference: float | None = None,
+    check: Check, preflight: Preflight, asked: Sequence[UnitQuantity], *, device: str = "cuda"
 ) -> Iterator[Finding]:
     """Findings on units that are slow in a quantity, one a unit; raises `Unavailable` without a figure.
 
-    `peers` and `reference` are shares by which a unit must be slower, `deviations` robust ones.
+    The check's thresholds are those of `peer_thresholds`.
     """
+    share, deviations = 1 - check.limit("peers"), check.limit("deviations")
     units = [unit for unit in preflight.units if unit.device == device]
     if not units:
         raise Unavailable(say("no card was measured") if device == "cuda" else say("no processor was measured"))
@@ -80,13 +74,13 @@ def slow_units(
     seen: set[tuple[int, int]] = set()
     by_place = {(unit.node, unit.local): unit for unit in units}
     for item in asked:
-        for outlier in unit_outliers(units, item.quantity, dtype=item.dtype, share=1 - peers, deviations=deviations):
+        for outlier in unit_outliers(units, item.quantity, dtype=item.dtype, share=share, deviations=deviations):
             if outlier.key not in seen:
                 seen.add(outlier.key)
                 yield _below_peers(check, preflight, by_place[outlier.key], item, outlier)
-    if reference is not None:
+    if any(threshold.name == "reference" for threshold in check.thresholds):
         rest = [unit for unit in units if (unit.node, unit.local) not in seen]
-        yield from _below_references(check, preflight, rest, asked, reference)
+        yield from _below_references(check, preflight, rest, asked, check.limit("reference"))
 
 
 def _below_peers(

@@ -2,20 +2,84 @@
 
 import os
 import platform
+import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from gpudoctor.lang import say
-from gpudoctor.model import Absent, Reading
+from gpudoctor.model import Absent, Reading, Unavailable
 from gpudoctor.model.signs.host import Host
 from gpudoctor.vitals.host import bus
 from gpudoctor.vitals.host import limits as cpus
 from gpudoctor.vitals.host.cgroup import GroupMemory, read_group
 from gpudoctor.vitals.host.disks import read_disks, read_mounts, usual_folders
 from gpudoctor.vitals.host.limits import container_kind, read_limits
-from gpudoctor.vitals.host.memory import HostMemory, read_memory, swap_rate
-from gpudoctor.vitals.host.proc_tree import Space, Tree
+from gpudoctor.vitals.host.proc_tree import Space, Tree, table
 
 __all__ = ["Space", "Tree", "available_memory", "read_host"]
+
+_LOOK = 0.05
+"""Seconds between two looks at the swap counters: what a check of the machine can afford."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostMemory:
+    """Bytes of the machine."""
+
+    total: int
+    available: int
+    swap_total: int
+    swap_used: int
+
+
+def read_memory(tree: Tree) -> HostMemory:
+    """From /proc/meminfo, through psutil where there is none; raises `Unavailable` when neither tells."""
+    lines = table(tree.text("/proc/meminfo"))
+    if {"MemTotal", "MemAvailable"} <= lines.keys() and lines["MemTotal"] > 0:
+        kib = 1024
+        swap = max(0, lines.get("SwapTotal", 0))
+        return HostMemory(
+            total=lines["MemTotal"] * kib,
+            available=max(0, min(lines["MemAvailable"], lines["MemTotal"])) * kib,
+            swap_total=swap * kib,
+            swap_used=max(0, swap - max(0, lines.get("SwapFree", swap))) * kib,
+        )
+    if not tree.live:
+        raise Unavailable("/proc/meminfo does not report the memory")
+    return _portable()
+
+
+def swap_rate(tree: Tree, used: int) -> Reading[float]:
+    """Bytes a second swapped in and out over a short look; 0 without looking when no swap is used."""
+    if used <= 0:
+        return 0.0
+    start = time.perf_counter()
+    before = _swapped(tree)
+    if before is None:
+        return Absent("no swap counters on this system")
+    time.sleep(_LOOK)
+    after = _swapped(tree)
+    if after is None:
+        return Absent("no swap counters on this system")
+    return max(0, after - before) / (time.perf_counter() - start)
+
+
+def _swapped(tree: Tree) -> int | None:
+    counters = table(tree.text("/proc/vmstat"))
+    if not {"pswpin", "pswpout"} <= counters.keys():
+        return None
+    page = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+    return (counters["pswpin"] + counters["pswpout"]) * page
+
+
+def _portable() -> HostMemory:
+    import psutil
+
+    try:
+        memory, swap = psutil.virtual_memory(), psutil.swap_memory()
+    except (OSError, RuntimeError, psutil.Error) as error:
+        raise Unavailable(say("the memory of this machine cannot be read ({error})", error=error)) from error
+    return HostMemory(total=memory.total, available=memory.available, swap_total=swap.total, swap_used=swap.used)
 
 
 def read_host(
@@ -32,7 +96,11 @@ def read_host(
     """
     tree = tree or Tree()
     variables = os.environ if variables is None else variables
-    working_folder = working_folder or _working_folder()
+    if not working_folder:
+        try:
+            working_folder = os.getcwd()
+        except OSError:  # deleted under our feet
+            working_folder = os.path.sep
     mounts = read_mounts(tree)
     group = read_group(tree, mounts)
     memory = read_memory(tree)
@@ -93,13 +161,6 @@ def _shared_memory(tree: Tree) -> Reading[Space]:
     except OSError as error:
         return Absent(say("/dev/shm cannot be read ({error})", error=error.strerror))
     return space if space.total > 0 else Absent("/dev/shm has no limit of its own")
-
-
-def _working_folder() -> str:
-    try:
-        return os.getcwd()
-    except OSError:  # deleted under our feet
-        return os.path.sep
 
 
 def _system(tree: Tree) -> str:

@@ -89,7 +89,13 @@ def _counters() -> dict[str, float]:
         found["io_wait"] = times.iowait
     with suppress(OSError, RuntimeError):
         counted = psutil.disk_io_counters(perdisk=True, nowrap=True)
-        disks = [disk for name, disk in counted.items() if _whole(name)]
+        # Linux counts partitions, and disks that lie on others, beside the disks themselves.
+        linux = sys.platform.startswith("linux")
+        disks = [
+            disk
+            for name, disk in counted.items()
+            if not linux or (not _STACKED.match(name) and os.path.isdir(f"/sys/block/{name.replace('/', '!')}"))
+        ]
         if disks:
             found |= {
                 "disk_read": float(sum(disk.read_bytes for disk in disks)),
@@ -103,10 +109,3 @@ def _counters() -> dict[str, float]:
             "net_tx": float(sum(net.bytes_sent for net in cards)),
         }
     return found
-
-
-def _whole(name: str) -> bool:
-    """Whether a block device is a disk of its own: no partition, and nothing that lies on other disks."""
-    if not sys.platform.startswith("linux"):
-        return True
-    return not _STACKED.match(name) and os.path.isdir(f"/sys/block/{name.replace('/', '!')}")

@@ -58,7 +58,8 @@ def forecast(job: ToldJob, shape: ModelShape, card: TargetGpu) -> JobMemory:
         room=card.device.bytes - sum(line.bytes for line in estimate.card.lines if line.kind != "cached"),
         limit=estimate.card.limit, now=now, instant=estimate.peak.title, terms=_terms(estimate),
         cuts=_cuts(estimate, card.device) if now.holds is Holds.NOT else (),
-        unchecked=_unchecked(estimate, card.device), batches=_batches(estimate, card.device),
+        unchecked=None if taken.checkpointing == "none" else _tried(estimate, {"checkpointing": "none"}, card.device),
+        batches=_batches(estimate, card.device),
         layouts=_layouts(estimate, card.device) if taken.data_parallel > 1 else (),
     )  # fmt: skip
 
@@ -137,12 +138,6 @@ def _cuts(estimate: Estimate, device: Device) -> tuple[Projection, ...]:
             if parallel == "zero3" and (job.parallel, job.offload) != (parallel, offload)
         ]
     return tuple(item for item in found if item is not None and item.peak < estimate.total_bytes)
-
-
-def _unchecked(estimate: Estimate, device: Device) -> Projection | None:
-    if estimate.job.checkpointing == "none":
-        return None
-    return _tried(estimate, {"checkpointing": "none"}, device)
 
 
 def _batches(estimate: Estimate, device: Device) -> tuple[Projection, ...]:

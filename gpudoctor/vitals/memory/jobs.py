@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpudoctor.analysis.source.config_links import launched_accelerate, links
 from gpudoctor.analysis.source.training_arguments import training_arguments
@@ -16,7 +16,7 @@ from gpudoctor.vitals.memory.from_config import ATTENTION, LIGER, DeclaredJob, k
 from gpudoctor.vitals.memory.from_script import Undeclared, read_script
 
 if TYPE_CHECKING:
-    from gpudoctor.analysis.source.declared_settings import Setup, Written
+    from gpudoctor.analysis.source.declared_settings import Setup
 
 # From training arguments in a script or on a launch line to the fields of a job.
 
@@ -39,8 +39,13 @@ def read_arguments(setup: "Setup", told: DeclaredJob) -> None:
         number = item.number if item is not None else None
         if item is not None and isinstance(number, int) and number > 0:
             told.tell(name, number, item.place)
-    _checkpointing(setup, told)
-    _mixed(setup, told)
+    item = setup.get("gradient_checkpointing", "activation_checkpointing")
+    if item is not None and (item.on or item.off):
+        told.tell("checkpointing", "layer" if item.on else "none", item.place)
+    for name in ("bf16", "fp16"):
+        item = setup.get(name)
+        if item is not None and item.on:
+            told.tell("mixed_precision", name, item.place)
     _words(setup, told)
     for name, value in _DEFAULTS.items():
         if name not in told.fields:
@@ -56,19 +61,6 @@ def _written_unknown(setup: "Setup", name: str) -> bool:
     return any(key in setup.items for key in keys)
 
 
-def _checkpointing(setup: "Setup", told: DeclaredJob) -> None:
-    item = setup.get("gradient_checkpointing", "activation_checkpointing")
-    if item is not None and (item.on or item.off):
-        told.tell("checkpointing", "layer" if item.on else "none", item.place)
-
-
-def _mixed(setup: "Setup", told: DeclaredJob) -> None:
-    for name in ("bf16", "fp16"):
-        item = setup.get(name)
-        if item is not None and item.on:
-            told.tell("mixed_precision", name, item.place)
-
-
 def _words(setup: "Setup", told: DeclaredJob) -> None:
     """Optimizer, attention, sharding, fused kernels."""
     optimizer = setup.get("optim")
@@ -76,9 +68,9 @@ def _words(setup: "Setup", told: DeclaredJob) -> None:
         found = known_optimizer(optimizer.word)
         if found is not None:
             told.tell("optimizer", found, optimizer.place)
-    attention = _word(setup.get("attn_implementation"), ATTENTION)
-    if attention:
-        told.fields["attention"] = attention
+    attention = setup.get("attn_implementation")
+    if attention is not None and ATTENTION.get(attention.word):
+        told.fields["attention"] = ATTENTION[attention.word]
     fsdp = setup.get("fsdp")
     if fsdp is not None and fsdp.known and fsdp.value not in (None, "", False, ()):
         told.tell("parallel", "fsdp", fsdp.place)
@@ -88,10 +80,6 @@ def _words(setup: "Setup", told: DeclaredJob) -> None:
         told.fields |= {"loss": "chunked", "fused_norm": True}
     if setup.on("torch_compile") is not None:
         told.fields["compiled"] = True
-
-
-def _word(item: "Written | None", table: dict[str, str]) -> Any:
-    return table.get(item.word) if item is not None else None
 
 
 _ENGINES = frozenset({ConfigKind.DEEPSPEED, ConfigKind.ACCELERATE, ConfigKind.FSDP})
@@ -142,7 +130,8 @@ def jobs_of(patient: Patient) -> Jobs:
     for file in _main_configs(patient):
         told = DeclaredJob()
         try:
-            if not _is_training(file):
+            # It configures a run that steps: no generation, evaluation, quantisation or merge.
+            if not any(file.meaning(name) for name in _STEPS) or file.value("do_train") is False:
                 raise Undeclared(say("{path} trains nothing", path=file.path))
             read_config(file, told)
             engine = _engines(patient, told, file=file)
@@ -164,11 +153,6 @@ def _main_configs(patient: Patient) -> Iterator[ConfigFile]:
     for file in configs.files if configs is not None else ():
         if file.kind.trains and file.kind not in _ENGINES | _PARTS and file.meaning("model"):
             yield file
-
-
-def _is_training(file: ConfigFile) -> bool:
-    """Whether it configures a run that steps: no generation, evaluation, quantisation or merge."""
-    return any(file.meaning(name) for name in _STEPS) and file.value("do_train") is not False
 
 
 def _refuse_unknown(file: ConfigFile, told: DeclaredJob) -> None:

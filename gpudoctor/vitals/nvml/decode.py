@@ -44,13 +44,9 @@ def gpu(record: Mapping[str, Any], name: Callable[[int], str | None], own_pids: 
         "processes": processes,
     }
     values: dict[str, Any] = {
-        item.name: reading(record.get(item.name), special.get(item.name, _same)) for item in fields(Gpu)
+        item.name: reading(record.get(item.name), special.get(item.name, lambda value: value)) for item in fields(Gpu)
     }
     return Gpu(**values)
-
-
-def _same(value: Any) -> Any:
-    return value
 
 
 def _link(link: Mapping[str, Any]) -> NvLink:

@@ -14,17 +14,9 @@ from gpudoctor.vitals.nvml.client import CORRUPTED_INFOROM, NotSupported, NvmlCl
 Json = Any
 
 _ARCHITECTURES = {
-    2: "kepler",
-    3: "maxwell",
-    4: "pascal",
-    5: "volta",
-    6: "turing",
-    7: "ampere",
-    8: "ada",
-    9: "hopper",
-    10: "blackwell",
-    13: "rubin",
-}
+    2: "kepler", 3: "maxwell", 4: "pascal", 5: "volta", 6: "turing", 7: "ampere", 8: "ada", 9: "hopper",
+    10: "blackwell", 13: "rubin",
+}  # fmt: skip
 
 _MAX_LINKS = 36
 _LARGEST_PID = (1 << 32) - 2 if sys.platform == "win32" else 1 << 22
@@ -280,27 +272,24 @@ def _fabric(funnel: NvmlClient, gpu: Any) -> dict[str, Json]:
     newest = _FabricV3(version=3 << 24 | ctypes.sizeof(_FabricV3))
     older = _FabricV2(version=2 << 24 | ctypes.sizeof(_FabricV2))
     info = _fill(funnel, "nvmlDeviceGetGpuFabricInfoV", gpu, newest, older)
-    return {"fabric_state": plain(info, lambda i: i.state), "fabric_unhealthy": plain(info, _fabric_unhealthy)}
-
-
-def _fabric_unhealthy(info: Any) -> bool:
-    """Registration finished with an error, or the health summary says unhealthy (2)."""
-    return (info.state == 3 and info.status != 0) or getattr(info, "healthSummary", 0) == 2
+    return {
+        "fabric_state": plain(info, lambda i: i.state),
+        # registration finished with an error, or the health summary says unhealthy (2)
+        "fabric_unhealthy": plain(
+            info, lambda i: (i.state == 3 and i.status != 0) or getattr(i, "healthSummary", 0) == 2
+        ),
+    }
 
 
 def _use(funnel: NvmlClient, gpu: Any) -> dict[str, Json]:
     mode = plain(funnel.read("nvmlDeviceGetMigMode", gpu), lambda modes: bool(modes[0]))
+    count = funnel.read("nvmlDeviceGetMaxMigDeviceCount", gpu) if mode is True else 0
     return {
         "compute_mode": plain(funnel.read("nvmlDeviceGetComputeMode", gpu)),
         "mig_enabled": mode,
-        "mig_instances": _mig_instances(funnel, gpu) if mode is True else [],
+        "mig_instances": plain(count, lambda slots: list(mig_devices(funnel, gpu)) if slots else []),
         "processes": processes(funnel, gpu),
     }
-
-
-def _mig_instances(funnel: NvmlClient, gpu: Any) -> Json:
-    count = funnel.read("nvmlDeviceGetMaxMigDeviceCount", gpu)
-    return plain(count) if isinstance(count, NotSupported) else list(mig_devices(funnel, gpu))
 
 
 def mig_devices(funnel: NvmlClient, gpu: Any) -> dict[str, Any]:

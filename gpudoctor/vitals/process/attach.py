@@ -32,9 +32,8 @@ def blind_gap(pid: int, failed: Dump) -> Gap:
         return _forbidden(pid)
     if error is DumpError.SLOW:
         return _gap(say("py-spy did not answer ({words})", words=failed.words), "")
-    return _gap(
-        say("py-spy cannot read process {pid} ({first_line})", pid=pid, first_line=_first_line(failed.words)), ""
-    )
+    lines = [line.strip() for line in failed.words.splitlines() if line.strip()] or [say("no reason given")]
+    return _gap(say("py-spy cannot read process {pid} ({first_line})", pid=pid, first_line=lines[-1]), "")
 
 
 def _forbidden(pid: int) -> Gap:
@@ -47,7 +46,7 @@ def _forbidden(pid: int) -> Gap:
             say("this container may not trace (no CAP_SYS_PTRACE)"),
             say("docker run --cap-add SYS_PTRACE, or in Kubernetes securityContext.capabilities.add: [SYS_PTRACE]"),
         )
-    if owner and owner != _own_name() and os.geteuid() != 0:
+    if owner and owner != procfs.user(os.getpid()) and os.geteuid() != 0:
         return _gap(say("process {pid} belongs to {owner}", pid=pid, owner=owner), again)
     scope = _scope()
     if scope == 3:
@@ -83,15 +82,6 @@ def _in_container() -> bool:
         return False
     mask = next((line.split()[1] for line in status.splitlines() if line.startswith("CapEff:")), "0")
     return not int(mask, 16) >> _CAP_SYS_PTRACE & 1
-
-
-def _own_name() -> str:
-    return procfs.user(os.getpid())
-
-
-def _first_line(words: str) -> str:
-    lines = [line.strip() for line in words.splitlines() if line.strip()]
-    return lines[-1] if lines else say("no reason given")
 
 
 _SHELLS = frozenset({"bash", "sh", "zsh", "fish", "dash", "ksh", "tcsh", "csh", "screen", "sshd"})

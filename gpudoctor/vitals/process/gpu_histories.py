@@ -123,7 +123,15 @@ class GpuFeed:
             elif kind == "lost":
                 self._card(int(record["index"])).lost = str(record["error"])
             elif kind == "event":
-                self.events.append(_event(t, record))
+                self.events.append(
+                    DeviceEvent(
+                        t=t,
+                        gpu=int(record["index"]),
+                        kind=str(record["kind"]),
+                        number=int(record["number"]),
+                        pci_address=str(record.get("address") or ""),
+                    )
+                )
             elif kind == "driver":
                 self._version = decode.reading(record.get("version"), str)
             elif kind == "failed":
@@ -200,16 +208,6 @@ class GpuFeed:
 
     def _card(self, index: int) -> _Card:
         return self._cards.setdefault(index, _Card(index))
-
-
-def _event(t: float, record: dict[str, Any]) -> DeviceEvent:
-    return DeviceEvent(
-        t=t,
-        gpu=int(record["index"]),
-        kind=str(record["kind"]),
-        number=int(record["number"]),
-        pci_address=str(record.get("address") or ""),
-    )
 
 
 def _user(process: dict[str, Any], ours: Collection[int], roots: Roots) -> GpuUser:

@@ -44,15 +44,11 @@ class StackRing:
         stack = tuple(reversed(frames))
         if stack != self.stack:
             self.stack, self.since = stack, t
-        self._burn(t, look.phase)
-        self.looks.append((t, look))
-
-    def _burn(self, t: float, phase: str) -> None:
         spent = min(t - self.looks[-1][0], _GAP) if self.looks else _FIRST
-        frames = (FlameFrame(f.name, f.path, f.line) for f in self.stack)
-        key = (FlameFrame(phase.replace("_", " ")), *frames)
+        key = (FlameFrame(look.phase.replace("_", " ")), *(FlameFrame(f.name, f.path, f.line) for f in self.stack))
         if key in self.flames or len(self.flames) < _FLAMES:
             self.flames[key] = self.flames.get(key, 0.0) + spent
+        self.looks.append((t, look))
 
     def fail(self, t: float) -> None:
         """A sample that failed or was cut."""
@@ -108,22 +104,21 @@ class StackRing:
             before = key
             first[key] = look
         ordered = sorted(counts, key=lambda key: -counts[key])[:_PLACES]
-        return tuple(_place(first[key], counts[key], episodes[key]) for key in ordered)
-
-
-def _place(look: ClassifiedStack, count: int, episodes: int) -> Place:
-    user = look.user
-    return Place(
-        phase=look.phase,
-        kind=look.kind,
-        via=look.via,
-        path=user.path if user else "",
-        line=user.line if user else 0,
-        function=user.name if user else "",
-        text=look.text,
-        count=count,
-        episodes=episodes,
-    )
+        return tuple(
+            Place(
+                phase=look.phase,
+                kind=look.kind,
+                via=look.via,
+                path=key[3],
+                line=key[4],
+                function=look.user.name if look.user else "",
+                text=look.text,
+                count=counts[key],
+                episodes=episodes[key],
+            )
+            for key in ordered
+            for look in (first[key],)
+        )
 
 
 # The thread that looks at the stacks: ranks in turn, five times a second at first and then once.
@@ -207,7 +202,12 @@ class StackSampler:
             began = self._clock()
             target = None if self._paused.is_set() else self._next()
             if target is not None:
-                self._take(target)
+                target.turn += 1
+                if target.hungry and target.turn % _WORKER_TURN == 0:
+                    self._take_worker(target)
+                else:
+                    self._take_rank(target)
+                self.taken += 1
             self._stop.wait(max(_REST, self._interval() - (self._clock() - began)))
 
     def _interval(self) -> float:
@@ -225,14 +225,6 @@ class StackSampler:
             return None
         self._place = (self._place + 1) % len(seeing)
         return seeing[self._place]
-
-    def _take(self, target: SampledProcess) -> None:
-        target.turn += 1
-        if target.hungry and target.turn % _WORKER_TURN == 0:
-            self._take_worker(target)
-        else:
-            self._take_rank(target)
-        self.taken += 1
 
     def _take_rank(self, target: SampledProcess) -> None:
         seen = self._look(target.pid, self._pyspy)

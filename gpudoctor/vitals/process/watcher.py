@@ -7,7 +7,7 @@ from threading import Lock
 from gpudoctor.lang import say
 from gpudoctor.model.flames import FlameProfile
 from gpudoctor.model.signs.gpu import GpuSurvey
-from gpudoctor.model.signs.process import Gap, GpuWindow, HostWindow, ProcessWindow, Rank
+from gpudoctor.model.signs.process import Gap, HostWindow, ProcessWindow, Rank
 from gpudoctor.vitals.process import procfs
 from gpudoctor.vitals.process.attach import Attachment, attach, blind_gap
 from gpudoctor.vitals.process.dump import find_pyspy
@@ -90,9 +90,11 @@ class Watcher:
         alive = [rank.member.pid for rank in self._ranks if rank.alive]
         ranks = []
         for rank in self._ranks:
-            memory, indices = _on_gpus(rank, windows)
+            held = [(gpu.index, user.memory) for gpu in windows for user in gpu.users if user.pid in rank.pids]
+            known = [memory for _, memory in held if memory is not None]
+            indices = tuple(sorted({index for index, _ in held}))
             with self._sampler.lock:
-                ranks.append(rank.tick(t, alive, memory, indices))
+                ranks.append(rank.tick(t, alive, sum(known) if known else None, indices))
         self._mark_end(ranks)
         return ProcessWindow(
             t=t,
@@ -159,14 +161,6 @@ class Watcher:
             )
             gaps.append(Gap(panel="lines", reason=reason))
         return list(dict.fromkeys(gaps))
-
-
-def _on_gpus(rank: WatchedRank, windows: Sequence[GpuWindow]) -> tuple[int | None, tuple[int, ...]]:
-    """Bytes that a rank holds on the GPUs, and which ones."""
-    pids = rank.pids
-    held = [(gpu.index, user.memory) for gpu in windows for user in gpu.users if user.pid in pids]
-    known = [memory for _, memory in held if memory is not None]
-    return (sum(known) if known else None), tuple(sorted({index for index, _ in held}))
 
 
 __all__ = ["WINDOW", "Attachment", "Watcher"]

@@ -43,7 +43,7 @@ class Turns:
         address = short_address(block.address)
         if block.inforom_corrupt:
             self._corrupt.add(address)
-        elif block.error or _gone(block):
+        elif block.error or _cause(block) != "unknown":  # the driver answered for its name that it is not there
             self._lost[address] = block
             self._blocks.pop(address, None)
         else:
@@ -103,11 +103,6 @@ class Turns:
         return max((number for number in counts if isinstance(number, int)), default=0)
 
 
-def _gone(block: GpuBlock) -> bool:
-    """Whether the driver answered for its name that the GPU is not there."""
-    return _cause(block) != "unknown"
-
-
 def _words(block: GpuBlock) -> str:
     return block.error or block.gpu.text(*PATHS["name"]) or "it does not answer"
 
@@ -132,9 +127,9 @@ def _gpu(block: GpuBlock, index: int, address: str, *, corrupt: bool) -> Gpu:
         "index": index,
         "name": tree.text(*PATHS["name"]) or "NVIDIA GPU",
         "pci_address": address if address else NOT_HELD,
-        "ecc_uncorrected_volatile": _errors(tree, "volatile", corrected=False),
-        "ecc_uncorrected_aggregate": _errors(tree, "aggregate", corrected=False),
-        "ecc_corrected_volatile": _errors(tree, "volatile", corrected=True),
+        "ecc_uncorrected_volatile": _sum(tree, "ecc_errors/volatile", _UNCORRECTED),
+        "ecc_uncorrected_aggregate": _sum(tree, "ecc_errors/aggregate", _UNCORRECTED),
+        "ecc_corrected_volatile": _sum(tree, "ecc_errors/volatile", _CORRECTED),
         "ecc_sram_uncorrected_aggregate": _sum(tree, "ecc_errors/aggregate", _SRAM),
         "row_remap": _row_remap(tree),
         "retired_pages": _retired(tree),
@@ -227,10 +222,6 @@ _UNCORRECTED = (*_SRAM, "dram_uncorrectable", "double_bit/total")
 _CORRECTED = ("sram_correctable", "dram_correctable", "single_bit/total")
 
 
-def _errors(tree: QueryNode, since: str, *, corrected: bool) -> Reading[int]:
-    return _sum(tree, f"ecc_errors/{since}", _CORRECTED if corrected else _UNCORRECTED)
-
-
 def _sum(tree: QueryNode, section: str, names: tuple[str, ...]) -> Reading[int]:
     """The sum of what is counted under some names; drivers count by kind, older ones in one total."""
     said = [_whole(node.value) for name in names for node in tree.at(f"{section}/{name}")]
@@ -290,7 +281,9 @@ def reasons(tree: QueryNode) -> Reading[int]:
     """NVML's bits of the reasons for lower clocks."""
     found, bits = False, 0
     for section in REASON_SECTIONS:
-        for node in (node for top in tree.at(section) for node in _descendants(top)):
+        # The text writes the kinds of a hardware slowdown below it.
+        tops = [child for top in tree.at(section) for child in top.children]
+        for node in (node for top in tops for node in (top, *top.children)):
             name = re.sub(r"^clocks_(?:event|throttle)_reason_", "", node.name)
             active = _active(node.value)
             if name in REASONS and not isinstance(active, Absent):
@@ -299,13 +292,6 @@ def reasons(tree: QueryNode) -> Reading[int]:
     return bits if found else next(
         (said for section in REASON_SECTIONS if (said := _section(tree, section)) is not NOT_HELD), NOT_HELD
     )  # fmt: skip
-
-
-def _descendants(node: QueryNode) -> Iterator[QueryNode]:
-    """Everything below: the text writes the kinds of a hardware slowdown under it."""
-    for child in node.children:
-        yield child
-        yield from child.children
 
 
 def _throttle_time(tree: QueryNode) -> Reading[dict[str, float]]:

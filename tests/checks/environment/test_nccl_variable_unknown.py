@@ -9,8 +9,7 @@ from gpudoctor.model import Confidence, Severity
 from gpudoctor.model.signs.job import Environment
 from gpudoctor.model.signs.packages import Distribution
 from gpudoctor.testing import examine, make_packages, make_patient, make_torch, prescribe
-from gpudoctor_checks.environment.nccl_variable_unknown import NcclVariableUnknown, NcclVariableUnknownDetail
-from gpudoctor_checks.environment.nccl_variables import table
+from gpudoctor_checks.environment.nccl_variable_unknown import NcclVariableUnknown, NcclVariableUnknownDetail, table
 from gpudoctor_rules.advice import advice
 
 

@@ -7,8 +7,7 @@ from some import some
 from gpudoctor.model import Confidence, Severity
 from gpudoctor.model.signs.kernel_log import KernelLog, KernelMessage
 from gpudoctor.testing import examine, make_gpu, make_patient, prescribe
-from gpudoctor_checks.hardware.xid import Xid
-from gpudoctor_checks.hardware.xid_log import events, meaning_of
+from gpudoctor_checks.hardware.xid import Xid, events, meaning_of
 from gpudoctor_rules import hardware
 
 GPUS = [make_gpu(index) for index in range(4)]  # 0000:1b:00.0, 1c, 1d, 1e
