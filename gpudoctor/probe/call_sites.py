@@ -70,7 +70,8 @@ class Places:
 
     def _judge(self, path: str) -> bool:
         if path.startswith("<"):
-            return path in ("<string>", "<stdin>") and not _generated()
+            # `<string>` is the program under `python -c`, and generated code elsewhere (dataclasses).
+            return path in ("<string>", "<stdin>") and sys.argv[:1] == ["-c"]
         if path.startswith(PROBE) or _COMPILED in path:
             return False
         if f"{os.sep}site-packages{os.sep}" in path or f"{os.sep}dist-packages{os.sep}" in path:
@@ -152,11 +153,6 @@ def _program_folder() -> str:
     """The folder of the script that runs, with a separator at its end; no file's path if there is none."""
     main = getattr(sys.modules.get("__main__"), "__file__", None)
     return os.path.join(os.path.dirname(os.path.abspath(main)), "") if main else "\0"
-
-
-def _generated() -> bool:
-    """`<string>` is the program under `python -c`, and generated code elsewhere (dataclasses)."""
-    return sys.argv[:1] != ["-c"]
 
 
 def _installed_program() -> str:

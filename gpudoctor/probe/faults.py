@@ -41,7 +41,10 @@ class Faults:
             return
         self._path = os.path.join(identity.folder, f"fault-{identity.label}-{identity.pid}.txt")
         self._stream = open(self._path, "wb", buffering=0, opener=private)  # noqa: SIM115 - while the process lives
-        self._conceal()
+        # Functions of faulthandler answer as if it were the program's alone.
+        for name in _ORIGINALS:
+            called = getattr(self, "_" + name)
+            self._probe.guard.replace("ends", faulthandler, name, lambda given, own=called: Standin(given, called=own))
         _ORIGINALS["enable"](self._stream, all_threads=False)
         for name in SIGNALS:
             number = getattr(signal, name, None)
@@ -73,14 +76,6 @@ class Faults:
             if not self._theirs:
                 _ORIGINALS["disable"]()
         return stream
-
-    def _conceal(self) -> None:
-        """Functions of faulthandler answer as if it were the program's alone."""
-        for name in _ORIGINALS:
-            self._probe.guard.replace("ends", faulthandler, name, lambda original: self._answering(original))
-
-    def _answering(self, original: Any) -> Any:
-        return Standin(original, called=getattr(self, "_" + original.__name__))
 
     def _is_enabled(self) -> bool:
         return self._theirs if self._stream is not None else _ORIGINALS["is_enabled"]()
