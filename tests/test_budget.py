@@ -41,7 +41,7 @@ BUDGETS = {
     ),
     "recordings and live": (8712, ["gpudoctor/analysis/run", "gpudoctor/analysis/live", "gpudoctor/vitals/recording"]),
     "preflight": (5265, ["gpudoctor/preflight", "gpudoctor/analysis/preflight"]),
-    "probe, recorder, hooks": (14620, ["gpudoctor/probe", "gpudoctor/recorder", "gpudoctor/hooks"]),
+    "probe, recorder, hooks": (14229, ["gpudoctor/probe", "gpudoctor/recorder", "gpudoctor/hooks"]),
     "trial": (3821, ["gpudoctor/trial"]),
     "estimate": (9906, ["gpudoctor/estimate"]),
     "report, ui, cli, watch, agents": (

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from gpudoctor.errors import IncompleteError, UsageError
-from gpudoctor.hooks.rendered_report import rendered_report
+from gpudoctor.hooks.flat_summary import flat, rendered_report
 from gpudoctor.model.external_files import load_json
 from gpudoctor.recorder.folder import MANIFEST, CommandEnd, new_folder, state_folder, write_end, write_manifest
 
@@ -76,7 +76,10 @@ class RunRecording:
             if not (folder / MANIFEST).exists():
                 write_manifest(folder, getattr(sys, "orig_argv", sys.argv), {})
             with suppress(Exception):  # the machine's rows are missing then, and the report says so
-                self._sample()
+                from gpudoctor.recorder.machine import GpuReadings, MachineSampler
+
+                self._gpus = GpuReadings(os.environ)
+                self._machine = MachineSampler(folder, os.getpid(), self._gpus, self._began)
         try:
             self._probe = _embedded().begin(str(_PROBE), str(folder), {})
         except Exception as error:  # noqa: BLE001  # the training goes on without a recording
@@ -84,13 +87,6 @@ class RunRecording:
             return
         _open.append(self)
         atexit.register(self._at_exit)
-
-    def _sample(self) -> None:
-        from gpudoctor.recorder.machine import GpuReadings, MachineSampler
-
-        assert self.folder is not None
-        self._gpus = GpuReadings(os.environ)
-        self._machine = MachineSampler(self.folder, os.getpid(), self._gpus, self._began)
 
     def stop(self, error: BaseException | None = None) -> None:
         """End; an error is what ended the training. The report is shown by the first rank of a node."""
@@ -159,8 +155,6 @@ class RunRecording:
 
     def summary(self) -> dict[str, float]:
         """The numbers of the report in one flat dict, for an experiment tracker."""
-        from gpudoctor.hooks.flat_summary import flat
-
         return flat(self.report())
 
     @property

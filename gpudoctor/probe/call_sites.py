@@ -61,14 +61,11 @@ class Places:
         path = code.co_filename
         known = self._known.get(path)
         if known is None:
-            known = self._known[path] = self._judge(path)
+            known = self._known[path] = self.is_own(path)
         return known
 
     def is_own(self, path: str) -> bool:
         """Whether a file is the program's."""
-        return self._judge(path)
-
-    def _judge(self, path: str) -> bool:
         if path.startswith("<"):
             # `<string>` is the program under `python -c`, and generated code elsewhere (dataclasses).
             return path in ("<string>", "<stdin>") and sys.argv[:1] == ["-c"]

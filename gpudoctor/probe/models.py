@@ -348,11 +348,6 @@ def _line(place: Place) -> dict[str, Any]:
     return {"path": place[0], "line": place[1]}
 
 
-def maker(probe: Probe, frame: FrameType | None) -> Place:
-    """Where the user's code made something."""
-    return where(probe.places.user_frame(frame))
-
-
 def model_facts(module: Any) -> dict[str, Any]:
     """What a model is: the `model` record without its line."""
     inner = unwrapped(module)
@@ -369,14 +364,11 @@ def model_facts(module: Any) -> dict[str, Any]:
         "dtypes": kinds,
         "device": str(own[0].device) if own else None,
         "wrapped": wrapper(module),
-        "compiled": type(module).__name__ == "OptimizedModule" or _compiled(module),
+        "compiled": type(module).__name__ == "OptimizedModule"
+        or any(getattr(child, "_compiled_call_impl", None) is not None for child in parts(module).values()),
         "training": bool(module.training),
         "flops": None,
     }
-
-
-def _compiled(module: Any) -> bool:
-    return any(getattr(child, "_compiled_call_impl", None) is not None for child in parts(module).values())
 
 
 def inner_module(module: Any, name: str) -> Any:

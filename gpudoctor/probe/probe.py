@@ -9,9 +9,8 @@ from typing import Any
 from .call_sites import Places, Sites
 from .clock import Clock
 from .compiling import Compiling
-from .deaths import Deaths
+from .deaths import Deaths, Faults
 from .device_clock import DeviceClock
-from .faults import Faults
 from .guard import Guard
 from .identity import Identity
 from .live import KnownByNow

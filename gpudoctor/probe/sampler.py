@@ -66,7 +66,7 @@ class Sampler:
         self._flush = probe.guard.safely("writer", probe.flush)
         self._compiles = probe.guard.safely("compile", probe.compiling.look)
         self._ending = probe.guard.safely("ending", probe.known.look)
-        self._latest = probe.guard.safely("exception", self._death)
+        self._latest = probe.guard.safely("exception", lambda: probe.deaths.look())
         self.renew()
 
     def renew(self) -> None:
@@ -193,9 +193,6 @@ class Sampler:
             self._latest()
         if self.lines.due():
             self.lines.write()
-
-    def _death(self) -> None:
-        self._probe.deaths.look()
 
 
 class Thread:

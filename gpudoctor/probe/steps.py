@@ -58,7 +58,8 @@ class Steps:
         """Steps of a trial before which `fence` is called, as the end of the step before."""
         self.fence: Callable[[], None] = _nothing
         self._cycles = Cycles(self)
-        self._stop_after = _positive(os.environ.get("GPUDOCTOR_STEPS"))
+        steps = os.environ.get("GPUDOCTOR_STEPS", "")
+        self._stop_after = int(steps) if steps.isdigit() else 0
         self.renew()
 
     def renew(self) -> None:
@@ -335,13 +336,6 @@ class Steps:
 
 def _nothing() -> None:
     """No trial."""
-
-
-def _positive(text: str | None) -> int:
-    try:
-        return int(text or 0)
-    except ValueError:
-        return 0
 
 
 def _engine(frame: FrameType | None) -> str | None:

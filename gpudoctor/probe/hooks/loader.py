@@ -9,12 +9,11 @@ from collections.abc import Mapping
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from ..call_sites import FRAMEWORKS, Place
+from ..call_sites import FRAMEWORKS, Place, where
 from ..clock import DATA_WAIT, EVALUATION, OWNS
 from ..guard import CALLER
 from ..instrument import MISSING
 from ..interrupts import interrupts
-from ..models import maker
 from ..table import AT, OTHER
 
 if TYPE_CHECKING:
@@ -109,7 +108,7 @@ class Loaders:
 
     def origin(self, loader: Any, frame: Any) -> Place:
         """Where the user's code made a loader; of one that a framework makes in its place, where that was."""
-        place = maker(self._probe, frame)
+        place = where(self._probe.places.user_frame(frame))
         dataset = getattr(loader, "dataset", None)
         known = self._datasets.get(id(dataset))
         former = known[0]() if known is not None else None

@@ -6,6 +6,7 @@ import os
 import random
 import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from . import wrap
@@ -106,7 +107,7 @@ class Isolation:
             (dataloader.DataLoader, "__iter__", self._iterates),
             (dataloader._BaseDataLoaderIter, "__next__", self._draws),
         ):
-            wrap(owner, name, lambda original, before=work: _preceded(original, before))
+            wrap(owner, name, partial(_preceded, work))
 
     def _evaluates(self, module: Any) -> None:
         if module.training:
@@ -153,7 +154,7 @@ class Isolation:
             self._torch.cuda.set_rng_state_all(device)
 
 
-def _preceded(original: Any, before: Any) -> Any:
+def _preceded(before: Any, original: Any) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
         before(*args, **kwargs)
         return original(*args, **kwargs)

@@ -166,13 +166,12 @@ def _without_issued(text: str) -> str:
         if found.start() < done:
             continue
         behind = table[found[0]]
-        # What a doubtful prefix begins is read as far as it is judged, and to its end once it is masked.
-        if found[0] in _DOUBTFUL:
-            head = text[found.end() : found.end() + _READ]
-            run = behind.match(head)
-            if run is None or not _is_key(run[0], 8 if found[0] == "hf_" else _LEAST):
-                continue
-        elif not _enough(behind, text, found.end()):
+        # It is read as far as it is judged, and to its end once it is masked.
+        run = behind.match(text[found.end() : found.end() + _READ])
+        if run is None:
+            continue
+        doubtful = found[0] in _DOUBTFUL
+        if not (_is_key(run[0], 8 if found[0] == "hf_" else _LEAST) if doubtful else run.end() >= _LEAST):
             continue
         run = behind.match(text, found.end())
         end = run.end() if run else found.end()
@@ -186,11 +185,6 @@ def _without_issued(text: str) -> str:
 
 
 _REST = Expression(r"[A-Za-z0-9_=-]*")
-
-
-def _enough(behind: re.Pattern[str], text: str, at: int) -> bool:
-    run = behind.match(text[at : at + _LEAST])
-    return run is not None and run.end() == _LEAST
 
 
 def _is_key(word: str, least: int) -> bool:
@@ -276,19 +270,12 @@ def _without_blocks(text: str) -> str:
             parts.append(text[done:head])
             done = head
             continue
-        end = text.find(_END, head) if last >= head else _end_of_cut(text, head)
+        end = text.find(_END, head) if last >= head else head
+        while last < head and (piece := _PIECE.match(text, end)) is not None:  # the end is cut off
+            end = piece.end()
         parts += [text[done:head], MASK]
         done = end
     return _TAIL.sub(MASK, "".join([*parts, text[done:]]))
-
-
-def _end_of_cut(text: str, at: int) -> int:
-    """Where the body of a block that has no end is over."""
-    while True:
-        piece = _PIECE.match(text, at)
-        if piece is None:
-            return at
-        at = piece.end()
 
 
 def is_basic(word: str) -> bool:
