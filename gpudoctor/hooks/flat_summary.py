@@ -1,8 +1,20 @@
-"""`gpudoctor.summary(recording)`: the numbers of a report in a flat dict, for wandb, MLflow, TensorBoard."""
+"""The report of a recording for a program, made in a process of its own: the training keeps its own.
+
+`gpudoctor.summary(recording)`: its numbers in a flat dict, for wandb, MLflow, TensorBoard.
+"""
 
 import os
+import subprocess
+import sys
+import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
+
+from gpudoctor.errors import IncompleteError
+from gpudoctor.model.child_process import child_code
+from gpudoctor.model.external_files import load_json, read_text
+from gpudoctor.model.read_limits import REPORT
 
 _PREFIX = "gpudoctor"
 
@@ -16,9 +28,6 @@ def summary(recording: Any) -> dict[str, float]:
     if hasattr(recording, "summary"):
         own: dict[str, float] = recording.summary()
         return own
-    from gpudoctor.hooks.rendered_report import rendered_report
-    from gpudoctor.model.external_files import load_json
-
     return flat(load_json(rendered_report(os.fspath(recording), "json")))
 
 
@@ -44,3 +53,31 @@ def flat(report: Mapping[str, Any]) -> dict[str, float]:
 
 def _number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_REPORT = 120.0
+"""Seconds that a report may take."""
+
+
+def rendered_report(folder: "str | os.PathLike[str]", how: str) -> str:
+    """`gpudoctor report FOLDER --format HOW`, made in a process of its own. Raises `IncompleteError`."""
+    with tempfile.TemporaryDirectory(prefix="gpudoctor-") as place:
+        out = Path(place) / "report"
+        words = ["report", os.fspath(folder), f"--format={how}", f"--output={out}", "--fail-on=never", "--quiet"]
+        try:
+            done = subprocess.run(
+                [sys.executable, "-c", child_code("gpudoctor.cli"), *words],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_REPORT,
+                check=False,
+            )
+            return read_text(out, REPORT)
+        except subprocess.TimeoutExpired:
+            raise IncompleteError(f"the report of {folder} took longer than {_REPORT:g} s") from None
+        except OSError:
+            said = [line for line in done.stderr.splitlines() if line.startswith("gpudoctor: ")]
+            reason = said[-1].removeprefix("gpudoctor: ") if said else f"exit code {done.returncode}"
+            raise IncompleteError(f"the report of {folder} was not made: {reason}") from None

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from gpudoctor.errors import IncompleteError, UsageError
-from gpudoctor.hooks.rendered_report import rendered_report
+from gpudoctor.hooks.flat_summary import flat, rendered_report
 from gpudoctor.model.external_files import load_json
 from gpudoctor.recorder.folder import MANIFEST, CommandEnd, new_folder, state_folder, write_end, write_manifest
 
@@ -51,7 +51,7 @@ class RunRecording:
 
     def start(self) -> "RunRecording":
         """Begin. Raises `UsageError` without torch; whatever else fails is said, and the program goes on."""
-        if _recorded_by_run():
+        if os.environ.get("GPUDOCTOR_RECORDING") and not os.environ.get("GPUDOCTOR_DISABLE"):
             self._say("gpudoctor run records this process already; record() does nothing")
             return self
         if self._probe is not None:
@@ -76,7 +76,10 @@ class RunRecording:
             if not (folder / MANIFEST).exists():
                 write_manifest(folder, getattr(sys, "orig_argv", sys.argv), {})
             with suppress(Exception):  # the machine's rows are missing then, and the report says so
-                self._sample()
+                from gpudoctor.recorder.machine import GpuReadings, MachineSampler
+
+                self._gpus = GpuReadings(os.environ)
+                self._machine = MachineSampler(folder, os.getpid(), self._gpus, self._began)
         try:
             self._probe = _embedded().begin(str(_PROBE), str(folder), {})
         except Exception as error:  # noqa: BLE001  # the training goes on without a recording
@@ -84,13 +87,6 @@ class RunRecording:
             return
         _open.append(self)
         atexit.register(self._at_exit)
-
-    def _sample(self) -> None:
-        from gpudoctor.recorder.machine import GpuReadings, MachineSampler
-
-        assert self.folder is not None
-        self._gpus = GpuReadings(os.environ)
-        self._machine = MachineSampler(self.folder, os.getpid(), self._gpus, self._began)
 
     def stop(self, error: BaseException | None = None) -> None:
         """End; an error is what ended the training. The report is shown by the first rank of a node."""
@@ -100,32 +96,25 @@ class RunRecording:
         atexit.unregister(self._at_exit)
         _open.remove(self)
         _embedded().end(probe, error if isinstance(error, Exception) else None)
-        lost = self._end_sampling()
-        if not _first_here() or self.folder is None:
-            return
-        self._wait_for_others()
-        write_end(self.folder, _ending(error, time.monotonic() - self._began, lost))
-        with suppress(IncompleteError, UsageError):
-            self._show()
-
-    def _end_sampling(self) -> int:
         machine, gpus, self._machine, self._gpus = self._machine, self._gpus, None, None
         if machine is not None:
             machine.close()
         if gpus is not None:
             gpus.close()
-        return int(machine.lost_bytes) if machine is not None else 0
+        if not _first_here() or self.folder is None:
+            return
+        lost = int(machine.lost_bytes) if machine is not None else 0
+        deadline = time.monotonic() + _OTHERS
+        while time.monotonic() < deadline and any(True for _ in self.folder.glob("live-*.json")):
+            time.sleep(0.1)
+        write_end(self.folder, _ending(error, time.monotonic() - self._began, lost))
+        with suppress(IncompleteError, UsageError):
+            self._show()
 
     def _at_exit(self) -> None:
         """The program ends inside: by an exception that the interpreter has shown, or in order."""
         error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
         self.stop(error if isinstance(error, BaseException) else None)
-
-    def _wait_for_others(self) -> None:
-        assert self.folder is not None
-        deadline = time.monotonic() + _OTHERS
-        while time.monotonic() < deadline and any(True for _ in self.folder.glob("live-*.json")):
-            time.sleep(0.1)
 
     def __enter__(self) -> "RunRecording":
         return self.start()
@@ -166,8 +155,6 @@ class RunRecording:
 
     def summary(self) -> dict[str, float]:
         """The numbers of the report in one flat dict, for an experiment tracker."""
-        from gpudoctor.hooks.flat_summary import flat
-
         return flat(self.report())
 
     @property
@@ -191,7 +178,8 @@ class RunRecording:
                 Path(self._page).write_text(text, encoding="utf-8")
         if self._quiet:
             return
-        if _in_a_notebook():
+        shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+        if shell is not None and hasattr(shell, "kernel"):  # a notebook's, which can show a page
             from IPython.display import display
 
             display(self)
@@ -250,10 +238,6 @@ def _embedded() -> Any:
     return names["load"](str(_PROBE), ".embedded")
 
 
-def _recorded_by_run() -> bool:
-    return bool(os.environ.get("GPUDOCTOR_RECORDING")) and not os.environ.get("GPUDOCTOR_DISABLE")
-
-
 def _first_here() -> bool:
     """Whether this is the first rank of its node."""
     return os.environ.get("LOCAL_RANK", "0") in ("", "0")
@@ -282,12 +266,6 @@ def _ending(error: BaseException | None, seconds: float, lost: int) -> CommandEn
         stopped_by="interrupt" if interrupted else None,
         lost_bytes=lost,
     )
-
-
-def _in_a_notebook() -> bool:
-    """Whether an IPython kernel runs us, which can show a page."""
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    return shell is not None and hasattr(shell, "kernel")
 
 
 def _beside_bars(line: str) -> None:

@@ -106,7 +106,7 @@ class Waiting:
         # After Ctrl-C nothing is imported: Python would forget to end by SIGINT. Its cause is known anyway.
         if self.probe is None and isinstance(error, BaseException) and not isinstance(error, KeyboardInterrupt):
             try:
-                load(self.folder, ".early_death").write(error)
+                load(self.folder, ".recording_file").write_early(error)
             except Exception:
                 pass
 

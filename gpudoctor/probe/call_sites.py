@@ -61,16 +61,14 @@ class Places:
         path = code.co_filename
         known = self._known.get(path)
         if known is None:
-            known = self._known[path] = self._judge(path)
+            known = self._known[path] = self.is_own(path)
         return known
 
     def is_own(self, path: str) -> bool:
         """Whether a file is the program's."""
-        return self._judge(path)
-
-    def _judge(self, path: str) -> bool:
         if path.startswith("<"):
-            return path in ("<string>", "<stdin>") and not _generated()
+            # `<string>` is the program under `python -c`, and generated code elsewhere (dataclasses).
+            return path in ("<string>", "<stdin>") and sys.argv[:1] == ["-c"]
         if path.startswith(PROBE) or _COMPILED in path:
             return False
         if f"{os.sep}site-packages{os.sep}" in path or f"{os.sep}dist-packages{os.sep}" in path:
@@ -152,11 +150,6 @@ def _program_folder() -> str:
     """The folder of the script that runs, with a separator at its end; no file's path if there is none."""
     main = getattr(sys.modules.get("__main__"), "__file__", None)
     return os.path.join(os.path.dirname(os.path.abspath(main)), "") if main else "\0"
-
-
-def _generated() -> bool:
-    """`<string>` is the program under `python -c`, and generated code elsewhere (dataclasses)."""
-    return sys.argv[:1] != ["-c"]
 
 
 def _installed_program() -> str:

@@ -51,7 +51,7 @@ class Clock:
         self.light = False
         """Whether the step in the making is only timed (pace.py)."""
         self.blind = False
-        """Whether not even its parts are timed (gaps.py)."""
+        """Whether not even its parts are timed (`Gaps`)."""
         self.gap = 0
         """Untimed steps until the next timed one."""
         self.own = 0.0

@@ -49,7 +49,11 @@ class Graphs:
         if self._looks >= LOOKS:
             return False
         self._looks += 1
-        self._look_for_single(root.grad_fn)
+        found = single_score(root.grad_fn)
+        self.looks += root.grad_fn is not None
+        self.single += found is not None
+        self.closed += found is True
+        self._due = found is not None and self.single == self.looks and self.looks in (TELL, LOOKS)
         kinds = normalised(root.grad_fn)
         if kinds is None:
             return False
@@ -57,13 +61,6 @@ class Graphs:
         for kind in kinds:
             self.found[kind] = self.found.get(kind, 0) + 1
         return self.losses in (TELL, LOOKS)
-
-    def _look_for_single(self, top: Any) -> None:
-        found = single_score(top)
-        self.looks += top is not None
-        self.single += found is not None
-        self.closed += found is True
-        self._due = found is not None and self.single == self.looks and self.looks in (TELL, LOOKS)
 
     def single_due(self) -> bool:
         """Whether it is time to tell of softmaxes over one score: there was one in each graph."""

@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from .call_sites import rows_of
-from .clock import NAMES
+from .clock import NAMES, PROBE
 from .stacks import phase_of, stack_of_thread
 from .table import AT, OTHER
 from .wire.frames import private
@@ -101,3 +101,36 @@ class Heart:
         phase = phase_of(stack) if clock.blind and clock.phase == OTHER else clock.phase
         fields = {"step": steps.index, "phase": NAMES[phase], "seconds": round(waited, 3)}
         self._probe.record("heartbeat", {**fields, "stack": rows_of(stack)})
+
+
+# What is known by now, written down when gpudoctor is about to end the command. A signal that kills leaves no time
+# for an orderly end. So a file in the recording's folder announces it: our thread sees the file, and the training
+# thread writes between two steps.
+
+ENDING = "ending"
+"""Name of that file."""
+
+
+class KnownByNow:
+    """Writes it once."""
+
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
+        self._path = os.path.join(probe.identity.folder, ENDING)
+        self.renew()
+
+    def renew(self) -> None:
+        """In a new process."""
+        self._asked = self._answered = False
+
+    def look(self) -> None:
+        """From our thread: is the command about to be ended?"""
+        self._asked = self._asked or os.path.exists(self._path)
+
+    def ended(self) -> None:
+        """A step has ended."""
+        if self._asked and not self._answered:
+            self._answered = True
+            before = self._probe.clock.switch(PROBE)
+            self._probe.tell_all()
+            self._probe.clock.switch(before)

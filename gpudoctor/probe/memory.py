@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import gc
+import linecache
+import re
 import sys
+from collections import Counter, deque
+from inspect import CO_OPTIMIZED
 from time import perf_counter
-from types import FrameType
+from types import FrameType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
+from .call_sites import Place
 from .clock import PROBE
-from .growing_containers import HOOKS, Census, Holder, Holders, grown, growth, row
+from .interrupts import interrupts
+from .models import parts
 from .table import AT
 from .tensor_reads import Budget, capturing
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from .probe import Probe
 
 _ALLOCATED, _RESERVED, _PEAK = AT["allocated"], AT["reserved"], AT["peak"]
@@ -156,3 +165,289 @@ class Growth:
         if value >= self._next:
             self.grew = True
             self._next = value + max(self.more, self._least)
+
+
+# A leak in Python is nearly always a container with a name that grows with the steps, and looking through the
+# names is a thousand times cheaper than looking through all objects.
+
+CONTAINERS = (list, dict, set, deque)
+_LARGE = 16
+"""Length from which on a container is remembered."""
+_LOOKS = 4000
+"""Values that one look goes through."""
+_PARTS = 2000
+"""Modules of a model that are looked at."""
+HOOKS = ", hooks of the module"
+_HOOKS = frozenset({"_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"})
+_OWN = frozenset({"_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"})
+_INSIDE = 16
+"""Parts of an element that are looked at."""
+_DEEPEST = 4000
+"""Additions of a sum that are followed."""
+_ADDS = r"\s*(\[[^]]*\])?(\.(append|extend|add|appendleft|update|insert|setdefault)\(|\+=|\[[^]]*\]\s*=[^=])"
+
+
+class Holder:
+    """One container, by id; nothing of it is kept alive."""
+
+    __slots__ = ("contents", "graph", "length", "name", "size")
+
+    def __init__(self, name: str, length: int, contents: tuple[str, int, bool]) -> None:
+        self.name = name
+        self.length = length
+        self.contents, self.size, self.graph = contents
+
+
+class Holders:
+    """One look at all of them."""
+
+    def __init__(self, probe: Probe, frame: FrameType | None) -> None:
+        self.step = probe.steps.index
+        self._probe = probe
+        self.found: dict[tuple[Any, type], Holder] = {}
+        self._tensor = probe.torch.Tensor
+        self._module = probe.torch.nn.Module
+        self._left = _LOOKS
+        main = sys.modules.get("__main__")
+        seen = {id(vars(main))} if main is not None else set()
+        if main is not None:
+            self._scope(vars(main))
+        while frame is not None:
+            if probe.places.is_user(frame.f_code):
+                if id(frame.f_globals) not in seen:
+                    seen.add(id(frame.f_globals))
+                    self._scope(frame.f_globals)
+                self._locals(frame)
+            frame = frame.f_back
+
+    def _locals(self, frame: FrameType) -> None:
+        if not frame.f_code.co_flags & CO_OPTIMIZED or sys.gettrace() is not None:
+            return  # a module's are its globals; a debugger's view is left alone
+        scope = frame.f_locals
+        self._scope(scope)
+        if sys.version_info < (3, 13):
+            # It is a copy that the frame keeps: it would hold on to the tensors of this step.
+            scope.clear()
+
+    def _scope(self, scope: Any) -> None:
+        for name, value in list(scope.items()):
+            if not name.startswith("__"):
+                self._look(name, value, 2)
+
+    def _look(self, name: str, value: Any, deep: int) -> None:
+        self._left -= 1
+        kind = type(value)
+        if self._left < 0 or kind in (int, float, str, bool):
+            return
+        if kind in CONTAINERS and len(value) >= _LARGE and getattr(value, "maxlen", None) is None:
+            holder = Holder(name, len(value), _contents(value, self._tensor))
+            self.found.setdefault((id(value), kind), holder)
+        elif kind is self._tensor:
+            terms = _terms(value)
+            if terms >= _LARGE:
+                self.found.setdefault((name, kind), Holder(name, terms, (", a sum with its graph", 0, True)))
+        elif deep and kind in (list, tuple, dict):
+            for element in list(value.values() if kind is dict else value)[:_LARGE]:
+                self._look(name, element, 0)
+        elif deep and issubclass(kind, self._module):
+            self._modules(name, value)
+        elif deep and issubclass(kind, (type, FunctionType)):
+            if self._is_own(value):
+                self._definition(name, value)
+        elif deep and not issubclass(kind, (ModuleType, self._tensor)):
+            inside = own_attributes(value)
+            if type(inside) is dict:
+                for attribute, element in list(inside.items())[:100]:
+                    self._look(f"{name}.{attribute}", element, deep - 1)
+
+    def _modules(self, name: str, root: Any) -> None:
+        """What a model and its parts keep beside their parameters, and how many hooks they have."""
+        self._left -= 1
+        for path, module in list(parts(root).items())[:_PARTS]:
+            whole = f"{name}.{path}" if path else name
+            for attribute, element in list(vars(module).items()):
+                kind = type(element)
+                if attribute in _HOOKS and len(element) >= _LARGE:
+                    holder = Holder(f"{whole}.{attribute}", len(element), (HOOKS, 0, False))
+                    self.found.setdefault((id(element), kind), holder)
+                elif kind is self._tensor or (kind in CONTAINERS and attribute not in _OWN and element):
+                    self._look(f"{whole}.{attribute}", element, 0)
+
+    def _is_own(self, value: Any) -> bool:
+        """Whether a class or function is of the program's main file or another of its modules."""
+        module = sys.modules.get(getattr(value, "__module__", None) or "")
+        path = getattr(module, "__file__", None)
+        return isinstance(path, str) and self._probe.places.is_own(path)
+
+    def _definition(self, name: str, value: Any) -> None:
+        """Containers that belong to a class, are a function's default or attribute, or live in its closure."""
+        if isinstance(value, type):
+            for attribute, element in list(vars(value).items())[:100]:
+                if type(element) in CONTAINERS:
+                    self._look(f"{name}.{attribute}", element, 0)
+            return
+        code = value.__code__
+        names = code.co_varnames[: code.co_argcount]
+        parts = list(zip(reversed(names), reversed(value.__defaults__ or ())))
+        parts += list(vars(value).items())
+        for cell, inner in zip(value.__closure__ or (), code.co_freevars):
+            try:
+                parts.append((inner, cell.cell_contents))
+            except ValueError:  # not bound yet
+                continue
+        for inner, element in parts:
+            if type(element) in CONTAINERS:
+                self._look(f"{name}.{inner}", element, 0)
+
+
+def grown(before: Holders, now: Holders, between: Holders | None = None) -> list[Holder]:
+    """Those that grew by at least an element in three steps; their length is by how much.
+
+    With a look between they did so up to it and since: what is emptied now and then was shorter once.
+    """
+    least = max(6, (now.step - before.step) // 3)
+    found = []
+    for key, holder in now.found.items():
+        old = before.found.get(key)
+        more = holder.length - (old.length if old is not None else 0)
+        if between is not None:
+            later = between.found.get(key)
+            if later is None or holder.length - later.length < max(1, (now.step - between.step) // 3):
+                continue
+        if more >= least and (old is not None or holder.length <= 2 * (now.step + 1)):
+            holder.length = more
+            found.append(holder)
+    return found
+
+
+def row(probe: Probe, holder: Holder) -> list[Any]:
+    """`[what, count, bytes, path, line]` of one that grew."""
+    path, line, _ = adding_line(probe, holder.name.rpartition(".")[2])
+    return [f"`{holder.name}`{holder.contents}", holder.length, holder.size * holder.length, path, line]
+
+
+def own_attributes(value: Any) -> Any:
+    """The dict of an object's attributes, without running code of its class; None without one."""
+    try:
+        return object.__getattribute__(value, "__dict__")
+    except Exception as error:
+        if interrupts(error):
+            raise
+        return None
+
+
+def _contents(container: Any, tensor: Any) -> tuple[str, int, bool]:
+    """What a container holds, in words; bytes of one element; whether it is a tensor with its graph."""
+    try:
+        last = container[-1] if isinstance(container, (list, deque)) else next(reversed(list(container)))
+        if isinstance(container, dict):
+            last = container[last]
+    except Exception as error:  # it changes in another thread, or a class of its own
+        if interrupts(error):
+            raise
+        return "", 0, False
+    what = f", {type(container).__name__} of "
+    if type(last) is tensor:
+        return what + _tensor_words(last), _bytes(last), last.grad_fn is not None
+    what += type(last).__name__
+    inside = [part for part in _parts(last) if type(part) is tensor]
+    told = next((part for part in inside if part.grad_fn is not None), inside[0] if inside else None)
+    if told is None:
+        return what, sys.getsizeof(last), False
+    size = sys.getsizeof(last) + sum(map(_bytes, inside))
+    return f"{what} with {_tensor_words(told)}", size, told.grad_fn is not None
+
+
+def _parts(element: Any) -> list[Any]:
+    """The first things that an element of a container is made of: `history.append({"loss": loss})`."""
+    kind = type(element)
+    if issubclass(kind, dict):
+        return list(dict.values(element))[:_INSIDE]
+    if issubclass(kind, (list, tuple)):
+        return list((list if issubclass(kind, list) else tuple).__getitem__(element, slice(_INSIDE)))
+    inside = own_attributes(element)
+    return list(inside.values())[:_INSIDE] if type(inside) is dict else []
+
+
+def _tensor_words(tensor: Any) -> str:
+    return f"{tensor.device.type} tensors {tuple(tensor.shape)} {held(tensor.grad_fn is not None)}"
+
+
+def _bytes(tensor: Any) -> int:
+    return int(tensor.numel() * tensor.element_size())
+
+
+def _terms(tensor: Any) -> int:
+    """How many tensors were added up to this one with their graphs (`total += loss`); 0 for others."""
+    node, terms = tensor.grad_fn, 0
+    while node is not None and terms < _DEEPEST and type(node).__name__ == "AddBackward0":
+        terms += 1
+        node = next((before for before, _ in node.next_functions if type(before).__name__ == "AddBackward0"), None)
+    return terms
+
+
+def _modules(probe: Probe) -> Iterator[str]:
+    """Files of the program's own modules: a data set keeps things where no step comes by."""
+    for module in list(sys.modules.values()):
+        path = getattr(module, "__file__", None)
+        if isinstance(path, str) and path.endswith(".py") and probe.places.is_own(path):
+            yield path
+
+
+def adding_line(probe: Probe, name: str) -> Place:
+    """The line of the user's that adds to something of this name."""
+    word = re.escape(name)
+    adds = re.compile(rf"\b{word}{_ADDS}|\b{word}\s*=\s*(?:\(\s*)?(\w+\.)*{word}\s*\+")
+    if name in _HOOKS:
+        adds = re.compile(rf"\.register_(full_)?{name[1:-1]}\(")
+    for path in dict.fromkeys((*(code.co_filename for code in probe.steps.stack), *_modules(probe))):
+        for number, text in enumerate(linecache.getlines(path), 1):
+            if adds.search(text):
+                return path, number, None
+    return None, None, None
+
+
+# All objects of the process, counted between steps: for growth that no container with a name explains.
+
+_TOLD = 12
+
+
+class Census:
+    """One count: a tenth of a second in a process of half a million objects; it keeps none of them."""
+
+    def __init__(self, probe: Probe) -> None:
+        kinds = {probe.torch.Tensor, probe.torch.nn.Parameter}
+        objects = gc.get_objects()
+        self.step = probe.steps.index
+        self.types = Counter(map(type, objects))
+        self.tensors: dict[tuple[Any, ...], list[int]] = {}
+        for tensor in [found for found in objects if type(found) in kinds]:
+            key = (tensor.device.type, tuple(tensor.shape), str(tensor.dtype), tensor.grad_fn is not None)
+            entry = self.tensors.setdefault(key, [0, 0])
+            entry[0] += 1
+            entry[1] += tensor.numel() * tensor.element_size()
+
+
+def growth(before: Census, now: Census) -> list[list[Any]]:
+    """`[what, count, bytes, None, None]` of what grew by the step, the largest first."""
+    least = max(6, (now.step - before.step) // 3)
+    rows: list[list[Any]] = []
+    for key, (count, size) in now.tensors.items():
+        old = before.tensors.get(key, [0, 0])
+        if count - old[0] >= least:
+            device, shape, dtype, graph = key
+            what = f"{device} tensors {shape} {dtype.replace('torch.', '')} {held(graph)}"
+            rows.append([what, count - old[0], size - old[1], None, None])
+    for kind, count in now.types.items():
+        more = count - before.types.get(kind, 0)
+        # Python's own are everywhere, and say nothing of who keeps them.
+        own = kind.__module__ == "builtins" or issubclass(kind, (int, float, str, tuple, list, dict))
+        if more >= least and not own:
+            rows.append([f"{kind.__module__}.{kind.__qualname__}", more, None, None, None])
+    rows.sort(key=lambda row: (-(row[2] or 0), -row[1]))
+    return rows[:_TOLD]
+
+
+def held(graph: bool) -> str:
+    """How tensors are kept, in the words that the diagnosis reads."""
+    return "with their graphs" if graph else "without graphs"

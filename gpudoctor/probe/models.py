@@ -8,6 +8,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from .call_sites import Place, where
+from .clock import EVALUATION
+from .table import OTHER
 
 if TYPE_CHECKING:
     from .probe import Probe
@@ -217,7 +219,7 @@ class Models:
         """A training forward begins, some steps only."""
         torch = self._probe.torch
         for device in ("cuda", "cpu"):
-            if _autocast_on(torch, device):
+            if hasattr(torch, "get_autocast_dtype") and torch.is_autocast_enabled(device):
                 self.autocast = str(torch.get_autocast_dtype(device)).replace("torch.", "")
 
     def put_to_eval(self, module: Any, frame: FrameType | None) -> None:
@@ -319,10 +321,6 @@ class Models:
         self._probe.record("numeric", {**fields, **facts, **_line(place)})
 
 
-def _autocast_on(torch: Any, device: str) -> bool:
-    return hasattr(torch, "get_autocast_dtype") and bool(torch.is_autocast_enabled(device))
-
-
 def _mode_dependent(module: Any) -> list[str]:
     """Kinds of its parts that behave otherwise in training: dropout that drops, normalisation by the batch."""
     names = set()
@@ -350,11 +348,6 @@ def _line(place: Place) -> dict[str, Any]:
     return {"path": place[0], "line": place[1]}
 
 
-def maker(probe: Probe, frame: FrameType | None) -> Place:
-    """Where the user's code made something."""
-    return where(probe.places.user_frame(frame))
-
-
 def model_facts(module: Any) -> dict[str, Any]:
     """What a model is: the `model` record without its line."""
     inner = unwrapped(module)
@@ -371,14 +364,11 @@ def model_facts(module: Any) -> dict[str, Any]:
         "dtypes": kinds,
         "device": str(own[0].device) if own else None,
         "wrapped": wrapper(module),
-        "compiled": type(module).__name__ == "OptimizedModule" or _compiled(module),
+        "compiled": type(module).__name__ == "OptimizedModule"
+        or any(getattr(child, "_compiled_call_impl", None) is not None for child in parts(module).values()),
         "training": bool(module.training),
         "flops": None,
     }
-
-
-def _compiled(module: Any) -> bool:
-    return any(getattr(child, "_compiled_call_impl", None) is not None for child in parts(module).values())
 
 
 def inner_module(module: Any, name: str) -> Any:
@@ -454,3 +444,66 @@ def _number(value: Any) -> float | None:
     if getattr(getattr(value, "device", None), "type", "") == "cpu":
         return float(value)
     return None
+
+
+# Whether the loop is training or evaluating: loops do not say so, it shows in what they do. An evaluation begins with
+# a second loader that no backward pass follows, or with a forward of the trained model in eval mode without
+# gradients, and lasts until training goes on. Frameworks that say so are believed. With gradients it is known by its
+# first time: no backward pass came before the model was back in training mode.
+
+
+class Evaluation:
+    """Switches the clock between training and evaluation."""
+
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
+        self._clock = probe.clock
+        self.declared = 0
+        """Depth of calls that say that they evaluate (`Trainer.evaluate`)."""
+        self.by_loader = False
+        self.trained: set[int] = set()
+        """Ids of the parameters that optimizers hold."""
+        self._streak = 0
+        self._trains: dict[int, tuple[int, Any, bool]] = {}
+
+    def begin(self, by_loader: bool = False) -> None:
+        """The loop evaluates from now on, unless nothing at all is trained here."""
+        steps = self._probe.steps
+        if self._clock.phase == OTHER and (steps.backwards or steps.optimizers):
+            self._clock.switch(EVALUATION)
+            self.by_loader = by_loader
+            if self._probe.loaders is not None:
+                self._probe.loaders.disclaim()
+
+    def finish(self) -> None:
+        """The loop trains (again)."""
+        self._streak = 0
+        if self._clock.phase == EVALUATION and not self.declared:
+            self._clock.switch(OTHER)
+
+    def undeclared(self) -> bool:
+        """Whether an evaluation is on that nobody declared, so that its end is not known."""
+        return self._clock.phase == EVALUATION and not self.declared
+
+    def forward(self, module: Any, grad: bool) -> None:
+        """The outermost module is about to be called, with or without gradients."""
+        if grad and not module.training and self._probe.models.evaluates(module):
+            self.begin()
+        elif self._clock.phase == EVALUATION:
+            if grad and not self.by_loader:
+                self.finish()
+        elif not grad and not module.training and self._clock.phase == OTHER:
+            self._streak += 1
+            if self._streak > 1 or self.trains(module):
+                self.begin()
+        elif grad:
+            self._streak = 0
+
+    def trains(self, module: Any) -> bool:
+        """Whether a module has parameters that are trained (a frozen teacher has none)."""
+        known = self._trains.get(id(module))
+        version = self._probe.models.version
+        if known is None or known[0] != version or known[1]() is not module:
+            trains = any(id(parameter) in self.trained for parameter in parameters(module).values())
+            known = self._trains[id(module)] = version, weakref.ref(module), trains
+        return known[2]

@@ -9,15 +9,13 @@ from typing import Any
 from .call_sites import Places, Sites
 from .clock import Clock
 from .compiling import Compiling
-from .deaths import Deaths
+from .deaths import Deaths, Faults
 from .device_clock import DeviceClock
-from .evaluation import Evaluation
-from .faults import Faults
 from .guard import Guard
 from .identity import Identity
-from .known_by_now import KnownByNow
+from .live import KnownByNow
 from .memory import Memory
-from .models import Models
+from .models import Evaluation, Models
 from .numerics import Numerics
 from .recording_file import FrameFile
 from .sampler import Sampler

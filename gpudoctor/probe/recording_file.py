@@ -6,11 +6,12 @@ import json
 import os
 import sys
 import threading
+import traceback
 from collections.abc import Sequence
 from typing import Any
 
 from .wire.frames import Column, FrameWriter, Values, columns_frame, json_frame, json_text
-from .wire.masking import mask_tokens
+from .wire.masking import mask_cut, mask_tokens
 
 LIMITS = {
     "start": 1, "torch": 4, "loop": 8, "model": 16, "optimizer": 16, "loader": 32, "site": 4096,
@@ -78,3 +79,22 @@ class FrameFile:
                 self._file.append(data)
             except OSError as error:
                 self.broken = str(error)
+
+
+# What ended a process that had not imported torch: its traceback goes into the recording. The interpreter has shown
+# it already, maybe on a terminal, which keeps nothing that could be read afterwards.
+
+_LONGEST = 100_000
+_RANKS = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
+
+
+def write_early(error: BaseException) -> None:
+    """The traceback, secrets masked, as `early-RANK-PARENT-PROCESS.txt`. Raises `OSError`."""
+    rank = next((value for name in _RANKS if (value := os.environ.get(name, "")).isdigit()), "x")
+    text = mask_cut("".join(traceback.format_exception(type(error), error, error.__traceback__)), _LONGEST)
+    name = f"early-{rank}-{os.getppid()}-{os.getpid()}.txt"
+    path = os.path.join(os.environ["GPUDOCTOR_RECORDING"], name)
+    before = f"[rank{rank}]: " if rank != "x" else ""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as stream:
+        stream.writelines(f"{before}{line}\n" for line in text.splitlines())

@@ -66,7 +66,7 @@ class Sampler:
         self._flush = probe.guard.safely("writer", probe.flush)
         self._compiles = probe.guard.safely("compile", probe.compiling.look)
         self._ending = probe.guard.safely("ending", probe.known.look)
-        self._latest = probe.guard.safely("exception", self._death)
+        self._latest = probe.guard.safely("exception", lambda: probe.deaths.look())
         self.renew()
 
     def renew(self) -> None:
@@ -144,16 +144,13 @@ class Sampler:
                 self._written = self._flushed = perf_counter()
                 self._write()
             elif self._probe.steps.index:
-                self._write_early()
-
-    def _write_early(self) -> None:
-        """The rows of the first seconds of training."""
-        now = perf_counter()
-        self._trains = self._trains or now
-        every, last = EARLY
-        if now - self._trains < last and now - self._flushed >= every:
-            self._flushed = now
-            self._flush()
+                # The rows of the first seconds of training.
+                now = perf_counter()
+                self._trains = self._trains or now
+                every, last = EARLY
+                if now - self._trains < last and now - self._flushed >= every:
+                    self._flushed = now
+                    self._flush()
 
     def _look(self) -> None:
         """One look at the stack of the training thread (or of a loader's worker)."""
@@ -196,9 +193,6 @@ class Sampler:
             self._latest()
         if self.lines.due():
             self.lines.write()
-
-    def _death(self) -> None:
-        self._probe.deaths.look()
 
 
 class Thread:

@@ -10,6 +10,7 @@ name.
 from __future__ import annotations
 
 import functools
+from operator import attrgetter
 from typing import Any
 
 from .instrument import Enter, Leave
@@ -90,10 +91,6 @@ class _Bound(functools.partial):  # type: ignore[type-arg]
 _Bound.__del__.__code__ = covered_from_start(_Bound.__del__.__code__)
 
 
-def _of_original(name: str) -> property:
-    return property(lambda standin: getattr(standin._original, name))
-
-
 setattr(Standin, "__call__", _Call())  # noqa: B010 - no method, but what makes one
 for _name in ("__doc__", "__module__"):
-    setattr(Standin, _name, _of_original(_name))
+    setattr(Standin, _name, property(attrgetter(f"_original.{_name}")))

@@ -16,19 +16,14 @@ def checked_out(folder: Path) -> str:
     """
     for place in (folder, *folder.parents):
         with suppress(OSError, ValueError):
-            git = _git_folder(place / ".git")
+            git = place / ".git"
+            if not git.is_dir():  # a worktree: a file of that name leads to the folder with HEAD
+                git = place / _text(git).removeprefix("gitdir: ")
             head = _text(git / "HEAD")
             if not head.startswith("ref: "):
                 return head[:_DIGITS]
             return _commit_of(git, head.removeprefix("ref: "))[:_DIGITS]
     return ""
-
-
-def _git_folder(path: Path) -> Path:
-    """The folder with HEAD: `.git`, or where a worktree's file of that name leads. Raises `OSError`."""
-    if path.is_dir():
-        return path
-    return path.parent / _text(path).removeprefix("gitdir: ")
 
 
 def _commit_of(git: Path, ref: str) -> str:

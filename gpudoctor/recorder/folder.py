@@ -111,7 +111,7 @@ def _temporary(prefix: str) -> Path:
 
 def write_manifest(folder: Path, command: Sequence[str], settings: Mapping[str, Any]) -> None:
     """recording.json, before the command starts."""
-    _write(
+    write_json(
         folder / MANIFEST,
         {
             "schema": SCHEMA,
@@ -125,6 +125,7 @@ def write_manifest(folder: Path, command: Sequence[str], settings: Mapping[str, 
             "environment": kept_environment(os.environ),
             "settings": dict(settings),
         },
+        indent=2,
     )
 
 
@@ -135,12 +136,8 @@ def kept_environment(variables: Mapping[str, str]) -> dict[str, str]:
 
 def write_end(folder: Path, ending: CommandEnd) -> None:
     """end.json, when the command has ended."""
-    _write(folder / END, asdict(ending))
-    _mask_faults(folder)
-
-
-def _mask_faults(folder: Path) -> None:
-    """What the interpreter wrote of fatal signals names files; a path may hold a token."""
+    write_json(folder / END, asdict(ending), indent=2)
+    # What the interpreter wrote of fatal signals names files; a path may hold a token.
     for path in folder.glob("fault-*.txt"):
         with suppress(OSError):
             if path.is_file() and path.stat().st_size <= _LARGEST_FAULT:
@@ -150,12 +147,12 @@ def _mask_faults(folder: Path) -> None:
                     path.write_text(masked, encoding="utf-8")
 
 
-def _write(path: Path, value: Mapping[str, Any]) -> None:
+def write_json(path: Path, value: Mapping[str, Any], indent: int | None = None) -> None:
     """A file whole or not at all; a disk that fills up later costs the file, never the run."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with open(temporary, "w", encoding="utf-8", opener=private) as stream:
-            stream.write(json.dumps(value, indent=2) + "\n")
+            stream.write(json.dumps(value, indent=indent) + "\n")
         os.replace(temporary, path)
     except OSError:
         with suppress(OSError):

@@ -4,7 +4,6 @@ A list must be quick although a recording has millions of bytes. So the verdict 
 kept in a small file beside each recording (`verdict.json`), written with its report.
 """
 
-import json
 import os
 import shutil
 import time
@@ -20,8 +19,8 @@ from gpudoctor.lang import say, term
 from gpudoctor.lang.message_data import message_of, template_object
 from gpudoctor.model.external_files import load_json, read_file
 from gpudoctor.model.read_limits import MANIFEST as MANIFEST_LIMIT
-from gpudoctor.probe.wire.frames import COLUMNS, ForeignFile, Frames, private, unpacked
-from gpudoctor.recorder.folder import END, MACHINE, MANIFEST, state_folder
+from gpudoctor.probe.wire.frames import COLUMNS, ForeignFile, Frames, unpacked
+from gpudoctor.recorder.folder import END, MACHINE, MANIFEST, state_folder, write_json
 
 VERDICT = "verdict.json"
 SCHEMA = "gpudoctor.verdict/1"
@@ -176,15 +175,8 @@ def _rows(payload: memoryview) -> int:
 
 def keep_verdict(folder: Path, verdict: str, steps: int | None) -> None:
     """Keep a recording's verdict for the list; one that cannot be written is left out."""
-    temporary = folder / f".{VERDICT}.{os.getpid()}"
-    try:
-        with open(temporary, "w", encoding="utf-8", opener=private) as stream:
-            kept = {"schema": SCHEMA, "verdict": verdict, "message": template_object(verdict), "steps": steps}
-            stream.write(json.dumps(kept) + "\n")
-        os.replace(temporary, folder / VERDICT)
-    except OSError:
-        with suppress(OSError):
-            temporary.unlink()
+    kept = {"schema": SCHEMA, "verdict": verdict, "message": template_object(verdict), "steps": steps}
+    write_json(folder / VERDICT, kept)
 
 
 def recording_path(name: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpudoctor.errors import DoctorError
 from gpudoctor.model.external_files import load_json, read_text
@@ -13,8 +13,6 @@ from gpudoctor.model.read_limits import SMALL_JSON
 
 if TYPE_CHECKING:
     from gpudoctor.model.signs.recording import Process
-
-# What the parent sees of a run while it lasts: the ranks' live files, and the file `stop`.
 
 STOP = "stop"
 """A file that rank 0 makes once the steps that were asked for are done."""
@@ -62,23 +60,20 @@ def look(folder: Path) -> Now:
     for path in sorted(folder.glob("live-*.json")):
         with suppress(OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError):
             age = time.time() - path.stat().st_mtime
-            rank = _rank(path, load_json(read_text(path, SMALL_JSON)), age)
+            live = load_json(read_text(path, SMALL_JSON))
+            _, name, pid = path.stem.split("-")
+            rank = RankNow(
+                rank=int(name) if name.isdigit() else 0,
+                pid=int(pid),
+                step=int(live["step"]),
+                seconds=float(live.get("seconds") or "nan"),
+                phases={str(word): float(share) for word, share in (live.get("phases") or {}).items()},
+                age=age,
+            )
             before = found.get(rank.rank)
             if before is None or before.age > rank.age:  # a rank that was started again has a second file
                 found[rank.rank] = rank
     return Now(ranks=tuple(found[rank] for rank in sorted(found)))
-
-
-def _rank(path: Path, live: Mapping[str, Any], age: float) -> RankNow:
-    _, rank, pid = path.stem.split("-")
-    return RankNow(
-        rank=int(rank) if rank.isdigit() else 0,
-        pid=int(pid),
-        step=int(live["step"]),
-        seconds=float(live.get("seconds") or "nan"),
-        phases={str(name): float(share) for name, share in (live.get("phases") or {}).items()},
-        age=age,
-    )
 
 
 # Whether a run stands still, and where each rank stands then: `--hang-after`.

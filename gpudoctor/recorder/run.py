@@ -114,7 +114,7 @@ def record(
     with post.open(dict.fromkeys(_ENDS, afterwards) if afterwards is not None else {}):
         child = start(plan.command, probed(os.environ, plan.folder, _variables(plan)), post.numbers)
         watchdog = _Watchdog(plan, child, post, observe, before_stop, tell)
-        with _beside(plan.folder, child.pid, started, watchdog) as samples:
+        with _beside(plan.folder, child.pid, started, watchdog):
             code = watchdog.keep(started)
             seconds = time.monotonic() - started
     signalled = -code if code < 0 else None
@@ -125,35 +125,29 @@ def record(
         stopped_by=watchdog.stopped_by if code else watchdog.stopped_by_us,
         oom_kills=max(0, memory_kills() - kills),
         kernel=kernel_lines(seconds) if code and watchdog.stopped_by is None else (),
-        lost_bytes=samples.lost_bytes,
+        lost_bytes=watchdog.lost_bytes,
         problems=tuple(watchdog.problems),
-        signals=tuple(watchdog.sent),
+        signals=tuple(watchdog.stopper.sent),
     )
     write_end(plan.folder, ending)
     return ending
 
 
-@dataclass(slots=True)
-class _Samples:
-    lost_bytes: int = 0
-
-
 @contextlib.contextmanager
-def _beside(folder: Path, root: int, started: float, watchdog: "_Watchdog") -> Iterator[_Samples]:
+def _beside(folder: Path, root: int, started: float, watchdog: "_Watchdog") -> Iterator[None]:
     """Sample the machine while the body runs; what fails here is a problem, and the run goes on."""
-    samples = _Samples()
     gpus: GpuReadings | None = None
     sampler: MachineSampler | None = None
     with watchdog.unharmed("sampling of the machine"):
         gpus = GpuReadings(os.environ)
         sampler = MachineSampler(folder, root, gpus, started)
     try:
-        yield samples
+        yield
     finally:
         with watchdog.unharmed("sampling of the machine"):
             if sampler is not None:
                 sampler.close()
-                samples.lost_bytes = sampler.lost_bytes
+                watchdog.lost_bytes = sampler.lost_bytes
                 watchdog.problems += [sampler.error] if sampler.error else []
             if gpus is not None:
                 gpus.close()
@@ -187,10 +181,12 @@ class _Watchdog:
         self._plan, self._child, self._post = plan, child, post
         self._observe, self._before_stop, self._tell = observe, before_stop, tell
         grace = GRACE if plan.grace is None else plan.grace
-        self._stopper = Stopper(child.pid, str(plan.folder), grace, tell)
+        self.stopper = Stopper(child.pid, str(plan.folder), grace, tell)
         self._presses = Presses()
         self.problems: list[str] = []
         """What failed on our side, a sentence each."""
+        self.lost_bytes = 0
+        """Of samples of the machine that could not be written."""
         self.stopped_by_us: str | None = None
         """`steps` or `seconds`."""
         self.interrupted = False
@@ -201,19 +197,14 @@ class _Watchdog:
         """Who ended it, if anybody did: `steps`, `seconds`, `interrupt`."""
         return self.stopped_by_us or ("interrupt" if self.interrupted else None)
 
-    @property
-    def sent(self) -> list[tuple[str, float]]:
-        """Signals of ours that were to end it."""
-        return self._stopper.sent
-
     def keep(self, started: float) -> int:
         """The command's exit code, negative when a signal killed it.
 
         Where the end is ours, no process of it is left. One that SIGKILL cannot end is, and is a problem.
         """
         observed = started
-        while (code := self._child.poll()) is None or self._stopper.left():
-            if self._stopper.given_up:
+        while (code := self._child.poll()) is None or self.stopper.left():
+            if self.stopper.given_up:
                 self.problems.append(say("processes of the command are still alive after SIGKILL"))
                 break
             for number in self._note(self._post.wait(TICK)):
@@ -243,11 +234,11 @@ class _Watchdog:
         asked = any(number in _ENDS for number in numbers)
         self.interrupted = self.interrupted or asked
         if asked and self._plan.grace is not None:
-            self._stopper.expect(self._plan.grace)
+            self.stopper.expect(self._plan.grace)
         if int(signal.SIGINT) in numbers and self._child.returncode is None:
             words = self._presses.press(time.monotonic())
             if self._presses.enough:
-                self._stopper.hurry()
+                self.stopper.hurry()
             if words:
                 self._tell(words)
         return numbers
@@ -267,12 +258,12 @@ class _Watchdog:
         if self.stopped_by_us is None and self._child.returncode is None:
             if self._plan.steps is not None and (self._plan.folder / STOP).exists():
                 self.stopped_by_us = "steps"
-                self._stopper.ask(say("{steps:,} steps are made", steps=self._plan.steps))
+                self.stopper.ask(say("{steps:,} steps are made", steps=self._plan.steps))
             elif self._plan.seconds is not None and seconds >= self._plan.seconds:
                 self.stopped_by_us = "seconds"
-                self._stopper.ask(say("{seconds} are over", seconds=duration(self._plan.seconds)))
-        self._stopper.look()
-        if not self._stopper.ours and (words := self._presses.waiting(time.monotonic())):
+                self.stopper.ask(say("{seconds} are over", seconds=duration(self._plan.seconds)))
+        self.stopper.look()
+        if not self.stopper.ours and (words := self._presses.waiting(time.monotonic())):
             self._tell(words)
 
 

@@ -53,7 +53,9 @@ class Stopper:
         if self.ours:
             return
         self._expect(self._grace)
-        self._warn()
+        # The probes write down what they know: SIGTERM and SIGKILL leave them no time for it.
+        with contextlib.suppress(OSError):  # a full disk: then there is nothing to be written either
+            Path(self._folder, ENDING).touch()
         if not hasattr(signal, "SIGKILL"):
             os.kill(self._root, signal.SIGTERM)  # Windows: there is no other way to one process
             return
@@ -78,11 +80,6 @@ class Stopper:
         if not takes(self._root, signal.SIGINT):  # started in the background: Ctrl-C never reaches it
             self._why = say("it ignores SIGINT")
             self._insist_at = time.monotonic() + min(_TELLING, self._grace)
-
-    def _warn(self) -> None:
-        """The probes write down what they know: SIGTERM and SIGKILL leave them no time for it."""
-        with contextlib.suppress(OSError):  # a full disk: then there is nothing to be written either
-            Path(self._folder, ENDING).touch()
 
     def expect(self, seconds: float) -> None:
         """The command was asked by somebody else: it gets SIGTERM after so many seconds, 0 for at once."""

@@ -131,7 +131,8 @@ class Simulated:
 
     def __init__(self, room=1):
         modules = (
-            importlib.import_module(f"gpudoctor.probe.{name}") for name in ("clock", "untimed_steps", "steps", "table")
+            importlib.import_module(f"gpudoctor.probe.{name}")
+            for name in ("clock", "sampling_policy", "steps", "table")
         )
         self.clock_module, gaps, steps, self.table_module = modules
         self.clock = self.clock_module.Clock()

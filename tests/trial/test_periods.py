@@ -4,8 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpudoctor.probe.overrides.early import rewrite
-from gpudoctor.probe.overrides.run_every import PERIODS
+from gpudoctor.probe.overrides.early import PERIODS, rewrite
 
 LOOP = """\
 seen, last, total = [], [], 0

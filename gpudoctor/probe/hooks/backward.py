@@ -36,7 +36,7 @@ def install(probe: Probe) -> None:
         evaluation.finish()
         if not steps.backwards:
             probe.show()
-        backward_begins(_roots(args, kwargs))
+        backward_begins(args[0] if args else kwargs.get("tensors"))
         return clock.switch(BACKWARD)
 
     def end(token: Any, _result: Any, failed: bool) -> None:
@@ -59,10 +59,6 @@ def install(probe: Probe) -> None:
     autograd = probe.torch.autograd
     guard.install(HOOK, autograd, "backward", *_lighter(probe, *guard.ends(HOOK, begin, end)))
     guard.surround(HOOK, autograd, "grad", begin_grad, end_grad, passes=True)
-
-
-def _roots(args: Any, kwargs: Any) -> Any:
-    return args[0] if args else kwargs.get("tensors")
 
 
 def _lighter(probe: Probe, watch: Enter, watched: Leave) -> tuple[Enter, Leave]:

@@ -105,7 +105,12 @@ def install(probe: Probe) -> None:
             probe.when_imported(call.module, functools.partial(_replace, probe, call))
     install_profilers(probe)
     if probe.torch.distributed.is_available():
-        _collectives(probe)
+        # Collectives, and DDP's broadcast of buffers before a forward pass: there the punctual ranks wait.
+        ddp = PhaseCall("torch.nn.parallel.distributed", "DistributedDataParallel", ("_sync_buffers",), COLLECTIVE)
+        probe.when_imported(ddp.module, functools.partial(_replace, probe, ddp))
+        call = PhaseCall("torch.distributed", "", _COLLECTIVES, COLLECTIVE, "collectives", "dist")
+        for name in _COLLECTIVES:
+            _time(probe, call, probe.torch.distributed, name)
 
 
 def install_profilers(probe: Probe) -> None:
@@ -186,15 +191,6 @@ PARALLELISM = (
     "torch.distributed.tensor", "torch.distributed.distributed_c10d", "deepspeed",
 )  # fmt: skip
 """Modules whose collectives belong to the parallelism itself: they are not counted."""
-
-
-def _collectives(probe: Probe) -> None:
-    """Collectives, and DDP's broadcast of buffers before a forward pass: there the punctual ranks wait."""
-    ddp = PhaseCall("torch.nn.parallel.distributed", "DistributedDataParallel", ("_sync_buffers",), COLLECTIVE)
-    probe.when_imported(ddp.module, functools.partial(_replace, probe, ddp))
-    call = PhaseCall("torch.distributed", "", _COLLECTIVES, COLLECTIVE, "collectives", "dist")
-    for name in _COLLECTIVES:
-        _time(probe, call, probe.torch.distributed, name)
 
 
 # Files that the program opens for writing: what writes on every step shows by the file, whatever its name.

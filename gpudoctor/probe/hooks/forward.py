@@ -46,7 +46,12 @@ def install(probe: Probe) -> None:
     module = probe.torch.nn.Module
     guard.replace(HOOK, module, "__call__", lambda original: _replacement(original, parts))
     if guard.wanted(HOOK):
-        _rename(module)
+        # `Module.__call__` is another name of `_wrapped_call_impl`, by which it is pickled: both stay one.
+        function = module.__dict__["__call__"]
+        name = function.__name__
+        original = module.__dict__.get(name)
+        if original is not None and original is not function and name != "__call__":
+            setattr(module, name, function)
 
 
 def _ends(probe: Probe) -> tuple[Any, Any]:
@@ -122,15 +127,6 @@ def _replacement(original: Any, parts: tuple[Any, ...]) -> Any:
     if sys.version_info >= (3, 11):
         replacement.__code__ = replacement.__code__.replace(co_qualname=original.__code__.co_qualname)
     return replacement
-
-
-def _rename(module: Any) -> None:
-    """`Module.__call__` is another name of `_wrapped_call_impl`, by which it is pickled: both stay one."""
-    function = module.__dict__["__call__"]
-    name = function.__name__
-    original = module.__dict__.get(name)
-    if original is not None and original is not function and name != "__call__":
-        setattr(module, name, function)
 
 
 # `Module.train`: going back to training ends an evaluation that nobody declared; where `eval()` was called

@@ -8,9 +8,9 @@ import threading
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from ..call_sites import where
 from ..clock import BACKWARD, EVALUATION, OPTIMIZER, OWNS
 from ..guard import CALLER
-from ..models import maker
 from ..standin import Standin
 from ..table import OTHER
 
@@ -173,7 +173,7 @@ def _making(probe: Probe, kind: Any) -> None:
         if not failed:
             probe.steps.optimizer_made(optimizer)
             if len(probe.models.made) < 256:
-                probe.models.made[id(optimizer)] = maker(probe, sys._getframe(CALLER))
+                probe.models.made[id(optimizer)] = where(probe.places.user_frame(sys._getframe(CALLER)))
 
     probe.guard.surround(HOOK, kind, "__init__", begin, end)
 

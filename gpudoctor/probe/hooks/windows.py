@@ -140,7 +140,9 @@ def install(probe: Probe) -> None:
 
     for owner in ("detect_anomaly", "set_detect_anomaly"):
         guard.surround(HOOK, getattr(anomaly, owner), "__init__", set_mode, _never)
-    _memory_history(probe, windows)
+    memory = sys.modules.get("torch.cuda.memory")
+    if memory is not None and hasattr(memory, "_record_memory_history"):
+        _once(probe, windows, memory, "_record_memory_history", "memory-history")
     probe.when_imported("wandb", lambda module: _once(probe, windows, module, "watch", "wandb.watch"))
 
 
@@ -179,9 +181,3 @@ def _once(probe: Probe, windows: Windows, owner: Any, name: str, what: str) -> N
         windows.open(what, where(probe.places.user_frame(sys._getframe(CALLER))))
 
     probe.guard.surround(HOOK, owner, name, begin, _never)
-
-
-def _memory_history(probe: Probe, windows: Windows) -> None:
-    module = sys.modules.get("torch.cuda.memory")
-    if module is not None and hasattr(module, "_record_memory_history"):
-        _once(probe, windows, module, "_record_memory_history", "memory-history")

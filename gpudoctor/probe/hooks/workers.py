@@ -68,7 +68,7 @@ def install(probe: Probe) -> None:
     guard = probe.guard
     begin = guard.safely(HOOK, lambda arguments: _begin(probe, arguments))
     failed = guard.safely(f"{HOOK} (file)", lambda arguments: _failed(probe, arguments))
-    end = guard.safely(HOOK, lambda: _end(probe))
+    end = guard.safely(HOOK, lambda: probe.worker.write(everything=True) if probe.worker is not None else None)
 
     def enter(args: Any, _kwargs: Any) -> Any:
         begin(args)
@@ -107,11 +107,6 @@ def _numbers(probe: Probe, arguments: tuple[Any, ...]) -> tuple[int | None, int]
 def _facts(probe: Probe, loader: int | None, number: int) -> dict[str, Any] | None:
     started = probe.loaders.started if probe.loaders is not None else 0
     return {"loader": loader, "worker": number} if started < FILES else None
-
-
-def _end(probe: Probe) -> None:
-    if probe.worker is not None:
-        probe.worker.write(everything=True)
 
 
 def _making(worker: LoaderWorker) -> tuple[Enter, Leave]:

@@ -79,7 +79,7 @@ def install(probe: Probe) -> None:
             if topic == "files":
                 importlib.import_module(".early", __name__).adopt_files(trial)
             elif topic == "source":
-                importlib.import_module(".run_every", __name__).PERIODS.adopt(trial)
+                importlib.import_module(".early", __name__).PERIODS.adopt(trial)
             elif topic not in EARLY:
                 module, function = TOPICS[topic]
                 getattr(importlib.import_module(module, __name__), function)(trial, detail, value)

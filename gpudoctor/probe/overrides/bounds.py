@@ -6,6 +6,7 @@ import os
 import random
 import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from . import wrap
@@ -98,57 +99,37 @@ class Isolation:
     def install(self) -> None:
         """Hook the signs of an evaluation's begin and end."""
         torch = self._torch
-        wrap(torch.nn.Module, "eval", self._evaluating)
-        wrap(torch.nn.Module, "train", self._training)
-        wrap(torch.autograd, "backward", self._going_on)
         dataloader: Any = sys.modules["torch.utils.data.dataloader"]
-        wrap(dataloader.DataLoader, "__iter__", self._iterating)
-        wrap(dataloader._BaseDataLoaderIter, "__next__", self._drawing)
+        for owner, name, work in (
+            (torch.nn.Module, "eval", self._evaluates),
+            (torch.nn.Module, "train", self._trains),
+            (torch.autograd, "backward", lambda *_, **__: self._restore()),
+            (dataloader.DataLoader, "__iter__", self._iterates),
+            (dataloader._BaseDataLoaderIter, "__next__", self._draws),
+        ):
+            wrap(owner, name, partial(_preceded, work))
 
-    def _evaluating(self, original: Any) -> Any:
-        def eval_(module: Any) -> Any:
-            if module.training:
-                self._keep()
-            return original(module)
+    def _evaluates(self, module: Any) -> None:
+        if module.training:
+            self._keep()
 
-        return eval_
-
-    def _training(self, original: Any) -> Any:
-        def train(module: Any, mode: bool = True) -> Any:
-            if mode and not module.training:
-                self._restore()
-            elif not mode and module.training:
-                self._keep()
-            return original(module, mode)
-
-        return train
-
-    def _going_on(self, original: Any) -> Any:
-        def backward(*args: Any, **kwargs: Any) -> Any:
+    def _trains(self, module: Any, mode: bool = True) -> None:
+        if mode and not module.training:
             self._restore()
-            return original(*args, **kwargs)
+        elif not mode and module.training:
+            self._keep()
 
-        return backward
+    def _iterates(self, loader: Any) -> None:
+        steps, loaders = self._trial.probe.steps, self._trial.probe.loaders
+        # Before the first step any loader may become the training one.
+        if steps.index and loaders is not None and loaders.of(loader).role != "training":
+            self._keep()
 
-    def _iterating(self, original: Any) -> Any:
-        def __iter__(loader: Any) -> Any:
-            steps, loaders = self._trial.probe.steps, self._trial.probe.loaders
-            # Before the first step any loader may become the training one.
-            if steps.index and loaders is not None and loaders.of(loader).role != "training":
-                self._keep()
-            return original(loader)
-
-        return __iter__
-
-    def _drawing(self, original: Any) -> Any:
-        def __next__(iterator: Any) -> Any:
-            if self._kept is not None:
-                entry = getattr(iterator, "_gpudoctor_loader", None)
-                if entry is not None and entry.role == "training":
-                    self._restore()
-            return original(iterator)
-
-        return __next__
+    def _draws(self, iterator: Any) -> None:
+        if self._kept is not None:
+            entry = getattr(iterator, "_gpudoctor_loader", None)
+            if entry is not None and entry.role == "training":
+                self._restore()
 
     def _keep(self) -> None:
         if self._kept is not None or not self._trial.probe.steps.index:
@@ -171,3 +152,11 @@ class Isolation:
             numpy.random.set_state(numbers)
         if device is not None:
             self._torch.cuda.set_rng_state_all(device)
+
+
+def _preceded(before: Any, original: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        before(*args, **kwargs)
+        return original(*args, **kwargs)
+
+    return call

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .addresses import mask_addresses, mask_schemes
 from .commands import mask_calls, mask_commands, secret_words
-from .forms import MASK, is_hex_key, mask_forms, mask_tokens
+from .forms import MASK, is_hex_key, mask_addresses, mask_forms, mask_schemes, mask_tokens
 from .names import STEMS, is_secret_name, small
-from .pairs import mask_pairs
-from .sections import is_secret_entry, mask_sections
+from .pairs import is_secret_entry, mask_pairs, mask_sections
 from .values import is_nothing
 
 __all__ = [

@@ -28,6 +28,8 @@ _LOGIN = {"wandb": 6, "vault": 6, "comet": 6, "hf": 6, "huggingface-cli": 6, "sw
 _TOOL = Expression(
     r"(?<![A-Za-z0-9_.-])(?:" + "|".join(sorted(map(re.escape, {*_SHORT, *_LOGIN}), key=len, reverse=True)) + r")[ \t]"
 )
+_SETTERS = frozenset({"set", "setenv", "modify", "config", "setx", "put", "export"})
+"""Words before a name that say that its value follows: `aws configure set`, `setenv`."""
 _SHELL_WORD = Expression(r"'[^'\n]*'|\"(?:[^\"\\\n]|\\.)*\"|[^\s'\"]+|[\"']|\n")
 _CALL = Expression(r"(?:login|BasicAuth|set_api_key|set_token)\(\s{0,8}")
 _STRING = Expression(r"(?:(?:key|token|api_key)\s{0,4}=\s{0,4})?[rbfu]?([\"'])([^\"'\n]{1,400})(?=\1)")
@@ -45,7 +47,12 @@ def secret_words(words: Sequence[str]) -> dict[int, str]:
             if not word.startswith("--") and _hides(before, word):
                 found[at] = MASK
                 continue
-        elif secrecy(before) == STRONG and at > 1 and _sets(words[max(0, at - 4) : at - 1]) and not is_nothing(word):
+        elif (
+            secrecy(before) == STRONG
+            and at > 1
+            and _SETTERS.intersection(words[max(0, at - 4) : at - 1])
+            and not is_nothing(word)
+        ):
             found[at] = MASK
             continue
         if tool and at not in found:
@@ -106,11 +113,6 @@ def _hides(option: str, word: str) -> bool:
     if level == PLAIN or is_nothing(word, password=is_password_name(option)):
         return False
     return level == STRONG or looks_random(word)
-
-
-def _sets(words: Sequence[str]) -> bool:
-    """Whether words before a name say that its value follows: `aws configure set`, `setenv`."""
-    return bool({"set", "setenv", "modify", "config", "setx", "put", "export"} & set(words))
 
 
 def _of_tool(tool: str, before: str, word: str) -> str | None:

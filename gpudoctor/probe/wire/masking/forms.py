@@ -1,4 +1,4 @@
-"""Credentials that show by their form: what an issuer gave a prefix, private key blocks, long random words.
+"""Credentials that show by their form: what an issuer gave a prefix, key blocks, random words, addresses.
 
 The forms are those that detect-secrets, gitleaks and trufflehog look for. Every expression is linear: a run of
 one class of characters, and what may begin one is known before it is read.
@@ -6,6 +6,8 @@ one class of characters, and what may begin one is known before it is read.
 
 from __future__ import annotations
 
+import json
+import os
 import re
 from base64 import b64decode
 from binascii import Error
@@ -36,41 +38,21 @@ class Expression:
         return getattr(compiled, name)
 
 
-def words(text: str) -> frozenset[str]:
-    """The words of a list."""
-    return frozenset(text.split())
+with open(os.path.join(os.path.dirname(__file__), "words.json"), encoding="utf-8") as _file:
+    _LISTS: dict[str, dict[str, Any]] = json.load(_file)
+
+
+def listed(name: str) -> frozenset[str]:
+    """The words of a list of words.json, which says of each list what its words are."""
+    return frozenset(" ".join(_LISTS[name]["words"]).split())
 
 
 MASK = "***"
 """What stands where a secret stood."""
 
-
-_PLAINLY = words(
-    "gho_ ghp_ ghr_ ghs_ ghu_ hf_ api_org_ npm_ r8_ rubygems_ AKCp lin_api_ lin_oauth_ rpa_ gsk_ xai- fw_ "
-    "pplx- rdme_ FLWSECK- sntryu_ pnu_ pnb_ NRAK- NRJS- NRII- NRIQ- cfut_ LTAI AKLT whsec_ sk_live_ "
-    "sk_test_ sk_prod_ pk_live_ pk_test_ pk_prod_ rk_live_ rk_test_ rk_prod_ tfp_ jina_ pa- EAAG EAAC "
-    "EAAM EZAK EZTK CLOJARS_ nfp_ sbp_ pul- shpat_ shpca_ shppa_ shpss_ AGE-SECRET-KEY-1 dapi dop_v1_ "
-    "doo_v1_ dor_v1_ xkeysib- ntn_ AQVN sgp_ ATBB aio_ ico- secret-token: csk- vercel_blob_rw_ squ_ sqp_ "
-    "sqa_ bkua_ esecret_"
-)
-"""Prefixes that letters and digits follow."""
-
-_DASHED = words(
-    "github_pat_ HRKU- PMAK- tskey- dckr_pat_ dckr_oat_ glpat- glptt- gldt- glrt- glcbt- glft- glimt- "
-    "glagent- gloas- glsoat- glffct- GR1348941 sk- xoxa- xoxb- xoxe- xoxe. xoxo- xoxp- xoxr- xoxs- xapp- "
-    "AIza GOCSPX- ya29. nvapi- pypi- glsa_ glc_ hvs. hvb. hvr. ATATT3 ATCTT3 dp.pt. dp.st. dp.ct. dp.sa. "
-    "dp.scim. dp.audit. sl. fo1_ fm1_ fm2_ FlyV1 pscale_tkn_ pscale_pw_ pscale_oauth_ sntrys_ lsv2_pt_ "
-    "lsv2_sk_ pcsk_ tvly- figd_ figo_ sha256~ sb_secret_ p8e- CFPAT- duffel_live_ duffel_test_ fio-u- "
-    "shippo_live_ shippo_test_ SG. 1//0 eyJ api-key- cio_ wandb_v1_ key- local- sk_ AKID t1. hf_oauth_ "
-    "tgp_v1_ dt0c01. dt0s01. pat."
-)
-"""Prefixes that letters, digits, dots, dashes and underscores follow."""
-
-_DOUBTFUL = words(
-    "sk- key- local- sk_ pa- sl. fw_ t1. eyJ r8_ EAAG EAAC EAAM SG. pul- sgp_ api-key- LTAI AKID AKLT "
-    "AKCp secret-token: tfp_ ico- dapi hf_ glc_ xai- cio_ csk- squ_ sqp_ sqa_ pat."
-)
-"""Prefixes of both that also begin words of the trade: what follows must look random."""
+_PLAINLY = listed("plainly")
+_DASHED = listed("dashed")
+_DOUBTFUL = listed("doubtful")
 
 _LEAST = 16
 """Characters behind a prefix."""
@@ -184,13 +166,12 @@ def _without_issued(text: str) -> str:
         if found.start() < done:
             continue
         behind = table[found[0]]
-        # What a doubtful prefix begins is read as far as it is judged, and to its end once it is masked.
-        if found[0] in _DOUBTFUL:
-            head = text[found.end() : found.end() + _READ]
-            run = behind.match(head)
-            if run is None or not _is_key(run[0], 8 if found[0] == "hf_" else _LEAST):
-                continue
-        elif not _enough(behind, text, found.end()):
+        # It is read as far as it is judged, and to its end once it is masked.
+        run = behind.match(text[found.end() : found.end() + _READ])
+        if run is None:
+            continue
+        doubtful = found[0] in _DOUBTFUL
+        if not (_is_key(run[0], 8 if found[0] == "hf_" else _LEAST) if doubtful else run.end() >= _LEAST):
             continue
         run = behind.match(text, found.end())
         end = run.end() if run else found.end()
@@ -204,11 +185,6 @@ def _without_issued(text: str) -> str:
 
 
 _REST = Expression(r"[A-Za-z0-9_=-]*")
-
-
-def _enough(behind: re.Pattern[str], text: str, at: int) -> bool:
-    run = behind.match(text[at : at + _LEAST])
-    return run is not None and run.end() == _LEAST
 
 
 def _is_key(word: str, least: int) -> bool:
@@ -294,19 +270,12 @@ def _without_blocks(text: str) -> str:
             parts.append(text[done:head])
             done = head
             continue
-        end = text.find(_END, head) if last >= head else _end_of_cut(text, head)
+        end = text.find(_END, head) if last >= head else head
+        while last < head and (piece := _PIECE.match(text, end)) is not None:  # the end is cut off
+            end = piece.end()
         parts += [text[done:head], MASK]
         done = end
     return _TAIL.sub(MASK, "".join([*parts, text[done:]]))
-
-
-def _end_of_cut(text: str, at: int) -> int:
-    """Where the body of a block that has no end is over."""
-    while True:
-        piece = _PIECE.match(text, at)
-        if piece is None:
-            return at
-        at = piece.end()
 
 
 def is_basic(word: str) -> bool:
@@ -316,3 +285,119 @@ def is_basic(word: str) -> bool:
         return b":" in decoded and decoded.decode().isprintable()
     except (Error, ValueError):
         return False
+
+
+# Credentials in addresses: before the host of a URL, behind a webhook's, and in the headers of a request.
+
+_ADDRESS = 1000
+"""Characters of an address that are read for its host."""
+_STOP = Expression(r"[\s\"'<>`|]|\\[nrt\"']")
+_PATH = Expression(r"[/?#]")
+_HOOK = Expression(
+    r"(?i)(://[^/\s\"'<>]{0,100}/(?:[^/\s\"'<>?#]{1,60}/){0,6}?(?:hooks?|webhooks?|webhookb2|services|workflows|"
+    r"triggers?|catch|key|bot(?=[0-9]{6}))/?)([^\s\"'<>?#]{8,1000})"
+)
+_HOOK_HOSTS = Expression(r"(?i)hook|discord|slack|office\.com|api\.telegram|ifttt|hc-ping|pipedream|mattermost")
+_BARE = Expression(
+    r"(?<![A-Za-z0-9._@:/%+-])([A-Za-z_][A-Za-z0-9_.-]{0,40}):([^\s:@/\"'<>,;(){}\[\]]{6,100})@"
+    r"(?=[A-Za-z0-9-]{1,60}(?:\.[A-Za-z0-9]|:\d|/)|localhost)"
+)
+_SCHEME = Expression(
+    r"(?i)(?<![A-Za-z0-9_-])(bearer|basic|negotiate|apikey|token)([ \t]{1,4}|%20|\+)(?!\*{3})"
+    r"([A-Za-z0-9._~+/=:-]{8,})"
+)
+
+
+def mask_addresses(text: str) -> str:
+    """The text without users and passwords of URLs and of `user:password@host`, and keys of webhooks."""
+    if "://" in text:
+        text = _without_users(text)
+        text = _HOOK.sub(_hook, text)
+    return _BARE.sub(_bare, text) if "@" in text else text
+
+
+def mask_schemes(text: str) -> str:
+    """`Bearer`, `Basic` and the like without what follows, where that looks like a credential."""
+    lower = text.lower()
+    if any(scheme in lower for scheme in ("bearer", "basic", "negotiate", "apikey", "token")):
+        return _SCHEME.sub(_scheme, text)
+    return text
+
+
+def _without_users(text: str) -> str:
+    parts: list[str] = []
+    done = 0
+    while True:
+        at = text.find("://", done)
+        if at < 0:
+            return "".join([*parts, text[done:]])
+        start = at + 3
+        after = text.find("://", start)
+        limit = min(start + _ADDRESS, after if after >= 0 else len(text))
+        if text.find("@", start, limit) < 0:
+            parts.append(text[done:start])
+            done = start
+            continue
+        stop = _STOP.search(text, start, limit)
+        whole = text[start : stop.start() if stop else limit]
+        cut = _users_end(whole)
+        parts.append(text[done:start])
+        if cut:
+            parts.append(MASK)
+        done = start + cut
+
+
+def _users_end(whole: str) -> int:
+    """Where the user and password of an address end; 0 when it has none that is a secret."""
+    path = _PATH.search(whole)
+    authority = whole[: path.start()] if path else whole
+    at = authority.rfind("@")
+    if at < 0:
+        # A password with a slash in it: `://user:pa/ss@host`. A port before the path is a number.
+        user, colon, rest = authority.partition(":")
+        at = whole.rfind("@")
+        if not colon or at < 0 or rest.isdigit() or "?" in whole[:at] or not (user or rest) or "[" in user:
+            return 0
+    user, colon, password = whole[:at].partition(":")
+    if MASK in (password, user if not colon else password):
+        return 0
+    if colon:
+        return at if password and not _reference(password) else 0
+    return at if len(user) >= 16 and not user.isalpha() else 0
+
+
+def _reference(word: str) -> bool:
+    """A variable in the place of a password: `$PASSWORD`, `{password}`, `<password>`."""
+    return bool(re.fullmatch(r"\$\{?\w+\}?|\{+[\w. ]*\}+|<[\w -]*>|%\(\w+\)s|%s|\*+", word))
+
+
+def _hook(found: re.Match[str]) -> str:
+    before, path = found[1], found[2]
+    known = _HOOK_HOSTS.search(before.split("/", 3)[2])
+    last = max(path.split("/"), key=len)
+    if not (known and len(last) >= 8) and not looks_random(last):
+        return found[0]
+    if "." in last and not known:
+        return found[0]
+    return before + MASK
+
+
+def _bare(found: re.Match[str]) -> str:
+    user, password = found[1], found[2]
+    kinds = sum(bool(re.search(kind, password)) for kind in ("[a-z]", "[A-Z]", "[0-9]", r"[^A-Za-z0-9]"))
+    if kinds < 2 or user in {"sha256", "sha1", "md5", "rank", "cuda", "step"} or _reference(password):
+        return found[0]
+    return f"{user}:{MASK}@"
+
+
+def _scheme(found: re.Match[str]) -> str:
+    word = found[3].rstrip(".:")
+    rest = found[3][len(word) :]
+    scheme = found[1].lower()
+    if scheme == "basic":
+        secret = is_basic(word)
+    elif scheme == "bearer":
+        secret = (len(word) >= 16 and not word.isalpha()) or looks_random(word, 8)
+    else:
+        secret = looks_random(word, 20)
+    return found[1] + found[2] + MASK + rest if secret else found[0]

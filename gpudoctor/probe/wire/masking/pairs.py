@@ -6,8 +6,9 @@ The text is read once, from one secret name to the next; what is masked is not r
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
-from .forms import MASK, Expression, is_basic, is_uuid, looks_random, turns
+from .forms import MASK, Expression, is_basic, is_uuid, listed, looks_random, turns
 from .names import LONGEST, PASSWORDS, PLAIN, STEMS, STRONG, WEAK, is_password_name, secrecy, small
 from .values import BLOCK, OPEN, WINDOW, Found, block, closing, cookies, header, is_nothing, line_end
 
@@ -68,7 +69,7 @@ def mask_pairs(text: str, contained: bool = False) -> str:
             continue
         stems += 1
         if judged > _MOST_PAIRS or stems > _MOST_STEMS:
-            return "".join([*parts, text[done : stem.start()], _HARSH.sub(_harsh, text[stem.start() :])])
+            return "".join([*parts, text[done : stem.start()], _HARSH.sub(rf"\1{MASK}", text[stem.start() :])])
         pair = _Pair(text, low, stem.start(), seen)
         low = pair.end
         if pair.level == PLAIN or (text[low : low + 1] or " ") not in _FOLLOWS:
@@ -85,10 +86,6 @@ def mask_pairs(text: str, contained: bool = False) -> str:
 _MOST_PAIRS, _MOST_STEMS = 8_000, 40_000
 """Names that are judged one by one. A text with more of them is not one for people: all are masked."""
 _HARSH = Expression(rf"(?i)((?:{STEMS.pattern})[A-Za-z0-9_.-]{{0,60}}[\"'\]>)\\]{{0,4}}[\s=:,>-]{{1,8}})\S+")
-
-
-def _harsh(found: re.Match[str]) -> str:
-    return found[1] + MASK
 
 
 _FOLLOWS = frozenset(" \t\r\n=:\"'`\\]),>&%-!|")
@@ -193,7 +190,7 @@ class _Pair:
             # `| token | count |` is the head of a table; nobody heads one `wandb_api_key`.
             secret = self._compound() or any(map(str.isdigit, cell[1]))
             return (cell.start(1), cell.end(1), MASK) if secret else nothing
-        if _SETTER.search(before) or (self.name == "password" and _netrc(before, text, at)):
+        if _SETTER.search(before) or (self.name == "password" and self._netrc(before, at)):
             return self._at(at, " ", code=False)
         words = self.name.split()
         if text[at] in "\"'`" and self.password and self.level == STRONG:
@@ -202,6 +199,12 @@ class _Pair:
         if value is not None and self.level == STRONG and len(words) >= 1 and looks_random(value[0].strip(".,;:"), 12):
             return self._at(at, " ", code=False)
         return nothing
+
+    def _netrc(self, before: str, at: int) -> bool:
+        """`machine api.wandb.ai login user password ...`, on one line or on a line each."""
+        if "machine " in before or "login " in before:
+            return True
+        return not before.strip() and len(self.text[at : line_end(self.text, at)].split(None, 1)) == 1
 
     def _at(self, at: int, sep: str, *, code: bool, closed: bool = False) -> Found:
         """The value that begins at a place."""
@@ -368,8 +371,56 @@ class _Pair:
 _MARKS = Expression(r"[\[({})\]\"']")
 
 
-def _netrc(before: str, text: str, at: int) -> bool:
-    """`machine api.wandb.ai login user password ...`, on one line or on a line each."""
-    if "machine " in before or "login " in before:
-        return True
-    return not before.strip() and len(text[at : line_end(text, at)].split(None, 1)) == 1
+# Sections of configs whose every value is a secret: `secrets:`, `[credentials]`.
+
+_SECTIONS = listed("sections")
+_HEAD = Expression(
+    r"(?im)^[ \t]{0,40}(?:\[\[?[ \t]{0,4})?[\"']?(?:[\w.-]{0,60}[._-])?"
+    rf"(?:{'|'.join(sorted(_SECTIONS))})"
+    r"[\"']?[ \t]{0,40}(?:\]\]?|:)[ \t]{0,40}\r?$"
+)
+_ROW = Expression(r"[ \t]*(?:- )?[\"']?([\w.-]+)[\"']?[ \t]*[:=][ \t]*[\"']?([^\s\"'#]+(?:[^\"'\n#]*[^\s\"'#])?)")
+_SHOWN = listed("entries_shown")
+
+
+def is_secret_entry(parents: Collection[str], name: str) -> bool:
+    """Whether an entry of sections of these names is a secret by them: not the `user` or the `host` in them."""
+    return not _SECTIONS.isdisjoint(parent.lower() for parent in parents) and name.lower() not in _SHOWN
+
+
+def mask_sections(text: str) -> str:
+    """The text without the values of such sections; each ends where its indentation or its table ends."""
+    parts: list[str] = []
+    done = 0
+    for head in _HEAD.finditer(text):
+        if head.start() < done:
+            continue
+        line = head[0].lstrip()
+        table, indent = line.startswith("["), len(head[0]) - len(line)
+        at = head.end() + 1
+        while at < len(text):
+            end = text.find("\n", at) + 1 or len(text)
+            row = text[at:end]
+            bare = row.lstrip()
+            if bare and (bare.startswith("[") if table else len(row) - len(bare) <= indent):
+                break
+            if _HEAD.match(text, at) is not None:
+                break
+            masked = _masked(row)
+            if masked is not row:
+                parts += [text[done:at], masked]
+                done = end
+            at = end
+        if done < at <= len(text):
+            parts.append(text[done:at])
+            done = at
+    return "".join([*parts, text[done:]]) if parts else text
+
+
+def _masked(line: str) -> str:
+    row = _ROW.match(line)
+    if row is None or row[1].lower() in _SHOWN or is_nothing(row[2]) or row[2][0] in "[{|>":
+        return line
+    if secrecy(row[1]):
+        return line  # masked by its own name
+    return line[: row.start(2)] + MASK + line[row.end(2) :]

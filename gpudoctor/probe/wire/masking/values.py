@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from .forms import MASK, Expression, is_basic, looks_random, words
+from .forms import MASK, Expression, is_basic, listed, looks_random
 
-_FIXED = words(
-    "true false none null nil undefined yes no on off nan auto default required optional redacted masked "
-    "hidden removed secret_here changeme_here unset empty str int bool bytes string number todo tbd "
-    "missing invalid expired wrong ok not set unknown any all disabled enabled"
-)
+_FIXED = listed("nothing")
 _REFERENCE = Expression(
     r"\$\w|\$\{|\$\(|\$env:|%\w+%$|%\(\w+\)s|%s$|\{[^}\n]{0,80}\}$|\{\{|<[^<>\n]{1,80}>$|\[[A-Z_]{2,20}\]$|`|"
     r"[*•.xX#?-]+$|(?i:your|my|the|enter|insert|replace)[-_ ](?:own[-_ ])?"
