@@ -16,7 +16,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 BUDGETS = {
     "model, text, lang, errors, testing": (
-        8149,
+        7785,
         [
             "gpudoctor/model",
             "gpudoctor/text.py",
@@ -27,10 +27,10 @@ BUDGETS = {
             "gpudoctor/__main__.py",
         ],
     ),
-    "engine, mend": (5203, ["gpudoctor/engine", "gpudoctor/mend"]),
-    "source": (17535, ["gpudoctor/vitals/source", "gpudoctor/analysis/source"]),
+    "engine, mend": (5216, ["gpudoctor/engine", "gpudoctor/mend"]),
+    "source": (16504, ["gpudoctor/vitals/source", "gpudoctor/analysis/source"]),
     "logs": (
-        10252,
+        10266,
         [
             "gpudoctor/vitals/job_log",
             "gpudoctor/analysis/job_log",
@@ -41,22 +41,22 @@ BUDGETS = {
     ),
     "recordings and live": (8712, ["gpudoctor/analysis/run", "gpudoctor/analysis/live", "gpudoctor/vitals/recording"]),
     "preflight": (5259, ["gpudoctor/preflight", "gpudoctor/analysis/preflight"]),
-    "probe, recorder, hooks": (14620, ["gpudoctor/probe", "gpudoctor/recorder", "gpudoctor/hooks"]),
+    "probe, recorder, hooks": (14229, ["gpudoctor/probe", "gpudoctor/recorder", "gpudoctor/hooks"]),
     "trial": (3821, ["gpudoctor/trial"]),
     "estimate": (9167, ["gpudoctor/estimate"]),
     "report, ui, cli, watch, agents": (
-        17460,
+        17409,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
-    "checks": (29025, ["checks"]),
-    "rules": (6538, ["rules"]),
+    "checks": (29027, ["checks"]),
+    "rules": (6505, ["rules"]),
     "the rest of vitals and analysis": (14156, ["gpudoctor"]),
-    "tests": (82032, ["tests"]),
-    "benchmarks": (15350, ["benchmarks"]),
+    "tests": (80139, ["tests"]),
+    "benchmarks": (15349, ["benchmarks"]),
 }
 """Group: lines, folders or files. A file belongs to the first group that names it or a folder above it."""
-TOML = 6000
-"""Lines of data in TOML, which count apart."""
+TOML = 8000
+"""Lines of data in TOML, which count apart: 4,500 of wordings, 2,900 of advice (10,700 lines of Python became 6,500)."""
 TOKENS_A_LINE = 7.2
 """Code that became denser to fit is a defect."""
 

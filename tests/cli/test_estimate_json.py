@@ -20,7 +20,6 @@ ASKED = {
     "inference": "--model mistral-7b --mode inference --gpu L4 --context 8k",
     "fit": "--model 7b --gpu 24GiB --fit",
     "vary": "--model 7b --vary seq=1k,2k --gpu H100",
-    "compare": "--model qwen2.5-7b --compare",
     "experts in parallel": "--model deepseek-v3 --gpus 8 --nodes 8 --parallel fsdp2 --ep 8 --method full",
     "encoder": "--model bert-base-uncased",
     "encoder-decoder": "--model t5-base",

@@ -10,6 +10,7 @@ from log_samples import SAMPLES
 from gpudoctor.analysis.job_log.first_cause import first_cause
 from gpudoctor.engine.registry import load_registry
 from gpudoctor.model.log_message import Bearing, LibraryWarning, LogDetail
+from gpudoctor.testing import make_patient
 from gpudoctor.vitals.job_log import read_job_log
 
 REGISTRY = load_registry()
@@ -48,9 +49,9 @@ def test_a_failure_after_which_the_training_goes_on_is_no_finding(tmp_path, code
 @pytest.mark.parametrize("code", sorted({code for code, _ in MESSAGES}))
 def test_a_remedy_answers_every_wording(code):
     for message in REGISTRY.checks[code].all_log_messages():
-        rows = [row for rule in REGISTRY.rules.get(code, ()) if rule.reads_logs for row in rule.rows]
-        answers = [row for row in rows if row.when is None or row.when(_finding(code, message.kind))]
-        assert answers, message.kind
+        finding = _finding(code, message.kind)
+        rules = [rule for rule in REGISTRY.rules.get(code, ()) if rule.reads_logs]
+        assert any(list(rule().prescribe(finding, make_patient())) for rule in rules), message.kind
 
 
 def _finding(code, kind):
