@@ -11,7 +11,7 @@ from gpudoctor.estimate import TrainingJob, estimate_job, lookup
 from gpudoctor.estimate.synthetic import RunPlace
 from gpudoctor.estimate.synthetic.deepspeed import batches, complete, made
 from gpudoctor.estimate.synthetic.feasibility import NoRoomError, check_room, need_packages, refuse
-from gpudoctor.estimate.synthetic.program import WRITTEN, ProgramSpec, program
+from gpudoctor.estimate.synthetic.program_source import WRITTEN, ProgramSpec, program
 
 GIB = 1 << 30
 CPU = RunPlace(kind="cpu", name="a CPU", bytes=24 * GIB, free=20 * GIB)

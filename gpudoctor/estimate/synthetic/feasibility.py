@@ -16,7 +16,7 @@ from gpudoctor.estimate.result import Estimate, Verdict
 from gpudoctor.estimate.shapes import ModelShape
 from gpudoctor.estimate.synthetic.deepspeed import ZERO, Engine
 from gpudoctor.estimate.synthetic.local_device import RunPlace
-from gpudoctor.estimate.synthetic.program import WRITTEN, needs_of
+from gpudoctor.estimate.synthetic.program_source import WRITTEN, needs_of
 from gpudoctor.lang import say
 from gpudoctor.text import capitalised, size
 

@@ -14,7 +14,7 @@ from gpudoctor import __version__
 from gpudoctor.errors import DoctorError, IncompleteError, UsageError
 from gpudoctor.estimate.measure.start_measurement import surroundings
 from gpudoctor.estimate.synthetic.feasibility import Synthetic
-from gpudoctor.estimate.synthetic.program import ProgramSpec, program
+from gpudoctor.estimate.synthetic.program_source import ProgramSpec, program
 from gpudoctor.lang import say
 from gpudoctor.model.child_process import child_code
 
