@@ -356,7 +356,7 @@ def test_no_part_of_gpudoctor_names_a_check():
 
 
 SHARED_NAMES = {
-    "cli has one module a command, with its name": {"check", "compare", "preflight", "report", "run", "watch"},
+    "cli has one module a command, with its name": {"check", "preflight", "report", "run", "watch"},
     "the type is in model, its reader or maker elsewhere": {"comparison", "job", "kernel_log", "memory", "packages"},
     "each reader has this part": {"child", "events", "fields", "opening", "reader", "reading", "survey"},
     "one thing, read in two places": {"bus", "card", "kubernetes", "rank_positions"},
