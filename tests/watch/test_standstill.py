@@ -1,6 +1,7 @@
 """Where nothing moves, `watch` speaks of a hang and compares no paces; its own output is not the job's."""
 
 import os
+import shlex
 import subprocess
 import sys
 
@@ -73,7 +74,7 @@ def test_the_output_of_watch_is_not_the_jobs(tmp_path):
         "import os\nfrom gpudoctor.watch.job_output import JobOutput\n"
         "output = JobOutput(None)\noutput.find([os.getppid()])\nos.write(2, repr(sorted(output._files)).encode())\n"
     )
-    shell = f"{sys.executable} -c '{program}'; true"
+    shell = f"{shlex.quote(sys.executable)} -c '{program}'; true"
     with path.open("wb") as both:
         ended = subprocess.run(["sh", "-c", shell], stdout=both, stderr=subprocess.PIPE, text=True, check=True)
     assert ended.stderr == "[]"
