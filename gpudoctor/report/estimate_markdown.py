@@ -53,7 +53,7 @@ def _row(*cells: str) -> str:
 
 
 def _more(answer: Answer) -> list[str]:
-    """Tables of --fit, --vary, --compare, and single changes."""
+    """Tables of --fit, --vary, and single changes."""
     rows: list[str] = []
     if answer.found is not None and answer.found.best:
         heads = (tr("what fits"), tr("allocated"), tr("gives back"), tr("speed"))

@@ -19,7 +19,7 @@ def here(kind: str) -> dict[str, Any]:
         if not torch.cuda.is_available():
             raise IncompleteError(
                 say(
-                    "torch {version} finds no CUDA device here; --measure-device cpu measures on the CPU",
+                    "torch {version} finds no CUDA device here; set CUDA_VISIBLE_DEVICES=-1 to measure on the CPU",
                     version=torch.__version__,
                 )
             )
@@ -68,9 +68,7 @@ def free_host_bytes() -> int:
     try:
         return available_memory()
     except Unavailable as error:
-        raise IncompleteError(
-            say("{error}; measure on a CUDA device instead: --measure-device cuda", error=error)
-        ) from error
+        raise IncompleteError(say("{error}; measure on a machine with a CUDA device", error=error)) from error
 
 
 def has_cuda() -> bool:
