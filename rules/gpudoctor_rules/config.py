@@ -8,20 +8,9 @@ from gpudoctor.analysis.source.declared_settings import Written, add_keyword, re
 from gpudoctor.analysis.source.trainer_periods import OVERRIDES, engine_period
 from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Applicability,
-    Edit,
-    Effort,
-    Finding,
-    KeywordEdit,
-    Measurement,
-    Patient,
-    Remedy,
-    Setting,
-    SourceSpan,
-    TextEdit,
-    answers,
-)
+from gpudoctor.model import Finding, Patient, answers
+from gpudoctor.model.evidence import Measurement, Setting, SourceSpan
+from gpudoctor.model.remedy import Applicability, Edit, Effort, KeywordEdit, Remedy, TextEdit
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.memory import Choice
 from gpudoctor.text import size

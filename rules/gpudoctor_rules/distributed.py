@@ -9,20 +9,11 @@ from gpudoctor.analysis.source.periodic_edits import own_lines
 from gpudoctor.analysis.source.syntax_edits import put_under, replace_node, without
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.lang import say, template
-from gpudoctor.model import (
-    Applicability,
-    Edit,
-    Effort,
-    Finding,
-    ImportEdit,
-    Patient,
-    Remedy,
-    Resource,
-    SourceSpan,
-    Unavailable,
-    answers,
-)
+from gpudoctor.model import Finding, Patient, Resource, answers
+from gpudoctor.model.evidence import SourceSpan
+from gpudoctor.model.remedy import Applicability, Edit, Effort, ImportEdit, Remedy
 from gpudoctor.model.signs.source import Event, GuardKind, Loop, Script
+from gpudoctor.model.unavailable import Unavailable
 from gpudoctor_checks.distributed.backend_slow import BackendSlowDetail
 from gpudoctor_checks.distributed.dataparallel import DataparallelDetail
 from gpudoctor_checks.distributed.no_sync_missing import NoSyncMissingDetail

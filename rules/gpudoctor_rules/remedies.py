@@ -4,20 +4,9 @@ import ast
 
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.workload import scripts_given
-from gpudoctor.model import (
-    Applicability,
-    Edit,
-    Effect,
-    EffectOrigin,
-    Effort,
-    Finding,
-    KeywordEdit,
-    Patient,
-    Remedy,
-    Resource,
-    Setting,
-    SourceSpan,
-)
+from gpudoctor.model import Finding, Patient, Resource
+from gpudoctor.model.evidence import Setting, SourceSpan
+from gpudoctor.model.remedy import Applicability, Edit, Effect, EffectOrigin, Effort, KeywordEdit, Remedy
 from gpudoctor.model.signs.source import Call, Script
 
 

@@ -7,21 +7,8 @@ from typing import NamedTuple
 from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.trainer_periods import HF_CONFIGS
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Detail,
-    Finding,
-    Measurement,
-    Patient,
-    Provenance,
-    Reads,
-    Setting,
-    Severity,
-    SourceSpan,
-    Threshold,
-)
+from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.evidence import Measurement, Provenance, Setting, SourceSpan
 from gpudoctor.model.signs.configs import ConfigFile, Configs
 from gpudoctor.model.signs.source import Call, Known, Script, Source
 

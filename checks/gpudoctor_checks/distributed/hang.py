@@ -15,20 +15,8 @@ from gpudoctor.analysis.run.rank_positions import RankPosition, odd_one, standin
 from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Cost,
-    Detail,
-    Finding,
-    Measurement,
-    Patient,
-    Reads,
-    Severity,
-    Threshold,
-    Trait,
-)
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold, Trait
+from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.signs.job_log import JobLog
 from gpudoctor.model.signs.process import ProcessWindow, Rank
 from gpudoctor.model.signs.recording import Recording

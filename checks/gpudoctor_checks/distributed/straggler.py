@@ -13,22 +13,8 @@ from gpudoctor.analysis.run.line_costs import by_line, lines
 from gpudoctor.analysis.run.steady_run import Run, demanded, spot
 from gpudoctor.analysis.run.steady_state import OTHER
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Cost,
-    Detail,
-    Finding,
-    LogLine,
-    Measurement,
-    Patient,
-    Reads,
-    Severity,
-    SourceSpan,
-    Threshold,
-    Whose,
-)
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
+from gpudoctor.model.evidence import LogLine, Measurement, SourceSpan
 from gpudoctor.model.signs.nccl_inspector import InspectorRecords
 from gpudoctor.model.signs.process import ProcessWindow, Rank
 from gpudoctor.model.unavailable import Unavailable, optional

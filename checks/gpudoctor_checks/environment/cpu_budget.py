@@ -5,24 +5,10 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.workload import Threads, Workers, has_purpose, optional, read_threads, read_workers, runs_here
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Detail,
-    Evidence,
-    Finding,
-    Measurement,
-    Patient,
-    Provenance,
-    Reads,
-    Resource,
-    Setting,
-    Severity,
-    Threshold,
-    Unavailable,
-)
+from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Resource, Severity, Threshold
+from gpudoctor.model.evidence import Evidence, Measurement, Provenance, Setting
 from gpudoctor.model.job_devices import ranks_here
+from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import count
 
 

@@ -12,18 +12,17 @@ from gpudoctor.model import (
     Confidence,
     Cost,
     Detail,
-    Evidence,
     Finding,
-    Measurement,
     Patient,
     Reads,
     Resource,
     Severity,
     Threshold,
-    Unavailable,
 )
+from gpudoctor.model.evidence import Evidence, Measurement
 from gpudoctor.model.signs.host import Disk
 from gpudoctor.model.signs.source import Call, Known, Source
+from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import size
 
 _OUTPUTS = ("output", say("working folder"))

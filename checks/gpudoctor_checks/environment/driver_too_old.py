@@ -7,22 +7,10 @@ from functools import cache
 from importlib import resources
 
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Cost,
-    Detail,
-    Finding,
-    Measurement,
-    Patient,
-    Provenance,
-    Reads,
-    Severity,
-    Unavailable,
-)
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.cuda import dotted, is_jetson, numbers
-from gpudoctor.model.unavailable import Absent
+from gpudoctor.model.evidence import Measurement, Provenance
+from gpudoctor.model.unavailable import Absent, Unavailable
 
 
 @cache

@@ -5,19 +5,8 @@ from dataclasses import dataclass
 
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Cost,
-    Detail,
-    Evidence,
-    Finding,
-    Measurement,
-    Patient,
-    Reads,
-    Severity,
-)
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
+from gpudoctor.model.evidence import Evidence, Measurement
 from gpudoctor.model.signs.gpu import DriverState, GpuSurvey
 from gpudoctor.model.unavailable import optional
 from gpudoctor.text import count

@@ -4,23 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Cost,
-    Detail,
-    Finding,
-    Measurement,
-    Patient,
-    Provenance,
-    Reads,
-    Severity,
-    Unavailable,
-)
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.cuda import architecture, dotted, is_jetson, runs_on
+from gpudoctor.model.evidence import Measurement, Provenance
 from gpudoctor.model.signs.gpu import Gpu, answering
-from gpudoctor.model.unavailable import Absent
+from gpudoctor.model.unavailable import Absent, Unavailable
 from gpudoctor.text import count
 
 

@@ -6,22 +6,21 @@ from dataclasses import dataclass
 from gpudoctor.analysis.workload import has_purpose, optional, read_workers, runs_here
 from gpudoctor.lang import say
 from gpudoctor.model import (
-    Absent,
     Check,
     Code,
     Confidence,
     Cost,
     Detail,
     Finding,
-    Measurement,
     Patient,
-    Provenance,
     Reads,
     Resource,
     Severity,
     Threshold,
 )
+from gpudoctor.model.evidence import Measurement, Provenance
 from gpudoctor.model.job_devices import ranks_here
+from gpudoctor.model.unavailable import Absent
 from gpudoctor.text import count, size
 
 

@@ -5,21 +5,11 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.workload import Workers, is_job, optional, read_threads, read_workers, runs_here
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Detail,
-    Finding,
-    Measurement,
-    Patient,
-    Reads,
-    Severity,
-    Threshold,
-    Unavailable,
-)
+from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.job_devices import ranks_here
 from gpudoctor.model.signs.host import Host
+from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import count, size
 
 

@@ -6,24 +6,11 @@ from dataclasses import dataclass
 from gpudoctor.analysis.source.environment_assignments import assigned
 from gpudoctor.analysis.workload import optional, runs_here
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Absent,
-    Check,
-    Code,
-    Confidence,
-    Detail,
-    Evidence,
-    Finding,
-    Measurement,
-    Patient,
-    Reads,
-    Setting,
-    Severity,
-    Unavailable,
-)
+from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity
+from gpudoctor.model.evidence import Evidence, Measurement, Setting
 from gpudoctor.model.job_devices import ranks_here
 from gpudoctor.model.signs.gpu import GpuSurvey
-from gpudoctor.model.unavailable import known
+from gpudoctor.model.unavailable import Absent, Unavailable, known
 from gpudoctor.text import chained, count
 
 

@@ -12,20 +12,10 @@ from gpudoctor.analysis.source.environment_assignments import assignments
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Cost,
-    Detail,
-    Evidence,
-    Finding,
-    Patient,
-    Reads,
-    Severity,
-    Unavailable,
-)
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
+from gpudoctor.model.evidence import Evidence
 from gpudoctor.model.signs.source import Source
+from gpudoctor.model.unavailable import Unavailable
 from gpudoctor_checks.config.known_keys import slip
 
 OURS = re.compile(r"(?:NCCL|TORCH_NCCL|TORCH_FR)_[A-Z0-9_]+\Z")

@@ -12,26 +12,12 @@ from gpudoctor.analysis.run.steady_run import processes, recorded, trained_well
 from gpudoctor.analysis.source.target_versions import installed_version, meant_version
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Cost,
-    Detail,
-    Finding,
-    Measurement,
-    Patient,
-    Provenance,
-    Reads,
-    Setting,
-    Severity,
-    Threshold,
-    Unavailable,
-)
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.cuda import numbers
+from gpudoctor.model.evidence import Measurement, Provenance, Setting
 from gpudoctor.model.signs.packages import Distribution, Packages, TorchBuild
 from gpudoctor.model.signs.project import Asked
-from gpudoctor.model.unavailable import Absent, optional
+from gpudoctor.model.unavailable import Absent, Unavailable, optional
 from gpudoctor.text import chained
 from gpudoctor_checks.environment.requirements import STACK, Broken, broken_requirements
 

@@ -6,24 +6,22 @@ from dataclasses import dataclass
 from gpudoctor.analysis.workload import Workers, has_purpose, is_job, optional, read_workers, runs_here
 from gpudoctor.lang import say
 from gpudoctor.model import (
-    Absent,
     Check,
     Code,
     Confidence,
     Cost,
     Detail,
     Finding,
-    Measurement,
     Patient,
-    Provenance,
     Reads,
     Resource,
     Severity,
     Threshold,
-    Unavailable,
 )
+from gpudoctor.model.evidence import Measurement, Provenance
 from gpudoctor.model.job_devices import ranks_here
 from gpudoctor.model.signs.source import Call, Known
+from gpudoctor.model.unavailable import Absent, Unavailable
 from gpudoctor.text import count, size
 
 _CROPS = ("RandomResizedCrop", "CenterCrop", "RandomCrop", "Resize")

@@ -4,21 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Cost,
-    Detail,
-    Finding,
-    Measurement,
-    Patient,
-    Provenance,
-    Reads,
-    Severity,
-    Threshold,
-)
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.cuda import dotted
+from gpudoctor.model.evidence import Measurement, Provenance
 from gpudoctor.model.signs.gpu import Gpu
 from gpudoctor.model.unavailable import Absent, known
 from gpudoctor.text import count

@@ -6,24 +6,12 @@ from dataclasses import dataclass
 from gpudoctor.analysis.source.environment_assignments import assigned
 from gpudoctor.analysis.workload import in_allocation, optional, runs_here
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Cost,
-    Detail,
-    Evidence,
-    Finding,
-    Measurement,
-    Patient,
-    Provenance,
-    Reads,
-    Severity,
-    Unavailable,
-)
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
+from gpudoctor.model.evidence import Evidence, Measurement, Provenance
 from gpudoctor.model.job_devices import VARIABLE, ranks_here, seen_with, without_gpus
 from gpudoctor.model.signs.gpu import GpuSurvey
 from gpudoctor.model.signs.job import Job
+from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.model.visible_devices import Visible, entries
 from gpudoctor.text import count
 

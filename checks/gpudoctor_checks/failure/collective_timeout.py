@@ -22,13 +22,12 @@ from gpudoctor.model import (
     Detail,
     Finding,
     LogDetail,
-    LogLine,
     Patient,
     Reads,
     Severity,
-    SourceSpan,
     Threshold,
 )
+from gpudoctor.model.evidence import LogLine, SourceSpan
 from gpudoctor.model.signs.flight_recorder import FlightRecords
 from gpudoctor.model.signs.job_log import JobLog
 from gpudoctor.model.unavailable import optional

@@ -8,19 +8,8 @@ from gpudoctor.analysis.run.curves import loss_curve
 from gpudoctor.analysis.run.deaths import EXIT, Death, DeathMessage, death, first_failed, user_place
 from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Cost,
-    Detail,
-    Finding,
-    LogLine,
-    Patient,
-    Reads,
-    Severity,
-    SourceSpan,
-)
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
+from gpudoctor.model.evidence import LogLine, SourceSpan
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.model.unavailable import optional
 from gpudoctor.text import capitalised, count

@@ -5,22 +5,11 @@ from dataclasses import dataclass
 
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import (
-    Absent,
-    Check,
-    Code,
-    Confidence,
-    Cost,
-    Finding,
-    Measurement,
-    Patient,
-    Reads,
-    Severity,
-    Threshold,
-    Unavailable,
-)
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.job_devices import CardsDetail, demoted, left_out
 from gpudoctor.model.signs.gpu import Gpu, RowRemap, list_gpus, name_gpus
+from gpudoctor.model.unavailable import Absent, Unavailable
 
 
 @dataclass(frozen=True, slots=True)

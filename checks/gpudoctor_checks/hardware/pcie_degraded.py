@@ -7,21 +7,12 @@ from gpudoctor.analysis.run.recorded_gpus import SampledGpu, cards, numbers_here
 from gpudoctor.analysis.run.steady_run import measured, recorded
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Finding,
-    Measurement,
-    Patient,
-    Reads,
-    Severity,
-    Threshold,
-    Unavailable,
-)
+from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.job_devices import CardsDetail, job_gpus
 from gpudoctor.model.signs.gpu import Gpu, answering, is_grace, is_server_card, list_gpus, name_gpus
 from gpudoctor.model.signs.recording import Recording
+from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import percent
 
 _LEAST_MINUTES = 1.0

@@ -8,25 +8,12 @@ from functools import cache
 
 from gpudoctor.analysis.live.stack_shares import watched
 from gpudoctor.lang import say, term
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Cost,
-    Finding,
-    LogDetail,
-    LogLine,
-    Measurement,
-    Patient,
-    Reads,
-    Severity,
-    Threshold,
-    Unavailable,
-)
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, LogDetail, Patient, Reads, Severity, Threshold
+from gpudoctor.model.evidence import LogLine, Measurement
 from gpudoctor.model.job_devices import CardsDetail
 from gpudoctor.model.signs.gpu import GpuSurvey
 from gpudoctor.model.signs.kernel_log import KernelLog, KernelMessage
-from gpudoctor.model.unavailable import optional
+from gpudoctor.model.unavailable import Unavailable, optional
 
 FALLEN_OFF = 79
 

@@ -6,18 +6,8 @@ from statistics import median
 from gpudoctor.analysis.preflight.named_nodes import NodesDetail, hosts, unit_name
 from gpudoctor.analysis.preflight.peers import LOWER_IS_BETTER
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    OWN_CHOICE,
-    Check,
-    Code,
-    Confidence,
-    Finding,
-    Measurement,
-    Patient,
-    Reads,
-    Severity,
-    Threshold,
-)
+from gpudoctor.model import OWN_CHOICE, Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.signs.preflight import Figure, Preflight, Quantity, Unit
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import capitalised, count, percent, quantity

@@ -7,19 +7,8 @@ from gpudoctor.analysis.preflight.named_nodes import NodesDetail, hosts, node_na
 from gpudoctor.analysis.preflight.peers import outliers
 from gpudoctor.analysis.preflight.slow_units import peer_thresholds
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    OWN_CHOICE,
-    Check,
-    Code,
-    Confidence,
-    Cost,
-    Finding,
-    Measurement,
-    Patient,
-    Reads,
-    Severity,
-    Threshold,
-)
+from gpudoctor.model import OWN_CHOICE, Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.signs.preflight import Preflight, Quantity, StorageTest
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import percent, rate, size

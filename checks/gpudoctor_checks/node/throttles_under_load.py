@@ -4,18 +4,8 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.preflight.named_nodes import NodesDetail, hosts, unit_name
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    OWN_CHOICE,
-    Check,
-    Code,
-    Confidence,
-    Finding,
-    Measurement,
-    Patient,
-    Reads,
-    Severity,
-    Threshold,
-)
+from gpudoctor.model import OWN_CHOICE, Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.signs.preflight import Quantity
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import capitalised, duration, percent, quantity
