@@ -43,15 +43,15 @@ BUDGETS = {
     "preflight": (5259, ["gpudoctor/preflight", "gpudoctor/analysis/preflight"]),
     "probe, recorder, hooks": (14229, ["gpudoctor/probe", "gpudoctor/recorder", "gpudoctor/hooks"]),
     "trial": (3821, ["gpudoctor/trial"]),
-    "estimate": (9167, ["gpudoctor/estimate"]),
+    "estimate": (9165, ["gpudoctor/estimate"]),
     "report, ui, cli, watch, agents": (
         17409,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
-    "checks": (29027, ["checks"]),
-    "rules": (6505, ["rules"]),
+    "checks": (28779, ["checks"]),
+    "rules": (6474, ["rules"]),
     "the rest of vitals and analysis": (14156, ["gpudoctor"]),
-    "tests": (80150, ["tests"]),
+    "tests": (80142, ["tests"]),
     "benchmarks": (15349, ["benchmarks"]),
 }
 """Group: lines, folders or files. A file belongs to the first group that names it or a folder above it."""
