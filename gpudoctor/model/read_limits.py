@@ -61,7 +61,6 @@ JOB_LINE = ReadLimit(32 * _KIB, "a line whose quotes are read", "characters")
 JOB_NESTING = ReadLimit(60, "arithmetic in a job script", "brackets")
 JOB_FOLLOWED = ReadLimit(200, "a job", "calls of shell scripts that are followed")
 """A script that calls itself twice calls it a thousand times soon."""
-JOB_MANIFEST_DEPTH = ReadLimit(200, "a manifest", "open brackets")
 JOB_MANIFEST = ReadLimit(512 * _KIB, "a manifest")
 """A reader that keeps lines takes seconds for so much."""
 REQUIREMENTS = ReadLimit(256 * _KIB, "a file of requirements")
@@ -123,10 +122,6 @@ SMI_DEPTH = ReadLimit(32, "the XML of nvidia-smi", "levels of nesting")
 """It has six."""
 SNAPSHOT = ReadLimit(512 * _MIB, "a memory snapshot, unpacked")
 """100,000 events with their stacks have 30 MB to 300 MB."""
-SNAPSHOT_DEPTH = ReadLimit(100, "a memory snapshot", "levels of open brackets")
-"""Snapshots have eight: device traces, events, frames, fields."""
-SNAPSHOT_VALUES = ReadLimit(30_000_000, "a memory snapshot", "lists, dicts and remembered values")
-"""Real ones have 26,000 in a megabyte; each takes 100 to 250 bytes."""
 SNAPSHOT_PARTS = ReadLimit(20_000_000, "a memory snapshot", "blocks, events and frames")
 FLIGHT_DUMP = ReadLimit(64 * _MIB, "a flight-recorder dump, unpacked")
 """2,000 entries, the usual ring, have 0.4 MB; this is 300,000."""

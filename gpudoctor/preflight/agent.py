@@ -393,6 +393,8 @@ class Agent:
 
     async def _check(self, limit: float) -> Message:
         """What the machine's own checks find, in a child process: a driver can hang."""
+        from gpudoctor.recorder.start_command import die_with_parent
+
         python = ("--python", self._wishes.python) if self._wishes.python else ()
         command = ("check", "--format", "json", "--quiet", "--fail-on", "never", *python)
         process = await asyncio.create_subprocess_exec(
@@ -404,7 +406,7 @@ class Agent:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
             start_new_session=True,
-            preexec_fn=_end_with_us(),
+            preexec_fn=die_with_parent,
         )
         try:
             out, _ = await asyncio.wait_for(process.communicate(), limit)
@@ -543,10 +545,3 @@ def _why_unreached(error: Exception, host: str, port: int) -> str:
         place=place,
         words=words,
     )
-
-
-def _end_with_us() -> Callable[[], None] | None:
-    """What a child does before it starts: it asks to be killed when this process ends."""
-    from gpudoctor.recorder.start_command import die_with_parent
-
-    return die_with_parent if sys.platform == "linux" else None

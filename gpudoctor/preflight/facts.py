@@ -4,7 +4,6 @@ import os
 import platform
 import re
 import socket
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -43,7 +42,7 @@ def node_facts(environment: Mapping[str, str]) -> dict[str, str]:
         "kernel": platform.release(),
         "architecture": platform.machine(),
         "processor": processor(),
-        "CPUs": str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()),
+        "CPUs": str(len(os.sched_getaffinity(0))),
         CPU_QUOTA: cpu_quota(),
     }
     with suppress(OSError, ValueError):
@@ -106,8 +105,6 @@ def free_bytes(folders: tuple[str, ...]) -> dict[str, int]:
 
 def interface_of(address: str) -> str:
     """The interface that has an address; "" where none has."""
-    if sys.platform != "linux":
-        return ""
     import fcntl
     import struct
 

@@ -1,7 +1,6 @@
 """The environment variables of this process, or of the one that is examined."""
 
 import os
-import sys
 import threading
 from collections.abc import Iterable, Mapping
 
@@ -49,8 +48,6 @@ def parse_environ(data: bytes) -> dict[str, str]:
 def _of_process(pid: int, proc: str) -> dict[str, str]:
     if pid <= 0:
         raise Unavailable(say("{pid} is not a process id", pid=pid))
-    if not sys.platform.startswith("linux"):
-        return _portable(pid)
     try:
         with open(f"{proc}/{pid}/environ", "rb") as file:
             return parse_environ(file.read())
@@ -63,23 +60,6 @@ def _of_process(pid: int, proc: str) -> dict[str, str]:
     except OSError as error:
         raise Unavailable(
             say("the environment of process {pid} cannot be read ({reason})", pid=pid, reason=error.strerror)
-        ) from error
-
-
-def _portable(pid: int) -> dict[str, str]:
-    import psutil
-
-    try:
-        return dict(psutil.Process(pid).environ())
-    except psutil.NoSuchProcess as error:
-        raise Unavailable(say("there is no process {pid}", pid=pid)) from error
-    except psutil.AccessDenied as error:
-        raise Unavailable(
-            say("process {pid} belongs to another user, whose environment only they and root may read", pid=pid)
-        ) from error
-    except (OSError, psutil.Error) as error:
-        raise Unavailable(
-            say("the environment of process {pid} cannot be read ({error})", pid=pid, error=error)
         ) from error
 
 

@@ -53,7 +53,7 @@ def find_interpreter(python: str | None, environment: Mapping[str, str]) -> Inte
         if found is not None:
             return found
     for candidate in _on_path(environment):
-        found = _from_executable(candidate, environment)
+        found = _from_executable(candidate)
         if found is not None:
             return found
     return own_interpreter()
@@ -68,7 +68,7 @@ def _named(python: str, environment: Mapping[str, str]) -> Interpreter:
         path = found
     if not os.path.exists(path):
         raise Unavailable(say("there is no interpreter or environment {python}", python=python))
-    answer = _from_prefix(path) if os.path.isdir(path) else _from_executable(path, environment)
+    answer = _from_prefix(path) if os.path.isdir(path) else _from_executable(path)
     if answer is None:
         raise Unavailable(say("{python} is neither a Python interpreter nor an environment folder", python=python))
     return answer
@@ -92,39 +92,9 @@ def _from_prefix(folder: Path) -> Interpreter | None:
     return None
 
 
-def _from_executable(executable: Path, environment: Mapping[str, str]) -> Interpreter | None:
-    """An environment by its interpreter; the interpreter is asked only when its layout tells nothing."""
-    target = _behind_shim(executable, environment)
-    return _from_layout(target or executable) or _asked(executable)
-
-
-def _behind_shim(executable: Path, environment: Mapping[str, str]) -> Path | None:
-    """The interpreter that a pyenv shim would start: its order is variable, folder file, global file."""
-    if executable.parent.name != "shims":
-        return None
-    root = executable.parent.parent
-    names = environment.get("PYENV_VERSION", "").replace(":", " ").split()
-    folder = Path.cwd()
-    for place in (*((item / ".python-version") for item in (folder, *folder.parents)), root / "version"):
-        if names:
-            break
-        try:
-            names = [line for line in read_text(place, PACKAGE_FILE).split() if not line.startswith("#")]
-        except (OSError, UnicodeDecodeError):
-            continue
-    for name in names:
-        for candidate in (root / "versions" / name / "bin" / "python", *_series_of(root, name)):
-            if os.path.exists(candidate):
-                return candidate
-    return None
-
-
-def _series_of(root: Path, name: str) -> list[Path]:
-    """Installed patch releases of a pyenv name like `3.11`, the newest first."""
-    if not re.fullmatch(r"\d+\.\d+", name):
-        return []
-    found = (root / "versions").glob(f"{name}.*/bin/python")
-    return sorted(found, key=lambda p: [int(n) for n in re.findall(r"\d+", p.parts[-3])], reverse=True)
+def _from_executable(executable: Path) -> Interpreter | None:
+    """An environment by its interpreter; one whose layout tells nothing (a shim, a wrapper) is asked."""
+    return _from_layout(executable) or _asked(executable)
 
 
 def _from_layout(executable: Path) -> Interpreter | None:

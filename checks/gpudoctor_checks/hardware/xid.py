@@ -217,7 +217,7 @@ class Xid(Check):
         slot is failing. The next job on the node will die too. Others (13, 31, 43) mean that a program did
         something illegal. Draining the node for them wastes a healthy machine.
     How it knows:
-        It reads the last 24 hours of the kernel log (journal, /dev/kmsg, dmesg or syslog), or a whole saved
+        It reads the last 24 hours of the kernel log (journal or dmesg), or a whole saved
         one. A table has the 172 numbers of NVIDIA's catalogue. From a job's log: the messages that name it, in
         the exception or line that came first.
     False alarms:

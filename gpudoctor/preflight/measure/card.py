@@ -227,4 +227,4 @@ def _readings(torch: Any, device: Any) -> Any:
 
 def _usable_cpus() -> Any:
     """CPUs that this process may use; a launcher's OMP_NUM_THREADS is meant for one rank of several."""
-    return max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    return len(os.sched_getaffinity(0))

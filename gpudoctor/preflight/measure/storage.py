@@ -86,8 +86,7 @@ def _read(path: Any, size: Any) -> Any:
     """Read the file again, from the disk where the system forgets what it has cached."""
     begin = time.perf_counter()
     with open(path, "rb", buffering=0) as stream:
-        if hasattr(os, "posix_fadvise"):
-            os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         begin = time.perf_counter()
         while stream.read(_CHUNK):
             pass

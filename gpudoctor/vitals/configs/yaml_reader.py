@@ -1,12 +1,10 @@
 """YAML with places, from the parser's events: no object is built, no alias expanded, no tag obeyed.
 
-Training tools read YAML with PyYAML, so PyYAML's parser (there with LibCST; in C, twenty times faster than a
-Python one) comes first and ruamel.yaml's, which has the same events, stands in where it is not installed.
-Scalars are resolved here, by YAML 1.1's words as those tools do, with `1e-5` a number as people mean it.
+Training tools read YAML with PyYAML, and so do we, by its parser in C where there is one. Scalars are resolved
+here, by YAML 1.1's words as those tools do, with `1e-5` a number as people mean it.
 """
 
 import re
-from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any, Final
 
@@ -56,29 +54,17 @@ def read_yaml(text: str) -> tuple[list[ConfigNode], tuple[str, ...]]:
 
 def _read(text: str, *, templated: bool) -> tuple[list[ConfigNode], bool]:
     """The documents, and whether a key of a mapping is itself a mapping."""
-    parse, error_class = _backend()
+    import yaml  # type: ignore[import-untyped, unused-ignore]
+
     builder = _Builder(templated)
     try:
-        for event in islice(parse(text), MAX_EVENTS):
+        for event in islice(yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)), MAX_EVENTS):
             builder.take(event)
-    except error_class as error:
+    except yaml.YAMLError as error:
         raise UnreadConfig(_sentence(error, text)) from error
     except RecursionError as error:
         raise UnreadConfig(TOO_DEEP) from error
     return builder.documents, builder.odd
-
-
-def _backend() -> tuple[Callable[[str], Iterable[Any]], type[Exception]]:
-    """A function from text to parser events, and what it raises."""
-    try:
-        import yaml  # type: ignore[import-untyped, unused-ignore]
-    except ImportError:
-        from ruamel.yaml import YAML
-        from ruamel.yaml.error import YAMLError
-
-        return YAML(typ="safe", pure=True).parse, YAMLError
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return lambda text: yaml.parse(text, Loader=loader), yaml.YAMLError
 
 
 class _Builder:

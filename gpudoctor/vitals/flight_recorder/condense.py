@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias
 
 from gpudoctor.lang import say
 from gpudoctor.vitals.flight_recorder.repeated_entries import EntryLayouts, LoadedEntries, load_entries
-from gpudoctor.vitals.plain_pickle import NotPlain, load_plain_fast
+from gpudoctor.vitals.plain_pickle import NotPlain, load_plain
 from gpudoctor.vitals.process.classify_stack import is_library
 
 KEPT = 8
@@ -214,7 +214,7 @@ def _load(data: bytes) -> Any:
             return json.loads(data)
         except (ValueError, RecursionError) as error:
             raise NotPlain("it is damaged or cut short") from error
-    return load_plain_fast(data)
+    return load_plain(data)
 
 
 @dataclass(slots=True)

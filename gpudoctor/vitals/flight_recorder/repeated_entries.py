@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from gpudoctor.vitals.plain_pickle import NotPlain, load_plain_fast
+from gpudoctor.vitals.plain_pickle import NotPlain, load_plain
 
 _PROTOCOL = b"\x80\x02"
 _FEWEST = 64
@@ -146,7 +146,7 @@ def _with_beginning(data: bytes, begin: bytes, layouts: EntryLayouts) -> LoadedE
     if len(built) == len(parts):
         return None
     try:
-        dump = load_plain_fast(begin.join([head, *built]))
+        dump = load_plain(begin.join([head, *built]))
     except NotPlain:
         return None  # the whole says why
     entries = dump.get("entries") if type(dump) is dict else None

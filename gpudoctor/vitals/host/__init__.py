@@ -33,7 +33,7 @@ class HostMemory:
 
 
 def read_memory(tree: Tree) -> HostMemory:
-    """From /proc/meminfo, through psutil where there is none; raises `Unavailable` when neither tells."""
+    """From /proc/meminfo; raises `Unavailable` where it does not tell."""
     lines = table(tree.text("/proc/meminfo"))
     if {"MemTotal", "MemAvailable"} <= lines.keys() and lines["MemTotal"] > 0:
         kib = 1024
@@ -44,9 +44,7 @@ def read_memory(tree: Tree) -> HostMemory:
             swap_total=swap * kib,
             swap_used=max(0, swap - max(0, lines.get("SwapFree", swap))) * kib,
         )
-    if not tree.live:
-        raise Unavailable("/proc/meminfo does not report the memory")
-    return _portable()
+    raise Unavailable("/proc/meminfo does not report the memory")
 
 
 def swap_rate(tree: Tree, used: int) -> Reading[float]:
@@ -68,18 +66,7 @@ def _swapped(tree: Tree) -> int | None:
     counters = table(tree.text("/proc/vmstat"))
     if not {"pswpin", "pswpout"} <= counters.keys():
         return None
-    page = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
-    return (counters["pswpin"] + counters["pswpout"]) * page
-
-
-def _portable() -> HostMemory:
-    import psutil
-
-    try:
-        memory, swap = psutil.virtual_memory(), psutil.swap_memory()
-    except (OSError, RuntimeError, psutil.Error) as error:
-        raise Unavailable(say("the memory of this machine cannot be read ({error})", error=error)) from error
-    return HostMemory(total=memory.total, available=memory.available, swap_total=swap.total, swap_used=swap.used)
+    return (counters["pswpin"] + counters["pswpout"]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def read_host(
@@ -89,7 +76,7 @@ def read_host(
     working_folder: str | None = None,
     tree: Tree | None = None,
 ) -> Host:
-    """The host, from /proc and /sys where there are such, through psutil elsewhere.
+    """The host, from /proc and /sys.
 
     `folders` are (role, path) pairs to look at beside the usual ones. `variables` and `working_folder` are
     the job's, this process's own by default. Raises `Unavailable` when not even the memory can be told.
@@ -135,7 +122,7 @@ def read_host(
         acs=bus.acs(tree, gpus),
         container=container_kind(tree, variables),
         system=_system(tree),
-        hostname=(tree.text("/proc/sys/kernel/hostname") or platform.node()).strip(),
+        hostname=(tree.text("/proc/sys/kernel/hostname") or "").strip(),
     )
 
 
@@ -165,8 +152,7 @@ def _shared_memory(tree: Tree) -> Reading[Space]:
 
 def _system(tree: Tree) -> str:
     """`Linux 5.15 x86_64`; a WSL kernel says so."""
-    release = (tree.text("/proc/sys/kernel/osrelease") or platform.release()).strip()
+    release = (tree.text("/proc/sys/kernel/osrelease") or "").strip()
     short = ".".join(release.split("-")[0].split(".")[:2])
     wsl = " (WSL)" if "microsoft" in release.lower() else ""
-    name = platform.system() if tree.live else "Linux"
-    return " ".join(part for part in (name, short, platform.machine()) if part) + wsl
+    return f"Linux {short} {platform.machine()}{wsl}"

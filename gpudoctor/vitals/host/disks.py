@@ -2,7 +2,6 @@
 
 import os
 import re
-import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -12,8 +11,6 @@ from gpudoctor.lang import say
 from gpudoctor.model.signs.host import Disk, SilentFolder
 from gpudoctor.text import duration
 from gpudoctor.vitals.host.proc_tree import Tree
-
-# Mounted file systems, from mountinfo where there is one and through psutil elsewhere.
 
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 
@@ -59,18 +56,15 @@ def parse_mountinfo(text: str) -> tuple[Mount, ...]:
 
 def read_mounts(tree: Tree) -> tuple[Mount, ...]:
     """The mounts that the examined process sees; empty when nobody tells."""
-    text = tree.of_process("mountinfo")
-    if text is not None:
-        return parse_mountinfo(text)
-    return _portable() if tree.live else ()
+    return parse_mountinfo(tree.of_process("mountinfo") or "")
 
 
 def mount_of(path: str, mounts: tuple[Mount, ...]) -> Mount | None:
     """The mount that holds a path: the longest mount point above it, the last one where several share it."""
     best: Mount | None = None
     for mount in mounts:
-        point = mount.point.rstrip("/\\")
-        inside = path == mount.point or path == point or path.startswith((point + "/", point + os.sep))
+        point = mount.point.rstrip("/")
+        inside = path == point or path.startswith(point + "/")
         if inside and (best is None or len(mount.point) >= len(best.point)):
             best = mount
     return best
@@ -80,32 +74,17 @@ def _plain(field: str) -> str:
     return _ESCAPE.sub(lambda match: chr(int(match.group(1), 8)), field)
 
 
-def _portable() -> tuple[Mount, ...]:
-    import psutil
-
-    try:
-        partitions = psutil.disk_partitions(all=True)
-    except (OSError, psutil.Error):
-        return ()
-    return tuple(
-        Mount(point=item.mountpoint, root="/", kind=item.fstype or "unknown", options=frozenset(item.opts.split(",")))
-        for item in partitions
-    )
-
-
 PATIENCE = 2.0
 """Seconds that the folders have, all together: they are asked side by side."""
 
 
 def usual_folders(variables: Mapping[str, str], working_folder: str) -> list[tuple[str, str]]:
     """Role and path of the folders that every training touches."""
-    home = variables.get("HOME") or variables.get("USERPROFILE") or os.path.expanduser("~")
+    home = variables.get("HOME") or os.path.expanduser("~")
     cache = variables.get("XDG_CACHE_HOME") or os.path.join(home, ".cache")
     hub = variables.get("HF_HOME") or os.path.join(cache, "huggingface")
     hub = variables.get("HF_HUB_CACHE") or variables.get("HUGGINGFACE_HUB_CACHE") or hub
-    temporary = next((variables[name] for name in ("TMPDIR", "TEMP", "TMP") if variables.get(name)), None)
-    if temporary is None:
-        temporary = "C:\\Windows\\Temp" if sys.platform == "win32" else "/tmp"
+    temporary = next((variables[name] for name in ("TMPDIR", "TEMP", "TMP") if variables.get(name)), "/tmp")
     extensions = variables.get("TORCH_EXTENSIONS_DIR") or os.path.join(cache, "torch_extensions")
     folders = [
         (say("working folder"), working_folder),
@@ -160,7 +139,7 @@ def _disk(tree: Tree, mounts: tuple[Mount, ...], role: str, path: str) -> Disk:
     return Disk(
         role=role,
         path=absolute,
-        mount=mount.point if mount else os.path.splitdrive(existing)[0] or "/",
+        mount=mount.point if mount else "/",
         kind=mount.kind if mount else "unknown",
         total=space.total,
         free=space.free,

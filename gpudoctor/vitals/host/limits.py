@@ -2,7 +2,6 @@
 
 import os
 import re
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -24,10 +23,8 @@ class Limits:
 
 
 def read_limits(tree: Tree, processes_in_group: int | None) -> Limits:
-    """From /proc/PID/limits, by getrlimit where there is none; unlimited where neither tells (Windows)."""
+    """From /proc/PID/limits; unlimited where that does not tell."""
     found = parse_limits(tree.of_process("limits") or "")
-    if not found and tree.live and tree.process == "self":
-        found = _own_limits()
     processes = found.get("processes", _UNLIMITED)
     return Limits(
         open_files=found.get("open_files", _UNLIMITED),
@@ -53,21 +50,6 @@ def parse_limits(text: str) -> dict[str, Limit]:
     return found
 
 
-def _own_limits() -> dict[str, Limit]:
-    if sys.platform == "win32":
-        return {}
-    import resource
-
-    kinds = {"open_files": "RLIMIT_NOFILE", "locked_memory": "RLIMIT_MEMLOCK", "processes": "RLIMIT_NPROC"}
-    found = {}
-    for name, kind in kinds.items():
-        if hasattr(resource, kind):
-            soft, hard = resource.getrlimit(getattr(resource, kind))
-            bounds = [None if value == resource.RLIM_INFINITY else value for value in (soft, hard)]
-            found[name] = Limit(soft=bounds[0], hard=bounds[1])
-    return found
-
-
 def _smaller(first: int | None, second: int | None) -> int | None:
     known = [value for value in (first, second) if value is not None]
     return min(known, default=None)
@@ -90,7 +72,7 @@ def allowed_cpus(tree: Tree, all_cpus: int) -> int:
             counted = count_list(value)
             if counted:  # the mask may name CPUs that are not there
                 return min(counted, all_cpus)
-    return min(_own_cpus(), all_cpus) if tree.live else all_cpus
+    return all_cpus
 
 
 def count_list(text: str | None) -> int | None:
@@ -103,20 +85,6 @@ def count_list(text: str | None) -> int | None:
             return None
         total += high - low + 1
     return total
-
-
-def _own_cpus() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0)) or 1
-    import psutil
-
-    process = psutil.Process()
-    if hasattr(process, "cpu_affinity"):  # Windows and FreeBSD; macOS has none
-        try:
-            return len(process.cpu_affinity() or ()) or os.cpu_count() or 1
-        except (OSError, psutil.Error):
-            pass
-    return os.cpu_count() or 1
 
 
 # What kind of container the examined process is in.

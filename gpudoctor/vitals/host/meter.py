@@ -2,7 +2,6 @@
 
 import os
 import re
-import sys
 from contextlib import suppress
 from typing import Any
 
@@ -10,7 +9,7 @@ from gpudoctor.vitals.host.cgroup import ControlGroup, control_group
 
 SHORTEST = 0.25
 """Seconds between two looks below which a rate would be noise: CPU time is counted in hundredths."""
-_NOT_A_NET = ("lo", "Loopback")
+_NOT_A_NET = ("lo",)
 _STACKED = re.compile(r"(dm-|md|loop|z?ram|bcache|drbd)\d")
 """Block devices whose bytes are those of others below them, or of memory."""
 _TOTAL = "_cpu_total"
@@ -68,7 +67,7 @@ class HostMeter:
 
         total, every = psutil.virtual_memory().total, os.cpu_count()
         cpus: float | None = every
-        with suppress(OSError, AttributeError):
+        with suppress(OSError):
             cpus = len(os.sched_getaffinity(self._pid))
         quota = self._group.cpu_quota()
         if cpus is not None and quota is not None:
@@ -81,20 +80,16 @@ def _counters() -> dict[str, float]:
     import psutil
 
     times = psutil.cpu_times()
-    idle = times.idle + getattr(times, "iowait", 0.0)
-    # Linux counts the time of guests in user time too.
-    every = sum(times) - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0)
-    found = {"cpu": every - idle, _TOTAL: every}
-    if hasattr(times, "iowait"):
-        found["io_wait"] = times.iowait
+    # The time of guests is counted in user time too.
+    every = sum(times) - times.guest - times.guest_nice
+    found = {"cpu": every - times.idle - times.iowait, _TOTAL: every, "io_wait": times.iowait}
     with suppress(OSError, RuntimeError):
         counted = psutil.disk_io_counters(perdisk=True, nowrap=True)
         # Linux counts partitions, and disks that lie on others, beside the disks themselves.
-        linux = sys.platform.startswith("linux")
         disks = [
             disk
             for name, disk in counted.items()
-            if not linux or (not _STACKED.match(name) and os.path.isdir(f"/sys/block/{name.replace('/', '!')}"))
+            if not _STACKED.match(name) and os.path.isdir(f"/sys/block/{name.replace('/', '!')}")
         ]
         if disks:
             found |= {

@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ _PATIENCE = 0.5
 
 
 class ChildFeed:
-    """The JSON records of one child; every method returns at once.
+    """The JSON records of one child; every method but `wait` returns at once.
 
     Raises `OSError` where it cannot be started.
     """
@@ -26,7 +27,7 @@ class ChildFeed:
         self._buffer = b""
         here = str(Path(file).resolve().parents[3])
         self._child = subprocess.Popen(
-            # Like the survey's child: no PYTHONPATH, no sitecustomize of anybody, nor the probe.
+            # No PYTHONPATH, no sitecustomize of anybody (nor the probe), no .pth files; a start of 10 ms.
             [sys.executable, "-I", "-S", file, *words, *filter(None, sys.path), here],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -53,6 +54,16 @@ class ChildFeed:
         if len(self._buffer) > self._longest:
             self._buffer = b""
         return [json.loads(line) for line in lines if line]
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for more, at most so long; False if nothing came."""
+        return bool(select.select([self._output], [], [], seconds)[0])
+
+    def exit_code(self) -> int | None:
+        """How a child that has closed its output ended; None for one that does not end."""
+        with suppress(subprocess.TimeoutExpired):
+            return self._child.wait(timeout=1.0)
+        return None
 
     def close(self) -> None:
         """End the child; one that hangs in the driver is left behind."""

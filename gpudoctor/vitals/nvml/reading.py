@@ -4,7 +4,6 @@ Runs in the child process: standard library only. A missing value is `{"absent":
 """
 
 import ctypes
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -19,8 +18,8 @@ _ARCHITECTURES = {
 }  # fmt: skip
 
 _MAX_LINKS = 36
-_LARGEST_PID = (1 << 32) - 2 if sys.platform == "win32" else 1 << 22
-"""Linux: PID_MAX_LIMIT. A pid beyond it, or 0, comes of records of another size: drivers 535.43 to 535.86 and
+_LARGEST_PID = 1 << 22
+"""PID_MAX_LIMIT. A pid beyond it, or 0, comes of records of another size: drivers 535.43 to 535.86 and
 nvidia-ml-py 12.535.77 have 32 bytes a process, all others 24."""
 _FIELD_MEMORY_TEMPERATURE = 82
 _FIELD_RECOVERY_ACTION = 230

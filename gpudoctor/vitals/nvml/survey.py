@@ -1,12 +1,7 @@
 """Starts the child that talks to the driver, watches the clock, and puts the survey together."""
 
-import json
 import os
-import selectors
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,10 +13,11 @@ from gpudoctor.model.unavailable import Absent, Unavailable
 from gpudoctor.text import duration
 from gpudoctor.vitals.nvml import bus, decode
 from gpudoctor.vitals.nvml.bus import Roots
+from gpudoctor.vitals.nvml.child_feed import ChildFeed
 
 _CHILD = Path(__file__).with_name("child.py")
 _LARGEST = 64 << 20
-"""Bytes that the child may write; far more than any machine has to say."""
+"""Bytes of a record; far more than any machine has to say."""
 
 
 @dataclass(slots=True)
@@ -52,16 +48,22 @@ def take(
     """The survey; `environment` is the child's (and says where libraries are), this process's by default."""
     surroundings = dict(os.environ if environment is None else environment)
     places = roots or Roots.of(surroundings)
-    child = _start(surroundings)
+    try:
+        child = ChildFeed(str(_CHILD), longest=_LARGEST, environment=surroundings)
+    except OSError as why:
+        raise Unavailable(say("the process that queries the driver cannot be started ({error})", error=why)) from None
+    said = ChildOutput()
     try:
         # The kernel's files are read while the child waits for the driver.
         nodes = bus.device_nodes(places)
         devices = bus.pci_devices(places)
         module = bus.kernel_module_version(places)
-        said = _listen(child, limit)
-    except BaseException:
-        child.kill()  # Ctrl-C, or a fault of ours: leave nobody behind
-        raise
+        while not child.ended and not said.hung:
+            said.hung = not child.wait(limit)
+            said.records += child.records()
+        said.exit_code = None if said.hung else child.exit_code()
+    finally:
+        child.close()
     state, error = _verdict(said, limit)
     gpus, lost = _gpus(said, places, own_pids)
     driver = said.last("driver")
@@ -81,57 +83,6 @@ def take(
         compat_libcuda=bus.compat_libcuda(places, surroundings),
         pids_visible=bus.pids_visible(places),
     )
-
-
-def _start(environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
-    if not sys.executable:
-        raise Unavailable("there is no Python interpreter to start for the driver")
-    here = str(Path(__file__).resolve().parents[3])
-    # -I -S: no PYTHONPATH, no sitecustomize of anybody (nor the probe), no .pth files; a start of 10 ms.
-    command = [sys.executable, "-I", "-S", str(_CHILD), *(entry for entry in sys.path if entry), here]
-    try:
-        return subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=dict(environment)
-        )
-    except OSError as error:
-        raise Unavailable(say("the process that queries the driver cannot be started ({error})", error=error)) from None
-
-
-def _listen(child: "subprocess.Popen[bytes]", limit: float) -> ChildOutput:
-    """Read records until the end, or until none came for `limit` seconds."""
-    assert child.stdout is not None
-    said = ChildOutput()
-    buffer = b""
-    received = 0
-    deadline = time.monotonic() + limit
-    with selectors.DefaultSelector() as selector, child.stdout as pipe:
-        selector.register(pipe, selectors.EVENT_READ)
-        while received < _LARGEST:
-            left = deadline - time.monotonic()
-            if left <= 0 or not selector.select(left):
-                said.hung = True
-                break
-            chunk = os.read(pipe.fileno(), 1 << 16)
-            if not chunk:
-                break
-            received += len(chunk)
-            *lines, buffer = (buffer + chunk).split(b"\n")
-            said.records += [json.loads(line) for line in lines if line]
-            if lines:
-                deadline = time.monotonic() + limit
-    said.exit_code = _end(child, said.hung)
-    return said
-
-
-def _end(child: "subprocess.Popen[bytes]", hung: bool) -> int | None:
-    """Reap the child. One stuck inside the driver cannot even be killed: it is left behind, not waited for."""
-    if hung:
-        child.kill()
-    try:
-        return child.wait(timeout=1.0)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        return None
 
 
 def _verdict(said: ChildOutput, limit: float) -> tuple[DriverState, str]:

@@ -97,8 +97,8 @@ _FRAMEWORKS = re.compile(
     r"gpudoctor)/"
 )
 _ENTRIES = ("<module>", "_run_module_as_main", "_bootstrap")
-_USER_EVALUATION = StackClass("evaluate", "evaluation", "", (), ("*",))
-_OTHER = StackClass("other", "other", "")
+_USER_EVALUATION = StackClass("evaluate", "evaluation", (), (), ("*",))
+_OTHER = StackClass("other", "other", ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +168,9 @@ def _match(path: str, name: str) -> StackClass | None:
     if name == "<module>":  # a library's module that is being imported is not at its work
         return None
     for row in TABLE:
-        if row.path in path and (not row.names or any(_named(name, wanted) for wanted in row.names)):
+        if any(part in path for part in row.paths) and (
+            not row.names or any(_named(name, wanted) for wanted in row.names)
+        ):
             return row
     if _EVALUATION.fullmatch(name) and not _LIBRARY.search(path):
         return _USER_EVALUATION

@@ -6,6 +6,7 @@ that it takes: py-spy#872). Such a read races with the interpreter, so a dump ma
 
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -122,7 +123,7 @@ def thread_of(item: dict[str, Any]) -> ThreadStack:
     )
     name = item.get("thread_name") or ""
     main = item.get("os_thread_id") == item.get("pid") if item.get("os_thread_id") else False
-    # Without thread ids (macOS, a pid namespace) the outermost frame tells the main thread.
+    # Without thread ids (a pid namespace) the outermost frame tells the main thread.
     outermost = bool(frames) and frames[-1].name in ("<module>", "_run_module_as_main")
     return ThreadStack(
         name=name, main=main or name == "MainThread" or outermost, active=bool(item.get("active")), frames=frames
@@ -130,9 +131,5 @@ def thread_of(item: dict[str, Any]) -> ThreadStack:
 
 
 def _children_cpu() -> float:
-    try:
-        import resource
-    except ImportError:
-        return 0.0
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from xml.parsers import expat
+from typing import Any
+from xml.etree import ElementTree
 
 from gpudoctor.lang import say
 from gpudoctor.model.external_files import RefusedFile
@@ -115,80 +116,48 @@ def _aside(line: str, head: QueryNode) -> GpuBlock | None:
 
 
 def _of_xml(lines: Iterator[str]) -> Iterator[GpuBlock]:
-    document = _Document()
+    """One document after another, as `-l` writes them; what is read of one is dropped at each GPU's end."""
+    head, root = QueryNode("head"), None
+    parser: ElementTree.XMLPullParser[Any] | None = None
+    depth = values = 0
     for line in lines:
-        if (aside := _aside(line, document.head)) is not None:
+        if (aside := _aside(line, head)) is not None:
             yield aside
             continue
-        if document.ended and line.strip():  # `-l` writes one document after another
-            document = _Document()
-        yield from document.feed(line)
-    if not document.ended and document.begun:
+        if parser is None:
+            if not (line := line.lstrip(" \t\r\n\ufeff")):
+                continue
+            head, root, values = QueryNode("head"), None, 0
+            parser = ElementTree.XMLPullParser(["start", "end"])
+        if "<!ENTITY" in line or ("<!DOCTYPE" in line and "[" in line):
+            raise RefusedFile("its XML declares an entity, which nvidia-smi never writes")
+        try:
+            parser.feed(line)
+            events: list[Any] = list(parser.read_events())
+        except ElementTree.ParseError as error:
+            raise RefusedFile(say("its XML is broken: {error}", error=error)) from None
+        for event, element in events:
+            depth += 1 if event == "start" else -1
+            values += event == "start"
+            root = element if root is None else root
+            if depth > SMI_DEPTH.most:
+                raise RefusedFile(say("it has {words}", words=SMI_DEPTH.words))
+            if values > SMI_VALUES.most:
+                raise RefusedFile(say("it has {words}", words=SMI_VALUES.words))
+            if event == "end" and depth == 1:
+                if element.tag == "gpu":
+                    yield GpuBlock(address=element.get("id", ""), head=head, gpu=_node(element))
+                    values = 0
+                else:
+                    head.children.append(_node(element))
+                if root is not None:
+                    root.clear()
+            elif depth == 0:
+                parser = None
+    if parser is not None:
         raise RefusedFile("its XML is cut short; save the output of nvidia-smi again")
 
 
-class _Document:
-    """One document, read element by element; entities are refused, and no file that it names is opened."""
-
-    def __init__(self) -> None:
-        self.head = QueryNode("head")
-        self.ended = self.begun = False
-        self._stack: list[QueryNode] = []
-        self._done: list[GpuBlock] = []
-        self._block: GpuBlock | None = None
-        self._values = 0
-        self._parser = expat.ParserCreate("UTF-8")
-        self._parser.buffer_text = True
-        self._parser.StartDoctypeDeclHandler = self._doctype
-        self._parser.EntityDeclHandler = self._entity
-        self._parser.StartElementHandler = self._start
-        self._parser.EndElementHandler = self._end
-        self._parser.CharacterDataHandler = self._text
-
-    def feed(self, line: str) -> list[GpuBlock]:
-        """The GPUs that end with this line."""
-        if not self.begun and not line.strip(" \t\r\n\ufeff"):
-            return []
-        text = line if self.begun else line.lstrip(" \t\ufeff")
-        self.begun = True
-        try:
-            self._parser.Parse(text.encode("utf-8", "replace"), False)
-        except expat.ExpatError as error:
-            raise RefusedFile(say("its XML is broken: {error}", error=error)) from None
-        done, self._done = self._done, []
-        return done
-
-    def _doctype(self, *declared: object) -> None:
-        if declared[-1]:  # it has declarations of its own, in brackets
-            raise RefusedFile("its DOCTYPE has declarations, which nvidia-smi never writes")
-
-    def _entity(self, *_: object) -> None:
-        raise RefusedFile("its XML declares an entity, which nvidia-smi never writes")
-
-    def _start(self, name: str, attributes: dict[str, str]) -> None:
-        node = QueryNode(name)
-        if len(self._stack) >= SMI_DEPTH.most:
-            raise RefusedFile(say("it has {words}", words=SMI_DEPTH.words))
-        if (values := self._values + 1) > SMI_VALUES.most:
-            raise RefusedFile(say("it has {words}", words=SMI_VALUES.words))
-        self._values = values
-        if name == "gpu" and len(self._stack) == 1:
-            self._block = GpuBlock(address=attributes.get("id", ""), head=self.head, gpu=node)
-            self._values = 0
-        elif len(self._stack) == 1:
-            self.head.children.append(node)
-        elif self._stack:
-            self._stack[-1].children.append(node)
-        self._stack.append(node)
-
-    def _end(self, _: str) -> None:
-        node = self._stack.pop()
-        node.value = " ".join(node.value.split())
-        if len(self._stack) == 1 and self._block is not None:
-            self._done.append(self._block)
-            self._block = None
-        self.ended = not self._stack
-
-    def _text(self, text: str) -> None:
-        if self._stack and len(self._stack[-1].value) < 4096:
-            self._stack[-1].value += text[:4096]
+def _node(element: ElementTree.Element) -> QueryNode:
+    value = " ".join((element.text or "")[:4096].split())
+    return QueryNode(element.tag, value, [_node(child) for child in element])

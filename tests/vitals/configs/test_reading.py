@@ -162,14 +162,13 @@ def test_an_alias_to_what_holds_it_ends() -> None:
         ("a:\n\tb: 1\n", "a.yaml", ("line 2", "tab")),
         ("a: [1, 2\nb: 3\n", "a.yaml", ("line 2", "not valid YAML")),
         ("a: *nowhere\n", "a.yaml", ("line 1", "no anchor")),
-        ('{"a": 1,\n "b" 2}', "a.json", ("line 2, column 6", "a colon", "'2'")),
-        ('{"a": 1\n "b": 2}', "a.json", ("line 2", "a comma or }")),
-        ('{"a": "x\n"}', "a.json", ("line 1", "not closed")),
-        ('{"a": 01}', "a.json", ("line 1", "a value")),
+        ('{"a": 1,\n "b" 2}', "a.json", ("line 2, column 6", "':'")),
+        ('{"a": 1\n "b": 2}', "a.json", ("line 2", "','")),
+        ('{"a": "x\n"}', "a.json", ("line 1", "control character")),
+        ('{"a": 01}', "a.json", ("line 1", "','")),
         ("", "a.json", ("empty",)),
-        ('{"a": 1', "a.json", ("too early",)),
-        ('{"a": 1} x', "a.json", ("nothing more",)),
-        ('{"a": [,1]}', "a.json", ("a value",)),
+        ('{"a": 1', "a.json", ("line 1",)),
+        ('{"a": 1} x', "a.json", ("column 10",)),
         ('{"a": "\\x"}', "a.json", ("escape",)),
         ("a = \n", "a.toml", ("line 1", "TOML")),
         ("a = 1\na = 2\n", "a.toml", ("line 2", "TOML")),
@@ -271,9 +270,8 @@ def test_ten_thousand_keys_take_less_than_a_second() -> None:
 
 
 def test_deep_nesting_ends() -> None:
-    for path, text in (("a.json", "[" * 100_000 + "]" * 100_000), ("b.json", '{"a":' * 5000 + "1" + "}" * 5000)):
-        assert parse(path, text).notes
-    for path, text in (("a.yaml", "a: " + "[" * 100_000), ("a.toml", "a = " + "[" * 50_000 + "]" * 50_000)):
+    brackets = "[" * 50_000 + "]" * 50_000
+    for path, text in (("a.yaml", "a: " + brackets), ("a.toml", "a = " + brackets), ("a.json", brackets)):
         with pytest.raises(UnreadConfig, match="nested too deeply"):
             parse(path, text)
 
@@ -307,16 +305,6 @@ def test_ignore_comments() -> None:
     file = config("a: 1  # gpudoctor: ignore[CFG006] a demo\n# gpudoctor: ignore\nb: 2\nc: 3\n")
     assert file.ignored == {1: ("CFG006",), 2: ("*",), 3: ("*",)}
     assert file.ignore_reasons == {1: "a demo"}
-
-
-def test_the_other_yaml_parser_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = parse("a.yaml", YAML)
-    monkeypatch.setitem(__import__("sys").modules, "yaml", None)
-    second = parse("a.yaml", YAML)
-    assert second.entries == first.entries
-    assert second.sections == first.sections
-    with pytest.raises(UnreadConfig, match="line 2: a tab"):
-        parse("a.yaml", "a:\n\tb: 1\n")
 
 
 def test_find_configs_walks_past_what_is_none(tmp_path: Path) -> None:

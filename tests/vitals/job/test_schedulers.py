@@ -193,7 +193,7 @@ def test_a_kubernetes_manifest(tmp_path):
 def test_malformed_yaml_is_a_sentence_with_the_line(tmp_path):
     path = tmp_path / "job.yaml"
     path.write_text("kind: Job\nspec: [1, 2\nx: {\n")
-    with pytest.raises(Unavailable, match=r"job\.yaml: line \d+: not valid YAML"):
+    with pytest.raises(Unavailable, match=r"job\.yaml: line 3, column 2: not valid YAML"):
         read_job(None, {}, [path])
 
 

@@ -17,6 +17,5 @@ from gpudoctor.vitals.process.ranks import uses_gpu
     ],
 )
 def test_a_mapped_device_is_a_gpu_in_use(mapped, used, monkeypatch):
-    monkeypatch.setattr(procfs, "LINUX", True)
     monkeypatch.setattr(procfs, "_read", lambda path, most: mapped.encode())
     assert uses_gpu(1) is used
