@@ -1,14 +1,12 @@
 """An agent: it takes its place, starts workers, does what the coordinator asks, and outlives none of it.
 
-It imports no torch. If the coordinator is lost, its deputy reports in its place. The other agents ask the
-deputy for the exit code.
+It imports no torch. If the coordinator is lost, every other agent says so and ends.
 """
 
 import asyncio
 import contextlib
 import importlib.util
 import json
-import math
 import os
 import signal
 import socket
@@ -23,11 +21,10 @@ from gpudoctor.errors import IncompleteError
 from gpudoctor.lang import say
 from gpudoctor.model import Unavailable
 from gpudoctor.model.child_process import child_code
-from gpudoctor.model.signs.preflight import LossKind, Preflight, Stage
+from gpudoctor.model.signs.preflight import Preflight, Stage
 from gpudoctor.preflight.budget import Budget, Wishes
 from gpudoctor.preflight.coordinator import Coordinator, Stopped
 from gpudoctor.preflight.facts import free_bytes, identity, interface_of, node_facts
-from gpudoctor.preflight.gathered import Gathered
 from gpudoctor.preflight.messages import LINE_LIMIT, VERSION, BrokenProtocol, Message, receive, send
 from gpudoctor.preflight.place import RankPlace
 from gpudoctor.preflight.worker_process import WorkerProcess
@@ -39,8 +36,6 @@ ANSWER_SECONDS = 10.0
 """Longest wait for the coordinator's answer to a greeting."""
 LEAVE_SECONDS = 3.0
 """Longest wait for the end of this rank's own work."""
-AFTER_SECONDS = 30.0
-"""Longest wait for the exit code of a deputy that reports."""
 WORKER = "gpudoctor.preflight.worker"
 ReportMaker = Callable[[Preflight], int]
 """Prints the report of an examination; its exit code."""
@@ -49,8 +44,7 @@ ReportMaker = Callable[[Preflight], int]
 def take_part(place: RankPlace, budget: Budget, wishes: Wishes, report: ReportMaker, worker: str = WORKER) -> int:
     """Take part in an examination to its end; the exit code is the same for all ranks.
 
-    `report` is called on rank 0, or on its deputy if rank 0 was lost. Raises `IncompleteError` where this rank
-    could not take part.
+    `report` is called on rank 0. Raises `IncompleteError` where this rank could not take part, or lost rank 0.
     """
     return asyncio.run(_take_part(place, budget, wishes, report, worker))
 
@@ -60,22 +54,14 @@ async def _take_part(place: RankPlace, budget: Budget, wishes: Wishes, report: R
     if place.rank == 0:
         coordinator = Coordinator(place, budget, wishes)
         await coordinator.listen()
-    agent = Agent(place, budget, wishes, report, worker)
+    agent = Agent(place, budget, wishes, worker)
     _on_signals(agent, coordinator)
     try:
         if coordinator is None:
             return await agent.run(place.head, place.port)
         own = asyncio.create_task(agent.run(coordinator.own_address, coordinator.port))
         try:
-            preflight = await coordinator.examine()
-            if (by := coordinator.replaced_by) is None:
-                code = await asyncio.to_thread(report, preflight)
-            elif (answer := await agent.code_of_deputy()) is not None:
-                code = answer
-            else:
-                raise IncompleteError(
-                    say("rank 0 was silent for a while, and rank {rank} reports in its place", rank=by)
-                )
+            code = await asyncio.to_thread(report, await coordinator.examine())
             await coordinator.finish(code)
             await asyncio.wait({own}, timeout=LEAVE_SECONDS)
         finally:
@@ -106,24 +92,14 @@ def _on_signals(agent: "Agent", coordinator: Coordinator | None) -> None:
 class Agent:
     """One rank."""
 
-    def __init__(
-        self, place: RankPlace, budget: Budget, wishes: Wishes, report: ReportMaker, worker: str = WORKER
-    ) -> None:
+    def __init__(self, place: RankPlace, budget: Budget, wishes: Wishes, worker: str = WORKER) -> None:
         self._place = place
         self._budget = budget
         self._wishes = wishes
-        self._report = report
         self._module = worker
         self._workers: dict[int, WorkerProcess] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
-        self._gathered: Gathered | None = None
-        """The deputy's copy; None where this agent is not the deputy."""
-        self._deputy: tuple[str, int] | None = None
-        self._server: asyncio.Server | None = None
         self._code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._awake = time.monotonic()
-        """When this process last did something."""
-        self._pause, self._paused_until = 0.0, -math.inf
         self._stage = Stage.ARRIVE.value
         self._address = ""
         self._stopped = 0
@@ -135,40 +111,26 @@ class Agent:
         self._address = writer.get_extra_info("sockname")[0].partition("%")[0]
         beats = asyncio.create_task(self._beat())
         try:
-            code = await self._obey(reader)
-            if code is None:
-                if words := self._after_a_pause():
-                    raise IncompleteError(words)
-                if self._gathered is not None:
-                    send(writer, {"type": "took_over"})
+            return await self._obey(reader)
         finally:
             beats.cancel()
             for task in self._tasks.values():
                 task.cancel()
             await self.end()
             writer.close()
-        if code is None:
-            code = await self._without_coordinator()
-        return code
 
     def stop(self, number: int) -> None:
-        """React to a signal: say goodbye, but a deputy first looks whether it has to report."""
+        """React to a signal: say goodbye, and leave in a moment."""
         if self._stopped:
             return
         self._stopped = number
-        if hasattr(self, "_writer") and self._gathered is None:
+        if hasattr(self, "_writer"):
             send(self._writer, {"type": "bye", "words": say("ended by {name}", name=signal.Signals(number).name)})
-        loop = asyncio.get_running_loop()
-        loop.call_later(3.0 if self._gathered is not None else 0.2, self._leave)
+        asyncio.get_running_loop().call_later(0.2, self._leave)
 
     def _leave(self) -> None:
-        if self._code.done():
-            return
-        if hasattr(self, "_writer"):
-            send(
-                self._writer, {"type": "bye", "words": say("ended by {name}", name=signal.Signals(self._stopped).name)}
-            )
-        self._code.set_result(128 + self._stopped)
+        if not self._code.done():
+            self._code.set_result(128 + self._stopped)
 
     async def end(self) -> None:
         """End every worker."""
@@ -257,34 +219,21 @@ class Agent:
 
     async def _beat(self) -> None:
         while True:
-            self._see_pause()
             send(self._writer, {"type": "beat"})
             await asyncio.sleep(BEAT_SECONDS)
 
-    def _see_pause(self) -> None:
-        """Note whether this process has just stood still for longer than rank 0 waits for a sign of life."""
-        now = time.monotonic()
-        if now - self._awake > self._budget.silence:
-            self._pause, self._paused_until = now - self._awake, now
-        self._awake = now
-
-    def _after_a_pause(self) -> str:
-        """What to say if rank 0 was lost because this process stood still; "" otherwise.
-
-        Rank 0 has then gone on, and may have reported and ended: a deputy must not report as well.
-        """
-        self._see_pause()
-        if self._awake - self._paused_until > self._budget.silence:
-            return ""
-        return say(
-            "rank {rank} stood still for {pause:.0f} s, and rank 0 went on without it; "
-            "see what paused this process or its machine",
-            rank=self._place.rank,
-            pause=self._pause,
+    def _lost(self, words: str) -> IncompleteError:
+        return IncompleteError(
+            say(
+                "rank 0 was lost in the stage {stage}: {words}; start the examination again, without its "
+                "node if that happens twice",
+                stage=self._stage,
+                words=words,
+            )
         )
 
-    async def _obey(self, reader: asyncio.StreamReader) -> int | None:
-        """Do what is asked until the end; the exit code, or None where the coordinator was lost."""
+    async def _obey(self, reader: asyncio.StreamReader) -> int:
+        """Do what is asked until the end; the exit code. Raises `IncompleteError` where rank 0 is lost."""
         while True:
             listening = asyncio.create_task(receive(reader))
             waiting: set[asyncio.Future[Any]] = {listening, self._code}
@@ -297,16 +246,13 @@ class Agent:
                 done, _ = await asyncio.wait({listening}, timeout=BEAT_SECONDS)
             if not done:
                 listening.cancel()
-                self._lost = (LossKind.SILENT, say("said nothing for {silence:g} s", silence=self._budget.silence))
-                return None
+                raise self._lost(say("said nothing for {silence:g} s", silence=self._budget.silence))
             try:
                 message = listening.result()
             except BrokenProtocol as error:
-                self._lost = (LossKind.DIED, f"sent {error}")
-                return None
+                raise self._lost(f"sent {error}") from None
             if message is None:
-                self._lost = (LossKind.DIED, say("its process ended: the connection closed"))
-                return None
+                raise self._lost(say("its process ended: the connection closed"))
             if message["type"] == "done":
                 return int(message["code"])
             if message["type"] == "lost":
@@ -317,9 +263,9 @@ class Agent:
                         words=message["words"],
                     )
                 )
-            await self._take(message)
+            self._take(message)
 
-    async def _take(self, message: Message) -> None:
+    def _take(self, message: Message) -> None:
         kind = message["type"]
         if kind == "ping":
             send(self._writer, {"type": "result", "id": message["id"], "time": time.time()})
@@ -331,15 +277,6 @@ class Agent:
         elif kind == "cancel":
             if (running := self._tasks.get(message["id"])) is not None:
                 running.cancel()
-        elif kind == "appoint":
-            await self._become_deputy()
-        elif kind == "resign":
-            self._resign()
-        elif kind == "copy" and self._gathered is not None:
-            for event in message["events"]:
-                self._gathered.add(event)
-        elif kind == "deputy":
-            self._deputy = (message["address"], message["port"])
         elif kind == "stage":
             self._stage = message["stage"]
 
@@ -437,87 +374,6 @@ class Agent:
             ],
             "unexamined": [*report["summary"]["unexamined"], *report["problems"]],
         }
-
-    # The deputy.
-
-    async def _become_deputy(self) -> None:
-        self._gathered = Gathered()
-        self._final: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        family = socket.AF_INET6 if ":" in self._address else socket.AF_INET
-        self._server = await asyncio.start_server(self._tell, family=family, port=0, limit=LINE_LIMIT)
-        port = self._server.sockets[0].getsockname()[1]
-        send(self._writer, {"type": "deputy_port", "address": self._address, "port": port})
-
-    def _resign(self) -> None:
-        """Another rank is the deputy from now on."""
-        self._gathered = None
-        if self._server is not None:
-            self._server.close()
-
-    async def _tell(self, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Tell another agent the exit code, once the report is out."""
-        with contextlib.suppress(OSError, asyncio.TimeoutError, asyncio.CancelledError):
-            code = await asyncio.wait_for(asyncio.shield(self._final), AFTER_SECONDS)
-            send(writer, {"type": "done", "code": code})
-            await writer.drain()
-        writer.close()
-
-    async def _without_coordinator(self) -> int:
-        kind, words = self._lost
-        if self._gathered is not None:
-            for event in self._end_of_coordinator(kind, words):
-                self._gathered.add(event)
-            code = await asyncio.to_thread(self._report, self._gathered.preflight())
-            self._final.set_result(code)
-            await asyncio.sleep(1.0)  # the others ask now, and rank 0 if it was only silent
-            assert self._server is not None
-            self._server.close()
-            return code
-        if (answer := await self.code_of_deputy()) is not None:
-            return answer
-        raise IncompleteError(
-            say(
-                "rank 0 was lost in the stage {stage}: {words}; start the examination again, without its "
-                "node if that happens twice",
-                stage=self._stage,
-                words=words,
-            )
-        )
-
-    async def code_of_deputy(self) -> int | None:
-        """The exit code that the deputy says after its report; None where it cannot be asked."""
-        if self._deputy is not None:
-            with contextlib.suppress(OSError, asyncio.TimeoutError, BrokenProtocol):
-                asking = asyncio.open_connection(*self._deputy, limit=LINE_LIMIT)
-                reader, writer = await asyncio.wait_for(asking, 5.0)
-                message = await asyncio.wait_for(receive(reader), AFTER_SECONDS)
-                writer.close()
-                if message is not None and message["type"] == "done":
-                    return int(message["code"])
-        return None
-
-    def _end_of_coordinator(self, kind: LossKind, words: str) -> list[Message]:
-        assert self._gathered is not None
-        first = next((node for node in self._gathered.nodes.values() if 0 in node["ranks"]), None)
-        return [
-            {
-                "what": "loss",
-                "rank": 0,
-                "node": first["index"] if first else None,
-                "stage": self._stage,
-                "kind": kind.value,
-                "words": words,
-                "stack": [],
-            },
-            {
-                "what": "untested",
-                "words": say(
-                    "Rank 0 led the examination and was lost in the stage {stage}. Nobody measured what "
-                    "would have followed.",
-                    stage=self._stage,
-                ),
-            },
-        ]
 
 
 def _why_unreached(error: Exception, host: str, port: int) -> str:

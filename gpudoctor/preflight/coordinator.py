@@ -43,10 +43,6 @@ class Stopped(Exception):
         super().__init__(say("stopped by {name}", name=signal.Signals(number).name))
 
 
-class Superseded(Exception):
-    """The deputy found rank 0 silent and reports in its place."""
-
-
 class Coordinator(RankConnections):
     """One examination."""
 
@@ -67,9 +63,6 @@ class Coordinator(RankConnections):
         """End the examination early, with what there is."""
         if not self._stopping.done():
             self._stopping.set_exception(reason)
-
-    def _superseded(self) -> None:
-        self.stop(Superseded())
 
     async def close(self) -> None:
         """Close every connection."""
@@ -105,8 +98,6 @@ class Coordinator(RankConnections):
                 self._untested(
                     say("{words}. It did not measure: {left}.", words=words, left=joined(left)) if left else f"{words}."
                 )
-                break
-            except Superseded:
                 break
         return self.gathered.preflight()
 

@@ -1,4 +1,4 @@
-"""What the coordinator has gathered so far, as events: its deputy keeps a copy and can report in its place."""
+"""What the coordinator has gathered so far, event by event."""
 
 import time
 from dataclasses import replace
@@ -22,10 +22,9 @@ Figures = tuple[Figure, ...]
 
 
 class Gathered:
-    """An examination as far as it went. An event is plain data, so that it can be sent."""
+    """An examination as far as it went."""
 
     def __init__(self) -> None:
-        self.events: list[Message] = []
         self.nodes: dict[int, dict[str, Any]] = {}
         self._units: dict[tuple[int, int], dict[str, Any]] = {}
         self._stages: dict[str, dict[str, Any]] = {}
@@ -38,7 +37,6 @@ class Gathered:
 
     def add(self, event: Message) -> None:
         """Take an event in; `what` names its kind."""
-        self.events.append(event)
         getattr(self, f"_add_{event['what']}")({key: event[key] for key in event if key != "what"})
 
     def _add_head(self, event: Message) -> None:

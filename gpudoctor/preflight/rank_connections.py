@@ -1,12 +1,10 @@
 """The ranks of an examination and their connections, in the agent of rank 0: greeted, asked, watched, lost.
 
-Every event goes to `Gathered`, and is copied to the deputy: the lowest rank on another node, else the lowest
-one. A rank that died, is silent or stuck is a `Loss`; the others go on without its node.
+Every event goes to `Gathered`. A rank that died, is silent or stuck is a `Loss`; the others go on without its node.
 """
 
 import asyncio
 import contextlib
-import json
 import socket
 import time
 from collections.abc import Iterable
@@ -24,8 +22,6 @@ from gpudoctor.preflight.place import RankPlace
 
 BEAT_SECONDS = 1.0
 GREETING_SECONDS = 10.0
-COPIED_BYTES = LINE_LIMIT // 4
-"""Of events in one message to the deputy; an event alone has some thousand."""
 
 
 @dataclass(slots=True, eq=False)
@@ -60,11 +56,6 @@ class RankConnections:
         """Of each node, as a report names it."""
         self._out: set[int] = set()
         """Nodes that take part no longer."""
-        self._deputy: ArrivedRank | None = None
-        self._uncopied: list[Message] = []
-        """Events that the deputy has not been sent yet."""
-        self._deputy_port: Message = {}
-        """Where the deputy listens, as every rank is told; {} before it has said so."""
         self._lost_early: list[tuple[ArrivedRank, LossKind, str]] = []
         """Ranks that were lost before their nodes had numbers."""
         self._stage = Stage.ARRIVE
@@ -75,8 +66,6 @@ class RankConnections:
         """Whether the examination goes on without ranks that come later."""
         self._over = False
         """Whether the report is out: ranks leave from then on, and none is lost."""
-        self.replaced_by: int | None = None
-        """The deputy that found rank 0 silent and reports in its place."""
         self._news = asyncio.Event()
         self._server: asyncio.Server | None = None
         self._watch: asyncio.Task[None] | None = None
@@ -137,57 +126,9 @@ class RankConnections:
                     error=error,
                 )
             )
-            return
-        if self._deputy is not None:
-            if not self._uncopied:
-                asyncio.get_running_loop().call_soon(self._copy)
-            self._uncopied.append(event)
-
-    def _copy(self) -> None:
-        """Send the deputy what came since the last time: a thousand events of one moment are few messages."""
-        events, self._uncopied = self._uncopied, []
-        batch: list[str] = []
-        size = 0
-        for event in events:
-            text = json.dumps(event, separators=(",", ":"))
-            if batch and size + len(text) > COPIED_BYTES:
-                self._send_copies(batch)
-                batch, size = [], 0
-            batch.append(text)
-            size += len(text)
-        if batch:
-            self._send_copies(batch)
-
-    def _send_copies(self, events: list[str]) -> None:
-        """One message with these events, which are JSON already: thousands come at one moment."""
-        if self._deputy is not None and not self._deputy.writer.is_closing():
-            text = f'{{"type":"copy","events":[{",".join(events)}]}}'
-            self._deputy.writer.write(text.encode() + b"\n")
 
     def _untested(self, words: str) -> None:
         self._note(what="untested", words=words)
-
-    def _appoint(self, candidates: Iterable[ArrivedRank]) -> None:
-        """Make the best of these the deputy, if it is better than the present one.
-
-        The best is the lowest rank on another node than rank 0, else the lowest one.
-        """
-        own = self._members[0].identity if 0 in self._members else ""
-        now = self._deputy if self._deputy is not None and not self._deputy.gone else None
-        best = min(
-            (member for member in (now, *candidates) if member is not None and member.rank and not member.gone),
-            key=lambda member: (member.identity == own, member.rank),
-            default=None,
-        )
-        if best is now:
-            return
-        if now is not None:
-            send(now.writer, {"type": "resign"})
-        self._deputy, self._deputy_port = best, {}
-        if best is not None:
-            send(best.writer, {"type": "appoint"})
-            self._uncopied = list(self.gathered.events)
-            self._copy()
 
     # Ranks come, and are lost.
 
@@ -234,10 +175,6 @@ class RankConnections:
             self.own_address = seen
         self._members[member.rank] = member
         send(writer, {"type": "welcome"})
-        if self._deputy_port:
-            send(writer, self._deputy_port)
-        # Rank 0 may be the last to come: until then nobody knows who is on another node than rank 0.
-        self._appoint([member] if member.rank else self._present())
         self._news.set()
         await self._hear(member, reader)
 
@@ -346,13 +283,6 @@ class RankConnections:
                     waiting.set_result(message)
             elif message["type"] == "bye":
                 member.goodbye = str(message.get("words", ""))
-            elif message["type"] == "took_over" and member is self._deputy:
-                self.replaced_by = member.rank
-                self._superseded()
-            elif message["type"] == "deputy_port" and member is self._deputy:
-                self._deputy_port = {**message, "type": "deputy"}
-                for other in self._present():
-                    send(other.writer, self._deputy_port)
         self._lose(member, LossKind.DIED, member.goodbye or words)
 
     def _lose(self, member: ArrivedRank, kind: LossKind, words: str, stack: Iterable[str] = ()) -> None:
@@ -364,7 +294,7 @@ class RankConnections:
             if not waiting.done():
                 waiting.set_result(None)
         member.pending.clear()
-        send(member.writer, {"type": "lost", "words": words})  # it may be alive, and must not report as well
+        send(member.writer, {"type": "lost", "words": words})  # it may be alive
         member.writer.close()
         if self._over or self._server is None or not self._server.is_serving():
             return
@@ -374,12 +304,6 @@ class RankConnections:
             self._loss(member.rank, member.node, kind, words, stack)
             self._leave_out(member.node)
         self._news.set()
-        if member is self._deputy:
-            self._appoint(self._present())
-
-    def _superseded(self) -> None:
-        """End the examination: another rank reports."""
-        raise NotImplementedError
 
     def _leave_out(self, node: int) -> None:
         if node < 0 or node in self._out:

@@ -110,12 +110,12 @@ def seen(coordinators):
 
 
 def fault_of_arrival(coordinators, others: int):
-    """A `_beat` that ends this rank once it is welcome; rank 0 once so many ranks and its deputy have come."""
+    """A `_beat` that ends this rank once it is welcome; rank 0 once so many ranks have come."""
     beat = agent.Agent._beat
 
     async def faulty(self) -> None:
         for leader in coordinators:
-            while len(leader._members) < others or not leader._deputy_port:
+            while len(leader._members) < others:
                 await asyncio.sleep(0.02)
         fault("arrive")
         await beat(self)
