@@ -468,8 +468,6 @@ class Coordinator(RankConnections):
             "payload": self._budget.payload[backend],
             "seconds": self._budget.group_seconds,
         }
-        if stage is Stage.PAIRS:
-            work["back"] = next(index for index, unit in enumerate(units) if unit.node != units[0].node)
         asked = [
             asyncio.ensure_future(self._ask_unit(unit, {**work, "index": index, "local": unit.card}, limit))
             for index, unit in enumerate(units)

@@ -184,81 +184,41 @@ class RankConnections:
         if hello["type"] != "hello" or not isinstance(rank, int) or not isinstance(world, int):
             self._strangers.append(say("{address} connected and did not say who it is", address=address))
             return say("this port belongs to gpudoctor preflight")
+        words, theirs = "", hello.get("gpudoctor")
         if hello.get("token") != self._place.token:
-            return self._refuse(
-                -1,
-                say(
-                    "{address} belongs to another job (rank {rank} of {world})", address=address, rank=rank, world=world
-                ),
-                say("it belongs to another job; give the two jobs different ports by --port"),
+            words = say("it belongs to another job; give the two jobs different ports by --port")
+        elif hello.get("version") != VERSION or theirs != __version__:
+            words = say(
+                "it runs gpudoctor {theirs}, and rank 0 runs {version}; install one version on every node",
+                theirs=theirs,
+                version=__version__,
             )
-        if hello.get("version") != VERSION or hello.get("gpudoctor") != __version__:
-            theirs = hello.get("gpudoctor")
-            return self._refuse(
-                rank,
-                say(
-                    "{host} runs gpudoctor {theirs}, and rank 0 runs {version}",
-                    host=hello.get("host"),
-                    theirs=theirs,
-                    version=__version__,
-                ),
-                say(
-                    "it runs gpudoctor {theirs}, and rank 0 runs {version}; install one version on every node",
-                    theirs=theirs,
-                    version=__version__,
-                ),
+        elif world != self._place.world:
+            words = say(
+                "its world size is {world}, and rank 0 has {own_world}; give every rank the same",
+                world=world,
+                own_world=self._place.world,
             )
-        if world != self._place.world:
-            return self._refuse(
-                rank,
-                say(
-                    "{host} came with the world size {world}, and rank 0 has {own_world}",
-                    host=hello.get("host"),
-                    world=world,
-                    own_world=self._place.world,
-                ),
-                say(
-                    "its world size is {world}, and rank 0 has {own_world}; give every rank the same",
-                    world=world,
-                    own_world=self._place.world,
-                ),
+        elif not 0 <= rank < world:
+            words = say(
+                "there is no rank {rank} among {world}; ranks go from 0 to {last_rank}",
+                rank=rank,
+                world=world,
+                last_rank=world - 1,
             )
-        if not 0 <= rank < world:
-            return self._refuse(
-                rank,
-                say("{host} came as rank {rank} of {world}", host=hello.get("host"), rank=rank, world=world),
-                say(
-                    "there is no rank {rank} among {world}; ranks go from 0 to {last_rank}",
-                    rank=rank,
-                    world=world,
-                    last_rank=world - 1,
-                ),
+        elif rank in self._members:
+            words = say(
+                "{first} has come as rank {rank} before; give each rank a number of its own",
+                first=self._members[rank].host,
+                rank=rank,
             )
-        if rank in self._members:
-            first = self._members[rank].host
-            return self._refuse(
-                rank,
-                say(
-                    "{host} came as rank {rank} as well, which {first} has",
-                    host=hello.get("host"),
-                    rank=rank,
-                    first=first,
-                ),
-                say(
-                    "{first} has come as rank {rank} before; give each rank a number of its own", first=first, rank=rank
-                ),
-            )
-        if self._begun:
-            return self._refuse(
-                rank,
-                say("{host} came after the examination had begun", host=hello.get("host")),
-                say("it came after the examination had begun; start all ranks together, or give a longer --wait"),
-            )
-        return ""
-
-    def _refuse(self, rank: int, seen: str, words: str) -> str:
-        self._refused.add(rank)
-        self._loss(rank, None, LossKind.REFUSED, seen)
+        elif self._begun:
+            words = say("it came after the examination had begun; start all ranks together, or give a longer --wait")
+        if words:
+            stranger = hello.get("token") != self._place.token
+            self._refused.add(-1 if stranger else rank)
+            who = address if stranger else hello.get("host")
+            self._loss(-1 if stranger else rank, None, LossKind.REFUSED, f"{who}: {words}")
         return words
 
     def _loss(self, rank: int, node: int | None, kind: LossKind, words: str, stack: Iterable[str] = ()) -> None:

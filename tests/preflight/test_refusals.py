@@ -15,8 +15,8 @@ SHORT = {"limits": {"arrive": 4.0}}
 @pytest.mark.parametrize(
     ("own", "seen", "said"),
     [
-        ({"world": 4}, "came with the world size 4, and rank 0 has 2", "give every rank the same"),
-        ({"version": "9.9.9"}, "runs gpudoctor 9.9.9", "install one version on every node"),
+        ({"world": 4}, "its world size is 4, and rank 0 has 2", "give every rank the same"),
+        ({"version": "9.9.9"}, "it runs gpudoctor 9.9.9", "install one version on every node"),
         ({"token": "other"}, "belongs to another job", "different ports by --port"),
     ],
 )

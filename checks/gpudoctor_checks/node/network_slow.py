@@ -6,7 +6,6 @@ from gpudoctor.analysis.preflight.accusation import Accusation, Accused, Aspect
 from gpudoctor.analysis.preflight.named_nodes import NodesDetail, accused, hosts, judgement, measurements_of, node_names
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Cost, Finding, Patient, Reads, Severity
-from gpudoctor.model.signs.preflight import Preflight
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import count, percent, rate
 
@@ -18,7 +17,7 @@ class NetworkSlow(Check):
     """A node, or the path between two nodes, is slower than the others, or fails.
 
     What it finds:
-        A node that is slow with every partner, in one direction or both. At half of its peers' rate one of
+        A node that is slow with every partner. At half of its peers' rate one of
         its two rails or ports may be down. A path between two nodes that are fast with others. A rack
         or subnet whose nodes are all slow. A test that fails or does not end counts as well.
     Why it hurts:
@@ -26,8 +25,7 @@ class NetworkSlow(Check):
     How it knows:
         `gpudoctor preflight` tests disjoint pairs of nodes at once, then each suspect beside proven nodes.
         Large messages only: latency is NODE007, lost packets are NODE018. A node is accused if the median of
-        its tests is 15 % and five robust standard deviations below its peers'. Each test also sends one way
-        at a time, so the finding says whether the node sends or receives slowly.
+        its tests is 15 % and five robust standard deviations below its peers'.
     False alarms:
         Partners of a slow node are tested again beside proven nodes. Paths across racks are compared with
         paths across racks. One slow test does not suffice. With two nodes only the path between them can be
@@ -55,7 +53,7 @@ class NetworkSlow(Check):
             names, proven = node_names(found, item.nodes), len(judgement(patient).proven)
             failed = item.aspect is Aspect.FAILURE
             yield self.finding(
-                _message(found, names, item, failed),
+                _message(names, item, failed),
                 evidence=measurements_of(found, item.tests),
                 confidence=item.confidence,
                 severity=Severity.ERROR if failed else Severity.WARNING,
@@ -73,7 +71,7 @@ def _half(item: Accusation) -> bool:
     return item.accused is Accused.NODE and item.share is not None and _HALF[0] <= item.share <= _HALF[1]
 
 
-def _message(preflight: Preflight, names: str, item: Accusation, failed: bool) -> str:
+def _message(names: str, item: Accusation, failed: bool) -> str:
     where = say("The path between {names}", names=names) if item.accused is Accused.LINK else names
     tests = count(len(item.tests), "test")
     if failed:
@@ -89,26 +87,5 @@ def _message(preflight: Preflight, names: str, item: Accusation, failed: bool) -
         tests=tests,
         peers=rate(item.peers, "B/s"),
         share=percent(1 - item.share),
-        direction=_direction(preflight, item),
-    )
-
-
-def _direction(preflight: Preflight, item: Accusation) -> str:
-    """Which way is slow, a sentence; "" if both are, or if it was not measured."""
-    if not item.direction or item.sends is None or item.receives is None:
-        return say(" That is about half: one of two rails or ports may be down.") if _half(item) else ""
-    sends, receives = rate(item.sends, "B/s"), rate(item.receives, "B/s")
-    if item.accused is Accused.NODE:
-        if item.direction == "sends":
-            return say(" Only sending is slow: {sends} out, {receives} in.", sends=sends, receives=receives)
-        return say(" Only receiving is slow: {receives} in, {sends} out.", sends=sends, receives=receives)
-    first, second = (preflight.name(node) for node in item.nodes)
-    if item.direction == "receives":
-        first, second, sends, receives = second, first, receives, sends
-    return say(
-        " Only the way from {first} to {second} is slow: {sends}, back {receives}.",
-        first=first,
-        second=second,
-        sends=sends,
-        receives=receives,
+        direction=say(" That is about half: one of two rails or ports may be down.") if _half(item) else "",
     )

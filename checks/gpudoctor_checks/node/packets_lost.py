@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.preflight.accusation import Accusation, Accused, Aspect
+from gpudoctor.analysis.preflight.accusation import Accused, Aspect
 from gpudoctor.analysis.preflight.named_nodes import (
     NodesDetail,
     accused,
@@ -13,7 +13,7 @@ from gpudoctor.analysis.preflight.named_nodes import (
 )
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Finding, Measurement, Patient, Reads, Severity
-from gpudoctor.model.signs.preflight import Preflight, Quantity
+from gpudoctor.model.signs.preflight import Quantity
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import capitalised, count, percent
 
@@ -23,7 +23,7 @@ class PacketsLost(Check):
 
     What it finds:
         A node or a path whose TCP connections send more than a thousandth of their segments again. It is
-        also more than five times the median test's share. It says in which direction.
+        also more than five times the median test's share.
     Why it hurts:
         TCP hides a lost packet, and the rate of large messages may stay good. A small message that is lost
         waits for a time limit of 200 ms or more. Each step ends with the slowest message.
@@ -56,12 +56,11 @@ class PacketsLost(Check):
                 continue
             message = say(
                 "the network loses packets {where}: TCP sent {own} of its segments again in {tests}, the "
-                "median test {peers}.{direction}",
+                "median test {peers}.",
                 where=path_or_nodes(found, item),
                 own=percent(own),
                 tests=count(len(item.tests), "test"),
                 peers=percent(peers) if peers >= 0.001 else say("less than 0.1 %"),
-                direction=_direction(found, item),
             )
             yield self.finding(
                 capitalised(message),
@@ -76,19 +75,3 @@ class PacketsLost(Check):
                     hosts=hosts(found, item.nodes) if item.accused is Accused.NODE else (), cause=item.accused.value
                 ),
             )
-
-
-def _direction(preflight: Preflight, item: Accusation) -> str:
-    """Which way loses most of the packets, a sentence; "" if both do."""
-    if not item.direction:
-        return ""
-    if item.accused is Accused.NODE:
-        return (
-            say(" Most of it is what it sends.")
-            if item.direction == "sends"
-            else say(" Most of it is what it receives.")
-        )
-    first, second = (preflight.name(node) for node in item.nodes)
-    if item.direction == "receives":
-        first, second = second, first
-    return say(" Most of it is on the way from {first} to {second}.", first=first, second=second)

@@ -54,12 +54,6 @@ class Accusation:
     """How many robust standard deviations the median of its tests is below its peers."""
     far_only: bool = False
     """Whether it is bad with nodes of other domains only."""
-    sends: float | None = None
-    """Of a node or a link: what its first node sends, in bytes a second or the share of segments sent again."""
-    receives: float | None = None
-    """The same of what its first node receives."""
-    direction: str = ""
-    """`sends` if only what its first node sends is bad, `receives`; "" for both or if it was not measured."""
     size: int = 0
     """Of a group: the least number of nodes with which the fault showed."""
     undecided: str = ""

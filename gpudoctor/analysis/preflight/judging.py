@@ -11,15 +11,13 @@ from gpudoctor.analysis.preflight.pair_speeds import FEW, PairTest, judged_figur
 from gpudoctor.analysis.preflight.search_plan import PLANS, Plan
 from gpudoctor.lang import say, term
 from gpudoctor.model.finding import Confidence
-from gpudoctor.model.signs.preflight import LinkTest, PreflightNode, Quantity
+from gpudoctor.model.signs.preflight import LinkTest, PreflightNode
 from gpudoctor.text import percent
 
 SMALL = 4
 """Up to so many nodes an accusation is not confirmed: its witnesses are too few."""
 MANY_LINKS = 0.1
 """Share of the pairs from which slow links are two kinds of path, and not faults of each."""
-ONE_SIDED = 3.0
-"""How many times as much one direction loses, if only that one is named."""
 DOMAIN_SHARE = 0.6
 """Share of the tested nodes of a domain whose accusations become one of the domain."""
 DOMAIN_LEAST = 3
@@ -91,17 +89,9 @@ class _Judge(NodeEvidence):
         undecided: str = "",
     ) -> Accusation:
         own, peers, share, deviations = self.measured(pairs, aspect)
-        named = tuple(sorted(nodes))
-        sends = receives = None
-        direction = ""
-        if accused in (Accused.NODE, Accused.LINK) and aspect in (Aspect.BANDWIDTH, Aspect.LOSS):
-            sends, receives, direction = self._directions(named[0], pairs, aspect)
         return Accusation(
             accused=accused,
-            nodes=named,
-            sends=sends,
-            receives=receives,
-            direction=direction,
+            nodes=tuple(sorted(nodes)),
             aspect=aspect,
             confidence=confidence,
             tests=tuple({id(pair.test): pair.test for pair in pairs}.values()),
@@ -112,28 +102,6 @@ class _Judge(NodeEvidence):
             far_only=far_only,
             undecided=undecided,
         )
-
-    def _directions(
-        self, node: int, pairs: Sequence[PairTest], aspect: Aspect
-    ) -> tuple[float | None, float | None, str]:
-        """What a node sends and receives, the median of its bad tests, and which of the two alone is bad."""
-        quantity = Quantity.RETRANSMITTED if aspect is Aspect.LOSS else Quantity.ONE_WAY_BANDWIDTH
-        out = [value for pair in pairs if (value := pair.sends(node, quantity)) is not None]
-        into = [value for pair in pairs if (value := pair.sends(pair.other(node), quantity)) is not None]
-        if not out or not into:
-            return None, None, ""
-        sends, receives = median(out), median(into)
-        if aspect is Aspect.LOSS:
-            # Lost acknowledgements make the other side send some segments again, too.
-            bad = sends > ONE_SIDED * receives, receives > ONE_SIDED * sends
-        else:
-            good = [pair for pair in self.pairs if self.bad(pair, aspect) is False]
-            peers = [
-                value for pair in good for end in (pair.a, pair.b) if (value := pair.sends(end, quantity)) is not None
-            ]
-            least = self.plan.accuse[aspect] * median(peers) if peers else math.inf
-            bad = sends < least, receives < least
-        return sends, receives, {(True, False): "sends", (False, True): "receives"}.get(bad, "")
 
     def _of_nodes(self, undecided: list[str]) -> list[Accusation]:
         evidence: dict[tuple[Aspect, str], dict[int, list[PairTest]]] = {}

@@ -65,12 +65,6 @@ class PairTest:
     loss: float | None
     """Share of the segments sent again, in the worse direction; None where TCP did not carry the data."""
 
-    def sends(self, node: int, quantity: Quantity) -> float | None:
-        """A figure of the direction from this node to the other one."""
-        direction = "forward" if node == self.a else "backward"
-        found = (item for item in self.test.figures if item.quantity is quantity)
-        return next((item.value for item in found if item.direction == direction), None)
-
     def other(self, node: int) -> int:
         """The partner of a node."""
         return self.b if node == self.a else self.a

@@ -50,7 +50,7 @@ class Quantity(Enum):
     BUS_BANDWIDTH = "bus_bandwidth"
     """As nccl-tests define it: of an all-reduce, algorithm bandwidth times 2(n-1)/n."""
     ONE_WAY_BANDWIDTH = "one_way_bandwidth"
-    """Bytes a second from one node to another while nothing comes back; `direction` says which way."""
+    """Bytes a second one way, `direction` says which: no longer measured; reports of former releases hold it."""
     LATENCY = "latency"
     """Seconds of a small message, one way."""
     RETRANSMITTED = "retransmitted"

@@ -17,8 +17,6 @@ from gpudoctor.preflight.worker import load_torch
 WARMUPS = 2
 SMALL = 8
 """Bytes of the small message."""
-ONE_WAY_PART = 4
-"""A message of one direction is the large message divided by this: it says which way is slow, not how fast."""
 _CHUNK = 1 << 18
 _RETRANSMITTED, _SENT, _TCP_INFO = 100, 156, 160
 """In the kernel's tcp_info (linux/tcp.h): tcpi_total_retrans, tcpi_data_segs_out (Linux 4.6); a length."""
@@ -92,8 +90,6 @@ def _measure(torch: Any, distributed: Any, device: Any, work: Any) -> Any:
         figures.append(_latency(torch, distributed, device))
     bandwidth, wrong = _bandwidth(torch, distributed, device, work)
     figures.append(bandwidth)
-    if work.get("back"):
-        figures += _one_way(torch, distributed, device, work, bandwidth)
     return figures, wrong
 
 
@@ -155,36 +151,6 @@ def _warm(times: Any) -> Any:
     return times[min(WARMUPS, len(times) - 2) :]
 
 
-def _one_way(torch: Any, distributed: Any, device: Any, work: Any, both: Any) -> Any:
-    """Bandwidth of each direction between two nodes: a broadcast crosses the path once, one way.
-
-    `back` is the index of the second node's first unit. The sender of a broadcast returns early, so a small
-    all-reduce behind it shows that it has arrived everywhere.
-    """
-    count = max(64, work["payload"] // 4 // ONE_WAY_PART)
-    values = torch.zeros(count, dtype=torch.float32, device=device)
-    small = torch.zeros(SMALL // 4, dtype=torch.float32, device=device)
-    small[0] = _repetitions(work, 4.0 * count / both["value"])
-    distributed.broadcast(small, 0)
-    repetitions = int(small[0])
-    figures = []
-    for direction, root in (("forward", 0), ("backward", work["back"])):
-        times: list[float] = []
-        for _ in range(repetitions):
-            begin = time.perf_counter()
-            distributed.broadcast(values, root)
-            distributed.all_reduce(small)
-            _settle(torch, device)
-            times.append(time.perf_counter() - begin)
-        figures.append(figure("one_way_bandwidth", times, 4.0 * count, payload=4 * count, direction=direction))
-    return figures
-
-
-def _repetitions(work: Any, expected: Any) -> Any:
-    """How many messages of so many seconds each direction gets, two at least: a quarter of the time."""
-    return max(2, min(16, int(work["seconds"] / 4 / max(expected, 1e-6))))
-
-
 def sent_again() -> Any:
     """Data segments that this process's sockets sent to other machines, and how many of them they sent again.
 
@@ -235,8 +201,7 @@ def _sockets(work: Any, state: Any) -> Any:
     stream.settimeout(work["limit"])
     stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     with stream:
-        both = [_ping(stream, work), _exchange(stream, work)]
-        return {"figures": [*both, *_one_way_of_sockets(stream, work, both[1])], "segments": sent_again()}
+        return {"figures": [_ping(stream, work), _exchange(stream, work)], "segments": sent_again()}
 
 
 def _ping(stream: Any, work: Any) -> Any:
@@ -272,43 +237,6 @@ def _exchange(stream: Any, work: Any) -> Any:
             break
     times = _warm(times)
     return figure("bus_bandwidth", times, float(len(payload)), payload=len(payload), algorithm="tcp")
-
-
-def _one_way_of_sockets(stream: Any, work: Any, both: Any) -> Any:
-    """Bandwidth of each direction; the first unit says how often, and takes the time."""
-    payload = b"\0" * max(256, work["payload"] // ONE_WAY_PART)
-    first = work["index"] == 0
-    repetitions = _repetitions(work, len(payload) / both["value"])
-    if first:
-        stream.sendall(bytes([repetitions]))
-    else:
-        repetitions = _take(stream, 1)
-    figures = []
-    for direction in ("forward", "backward"):
-        sends = first is (direction == "forward")
-        times: list[float] = []
-        for _ in range(repetitions):
-            begin = time.perf_counter()
-            if not first and sends:
-                _take(stream, 1)  # the first unit's clock runs from its request to the last byte
-            elif first and not sends:
-                stream.sendall(b"?")
-            if sends:
-                stream.sendall(payload)
-                if first:
-                    _take(stream, 1)
-            else:
-                _take(stream, len(payload))
-                if not first:
-                    stream.sendall(b"!")
-            times.append(time.perf_counter() - begin)
-        figures.append(
-            figure(
-                "one_way_bandwidth", times, float(len(payload)), payload=len(payload), algorithm="tcp",
-                direction=direction,
-            )
-        )  # fmt: skip
-    return figures
 
 
 def _take(stream: Any, count: Any) -> Any:
