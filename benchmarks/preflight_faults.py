@@ -176,16 +176,8 @@ def cases(full: str) -> list[Fault]:
             accuses("node", 5),
             network=lambda net: (net.slow(5, 20), net.slow(5, 20, sending=False)),
         ),
-        Fault(
-            "node slow one way, sending",
-            accuses("node", 5),
-            network=lambda net: net.slow(5, 20),
-        ),
-        Fault(
-            "node slow one way, receiving",
-            accuses("node", 5),
-            network=lambda net: net.slow(5, 20, sending=False),
-        ),
+        Fault("node slow one way, sending", accuses("node", 5), network=lambda net: net.slow(5, 20)),
+        Fault("node slow one way, receiving", accuses("node", 5), network=lambda net: net.slow(5, 20, sending=False)),
         Fault(
             "one rail of two: half the rate",
             lambda ended: accuses("node", 3)(ended) and says("NODE006", "node3", "about half")(ended),

@@ -40,7 +40,7 @@ BUDGETS = {
         ],
     ),
     "recordings and live": (8712, ["gpudoctor/analysis/run", "gpudoctor/analysis/live", "gpudoctor/vitals/recording"]),
-    "preflight": (5250, ["gpudoctor/preflight", "gpudoctor/analysis/preflight"]),
+    "preflight": (4861, ["gpudoctor/preflight", "gpudoctor/analysis/preflight"]),
     "probe, recorder, hooks": (14229, ["gpudoctor/probe", "gpudoctor/recorder", "gpudoctor/hooks"]),
     "trial": (3821, ["gpudoctor/trial"]),
     "estimate": (9165, ["gpudoctor/estimate"]),
@@ -48,11 +48,11 @@ BUDGETS = {
         17409,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
-    "checks": (28779, ["checks"]),
+    "checks": (28739, ["checks"]),
     "rules": (6474, ["rules"]),
     "the rest of vitals and analysis": (13348, ["gpudoctor"]),
-    "tests": (79990, ["tests"]),
-    "benchmarks": (15349, ["benchmarks"]),
+    "tests": (79912, ["tests"]),
+    "benchmarks": (15341, ["benchmarks"]),
 }
 """Group: lines, folders or files. A file belongs to the first group that names it or a folder above it."""
 TOML = 8000
