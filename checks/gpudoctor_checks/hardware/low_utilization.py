@@ -10,7 +10,6 @@ from gpudoctor.analysis.run.steady_run import demanded
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Measurement, Patient, Reads, Severity, Threshold
-from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import joined, percent
 
@@ -77,74 +76,43 @@ class LowUtilization(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:
-            yield from self._live(window)
-            return
-        run = demanded(patient)
-        used = cards_in_use(run)
-        if not used:
-            raise Unavailable(say("the recording has no samples of a GPU"))
+            used = [(gpu, gpu.activity.mean) for gpu in job_gpus(window) if len(gpu.activity.known()) >= ENOUGH]
+            if not used:
+                raise Unavailable(say("no {enough} readings of a GPU that the job uses", enough=ENOUGH))
+            looks = window.samples if window.samples >= ENOUGH else 0
+            parts = [(window.phases.get(phase, 0) / looks, words) for phase, words in _IDLING.items() if looks]
+        else:
+            run = demanded(patient)
+            used = cards_in_use(run)
+            if not used:
+                raise Unavailable(say("the recording has no samples of a GPU"))
+            parts = [(run.share(name), words) for name, words in CAUSES.items()]
         busy = mean(share for _, share in used)
         if busy >= self.limit("busy_noted"):
             return
-        severity = Severity.WARNING if busy < self.limit("busy_warned") else Severity.NOTE
-        parts = sorted(((run.share(name), words) for name, words in CAUSES.items()), reverse=True)
         causes = [
             say("{words} ({share})", words=words, share=percent(share))
-            for share, words in parts
+            for share, words in sorted(parts, reverse=True)
             if share >= self.limit("explained")
         ]
-        why = (
-            say("the steps spend their time with {causes}", causes=concatenated(", ", causes[:2]))
-            if causes
-            else say("no part of the step explains it")
-        )
-        yield self.finding(
-            say("The GPUs are busy for {busy} of the time; {why}.", busy=percent(busy), why=why),
-            evidence=(
-                run.measured("gpu_busy_share", busy),
-                *(run.measured(f"gpu{gpu.index}_busy_share", share, "1") for gpu, share in used[:8]),
-            ),
-            confidence=Confidence.CONFIRMED,
-            severity=severity if not causes else Severity.NOTE,
-            detail=LowUtilizationDetail(bool(causes)),
-        )
-
-    def _live(self, window: ProcessWindow) -> Iterator[Finding]:
-        """The mean of a window's ticks, and what the host does meanwhile."""
-        gpus = tuple(gpu for gpu in job_gpus(window) if len(gpu.activity.known()) >= ENOUGH)
-        if not gpus:
-            raise Unavailable(say("no {enough} readings of a GPU that the job uses", enough=ENOUGH))
-        busy = sum(gpu.activity.mean for gpu in gpus) / len(gpus)
-        if busy >= self.limit("busy_noted"):
-            return
-        severity = Severity.WARNING if busy < self.limit("busy_warned") else Severity.NOTE
-        causes = self._phases(window)
-        why = (
-            say("the host is {causes}", causes=joined(causes[:2]))
-            if causes
-            else say("no phase of the host explains it")
-        )
-        shares = {"gpu_busy_share": busy, **{f"gpu{gpu.index}_busy_share": gpu.activity.mean for gpu in gpus[:8]}}
+        if window is not None:
+            why = say("no phase of the host explains it")
+            why = say("the host is {causes}", causes=joined(causes[:2])) if causes else why
+        else:
+            why = say("no part of the step explains it")
+            spent = concatenated(", ", causes[:2])
+            why = say("the steps spend their time with {causes}", causes=spent) if causes else why
+        shares = [("gpu_busy_share", busy), *((f"gpu{gpu.index}_busy_share", share) for gpu, share in used[:8])]
+        severity = Severity.WARNING if busy < self.limit("busy_warned") and not causes else Severity.NOTE
         yield self.finding(
             say("The GPUs are busy for {busy} of the time; {why}.", busy=percent(busy), why=why),
             evidence=tuple(
-                Measurement(name, round(share, 4), "1", reproduce="nvidia-smi dmon -s u")
-                for name, share in {"gpu_busy_share": busy, **shares}.items()
+                run.measured(name, share)
+                if window is None
+                else Measurement(name, round(share, 4), "1", reproduce="nvidia-smi dmon -s u")
+                for name, share in shares
             ),
             confidence=Confidence.CONFIRMED,
-            severity=severity if not causes else Severity.NOTE,
+            severity=severity,
             detail=LowUtilizationDetail(bool(causes)),
         )
-
-    def _phases(self, window: ProcessWindow) -> list[str]:
-        """What the host does: `waiting for data (58 %)`, the most first."""
-        total = window.samples
-        if total < ENOUGH:
-            return []
-        shares = sorted(((window.phases.get(phase, 0) / total, phase) for phase in _IDLING), reverse=True)
-        explain = self.limit("explained")
-        return [
-            say("{idling} ({share})", idling=_IDLING[phase], share=percent(share))
-            for share, phase in shares
-            if share >= explain
-        ]

@@ -2,24 +2,24 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from gpudoctor.lang import say
-from gpudoctor.lang.message import concatenated
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Absent, Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.job_devices import CardsDetail, demoted, left_out
-from gpudoctor.model.signs.gpu import Gpu, RowRemap, list_gpus, name_gpus
-from gpudoctor.model.unavailable import Absent, Unavailable
+from gpudoctor.model.signs.gpu import Gpu, list_gpus, name_gpus
+from gpudoctor.model.unavailable import Unavailable, known
+from gpudoctor_checks.hardware.card_findings import listed
 
 
-@dataclass(frozen=True, slots=True)
-class _Symptom:
-    severity: Severity
-    words: str
-    action: str
-    """`replace`, `reset` or `reset-later`."""
+class _Symptom(NamedTuple):
     name: str
     value: int | bool
+    severity: Severity
+    action: str
+    """As in the detail."""
+    words: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ class MemoryErrors(Check):
         gpus = patient.gpus
         if not any(_keeps_records(gpu) for gpu in gpus):
             raise Unavailable(say("the cards keep no record of memory errors (no ECC)"))
-        found = [(gpu, symptoms) for gpu in gpus if (symptoms := list(self._symptoms(gpu)))]
+        found = [(gpu, symptoms) for gpu in gpus if (symptoms := self._symptoms(gpu))]
         used = [(gpu, items) for gpu, items in found if not left_out(patient, [gpu])]
         yield from self._by_severity(used)
         yield from demoted(self._by_severity([pair for pair in found if pair not in used]))
@@ -100,96 +100,67 @@ class MemoryErrors(Check):
                 for gpu, items in found
                 if max((item.severity for item in items), key=lambda one: one.rank) is severity
             ]
-            if group:
-                yield self._finding(severity, group)
-
-    def _finding(self, severity: Severity, group: list[tuple[Gpu, list[_Symptom]]]) -> Finding:
-        subject = name_gpus(gpu for gpu, _ in group)
-        actions = {item.action for _, items in group for item in items if item.severity is severity}
-        action = next(name for name in ("replace", "reset", "reset-later", "watch") if name in actions)
-        words = [
-            say("{card}: {words}", card=gpu.label, words=concatenated(", ", [item.words for item in items]))
-            for gpu, items in group
-        ]
-        return self.finding(
-            say("{words}.", words=concatenated("; ", words)),
-            evidence=tuple(
-                Measurement(
-                    f"gpu{gpu.index}_{item.name}",
-                    item.value,
-                    "" if isinstance(item.value, bool) else "{count}",
-                    reproduce=f"nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT -i {gpu.index}",
-                )
-                for gpu, items in group
-                for item in items
-            ),
-            confidence=Confidence.CONFIRMED,
-            severity=severity,
-            cost=Cost(breaks=say("the job dies when it accesses the faulty memory"))
-            if severity is Severity.ERROR
-            else None,
-            subject=subject,
-            detail=MemoryErrorsDetail(gpus=list_gpus(gpu for gpu, _ in group), action=action),
-        )
-
-    def _symptoms(self, gpu: Gpu) -> Iterator[_Symptom]:
-        yield from self._remap(gpu)
-        yield from self._ecc(gpu)
-        yield from self._pages(gpu)
-        if gpu.inforom_valid is False:
-            yield _Symptom(Severity.WARNING, say("the InfoROM is corrupt"), "watch", "inforom_valid", False)
-
-    def _remap(self, gpu: Gpu) -> Iterator[_Symptom]:
-        remap = gpu.row_remap
-        if isinstance(remap, RowRemap):
-            lost = remap.uncorrectable
-            if remap.failure:
-                yield _Symptom(Severity.ERROR, say("a row remap failed"), "replace", "row_remap_failure", True)
-            elif lost >= self.limit("uncorrectable_remaps"):
-                words = say("{lost} rows remapped for uncorrectable errors", lost=lost)
-                yield _Symptom(Severity.ERROR, words, "replace", "row_remap_uncorrectable", lost)
-            if remap.pending:
-                severity = Severity.ERROR if lost else Severity.WARNING
-                why = say(", {lost} uncorrectable", lost=lost) if lost else ""
-                words = say("a row remap waits for a reset{why}", why=why)
-                yield _Symptom(severity, words, "reset" if lost else "reset-later", "row_remap_pending", True)
-        banks = gpu.row_remap_exhausted_banks
-        if isinstance(banks, int) and banks > 0:
-            words = say("{banks} memory banks have no spare row left", banks=banks)
-            yield _Symptom(Severity.WARNING, words, "watch", "row_remap_exhausted_banks", banks)
-
-    def _ecc(self, gpu: Gpu) -> Iterator[_Symptom]:
-        count = gpu.ecc_uncorrected_volatile
-        if isinstance(count, int) and count >= self.limit("uncorrectable"):
-            words = say("{count} uncorrectable ECC errors since the driver was loaded", count=count)
-            yield _Symptom(Severity.ERROR, words, "reset", "ecc_uncorrected_volatile", count)
-        if gpu.ecc_sram_threshold_exceeded is True:
-            words = say("more SRAM errors than the card tolerates")
-            yield _Symptom(Severity.ERROR, words, "replace", "ecc_sram_threshold_exceeded", True)
-        sram = gpu.ecc_sram_uncorrected_aggregate
-        if isinstance(sram, int) and sram >= self.limit("sram_aggregate"):
-            words = say("{sram} uncorrectable SRAM errors over its life", sram=sram)
-            yield _Symptom(Severity.ERROR, words, "replace", "ecc_sram_uncorrected_aggregate", sram)
-        corrected = gpu.ecc_corrected_volatile
-        if isinstance(corrected, int) and corrected >= self.limit("corrected"):
-            words = say("{corrected:,} corrected ECC errors since the driver was loaded", corrected=corrected)
-            yield _Symptom(Severity.WARNING, words, "watch", "ecc_corrected_volatile", corrected)
-
-    def _pages(self, gpu: Gpu) -> Iterator[_Symptom]:
-        pages = gpu.retired_pages
-        if isinstance(pages, int) and pages >= self.limit("retired_pages_warning"):
-            full = pages >= self.limit("retired_pages")
-            severity = Severity.ERROR if full else Severity.WARNING
-            yield _Symptom(
-                severity,
-                say("{pages} retired pages", pages=pages),
-                "replace" if full else "watch",
-                "retired_pages",
-                pages,
+            if not group:
+                continue
+            actions = {item.action for _, items in group for item in items if item.severity is severity}
+            yield self.finding(
+                say("{words}.", words=listed((gpu, [item.words for item in items]) for gpu, items in group)),
+                evidence=tuple(
+                    Measurement(
+                        f"gpu{gpu.index}_{item.name}",
+                        item.value,
+                        "" if isinstance(item.value, bool) else "{count}",
+                        reproduce=f"nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT -i {gpu.index}",
+                    )
+                    for gpu, items in group
+                    for item in items
+                ),
+                confidence=Confidence.CONFIRMED,
+                severity=severity,
+                cost=Cost(breaks=say("the job dies when it accesses the faulty memory"))
+                if severity is Severity.ERROR
+                else None,
+                subject=name_gpus(gpu for gpu, _ in group),
+                detail=MemoryErrorsDetail(
+                    gpus=list_gpus(gpu for gpu, _ in group),
+                    action=next(name for name in ("replace", "reset", "reset-later", "watch") if name in actions),
+                ),
             )
-        if gpu.retired_pages_pending is True:
-            words = say("a page waits for a reset to be retired")
-            yield _Symptom(Severity.WARNING, words, "reset-later", "retired_pages_pending", True)
+
+    def _symptoms(self, gpu: Gpu) -> list[_Symptom]:
+        """What a card's records say, each reading against its limit; a reading that is absent says nothing."""
+        remap = known(gpu.row_remap)
+        failed, lost = remap is not None and remap.failure, remap.uncorrectable if remap is not None else 0
+        waits = remap is not None and remap.pending
+        banks, count = known(gpu.row_remap_exhausted_banks) or 0, known(gpu.ecc_uncorrected_volatile) or 0
+        sram, corrected = known(gpu.ecc_sram_uncorrected_aggregate) or 0, known(gpu.ecc_corrected_volatile) or 0
+        pages = known(gpu.retired_pages) or 0
+        full, error, warning = pages >= self.limit("retired_pages"), Severity.ERROR, Severity.WARNING
+        why = say(", {lost} uncorrectable", lost=lost) if lost else ""
+        rows = (
+            (failed, "row_remap_failure", True, error, "replace", say("a row remap failed")),
+            (not failed and lost >= self.limit("uncorrectable_remaps"), "row_remap_uncorrectable", lost, error,
+             "replace", say("{lost} rows remapped for uncorrectable errors", lost=lost)),
+            (waits, "row_remap_pending", True, error if lost else warning, "reset" if lost else "reset-later",
+             say("a row remap waits for a reset{why}", why=why)),
+            (banks > 0, "row_remap_exhausted_banks", banks, warning, "watch",
+             say("{banks} memory banks have no spare row left", banks=banks)),
+            (count >= self.limit("uncorrectable"), "ecc_uncorrected_volatile", count, error, "reset",
+             say("{count} uncorrectable ECC errors since the driver was loaded", count=count)),
+            (known(gpu.ecc_sram_threshold_exceeded), "ecc_sram_threshold_exceeded", True, error, "replace",
+             say("more SRAM errors than the card tolerates")),
+            (sram >= self.limit("sram_aggregate"), "ecc_sram_uncorrected_aggregate", sram, error, "replace",
+             say("{sram} uncorrectable SRAM errors over its life", sram=sram)),
+            (corrected >= self.limit("corrected"), "ecc_corrected_volatile", corrected, warning, "watch",
+             say("{corrected:,} corrected ECC errors since the driver was loaded", corrected=corrected)),
+            (pages >= self.limit("retired_pages_warning"), "retired_pages", pages, error if full else warning,
+             "replace" if full else "watch", say("{pages} retired pages", pages=pages)),
+            (known(gpu.retired_pages_pending), "retired_pages_pending", True, warning, "reset-later",
+             say("a page waits for a reset to be retired")),
+            (known(gpu.inforom_valid) is False, "inforom_valid", False, warning, "watch",
+             say("the InfoROM is corrupt")),
+        )  # fmt: skip
+        return [_Symptom(*row) for there, *row in rows if there]
 
 
 def _keeps_records(gpu: Gpu) -> bool:

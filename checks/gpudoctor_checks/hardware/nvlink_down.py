@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import Absent, Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Unavailable
-from gpudoctor.model.job_devices import CardsDetail, demoted, each_card, left_out
-from gpudoctor.model.signs.gpu import Gpu, NvLink, list_gpus, name_gpus
+from gpudoctor.model import Absent, Check, Code, Finding, Patient, Reads, Severity, Unavailable
+from gpudoctor.model.job_devices import CardsDetail, demoted, left_out
+from gpudoctor.model.signs.gpu import Gpu, NvLink, name_gpus
+from gpudoctor.model.unavailable import known
+from gpudoctor_checks.hardware.card_findings import on_cards
 
 _DONE = 3
 _STATES = {1: say("not started"), 2: say("in progress")}
@@ -64,81 +66,69 @@ class NvlinkDown(Check):
         yield from demoted([*self._fabric(aside), *self._ports(aside, gpus)])
 
     def _fabric(self, gpus: list[Gpu]) -> Iterator[Finding]:
-        waiting = [gpu for gpu in gpus if _switched(gpu) and gpu.fabric_state in _STATES]
-        sick = [gpu for gpu in gpus if _switched(gpu) and gpu.fabric_state == _DONE and gpu.fabric_unhealthy is True]
+        switched = [gpu for gpu in gpus if gpu.server_card and not _NO_SWITCH.search(gpu.name)]
+        waiting = [gpu for gpu in switched if gpu.fabric_state in _STATES]
+        sick = [gpu for gpu in switched if gpu.fabric_state == _DONE and gpu.fabric_unhealthy is True]
         for group, verdict in ((waiting, say("not ready")), (sick, "unhealthy")):
             if not group:
                 continue
-            state = group[0].fabric_state
-            detail = (
-                say(" (registration {states})", states=_STATES[state])
-                if isinstance(state, int) and state in _STATES
-                else ""
-            )
-            subject = name_gpus(group)
-            yield self.finding(
+            states = [(gpu, _STATES.get(known(gpu.fabric_state) or 0, "unhealthy")) for gpu in group]
+            detail = say(" (registration {states})", states=states[0][1]) if group is waiting else ""
+            yield on_cards(
+                self,
                 say(
                     "The NVLink fabric is {verdict} for {subject}{detail}.",
                     verdict=verdict,
-                    subject=subject,
+                    subject=name_gpus(group),
                     detail=detail,
                 ),
-                evidence=each_card(
-                    "fabric_state",
-                    [(gpu, _STATES.get(state, "unhealthy") if isinstance(state, int) else "unknown") for gpu in group],
-                    "",
-                    "nvidia-smi -q -i {} | grep -A 4 Fabric",
-                ),
-                confidence=Confidence.CONFIRMED,
-                cost=Cost(breaks=say("CUDA does not start (error 802) or collectives fail")),
-                subject=subject,
-                detail=NvlinkDownDetail(gpus=list_gpus(group), cause="fabric"),
+                states,
+                "fabric_state",
+                "",
+                "nvidia-smi -q -i {} | grep -A 4 Fabric",
+                breaks=say("CUDA does not start (error 802) or collectives fail"),
+                detail=NvlinkDownDetail,
+                cause="fabric",
             )
 
     def _ports(self, judged: list[Gpu], gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
         down = [(gpu, links) for gpu in judged if (links := _down(gpu, gpus))]
         if not down:
             return
+        off = [(gpu, ", ".join(str(link.index) for link in links)) for gpu, links in down]
         words = [
             say(
                 "{gpu}: {ports} of {count} off",
                 gpu=gpu.label,
-                ports=_ports(links),
-                count=0 if isinstance(gpu.nvlinks, Absent) else len(gpu.nvlinks),
+                ports=say("port {ports}" if "," not in ports else "ports {ports}", ports=ports),
+                count=len(known(gpu.nvlinks) or ()),
             )
-            for gpu, links in down
+            for gpu, ports in off
         ]
-        yield self.finding(
+        yield on_cards(
+            self,
             say(
                 "Some NVLink ports are off while others of the same GPU are on. {words}.",
                 words=concatenated("; ", words),
             ),
-            evidence=each_card(
-                "nvlinks_off",
-                [(gpu, ", ".join(str(link.index) for link in links)) for gpu, links in down],
-                "",
-                "nvidia-smi nvlink --status -i {}",
-            ),
-            confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks=say("collectives between the GPUs fail or lose bandwidth")),
-            subject=name_gpus(gpu for gpu, _ in down),
-            detail=NvlinkDownDetail(gpus=list_gpus(gpu for gpu, _ in down), cause="port"),
+            off,
+            "nvlinks_off",
+            "",
+            "nvidia-smi nvlink --status -i {}",
+            breaks=say("collectives between the GPUs fail or lose bandwidth"),
+            detail=NvlinkDownDetail,
+            cause="port",
         )
-
-
-def _switched(gpu: Gpu) -> bool:
-    """Whether the card sits on a board with NVSwitches, as far as its name tells."""
-    return gpu.server_card and not _NO_SWITCH.search(gpu.name)
 
 
 def _down(gpu: Gpu, gpus: tuple[Gpu, ...]) -> list[NvLink]:
     """Ports that are off and should be on: the board wires all of them, or a sibling has more."""
-    if isinstance(gpu.nvlinks, Absent) or gpu.mig_enabled is True:  # MIG turns peer access off
+    off = [link for link in known(gpu.nvlinks) or () if not link.active]
+    if not off or gpu.mig_enabled is True:  # MIG turns peer access off
         return []
-    off = [link for link in gpu.nvlinks if not link.active]
-    if not off:
-        return []
-    wired = _BOARD.search(gpu.name) or (gpu.fabric_state in {1, 2, 3} and _switched(gpu))
+    wired = _BOARD.search(gpu.name) or (
+        gpu.fabric_state in {1, 2, 3} and gpu.server_card and not _NO_SWITCH.search(gpu.name)
+    )
     if wired and _active(gpu) > 0:
         return off
     siblings = [
@@ -151,10 +141,4 @@ def _down(gpu: Gpu, gpus: tuple[Gpu, ...]) -> list[NvLink]:
 
 
 def _active(gpu: Gpu) -> int:
-    return 0 if isinstance(gpu.nvlinks, Absent) else sum(link.active for link in gpu.nvlinks)
-
-
-def _ports(links: list[NvLink]) -> str:
-    return say(
-        "port {ports}" if len(links) == 1 else "ports {ports}", ports=", ".join(str(link.index) for link in links)
-    )
+    return sum(link.active for link in known(gpu.nvlinks) or ())

@@ -5,28 +5,15 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.live import stack_shares
 from gpudoctor.lang import say
-from gpudoctor.lang.message import concatenated
-from gpudoctor.model import (
-    Absent,
-    Check,
-    Code,
-    Confidence,
-    Cost,
-    Finding,
-    Measurement,
-    Patient,
-    PatientKind,
-    Reads,
-    Resource,
-    Severity,
-    Threshold,
-)
-from gpudoctor.model.job_devices import CardsDetail, each_card, job_gpus, ranks_here
-from gpudoctor.model.signs.gpu import Gpu, GpuProcess, GpuSurvey, list_gpus, name_gpus
-from gpudoctor.model.unavailable import optional
+from gpudoctor.model import Absent, Check, Code, Finding, Patient, PatientKind, Reads, Resource, Severity, Threshold
+from gpudoctor.model.job_devices import CardsDetail, job_gpus, ranks_here
+from gpudoctor.model.signs.gpu import Gpu, GpuProcess, GpuSurvey, name_gpus
+from gpudoctor.model.unavailable import known, optional
 from gpudoctor.text import size
+from gpudoctor_checks.hardware.card_findings import listed, on_cards
 
 _PROHIBITED, _EXCLUSIVE = 2, 3
+_MEMORY = frozenset({Resource.DEVICE_MEMORY})
 # Helpers of the driver that hold a context by design.
 _SERVICES = ("nvidia-cuda-mps", "nv-hostengine", "nvidia-persiste", "dcgm")
 
@@ -98,22 +85,22 @@ class Occupied(Check):
             held = {gpu.index: processes for gpu in gpus if (processes := self._foreign(gpu))}
             yield from self._processes(gpus, held, survey)
             yield from self._unseen([gpu for gpu in gpus if gpu.index not in held])
-        yield from self._mode(gpus, held, patient)
-        yield from self._mig(gpus, patient)
+        ranks = ranks_here(patient)
+        yield from self._mode(gpus, held, ranks)
+        yield from self._mig(gpus, ranks, patient)
 
     def _foreign(self, gpu: Gpu) -> list[GpuProcess]:
-        if isinstance(gpu.processes, Absent):
-            return []
-        drawing = {process.pid for process in gpu.processes if process.kind == "graphics"}
-        least = self.limit("desktop_memory" if _desktop(gpu) else "process_memory")
+        processes, desktop = known(gpu.processes) or (), _desktop(gpu)
+        drawing = {process.pid for process in processes if process.kind == "graphics"}
+        least = self.limit("desktop_memory" if desktop else "process_memory")
         return [
             process
-            for process in gpu.processes
+            for process in processes
             if process.kind == "compute"
             and not process.ours
             and process.pid not in drawing
             and not (process.name or "").startswith(_SERVICES)
-            and (not _desktop(gpu) if isinstance(process.memory, Absent) else process.memory >= least)
+            and (not desktop if isinstance(process.memory, Absent) else process.memory >= least)
         ]
 
     def _processes(
@@ -122,151 +109,120 @@ class Occupied(Check):
         busy = [gpu for gpu in gpus if gpu.index in held]
         if not busy:
             return
-        words = concatenated(
-            "; ",
-            [
-                say("{card}: {words}", card=gpu.label, words=concatenated(", ", map(_describe, held[gpu.index])))
-                for gpu in busy
-            ],
-        )
-        unseen = (
-            "" if survey.pids_visible else say(" (pids of the host: gpudoctor cannot look them up in this container)")
-        )
-        subject = name_gpus(busy)
-        large = sum(_bytes(process) for gpu in busy for process in held[gpu.index]) >= self.limit("unseen_memory")
-        pids = sorted({process.pid for gpu in busy for process in held[gpu.index]})
-        yield self.finding(
+        memory = [(gpu, sum(map(_bytes, held[gpu.index]))) for gpu in busy]
+        unseen = say(" (pids of the host: gpudoctor cannot look them up in this container)")
+        yield on_cards(
+            self,
             say(
                 "Other processes compute on {subject} of {gpus}{unseen}. {words}.",
-                subject=subject,
+                subject=name_gpus(busy),
                 gpus=len(gpus),
-                unseen=unseen,
-                words=words,
+                unseen="" if survey.pids_visible else unseen,
+                words=listed((gpu, map(_describe, held[gpu.index])) for gpu in busy),
             ),
-            evidence=each_card(
-                "foreign_memory",
-                [(gpu, sum(map(_bytes, held[gpu.index]))) for gpu in busy],
-                "B",
-                "nvidia-smi -i {} --format=csv --query-compute-apps=pid,name,used_memory",
-            ),
-            confidence=Confidence.CONFIRMED,
-            subject=subject,
-            scarce=frozenset({Resource.DEVICE_MEMORY}) if large else frozenset(),
-            detail=OccupiedDetail(
-                gpus=list_gpus(busy), cause="processes", pids=",".join(map(str, pids)), pids_visible=survey.pids_visible
-            ),
+            memory,
+            "foreign_memory",
+            "B",
+            "nvidia-smi -i {} --format=csv --query-compute-apps=pid,name,used_memory",
+            scarce=_MEMORY if sum(used for _, used in memory) >= self.limit("unseen_memory") else frozenset(),
+            detail=OccupiedDetail,
+            cause="processes",
+            pids=",".join(map(str, sorted({process.pid for gpu in busy for process in held[gpu.index]}))),
+            pids_visible=survey.pids_visible,
         )
 
     def _unseen(self, gpus: list[Gpu]) -> Iterator[Finding]:
         held = [(gpu, memory) for gpu in gpus if (memory := self._unclaimed(gpu))]
-        if not held:
-            return
-        words = [say("{card}: {memory}", card=gpu.label, memory=size(memory)) for gpu, memory in held]
-        yield self.finding(
-            say(
-                "Memory is in use by no visible process ({words}): another container's process, or one "
-                "that died and left it allocated.",
-                words=concatenated("; ", words),
-            ),
-            evidence=each_card(
-                "unclaimed_memory", held, "B", "nvidia-smi -i {} --query-gpu=memory.used,memory.reserved --format=csv"
-            ),
-            confidence=Confidence.CONFIRMED,
-            subject=name_gpus(gpu for gpu, _ in held),
-            scarce=frozenset({Resource.DEVICE_MEMORY}),
-            detail=OccupiedDetail(gpus=list_gpus(gpu for gpu, _ in held), cause="unseen"),
-        )
+        if held:
+            yield on_cards(
+                self,
+                say(
+                    "Memory is in use by no visible process ({words}): another container's process, or one "
+                    "that died and left it allocated.",
+                    words=listed((gpu, [size(memory)]) for gpu, memory in held),
+                ),
+                held,
+                "unclaimed_memory",
+                "B",
+                "nvidia-smi -i {} --query-gpu=memory.used,memory.reserved --format=csv",
+                scarce=_MEMORY,
+                detail=OccupiedDetail,
+                cause="unseen",
+            )
 
     def _unclaimed(self, gpu: Gpu) -> int | None:
-        used, total = gpu.memory_used, gpu.memory_total
-        if (
-            isinstance(used, Absent)
-            or isinstance(total, Absent)
-            or _desktop(gpu)
-            or gpu.mig_enabled is True
-            or gpu.grace
-        ):
+        used, total, processes = known(gpu.memory_used), known(gpu.memory_total), known(gpu.processes) or ()
+        if used is None or total is None or _desktop(gpu) or gpu.mig_enabled is True or gpu.grace:
             return None
-        processes = () if isinstance(gpu.processes, Absent) else gpu.processes
         if any(isinstance(process.memory, Absent) for process in processes):
             return None
         rest = used - sum(map(_bytes, processes))
         enough = rest >= self.limit("unseen_memory") and rest >= total * self.limit("unseen_share")
         return rest if enough else None
 
-    def _mode(self, gpus: tuple[Gpu, ...], held: dict[int, list[GpuProcess]], patient: Patient) -> Iterator[Finding]:
-        closed = [gpu for gpu in gpus if gpu.compute_mode == _PROHIBITED]
-        ranks = _ranks(patient)
-        exclusive = [gpu for gpu in gpus if gpu.compute_mode == _EXCLUSIVE]
-        crowded = ranks is not None and ranks > len(gpus)
-        taken = [gpu for gpu in exclusive if crowded or gpu.index in held]
-        crowd = say("{ranks} ranks share {gpus} GPUs", ranks=ranks, gpus=len(gpus))
-        for group, words in (
+    def _mode(self, gpus: tuple[Gpu, ...], held: dict[int, list[GpuProcess]], ranks: int) -> Iterator[Finding]:
+        crowded = ranks > max(1, len(gpus))
+        closed = [(gpu, "prohibited") for gpu in gpus if gpu.compute_mode == _PROHIBITED]
+        exclusive = [(gpu, "exclusive process") for gpu in gpus if gpu.compute_mode == _EXCLUSIVE]
+        why = (
+            say("{ranks} ranks share {gpus} GPUs", ranks=ranks, gpus=len(gpus)) if crowded else say("another one does")
+        )
+        for rows, words in (
             (closed, say("is set to compute mode prohibited: no program may compute on it")),
-            (taken, say("is set to compute mode exclusive: one process at a time may compute on it, and ")
-             + (crowd if crowded else say("another one does"))),
-        ):  # fmt: skip
-            if not group:
-                continue
-            subject = name_gpus(group)
-            yield self.finding(
-                say("{subject} {words}.", subject=subject, words=words),
-                evidence=each_card(
+            (
+                [row for row in exclusive if crowded or row[0].index in held],
+                say("is set to compute mode exclusive: one process at a time may compute on it, and ") + why,
+            ),
+        ):
+            if rows:
+                yield on_cards(
+                    self,
+                    say("{subject} {words}.", subject=name_gpus(gpu for gpu, _ in rows), words=words),
+                    rows,
                     "compute_mode",
-                    [(gpu, "prohibited" if gpu.compute_mode == _PROHIBITED else "exclusive process") for gpu in group],
                     "",
                     "nvidia-smi -i {} --query-gpu=compute_mode --format=csv",
-                ),
-                confidence=Confidence.CONFIRMED,
-                severity=Severity.ERROR,
-                cost=Cost(breaks=say("CUDA refuses to create a context")),
-                subject=subject,
-                detail=OccupiedDetail(gpus=list_gpus(group), cause="compute-mode"),
-            )
+                    severity=Severity.ERROR,
+                    breaks=say("CUDA refuses to create a context"),
+                    detail=OccupiedDetail,
+                    cause="compute-mode",
+                )
 
-    def _mig(self, gpus: tuple[Gpu, ...], patient: Patient) -> Iterator[Finding]:
+    def _mig(self, gpus: tuple[Gpu, ...], ranks: int, patient: Patient) -> Iterator[Finding]:
         split = [gpu for gpu in gpus if gpu.mig_enabled is True]
         empty = [gpu for gpu in split if gpu.mig_instances == ()]
-        ranks = _ranks(patient)
-        if empty:
-            severity = Severity.ERROR if len(empty) == len(gpus) else Severity.WARNING
-            words = say("has MIG on and no instance: CUDA finds no device there")
-            yield self._mig_finding(empty, words, severity)
         cut = [gpu for gpu in split if gpu not in empty]
         environment = optional(lambda: patient.environment)
-        asked = environment is not None and "MIG-" in (environment.get("CUDA_VISIBLE_DEVICES") or "")
-        if not cut or (not ranks and asked):
-            return
-        if ranks:
-            words = say("is split by MIG, and the job has {ranks} ranks here: a rank sees only one slice", ranks=ranks)
-            yield self._mig_finding(cut, words, Severity.WARNING)
-        else:
-            words = say("is split by MIG: a process sees one slice of it, not the whole GPU")
-            yield self._mig_finding(cut, words, Severity.NOTE)
-
-    def _mig_finding(self, group: list[Gpu], words: str, severity: Severity) -> Finding:
-        subject = name_gpus(group)
-        return self.finding(
-            say("{subject} {words}.", subject=subject, words=words),
-            evidence=tuple(
-                Measurement(
-                    f"gpu{gpu.index}_mig_instances",
-                    "unknown" if isinstance(gpu.mig_instances, Absent) else len(gpu.mig_instances),
-                    "" if isinstance(gpu.mig_instances, Absent) else "{instances}",
-                    reproduce="nvidia-smi -L",
-                )
-                for gpu in group
+        if ranks < 2 and environment is not None and "MIG-" in (environment.get("CUDA_VISIBLE_DEVICES") or ""):
+            cut = []
+        sliced = say("is split by MIG: a process sees one slice of it, not the whole GPU")
+        if ranks > 1:
+            sliced = say("is split by MIG, and the job has {ranks} ranks here: a rank sees only one slice", ranks=ranks)
+        for group, words, severity in (
+            (
+                empty,
+                say("has MIG on and no instance: CUDA finds no device there"),
+                Severity.ERROR if len(empty) == len(gpus) else Severity.WARNING,
             ),
-            confidence=Confidence.CONFIRMED,
-            severity=severity,
-            cost=Cost(breaks=say("CUDA finds no device")) if severity is Severity.ERROR else None,
-            subject=subject,
-            detail=OccupiedDetail(gpus=list_gpus(group), cause="mig"),
-        )
+            (cut, sliced, Severity.WARNING if ranks > 1 else Severity.NOTE),
+        ):
+            if group:
+                yield on_cards(
+                    self,
+                    say("{subject} {words}.", subject=name_gpus(group), words=words),
+                    [(gpu, "unknown" if (own := known(gpu.mig_instances)) is None else len(own)) for gpu in group],
+                    "mig_instances",
+                    "{instances}",
+                    "nvidia-smi -L",
+                    severity=severity,
+                    breaks=say("CUDA finds no device") if severity is Severity.ERROR else "",
+                    detail=OccupiedDetail,
+                    cause="mig",
+                )
 
 
 def _desktop(gpu: Gpu) -> bool:
-    drawn = not isinstance(gpu.processes, Absent) and any(item.kind == "graphics" for item in gpu.processes)
+    drawn = any(item.kind == "graphics" for item in known(gpu.processes) or ())
     return drawn or gpu.display_active is True
 
 
@@ -278,12 +234,6 @@ def _describe(process: GpuProcess) -> str:
     name = say(" ({process})", process=process.name) if process.name else ""
     held = "" if isinstance(process.memory, Absent) else say(" uses {memory}", memory=size(process.memory))
     return say("pid {pid}{name}{memory}", pid=process.pid, name=name, memory=held)
-
-
-def _ranks(patient: Patient) -> int | None:
-    """Ranks on this node, None when one or not known."""
-    ranks = ranks_here(patient)
-    return ranks if ranks > 1 else None
 
 
 def _of_the_job(patient: Patient, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:

@@ -1,61 +1,26 @@
 """GPU005 pcie-degraded."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.recorded_gpus import SampledGpu, cards, numbers_here, readings
-from gpudoctor.analysis.run.steady_run import measured, recorded
+from gpudoctor.analysis.run.recorded_gpus import SampledGpu, cards, readings
+from gpudoctor.analysis.run.steady_run import recorded
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.evidence import Measurement
+from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold, Unavailable
 from gpudoctor.model.job_devices import CardsDetail, job_gpus
-from gpudoctor.model.signs.gpu import Gpu, answering, is_grace, is_server_card, list_gpus, name_gpus
+from gpudoctor.model.signs.gpu import Gpu, answering, is_grace, is_server_card
 from gpudoctor.model.signs.recording import Recording
-from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.model.unavailable import known
 from gpudoctor.text import percent
+from gpudoctor_checks.hardware.card_findings import on_cards, on_recorded_cards
 
 _LEAST_MINUTES = 1.0
 """Minutes below which a rate of replays says nothing."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuLink:
-    """The link of one GPU, with its samples in steady state."""
-
-    card: SampledGpu
-    width: tuple[int, ...]
-    """Lanes in use, a sample each."""
-    loaded: tuple[tuple[float, int], ...]
-    """How busy the GPU was (0..1), and the generation of its link."""
-    replays: tuple[tuple[float, float], ...]
-    """Seconds, and packets that were sent again up to then."""
-
-    def most(self, what: str) -> float | None:
-        """The greatest `width` or `generation` that card and slot together can do."""
-        return self.card.fact(f"pcie_{what}_max")
-
-    def below(self, what: str, values: Iterable[int], share: float = 1.0) -> tuple[int, float] | None:
-        """The usual value of those below a share of the most, and how often it was below; None where never."""
-        most, every = self.most(what), [value for value in values if value > 0]
-        low = [value for value in every if most is not None and value < most * share]
-        return (max(set(low), key=low.count), len(low) / len(every)) if low else None
-
-    def busy_generation(self, load: float) -> list[int]:
-        """Generations of the samples in which the GPU was at least so busy: an idle one saves power."""
-        return [generation for busy, generation in self.loaded if busy >= load]
-
-    def replays_per_minute(self) -> float | None:
-        """None where they were not counted for long enough."""
-        if len(self.replays) < 2:
-            return None
-        (begin, before), (end, after) = self.replays[0], self.replays[-1]
-        minutes = (end - begin) / 60
-        # The driver's counter begins anew when it is loaded again.
-        return (after - before) / minutes if minutes >= _LEAST_MINUTES and after >= before else None
-
-
 _ALWAYS = 0.95
+_QUERIES = {"width": "pcie.link.width", "generation": "pcie.link.gen"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,165 +86,145 @@ class PcieDegraded(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         recording = recorded(patient)
-        sampled = _links(recording) if recording is not None else ()
+        sampled = [card for card in cards(recording) if _is_sampled(recording, card)] if recording is not None else []
         if recording is not None and sampled:
             yield from self._recorded(recording, sampled)
             return
         gpus = tuple(gpu for gpu in job_gpus(patient) if not gpu.grace)
         if not gpus:
             raise Unavailable(say("the GPUs reach their host over NVLink-C2C, not PCIe"))
-        yield from self._width(gpus)
-        yield from self._generation(gpus)
-
-    def _recorded(self, recording: Recording, sampled: tuple[GpuLink, ...]) -> Iterator[Finding]:
-        """Links as they were while the steps were steady."""
-        below = [(link, link.below("width", link.width, self.limit("width_share"))) for link in sampled]
-        narrow = [(link, *found) for link, found in below if found and found[1] >= self.limit("time_share")]
+        share, load = self.limit("width_share"), self.limit("load")
+        widths = answering(gpus, lambda gpu: gpu.pcie_width)
+        links = [(gpu, now, known(gpu.pcie_width_max) or 0) for gpu, now in widths]
+        narrow = [(gpu, now, most) for gpu, now, most in links if 0 < now < most * share]
         if narrow:
-            yield self._seen(recording, "width", narrow)
-        load = self.limit("load")
-        below = [(link, link.below("generation", link.busy_generation(load))) for link in sampled]
-        slow = [(link, *found) for link, found in below if found and found[1] >= self.limit("busy_time_share")]
+            words = concatenated(
+                "; ",
+                [
+                    say("{gpu} runs at x{width} of x{most}", gpu=gpu.label, width=now, most=most)
+                    for gpu, now, most in narrow
+                ],
+            )
+            yield self._now(
+                say("The PCIe link is narrower than card and slot support: {words}.", words=words), "width", narrow
+            )
+        busy = [gpu for gpu in gpus if (known(gpu.utilization) or 0.0) >= load]
+        links = [(gpu, known(gpu.pcie_generation) or 0, known(gpu.pcie_generation_max) or 0) for gpu in busy]
+        slow = [(gpu, now, most) for gpu, now, most in links if 0 < now < most]
         if slow:
-            yield self._seen(recording, "generation", slow)
-        yield from self._replays(recording, sampled)
+            words = concatenated(
+                "; ",
+                [
+                    say("{gpu} runs at generation {now} of {most}", gpu=gpu.label, now=now, most=most)
+                    for gpu, now, most in slow
+                ],
+            )
+            message = say(
+                "The PCIe link is slower than card and slot support while the GPU works: {words}.", words=words
+            )
+            yield self._now(message, "generation", slow)
 
-    def _seen(self, recording: Recording, what: str, found: list[tuple[GpuLink, int, float]]) -> Finding:
-        """The finding of links that can do more: each with what it did, and in which share of the samples."""
-        steps = [(link, now, link.most(what) or float(now)) for link, now, _ in found]
-        by_design = what == "width" and all(
-            not is_server_card(link.card.name) and now >= most * self.limit("desk_width_share")
-            for link, now, most in steps
+    def _now(self, message: str, what: str, links: list[tuple[Gpu, int, int]]) -> Finding:
+        return on_cards(
+            self,
+            message,
+            [(gpu, f"{now} of {most}") for gpu, now, most in links],
+            f"pcie_{what}",
+            "",
+            f"nvidia-smi -i {{}} --query-gpu={_QUERIES[what]}.current,{_QUERIES[what]}.max --format=csv",
+            severity=self._severity(what, links),
+            detail=PcieDegradedDetail,
+            quantity=what,
+            ratio=_ratio(what, links),
         )
-        return self.finding(
+
+    def _severity(self, what: str, links: Sequence[tuple[Gpu | SampledGpu, int, float]]) -> Severity:
+        """A note for desktop cards with half of their lanes: boards split them by design."""
+        share = self.limit("desk_width_share")
+        halved = all(not is_server_card(card.name) and now >= most * share for card, now, most in links)
+        return Severity.NOTE if what == "width" and halved else Severity.WARNING
+
+    def _recorded(self, recording: Recording, sampled: list[SampledGpu]) -> Iterator[Finding]:
+        """Links as they were while the steps were steady."""
+        load = self.limit("load")  # an idle card saves power
+        for what, share, often in (
+            ("width", self.limit("width_share"), self.limit("time_share")),
+            ("generation", 1.0, self.limit("busy_time_share")),
+        ):
+            found = []
+            for card in sampled:
+                rows = readings(recording, card, *(("util",) if what == "generation" else ()), f"pcie_{what}")
+                values = [int(row[-1]) for row in rows if row[-1] > 0 and (what == "width" or row[1] >= load)]
+                most = card.fact(f"pcie_{what}_max") or 0.0
+                low = [value for value in values if value < most * share]
+                if low and len(low) >= often * len(values):
+                    found.append((card, max(set(low), key=low.count), most, len(low) / len(values)))
+            if found:
+                yield self._seen(recording, what, found)
+        rates = [(card, _replays_per_minute(recording, card)) for card in sampled]
+        bad = [(card, rate) for card, rate in rates if rate > self.limit("replays_per_minute")]
+        if bad:
+            words = [say("{card}: {rate:.0f} a minute", card=card.label, rate=rate) for card, rate in bad]
+            yield on_recorded_cards(
+                self,
+                say(
+                    "The PCIe link retransmits packets (replays) while the training runs. {words}.",
+                    words=concatenated("; ", words),
+                ),
+                bad,
+                "pcie_replays",
+                "1/min",
+                recording,
+                detail=PcieDegradedDetail,
+                quantity="replays",
+            )
+
+    def _seen(self, recording: Recording, what: str, found: list[tuple[SampledGpu, int, float, float]]) -> Finding:
+        """The finding of links that can do more: each with what it did, and in which share of the samples."""
+        links = [(card, now, most) for card, now, most, _ in found]
+        return on_recorded_cards(
+            self,
             say(
                 "The PCIe link was narrower than card and slot support: {found}."
                 if what == "width"
                 else "The PCIe link was slower than card and slot support while the GPU worked: {found}.",
-                found=concatenated("; ", [_did(what, link, now, share) for link, now, share in found]),
+                found=concatenated("; ", [_did(what, *link) for link in found]),
             ),
-            evidence=tuple(
-                measured(
-                    f"gpu{link.card.number}_pcie_{what}", say("{now} of {most:.0f}", now=now, most=most), "", recording
-                )
-                for link, now, most in steps
-            ),
-            confidence=Confidence.CONFIRMED,
-            severity=Severity.NOTE if by_design else Severity.WARNING,
-            subject=", ".join(link.card.label for link, _, _ in found),
-            detail=PcieDegradedDetail(
-                gpus=numbers_here([link.card for link, _, _ in found]),
-                quantity=what,
-                ratio=max(most / now if what == "width" else 2.0 ** (most - now) for _, now, most in steps),
-            ),
-        )
-
-    def _replays(self, recording: Recording, sampled: tuple[GpuLink, ...]) -> Iterator[Finding]:
-        most = self.limit("replays_per_minute")
-        bad = [(link.card, rate) for link in sampled if (rate := link.replays_per_minute() or 0.0) > most]
-        if not bad:
-            return
-        words = [say("{card}: {rate:.0f} a minute", card=card.label, rate=rate) for card, rate in bad]
-        yield self.finding(
-            say(
-                "The PCIe link retransmits packets (replays) while the training runs. {words}.",
-                words=concatenated("; ", words),
-            ),
-            evidence=tuple(measured(f"gpu{card.number}_pcie_replays", rate, "1/min", recording) for card, rate in bad),
-            confidence=Confidence.CONFIRMED,
-            subject=", ".join(card.label for card, _ in bad),
-            detail=PcieDegradedDetail(gpus=numbers_here([card for card, _ in bad]), quantity="replays"),
-        )
-
-    def _width(self, gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
-        narrow: list[tuple[Gpu, int, int]] = []
-        for gpu, width in answering(gpus, lambda gpu: gpu.pcie_width):
-            most = gpu.pcie_width_max
-            if isinstance(most, int) and 0 < width < most * self.limit("width_share"):
-                narrow.append((gpu, width, most))
-        if not narrow:
-            return
-        words = [
-            say("{gpu} runs at x{width} of x{most}", gpu=gpu.label, width=width, most=most)
-            for gpu, width, most in narrow
-        ]
-        by_design = all(
-            not gpu.server_card and width >= most * self.limit("desk_width_share") for gpu, width, most in narrow
-        )
-        yield self.finding(
-            say("The PCIe link is narrower than card and slot support: {words}.", words=concatenated("; ", words)),
-            evidence=tuple(_proof(gpu, "width", width, most) for gpu, width, most in narrow),
-            confidence=Confidence.CONFIRMED,
-            severity=Severity.NOTE if by_design else Severity.WARNING,
-            subject=name_gpus(gpu for gpu, _, _ in narrow),
-            detail=PcieDegradedDetail(
-                gpus=list_gpus(gpu for gpu, _, _ in narrow),
-                quantity="width",
-                ratio=max(most / width for _, width, most in narrow),
-            ),
-        )
-
-    def _generation(self, gpus: tuple[Gpu, ...]) -> Iterator[Finding]:
-        slow: list[tuple[Gpu, int, int]] = []
-        for gpu in gpus:
-            now, most, load = gpu.pcie_generation, gpu.pcie_generation_max, gpu.utilization
-            if not isinstance(now, int) or not isinstance(most, int) or not isinstance(load, int | float):
-                continue
-            if load >= self.limit("load") and 0 < now < most:
-                slow.append((gpu, now, most))
-        if not slow:
-            return
-        words = [
-            say("{gpu} runs at generation {now} of {most}", gpu=gpu.label, now=now, most=most)
-            for gpu, now, most in slow
-        ]
-        yield self.finding(
-            say(
-                "The PCIe link is slower than card and slot support while the GPU works: {words}.",
-                words=concatenated("; ", words),
-            ),
-            evidence=tuple(_proof(gpu, "generation", now, most) for gpu, now, most in slow),
-            confidence=Confidence.CONFIRMED,
-            subject=name_gpus(gpu for gpu, _, _ in slow),
-            detail=PcieDegradedDetail(
-                gpus=list_gpus(gpu for gpu, _, _ in slow),
-                quantity="generation",
-                ratio=max(2.0 ** (most - now) for _, now, most in slow),
-            ),
+            [(card, say("{now} of {most:.0f}", now=now, most=most)) for card, now, most in links],
+            f"pcie_{what}",
+            "",
+            recording,
+            severity=self._severity(what, links),
+            detail=PcieDegradedDetail,
+            quantity=what,
+            ratio=_ratio(what, links),
         )
 
 
-def _did(what: str, link: GpuLink, now: int, share: float) -> str:
-    most = f"{link.most(what):.0f}"
+def _ratio(what: str, links: Sequence[tuple[Gpu | SampledGpu, int, float]]) -> float:
+    """How many times the bandwidth the worst link could have: a generation doubles it."""
+    return max(most / now if what == "width" else 2.0 ** (most - now) for _, now, most in links)
+
+
+def _did(what: str, card: SampledGpu, now: int, most: float, share: float) -> str:
     words = (
-        say("x{now} of x{most}", now=now, most=most)
+        say("x{now} of x{most}", now=now, most=f"{most:.0f}")
         if what == "width"
-        else say("generation {now} of {most}", now=now, most=most)
+        else say("generation {now} of {most}", now=now, most=f"{most:.0f}")
     )
     often = "" if share > _ALWAYS else say(" for {share} of the time", share=percent(share))
-    return say("{card} ran at {words}{often}", card=link.card.label, words=words, often=often)
+    return say("{card} ran at {words}{often}", card=card.label, words=words, often=often)
 
 
-def _proof(gpu: Gpu, what: str, now: int, most: int) -> Measurement:
-    query = {"width": "pcie.link.width", "generation": "pcie.link.gen"}[what]
-    return Measurement(
-        f"gpu{gpu.index}_pcie_{what}",
-        f"{now} of {most}",
-        "",
-        reproduce=f"nvidia-smi -i {gpu.index} --query-gpu={query}.current,{query}.max --format=csv",
+def _is_sampled(recording: Recording, card: SampledGpu) -> bool:
+    """Whether a card's link was sampled; one that reaches its host over NVLink-C2C has none."""
+    return not is_grace(card.name) and bool(
+        readings(recording, card, "pcie_width") or readings(recording, card, "util", "pcie_generation")
     )
 
 
-def _links(recording: Recording) -> tuple[GpuLink, ...]:
-    """The links that were sampled; those of cards that reach their host over NVLink-C2C are none."""
-    found = [
-        GpuLink(
-            card=card,
-            width=tuple(int(width) for _, width in readings(recording, card, "pcie_width")),
-            loaded=tuple((busy, int(value)) for _, busy, value in readings(recording, card, "util", "pcie_generation")),
-            replays=tuple((t, count) for t, count in readings(recording, card, "pcie_replays")),
-        )
-        for card in cards(recording)
-        if not is_grace(card.name)
-    ]
-    return tuple(link for link in found if link.width or link.loaded)
+def _replays_per_minute(recording: Recording, card: SampledGpu) -> float:
+    """Packets that were sent again; 0 where they were counted too shortly, or the driver was loaded again."""
+    rows = readings(recording, card, "pcie_replays")
+    minutes, more = (rows[-1][0] - rows[0][0]) / 60 if rows else 0.0, rows[-1][1] - rows[0][1] if rows else 0.0
+    return more / minutes if minutes >= _LEAST_MINUTES and more >= 0 else 0.0

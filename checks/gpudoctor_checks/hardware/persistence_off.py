@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity
-from gpudoctor.model.job_devices import each_card
+from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.gpu import answering, name_gpus
+from gpudoctor_checks.hardware.card_findings import on_cards
 
 
 class PersistenceOff(Check):
@@ -36,17 +36,9 @@ class PersistenceOff(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         modes = answering(patient.gpus, lambda gpu: gpu.persistence)
         off = [gpu for gpu, on in modes if not on and gpu.server_card and gpu.display_active is not True]
-        if not off:
-            return
-        subject = name_gpus(off)
-        yield self.finding(
-            say("Persistence mode is off on {subject} of {gpus}.", subject=subject, gpus=len(patient.gpus)),
-            evidence=each_card(
-                "persistence_mode",
-                [(gpu, False) for gpu in off],
-                "",
-                "nvidia-smi -i {} --query-gpu=persistence_mode --format=csv",
-            ),
-            confidence=Confidence.CONFIRMED,
-            subject=subject,
-        )
+        if off:
+            message = say(
+                "Persistence mode is off on {subject} of {gpus}.", subject=name_gpus(off), gpus=len(patient.gpus)
+            )
+            command = "nvidia-smi -i {} --query-gpu=persistence_mode --format=csv"
+            yield on_cards(self, message, [(gpu, False) for gpu in off], "persistence_mode", "", command)

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.job_devices import CardsDetail, each_card, job_gpus
-from gpudoctor.model.signs.gpu import Gpu, answering, list_gpus, name_gpus
+from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.job_devices import CardsDetail, job_gpus
+from gpudoctor.model.signs.gpu import Gpu, answering, name_gpus
 from gpudoctor.text import percent
+from gpudoctor_checks.hardware.card_findings import on_cards
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,20 +76,15 @@ class PowerLimited(Check):
             )
             for (limit, default), gpus in groups.items()
         ]
-        yield self.finding(
+        yield on_cards(
+            self,
             say("The power limit is below the default: {words}.", words=concatenated("; ", words)),
-            evidence=each_card(
-                "power_limit",
-                [(gpu, limit) for gpu, limit, _ in limited],
-                "W",
-                "nvidia-smi -i {} --query-gpu=enforced.power.limit,power.default_limit --format=csv",
-            ),
-            confidence=Confidence.CONFIRMED,
+            [(gpu, limit) for gpu, limit, _ in limited],
+            "power_limit",
+            "W",
+            "nvidia-smi -i {} --query-gpu=enforced.power.limit,power.default_limit --format=csv",
             severity=Severity.WARNING if lowest < self.limit("share_warning") else Severity.NOTE,
-            subject=name_gpus(gpu for gpu, _, _ in limited),
-            detail=PowerLimitedDetail(
-                gpus=list_gpus(gpu for gpu, _, _ in limited),
-                default=max(default for _, _, default in limited),
-                ratio=1 / lowest,
-            ),
+            detail=PowerLimitedDetail,
+            default=max(default for _, _, default in limited),
+            ratio=1 / lowest,
         )

@@ -1,12 +1,17 @@
 """GPU008 recovery-needed."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Unavailable
-from gpudoctor.model.job_devices import CardsDetail, demoted, each_card, left_out
-from gpudoctor.model.signs.gpu import Gpu, GpuSurvey, LostGpu, answering, list_gpus, name_gpus
+from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Unavailable
+from gpudoctor.model.job_devices import CardsDetail, demoted, left_out
+from gpudoctor.model.signs.gpu import Gpu, GpuSurvey, LostGpu, answering, name_gpus
+from gpudoctor_checks.hardware.card_findings import on_cards
+
+T = TypeVar("T", Gpu, LostGpu)
+V = TypeVar("V", int, str)
 
 _ACTIONS = {
     1: ("reset", say("a reset of the GPU")),
@@ -61,18 +66,13 @@ class RecoveryNeeded(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         survey = patient.gpu_survey
-        lost = [gpu for gpu in survey.lost if gpu.cause in _LOST]
+        lost = [(gpu, gpu.error) for gpu in survey.lost if gpu.cause in _LOST]
         for cause in _LOST:
-            group = [gpu for gpu in lost if gpu.cause == cause and not left_out(patient, [gpu])]
-            aside = [gpu for gpu in lost if gpu.cause == cause and gpu not in group]
-            if group:
-                yield self._gone(group, cause, survey)
-            if aside:
-                yield from demoted([self._gone(aside, cause, survey)])
-        if not survey.gpus:
-            if not lost:
-                raise Unavailable(survey.absence)
-            return
+            yield from self._groups(
+                patient, [row for row in lost if row[0].cause == cause], lambda rows: self._gone(rows, survey)
+            )
+        if not survey.gpus and not lost:
+            raise Unavailable(survey.absence)
         try:
             asked = list(answering(survey.gpus, lambda gpu: gpu.recovery_action))
         except Unavailable:
@@ -80,51 +80,51 @@ class RecoveryNeeded(Check):
                 raise
             return
         for action in sorted({value for _, value in asked if value}):
-            cards = [gpu for gpu, value in asked if value == action]
-            used = [gpu for gpu in cards if not left_out(patient, [gpu])]
-            if used:
-                yield self._asked(used, action)
-            if len(used) < len(cards):
-                yield from demoted([self._asked([gpu for gpu in cards if gpu not in used], action)])
+            yield from self._groups(patient, [row for row in asked if row[1] == action], self._asked)
 
-    def _gone(self, group: list[LostGpu], cause: str, survey: GpuSurvey) -> Finding:
-        action, words = _LOST[cause]
-        subject = name_gpus(group)
-        return self.finding(
-            say(
-                "{subject} of {gpus} {words} ({error}).",
-                subject=subject,
-                gpus=len(survey.gpus) + len(survey.lost),
-                words=words,
-                error=group[0].error,
-            ),
-            evidence=each_card("error", [(gpu, gpu.error) for gpu in group], "", "nvidia-smi -i {}"),
-            confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks=say("a job that uses it dies")),
-            subject=subject,
-            detail=RecoveryNeededDetail(gpus=list_gpus(group), action=action),
+    def _groups(
+        self, patient: Patient, rows: list[tuple[T, V]], found: Callable[[list[tuple[T, V]]], Finding]
+    ) -> Iterator[Finding]:
+        """A finding on the cards that the job uses, and a note on those that it leaves out."""
+        used = [row for row in rows if not left_out(patient, [row[0]])]
+        aside = [row for row in rows if row not in used]
+        if used:
+            yield found(used)
+        if aside:
+            yield from demoted([found(aside)])
+
+    def _gone(self, rows: list[tuple[LostGpu, str]], survey: GpuSurvey) -> Finding:
+        action, words = _LOST[rows[0][0].cause]
+        message = say(
+            "{subject} of {gpus} {words} ({error}).",
+            subject=name_gpus(gpu for gpu, _ in rows),
+            gpus=len(survey.gpus) + len(survey.lost),
+            words=words,
+            error=rows[0][1],
+        )
+        breaks = say("a job that uses it dies")
+        detail = RecoveryNeededDetail
+        return on_cards(
+            self, message, rows, "error", "", "nvidia-smi -i {}", breaks=breaks, detail=detail, action=action
         )
 
-    def _asked(self, group: list[Gpu], action: int) -> Finding:
+    def _asked(self, rows: list[tuple[Gpu, int]]) -> Finding:
+        action = rows[0][1]
         kind, words = _ACTIONS.get(action, ("reset", say("recovery action {action}", action=action)))
-        mild = action == _DRAIN
-        subject = name_gpus(group)
-        return self.finding(
+        return on_cards(
+            self,
             say(
                 "The driver requires {words} ({subject}, recovery action {action}).",
                 words=words,
-                subject=subject,
+                subject=name_gpus(gpu for gpu, _ in rows),
                 action=action,
             ),
-            evidence=each_card(
-                "recovery_action",
-                [(gpu, action) for gpu in group],
-                "",
-                'nvidia-smi -q -i {} | grep -i "recovery action"',
-            ),
-            confidence=Confidence.CONFIRMED,
-            severity=Severity.WARNING if mild else Severity.ERROR,
-            cost=None if mild else Cost(breaks=say("a job that uses it may die or give wrong results")),
-            subject=subject,
-            detail=RecoveryNeededDetail(gpus=list_gpus(group), action=kind),
+            rows,
+            "recovery_action",
+            "",
+            'nvidia-smi -q -i {} | grep -i "recovery action"',
+            severity=Severity.WARNING if action == _DRAIN else Severity.ERROR,
+            breaks="" if action == _DRAIN else say("a job that uses it may die or give wrong results"),
+            detail=RecoveryNeededDetail,
+            action=kind,
         )

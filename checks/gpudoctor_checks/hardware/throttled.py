@@ -1,22 +1,26 @@
 """GPU002 throttled."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 from gpudoctor.analysis.live import stack_shares
 from gpudoctor.analysis.live.stack_shares import watched
-from gpudoctor.analysis.run.recorded_gpus import SampledGpu, cards, numbers_here
+from gpudoctor.analysis.run.recorded_gpus import SampledGpu, cards
 from gpudoctor.analysis.run.run_numbers import reasons
-from gpudoctor.analysis.run.steady_run import measured, recorded
+from gpudoctor.analysis.run.steady_run import recorded
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patient, Reads, Threshold, Unavailable
-from gpudoctor.model.job_devices import CardsDetail, each_card, job_gpus
-from gpudoctor.model.signs.gpu import Gpu, answering, list_gpus, name_gpus
+from gpudoctor.model.job_devices import CardsDetail, job_gpus
+from gpudoctor.model.signs.gpu import Gpu, answering
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.text import percent
+from gpudoctor_checks.hardware.card_findings import listed, on_cards, on_recorded_cards
 
+_COMMAND = "nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE -i {}"
 _IDLE = 0x1
 _REASONS = {
     0x08: say("hardware slowdown"),
@@ -78,116 +82,95 @@ class Throttled(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        if (window := watched(patient)) is not None:
-            if not window.gpus:
-                raise Unavailable(say("no GPU answers"))
-            yield from self._watched(_held_down(window, int(self.limit("bad_reasons"))))
-            return
-        recording = recorded(patient)
+        window, recording = watched(patient), recorded(patient)
         masks = reasons(recording) if recording is not None else {}
-        if recording is None or not masks:
+        if window is not None:
+            yield from self._watched(window)
+        elif recording is not None and masks:
+            yield from self._recorded(recording, masks)
+        else:
             yield from self._now(job_gpus(patient), saved=patient.gpu_survey.saved)
-            return
-        yield from self._recorded(recording, masks)
 
-    def _watched(self, held: Mapping[int, tuple[int, float]]) -> Iterator[Finding]:
-        """The share of a window's ticks in which a card was held down."""
-        sick = {index: found for index, found in held.items() if found[1] >= self.limit("share")}
-        if not sick:
-            return
-        words = concatenated(
-            "; ",
-            [
+    def _watched(self, window: ProcessWindow) -> Iterator[Finding]:
+        """The share of a window's ticks in which a card was held down, by the worst reason."""
+        if not window.gpus:
+            raise Unavailable(say("no GPU answers"))
+        sick: list[tuple[int, int, float]] = []
+        for gpu in stack_shares.job_gpus(window) or window.gpus:
+            bad = {bit: share for bit, share in gpu.reasons.items() if bit & int(self.limit("bad_reasons"))}
+            if bad and max(bad.values()) >= self.limit("share"):
+                sick.append((gpu.index, sum(bad), max(bad.values())))
+        if sick:
+            words = [
                 say("GPU {gpu}: {reason} {share} of the time", gpu=index, reason=_name(bits), share=percent(share))
-                for index, (bits, share) in sick.items()
-            ],
-        )
-        indices = ",".join(map(str, sick))
-        yield self.finding(
-            say("The GPU is throttled while the training runs. {words}.", words=words),
-            evidence=tuple(
-                Measurement(
-                    f"gpu{index}_throttled_share",
-                    round(share, 4),
-                    "1",
-                    reproduce=f"nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE -i {index}",
-                )
-                for index, (_, share) in sick.items()
-            ),
-            confidence=Confidence.CONFIRMED,
-            subject=f"GPU {', '.join(map(str, sick))}",
-            detail=ThrottledDetail(
-                gpus=indices,
-                heat=any(bits & 0x60 for bits, _ in sick.values()),
-                power=any(bits & 0x80 for bits, _ in sick.values()),
-            ),
-        )
+                for index, bits, share in sick
+            ]
+            numbers = [str(index) for index, _, _ in sick]
+            yield self.finding(
+                say("The GPU is throttled while the training runs. {words}.", words=concatenated("; ", words)),
+                evidence=tuple(
+                    Measurement(f"gpu{index}_throttled_share", round(share, 4), "1", reproduce=_COMMAND.format(index))
+                    for index, _, share in sick
+                ),
+                confidence=Confidence.CONFIRMED,
+                subject=f"GPU {', '.join(numbers)}",
+                detail=ThrottledDetail(gpus=",".join(numbers), **_causes(bits for _, bits, _ in sick)),
+            )
 
     def _recorded(self, recording: Recording, masks: Mapping[int, Sequence[int]]) -> Iterator[Finding]:
         """The share of a run's samples in which a card was held down, its idle ones left out."""
         wanted = int(self.limit("bad_reasons"))
-        sick: list[tuple[SampledGpu, float, int]] = []
-        known = {card.column: card for card in cards(recording)}
+        sick: list[tuple[SampledGpu, int, float]] = []
+        sampled = {card.column: card for card in cards(recording)}
         for index, values in masks.items():
             busy = [mask for mask in values if not mask & _IDLE]
             bad = [mask & wanted for mask in busy if mask & wanted]
             if busy and len(bad) >= self.limit("share") * len(busy):
-                sick.append((known[index], len(bad) / len(busy), max(set(bad), key=bad.count)))
-        if not sick:
-            return
-        words = concatenated(
-            "; ",
-            [
+                sick.append((sampled[index], max(set(bad), key=bad.count), len(bad) / len(busy)))
+        if sick:
+            words = [
                 say("{card}: {reason} {share} of the time", card=card.label, reason=_name(bits), share=percent(share))
-                for card, share, bits in sick
-            ],
-        )
-        yield self.finding(
-            say("The GPU was throttled while the training ran. {words}.", words=words),
-            evidence=tuple(
-                measured(f"gpu{card.number}_throttled_share", share, "1", recording) for card, share, _ in sick
-            ),
-            confidence=Confidence.CONFIRMED,
-            subject=", ".join(card.label for card, _, _ in sick),
-            detail=ThrottledDetail(
-                gpus=numbers_here([card for card, _, _ in sick]),
-                heat=any(bits & 0x60 for _, _, bits in sick),
-                power=any(bits & 0x80 for _, _, bits in sick),
-            ),
-        )
+                for card, bits, share in sick
+            ]
+            yield on_recorded_cards(
+                self,
+                say("The GPU was throttled while the training ran. {words}.", words=concatenated("; ", words)),
+                [(card, share) for card, _, share in sick],
+                "throttled_share",
+                "1",
+                recording,
+                detail=ThrottledDetail,
+                **_causes(bits for _, bits, _ in sick),
+            )
 
     def _now(self, gpus: tuple[Gpu, ...], *, saved: bool) -> Iterator[Finding]:
         mask = int(self.limit("bad_reasons"))
         sick = [
-            (gpu, reasons & mask)
-            for gpu, reasons in answering(gpus, lambda gpu: gpu.event_reasons)
-            if reasons & mask and not reasons & _IDLE
+            (gpu, bits & mask)
+            for gpu, bits in answering(gpus, lambda gpu: gpu.event_reasons)
+            if bits & mask and not bits & _IDLE
         ]
-        if not sick:
-            return
-        words = concatenated(
-            "; ",
-            [
-                say("{card}: {reason}{clocks}", card=gpu.label, reason=_name(bits), clocks=_clocks(gpu))
-                for gpu, bits in sick
-            ],
-        )
-        heat = any(bits & 0x60 for _, bits in sick)
-        subject = name_gpus(gpu for gpu, _ in sick)
-        yield self.finding(
-            say("The GPU was throttled then. {words}." if saved else "The GPU is throttled now. {words}.", words=words),
-            evidence=each_card(
-                "clocks_event_reasons",
+        if sick:
+            words = listed((gpu, [concatenated("", (_name(bits), _clocks(gpu)))]) for gpu, bits in sick)
+            yield on_cards(
+                self,
+                say(
+                    "The GPU was throttled then. {words}." if saved else "The GPU is throttled now. {words}.",
+                    words=words,
+                ),
                 [(gpu, f"0x{bits:x} ({_name(bits)})") for gpu, bits in sick],
+                "clocks_event_reasons",
                 "",
-                "nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE -i {}",
-            ),
-            confidence=Confidence.CONFIRMED,
-            subject=subject,
-            detail=ThrottledDetail(
-                gpus=list_gpus(gpu for gpu, _ in sick), heat=heat, power=any(bits & 0x80 for _, bits in sick)
-            ),
-        )
+                _COMMAND,
+                detail=ThrottledDetail,
+                **_causes(bits for _, bits in sick),
+            )
+
+
+def _causes(masks: Iterable[int]) -> dict[str, bool]:
+    """Whether heat or power holds a card down, as the detail has it."""
+    every = reduce(or_, masks)
+    return {"heat": bool(every & 0x60), "power": bool(every & 0x80)}
 
 
 def _name(bits: int) -> str:
@@ -205,13 +188,3 @@ def _clocks(gpu: Gpu) -> str:
     if isinstance(gpu.temperature, int | float):
         parts.append(f"{gpu.temperature:.0f} °C")
     return say(" ({parts})", parts=concatenated(", ", parts)) if parts else ""
-
-
-def _held_down(window: ProcessWindow, mask: int) -> Mapping[int, tuple[int, float]]:
-    """GPU index to the bad reasons that held its clocks down, and the share of the window of the worst one."""
-    found = {}
-    for gpu in stack_shares.job_gpus(window) or window.gpus:
-        bad = {bit: share for bit, share in gpu.reasons.items() if bit & mask}
-        if bad:
-            found[gpu.index] = (sum(bad), max(bad.values()))
-    return found
