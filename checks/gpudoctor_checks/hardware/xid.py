@@ -18,11 +18,11 @@ from gpudoctor.model.unavailable import Unavailable, optional
 FALLEN_OFF = 79
 
 _ADDRESS = r"(?:PCI:)?((?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-9a-fA-F])?"
-_XID = re.compile(rf"NVRM: Xid \({_ADDRESS}[^)]*\)[^:]*: (\d+)\s*,?\s*(.*)")
-_SXID = re.compile(rf"nvidia-nvswitch(\d+): SXid \({_ADDRESS}[^)]*\)[^:]*: (\d+)\s*,?\s*(.*)")
+_EVENT = re.compile(rf"(NVRM: Xid|nvidia-nvswitch\d+: SXid) \({_ADDRESS}[^)]*\)[^:]*: (\d+)\s*,?\s*(.*)")
 # The driver reports a GPU that left the bus without a code too: on one line, or spread over three.
 _FALLEN = re.compile(r"fallen off the bus", re.IGNORECASE)
 _NAMED = re.compile(rf"(?:GPU|PCI)[ :]+(?:at )?{_ADDRESS}")
+_FATAL = re.compile(r"\b(non-?fatal|fatal)\b", re.IGNORECASE)
 _RECOVERY = re.compile(r"changed from 0x[0-9a-fA-F]+ \(([^)]*)\) to 0x([0-9a-fA-F]+) \(([^)]*)\)")
 
 
@@ -33,21 +33,13 @@ class XidEvent:
     code: int
     address: str
     """PCI address without the function, `0000:3b:00`; "" when the line names none."""
-    switch: bool
+    message: KernelMessage
+    switch: bool = False
     """An NVSwitch's SXid."""
-    fatal: bool | None
-    """Whether the line says Fatal or Nonfatal; None when it says neither."""
-    recovery: str | None
+    fatal: bool = False
+    """The line says so."""
+    recovery: str | None = None
     """For 154, what the driver wants done now, `None` once it is done."""
-    text: str
-    age: float | None
-    time: str | None
-    stamp: str = ""
-    """When, as a saved log writes it."""
-    uptime: float | None = None
-    """Seconds after boot, of a saved log without dates."""
-    line: int | None = None
-    """Line of a saved log."""
 
     @property
     def settled(self) -> bool:
@@ -128,46 +120,30 @@ def events(messages: Iterable[KernelMessage]) -> Iterator[XidEvent]:
         text = message.text
         if "NVRM" not in text and "nvidia-nvswitch" not in text:
             continue
-        found = _parse(message)
-        if found is None:
-            address = _NAMED.search(text)
-            named = address.group(1).lower() if address else named
+        told = _EVENT.search(text)
+        if told is not None:
+            who, address, code, tail = told.groups()
+            severity = _FATAL.search(tail)
+            recovery = _RECOVERY.search(tail) if code == "154" else None
+            found = XidEvent(
+                code=int(code),
+                address=address.lower(),
+                message=message,
+                switch=who.endswith("SXid"),
+                fatal=severity is not None and severity[1].lower() == "fatal",
+                recovery=None if recovery is None else recovery[3],
+            )
+        else:
+            place = _NAMED.search(text)
+            named = place[1].lower() if place else named
             if not _FALLEN.search(text):
                 continue
-            found = _event(message, FALLEN_OFF, named, switch=False, tail="")
+            found = XidEvent(code=FALLEN_OFF, address=named, message=message)
         if found.code == FALLEN_OFF and not found.switch:
             if _short(found.address) in fallen:
                 continue
             fallen.add(_short(found.address))
         yield found
-
-
-def _parse(message: KernelMessage) -> XidEvent | None:
-    found = _XID.search(message.text)
-    if found:
-        return _event(message, int(found.group(2)), found.group(1), switch=False, tail=found.group(3))
-    found = _SXID.search(message.text)
-    if found:
-        return _event(message, int(found.group(3)), found.group(2), switch=True, tail=found.group(4))
-    return None
-
-
-def _event(message: KernelMessage, code: int, address: str, *, switch: bool, tail: str) -> XidEvent:
-    severity = re.search(r"\b(non-?fatal|fatal)\b", tail, re.IGNORECASE)
-    recovery = _RECOVERY.search(tail) if code == 154 else None
-    return XidEvent(
-        code=code,
-        address=address.lower(),
-        switch=switch,
-        fatal=None if severity is None else severity.group(1).lower() == "fatal",
-        recovery=None if recovery is None else recovery.group(3),
-        text=message.text,
-        age=message.age,
-        time=message.time,
-        stamp=message.stamp,
-        uptime=message.uptime,
-        line=message.line,
-    )
 
 
 def place_of(event: XidEvent, survey: GpuSurvey | None) -> str:
@@ -298,7 +274,7 @@ class Xid(Check):
         self, group: list[XidEvent], settled: dict[str, XidEvent], survey: GpuSurvey | None, log: KernelLog
     ) -> Finding:
         last = group[-1]
-        row = meaning_of(last)
+        row, message = meaning_of(last), last.message
         severity = max((self._severity(event, group, survey) for event in group), key=lambda item: item.rank)
         cured = all(_is_settled(event, settled) for event in group)
         if cured:
@@ -321,17 +297,17 @@ class Xid(Check):
                 asked=asked,
                 where=where,
                 times=times,
-                ago=_ago(last),
+                ago=_ago(message),
                 meaning=term(row.meaning),
                 blame=blame,
                 since=since,
             ),
             evidence=(
-                LogLine(origin=log.origin, text=last.text, line=last.line, time=last.time),
+                LogLine(origin=log.origin, text=message.text, line=message.line, time=message.time),
                 Measurement("xid_events", len(group), "{events}", reproduce=log.searched("Xid|fallen off the bus")),
             ),
             confidence=Confidence.CONFIRMED
-            if last.age is not None or last.stamp or last.uptime is not None
+            if message.age is not None or message.stamp or message.uptime is not None
             else Confidence.PROBABLE,
             severity=severity,
             cost=Cost(breaks=say("{where} may stop working or give wrong results", where=where))
@@ -368,12 +344,11 @@ def _live(patient: Patient) -> list[XidEvent]:
         XidEvent(
             code=event.number,
             address=event.pci_address.lower().split(".")[0],
-            switch=False,
-            fatal=None,
-            recovery=None,
-            text=say("Xid {event_number} on GPU {gpu}", event_number=event.number, gpu=event.gpu),
-            age=window.t - event.t,
-            time=None,
+            message=KernelMessage(
+                text=say("Xid {event_number} on GPU {gpu}", event_number=event.number, gpu=event.gpu),
+                age=window.t - event.t,
+                time=None,
+            ),
         )
         for event in window.events
         if event.kind == "xid"
@@ -385,16 +360,17 @@ def _is_settled(event: XidEvent, settled: dict[str, XidEvent]) -> bool:
     later = settled.get(event.address)
     if later is None or meaning_of(event).action not in {"reset", "reset-later", "follow"}:
         return False
-    return event.age is not None and later.age is not None and later.age <= event.age
+    then, since = event.message.age, later.message.age
+    return then is not None and since is not None and since <= then
 
 
-def _ago(event: XidEvent) -> str:
-    if event.age is None:
-        if event.stamp:
-            return say(", at {stamp}", stamp=event.stamp)
-        if event.uptime is not None:
-            return say(", {uptime:.0f} s after boot", uptime=event.uptime)
-        return say(", at an unknown time")
-    if event.age < 5400:
-        return say(", {age} min ago", age=max(1, round(event.age / 60)))
-    return say(", {age} h ago", age=round(event.age / 3600))
+def _ago(message: KernelMessage) -> str:
+    if message.age is not None:
+        if message.age < 5400:
+            return say(", {age} min ago", age=max(1, round(message.age / 60)))
+        return say(", {age} h ago", age=round(message.age / 3600))
+    if message.stamp:
+        return say(", at {stamp}", stamp=message.stamp)
+    if message.uptime is not None:
+        return say(", {uptime:.0f} s after boot", uptime=message.uptime)
+    return say(", at an unknown time")
