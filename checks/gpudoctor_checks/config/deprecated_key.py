@@ -7,7 +7,7 @@ from gpudoctor.analysis.source.built_classes import built, declared_names
 from gpudoctor.analysis.source.declared_settings import Setup, Written, from_entry, from_keyword
 from gpudoctor.analysis.source.entry_points import in_a_training
 from gpudoctor.analysis.source.pretrained_models import TRAINERS, trainers
-from gpudoctor.analysis.source.target_versions import Meant, argument_fields, installed_version, is_dated, meant_version
+from gpudoctor.analysis.source.target_versions import argument_fields, installed_version, is_dated, meant_version
 from gpudoctor.analysis.source.training_arguments import in_a_test, read_by, training_arguments
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
@@ -79,9 +79,7 @@ class DeprecatedKey(Check):
             # No library reads its settings from TOML: such a table is the program's own.
             ours = setup.kind is not ConfigKind.AXOLOTL and not setup.path.endswith(".toml")
             if ours and not (setup.call is not None and in_a_test(setup.call)):
-                meant = meant_version(patient, "transformers", setup.path)
-                yield from self._arguments(patient, setup, meant)
-                yield from self._values(setup, meant)
+                yield from self._arguments(patient, setup)
         declared = declared_names(source)
         for file in configs.files:
             if read_by(file.kind, source):
@@ -89,45 +87,50 @@ class DeprecatedKey(Check):
         yield from self._loading(patient, source)
         yield from self._trainers(patient, source)
 
-    def _arguments(self, patient: Patient, setup: Setup, meant: Meant) -> Iterator[Finding]:
+    def _arguments(self, patient: Patient, setup: Setup) -> Iterator[Finding]:
         fields = _fields(patient, setup)
-        dated = is_dated(patient, setup.path, "transformers")
-        own = setup.kind is ConfigKind.SECTIONS  # a program may read its sections as it likes
-        # LLaMA-Factory pins transformers: without it, the installed release is not the one that will read the file.
-        elsewhere = setup.kind is ConfigKind.LLAMA_FACTORY and installed_version(patient, "llamafactory") is None
-        for row in facts("training-arguments"):
+        for row in (*facts("training-arguments"), *facts("training-values")):
             item = setup.items.get(row.name)
-            if item is None or (item.value is None and item.known):
+            if item is None or (item.value is None and item.known) or (row.files_only and setup.call is not None):
                 continue
-            if fields is not None:
-                gone = row.name not in fields
-                if gone or reached(meant.version, row.since):
-                    called = gone and setup.call is not None and not dated
-                    pinned = elsewhere and row.gone.startswith(MAJOR)
-                    warned = gone and setup.call is None and not own and not dated and not pinned
-                    severity = Severity.ERROR if called else Severity.WARNING if warned else Severity.NOTE
-                    yield self._found(row, (item,), severity, str(meant.version), gone, called, installed=True)
-            elif meant.asked is not None and not reached(meant.version, row.gone):
-                continue  # the project asks for a release that still has it
-            elif row.gone and not (setup.kind is ConfigKind.LLAMA_FACTORY and row.gone.startswith(MAJOR)):
-                early = not row.gone.startswith(MAJOR)
-                yield self._found(
-                    row, (item,), Severity.WARNING if early and not own else Severity.NOTE, row.gone, True
-                )
+            if not row.value or (item.known and str(item.value) == row.value):
+                yield from self._judged(patient, row, (item,), setup, None if row.value else fields)
 
-    def _values(self, setup: Setup, meant: Meant) -> Iterator[Finding]:
-        """Values that newer versions no longer take."""
-        for row in facts("training-values"):
-            item = setup.items.get(row.name)
-            written = item is not None and item.known and str(item.value) == row.value
-            left = row.files_only and setup.call is not None
-            if item is None or not written or left or not (meant.version is None or reached(meant.version, row.gone)):
-                continue
-            called = setup.call is not None and meant.installed
-            sure = meant.version is not None or not row.gone.startswith(MAJOR)
-            severity = Severity.ERROR if called else Severity.WARNING if sure else Severity.NOTE
-            release = str(meant.version) if meant.installed else row.gone
-            yield self._found(row, (item,), severity, release, True, called, installed=meant.installed)
+    def _judged(
+        self,
+        patient: Patient,
+        row: ApiFact,
+        items: tuple[Written, ...],
+        setup: Setup | None = None,
+        fields: frozenset[str] | None = None,
+    ) -> Iterator[Finding]:
+        """What the version that a file is written for makes of a key of a setup, or without one of a call's argument.
+
+        `fields` are those that the installed version has, where they say more than its number.
+        """
+        path = items[0].place.path or ""
+        meant, early = meant_version(patient, "transformers", path), not row.gone.startswith(MAJOR)
+        call, own = setup is None or setup.call is not None, setup is not None and setup.kind is ConfigKind.SECTIONS
+        # LLaMA-Factory pins transformers: without it, the installed release is not the one that will read the file.
+        tool = setup is not None and setup.kind is ConfigKind.LLAMA_FACTORY
+        pinned = tool and not early and installed_version(patient, "llamafactory") is None
+        if meant.version is None:  # nobody says which
+            if row.gone and not pinned:
+                yield self._found(row, items, Severity.WARNING if early and not own else Severity.NOTE, row.gone, True)
+            elif not row.gone and setup is None:
+                yield self._found(row, items, Severity.NOTE, row.since, False)
+            return
+        gone = row.name not in fields if fields is not None else reached(meant.version, row.gone)
+        if gone and not meant.installed:
+            yield self._found(row, items, Severity.NOTE if own else Severity.WARNING, row.gone, True)
+        elif gone:
+            dated = is_dated(patient, path, "transformers")
+            # A program may read its own sections as it likes.
+            severity = Severity.ERROR if call else Severity.WARNING
+            severity = Severity.NOTE if dated or own or pinned else severity
+            yield self._found(row, items, severity, meant.version, True, call and not dated, installed=True)
+        elif meant.installed and reached(meant.version, row.since) and not row.value:
+            yield self._found(row, items, Severity.NOTE, meant.version, False, installed=True)
 
     def _file(self, file: ConfigFile, declared: frozenset[str]) -> Iterator[Finding]:
         table = FILES.get(file.kind, "")
@@ -181,21 +184,8 @@ class DeprecatedKey(Check):
                 if not in_a_test(call) and any(keyword.arg == row.name for keyword in call.node.keywords)
             ]
             items = tuple(item for item in found if item is not None and not (item.known and item.value is None))
-            if not items:
-                continue
-            meant = meant_version(patient, "transformers", script.path)
-            version, gone = meant.version, reached(meant.version, row.gone)
-            if meant.asked is not None:
-                if gone:
-                    yield self._found(row, items, Severity.WARNING, row.gone, True)
-            elif version is None:
-                yield self._found(row, items, Severity.NOTE, row.gone or row.since, bool(row.gone))
-            elif gone:
-                dated = is_dated(patient, script.path, "transformers")
-                severity = Severity.NOTE if dated else Severity.ERROR
-                yield self._found(row, items, severity, version, True, not dated, installed=True)
-            elif reached(version, row.since):
-                yield self._found(row, items, Severity.NOTE, version, False, installed=True)
+            if items:
+                yield from self._judged(patient, row, items)
 
     def _found(
         self,

@@ -65,10 +65,8 @@ class Hot(Check):
                 yield on_recorded_cards(self, message, highest, "temperature", "Cel", recording)
             return
         gpus = job_gpus(patient)
-        told = [
-            (gpu, value) for gpu in gpus for value in [known(gpu.temperature), known(gpu.temperature_memory)] if value
-        ]
-        if not told:
+        told = {gpu.index: known(gpu.temperature) or known(gpu.temperature_memory) for gpu in gpus}
+        if not any(told.values()):
             raise Unavailable(say("the cards report no temperature"))
         hot = [(gpu, words) for gpu in gpus if (words := self._is_hot(gpu))]
         if hot:

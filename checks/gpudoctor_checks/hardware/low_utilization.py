@@ -76,14 +76,14 @@ class LowUtilization(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:
-            used = [(gpu, gpu.activity.mean) for gpu in job_gpus(window) if len(gpu.activity.known()) >= ENOUGH]
+            used = [(gpu.index, gpu.activity.mean) for gpu in job_gpus(window) if len(gpu.activity.known()) >= ENOUGH]
             if not used:
                 raise Unavailable(say("no {enough} readings of a GPU that the job uses", enough=ENOUGH))
             looks = window.samples if window.samples >= ENOUGH else 0
             parts = [(window.phases.get(phase, 0) / looks, words) for phase, words in _IDLING.items() if looks]
         else:
             run = demanded(patient)
-            used = cards_in_use(run)
+            used = [(gpu.index, share) for gpu, share in cards_in_use(run)]
             if not used:
                 raise Unavailable(say("the recording has no samples of a GPU"))
             parts = [(run.share(name), words) for name, words in CAUSES.items()]
@@ -102,7 +102,7 @@ class LowUtilization(Check):
             why = say("no part of the step explains it")
             spent = concatenated(", ", causes[:2])
             why = say("the steps spend their time with {causes}", causes=spent) if causes else why
-        shares = [("gpu_busy_share", busy), *((f"gpu{gpu.index}_busy_share", share) for gpu, share in used[:8])]
+        shares = [("gpu_busy_share", busy), *((f"gpu{index}_busy_share", share) for index, share in used[:8])]
         severity = Severity.WARNING if busy < self.limit("busy_warned") and not causes else Severity.NOTE
         yield self.finding(
             say("The GPUs are busy for {busy} of the time; {why}.", busy=percent(busy), why=why),

@@ -137,7 +137,7 @@ class MemoryErrors(Check):
         pages = known(gpu.retired_pages) or 0
         full, error, warning = pages >= self.limit("retired_pages"), Severity.ERROR, Severity.WARNING
         why = say(", {lost} uncorrectable", lost=lost) if lost else ""
-        rows = (
+        rows: tuple[tuple[bool | None, str, int | bool, Severity, str, str], ...] = (
             (failed, "row_remap_failure", True, error, "replace", say("a row remap failed")),
             (not failed and lost >= self.limit("uncorrectable_remaps"), "row_remap_uncorrectable", lost, error,
              "replace", say("{lost} rows remapped for uncorrectable errors", lost=lost)),
@@ -160,7 +160,7 @@ class MemoryErrors(Check):
             (known(gpu.inforom_valid) is False, "inforom_valid", False, warning, "watch",
              say("the InfoROM is corrupt")),
         )  # fmt: skip
-        return [_Symptom(*row) for there, *row in rows if there]
+        return [_Symptom(*row[1:]) for row in rows if row[0]]
 
 
 def _keeps_records(gpu: Gpu) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
+from typing import Any
 
 from gpudoctor.analysis.live import stack_shares
 from gpudoctor.analysis.live.stack_shares import watched
@@ -167,7 +168,7 @@ class Throttled(Check):
             )
 
 
-def _causes(masks: Iterable[int]) -> dict[str, bool]:
+def _causes(masks: Iterable[int]) -> dict[str, Any]:
     """Whether heat or power holds a card down, as the detail has it."""
     every = reduce(or_, masks)
     return {"heat": bool(every & 0x60), "power": bool(every & 0x80)}
