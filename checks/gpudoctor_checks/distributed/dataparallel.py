@@ -9,26 +9,28 @@ from gpudoctor.analysis.observation import confirmed, suspicions
 from gpudoctor.analysis.run.job_facts import gpus_here, wrapped
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu, spots
-from gpudoctor.analysis.source.control_flow import callers, enclosing, never_runs
+from gpudoctor.analysis.source.control_flow import callers, never_runs
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, instantiated, training_programs
 from gpudoctor.analysis.source.environment_assignments import assignments
 from gpudoctor.analysis.source.parallelism import SHARDED
-from gpudoctor.analysis.source.syntax import assigned_values, keyword_value, nodes
+from gpudoctor.analysis.source.syntax import keyword_value, nodes
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold, Unavailable
+from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.job_devices import VARIABLE, job_gpus
-from gpudoctor.model.signs.source import Call, GuardKind, Known, Script, Source, Value
+from gpudoctor.model.signs.source import Call, GuardKind, Known, Script, Source
+from gpudoctor.model.unavailable import optional
 from gpudoctor.model.visible_devices import entries
 from gpudoctor.text import capitalised, count
 
-_MORE_THAN_ONE = re.compile(r"(\w{0,80}gpus?) > 1\b")
-_SEVERAL = re.compile(r"gpu\w{0,40}\)? > 1$|device_count\(\) > 1$")
 _OF_MANY = re.compile(
     r"(multi|n|num|many|len)\W?_?gpu|gpus|gpu_?(ids?|list|num|count)|parallel|devices|device_ids|\bdp\b", re.IGNORECASE
 )
 """A condition that asks for several GPUs, in the words that scripts use."""
+_COUNTED = re.compile(r"[\w.]*device_count\(\) > 1")
+_OPTION = re.compile(r"(?:str\()?\w+\.(\w+)\)?")
+"""A command-line option: `args.gpu`, `str(args.gpu)`."""
 _NAMES = ("torch.nn.DataParallel", "torch.nn.parallel.data_parallel")
 
 
@@ -109,25 +111,23 @@ class Dataparallel(Check):
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
         seen: set[tuple[str, int]] = set()
-        source = patient.source
+        source, cards = patient.source, optional(lambda: job_gpus(patient))
+        gpus = len(cards) if cards is not None else None
         for program in training_programs(source):
             if program.target is Target.CPU or _other_ways(program):
+                continue
+            left = _left(program)
+            if left is not None and 0 <= left <= 1:
                 continue
             own = {
                 name for script in program.scripts for name, info in script.classes.items() if _NAMES[0] in info.bases
             }
-            left = _left(program)
-            if left is not None and left.known and left.cards <= 1:
-                continue
-            gpus = _gpus(patient)
-            few = gpus is not None and gpus < self.limit("gpus")
             calls = [
                 call
                 for script, call in program.calls
                 if (call.name in _NAMES or call.name.rpartition(".")[2] in own)
                 and not _one_device(program, call)
                 and not _unused(program, script, call)
-                and not _for_one(script, call)
                 and not never_runs(source, call)
                 and (script.path, call.span.line) not in seen
             ]
@@ -136,33 +136,24 @@ class Dataparallel(Check):
             chosen = [_chosen(program, source, call) for call in calls]
             spans = tuple(dict.fromkeys(call.span for call in calls))
             seen |= {(span.path, span.line) for span in spans}
-            several = "" if gpus is not None else say("on a machine with several visible GPUs ")
-            here = (
-                (
-                    say("; {gpus} is here", gpus=count(gpus, "GPU"))
-                    if gpus == 1
-                    else say("; {gpus} are here", gpus=count(gpus, "GPU"))
-                )
-                if gpus is not None
-                else ""
-            )
-            where = lines_at(spans)
-            wraps = say("wraps the model") if len(spans) == 1 else say("wrap the models")
-            only = say(" if `{chosen}`", chosen=chosen[0]) if all(chosen) else ""
+            here = ""
+            if gpus is not None:
+                here = say("; {gpus} is here" if gpus == 1 else "; {gpus} are here", gpus=count(gpus, "GPU"))
+            few = gpus is not None and gpus < self.limit("gpus")
             yield self.finding(
                 say(
                     "{where} {wraps} in DataParallel{only}: {several}one process copies "
                     "{it} to every GPU on every step{here}.",
-                    where=capitalised(where),
-                    wraps=wraps,
-                    only=only,
-                    several=several,
+                    where=capitalised(lines_at(spans)),
+                    wraps=say("wraps the model") if len(spans) == 1 else say("wrap the models"),
+                    only=say(" if `{chosen}`", chosen=chosen[0]) if all(chosen) else "",
+                    several="" if gpus is not None else say("on a machine with several visible GPUs "),
                     it=say("it") if len(spans) == 1 else say("them"),
                     here=here,
                 ),
                 evidence=(*spans[:8], next(program.loops)[1].span),
                 confidence=Confidence.SUSPECTED,
-                severity=Severity.NOTE if few or only or (left and not left.known) else Severity.WARNING,
+                severity=Severity.NOTE if few or all(chosen) or (left is not None and left < 0) else Severity.WARNING,
                 subject=f"{spans[0].path}:{spans[0].line}",
                 detail=DataparallelDetail(gpus=gpus or 0, script=program.entry.path),
             )
@@ -174,34 +165,19 @@ def _other_ways(program: Program) -> bool:
 
 
 def _one_device(program: Program, call: Call) -> bool:
-    """Whether the call runs only behind a switch that is off, or with more GPUs than the options ask for."""
-    if call.guards and not program.starts:
+    """Whether the call runs only behind a switch that is off, or is given one device: torch calls the module itself."""
+    if any(guard.never for guard in call.guards) or (call.guards and not program.starts):
         return True  # whoever starts the training sets the switch
-    given = keyword_value(call.node, "device_ids")
-    if given is None and len(call.node.args) > 1:
-        given = call.node.args[1]
+    given = keyword_value(call.node, "device_ids") or next(iter(call.node.args[1:]), None)
     if isinstance(given, ast.List | ast.Tuple) and len(given.elts) == 1:
-        return not isinstance(given.elts[0], ast.Starred)  # torch then calls the module itself
-    devices = call.argument("device_ids", 1)
-    if isinstance(devices, Known) and isinstance(devices.value, tuple) and len(devices.value) == 1:
-        return True
-    if isinstance(given, ast.Attribute) and any(_is_one(s.arguments.get(given.attr)) for s in program.scripts):
-        return True
-    for guard in call.guards:
-        if guard.never:
-            return True
-        count = _MORE_THAN_ONE.search(guard.text)
-        for script in program.scripts if count is not None else ():
-            value = script.arguments.get(count[1]) if count is not None else None
-            if isinstance(value, Known) and isinstance(value.value, int) and value.value <= 1:
-                return True
-    return False
-
-
-def _is_one(option: Value | None) -> bool:
-    """Whether the default of an option for devices is one of them: its number, or a list of one."""
-    value = option.value if isinstance(option, Known) else None
-    return (isinstance(value, int) and not isinstance(value, bool)) or (isinstance(value, tuple) and len(value) == 1)
+        return not isinstance(given.elts[0], ast.Starred)
+    devices = [call.argument("device_ids", 1)]
+    if isinstance(given, ast.Attribute):  # the default of an option for them
+        devices += [script.arguments[given.attr] for script in program.scripts if given.attr in script.arguments]
+    values = [item.value for item in devices if isinstance(item, Known)]
+    return any(
+        value == 0 if isinstance(value, int) else isinstance(value, tuple) and len(value) == 1 for value in values
+    )
 
 
 def _unused(program: Program, script: Script, call: Call) -> bool:
@@ -210,58 +186,19 @@ def _unused(program: Program, script: Script, call: Call) -> bool:
     return owner in script.classes and not instantiated(program, owner)
 
 
-def _for_one(script: Script, call: Call) -> bool:
-    """Whether a call stands in the else branch of a test for more than one GPU."""
-    inside: ast.AST = call.node
-    for outer in enclosing(script, call.node):
-        if isinstance(outer, ast.If) and inside in outer.orelse and _SEVERAL.search(ast.unparse(outer.test)):
-            return True
-        inside = outer
-    return False
+def _left(program: Program) -> int | None:
+    """The GPUs that a program leaves itself: `os.environ["CUDA_VISIBLE_DEVICES"] = "0"`.
 
-
-@dataclass(frozen=True, slots=True)
-class _Left:
-    """The GPUs that a program leaves itself: `os.environ["CUDA_VISIBLE_DEVICES"] = "0"`."""
-
-    cards: int = 0
-    known: bool = False
-    """Whether the source tells how many."""
-
-
-def _left(program: Program) -> _Left | None:
-    """The GPUs that a program leaves itself; None where it does not choose."""
+    None where it does not choose, -1 where the source does not tell how many.
+    """
     sure = [place for place in assignments(program.source) if place.name == VARIABLE and not place.conditional]
     if not sure:
         return None
-    value = sure[-1].value
-    if value is None:
-        script = next(script for script in program.scripts if script.path == sure[-1].span.path)
-        value = _option(program, script, sure[-1].node)
-    return _Left() if value is None else _Left(cards=entries(value), known=True)
-
-
-def _option(program: Program, script: Script, node: ast.expr) -> str | None:
-    """The text that a command-line option gives: `args.gpu`, `str(args.gpu)`; None for what is none.
-
-    The options may be another script's: `Engine(args)` sets what the script that makes it was given.
-    """
-    if isinstance(node, ast.Name):
-        given = assigned_values(nodes(script, ast.Assign), node.id)
-        node = given[0] if len(given) == 1 else node
-    if isinstance(node, ast.Call) and ast.unparse(node.func) == "str" and len(node.args) == 1:
-        node = node.args[0]
-    if not isinstance(node, ast.Attribute):
-        return None
-    homes = [script] if node.attr in script.arguments else program.scripts
-    found = {
-        str(value.value)
-        for home in homes
-        if isinstance(value := home.arguments.get(node.attr), Known)
-        and isinstance(value.value, str | int)
-        and not isinstance(value.value, bool)
-    }
-    return found.pop() if len(found) == 1 else None
+    value, option = sure[-1].value, _OPTION.fullmatch(ast.unparse(sure[-1].node))
+    given = [script.arguments[option[1]] for script in program.scripts if option and option[1] in script.arguments]
+    if value is None and len(given) == 1 and isinstance(given[0], Known) and isinstance(given[0].value, str | int):
+        value = str(given[0].value)
+    return entries(value) if value is not None else -1
 
 
 def _chosen(program: Program, source: Source, call: Call, depth: int = 3) -> str:
@@ -269,55 +206,19 @@ def _chosen(program: Program, source: Source, call: Call, depth: int = 3) -> str
     script = next((item for item in program.scripts if item.path == call.span.path), None)
     for guard in call.guards if script is not None else ():
         undecided = guard.kind is GuardKind.OTHER or not isinstance(guard.value, Known)
-        named = [part for part in _conjuncts(guard.text) if _OF_MANY.search(part)]
-        if script is not None and undecided and named:
-            left = [part for part in named if not _counts_cards(script, part) and not _several(program, part)]
-            return guard.text if left else ""
+        named = _OF_MANY.search(_COUNTED.sub("", guard.text))
+        if script is not None and undecided and named and not _counts_cards(script, guard.text):
+            return guard.text
     if not call.function or depth == 0:
         return ""
     above = [_chosen(program, source, other, depth - 1) for _, other in callers(source, call.function)]
     return above[0] if above and all(above) else ""
 
 
-def _conjuncts(text: str) -> list[str]:
-    """The conditions that must all hold: `a > 1` and `args.b` of `a > 1 and args.b`."""
-    try:
-        node = ast.parse(text, mode="eval").body
-    except SyntaxError:
-        return [text]
-    both = isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And)
-    return [ast.unparse(part) for part in node.values] if both and isinstance(node, ast.BoolOp) else [text]
-
-
 def _counts_cards(script: Script, text: str) -> bool:
-    """Whether a condition asks how many GPUs the machine has, itself or by a name."""
-    if "device_count" in text:
-        return True
+    """Whether a condition asks for a name that holds how many GPUs the machine has."""
     return any(
         "device_count" in ast.unparse(item.value)
         and any(re.search(rf"(?<![\w.]){re.escape(ast.unparse(target))}\b", text) for target in item.targets)
         for item in nodes(script, ast.Assign)
     )
-
-
-def _several(program: Program, text: str) -> bool:
-    """Whether an option that a condition names asks for several GPUs by default: `--gpus 0,1`."""
-    given = [
-        value.value
-        for script in program.scripts
-        for name, value in script.arguments.items()
-        if isinstance(value, Known) and re.search(rf"\b{re.escape(name)}\b", text)
-    ]
-    return any(
-        (isinstance(item, str) and "," in item)
-        or (isinstance(item, list | tuple) and len(item) > 1)
-        or (isinstance(item, int) and item > 1)
-        for item in given
-    )
-
-
-def _gpus(patient: Patient) -> int | None:
-    try:
-        return len(job_gpus(patient))
-    except Unavailable:
-        return None
