@@ -175,9 +175,7 @@ def _one_device(program: Program, call: Call) -> bool:
     if isinstance(given, ast.Attribute):  # the default of an option for them
         devices += [script.arguments[given.attr] for script in program.scripts if given.attr in script.arguments]
     values = [item.value for item in devices if isinstance(item, Known)]
-    return any(
-        value == 0 if isinstance(value, int) else isinstance(value, tuple) and len(value) == 1 for value in values
-    )
+    return any(isinstance(value, int) or (isinstance(value, tuple) and len(value) == 1) for value in values)
 
 
 def _unused(program: Program, script: Script, call: Call) -> bool:

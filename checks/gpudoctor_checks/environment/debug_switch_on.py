@@ -3,53 +3,32 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
+from functools import cache
+from importlib.resources import files
+from typing import Any
 
 from gpudoctor.analysis.source.environment_assignments import assignments
-from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Unavailable
+from gpudoctor.model import Check, Code, Confidence, Detail, Evidence, Finding, Patient, Reads, Severity
+from gpudoctor_checks.environment.variables import environment_and_source
 
 _OFF = {"", "0", "false", "off", "no"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Switch:
-    """One line of the table."""
-
-    name: str
-    values: frozenset[str] | None
-    """Upper-case values that switch it on; None takes what `anything` says."""
-    anything: bool
-    """Without `values`: True when being set is enough, False when it has to be other than 0, false, off."""
-    severity: Severity
-    cost: str
-    source: str
-
-    def is_on(self, value: str) -> bool:
-        """Whether this value switches it on."""
-        text = value.strip()
-        if self.values is not None:
-            return text.upper() in self.values
-        # libraries differ in how they read "0" for a variable that only has to be set: an empty one is unset
-        return bool(text) if self.anything else text.lower() not in _OFF
+@cache
+def _table() -> list[dict[str, Any]]:
+    """The switches: name, the values that switch it on, severity, cost, source."""
+    text = files(__package__).joinpath("debug_switches.json").read_text("utf-8")
+    return list(json.loads(text)["switches"])
 
 
-@lru_cache(maxsize=1)
-def _table() -> tuple[_Switch, ...]:
-    text = Path(__file__).with_name("debug_switches.json").read_text(encoding="utf-8")
-    return tuple(
-        _Switch(
-            name=row["name"],
-            values=frozenset(item.upper() for item in row["on"]) if isinstance(row["on"], list) else None,
-            anything=row["on"] == "set",
-            severity=Severity(row["severity"]),
-            cost=row["cost"],
-            source=row["source"],
-        )
-        for row in json.loads(text)["switches"]
-    )
+def _is_on(on: list[str] | str, value: str) -> bool:
+    """Whether a value is one of a list, or anything at all (`set`), or else anything but off."""
+    text = value.strip()
+    if isinstance(on, list):
+        return text.upper() in {item.upper() for item in on}
+    # libraries differ in how they read "0" for a variable that only has to be set: an empty one is unset
+    return bool(text) if on == "set" else text.lower() not in _OFF
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,40 +71,33 @@ class DebugSwitchOn(Check):
     severity = Severity.WARNING
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        source = optional(lambda: patient.source)
-        forced = set()
-        for place in assignments(source) if source is not None else ():
-            if place.conditional or place.value is None:
-                continue
-            if not place.default:
-                forced.add(place.name)
-            for switch in _table():
-                if switch.name == place.name and switch.is_on(place.value):
-                    yield self.finding(
-                        say(
-                            "The script sets {variable}={value}: {cost}.",
-                            variable=place.name,
-                            value=place.value,
-                            cost=switch.cost,
-                        ),
-                        evidence=(place.span,),
-                        confidence=Confidence.SUSPECTED,
-                        severity=switch.severity,
-                        subject=f"{place.span.path}:{place.span.line}",
-                        detail=DebugSwitchOnDetail(variable=place.name, reference=switch.source),
+        environment, source = environment_and_source(patient)
+        placed = [item for item in (assignments(source) if source is not None else ()) if not item.conditional]
+        forced = {item.name for item in placed if item.value is not None and not item.default}
+        for place in placed:
+            for row in _table():
+                if row["name"] == place.name and place.value is not None and _is_on(row["on"], place.value):
+                    message = say(
+                        "The script sets {variable}={value}: {cost}.",
+                        variable=place.name,
+                        value=place.value,
+                        cost=row["cost"],
                     )
-        environment = optional(lambda: patient.environment)
-        if environment is None and source is None:
-            raise Unavailable(say("neither an environment nor a script was given"))
-        for switch in _table() if environment is not None else ():
-            value = environment.get(switch.name) if environment is not None else None
-            if environment is None or value is None or switch.name in forced or not switch.is_on(value):
-                continue
-            yield self.finding(
-                say("{switch}={value} is set: {cost}.", switch=switch.name, value=value, cost=switch.cost),
-                evidence=(environment.evidence(switch.name),),
-                confidence=Confidence.CONFIRMED,
-                severity=switch.severity,
-                subject=switch.name,
-                detail=DebugSwitchOnDetail(variable=switch.name, reference=switch.source),
-            )
+                    where = f"{place.span.path}:{place.span.line}"
+                    yield self._found(row, message, place.span, Confidence.SUSPECTED, where)
+        for row in _table() if environment is not None else ():
+            name = row["name"]
+            value = environment.get(name) if environment is not None else None
+            if environment is not None and value is not None and name not in forced and _is_on(row["on"], value):
+                message = say("{switch}={value} is set: {cost}.", switch=name, value=value, cost=row["cost"])
+                yield self._found(row, message, environment.evidence(name), Confidence.CONFIRMED, name)
+
+    def _found(self, row: dict[str, Any], message: str, where: Evidence, sure: Confidence, subject: str) -> Finding:
+        return self.finding(
+            message,
+            evidence=(where,),
+            confidence=sure,
+            severity=Severity(row["severity"]),
+            subject=subject,
+            detail=DebugSwitchOnDetail(variable=row["name"], reference=row["source"]),
+        )

@@ -3,51 +3,26 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.source.environment_assignments import assigned
 from gpudoctor.analysis.workload import optional, runs_here
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity
-from gpudoctor.model.evidence import Evidence, Measurement, Setting
+from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Measurement, Patient, Reads, Setting, Severity
 from gpudoctor.model.job_devices import ranks_here
 from gpudoctor.model.signs.gpu import GpuSurvey
-from gpudoctor.model.unavailable import Absent, Unavailable, known
+from gpudoctor.model.unavailable import Absent, known
 from gpudoctor.text import chained, count
+from gpudoctor_checks.environment.variables import environment_and_source, given
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Switch:
-    """A variable that takes a path away from NCCL."""
-
-    name: str
-    path: str
-    """`P2P`, `SHM` or `IB`."""
-    values: frozenset[str] | None
-    """Lower-case values that do it; None is any number but 0."""
-    effect: str
-
-    def is_on(self, value: str) -> bool:
-        """Whether this value does it; NCCL reads numbers, and leaves what is none at its default."""
-        text = value.strip().lower()
-        if self.values is not None:
-            return text in self.values
-        return text.lstrip("+-").isdigit() and int(text) != 0
-
-
-_LOCAL = frozenset({"loc", "0"})
-_SWITCHES = (
-    _Switch(name="NCCL_P2P_DISABLE", path="P2P", values=None,
-            effect=say("GPUs no longer copy to each other over NVLink or PCIe, but through host memory")),
-    _Switch(name="NCCL_P2P_LEVEL", path="P2P", values=_LOCAL,
-            effect=say("GPUs no longer copy to each other over NVLink or PCIe, but through host memory")),
-    _Switch(name="NCCL_SHM_DISABLE", path="SHM", values=None,
-            effect=say("ranks on one node that have no direct path talk over the network stack")),
-    _Switch(name="NCCL_IB_DISABLE", path="IB", values=None,
-            effect=say("nodes talk over TCP sockets instead of InfiniBand or RoCE")),
-    _Switch(name="NCCL_NET", path="IB", values=frozenset({"socket"}),
-            effect=say("nodes talk over TCP sockets instead of InfiniBand or RoCE")),
-    _Switch(name="NCCL_NET_GDR_LEVEL", path="IB", values=_LOCAL,
-            effect=say("network cards no longer read GPU memory directly")),
-)  # fmt: skip
+_HOST = say("GPUs no longer copy to each other over NVLink or PCIe, but through host memory")
+_SOCKETS = say("nodes talk over TCP sockets instead of InfiniBand or RoCE")
+_SWITCHES: dict[str, tuple[str, tuple[str, ...], str]] = {
+    "NCCL_P2P_DISABLE": ("P2P", (), _HOST),
+    "NCCL_P2P_LEVEL": ("P2P", ("loc", "0"), _HOST),
+    "NCCL_SHM_DISABLE": ("SHM", (), say("ranks on one node that have no direct path talk over the network stack")),
+    "NCCL_IB_DISABLE": ("IB", (), _SOCKETS),
+    "NCCL_NET": ("IB", ("socket",), _SOCKETS),
+    "NCCL_NET_GDR_LEVEL": ("IB", ("loc", "0"), say("network cards no longer read GPU memory directly")),
+}
+"""Variables that take a path away from NCCL: which, the values that do it (none: any number but 0), the effect."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,30 +77,22 @@ class NcclHobbled(Check):
             yield from self._bus(patient)
 
     def _switches(self, patient: Patient) -> Iterator[Finding]:
-        environment, source = optional(lambda: patient.environment), optional(lambda: patient.source)
-        if environment is None and source is None:
-            raise Unavailable(say("neither an environment nor a script was given"))
-        for switch in _SWITCHES:
-            own = assigned(source, switch.name)
-            outside = environment.get(switch.name) if environment is not None else None
-            if own is not None and not (own.default and outside is not None):
-                if own.value is not None and switch.is_on(own.value):
-                    yield self._switched(patient, switch, own.value, own.span, "source")
-            elif environment is not None and outside is not None and switch.is_on(outside):
-                where = say("job script") if switch.name in environment.exports else "environment"
-                yield self._switched(patient, switch, outside, environment.evidence(switch.name), where)
-
-    def _switched(self, patient: Patient, switch: _Switch, value: str, evidence: Evidence, where: str) -> Finding:
-        matters, why = _matters(patient, switch.path)
-        subject = switch.name
-        return self.finding(
-            say("{variable}={value}: {effect}{why}.", variable=switch.name, value=value, effect=switch.effect, why=why),
-            evidence=(evidence,),
-            confidence=Confidence.SUSPECTED if where == "source" else Confidence.CONFIRMED,
-            severity=Severity.WARNING if matters else Severity.NOTE,
-            subject=subject,
-            detail=NcclHobbledDetail(kind="switch", variable=switch.name),
-        )
+        environment_and_source(patient)
+        for name, (path, values, effect) in _SWITCHES.items():
+            found = given(patient, name)
+            text = found.value.strip().lower() if found is not None else ""
+            # NCCL reads numbers, and leaves what is none at its default.
+            number = text.lstrip("+-").isdigit() and int(text) != 0
+            if found is not None and (text in values if values else number):
+                matters, why = _matters(patient, path)
+                yield self.finding(
+                    say("{variable}={value}: {effect}{why}.", variable=name, value=found.value, effect=effect, why=why),
+                    evidence=(found.evidence,),
+                    confidence=Confidence.SUSPECTED if found.where == "source" else Confidence.CONFIRMED,
+                    severity=Severity.WARNING if matters else Severity.NOTE,
+                    subject=name,
+                    detail=NcclHobbledDetail(kind="switch", variable=name),
+                )
 
     def _libraries(self, patient: Patient) -> Iterator[Finding]:
         packages, environment = optional(lambda: patient.packages), optional(lambda: patient.environment)
@@ -178,33 +145,27 @@ class NcclHobbled(Check):
         if all(any(link.active for link in known(gpu.nvlinks) or ()) for gpu in survey.gpus) and not host.infiniband:
             return  # GPUs talk past the PCIe bridges, and no network card reads their memory
         pairs = count(len(survey.gpus), "GPU")
-        if not isinstance(host.acs, Absent) and host.acs:
-            yield self.finding(
-                say(
-                    "PCIe access control (ACS) redirects traffic on a bridge above the GPUs. Copies between "
-                    "{pairs} go up to the CPU and back.",
-                    pairs=pairs,
-                ),
-                evidence=(Measurement("acs_redirect", True, "", reproduce="sudo lspci -vvv | grep ACSCtl"),),
-                confidence=Confidence.PROBABLE,
-                subject="ACS",
-                detail=NcclHobbledDetail(kind="acs"),
-            )
-        if not isinstance(host.iommu, Absent) and host.iommu:
-            yield self.finding(
-                say(
-                    "The IOMMU translates every PCIe transfer between {pairs}; it is not in passthrough mode.",
-                    pairs=pairs,
-                ),
-                evidence=(
-                    Measurement(
-                        "iommu_translates", True, "", reproduce="cat /proc/cmdline; cat /sys/kernel/iommu_groups/*/type"
-                    ),
-                ),
-                confidence=Confidence.PROBABLE,
-                subject="IOMMU",
-                detail=NcclHobbledDetail(kind="iommu"),
-            )
+        redirects = say(
+            "PCIe access control (ACS) redirects traffic on a bridge above the GPUs. Copies between "
+            "{pairs} go up to the CPU and back.",
+            pairs=pairs,
+        )
+        translates = say(
+            "The IOMMU translates every PCIe transfer between {pairs}; it is not in passthrough mode.", pairs=pairs
+        )
+        look = "cat /proc/cmdline; cat /sys/kernel/iommu_groups/*/type"
+        for there, subject, message, name, command in (
+            (known(host.acs), "ACS", redirects, "acs_redirect", "sudo lspci -vvv | grep ACSCtl"),
+            (known(host.iommu), "IOMMU", translates, "iommu_translates", look),
+        ):
+            if there:
+                yield self.finding(
+                    message,
+                    evidence=(Measurement(name, True, "", reproduce=command),),
+                    confidence=Confidence.PROBABLE,
+                    subject=subject,
+                    detail=NcclHobbledDetail(kind=subject.lower()),
+                )
 
 
 def _matters(patient: Patient, path: str) -> tuple[bool, str]:

@@ -7,16 +7,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import Any, NamedTuple
 
 from gpudoctor.analysis.source.environment_assignments import assignments
 from gpudoctor.analysis.source.syntax import nodes
-from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
-from gpudoctor.model.evidence import Evidence
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Evidence, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.source import Source
-from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.model.unavailable import optional
 from gpudoctor_checks.config.known_keys import slip
+from gpudoctor_checks.environment.variables import environment_and_source
 
 OURS = re.compile(r"(?:NCCL|TORCH_NCCL|TORCH_FR)_[A-Z0-9_]+\Z")
 """The names that are judged."""
@@ -29,36 +29,6 @@ _FLAGS = frozenset({"y", "yes", "1", "t", "true", "n", "no", "0", "f", "false"})
 
 _PLACES = ("_HOME", "_ROOT", "_LOCATION", "_PREFIX", "_BIN")
 """Names that end so say to a build script where NCCL or its tests are (NCCL_TEST_HOME)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Values:
-    """The values that one variable can have."""
-
-    words: tuple[str, ...] = ()
-    case: bool = False
-    """Whether the library compares the words with their case."""
-    digits: bool = False
-    """Whether it takes a number in place of a word."""
-    listed: bool = False
-    """Whether it is a list of words, `^ring` and `allreduce:tree,ring;broadcast:ring` included."""
-    lowest: int | None = None
-    highest: int | None = None
-
-    def refuses(self, value: str) -> str:
-        """What the library knows instead; "" for a value that it takes."""
-        if self.lowest is not None and self.highest is not None:
-            number = _read(value)
-            inside = number is None or self.lowest <= number <= self.highest
-            return "" if inside else say("{lowest} to {highest}", lowest=self.lowest, highest=self.highest)
-        text = value.strip()
-        if self.digits and text[:1].isdigit():
-            return ""
-        wanted = self.words if self.case else tuple(word.lower() for word in self.words)
-        for part in _parts(text) if self.listed else [text]:
-            if (part if self.case else part.lower()) not in wanted:
-                return ", ".join(self.words)
-        return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +47,8 @@ class VariableTable:
     """All that torch reads."""
     renamed: Mapping[str, tuple[str, str]]
     """Name to its newer name and what brought that; the old one is still read."""
-    values: Mapping[str, Values]
+    values: Mapping[str, Mapping[str, Any]]
+    """The values that one can have: `range`, or `words` with what is said of them (`_refused`)."""
     elsewhere: frozenset[str]
     prefixes: tuple[str, ...]
     """Names that begin so belong to plugins and programs beside NCCL."""
@@ -107,24 +78,38 @@ class VariableTable:
             return ""  # unset, filled in elsewhere, or masked
         if name in self.torch_flags:
             return "" if value.lower() in _FLAGS else say("torch takes 1, 0, true, false, yes and no")
-        number = name in self.numbers
         if name in self.torch_numbers and _LEADING.match(value) is None:
             return say("torch takes a number")
-        if number and not _NUMBER.match(value):
+        if name in self.numbers and not _NUMBER.match(value):
             return say("NCCL reads a number, and takes this for {read}", read=_read(value) or 0)
-        allowed = self.values.get(name)
-        refused = allowed.refuses(value) if allowed is not None else ""
+        refused = _refused(self.values[name], value) if name in self.values else ""
         return say("it can be {refused}", refused=refused) if refused else ""
+
+
+def _refused(row: Mapping[str, Any], value: str) -> str:
+    """What the library knows instead of a value; "" for one that it takes.
+
+    `case`: it compares words with their case. `digits`: it takes a number in place of a word. `list`: it takes a
+    list of words, `^ring` and `allreduce:tree,ring;broadcast:ring` included.
+    """
+    if "range" in row:
+        (lowest, highest), number = row["range"], _read(value)
+        inside = number is None or lowest <= number <= highest
+        return "" if inside else say("{lowest} to {highest}", lowest=lowest, highest=highest)
+    text, known = value.strip(), row["words"].split()
+    if row.get("digits") and text[:1].isdigit():
+        return ""
+    parts = [text]
+    if row.get("list"):
+        lists = [item.rpartition(":")[2].strip().removeprefix("^") for item in text.split(";")]
+        parts = [word.strip() for item in lists for word in item.split(",") if word.strip()]
+    wanted = known if row.get("case") else [word.lower() for word in known]
+    return "" if all((part if row.get("case") else part.lower()) in wanted for part in parts) else ", ".join(known)
 
 
 def _read(value: str) -> int | None:
     found = _LEADING.match(value)
     return int(found.group(1)) if found else None
-
-
-def _parts(text: str) -> list[str]:
-    lists = [item.rpartition(":")[2].strip().removeprefix("^") for item in text.split(";")]
-    return [word.strip() for item in lists for word in item.split(",") if word.strip()]
 
 
 @cache
@@ -142,17 +127,7 @@ def table() -> VariableTable:
         torch_numbers=torch["numbers"],
         torch_names=frozenset().union(*torch.values()),
         renamed={name: (now, by) for name, (now, by) in raw["renamed"].items()},
-        values={
-            name: Values(
-                words=tuple(row.get("words", "").split()),
-                case=bool(row.get("case")),
-                digits=bool(row.get("digits")),
-                listed=bool(row.get("list")),
-                lowest=row.get("range", [None])[0],
-                highest=row.get("range", [None])[-1],
-            )
-            for name, row in raw["values"].items()
-        },
+        values=raw["values"],
         elsewhere=frozenset(f"NCCL_{name}" for name in raw["elsewhere"]["names"].split()),
         prefixes=tuple(f"NCCL_{name}" for name in raw["elsewhere"]["prefixes"].split()),
         newest=raw["newest"],
@@ -177,8 +152,7 @@ class NcclVariableUnknownDetail(Detail):
     """The variable that is meant, or that replaced it; "" where there is none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Fault:
+class _Fault(NamedTuple):
     kind: str
     text: str
     """The message after `NAME=value`."""
@@ -225,9 +199,7 @@ class NcclVariableUnknown(Check):
     severity = Severity.WARNING
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        source, environment = optional(lambda: patient.source), optional(lambda: patient.environment)
-        if environment is None and source is None:
-            raise Unavailable(say("neither an environment nor a script was given"))
+        environment, source = environment_and_source(patient)
         torch = optional(lambda: patient.torch)
         if torch is not None and torch.hip:
             return
@@ -235,38 +207,38 @@ class NcclVariableUnknown(Check):
         there = packages.distributions if packages is not None else {}
         versions = [item.version for name, item in there.items() if name.startswith("nvidia-nccl-cu")]
         installed = versions[0] if len(versions) == 1 else ""
+        placed = assignments(source) if source is not None else ()
+        rows: list[tuple[str, str | None, Evidence, Confidence, str]] = [
+            (
+                place.name,
+                place.value,
+                place.span,
+                Confidence.SUSPECTED,
+                f"{place.span.path}:{place.span.line} {place.name}",
+            )
+            for place in placed
+        ]
+        written = {place.name for place in placed if not place.default}
+        if environment is not None:
+            rows += [
+                (name, value, environment.evidence(name), Confidence.CONFIRMED, name)
+                for name, value in sorted(environment.variables.items())
+                if name not in written
+            ]
         own = _read_by(source) if source is not None else frozenset()
-        written: set[str] = set()
-        for place in assignments(source) if source is not None else ():
-            if not OURS.match(place.name) or place.name in own:
-                continue
-            written |= {place.name} if not place.default else set()
-            fault = _fault(table(), place.name, place.value or "", installed)
+        for name, value, where, sure, subject in rows:
+            fault = _fault(table(), name, value or "", installed) if OURS.match(name) and name not in own else None
             if fault is not None:
-                yield self._found(
-                    fault, place.name, place.value, place.span, Confidence.SUSPECTED,
-                    f"{place.span.path}:{place.span.line} {place.name}",
-                )  # fmt: skip
-        for name, value in sorted(environment.variables.items()) if environment is not None else ():
-            if environment is None or not OURS.match(name) or name in own | written:
-                continue
-            fault = _fault(table(), name, value, installed)
-            if fault is not None:
-                yield self._found(fault, name, value, environment.evidence(name), Confidence.CONFIRMED, name)
-
-    def _found(
-        self, fault: _Fault, name: str, value: str | None, where: Evidence, sure: Confidence, subject: str
-    ) -> Finding:
-        shown = name if value is None else f"{name}={value}"
-        return self.finding(
-            say("{shown}: {fault}.", shown=shown, fault=fault.text),
-            evidence=(where,),
-            confidence=sure,
-            severity=fault.severity,
-            cost=Cost(breaks=fault.breaks) if fault.breaks else None,
-            subject=subject,
-            detail=NcclVariableUnknownDetail(kind=fault.kind, variable=name, instead=fault.instead),
-        )
+                shown = name if value is None else f"{name}={value}"
+                yield self.finding(
+                    say("{shown}: {fault}.", shown=shown, fault=fault.text),
+                    evidence=(where,),
+                    confidence=sure,
+                    severity=fault.severity,
+                    cost=Cost(breaks=fault.breaks) if fault.breaks else None,
+                    subject=subject,
+                    detail=NcclVariableUnknownDetail(kind=fault.kind, variable=name, instead=fault.instead),
+                )
 
 
 def _fault(known: VariableTable, name: str, value: str, installed: str) -> _Fault | None:
@@ -279,28 +251,23 @@ def _fault(known: VariableTable, name: str, value: str, installed: str) -> _Faul
             return None
         text = say("NCCL reads it no more since the release after {last}: it has no effect", last=last)
         text += say("; {instead} took its place", instead=instead) if instead else ""
-        return _Fault(kind="gone", text=text, severity=Severity.NOTE, instead=instead)
+        return _Fault("gone", text, Severity.NOTE, instead)
     if not known.read(name):
         near = known.near(name)
         if near:
             text = say("neither NCCL nor torch reads this variable; it looks like {near}", near=near)
-            return _Fault(kind="slip", text=text, severity=Severity.WARNING, instead=near)
+            return _Fault("slip", text, Severity.WARNING, near)
         text = say("no release of NCCL up to {newest} reads this variable, nor does torch", newest=known.newest)
-        return _Fault(kind="unknown", text=text, severity=Severity.NOTE)
+        return _Fault("unknown", text, Severity.NOTE)
     misread = known.misread(name, value)
     if misread:
-        refused = misread.startswith("torch takes")
-        return _Fault(
-            kind="value",
-            text=say("the value makes no sense; {misread}", misread=misread),
-            severity=Severity.ERROR if refused else Severity.WARNING,
-            breaks=say("torch refuses it when the process group starts") if refused else "",
-        )
+        text, breaks = say("the value makes no sense; {misread}", misread=misread), ""
+        if misread.startswith("torch takes"):
+            breaks = say("torch refuses it when the process group starts")
+        return _Fault("value", text, Severity.ERROR if breaks else Severity.WARNING, breaks=breaks)
     if name in known.renamed:
         now, by = known.renamed[name]
-        return _Fault(
-            kind="renamed", text=say("{by} renamed it to {now}", by=by, now=now), severity=Severity.NOTE, instead=now
-        )
+        return _Fault("renamed", say("{by} renamed it to {now}", by=by, now=now), Severity.NOTE, now)
     first = known.since.get(name)
     if first is not None and installed and release(installed) < release(first):
         text = say(
@@ -308,7 +275,7 @@ def _fault(known: VariableTable, name: str, value: str, installed: str) -> _Faul
             first=first,
             installed=installed,
         )
-        return _Fault(kind="later", text=text, severity=Severity.NOTE)
+        return _Fault("later", text, Severity.NOTE)
     return None
 
 

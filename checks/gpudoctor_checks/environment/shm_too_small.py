@@ -20,11 +20,8 @@ from gpudoctor.model import (
 )
 from gpudoctor.model.evidence import Measurement, Provenance
 from gpudoctor.model.job_devices import ranks_here
-from gpudoctor.model.signs.source import Call, Known
 from gpudoctor.model.unavailable import Absent, Unavailable
 from gpudoctor.text import count, size
-
-_CROPS = ("RandomResizedCrop", "CenterCrop", "RandomCrop", "Resize")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +40,6 @@ class ShmTooSmallDetail(Detail):
     workers: int = 0
     """Of one rank's loader; 0 where not known."""
     ranks: int = 1
-    need: int = 0
-    """Bytes that the workers hold ready."""
     full: bool = False
     """Others hold it."""
 
@@ -53,15 +48,13 @@ class ShmTooSmall(Check):
     """Shared memory (/dev/shm) is too small for the loader's workers.
 
     What it finds:
-        A /dev/shm below 1 GiB with DataLoader workers or several ranks. One that is nearly full, or smaller
-        than the batches of all workers together.
+        A /dev/shm below 1 GiB with DataLoader workers or several ranks. One that is nearly full.
     Why it hurts:
         Workers pass finished batches through /dev/shm. When it is full the worker dies: "DataLoader worker is
         killed by signal: Bus error", often hours into the run. NCCL keeps its buffers there too.
     How it knows:
         Statvfs on /dev/shm, or the size that the launch line or pod asks for. Workers from the script or the
-        config. gpudoctor computes the batches' size if the script has the batch size and the images' crop size.
-        From a job's log: the messages that name it, in the exception or line that came first.
+        config. From a job's log: the messages that name it, in the exception or line that came first.
     False alarms:
         Small items (token ids) need little. If the workers are unknown it is a warning. On a machine without a
         GPU, a job or a script the check is silent.
@@ -87,13 +80,6 @@ class ShmTooSmall(Check):
             "pytorch/pytorch#5040; NVIDIA's containers ask for --shm-size=1g at least",
             "Below it, loader workers or several ranks run out of shared memory.",
         ),
-        Threshold(
-            "prefetch_factor",
-            2,
-            "{batches}",
-            "torch.utils.data.DataLoader: the default prefetch_factor with workers",
-            "Batches that each worker prepares ahead if the script does not set it.",
-        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
@@ -103,10 +89,8 @@ class ShmTooSmall(Check):
         floor = self.limit("shared_memory")
         if room.total < floor:
             yield from self._small(patient, room, workers, ranks)
-        elif workers.count:
-            yield from self._estimated(patient, room, workers, ranks)
-            if room.free < floor:
-                yield self._full(room)
+        elif workers.count and room.free < floor:
+            yield self._full(room)
 
     def _room(self, patient: Patient) -> _Room:
         job = optional(lambda: patient.job)
@@ -162,43 +146,6 @@ class ShmTooSmall(Check):
             return Severity.NOTE
         return Severity.WARNING if source is not None or (job is not None and is_job(job)) else Severity.NOTE
 
-    def _estimated(self, patient: Patient, room: _Room, workers: Workers, ranks: int) -> Iterator[Finding]:
-        """Batches of images in flight against the room."""
-        loader = workers.loader
-        source = optional(lambda: patient.source)
-        if loader is None or source is None or not workers.count:
-            return
-        batch = loader.argument("batch_size", 1)
-        prefetch = loader.argument("prefetch_factor", None)
-        pixels = [edge for script in source.scripts for call in script.calls if (edge := _edge(call))]
-        if not pixels or not isinstance(batch, Known) or not isinstance(batch.value, int) or batch.value <= 0:
-            return
-        ahead = prefetch.value if isinstance(prefetch, Known) else None
-        held = int(ahead) if isinstance(ahead, int) and ahead > 0 else int(self.limit("prefetch_factor"))
-        edge = min(pixels)
-        need = ranks * workers.count * held * batch.value * 3 * edge * edge * 4
-        if need <= room.total:
-            return
-        yield self.finding(
-            say(
-                "Batches in flight take about {need} ({ranks} x {workers_count} workers x {batches} batches of "
-                "{batch} images of {edge} x {edge}). /dev/shm has only {room_total}.",
-                need=size(need),
-                ranks=ranks,
-                workers_count=workers.count,
-                batches=held,
-                batch=batch.value,
-                edge=edge,
-                room_total=size(room.total),
-            ),
-            evidence=(room.evidence, *workers.evidence),
-            confidence=Confidence.SUSPECTED,
-            cost=Cost(bytes=need - room.total),
-            subject="/dev/shm",
-            scarce=frozenset({Resource.SHARED_MEMORY}),
-            detail=ShmTooSmallDetail(workers=workers.count, ranks=ranks, need=need),
-        )
-
     def _full(self, room: _Room) -> Finding:
         return self.finding(
             say(
@@ -214,14 +161,3 @@ class ShmTooSmall(Check):
             scarce=frozenset({Resource.SHARED_MEMORY}),
             detail=ShmTooSmallDetail(full=True),
         )
-
-
-def _edge(call: Call) -> int | None:
-    """Pixels along the edge that a torchvision crop or resize makes, when it is written there."""
-    if call.method not in _CROPS or not call.name.startswith("torchvision.transforms"):
-        return None
-    size_argument = call.argument("size", 0)
-    value = size_argument.value if isinstance(size_argument, Known) else None
-    if isinstance(value, tuple) and value and all(isinstance(item, int) for item in value):
-        value = min(item for item in value if isinstance(item, int))
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None

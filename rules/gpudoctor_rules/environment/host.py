@@ -55,7 +55,7 @@ def _shm_size(finding: Finding, patient: Patient) -> int:
     """Bytes: what all workers hold ready, a power of two of at least 2 GiB, half the memory at most."""
     detail = finding.detail_of(ShmTooSmallDetail)
     workers, ranks = detail.workers, detail.ranks or 1
-    need = max(detail.need, ranks * (workers or _USUAL_WORKERS) * _PER_WORKER)
+    need = ranks * (workers or _USUAL_WORKERS) * _PER_WORKER
     wanted = 2 * _GIB
     while wanted < need:
         wanted *= 2
