@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 from gpudoctor.analysis.run.deaths import death
 from gpudoctor.analysis.run.steady_run import processes, recorded, trained_well
@@ -31,7 +32,7 @@ class PackageConflictDetail(Detail):
     """What the rule reads."""
 
     kind: str
-    """`requirement`, `companion`, `numpy`, `flash-attn`, `bitsandbytes`, `two-stacks`, `project`, `pynvml`."""
+    """`requirement`, `companion`, `numpy`, `flash-attn`, `bitsandbytes`, `two-stacks`, `project`."""
     name: str
     """The package."""
     torch: str = ""
@@ -64,7 +65,6 @@ class PackageConflict(Check):
         - A bitsandbytes without the library for torch's CUDA.
         - NumPy 2 under a torch that was compiled for NumPy 1.
         - The libraries of two CUDA major versions together.
-        - The legacy `pynvml` module.
         - A project whose own files require other versions than the installed ones.
         - From a job's log: a module that is missing, or a name that cannot be imported.
     Why it hurts:
@@ -107,13 +107,6 @@ class PackageConflict(Check):
             "PyTorch 2.3 release notes: the first release built for NumPy 2",
             "an older torch cannot exchange arrays with NumPy 2",
         ),
-        Threshold(
-            "pynvml",
-            12.0,
-            "1",
-            "pynvml 12.0 release notes: from there on it only depends on nvidia-ml-py",
-            "an older pynvml brings its own module under the name that nvidia-ml-py uses",
-        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
@@ -126,21 +119,18 @@ class PackageConflict(Check):
             yield finding
 
     def _conflicts(self, patient: Patient) -> Iterator[Finding]:
-        packages = patient.packages
+        packages, torch = patient.packages, optional(lambda: patient.torch)
         for broken in broken_requirements(packages):
             yield self._broken(broken, packages)
-        yield from self._legacy_pynvml(packages)
         yield from self._two_stacks(packages)
-        try:
-            torch = patient.torch
-        except Unavailable:
-            return
-        yield from self._numpy(packages, torch)
-        yield from self._companions(packages, torch)
-        yield from self._flash_attention(packages, torch)
-        environment = optional(lambda: patient.environment)
-        override = (environment.get("BNB_CUDA_VERSION") or "") if environment is not None else ""
-        yield from self._bitsandbytes(packages, torch, override if override.isdigit() and len(override) == 3 else "")
+        if torch is not None:
+            yield from self._numpy(packages, torch)
+            yield from self._companions(packages, torch)
+            yield from self._flash_attention(packages, torch)
+            environment = optional(lambda: patient.environment)
+            override = (environment.get("BNB_CUDA_VERSION") or "") if environment is not None else ""
+            override = override if override.isdigit() and len(override) == 3 else ""
+            yield from self._bitsandbytes(packages, torch, override)
 
     def _project(self, patient: Patient) -> Iterator[Finding]:
         """One note for all packages that the project asks for in another version."""
@@ -148,8 +138,7 @@ class PackageConflict(Check):
         for path in _examined(patient):
             for name in sorted(STACK):
                 asked = meant_version(patient, name, path).asked
-                have = installed_version(patient, name)
-                if asked is not None and not asked.own and have is not None:
+                if asked is not None and not asked.own and installed_version(patient, name) is not None:
                     unmet.setdefault((name, asked.wanted), asked)
         if not unmet:
             return
@@ -161,14 +150,13 @@ class PackageConflict(Check):
                 wanted=item.wanted,
                 installed_version=installed_version(patient, item.name),
             )
-            for item in rows
+            for item in rows[:_NAMED]
         ]
-        more = say(" and {named} more", named=len(named) - _NAMED) if len(named) > _NAMED else ""
         yield self.finding(
             say(
                 "The project requires other versions than the installed ones: {named}{more}.",
-                named=concatenated(", ", named[:_NAMED]),
-                more=more,
+                named=concatenated(", ", named),
+                more=say(" and {named} more", named=len(rows) - _NAMED) if len(rows) > _NAMED else "",
             ),
             evidence=tuple(
                 Setting(key=item.name, value=item.wanted, origin=item.path, path=item.path, line=item.line)
@@ -178,14 +166,11 @@ class PackageConflict(Check):
             severity=Severity.NOTE,
             subject="project",
             detail=PackageConflictDetail(
-                kind="project",
-                name=rows[0].name,
-                asked=tuple(say("{name}{wanted}", name=item.name, wanted=item.wanted) for item in rows),
+                kind="project", name=rows[0].name, asked=tuple(f"{item.name}{item.wanted}" for item in rows)
             ),
         )
 
     def _broken(self, broken: Broken, packages: Packages) -> Finding:
-        have = broken.have
         asked = [
             say(
                 "{by} {version} requires {broken}{wanted}",
@@ -196,11 +181,9 @@ class PackageConflict(Check):
             )
             for by, wanted in broken.wishes
         ]
-        state = (
-            say("{broken} {have} is installed", broken=broken.name, have=have)
-            if have
-            else say("{broken} is not installed", broken=broken.name)
-        )
+        state = say("{broken} is not installed", broken=broken.name)
+        if broken.have:
+            state = say("{broken} {have} is installed", broken=broken.name, have=broken.have)
         return self.finding(
             say("{asked}; {state}.", asked=", ".join(asked), state=state),
             evidence=tuple(
@@ -222,27 +205,8 @@ class PackageConflict(Check):
                 by=tuple(by.name for by, _ in broken.wishes),
                 name=broken.name,
                 together=broken.together,
-                have=have or "",
+                have=broken.have or "",
             ),
-        )
-
-    def _legacy_pynvml(self, packages: Packages) -> Iterator[Finding]:
-        """Old `pynvml` and `nvidia-ml-py` install a module of the same name: the last one installed wins."""
-        version = packages.version("pynvml")
-        if version is None or _decimal(version) >= self.limit("pynvml"):
-            return
-        beside = packages.version("nvidia-ml-py")
-        state = (
-            say("beside nvidia-ml-py {beside}: both contain the module pynvml", beside=beside)
-            if beside
-            else say("instead of nvidia-ml-py")
-        )
-        yield self._conflict(
-            say("the legacy package pynvml {version} is installed {state}.", version=version, state=state),
-            packages.distributions["pynvml"],
-            PackageConflictDetail(kind="pynvml", name="pynvml"),
-            Severity.NOTE,
-            confidence=Confidence.CONFIRMED,
         )
 
     def _two_stacks(self, packages: Packages) -> Iterator[Finding]:
@@ -259,25 +223,15 @@ class PackageConflict(Check):
         first = packages.distributions[f"nvidia-{twice[0]}-cu{stacks[0]}"]
         torch = packages.version("torch")
         beside = say(" beside torch {torch}", torch=torch) if torch else ""
-        yield self._conflict(
-            say(
-                "libraries for {stacks} are both "
-                "installed{beside}: {twice}. Packages that use the same folder overwrite each other.",
-                stacks=chained(f"CUDA {major}" for major in stacks),
-                beside=beside,
-                twice=", ".join(twice),
-            ),
-            first,
-            PackageConflictDetail(
-                kind="two-stacks",
-                name=first.name,
-                libraries=tuple(twice),
-                stacks=tuple(stacks),
-                needed=_needed(packages, stacks),
-            ),
-            Severity.WARNING,
-            confidence=Confidence.PROBABLE,
+        message = say(
+            "libraries for {stacks} are both "
+            "installed{beside}: {twice}. Packages that use the same folder overwrite each other.",
+            stacks=chained(f"CUDA {major}" for major in stacks),
+            beside=beside,
+            twice=", ".join(twice),
         )
+        facts = {"libraries": tuple(twice), "stacks": tuple(stacks), "needed": _needed(packages, stacks)}
+        yield self._conflict(message, first, None, Confidence.PROBABLE, kind="two-stacks", **facts)
 
     def _numpy(self, packages: Packages, torch: TorchBuild) -> Iterator[Finding]:
         numpy = packages.distributions.get("numpy")
@@ -285,17 +239,13 @@ class PackageConflict(Check):
             return
         if not numbers(torch.version) or _decimal(torch.version) >= self.limit("numpy2_torch"):
             return
-        yield self._conflict(
-            say(
-                "torch {version} was compiled for NumPy 1, and numpy {numpy_version} is installed.",
-                version=torch.version,
-                numpy_version=numpy.version,
-            ),
-            numpy,
-            PackageConflictDetail(kind="numpy", name="numpy", torch=torch.version),
-            Severity.ERROR,
-            breaks=say('every exchange with NumPy fails ("Numpy is not available")'),
+        message = say(
+            "torch {version} was compiled for NumPy 1, and numpy {numpy_version} is installed.",
+            version=torch.version,
+            numpy_version=numpy.version,
         )
+        breaks = say('every exchange with NumPy fails ("Numpy is not available")')
+        yield self._conflict(message, numpy, breaks, kind="numpy", torch=torch.version)
 
     def _companions(self, packages: Packages, torch: TorchBuild) -> Iterator[Finding]:
         """torchvision and torchaudio against torch: a CPU and a CUDA build, or two CUDA majors."""
@@ -309,23 +259,17 @@ class PackageConflict(Check):
             own = torch.cuda or "cpu"
             if built == own or ("cpu" not in (built, own) and numbers(built)[:1] == numbers(own)[:1]):
                 continue
-            breaks = (
-                None if built == "cpu" else say("import {package} fails, or its operators are missing", package=name)
+            message = say(
+                "{name} {version} is built for {cuda}, torch {torch_version} for {torch_cuda}.",
+                name=name,
+                version=found.version,
+                cuda=_cuda(built),
+                torch_version=torch.version,
+                torch_cuda=_cuda(own),
             )
-            yield self._conflict(
-                say(
-                    "{name} {version} is built for {cuda}, torch {torch_version} for {torch_cuda}.",
-                    name=name,
-                    version=found.version,
-                    cuda=_cuda(built),
-                    torch_version=torch.version,
-                    torch_cuda=_cuda(own),
-                ),
-                found,
-                PackageConflictDetail(kind="companion", name=name, torch=torch.version, cuda=torch.cuda or ""),
-                Severity.ERROR if breaks else Severity.WARNING,
-                breaks=breaks,
-            )
+            breaks = say("import {package} fails, or its operators are missing", package=name)
+            facts = {"kind": "companion", "torch": torch.version, "cuda": torch.cuda or ""}
+            yield self._conflict(message, found, None if built == "cpu" else breaks, **facts)
 
     def _flash_attention(self, packages: Packages, torch: TorchBuild) -> Iterator[Finding]:
         found = packages.distributions.get("flash-attn")
@@ -334,13 +278,9 @@ class PackageConflict(Check):
             return
         differs = _flash_difference(built.torch, built.cuda, built.cxx11_abi, torch)
         if differs:
-            yield self._conflict(
-                say("flash-attn {version} was compiled for {differs}.", version=found.version, differs=differs),
-                found,
-                PackageConflictDetail(kind="flash-attn", name="flash-attn", torch=torch.version, cuda=torch.cuda or ""),
-                Severity.ERROR,
-                breaks=say("import flash_attn fails with an undefined symbol or a missing library"),
-            )
+            message = say("flash-attn {version} was compiled for {differs}.", version=found.version, differs=differs)
+            breaks = say("import flash_attn fails with an undefined symbol or a missing library")
+            yield self._conflict(message, found, breaks, kind="flash-attn", torch=torch.version, cuda=torch.cuda or "")
 
     def _bitsandbytes(self, packages: Packages, torch: TorchBuild, override: str) -> Iterator[Finding]:
         found = packages.distributions.get("bitsandbytes")
@@ -355,36 +295,30 @@ class PackageConflict(Check):
         listed = (
             f"CUDA {', '.join(f'{item[:2]}.{item[2:]}' for item in dict.fromkeys(have))}" if have else say("the CPU")
         )
-        yield self._conflict(
-            say(
-                "bitsandbytes {version} has no library for CUDA {major}.{minor}"
-                "{override}, which torch {torch_version} needs; it has libraries "
-                "for {listed}.",
-                version=found.version,
-                major=wanted[:2],
-                minor=wanted[2:],
-                override=" (BNB_CUDA_VERSION)" if override else "",
-                torch_version=torch.version,
-                listed=listed,
-            ),
-            found,
-            PackageConflictDetail(
-                kind="bitsandbytes", name="bitsandbytes", override=override, have=" ".join(dict.fromkeys(have))
-            ),
-            Severity.ERROR,
-            breaks=say("8-bit optimizers and quantised layers fail on the GPU"),
+        message = say(
+            "bitsandbytes {version} has no library for CUDA {major}.{minor}"
+            "{override}, which torch {torch_version} needs; it has libraries "
+            "for {listed}.",
+            version=found.version,
+            major=wanted[:2],
+            minor=wanted[2:],
+            override=" (BNB_CUDA_VERSION)" if override else "",
+            torch_version=torch.version,
+            listed=listed,
         )
+        breaks = say("8-bit optimizers and quantised layers fail on the GPU")
+        own = " ".join(dict.fromkeys(have))
+        yield self._conflict(message, found, breaks, kind="bitsandbytes", override=override, have=own)
 
     def _conflict(
         self,
         message: str,
         package: Distribution,
-        detail: "PackageConflictDetail",
-        severity: Severity,
-        *,
+        breaks: str | None,
         confidence: Confidence = Confidence.CONFIRMED,
-        breaks: str | None = None,
+        **facts: Any,
     ) -> Finding:
+        """A package that does not fit: an error where something is known to fail."""
         return self.finding(
             message,
             evidence=(
@@ -397,10 +331,10 @@ class PackageConflict(Check):
                 ),
             ),
             confidence=confidence,
-            severity=severity,
+            severity=Severity.ERROR if breaks else Severity.WARNING,
             cost=Cost(breaks=breaks),
             subject=package.name,
-            detail=detail,
+            detail=PackageConflictDetail(name=package.name, **facts),
         )
 
 

@@ -117,16 +117,10 @@ def _judge(packages: Packages, by: str, name: str, wanted: str, have: str | None
         return Severity.NOTE, None  # without torch scripts are only looked at here, nothing trains
     if name in _ASKED_AT_IMPORT.get(by, ()):
         return Severity.ERROR, say("import {package} raises ImportError", package=by)
-    if by in _COMPANIONS and name == "torch" and have is not None:
-        if _series(wanted) and numbers(have)[:2] not in _series(wanted):
-            return Severity.ERROR, say("import {package} fails: it was compiled against another torch", package=by)
-        return Severity.WARNING, None
+    pinned = {numbers(part[2:])[:2] for part in wanted.replace(" ", "").split(",") if part.startswith("==")}
+    if by in _COMPANIONS and name == "torch" and have is not None and pinned and numbers(have)[:2] not in pinned:
+        return Severity.ERROR, say("import {package} fails: it was compiled against another torch", package=by)
     return Severity.WARNING, None
-
-
-def _series(wanted: str) -> set[tuple[int, ...]]:
-    """Major and minor of versions named by `==`."""
-    return {numbers(part[2:])[:2] for part in wanted.replace(" ", "").split(",") if part.startswith("==")}
 
 
 def _joined(wishes: list[str]) -> str:

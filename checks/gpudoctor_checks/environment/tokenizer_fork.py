@@ -12,7 +12,9 @@ from gpudoctor.analysis.source.syntax import is_attribute, last_name, nodes
 from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity
+from gpudoctor.model.cuda import numbers
 from gpudoctor.model.signs.source import Call, Known, Script, Source
+from gpudoctor_checks.environment.variables import given
 
 VARIABLE = "TOKENIZERS_PARALLELISM"
 _ENCODES = {"encode", "encode_plus", "batch_encode_plus", "encode_batch", "apply_chat_template"}
@@ -60,68 +62,49 @@ class TokenizerFork(Check):
         source = patient.source
         if not _forks(patient, source):
             return
-        environment, own = optional(lambda: patient.environment), assigned(source, VARIABLE)
-        setting = environment.get(VARIABLE) if environment is not None else None
-        if own is not None and not (own.default and setting is not None):
-            setting = own.value or "false"  # set to something that only a run tells: somebody has thought of it
+        own, value = assigned(source, VARIABLE), given(patient, VARIABLE)
+        setting = value.value if value is not None else None
+        if setting is None and own is not None:
+            return  # set to something that only a run tells: somebody has thought of it
         if setting is not None and setting.strip().lower() in _OFF:
             return
         loader = next((item for item in loaders_as_run(patient) if _forking(item)), None)
-        if loader is None:
-            return
-        for script in source.scripts:
-            names = _tokenizers(script)
-            inside, outside = _uses(script, names, source)
-            before = next((use for use in outside if _precedes(script, use, loader)), None)
-            if before is None or (setting is not None and not inside):
+        for script in source.scripts if loader is not None else ():
+            inside, outside = _uses(script, _tokenizers(script), source)
+            use = next((use for use in outside if loader is not None and _precedes(script, use, loader)), None)
+            if use is None or loader is None or (setting is not None and not inside):
                 continue
-            yield self._finding(script, before, loader, setting, workers_tokenize=bool(inside))
+            state, effect = say("is not set"), say("every worker prints a warning and uses one thread")
+            if setting is not None:
+                state, effect = say("is {setting}", setting=setting), say("a worker can deadlock")
+            yield self.finding(
+                say(
+                    "The tokenizer is used in the main process (line {line}) before {loader} forks "
+                    "{workers} workers, and {variable} {state}: {effect}.",
+                    line=use.span.line,
+                    loader=loader.label,
+                    workers=loader.workers.value if isinstance(loader.workers, Known) else 0,
+                    variable=VARIABLE,
+                    state=state,
+                    effect=effect,
+                ),
+                evidence=(use.span, loader.call.span),
+                confidence=Confidence.SUSPECTED,
+                severity=Severity.WARNING if setting is not None else Severity.NOTE,
+                subject=f"{script.path}:{use.span.line}",
+                detail=TokenizerForkDetail(bool(inside)),
+            )
             return
-
-    def _finding(
-        self, script: Script, use: Call, loader: Loader, setting: str | None, *, workers_tokenize: bool
-    ) -> Finding:
-        workers = loader.workers.value if isinstance(loader.workers, Known) else 0
-        state = say("is not set") if setting is None else say("is {setting}", setting=setting)
-        effect = (
-            say("every worker prints a warning and uses one thread")
-            if setting is None
-            else say("a worker can deadlock")
-        )
-        return self.finding(
-            say(
-                "The tokenizer is used in the main process (line {line}) before {loader} forks "
-                "{workers} workers, and {variable} {state}: {effect}.",
-                line=use.span.line,
-                loader=loader.label,
-                workers=workers,
-                variable=VARIABLE,
-                state=state,
-                effect=effect,
-            ),
-            evidence=(use.span, loader.call.span),
-            confidence=Confidence.SUSPECTED,
-            severity=Severity.WARNING if setting is not None else Severity.NOTE,
-            subject=f"{script.path}:{use.span.line}",
-            detail=TokenizerForkDetail(workers_tokenize),
-        )
 
 
 def _forks(patient: Patient, source: Source) -> bool:
     """Whether workers start by fork here: Linux, a Python before 3.14, no other start method chosen."""
     host, packages = optional(lambda: patient.host), optional(lambda: patient.packages)
-    if host is not None and not host.system.startswith("Linux"):
+    elsewhere = host is not None and not host.system.startswith("Linux")
+    if elsewhere or (packages is not None and numbers(packages.python)[:2] >= (3, 14)):
         return False
-    if packages is not None:
-        version = tuple(int(part) for part in packages.python.split(".")[:2] if part.isdigit())
-        if version >= (3, 14):
-            return False
-    for script in source.scripts:
-        for call in script.calls_to(".set_start_method"):
-            method = call.argument("method", 0)
-            if not isinstance(method, Known) or method.value != "fork":
-                return False
-    return True
+    chosen = [call.argument("method", 0) for script in source.scripts for call in script.calls_to(".set_start_method")]
+    return all(isinstance(method, Known) and method.value == "fork" for method in chosen)
 
 
 def _forking(loader: Loader) -> bool:

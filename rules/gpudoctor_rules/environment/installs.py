@@ -346,7 +346,6 @@ def _driver_for_card(build: Build, driver: str, card: str) -> Remedy:
 
 _FLASH = "https://github.com/Dao-AILab/flash-attention/releases"
 _BNB = "https://huggingface.co/docs/bitsandbytes/main/en/installation"
-_NVML = "https://pypi.org/project/nvidia-ml-py/"
 _VISION = "https://github.com/pytorch/vision#installation"
 
 
@@ -375,13 +374,6 @@ def package_conflict(finding: Finding, patient: Patient) -> Iterator[Remedy]:
             "project",
             say("create an environment with the versions that the project asks for"),
             ("python -m venv .venv", f".venv/bin/pip install {' '.join(map(repr, asked))}"),
-        )
-    elif kind == "pynvml":
-        yield _pip(
-            "pynvml",
-            say("replace pynvml by nvidia-ml-py: the same module, from NVIDIA"),
-            ("pip uninstall -y pynvml", "pip install --force-reinstall nvidia-ml-py"),
-            references=(_NVML,),
         )
 
 
