@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from statistics import median
 
-from gpudoctor.analysis.preflight.named_nodes import NodesDetail, hosts
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Finding, Measurement, Patient, Reads, Severity, Threshold
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import duration
+from gpudoctor_checks.node.node_findings import on_nodes
 
 
 class ClocksApart(Check):
@@ -59,7 +59,9 @@ class ClocksApart(Check):
             if abs(apart) - node.clock_error < self.limit("seconds"):
                 continue
             way = say("ahead of") if apart > 0 else say("behind")
-            yield self.finding(
+            yield on_nodes(
+                self,
+                found,
                 say(
                     "The clock of {name} is {apart} {way} {whom}.",
                     name=found.name(node.index),
@@ -67,11 +69,8 @@ class ClocksApart(Check):
                     way=way,
                     whom=whom,
                 ),
-                evidence=(
-                    Measurement("clock_offset", apart, "s", reproduce="chronyc tracking"),
-                    Measurement("uncertainty", node.clock_error, "s"),
-                ),
-                confidence=Confidence.CONFIRMED,
+                [node.index],
+                Measurement("clock_offset", apart, "s", reproduce="chronyc tracking"),
+                Measurement("uncertainty", node.clock_error, "s"),
                 subject=found.name(node.index),
-                detail=NodesDetail(hosts=hosts(found, (node.index,))),
             )

@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis.preflight.accusation import Accused, Aspect
-from gpudoctor.analysis.preflight.named_nodes import NodesDetail, accused, hosts, measurements_of, node_names
+from gpudoctor.analysis.preflight.named_nodes import accused, measurements_of, node_names
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.preflight import Stage
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import count, rate
+from gpudoctor_checks.node.node_findings import on_nodes
 
 
 class GroupSlow(Check):
@@ -54,7 +55,9 @@ class GroupSlow(Check):
             size = say(" of {size} nodes and more", size=item.size) if item.size else ""
             what = say("fail") if failed else say("are slow")
             who = say("with {names}", names=names) if one else say("; the fault is among {names}", names=names)
-            yield self.finding(
+            yield on_nodes(
+                self,
+                found,
                 say(
                     "Groups{size} {what}{speed} {who}, and its pairs are good.",
                     size=size,
@@ -66,10 +69,11 @@ class GroupSlow(Check):
                 else say(
                     "Groups{size} {what}{speed}{who}. Their pairs are good.", size=size, what=what, speed=speed, who=who
                 ),
-                evidence=measurements_of(found, item.tests) or measurements_of(found, found.tests),
+                item.nodes if one else (),
+                *(measurements_of(found, item.tests) or measurements_of(found, found.tests)),
+                subject=names if one else count(len(item.nodes), "node"),
                 confidence=item.confidence,
                 severity=Severity.ERROR if failed and item.confidence is not Confidence.SUSPECTED else None,
-                cost=Cost(breaks=say("the whole job cannot communicate")) if failed else Cost(),
-                subject=names if one else count(len(item.nodes), "node"),
-                detail=NodesDetail(hosts=hosts(found, item.nodes) if one else (), cause="one" if one else "many"),
+                breaks=say("the whole job cannot communicate") if failed else "",
+                cause="one" if one else "many",
             )

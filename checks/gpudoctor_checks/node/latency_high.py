@@ -3,19 +3,13 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis.preflight.accusation import Accused, Aspect
-from gpudoctor.analysis.preflight.named_nodes import (
-    NodesDetail,
-    accused,
-    hosts,
-    measurements_of,
-    node_names,
-    path_or_nodes,
-)
+from gpudoctor.analysis.preflight.named_nodes import accused, path_or_nodes
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.preflight import Quantity
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import capitalised, duration
+from gpudoctor_checks.node.node_findings import on_accused
 
 
 class LatencyHigh(Check):
@@ -50,20 +44,10 @@ class LatencyHigh(Check):
         for item in accused(patient, Accused.NODE, Accused.LINK, Accused.DOMAIN):
             if item.aspect is not Aspect.LATENCY or item.own is None or item.peers is None:
                 continue
-            where = path_or_nodes(found, item)
-            yield self.finding(
-                capitalised(
-                    say(
-                        "a small message {where} takes {own}, one of its peers {peers}.",
-                        where=where,
-                        own=duration(item.own),
-                        peers=duration(item.peers),
-                    )
-                ),
-                evidence=measurements_of(found, item.tests),
-                confidence=item.confidence,
-                subject=node_names(found, item.nodes),
-                detail=NodesDetail(
-                    hosts=hosts(found, item.nodes) if item.accused is Accused.NODE else (), cause=item.accused.value
-                ),
+            message = say(
+                "a small message {where} takes {own}, one of its peers {peers}.",
+                where=path_or_nodes(found, item),
+                own=duration(item.own),
+                peers=duration(item.peers),
             )
+            yield on_accused(self, found, capitalised(message), item)

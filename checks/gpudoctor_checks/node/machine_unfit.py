@@ -3,11 +3,12 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from gpudoctor.analysis.preflight.named_nodes import NodesDetail, hosts, node_names
+from gpudoctor.analysis.preflight.named_nodes import node_names
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Measurement, Patient, Reads, Severity
+from gpudoctor.model import Check, Code, Finding, Measurement, Patient, Reads, Severity
 from gpudoctor.model.signs.preflight import MachineFinding, Preflight
 from gpudoctor.model.unavailable import Unavailable
+from gpudoctor_checks.node.node_findings import on_nodes
 
 _SEVERITIES = {item.value: item for item in Severity}
 
@@ -55,7 +56,9 @@ class MachineUnfit(Check):
         severity = _SEVERITIES.get(first.severity, Severity.WARNING)
         everywhere = len(nodes) == len(preflight.nodes)
         where = node_names(preflight, nodes) if not everywhere or len(nodes) == 1 else say("every node")
-        return self.finding(
+        return on_nodes(
+            self,
+            preflight,
             say(
                 "On {nodes}, {code} {name}: {message}",
                 nodes=where,
@@ -63,22 +66,16 @@ class MachineUnfit(Check):
                 name=first.name,
                 message=first.message,
             ),
-            evidence=tuple(
+            nodes if severity is Severity.ERROR and not everywhere else (),
+            *(
                 Measurement(
-                    f"{item.code} on {preflight.name(index)}",
-                    item.message,
-                    "",
-                    reproduce=f"gpudoctor explain {item.code}",
+                    f"{item.code} on {preflight.name(at)}", item.message, "", reproduce=f"gpudoctor explain {item.code}"
                 )
-                for index, item in items[:8]
+                for at, item in items[:8]
             ),
-            confidence=Confidence.CONFIRMED,
-            severity=severity,
-            cost=Cost(breaks=say("the job fails on this node")) if severity is Severity.ERROR else Cost(),
             subject=f"{first.code} on {where}",
-            detail=NodesDetail(
-                hosts=hosts(preflight, nodes) if severity is Severity.ERROR and not everywhere else (),
-                cause=first.code,
-                command=first.fix,
-            ),
+            severity=severity,
+            breaks=say("the job fails on this node") if severity is Severity.ERROR else "",
+            cause=first.code,
+            command=first.fix,
         )

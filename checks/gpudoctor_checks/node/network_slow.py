@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis.preflight.accusation import Accusation, Accused, Aspect
-from gpudoctor.analysis.preflight.named_nodes import NodesDetail, accused, hosts, judgement, measurements_of, node_names
+from gpudoctor.analysis.preflight.named_nodes import accused, judgement, node_names
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Cost, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import count, percent, rate
+from gpudoctor_checks.node.node_findings import on_accused
 
 _HALF = (0.42, 0.58)
 """Share of the peers' rate that one of two equal rails or ports reaches, with the spread of a test."""
@@ -52,17 +53,14 @@ class NetworkSlow(Check):
                 continue
             names, proven = node_names(found, item.nodes), len(judgement(patient).proven)
             failed = item.aspect is Aspect.FAILURE
-            yield self.finding(
+            yield on_accused(
+                self,
+                found,
                 _message(names, item, failed),
-                evidence=measurements_of(found, item.tests),
-                confidence=item.confidence,
+                item,
                 severity=Severity.ERROR if failed else Severity.WARNING,
-                cost=Cost(breaks=say("the job cannot communicate there")) if failed else Cost(),
-                subject=names,
-                detail=NodesDetail(
-                    hosts=hosts(found, item.nodes) if item.accused is Accused.NODE else (),
-                    cause="few" if not proven else "half" if _half(item) else item.accused.value,
-                ),
+                breaks=say("the job cannot communicate there") if failed else "",
+                cause="few" if not proven else "half" if _half(item) else "",
             )
 
 

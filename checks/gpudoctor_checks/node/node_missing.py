@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.preflight.named_nodes import NodesDetail, hosts
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Measurement, Patient, Reads, Severity
+from gpudoctor.model import Check, Code, Finding, Measurement, Patient, Reads, Severity
 from gpudoctor.model.signs.preflight import LossKind, Preflight
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import capitalised, count, ranks
+from gpudoctor_checks.node.node_findings import on_nodes
 
 
 class NodeMissing(Check):
@@ -46,21 +46,18 @@ class NodeMissing(Check):
             if loss.kind is LossKind.REFUSED:
                 who = say("rank {loss_rank}", loss_rank=loss.rank) if loss.rank >= 0 else say("a rank")
                 place = say(" on {name}", name=found.name(loss.node)) if loss.node is not None else ""
-                yield self.finding(
-                    say("{who}{place} was refused: {loss}.", who=capitalised(who), place=place, loss=loss.words),
-                    evidence=(Measurement("refused", loss.words, ""),),
-                    confidence=Confidence.CONFIRMED,
-                    cost=Cost(breaks=say("the job's ranks do not form one group")),
-                    subject=who,
-                    detail=NodesDetail(hosts=(), cause="refused"),
-                )
+                message = say("{who}{place} was refused: {loss}.", who=capitalised(who), place=place, loss=loss.words)
+                breaks, seen = say("the job's ranks do not form one group"), Measurement("refused", loss.words, "")
+                yield on_nodes(self, found, message, (), seen, subject=who, breaks=breaks, cause="refused")
 
     def _absent(self, preflight: Preflight, absent: list[int]) -> Finding:
         words = {loss.words for loss in preflight.losses if loss.kind is LossKind.NEVER_CAME}
         said = say(": {word}", word=sorted(words)[0]) if len(words) == 1 and any(words) else ""
         named = {loss.node for loss in preflight.losses if loss.kind is LossKind.NEVER_CAME and loss.node is not None}
         came = preflight.world - len(absent)
-        return self.finding(
+        return on_nodes(
+            self,
+            preflight,
             say(
                 "{absent} of {world} never came{said}. {ranks} arrived.",
                 absent=capitalised(ranks(absent)),
@@ -68,13 +65,11 @@ class NodeMissing(Check):
                 said=said,
                 ranks=count(came, "rank"),
             ),
-            evidence=(
-                Measurement("announced", preflight.world, "{ranks}"),
-                Measurement("arrived", came, "{ranks}"),
-                *(Measurement("seen", item, "") for item in sorted(words) if item),
-            ),
-            confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks=say("the job waits for them until its timeout")),
+            named,
+            Measurement("announced", preflight.world, "{ranks}"),
+            Measurement("arrived", came, "{ranks}"),
+            *(Measurement("seen", item, "") for item in sorted(words) if item),
             subject=ranks(absent),
-            detail=NodesDetail(hosts=hosts(preflight, named), cause="absent"),
+            breaks=say("the job waits for them until its timeout"),
+            cause="absent",
         )

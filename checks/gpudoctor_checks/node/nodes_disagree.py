@@ -3,11 +3,12 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from gpudoctor.analysis.preflight.named_nodes import NodesDetail, hosts, node_names
+from gpudoctor.analysis.preflight.named_nodes import node_names
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Measurement, Patient, Reads, Severity
+from gpudoctor.model import Check, Code, Finding, Measurement, Patient, Reads, Severity
 from gpudoctor.model.signs.preflight import CPU_QUOTA, Preflight
 from gpudoctor.model.unavailable import Unavailable
+from gpudoctor_checks.node.node_findings import on_nodes
 
 _BREAKS = frozenset({"torch", "nccl", "cuda", "python", "code", "env NCCL_PROTO", "env NCCL_ALGO"})
 """Facts in which a difference breaks the job or changes results; the others cost speed."""
@@ -85,23 +86,20 @@ class NodesDisagree(Check):
                 nodes=len(preflight.nodes),
             )
         breaks = name in _BREAKS
-        return self.finding(
+        return on_nodes(
+            self,
+            preflight,
             message,
-            evidence=tuple(
+            odd if clear else (),
+            *(
                 Measurement(f"{name} on {node_names(preflight, nodes)}", _value(value), "")
                 for value, nodes in sorted(by_value.items(), key=lambda item: -len(item[1]))[:8]
             ),
-            confidence=Confidence.CONFIRMED,
-            severity=Severity.ERROR if breaks else Severity.NOTE if name == "kernel" else Severity.WARNING,
-            cost=Cost(breaks=say("ranks with different versions or settings cannot work together"))
-            if breaks
-            else Cost(),
             subject=name,
-            detail=NodesDetail(
-                hosts=hosts(preflight, odd) if clear else (),
-                cause="variable" if name.startswith("env ") else _CAUSES.get(name, "version"),
-                command=name.removeprefix("env "),
-            ),
+            severity=Severity.ERROR if breaks else Severity.NOTE if name == "kernel" else Severity.WARNING,
+            breaks=say("ranks with different versions or settings cannot work together") if breaks else "",
+            cause="variable" if name.startswith("env ") else _CAUSES.get(name, "version"),
+            command=name.removeprefix("env "),
         )
 
 

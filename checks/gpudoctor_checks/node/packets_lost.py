@@ -3,19 +3,13 @@
 from collections.abc import Iterator
 
 from gpudoctor.analysis.preflight.accusation import Accused, Aspect
-from gpudoctor.analysis.preflight.named_nodes import (
-    NodesDetail,
-    accused,
-    hosts,
-    measurements_of,
-    node_names,
-    path_or_nodes,
-)
+from gpudoctor.analysis.preflight.named_nodes import accused, path_or_nodes
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Finding, Measurement, Patient, Reads, Severity
 from gpudoctor.model.signs.preflight import Quantity
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import capitalised, count, percent
+from gpudoctor_checks.node.node_findings import on_accused
 
 
 class PacketsLost(Check):
@@ -62,16 +56,11 @@ class PacketsLost(Check):
                 tests=count(len(item.tests), "test"),
                 peers=percent(peers) if peers >= 0.001 else say("less than 0.1 %"),
             )
-            yield self.finding(
+            yield on_accused(
+                self,
+                found,
                 capitalised(message),
-                evidence=(
-                    Measurement("sent_again", own, "1", reproduce="nstat -az TcpRetransSegs TcpOutSegs"),
-                    Measurement("median_test", peers, "1"),
-                    *measurements_of(found, item.tests),
-                ),
-                confidence=item.confidence,
-                subject=node_names(found, item.nodes),
-                detail=NodesDetail(
-                    hosts=hosts(found, item.nodes) if item.accused is Accused.NODE else (), cause=item.accused.value
-                ),
+                item,
+                Measurement("sent_again", own, "1", reproduce="nstat -az TcpRetransSegs TcpOutSegs"),
+                Measurement("median_test", peers, "1"),
             )

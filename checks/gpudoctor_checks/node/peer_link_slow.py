@@ -3,16 +3,17 @@
 from collections.abc import Hashable, Iterator
 from typing import TypeVar
 
-from gpudoctor.analysis.preflight.named_nodes import NodesDetail, hosts, measurements_of
+from gpudoctor.analysis.preflight.named_nodes import measurements_of
 from gpudoctor.analysis.preflight.peers import PeerComparison, outliers
 from gpudoctor.analysis.preflight.references import ReferenceKind, references_for
 from gpudoctor.analysis.preflight.slow_units import peer_thresholds
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Measurement, Patient, Reads, Severity
+from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patient, Reads, Severity
 from gpudoctor.model.evidence import Provenance
 from gpudoctor.model.signs.preflight import LinkTest, Preflight, Quantity, Stage
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import count, percent, rate
+from gpudoctor_checks.node.node_findings import on_nodes
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -52,20 +53,16 @@ class PeerLinkSlow(Check):
         for test in inside:
             if not test.failure:
                 continue
-            node = found.name(test.nodes[0])
-            yield self.finding(
-                say(
-                    "A test of {cards} inside {node} failed: {failure}.",
-                    cards=count(len(test.units), "card"),
-                    node=node,
-                    failure=test.failure,
-                ),
-                evidence=measurements_of(found, (test,)),
-                confidence=Confidence.CONFIRMED,
-                severity=Severity.ERROR,
-                cost=Cost(breaks=say("ranks of this node cannot communicate")),
+            node, cards = found.name(test.nodes[0]), count(len(test.units), "card")
+            yield on_nodes(
+                self,
+                found,
+                say("A test of {cards} inside {node} failed: {failure}.", cards=cards, node=node, failure=test.failure),
+                test.nodes,
+                *measurements_of(found, (test,)),
                 subject=node,
-                detail=NodesDetail(hosts=hosts(found, test.nodes)),
+                severity=Severity.ERROR,
+                breaks=say("ranks of this node cannot communicate"),
             )
         yield from self._nodes(found, [test for test in inside if test.figure(Quantity.BUS_BANDWIDTH)])
         yield from self._pairs(found, [test for test in inside if test.figure(Quantity.PEER_BANDWIDTH)])
@@ -102,7 +99,9 @@ class PeerLinkSlow(Check):
                 if row.kind is ReferenceKind.DATA_SHEET or figure.value >= least:
                     continue
                 node, cards = preflight.name(test.nodes[0]), count(len(test.units), "card")
-                yield self.finding(
+                yield on_nodes(
+                    self,
+                    preflight,
                     say(
                         "The all-reduce{named} of {cards} inside {node} reaches {figure}. Elsewhere it reaches {row}.",
                         named=_named(figure.algorithm),
@@ -111,14 +110,12 @@ class PeerLinkSlow(Check):
                         figure=rate(figure.value, "B/s"),
                         row=rate(row.value, "B/s"),
                     ),
-                    evidence=(
-                        Measurement("bus_bandwidth", figure.value, "B/s"),
-                        Measurement("payload", figure.payload, "B"),
-                        Measurement(f"reference, {row.source}", row.value, "B/s", provenance=Provenance.DECLARED),
-                    ),
-                    confidence=Confidence.PROBABLE,
+                    test.nodes,
+                    Measurement("bus_bandwidth", figure.value, "B/s"),
+                    Measurement("payload", figure.payload, "B"),
+                    Measurement(f"reference, {row.source}", row.value, "B/s", provenance=Provenance.DECLARED),
                     subject=node,
-                    detail=NodesDetail(hosts=hosts(preflight, test.nodes)),
+                    confidence=Confidence.PROBABLE,
                 )
                 return
 
@@ -140,7 +137,9 @@ class PeerLinkSlow(Check):
 
     def _slow(self, preflight: Preflight, item: PeerComparison[Key], what: str, node: int) -> Finding:
         name = preflight.name(node)
-        return self.finding(
+        return on_nodes(
+            self,
+            preflight,
             say(
                 "The {what} {name} reaches {value}, the median of {count} equal ones is {peers}: {share} slower.",
                 what=what,
@@ -150,15 +149,13 @@ class PeerLinkSlow(Check):
                 peers=rate(item.peers, "B/s"),
                 share=percent(1 - item.share),
             ),
-            evidence=(
-                Measurement("own_bandwidth", item.value, "B/s"),
-                Measurement("median_of_peers", item.peers, "B/s"),
-                Measurement("peers", item.count, "{tests}"),
-                Measurement("robust_deviations", round(item.deviations, 1), ""),
-            ),
-            confidence=item.confidence,
+            [node],
+            Measurement("own_bandwidth", item.value, "B/s"),
+            Measurement("median_of_peers", item.peers, "B/s"),
+            Measurement("peers", item.count, "{tests}"),
+            Measurement("robust_deviations", round(item.deviations, 1), ""),
             subject=name,
-            detail=NodesDetail(hosts=hosts(preflight, (node,))),
+            confidence=item.confidence,
         )
 
     @staticmethod

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.preflight.named_nodes import NodesDetail, hosts
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Measurement, Patient, Reads, Severity
+from gpudoctor.model import Check, Code, Finding, Measurement, Patient, Reads, Severity
 from gpudoctor.model.signs.preflight import Loss, LossKind, Preflight, Stage
 from gpudoctor.text import capitalised
+from gpudoctor_checks.node.node_findings import on_nodes
 
 _BY = {LossKind.DIED: say("died"), LossKind.SILENT: say("stopped answering"), LossKind.STUCK: say("did not finish")}
 _DOING = {
@@ -59,7 +59,9 @@ class RankLost(Check):
         words = say(": {loss}", loss=loss.words) if loss.words else ""
         at = say(" It stood at {stack}.", stack=loss.stack[-1]) if loss.stack else ""
         limit = (Measurement("limit", run.limit, "s"),) if run else ()
-        return self.finding(
+        return on_nodes(
+            self,
+            preflight,
             say(
                 "{rank}{place} {by} {doing}{detail}.{at}",
                 rank=capitalised(say("rank {loss_rank}", loss_rank=loss.rank)),
@@ -69,19 +71,12 @@ class RankLost(Check):
                 detail=words,
                 at=at,
             ),
-            evidence=(
-                Measurement("stage", loss.stage.value, ""),
-                Measurement("seen", loss.words or loss.kind.value, ""),
-                *limit,
-                *(
-                    Measurement(f"frame_{position}", frame, "")
-                    for position, frame in enumerate(reversed(loss.stack[-6:]))
-                ),
-            ),
-            confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks=say("a job on this node dies or hangs")),
+            () if loss.node is None else (loss.node,),
+            Measurement("stage", loss.stage.value, ""),
+            Measurement("seen", loss.words or loss.kind.value, ""),
+            *limit,
+            *(Measurement(f"frame_{at}", frame, "") for at, frame in enumerate(reversed(loss.stack[-6:]))),
             subject=f"rank {loss.rank}",
-            detail=NodesDetail(
-                hosts=hosts(preflight, () if loss.node is None else (loss.node,)), cause=loss.kind.value
-            ),
+            breaks=say("a job on this node dies or hangs"),
+            cause=loss.kind.value,
         )

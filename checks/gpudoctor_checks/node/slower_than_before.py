@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from statistics import median
 
-from gpudoctor.analysis.preflight.named_nodes import NodesDetail, hosts, unit_name
+from gpudoctor.analysis.preflight.named_nodes import unit_name
 from gpudoctor.analysis.preflight.peers import LOWER_IS_BETTER
 from gpudoctor.lang import say
 from gpudoctor.model import OWN_CHOICE, Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
@@ -11,6 +11,7 @@ from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.signs.preflight import Figure, Preflight, Quantity, Unit
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import capitalised, count, percent, quantity
+from gpudoctor_checks.node.node_findings import on_nodes
 
 _JUDGED = frozenset({Quantity.MATMUL, Quantity.MEMORY_BANDWIDTH, Quantity.HOST_TO_DEVICE, Quantity.DEVICE_TO_HOST})
 """Rates; clocks, watts and degrees explain them."""
@@ -93,8 +94,9 @@ class SlowerThanBefore(Check):
             who = say("{everyone}{units}", everyone=say("all ") if everyone else "", units=count(each, "unit"))
             words = say("lost {items} in the middle", items=percent(median(item[3] for item in items)))
         what = say("{dtype} {quantity}", dtype=figure.dtype, quantity=figure.quantity.value.replace("_", " ")).strip()
-        nodes = {item[0].node for item in items}
-        return self.finding(
+        return on_nodes(
+            self,
+            preflight,
             say(
                 "{who} {words} of {what} since the baseline, at most {old} to {figure} ({unit_name}).",
                 who=capitalised(who),
@@ -104,15 +106,16 @@ class SlowerThanBefore(Check):
                 figure=quantity(figure.value, figure.unit),
                 unit_name=unit_name(preflight, unit),
             ),
-            evidence=tuple(
+            () if everyone else {item[0].node for item in items},
+            *(
                 Measurement(
                     f"{unit_name(preflight, one)}, before {quantity(past.value, past.unit)}", now.value, now.unit
                 )
                 for one, now, past, _ in items[:8]
             ),
-            confidence=Confidence.CONFIRMED if unit.device == "cuda" else Confidence.PROBABLE,
             subject=who,
-            detail=NodesDetail(hosts=() if everyone else hosts(preflight, nodes), cause="everyone" if everyone else ""),
+            confidence=Confidence.CONFIRMED if unit.device == "cuda" else Confidence.PROBABLE,
+            cause="everyone" if everyone else "",
         )
 
 

@@ -3,15 +3,16 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from gpudoctor.analysis.preflight.named_nodes import NodesDetail, hosts, node_names
+from gpudoctor.analysis.preflight.named_nodes import node_names
 from gpudoctor.analysis.preflight.peers import outliers
 from gpudoctor.analysis.preflight.slow_units import peer_thresholds
 from gpudoctor.lang import say
-from gpudoctor.model import OWN_CHOICE, Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import OWN_CHOICE, Check, Code, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.signs.preflight import Preflight, Quantity, StorageTest
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import percent, rate, size
+from gpudoctor_checks.node.node_findings import on_nodes
 
 
 class StorageUnfit(Check):
@@ -75,27 +76,21 @@ class StorageUnfit(Check):
                 continue
             why = next((say(" ({failure})", failure=test.failure) for test in bad if test.failure), "")
             nodes = [test.node for test in bad]
+            names = node_names(preflight, nodes)
             full = cause == "unwritable" and any("space" in test.failure.lower() for test in bad)
-            yield self.finding(
-                say(
-                    "{folder} {words} on {node_names}{why}.",
-                    folder=folder,
-                    words=words,
-                    node_names=node_names(preflight, nodes),
-                    why=why,
+            yield on_nodes(
+                self,
+                preflight,
+                say("{folder} {words} on {node_names}{why}.", folder=folder, words=words, node_names=names, why=why),
+                nodes if len(bad) < len(tests) else (),
+                *(
+                    Measurement(f"{cause} on {preflight.name(item.node)}", item.failure or words, "")
+                    for item in bad[:8]
                 ),
-                evidence=tuple(
-                    Measurement(f"{cause} on {preflight.name(test.node)}", test.failure or words, "")
-                    for test in bad[:8]
-                ),
-                confidence=Confidence.CONFIRMED,
-                cost=Cost(breaks=say("the job cannot read its data or save there")),
-                subject=f"{folder} on {node_names(preflight, nodes)}",
-                detail=NodesDetail(
-                    hosts=hosts(preflight, nodes) if len(bad) < len(tests) else (),
-                    cause="full" if full else cause,
-                    command=folder,
-                ),
+                subject=f"{folder} on {names}",
+                breaks=say("the job cannot read its data or save there"),
+                cause="full" if full else cause,
+                command=folder,
             )
 
     def _speed(self, preflight: Preflight, folder: str, tests: list[StorageTest]) -> Iterator[Finding]:
@@ -105,7 +100,9 @@ class StorageUnfit(Check):
             }
             for item in outliers(values, share=1 - self.limit("peers"), deviations=self.limit("deviations")):
                 node = preflight.name(item.key)
-                yield self.finding(
+                yield on_nodes(
+                    self,
+                    preflight,
                     say(
                         "{node} {words} {folder} at {value}, the median of {count} nodes is {peers}: {share} slower.",
                         node=node,
@@ -116,14 +113,14 @@ class StorageUnfit(Check):
                         peers=rate(item.peers, "B/s"),
                         share=percent(1 - item.share),
                     ),
-                    evidence=(
-                        Measurement(f"own_rate_of_{words}", item.value, "B/s"),
-                        Measurement("median_of_nodes", item.peers, "B/s"),
-                    ),
+                    [item.key],
+                    Measurement(f"own_rate_of_{words}", item.value, "B/s"),
+                    Measurement("median_of_nodes", item.peers, "B/s"),
+                    subject=f"{folder} on {node}",
                     confidence=item.confidence,
                     severity=Severity.WARNING,
-                    subject=f"{folder} on {node}",
-                    detail=NodesDetail(hosts=hosts(preflight, (item.key,)), cause="slow", command=folder),
+                    cause="slow",
+                    command=folder,
                 )
 
     def _space(self, preflight: Preflight) -> Iterator[Finding]:
@@ -133,21 +130,19 @@ class StorageUnfit(Check):
                 if free < self.limit("free"):
                     low[folder].append((node.index, free))
         for folder, items in low.items():
-            nodes = [index for index, _ in items]
-            least = min(free for _, free in items)
-            yield self.finding(
-                say(
-                    "{folder} has {least} free on {node_names}.",
-                    folder=folder,
-                    least=size(least),
-                    node_names=node_names(preflight, nodes),
-                ),
-                evidence=tuple(
+            names = node_names(preflight, [index for index, _ in items])
+            least = size(min(free for _, free in items))
+            yield on_nodes(
+                self,
+                preflight,
+                say("{folder} has {least} free on {node_names}.", folder=folder, least=least, node_names=names),
+                (),
+                *(
                     Measurement(f"free on {preflight.name(index)}", free, "B", reproduce=f"df -h {folder}")
                     for index, free in items[:8]
                 ),
-                confidence=Confidence.CONFIRMED,
+                subject=f"{folder} on {names}",
                 severity=Severity.WARNING,
-                subject=f"{folder} on {node_names(preflight, nodes)}",
-                detail=NodesDetail(hosts=(), cause="full", command=folder),
+                cause="full",
+                command=folder,
             )

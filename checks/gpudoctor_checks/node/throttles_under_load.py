@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.preflight.named_nodes import NodesDetail, hosts, unit_name
+from gpudoctor.analysis.preflight.named_nodes import unit_name
 from gpudoctor.lang import say
-from gpudoctor.model import OWN_CHOICE, Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import OWN_CHOICE, Check, Code, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.signs.preflight import Quantity
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import capitalised, duration, percent, quantity
+from gpudoctor_checks.node.node_findings import on_nodes
 
 
 class ThrottlesUnderLoad(Check):
@@ -65,7 +66,9 @@ class ThrottlesUnderLoad(Check):
             hot = unit.figure(Quantity.TEMPERATURE, when="last")
             at = say(", at {hot}", hot=quantity(hot.value, hot.unit)) if hot else ""
             during = say(" in {seconds} of load", seconds=duration(seconds)) if seconds else ""
-            yield self.finding(
+            yield on_nodes(
+                self,
+                found,
                 say(
                     "{name} falls from {first} to {last}{during}{at}: {lost} slower.",
                     name=capitalised(name),
@@ -75,16 +78,13 @@ class ThrottlesUnderLoad(Check):
                     at=at,
                     lost=percent(lost),
                 ),
-                evidence=(
-                    Measurement("first_rate", first.value, "FLOP/s"),
-                    Measurement("last_rate", last.value, "FLOP/s"),
-                    *(
-                        Measurement(f"{item.when}_{item.quantity.value}", item.value, item.unit)
-                        for item in unit.figures
-                        if item.when and item.quantity is not Quantity.MATMUL
-                    ),
+                [unit.node],
+                Measurement("first_rate", first.value, "FLOP/s"),
+                Measurement("last_rate", last.value, "FLOP/s"),
+                *(
+                    Measurement(f"{item.when}_{item.quantity.value}", item.value, item.unit)
+                    for item in unit.figures
+                    if item.when and item.quantity is not Quantity.MATMUL
                 ),
-                confidence=Confidence.CONFIRMED,
                 subject=name,
-                detail=NodesDetail(hosts=hosts(found, (unit.node,))),
             )

@@ -3,11 +3,14 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from gpudoctor.analysis.preflight.named_nodes import NodesDetail, hosts, node_names, unit_name
+from gpudoctor.analysis.preflight.named_nodes import node_names, unit_name
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Measurement, Patient, Reads, Severity
+from gpudoctor.model import Check, Code, Confidence, Finding, Measurement, Patient, Reads, Severity
 from gpudoctor.model.signs.preflight import Preflight, Unit
 from gpudoctor.text import capitalised
+from gpudoctor_checks.node.node_findings import on_nodes
+
+_BREAKS = say("results are wrong and nothing says so")
 
 
 class WrongValues(Check):
@@ -49,7 +52,9 @@ class WrongValues(Check):
 
     def _unsteady(self, preflight: Preflight, unit: Unit, product: str, digests: tuple[str, ...]) -> Finding:
         usual, times = Counter(digests).most_common(1)[0]
-        return self.finding(
+        return on_nodes(
+            self,
+            preflight,
             say(
                 "{unit} gave {results} different results for one product ({product}) in {repetitions} repetitions.",
                 unit=capitalised(unit_name(preflight, unit)),
@@ -57,15 +62,12 @@ class WrongValues(Check):
                 product=product,
                 repetitions=len(digests),
             ),
-            evidence=(
-                Measurement(f"digest_{product.replace(' ', '_')}", usual, ""),
-                Measurement("repetitions_with_it", times, "{repetitions}"),
-                Measurement("repetitions", len(digests), "{repetitions}"),
-            ),
-            confidence=Confidence.CONFIRMED,
-            cost=Cost(breaks=say("results are wrong and nothing says so")),
+            [unit.node],
+            Measurement(f"digest_{product.replace(' ', '_')}", usual, ""),
+            Measurement("repetitions_with_it", times, "{repetitions}"),
+            Measurement("repetitions", len(digests), "{repetitions}"),
             subject=unit_name(preflight, unit),
-            detail=NodesDetail(hosts=hosts(preflight, (unit.node,))),
+            breaks=_BREAKS,
         )
 
     def _against_peers(self, preflight: Preflight) -> Iterator[Finding]:
@@ -98,7 +100,9 @@ class WrongValues(Check):
 
     def _outvoted(self, preflight: Preflight, unit: Unit, product: str, right: int, total: int) -> Finding:
         name = unit_name(preflight, unit)
-        return self.finding(
+        return on_nodes(
+            self,
+            preflight,
             say(
                 "{name} gives other bits than {right} of {total} equal units for the same product ({product}).",
                 name=capitalised(name),
@@ -106,20 +110,20 @@ class WrongValues(Check):
                 total=total,
                 product=product,
             ),
-            evidence=(
-                Measurement("digest", unit.digests[product][0], ""),
-                Measurement("units_that_agree", right, "{units}"),
-                Measurement("units", total, "{units}"),
-            ),
-            confidence=Confidence.CONFIRMED if right > 2 else Confidence.PROBABLE,
-            cost=Cost(breaks=say("results are wrong and nothing says so")),
+            [unit.node],
+            Measurement("digest", unit.digests[product][0], ""),
+            Measurement("units_that_agree", right, "{units}"),
+            Measurement("units", total, "{units}"),
             subject=name,
-            detail=NodesDetail(hosts=hosts(preflight, (unit.node,))),
+            confidence=Confidence.CONFIRMED if right > 2 else Confidence.PROBABLE,
+            breaks=_BREAKS,
         )
 
     def _undecided(self, preflight: Preflight, product: str, units: list[Unit], results: int) -> Finding:
         nodes = node_names(preflight, {unit.node for unit in units})
-        return self.finding(
+        return on_nodes(
+            self,
+            preflight,
             say(
                 "{units} equal units on {nodes} give {results} different results for the same product "
                 "({product}). No majority says which one is right.",
@@ -128,11 +132,10 @@ class WrongValues(Check):
                 results=results,
                 product=product,
             ),
-            evidence=tuple(
-                Measurement(f"digest_{unit_name(preflight, unit)}", unit.digests[product][0], "") for unit in units[:8]
-            ),
-            confidence=Confidence.PROBABLE,
-            cost=Cost(breaks=say("results are wrong and nothing says so")),
+            (),
+            *(Measurement(f"digest_{unit_name(preflight, unit)}", unit.digests[product][0], "") for unit in units[:8]),
             subject=nodes,
-            detail=NodesDetail(hosts=(), cause="undecided"),
+            confidence=Confidence.PROBABLE,
+            breaks=_BREAKS,
+            cause="undecided",
         )
