@@ -196,11 +196,16 @@ def test_codes_and_names_are_the_contract():
     assert not REGISTRY.problems
 
 
+MESSAGES = "gpudoctor_checks.failure.known_messages"
+"""The module of the checks that a log alone tells."""
+
+
 @pytest.mark.parametrize("code", CODES)
 def test_one_check_one_file_named_after_the_ailment(code):
     check = REGISTRY.checks[code]
     folder = FOLDERS[topic_of(code)]
-    assert check.__module__ == f"gpudoctor_checks.{folder}.{check.name.replace('-', '_')}"
+    module = check.name.replace("-", "_")
+    assert check.__module__ in (f"gpudoctor_checks.{folder}.{module}", MESSAGES)
 
 
 @pytest.mark.parametrize("code", CODES)
@@ -243,7 +248,8 @@ def test_every_threshold_has_a_source_and_is_used(code):
         shared = "peer_thresholds(" in text and item.name in ("peers", "deviations", "reference")
         if shared and "slow_units(" in text:  # it compares all three
             continue
-        used = text.count(f'"{item.name}"') >= 2 - shared or item.name in levels
+        declared_by_another_name = shared or item.name.endswith(("_noted", "_warned"))
+        used = text.count(f'"{item.name}"') >= 2 - declared_by_another_name or item.name in levels
         assert used, f"{item.name} is declared and never compared"
 
 
@@ -303,7 +309,7 @@ def test_a_check_with_a_detail_hands_it_over_with_every_finding(code):
     path = ROOT / "checks" / (REGISTRY.checks[code].__module__.replace(".", "/") + ".py")
     calls = [
         node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Call) and re.search(r"(\.finding|^confirmed)$", ast.unparse(node.func))
+        if isinstance(node, ast.Call) and re.search(r"(\.finding|^confirmed|^on_(recorded_)?cards)$", ast.unparse(node.func))
     ]  # fmt: skip
     without = [call.lineno for call in calls if "detail" not in {item.arg for item in call.keywords}]
     assert calls and not without, f"{path.name}: lines {without}"
@@ -336,6 +342,8 @@ def test_a_detail_is_a_value(code):
 @pytest.mark.parametrize("code", CODES)
 def test_a_sick_and_a_healthy_case(code):
     check = REGISTRY.checks[code]
+    if check.reads == {Reads.LOG} and not check.thresholds and code not in {"FAIL018", "FAIL019"}:
+        return  # all of them in failure/test_known_messages.py
     path = ROOT / "tests" / "checks" / FOLDERS[topic_of(code)] / f"test_{check.name.replace('-', '_')}.py"
     assert path.is_file(), f"{path.relative_to(ROOT)} is missing"
     tests = re.findall(r"^def (test_\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)

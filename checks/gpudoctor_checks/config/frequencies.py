@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from gpudoctor.analysis.source.control_flow import switched_off
-from gpudoctor.analysis.source.trainer_periods import HF_CONFIGS
+from gpudoctor.analysis.source.trainer_periods import HF_CONFIGS, number
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import Measurement, Provenance, Setting, SourceSpan
@@ -22,43 +22,21 @@ class _Kind(NamedTuple):
     transformers: str
     """The training argument."""
     strategies: tuple[str, ...]
-    """The arguments that decide whether it has an effect."""
+    """The arguments that decide whether it has an effect, and their default in transformers."""
     strategy: str
-    """Their default in transformers."""
     lightning: str
     limit: str
     """The threshold."""
 
 
 KINDS = {
-    "log": _Kind(
-        say("logs"),
-        "logging_period",
-        "logging_steps",
-        ("logging_strategy",),
-        "steps",
-        "log_every_n_steps",
-        "log_period",
-    ),
-    "eval": _Kind(
-        say("evaluates"),
-        "evaluation_period",
-        "eval_steps",
-        ("eval_strategy", "evaluation_strategy"),
-        "no",
-        "val_check_interval",
-        "eval_period",
-    ),
-    "save": _Kind(
-        say("saves a checkpoint"),
-        "save_period",
-        "save_steps",
-        ("save_strategy",),
-        "steps",
-        "every_n_train_steps",
-        "save_period",
-    ),
-}
+    "log": _Kind(say("logs"), "logging_period", "logging_steps", ("logging_strategy",), "steps", "log_every_n_steps",
+                 "log_period"),
+    "eval": _Kind(say("evaluates"), "evaluation_period", "eval_steps", ("eval_strategy", "evaluation_strategy"), "no",
+                  "val_check_interval", "eval_period"),
+    "save": _Kind(say("saves a checkpoint"), "save_period", "save_steps", ("save_strategy",), "steps",
+                  "every_n_train_steps", "save_period"),
+}  # fmt: skip
 LIGHTNING = ("lightning", "pytorch_lightning")
 
 
@@ -68,7 +46,7 @@ class _Declared(NamedTuple):
     key: str
     kind: str
     period: float
-    """Steps; below 1 a share of the run, as transformers and Lightning read it."""
+    """Steps."""
     span: SourceSpan | Setting
     """The argument in a script, or the key in a config file."""
     run: int | None
@@ -167,70 +145,43 @@ class Frequencies(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         source, configs = patient.source_and_configs
         for declared in (*_from_source(source), *_from_configs(configs)):
-            if declared.run and declared.period > declared.run:
-                if declared.kind != "save":  # transformers saves at the end of a run whatever save_steps says
-                    text = say(
-                        "{key}={period:g} is longer than the run of {run} steps (max_steps): it never {words}.",
-                        key=declared.key,
-                        period=declared.period,
-                        run=declared.run,
-                        words=KINDS[declared.kind].word,
-                    )
-                    yield self._found(declared, text, Severity.NOTE, never=True)
-            elif self._too_often(declared):
-                yield self._often(declared)
-
-    def _too_often(self, declared: _Declared) -> bool:
-        limit, period, run = self.limit(KINDS[declared.kind].limit), declared.period, declared.run
-        if period < 1:  # a share of the run
-            return bool(run) and period * (run or 0) < limit and 1 / period > self.limit("occasions")
-        if run and run / period <= self.limit("occasions"):
-            return False
-        grouped = declared.kind == "log" and period > 1
-        return period * (declared.accumulation if grouped else 1) < limit
-
-    def _often(self, declared: _Declared) -> Finding:
-        period, limit = declared.period, self.limit(KINDS[declared.kind].limit)
-        if period < 1:
-            often = say("{period:.0f} times", period=1 / period)
-            norm = say("in a run, the norm is a period of {limit:.0f} steps", limit=limit)
-        else:
-            often = say("on every step") if period == 1 else say("every {period:g} steps", period=period)
-            norm = say("the norm is {limit:.0f} or more", limit=limit)
-        costly = declared.kind == "save" and 1 <= period < self.limit("save_period_costly")
-        text = say(
-            "{key}={period:g} {action} {often}; {norm}.",
-            key=declared.key,
-            period=period,
-            action=KINDS[declared.kind].word,
-            often=often,
-            norm=norm,
-        )
-        return self._found(declared, text, Severity.WARNING if costly else Severity.NOTE, never=False)
-
-    def _found(self, declared: _Declared, message: str, severity: Severity, *, never: bool) -> Finding:
-        span, key = declared.span, declared.key
-        measured = Measurement(
-            name=key,
-            value=declared.period,
-            unit="{step}" if declared.period >= 1 else "1",
-            provenance=Provenance.DECLARED,
-            reproduce=span.reproduce if isinstance(span, Setting) else f"grep -n '{key}' {span.path}",
-        )
-        return self.finding(
-            message,
-            evidence=(span, measured),
-            confidence=Confidence.SUSPECTED,
-            severity=severity,
-            subject=f"{span.path}:{span.line} {key}",
-            detail=FrequenciesDetail(
-                key=key,
-                kind=declared.kind,
-                run=declared.run or 0,
-                never=never,
-                norm=self.limit(KINDS[declared.kind].limit),
-            ),
-        )
+            key, kind, period, span, run, accumulation = declared
+            limit, never, severity = self.limit(KINDS[kind].limit), bool(run and period > run), Severity.NOTE
+            grouped = accumulation if kind == "log" and period > 1 else 1
+            seldom = run and run / period <= self.limit("occasions")
+            if period < 1:
+                continue  # a share of the run, which follows its length
+            if never and kind != "save":  # transformers saves at the end of a run whatever save_steps says
+                text = say(
+                    "{key}={period:g} is longer than the run of {run} steps (max_steps): it never {words}.",
+                    key=key,
+                    period=period,
+                    run=run,
+                    words=KINDS[kind].word,
+                )
+            elif not never and not seldom and period * grouped < limit:
+                text = say(
+                    "{key}={period:g} {action} {often}; {norm}.",
+                    key=key,
+                    period=period,
+                    action=KINDS[kind].word,
+                    often=say("on every step") if period == 1 else say("every {period:g} steps", period=period),
+                    norm=say("the norm is {limit:.0f} or more", limit=limit),
+                )
+                if kind == "save" and period < self.limit("save_period_costly"):
+                    severity = Severity.WARNING
+            else:
+                continue
+            shown = span.reproduce if isinstance(span, Setting) else f"grep -n '{key}' {span.path}"
+            measured = Measurement(key, period, "{step}", provenance=Provenance.DECLARED, reproduce=shown)
+            yield self.finding(
+                text,
+                evidence=(span, measured),
+                confidence=Confidence.SUSPECTED,
+                severity=severity,
+                subject=f"{span.path}:{span.line} {key}",
+                detail=FrequenciesDetail(key=key, kind=kind, run=run or 0, never=never, norm=limit),
+            )
 
 
 def _from_configs(configs: Configs) -> Iterator[_Declared]:
@@ -273,15 +224,10 @@ def _from_source(source: Source) -> Iterator[_Declared]:
 
 
 def _declared(script: Script, call: Call, kind: str, key: str) -> Iterator[_Declared]:
-    value = call.keywords.get(key)
-    known = value.value if isinstance(value, Known) else None
-    if isinstance(known, int | float) and not isinstance(known, bool) and known > 0:
+    written = number(call, key)
+    period = int(written) if written is not None and written.is_integer() else written
+    if period is not None and period > 0:
         keyword = next((item for item in call.node.keywords if item.arg == key), None)
         place = call.span if keyword is None else script.span(keyword)
-        accumulation = _whole(call, "gradient_accumulation_steps") or 1
-        yield _Declared(key, kind, known, place, _whole(call, "max_steps"), accumulation)
-
-
-def _whole(call: Call, key: str) -> int | None:
-    value = call.keywords.get(key)
-    return value.value if isinstance(value, Known) and isinstance(value.value, int) and value.value > 0 else None
+        accumulation, run = number(call, "gradient_accumulation_steps"), number(call, "max_steps")
+        yield _Declared(key, kind, period, place, int(run) if run and run > 0 else None, int(accumulation or 1))

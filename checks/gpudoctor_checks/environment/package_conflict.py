@@ -267,9 +267,9 @@ class PackageConflict(Check):
                 torch_version=torch.version,
                 torch_cuda=_cuda(own),
             )
-            breaks = say("import {package} fails, or its operators are missing", package=name)
-            facts = {"kind": "companion", "torch": torch.version, "cuda": torch.cuda or ""}
-            yield self._conflict(message, found, None if built == "cpu" else breaks, **facts)
+            fails = say("import {package} fails, or its operators are missing", package=name)
+            breaks = None if built == "cpu" else fails
+            yield self._conflict(message, found, breaks, kind="companion", torch=torch.version, cuda=torch.cuda or "")
 
     def _flash_attention(self, packages: Packages, torch: TorchBuild) -> Iterator[Finding]:
         found = packages.distributions.get("flash-attn")

@@ -96,7 +96,8 @@ class VisibleDevicesWrong(Check):
         # torch for GPUs of another maker reads the same variable
         if elsewhere or not (asked or granted) or (torch is not None and torch.hip is not None):
             raise Unavailable(survey.absence)
-        certain, words, evidence = True, "", _granted(granted or 0)
+        certain, words = True, ""
+        evidence: Evidence = _granted(granted or 0)
         if value is not None and asked:
             gpus = count(asked, "GPU")
             words = say("{variable}={given!r} names {gpus}", variable=VARIABLE, given=value.value, gpus=gpus)
