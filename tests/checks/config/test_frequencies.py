@@ -46,7 +46,6 @@ def test_healthy_scripts(path):
         "save_steps=49",
         "eval_strategy='steps', eval_steps=49",
         "evaluation_strategy='steps', eval_steps=1",
-        "eval_strategy='steps', eval_steps=0.001, max_steps=10000",
     ],
 )
 def test_sick_arguments(text):
@@ -65,6 +64,7 @@ def test_sick_arguments(text):
         "logging_steps=STEPS",
         "max_steps=-1, logging_steps=500",
         "save_steps=1000, max_steps=500",
+        "eval_strategy='steps', eval_steps=0.001, max_steps=10000",
         "**options",
     ],
 )

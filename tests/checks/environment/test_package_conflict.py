@@ -253,18 +253,6 @@ def test_healthy_one_stack_and_unnumbered_libraries():
     assert findings(packages) == []
 
 
-def test_sick_legacy_pynvml():
-    for beside in ({}, {"nvidia_ml_py": "12.560"}):
-        [finding] = findings(make_packages(torch="2.9.1", pynvml="11.5.3", **beside))
-        assert finding.severity is Severity.NOTE
-        [remedy] = remedies(make_packages(torch="2.9.1", pynvml="11.5.3", **beside))
-        assert remedy.steps[0] == "pip uninstall -y pynvml"
-
-
-def test_healthy_pynvml_that_only_depends_on_the_new_one():
-    assert findings(make_packages(pynvml="13.0.1", nvidia_ml_py="13.580")) == []
-
-
 def test_healthy_an_empty_environment():
     assert findings(make_packages()) == []
     assert findings(make_packages(numpy="garbage", torch="not-a-version")) == []

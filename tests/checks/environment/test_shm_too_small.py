@@ -71,16 +71,6 @@ def test_sick_ranks_need_it_even_without_workers():
     assert "4 ranks" in finding.message
 
 
-def test_sick_batches_that_do_not_fit():
-    patient = script("16", host=docker(4 * GIB))
-    [finding] = examine(ShmTooSmall, patient)
-    need = 16 * 2 * 256 * 3 * 224 * 224 * 4
-    assert finding.detail.need == need
-    assert finding.severity is Severity.WARNING
-    [remedy] = prescribe((shm_too_small, *advice("environment")), finding, patient)
-    assert remedy.title == "give /dev/shm 8 GiB"
-
-
 def test_sick_full_of_left_overs():
     patient = script("2", host=docker(8 * GIB))
     [finding] = examine(ShmTooSmall, script("2", host=make_host(shm_total=64 * GIB, shm_free=200 * MIB)))
