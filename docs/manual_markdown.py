@@ -17,13 +17,12 @@ def overrides_markdown(overrides: Sequence[Override]) -> str:
         "`gpudoctor verify` changes these in its own runs, without an edit of a file ([verify.md](verify.md)).",
         "A *safe* override does not change the training's numbers. The others run only with `--unsafe`. `*` "
         "is any name.",
-        "An override without `--vary` changes the statements that a finding points at.",
         "",
-        "| override | safe | `--vary` | what it is |",
-        "|---|---|---|---|",
+        "| override | safe | what it is |",
+        "|---|---|---|",
     ]
     for item in overrides:
-        said = ("yes" if item.safe else "no", "yes" if item.vary else "no", escape(item.what))
+        said = ("yes" if item.safe else "no", escape(item.what))
         lines.append(f"| {code(item.name)} | {' | '.join(said)} |")
     return "\n".join(lines) + "\n"
 

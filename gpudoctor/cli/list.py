@@ -73,8 +73,8 @@ def listed_overrides() -> "list[Override]":
     from gpudoctor.trial.override_table import OVERRIDES
 
     return [
-        Override(name=name, safe=applicability is Applicability.SAFE, what=what, vary=name != "every")
-        for name, (applicability, what) in sorted(OVERRIDES.items(), key=lambda item: item[0].lower())
+        Override(name=name, safe=item.safety is Applicability.SAFE, what=item.what, vary=True)
+        for name, item in sorted(OVERRIDES.items(), key=lambda pair: pair[0].lower())
     ]
 
 

@@ -41,7 +41,7 @@ class Override:
     """Whether the numbers stay the same; others are tried with --unsafe only."""
     what: str
     vary: bool
-    """Whether `--vary` takes it; others need a finding's places."""
+    """Whether `--vary` takes it."""
 
 
 def overrides_json(overrides: Sequence[Override]) -> str:

@@ -8,17 +8,15 @@ from typing import Any
 
 from gpudoctor.lang import say
 from gpudoctor.mend.plan import EditPlan, make_plan
-from gpudoctor.model import Applicability, Ranked, Remedy, SourceSpan
+from gpudoctor.model import Applicability, Ranked, Remedy
 from gpudoctor.trial.override_table import OVERRIDES, is_known
-from gpudoctor.trial.trial_runner import EVERY, Arm
+from gpudoctor.trial.trial_runner import Arm
 
 _PYTHON = {".py", ".pyw"}
 _CONFIG = {".json", ".yaml", ".yml", ".toml", ".cfg", ".ini", ".txt"}
-_WATCHING = {
-    "autograd.detect_anomaly", "checkpointing.enabled", "collectives.for_log", "ddp.no_sync", "every", "gc.collect",
-    "gc.empty_cache", "gc.synchronize", "profiler.enabled", "reads", "trackers.period", "transfer.non_blocking",
-}  # fmt: skip
-"""What rules call a change that leaves the training's numbers alone: its edit is tried without --unsafe."""
+_WATCHES = "every"
+"""What rules call a change of how often the program watches itself: the training's numbers stay, so its edit is tried
+without --unsafe."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,19 +72,12 @@ def joined(chosen: Sequence[Candidate], name: str = "together") -> Arm:
 
     Of two that change the same thing the first stands.
     """
-    plan = plan_of([item for item in chosen if item.edits])
-    arm = edited_arm(plan, name)
-    overrides: dict[str, Any] = {}
-    environment: dict[str, str] = {}
-    arguments: dict[str, str] = {}
-    for item in chosen:
-        # The lines of an edited file are not those that the finding saw.
-        places = [place for place in item.arm.overrides.get(EVERY, ()) if place[0] not in arm.sources]
-        own = {key: value for key, value in item.arm.overrides.items() if key != EVERY}
-        overrides = {**own, **overrides, **({EVERY: [*overrides.get(EVERY, ()), *places]} if places else {})}
-        environment = {**item.arm.environment, **environment}
-        arguments = {**item.arm.arguments, **arguments}
-    return replace(arm, overrides=overrides, environment=environment, arguments=arguments)
+    arm = edited_arm(plan_of([item for item in chosen if item.edits]), name)
+    fields: dict[str, dict[str, Any]] = {"overrides": {}, "environment": {}, "arguments": {}}
+    for item in reversed(chosen):
+        for field, values in fields.items():
+            values.update(getattr(item.arm, field))
+    return replace(arm, **fields)
 
 
 def plan_of(chosen: Sequence[Candidate]) -> EditPlan:
@@ -97,7 +88,7 @@ def plan_of(chosen: Sequence[Candidate]) -> EditPlan:
 def _candidate(item: Ranked, remedy: Remedy, unsafe: bool) -> Candidate | Untried:
     allowed = {Applicability.SAFE, *([Applicability.UNSAFE] if unsafe else [])}
     reason = ""
-    arm = _override_arm(item, remedy)
+    arm = _override_arm(remedy)
     by_override = bool(remedy.override) and _safety(remedy) in allowed
     if remedy.edits and remedy.applicability is not Applicability.DISPLAY_ONLY:
         if remedy.applicability in allowed or by_override:
@@ -119,7 +110,7 @@ def _safety(remedy: Remedy) -> Applicability:
     """What an override is, by the table of overrides; a remedy's own word counts where that has none."""
     own = Applicability.SAFE if remedy.applicability is Applicability.SAFE else Applicability.UNSAFE
     for name, _ in remedy.override:
-        known = OVERRIDES[name][0] if name in OVERRIDES else Applicability.SAFE if name in _WATCHING else own
+        known = OVERRIDES[name].safety if name in OVERRIDES else Applicability.SAFE if name == _WATCHES else own
         if known is Applicability.UNSAFE:
             return known
     return Applicability.SAFE
@@ -139,27 +130,17 @@ def edited_arm(plan: EditPlan, name: str) -> Arm:
     return Arm(name=name, sources=sources, configs=configs)
 
 
-def _override_arm(item: Ranked, remedy: Remedy) -> Arm | None:
+def _override_arm(remedy: Remedy) -> Arm | None:
     """The arm of a remedy's overrides; None where it has none, or one that only its edit can do."""
-    if not remedy.override:
-        return None
-    overrides: dict[str, Any] = {}
-    environment: dict[str, str] = {}
-    arguments: dict[str, str] = {}
+    fields: dict[str, dict[str, str]] = {"overrides": {}, "environment": {}, "arguments": {}}
     for name, value in remedy.override:
         topic, _, rest = name.partition(".")
         if topic == "env":
-            environment[rest] = value
+            fields["environment"][rest] = value
         elif topic == "argument":
-            arguments[rest] = value
-        elif name == "every":
-            spans = [part for part in item.finding.evidence if isinstance(part, SourceSpan)]
-            found = dict.fromkeys((os.path.realpath(span.path), span.line) for span in spans)
-            overrides[EVERY] = [[path, line, int(value)] for path, line in found if Path(path).suffix in _PYTHON]
-            if not overrides[EVERY]:
-                return None
+            fields["arguments"][rest] = value
         elif is_known(name):
-            overrides[name] = value
+            fields["overrides"][name] = value
         else:
             return None
-    return Arm(name=remedy.id, overrides=overrides, environment=environment, arguments=arguments)
+    return Arm(name=remedy.id, **fields) if remedy.override else None

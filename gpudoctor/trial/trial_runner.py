@@ -49,8 +49,6 @@ class Arm:
         return tuple(words)
 
 
-EVERY = "source.every"
-"""The override of statements that run every so many steps: path, line and period of each."""
 BASELINE = Arm(name="baseline")
 
 
@@ -184,9 +182,6 @@ class TrialRunner:
             **protection.overrides,
             **arm.overrides,
         }
-        if protection.copied is not None and EVERY in arm.overrides:
-            places = [[in_copy(path, protection.copied), *rest] for path, *rest in arm.overrides[EVERY]]
-            overrides[EVERY] = [*arm.overrides[EVERY], *places]
         overrides |= _texts(folder, "source.files", arm.sources, protection.copied)
         overrides |= _texts(folder, "files.replaced", arm.configs, protection.copied)
         return RunSpec(

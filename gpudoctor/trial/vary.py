@@ -49,14 +49,14 @@ def with_value(key: str, value: str, command: Sequence[str]) -> Arm:
         return Arm(name=name, configs={path: text})
     if key.startswith("env."):
         return Arm(name=name, environment={key.removeprefix("env."): value})
-    if is_known(key) and key != "every":
+    if is_known(key):
         try:
             return Arm(name=name, overrides={key: value_of(key, value)})
         except ValueError as error:
             raise UsageError(say("{name}: {error}", name=name, error=error)) from None
     if "." not in key:
         return Arm(name=name, arguments={f"--{key}": value})
-    known = sorted(OVERRIDES.keys() - {"every"})
+    known = sorted(OVERRIDES)
     near = get_close_matches(key, known, n=3, cutoff=0.7)
     hint = (
         say("did you mean {near}?", near=" or ".join(near))

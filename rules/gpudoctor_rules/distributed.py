@@ -90,7 +90,6 @@ def no_sync_missing(finding: Finding, patient: Patient) -> Iterator[Remedy]:
         "with contextlib.nullcontext() if last else model.no_sync():",
         say("    the forward and the backward of line {line} (the forward must be inside)", line=detail.line),
         applicability=Applicability.UNSAFE,  # sums in another order
-        override=(("ddp.no_sync", str(number)),) if number > 1 else (),
         edits=_no_sync_edits(finding, patient),
         effect=published(1.0, 1.7) if number else None,
         uses=frozenset({Resource.DEVICE_MEMORY}),
@@ -197,18 +196,11 @@ def redundant_collectives(finding: Finding, patient: Patient) -> Iterator[Remedy
         else "avoid per-step synchronisation between ranks",
         *(say(_FEWER[kind], every=_EVERY) for kind in kinds),
         applicability=Applicability.UNSAFE,
-        override=(_override(set(kinds)),),
+        override=(("every", str(_EVERY)),) if set(kinds) <= {"barrier", "value"} else (),
         # the wait is a run's to measure
         edits=edits,
         references=("https://pytorch.org/docs/stable/notes/ddp.html#internal-design",),
     )
-
-
-def _override(kinds: set[str]) -> tuple[str, str]:
-    """What a trial does at the places: without the meeting, or seldom where something is received."""
-    safe = kinds <= {"barrier", "value"}
-    period = 0 if kinds <= {"barrier", "parameters"} else _EVERY
-    return f"collectives.for_{'log' if safe else 'data'}", str(period)
 
 
 def _barriers_removed(finding: Finding, patient: Patient) -> Iterator[Edit]:

@@ -41,7 +41,7 @@ _PROFILE_EVERY = 500
 
 _SCHEDULE = "torch.profiler.schedule(wait=5, warmup=2, active=5, repeat=1)"
 
-_NO_PROFILER = (("profiler.enabled", "False"),)
+_NO_PROFILER = (("every", "0"),)
 """What a trial shows: the run without the profiler, which such a schedule comes close to."""
 
 _SCHEDULES = ("https://docs.pytorch.org/docs/stable/profiler.html#torch.profiler.schedule",)
@@ -430,7 +430,6 @@ def debug_mode_on(finding: Finding, patient: Patient) -> Iterator[Remedy]:
         applicability=Applicability.SAFE if edits else Applicability.DISPLAY_ONLY,
         effort=Effort.ONE_LINE,
         effect=_ANOMALY if "anomaly" in (facility + keyword) else None,
-        override=(("autograd.detect_anomaly", "False"),) if "anomaly" in (facility + keyword) else (),
         sets=((facility, "off"),),
         edits=edits,
         references=("https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",),

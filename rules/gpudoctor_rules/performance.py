@@ -59,7 +59,6 @@ def mixed_precision_off(finding: Finding, patient: Patient) -> Iterator[Remedy]:
         *steps,
         applicability=Applicability.UNSAFE,
         effort=Effort.ONE_LINE if edits else Effort.SMALL_EDIT,
-        override=(("autocast.dtype", "bf16"),) if bf16 else (),
         effect=published(1.2, 3.0) if large else None,
         sets=(("precision", "bf16" if bf16 else "fp16"),),
         edits=edits,
@@ -344,7 +343,6 @@ def compile_off(finding: Finding, patient: Patient) -> Iterator[Remedy]:
         effect=published(1.0, 1.5),
         sets=(("compile", "True"),),
         edits=edits,
-        override=(("torch.compile", "model"),),
         references=("https://pytorch.org/get-started/pytorch-2-x/",),
     )
 
@@ -456,7 +454,6 @@ def attention_eager(finding: Finding, patient: Patient) -> Iterator[Remedy]:
         *steps,
         applicability=Applicability.UNSAFE,
         effort=Effort.ONE_LINE if edits else Effort.SMALL_EDIT,
-        override=(("attention.implementation", "sdpa"),),
         effect=published(1.0, 2.0),
         sets=(("attention", "sdpa"),),
         edits=edits,

@@ -41,7 +41,7 @@ def host_sync_in_loop(finding: Finding, patient: Patient) -> Iterator[Remedy]:
         f"if step % {_READ_EVERY} == 0: log(running.item() / {_READ_EVERY}); running.zero_()",
         "Give progress bars and trackers that value, and only then.",
         applicability=Applicability.SAFE,
-        override=(("reads", str(_READ_EVERY)),),
+        override=(("every", str(_READ_EVERY)),),
         sets=(("host_reads.every", str(_READ_EVERY)),),
         references=(
             "https://pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization",
@@ -84,7 +84,6 @@ def allocator_flush_in_loop(finding: Finding, patient: Patient) -> Iterator[Reme
         "Memory that is freed in Python goes back to the cache by itself and is reused.",
         applicability=Applicability.SAFE,
         effort=Effort.ONE_LINE,
-        override=(("gc.collect" if call == "gc.collect" else "gc.empty_cache", "False"),),
         edits=() if edit is None else (edit,),
     )
 
@@ -110,7 +109,7 @@ def explicit_synchronize(finding: Finding, patient: Patient) -> Iterator[Remedy]
         *steps,
         # Streams and copies that do not block may need the wait; a clock beside it would time launches.
         effort=Effort.SMALL_EDIT if timed else Effort.ONE_LINE,
-        override=(("gc.synchronize", "False"),),
+        override=(("every", "0"),),
         edits=edits if whole else (),
         references=("https://pytorch.org/docs/stable/generated/torch.cuda.Event.html",),
     )

@@ -78,8 +78,6 @@ def install(probe: Probe) -> None:
         try:
             if topic == "files":
                 importlib.import_module(".early", __name__).adopt_files(trial)
-            elif topic == "source":
-                importlib.import_module(".early", __name__).PERIODS.adopt(trial)
             elif topic not in EARLY:
                 module, function = TOPICS[topic]
                 getattr(importlib.import_module(module, __name__), function)(trial, detail, value)

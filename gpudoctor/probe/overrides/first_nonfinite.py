@@ -12,6 +12,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any
 
+from ..call_sites import where
 from ..clock import BACKWARD, OPTIMIZER
 from ..wire.masking import mask_cut
 from . import wrap
@@ -40,7 +41,8 @@ class FirstNonfinite:
         self._torch = trial.torch
         self._step = step
         self._mode: Any = None
-        self._anomaly: Any = None
+        self._anomaly: tuple[bool, bool] | None = None
+        """Anomaly mode as the program had it, once it is ours."""
         self._infinity: dict[str, Any] | None = None
         self._done = False
 
@@ -78,7 +80,8 @@ class FirstNonfinite:
 
         base = torch.utils._python_dispatch.TorchDispatchMode
         self._mode = type("Watching", (base,), {"__torch_dispatch__": dispatch})()
-        self._anomaly = torch.autograd.set_detect_anomaly(True, check_nan=False)
+        self._anomaly = torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()
+        torch.autograd.set_detect_anomaly(True, check_nan=False)
         self._mode.__enter__()
 
     def _passing(self, original: Any) -> Any:
@@ -132,10 +135,8 @@ class FirstNonfinite:
 
     def _place(self) -> dict[str, Any]:
         """The user's innermost line."""
-        frame: Any = sys._getframe(1)
-        while frame is not None and not self._probe.places.is_user(frame.f_code):
-            frame = frame.f_back
-        return _spot(frame.f_code.co_filename, frame.f_lineno) if frame is not None else {}
+        path, line, _ = where(self._probe.places.user_frame(sys._getframe(1)))
+        return _spot(path, line) if path is not None and line is not None else {}
 
     def _traced(self, lines: Any) -> dict[str, Any]:
         """The user's innermost line in the stack that anomaly mode kept."""
@@ -164,7 +165,7 @@ class FirstNonfinite:
             return
         self._done = True
         if self._anomaly is not None:
-            self._torch.autograd.set_detect_anomaly(False)
+            self._torch.autograd.set_detect_anomaly(*self._anomaly)
         fields = {"step": self._step, "broken": broken, **({"origin": origin} if origin else {})}
         self._probe.record("replay", fields)
 

@@ -141,19 +141,13 @@ def render_hits(pages: Sequence[ManualPage], query: str, *, width: int) -> str:
 
 
 def render_overrides(overrides: Sequence[Override], *, width: int) -> str:
-    """Those that can be named first, then those that need a finding's places."""
+    """A line each, and how one is tried."""
     canvas = Canvas(width, colour=False)
     longest = max((len(item.name) for item in overrides), default=0)
-    for title, vary in (
-        (tr("with --vary and by remedies"), True),
-        (tr("by remedies, at the lines of a finding"), False),
-    ):
-        canvas.paragraph(title)
-        for item in overrides:
-            if item.vary is vary:
-                safe = padded(word("safe" if item.safe else "unsafe"), 6)
-                canvas.paragraph_raw(f"{item.name:<{longest}}  {safe}  {rendered(item.what)}", 2, longest + 10)
-        canvas.blank()
+    for item in overrides:
+        safe = padded(word("safe" if item.safe else "unsafe"), 6)
+        canvas.paragraph_raw(f"{item.name:<{longest}}  {safe}  {rendered(item.what)}", 2, longest + 10)
+    canvas.blank()
     canvas.paragraph(
         tr(
             "{overrides}. Unsafe: may change results, tried with --unsafe only. * is any name. Try "
