@@ -10,7 +10,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
-from .table import AT, EMPTY, NAN, OTHER
+from .table import AT, EMPTY, OTHER
 from .wire.steps import PHASES
 
 (DATA_WAIT, TRANSFER, FORWARD, BACKWARD, OPTIMIZER, SYNC, LOGGING, CHECKPOINT, EVALUATION, PROFILER, COLLECTIVE) = (
@@ -31,8 +31,8 @@ class Clock:
     """Exclusive times of the phases of one thread, the training's."""
 
     __slots__ = (
-        "blind", "compiled", "deep", "device", "error", "failed", "gap", "ident", "light", "loss", "mark",
-        "models", "own", "phase", "row", "scaling", "source", "started", "stepping", "take", "waited",
+        "compiled", "deep", "device", "error", "failed", "ident", "light", "mark", "models", "own", "phase",
+        "row", "scaling", "source", "started", "take",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -49,23 +49,13 @@ class Clock:
         self.device: Any = None
         """What times the device's work at every change of phase (device_clock.py); None without a device."""
         self.light = False
-        """Whether the step in the making is only timed (pace.py)."""
-        self.blind = False
-        """Whether not even its parts are timed (`Gaps`)."""
-        self.gap = 0
-        """Untimed steps until the next timed one."""
+        """Whether the step in the making is only timed (sampling_policy.py)."""
         self.own = 0.0
         """Seconds that our readings of a watched step took before its optimizer's."""
-        self.stepping = False
-        """Whether the optimizer's step of an untimed step runs."""
         self.scaling = False
         """Whether a gradient scaler asks whether its optimizer may step: it waits for the device."""
-        self.waited = 0.0
-        """Seconds of an untimed step that it waited for data."""
-        self.loss = NAN
-        """The loss of an untimed step."""
         self.deep = False
-        """Whether calls of modules are let through: inside another one, or because the step is untimed."""
+        """Whether calls of modules are let through: inside another one."""
         self.models: dict[int, bool] = {}
         """Ids of the outermost modules that train, and the mode in which they were seen to."""
         self.source = 0
@@ -97,12 +87,6 @@ class Clock:
         if id(error) != self.error:
             self.error = id(error)
             self.failed = self.phase
-
-    def fell(self, error: BaseException, phase: int) -> None:
-        """An exception leaves a phase that nobody switched to."""
-        if id(error) != self.error:
-            self.error = id(error)
-            self.failed = phase
 
     def charge(self, phase: int, seconds: float) -> None:
         """Seconds of the current phase that were another's all along; for things too short to switch for."""

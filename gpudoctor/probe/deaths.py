@@ -16,9 +16,7 @@ from typing import TYPE_CHECKING, Any
 from .call_sites import PROBE, stack_of, where
 from .clock import NAMES
 from .interrupts import interrupts
-from .stacks import phase_of_error
 from .standin import Standin
-from .table import OTHER
 from .wire.frames import private
 from .wire.masking import mask_cut
 
@@ -57,8 +55,6 @@ class Deaths:
         probe, clock = self._probe, self._probe.clock
         frames, user = _frames(probe, error.__traceback__)
         failed = clock.failed if clock.error == id(error) else clock.phase
-        if clock.blind and failed == OTHER:
-            failed = phase_of_error(error)
         return {
             "exception": _name(error),
             "message": mask_cut(str(error), _MESSAGE),

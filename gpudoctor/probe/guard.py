@@ -118,13 +118,12 @@ class Guard:
         return read
 
     def ends(
-        self, hook: str, begin: Callable[[Any, Any], Any], end: Callable[[Any, Any, bool], None], passes: bool = False
+        self, hook: str, begin: Callable[[Any, Any], Any], end: Callable[[Any, Any, bool], None]
     ) -> tuple[Enter, Leave]:
         """`begin(args, kwargs)` and `end(token, result, failed)` of a hook, as they are put into a function.
 
-        A `begin` that returns None wants no `end`. Calls of other threads go straight through, and in untimed
-        steps those that are part of every step (`passes`). `end` is also called when the call raised, with no
-        result. The caller of the function is `sys._getframe(CALLER)` in both.
+        A `begin` that returns None wants no `end`. Calls of other threads go straight through. `end` is also called
+        when the call raised, with no result. The caller of the function is `sys._getframe(CALLER)` in both.
         """
         begin = self.faulty(hook, begin)
         end = self.faulty(f"{hook} (end)", end)
@@ -134,7 +133,7 @@ class Guard:
 
         def enter(args: Any, kwargs: Any) -> Any:
             nonlocal works
-            if (passes and clock.blind) or not works or ident() != clock.ident:
+            if not works or ident() != clock.ident:
                 return None
             try:
                 return begin(args, kwargs)
@@ -161,17 +160,11 @@ class Guard:
         return enter, leave
 
     def surround(
-        self,
-        hook: str,
-        owner: Any,
-        name: str,
-        begin: Callable[[Any, Any], Any],
-        end: Callable[[Any, Any, bool], None],
-        passes: bool = False,
+        self, hook: str, owner: Any, name: str, begin: Callable[[Any, Any], Any], end: Callable[[Any, Any, bool], None]
     ) -> None:
         """Call `begin` and `end` (see `ends`) around an attribute of `owner`; nothing where it has none."""
         if self.wanted(hook):
-            self.install(hook, owner, name, *self.ends(hook, begin, end, passes))
+            self.install(hook, owner, name, *self.ends(hook, begin, end))
 
     def at_first(self, hook: str, kind: Any, work: Callable[[], None]) -> None:
         """Do `work` when the first object of a class is made: hooks that few programs need cost time, too."""

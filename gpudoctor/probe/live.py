@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from .call_sites import rows_of
 from .clock import NAMES, PROBE
-from .stacks import phase_of, stack_of_thread
-from .table import AT, OTHER
+from .stacks import stack_of_thread
+from .table import AT
 from .wire.frames import private
 from .wire.steps import PHASES
 
@@ -98,8 +98,7 @@ class Heart:
             return
         self._next = waited + min(waited, EVERY)
         stack = stack_of_thread(clock.ident)
-        phase = phase_of(stack) if clock.blind and clock.phase == OTHER else clock.phase
-        fields = {"step": steps.index, "phase": NAMES[phase], "seconds": round(waited, 3)}
+        fields = {"step": steps.index, "phase": NAMES[clock.phase], "seconds": round(waited, 3)}
         self._probe.record("heartbeat", {**fields, "stack": rows_of(stack)})
 
 

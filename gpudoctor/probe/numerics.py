@@ -113,10 +113,6 @@ class Numerics:
             self._ours = False
             self._clock.charge(PROBE, perf_counter() - began)
 
-    def waits(self) -> bool:
-        """Whether numbers arrive late, at the ends of later steps."""
-        return bool(self._late) or self._always_late
-
     def _of(self, device: Any) -> Late:
         late = self._late.get(device)
         if late is None:

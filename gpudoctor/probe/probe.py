@@ -195,7 +195,6 @@ class Probe:
         self.clock.take()
         self.faults.close()
         self.tell_all()
-        self.pace.end()
         self.steps.finish()
         self.flush(everything=True)
         self.record("end", {"clean": True, "steps": self.steps.index, "dropped": self.file.dropped})

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from .call_sites import PROBE, Place
 from .clock import DATA_WAIT, NAMES
 from .live import Heart, Live
-from .stacks import Draws, line_of, phase_of, stack_of_thread
+from .stacks import Draws, line_of, stack_of_thread
 from .table import OTHER
 
 if TYPE_CHECKING:
@@ -171,8 +171,6 @@ class Sampler:
                 return
         else:
             number = clock.phase
-            if clock.blind and number == OTHER:
-                number = phase_of(stack)
             if number == OTHER and self._draws.draws(stack):
                 probe.steps.drawn += spent
                 number = DATA_WAIT

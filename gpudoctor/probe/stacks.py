@@ -1,4 +1,4 @@
-"""The stack of a thread, read from another one: its phase, and whether it waits for a generator of batches."""
+"""The stack of a thread, read from another one, and whether it waits for a generator of batches."""
 
 from __future__ import annotations
 
@@ -14,9 +14,6 @@ from operator import attrgetter, methodcaller
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Tuple
 
-from .clock import BACKWARD, DATA_WAIT, FORWARD, OPTIMIZER
-from .table import OTHER
-
 if TYPE_CHECKING:
     from .probe import Probe
 
@@ -31,21 +28,11 @@ Spot = Tuple[CodeType, int]
 
 _DEPTH = 500
 """Frames of a stack that are read (imports are deep)."""
-_PHASED = 200
-"""Frames of a stack in which a phase is looked for."""
 _MOST = 10_000
 """Lines that are remembered."""
 _READABLE = getattr(sys, "_is_gil_enabled", lambda: True)()
 """Without the interpreter's lock no thread can read what another one executes."""
-_PLACES = (
-    (os.path.join("torch", "autograd", ""), BACKWARD),
-    (os.path.join("torch", "optim", ""), OPTIMIZER),
-    (os.path.join("torch", "nn", "utils", "clip_grad.py"), OPTIMIZER),
-    (os.path.join("torch", "utils", "data", ""), DATA_WAIT),
-    (os.path.join("torch", "nn", "modules", "module.py"), FORWARD),
-)
-"""Parts of paths, and the phase of a function in such a file."""
-_known: dict[tuple[str, str], int] = {}
+_MODULES = os.path.join("torch", "nn", "modules", "module.py")
 _lines: dict[tuple[str, str, int, int], int] = {}
 """By file and function: equal functions of two files are equal as `code`."""
 _call = methodcaller("__call__")
@@ -89,46 +76,9 @@ def line_of(spot: Spot) -> int:
     return line
 
 
-def phase_of_error(error: BaseException) -> int:
-    """The innermost phase that an exception came through."""
-    found = OTHER
-    at = error.__traceback__
-    while at is not None and found != DATA_WAIT:
-        phase = _phase(at.tb_frame.f_code)
-        found = found if phase == OTHER else phase
-        at = at.tb_next
-    return found
-
-
-def phase_of(stack: list[Spot]) -> int:
-    """The innermost phase on a stack; a loader owns what happens inside it. `OTHER` where there is none."""
-    found = OTHER
-    for code, _ in stack[:_PHASED]:
-        phase = _phase(code)
-        if phase == DATA_WAIT:
-            return phase
-        if found == OTHER:
-            found = phase
-    return found
-
-
 def calls_module(code: CodeType) -> bool:
     """Whether a function is torch's way into a module's `forward`."""
-    return _phase(code) == FORWARD
-
-
-def _phase(code: CodeType) -> int:
-    key = (code.co_filename, code.co_name)
-    phase = _known.get(key)
-    if phase is None:
-        phase = _known[key] = _judge(code)
-    return phase
-
-
-def _judge(code: CodeType) -> int:
-    if code.co_name in ("decorate_context", "__enter__", "__exit__"):  # `no_grad` and its kin live in autograd
-        return OTHER
-    return next((phase for part, phase in _PLACES if part in code.co_filename), OTHER)
+    return code.co_filename.endswith(_MODULES) and code.co_name not in ("decorate_context", "__enter__", "__exit__")
 
 
 # Whether the training loop is waiting for a batch that no `DataLoader` makes.

@@ -83,10 +83,6 @@ class Steps:
         """Functions of the user's stack at the end of a step, and the instruction they stood at."""
         self.anchor = 0
         """Id of the optimizer whose steps are the steps."""
-        self.nested = False
-        """Whether one optimizer's step calls another's."""
-        self.scaled = False
-        """Whether a gradient scaler takes part."""
         self.captured: list[Any] | None = None
         """Weak references to the optimizers whose steps a graph captures; None where none is captured."""
         self.known.clear()
@@ -161,7 +157,6 @@ class Steps:
 
     def optimizer_inner(self, optimizer: Any) -> None:
         """An optimizer's step is part of another one's."""
-        self.nested = True
         self._cycles.inner(optimizer)
 
     def optimizer_ended(self, optimizer: Any, frame: FrameType | None) -> None:
@@ -228,13 +223,12 @@ class Steps:
     def close(self, frame: FrameType | None) -> None:
         """The step in the making is over."""
         pace, sampler = self._probe.pace, self._probe.sampler
-        row = self._clock.row
         if sampler.paused:
             sampler.go_on()
         if self.fences and self.index + 1 in self.fences:
             self.fence()
         if self._clock.light:
-            pace.timed_ended(row, self._close())
+            pace.timed_ended(self._close())
             if self._clock.device is not None:
                 self._clock.device.ended(self._clock.phase, self.index - 1)
             return
@@ -273,7 +267,9 @@ class Steps:
             row[:5] = index, 1, t, duration, duration
         else:
             row[:5] = index, count, t, row[_DURATION] + duration, max(duration, row[_LONGEST])
-        self.put_memory(row)
+        if self.rss is not NAN:
+            row[_RSS] = self.rss
+            self.rss = NAN
         if self.drawn or self._debt:
             self._pay(row)
         if count >= self._table.room:
@@ -281,16 +277,6 @@ class Steps:
         if self._stop_after and index + 1 >= self._stop_after:
             self._stop(index + 1)
         return duration
-
-    def put_memory(self, row: list[float], at: int = _RSS) -> None:
-        """The newest reading of the resident memory goes into a row, once."""
-        if self.rss is not NAN:
-            row[at] = self.rss
-            self.rss = NAN
-
-    def plain(self) -> bool:
-        """Whether nothing is to be moved in the next row, or watched for at its end."""
-        return not (self.drawn or self._debt or self._stop_after)
 
     def _pay(self, row: list[float]) -> None:
         """A sample stands for 20 ms, a step may be shorter: what it cannot hold, the next ones do."""

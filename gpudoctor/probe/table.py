@@ -79,15 +79,6 @@ class StepTable:
             self._steps = 0
             self._done()
 
-    def takes(self, rows: int) -> bool:
-        """Whether so many more rows cover one step each."""
-        return self._per_row == 1 and self.rows + rows < FULL_ROWS
-
-    def extend(self, values: list[float], rows: int) -> None:
-        """Rows of one step each, one after the other; `takes` has said that there is room for them."""
-        self._values += values
-        self.rows += rows
-
     def _done(self) -> None:
         self.rows += 1
         if self.rows >= FULL_ROWS:

@@ -58,7 +58,7 @@ def install(probe: Probe) -> None:
         return
     autograd = probe.torch.autograd
     guard.install(HOOK, autograd, "backward", *_lighter(probe, *guard.ends(HOOK, begin, end)))
-    guard.surround(HOOK, autograd, "grad", begin_grad, end_grad, passes=True)
+    guard.surround(HOOK, autograd, "grad", begin_grad, end_grad)
 
 
 def _lighter(probe: Probe, watch: Enter, watched: Leave) -> tuple[Enter, Leave]:
@@ -68,30 +68,16 @@ def _lighter(probe: Probe, watch: Enter, watched: Leave) -> tuple[Enter, Leave]:
     guard, clock, steps = probe.guard, probe.clock, probe.steps
     read_loss = guard.reading("numerics", probe.numerics.light_loss)
     ended = guard.safely_of(HOOK, steps.backward_ended)
-    leave_light = probe.pace.leave
-    ident, seen = threading.get_ident, guard.outside.needed
-    plain, item = probe.torch.Tensor, probe.torch._C.TensorBase.item
+    ident = threading.get_ident
 
     def enter(args: Any, kwargs: Any) -> Any:
-        root = args[0] if args else kwargs.get("tensors")
         if clock.compiled is not None and ident() == clock.ident:
             clock.take()
-        if clock.blind and type(root) is plain and not seen():
-            try:
-                clock.loss = value = item(root)
-            except RuntimeError:  # more than one number
-                value = 0.0
-            if value - value == 0.0:
-                return None
-            leave_light()
-            return watch(args, kwargs)
         if not clock.light or clock.phase != OTHER or ident() != clock.ident:
             return watch(args, kwargs)
-        read_loss(root)
+        read_loss(args[0] if args else kwargs.get("tensors"))
         if not clock.light:  # the loss is not finite
             return watch(args, kwargs)
-        if clock.blind:
-            return None
         now = perf_counter()
         clock.row[OTHER] += now - clock.mark
         clock.mark = now

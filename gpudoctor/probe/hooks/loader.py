@@ -339,12 +339,10 @@ def _drawing(probe: Probe, loaders: Loaders, kind: Any) -> None:
     def enter(args: Any, _kwargs: Any) -> Any:
         nonlocal works
         iterator = args[0]
-        if clock.blind and id(iterator) == clock.source and clock.phase == OTHER:
-            return perf_counter()
         if not works or ident() != clock.ident:
             return None
         if clock.light:
-            if not clock.blind and id(iterator) == clock.source and clock.phase == OTHER and loaders.goes_on():
+            if id(iterator) == clock.source and clock.phase == OTHER and loaders.goes_on():
                 now = perf_counter()
                 clock.row[OTHER] += now - clock.mark
                 clock.mark = now
@@ -365,8 +363,6 @@ def _drawing(probe: Probe, loaders: Loaders, kind: Any) -> None:
         nonlocal works
         if batch is MISSING:
             failed(token, sys.exc_info()[1])
-        elif type(token) is float:
-            clock.waited += perf_counter() - token
         elif token is _LIGHT:
             now = perf_counter()
             row = clock.row
@@ -391,15 +387,9 @@ def _drawing(probe: Probe, loaders: Loaders, kind: Any) -> None:
 
     def failed(token: Any, error: BaseException | None) -> None:
         raised = None if isinstance(error, StopIteration) else error
-        if type(token) is float:
-            clock.waited += perf_counter() - token
-            pace.leave(drawn=False)
-            if raised is not None:
-                clock.fell(raised, DATA_WAIT)
-        else:
-            if raised is not None:
-                clock.passed(raised)
-            clock.switch(OTHER if token is _LIGHT else token)
+        if raised is not None:
+            clock.passed(raised)
+        clock.switch(OTHER if token is _LIGHT else token)
         loaders.exhausted()
 
     guard.install(HOOK, kind, "__next__", enter, leave)

@@ -124,17 +124,13 @@ def _ends(probe: Probe) -> tuple[Any, Any]:
 
     clock.take = probe.guard.safely(HOOK, compiled_ended)
     safe_before, safe_after = probe.guard.safely(HOOK, before), probe.guard.safely_of(HOOK, after)
-    untimed_ended = probe.guard.safely_of(HOOK, pace.untimed_ended)
-    known, gaps = steps.known, pace.gaps
+    known = steps.known
 
     def pre_hook(optimizer: Any, args: Any, kwargs: Any) -> Any:
         if compiling():  # first: Dynamo would guard on whatever is read or set before
             return None
         plain = len(args) < 2 and not kwargs  # no closure
-        if clock.blind and plain and id(optimizer) == steps.anchor:
-            clock.stepping = True
-            return None
-        if clock.light and not clock.blind and plain and clock.phase == OTHER and ident() == clock.ident:
+        if clock.light and plain and clock.phase == OTHER and ident() == clock.ident:
             entry = known.get(id(optimizer))
             if entry is not None and not running:
                 now = perf_counter()
@@ -149,18 +145,7 @@ def _ends(probe: Probe) -> tuple[Any, Any]:
         if compiling():
             clock.compiled = optimizer  # only ever set here: Dynamo sets it when the compiled code has run
             return
-        clock.stepping = False
-        if clock.blind and id(optimizer) == steps.anchor:
-            now = perf_counter()
-            if clock.gap > 1 and clock.mark == gaps.mark:
-                clock.gap -= 1
-                gaps.ends.append((now, clock.waited, clock.loss))
-                clock.waited = 0.0
-                steps.index += 1
-            else:
-                untimed_ended(now)
-        else:
-            safe_after(optimizer)
+        safe_after(optimizer)
 
     return pre_hook, post_hook
 
@@ -192,20 +177,17 @@ def _phase(probe: Probe, owner: Any, name: str) -> None:
         if name.startswith("clip"):
             clipped(result)
 
-    probe.guard.surround(HOOK, owner, name, begin, end, passes=True)
+    probe.guard.surround(HOOK, owner, name, begin, end)
 
 
 def _scaler(probe: Probe, scaler: Any) -> None:
     """`GradScaler`: the loss before scaling, steps that it skips, the scale."""
-    guard, clock, steps, numerics, pace = probe.guard, probe.clock, probe.steps, probe.numerics, probe.pace
+    guard, clock, steps, numerics = probe.guard, probe.clock, probe.steps, probe.numerics
     skipped = [False]
     updates = guard.reading("numerics", numerics.scaler_updates)
     has_updated = guard.reading("numerics", numerics.scaler_updated)
 
     def scales(args: Any, _kwargs: Any) -> Any:
-        if not steps.scaled:
-            steps.scaled = True
-            pace.leave()
         numerics.scaled(args[1] if len(args) > 1 else None)
 
     def begin(args: Any, _kwargs: Any) -> Any:

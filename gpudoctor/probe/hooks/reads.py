@@ -115,7 +115,7 @@ class Read(Method):
         if tensor is None:
             return self._original
         clock = self._clock
-        if clock.stepping or (clock.phase == OPTIMIZER and not clock.scaling):
+        if clock.phase == OPTIMIZER and not clock.scaling:
             return self._bind(tensor, owner)
         return self._choose(tensor, self._original) or self._bind(tensor, owner)
 
