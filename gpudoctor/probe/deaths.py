@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import faulthandler
+import functools
 import linecache
 import os
 import re
 import signal
 import sys
 import threading
-from functools import partial
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from .call_sites import PROBE, stack_of, where
 from .clock import NAMES
 from .interrupts import interrupts
-from .standin import Standin
 from .wire.frames import private
 from .wire.masking import mask_cut
 
@@ -248,18 +247,16 @@ def install_exits(probe: Probe) -> None:
 
 
 def _noted(probe: Probe, leaves: Any, original: Any) -> Any:
-    """`sys.exit` that is noted with its argument. A class is called in its place: its `__new__` notes it,
-    and its `__init__` is the original, which the interpreter calls with the same arguments and without a frame.
-    """
+    """`sys.exit` that is noted with its argument."""
     clock = probe.clock
 
-    def note(kind: Any, *args: Any, **_: Any) -> Any:
+    @functools.wraps(original)
+    def hooked(*args: Any, **kwargs: Any) -> Any:
         if threading.get_ident() == clock.ident:
             leaves(args[0] if args else None, sys._getframe(1))
-        return object.__new__(kind)
+        return original(*args, **kwargs)
 
-    exits = type("exit", (), {"__new__": note, "__init__": original})
-    return Standin(original, called=exits)
+    return hooked
 
 
 # Stacks at fatal signals, written into a file of ours by the interpreter's C handlers (`faulthandler`).
@@ -293,7 +290,7 @@ class Faults:
         self._stream = open(self._path, "wb", buffering=0, opener=private)  # noqa: SIM115 - while the process lives
         # Functions of faulthandler answer as if it were the program's alone.
         for name in _ORIGINALS:
-            self._probe.guard.replace("ends", faulthandler, name, partial(Standin, called=getattr(self, "_" + name)))
+            self._probe.guard.replace("ends", faulthandler, name, functools.partial(_named, getattr(self, f"_{name}")))
         _ORIGINALS["enable"](self._stream, all_threads=False)
         for name in SIGNALS:
             number = getattr(signal, name, None)
@@ -349,6 +346,11 @@ class Faults:
         was = signum not in self._registered
         self._registered.discard(signum)
         return bool(_ORIGINALS["unregister"](signum)) and was
+
+
+def _named(work: Any, original: Any) -> Any:
+    """A function of that name in the place of a builtin."""
+    return functools.wraps(original)(lambda *args, **kwargs: work(*args, **kwargs))
 
 
 _ORIGINALS: dict[str, Any] = {

@@ -5,19 +5,21 @@ from __future__ import annotations
 import functools
 import sys
 import threading
-from collections.abc import Callable
-from types import BuiltinFunctionType, FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Callable
 
-from .instrument import MISSING, Enter, Leave, Unsuitable, instrument
 from .interrupts import interrupts
-from .standin import Standin
 from .tensor_reads import Outside
 
 if TYPE_CHECKING:
     from .clock import Clock
 
-_MISSING = object()
+MISSING: Any = object()
+"""The result of a call that raised; what an owner has by a name that it has not."""
+
+Enter = Callable[[Any, Any], Any]
+"""`enter(args, kwargs)` gives a token; None wants no `leave`."""
+Leave = Callable[[Any, Any], None]
+"""`leave(token, result)`; the result is `MISSING` where the call raised."""
 
 CALLER = 3
 """Frames from the `begin` or `end` of a hook out to the caller of what it is hooked to."""
@@ -179,39 +181,23 @@ class Guard:
         self.install(hook, kind, "__init__", enter, _never)
 
     def install(self, hook: str, owner: Any, name: str, enter: Enter, leave: Leave) -> None:
-        """Put `enter` and `leave` around an attribute: a function keeps its object, a callable without Python
-        code gets a stand-in, and only a function without readable source gets another one around it.
-        """
-        try:
-            original = _attribute(owner, name)
+        """Put `enter` and `leave` around an attribute; nothing where there is no such attribute."""
+
+        def around(original: Any) -> Any:
             function = getattr(original, "__func__", original)
-            if original is _MISSING or not self.wanted(hook):
-                return
-            if isinstance(function, FunctionType):
-                try:
-                    instrument(function, enter, leave)
-                    return
-                except (Unsuitable, OSError, SyntaxError, ValueError):
-                    replacement: Any = wrapped(function, enter, leave, self.compiling)
-            elif isinstance(function, BuiltinFunctionType):
-                replacement = Standin(function, enter, leave)
-            else:
-                replacement = wrapped(function, enter, leave, self.compiling)
-            if original is not function:
-                replacement = type(original)(replacement)
-            _put_everywhere(owner, name, original, replacement)
-        except Exception as error:
-            self.lose(hook, error)
+            made = wrapped(function, enter, leave, self.compiling)
+            return made if original is function else type(original)(made)
+
+        self.replace(hook, owner, name, around)
 
     def replace(self, hook: str, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
         """Put `make(original)` in the place of an attribute; nothing where there is no such attribute."""
         if not self.wanted(hook):
             return
         try:
-            original = _attribute(owner, name)
-            if original is _MISSING:
-                return
-            setattr(owner, name, make(original))
+            original = owner.__dict__.get(name, MISSING) if isinstance(owner, type) else getattr(owner, name, MISSING)
+            if original is not MISSING:
+                _put_everywhere(owner, name, original, make(original))
         except Exception as error:
             self.lose(hook, error)
 
@@ -224,40 +210,41 @@ def _put_everywhere(owner: Any, name: str, original: Any, replacement: Any) -> N
     home = sys.modules.get(getattr(original, "__module__", None) or "")
     if isinstance(owner, type) or home is None or home is owner:
         return
-    own = original.__name__
-    if getattr(home, own, None) is original:
-        setattr(home, own, replacement)
+    if getattr(home, original.__name__, None) is original:
+        setattr(home, original.__name__, replacement)
 
 
 def _never(_token: Any, _result: Any) -> None:
     """The end of what has none."""
 
 
-def _attribute(owner: Any, name: str) -> Any:
-    """An attribute of a module, or of a class itself."""
-    return owner.__dict__.get(name, _MISSING) if isinstance(owner, type) else getattr(owner, name, _MISSING)
-
-
 def wrapped(function: Any, enter: Enter, leave: Leave, compiling: Callable[[], bool]) -> Any:
-    """A function around one whose body is not ours to change. Its frame takes itself out of tracebacks.
+    """A function around one of others. Its frame takes itself out of tracebacks.
 
     A bare `raise` adds no entry for its own frame, and from Python 3.11 on it raises with what the error has
     as its traceback.
     """
 
+    @functools.wraps(function)
     def hooked(*args: Any, **kwargs: Any) -> Any:
-        token = None if compiling() else enter(args, kwargs)
+        if compiling():  # Dynamo follows this branch alone; our objects mean nothing to it
+            return function(*args, **kwargs)
+        token = enter(args, kwargs)
         result = MISSING
         try:
             result = function(*args, **kwargs)
             return result
         except BaseException as error:
-            trace = error.__traceback__
-            error.__traceback__ = trace.tb_next if trace is not None else None
+            without_us(error)
             raise
         finally:
             if token is not None:
                 leave(token, result)
 
-    functools.update_wrapper(hooked, function)
     return hooked
+
+
+def without_us(error: BaseException) -> None:
+    """Take the outermost frame, the caller's, out of an error's traceback."""
+    trace = error.__traceback__
+    error.__traceback__ = trace.tb_next if trace is not None else None

@@ -12,7 +12,6 @@ from .call_sites import PROBE
 from .compiling import DYNAMO, leave_us_out
 from .deaths import install_exits
 from .hooks import backward, calls, forward, loader, optimizer, reads, streams, windows, workers
-from .instrument import forget_sources
 from .probe import Probe
 from .warned import install as install_warned
 
@@ -63,7 +62,6 @@ def begin(waiting: Any) -> Probe:
     probe.facts = Facts(probe)
     probe.steps.after.append(probe.guard.reading("facts", probe.facts.stepped, subclasses=True))
     atexit.register(end)
-    forget_sources()
     if os.environ.get("GPUDOCTOR_OVERRIDES"):
         from . import overrides  # only in a trial
 

@@ -13,6 +13,7 @@ import json, torch._dynamo.utils as books
 KINDS = "graph_break", "stats", "aot_autograd", "unimplemented"
 def tell():
     counted = {name: dict(books.counters[name]) for name in KINDS}
+    counted["graph_break"] = sum(counted["graph_break"].values())  # their words name the function around torch's
     again = [str(one.recompile_reason) for one in books._compilation_metrics if one.recompile_reason]
     frames = [(one.co_name, one.co_firstlineno, one.graph_op_count or 0) for one in books._compilation_metrics]
     print()

@@ -260,8 +260,6 @@ QUIETLY = {
     "guard.py": "hooks are put in while torch is imported",
     "sitecustomize.py": "it begins before any handler of the program's",
     "overrides": "an arm of a trial, no run of the user's",
-    "replay": "a replay of one step, no run of the user's",
-    "standin.py": "a finalizer, which hands the exception on by itself",
 }
 """Where an exception may be dropped without a question whose it is, and why."""
 

@@ -8,12 +8,11 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from ..clock import BACKWARD, EVALUATION, OWNS
-from ..guard import CALLER
-from ..instrument import MISSING
+from ..guard import CALLER, MISSING
 from ..table import OTHER
 
 if TYPE_CHECKING:
-    from ..instrument import Enter, Leave
+    from ..guard import Enter, Leave
     from ..probe import Probe
 
 HOOK = "backward"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 import sys
 import threading
@@ -10,32 +9,13 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from ..clock import BACKWARD, EVALUATION, FORWARD, OWNS
-from ..guard import CALLER
-from ..instrument import at_definition, definition
+from ..guard import CALLER, without_us
 from ..table import OTHER
 
 if TYPE_CHECKING:
     from ..probe import Probe
 
-# The replacement stands in for torch's own `_wrapped_call_impl`, which forwards to `_call_impl`, so it
-# carries that function's file and lines: Dynamo skips frames of that file (another file would move its
-# graphs' borders), and tracebacks and warnings read as without us.
-
 HOOK = "forward"
-
-_TEMPLATE = """
-def make(_clock, _compiling, _begin, _end):
-    def call(self):
-        if _clock.deep or _compiling():
-            BODY
-        token = _begin(self)
-        try:
-            BODY
-        finally:
-            _end(token)
-    return None
-"""
-"""Free variables and not constants: Dynamo follows them."""
 
 
 def install(probe: Probe) -> None:
@@ -107,26 +87,24 @@ def _ends(probe: Probe) -> tuple[Any, Any]:
 
 
 def _replacement(original: Any, parts: tuple[Any, ...]) -> Any:
-    """A function with the original's statements, on their lines and columns, twice. Raises `Unsuitable`."""
-    outer: Any = ast.parse(_TEMPLATE)
-    template = outer.body[0]
-    function = template.body[0]
-    made = definition(original.__code__)
-    function.args, function.name = made.args, made.name
-    template.body[1] = ast.copy_location(ast.Return(ast.Name(made.name, ast.Load())), template)
-    ast.fix_missing_locations(template.body[1])
-    for node in ast.walk(function):
-        at_definition(node, made)
-    branch, _, attempt = function.body
-    branch.body, attempt.body = made.body, definition(original.__code__).body
-    names: dict[str, Any] = {}
-    exec(compile(outer, original.__code__.co_filename, "exec"), original.__globals__, names)
-    replacement = names["make"](*parts)
-    functools.update_wrapper(replacement, original)
-    del replacement.__wrapped__
-    if sys.version_info >= (3, 11):
-        replacement.__code__ = replacement.__code__.replace(co_qualname=original.__code__.co_qualname)
-    return replacement
+    """`Module.__call__` with ours around it; calls inside another one go straight through."""
+    clock, compiling, begin, end = parts
+
+    @functools.wraps(original)
+    def hooked(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if compiling():
+            return original(self, *args, **kwargs)
+        token = None if clock.deep else begin(self)
+        try:
+            return original(self, *args, **kwargs)
+        except BaseException as error:
+            without_us(error)
+            raise
+        finally:
+            if token is not None:
+                end(token)
+
+    return hooked
 
 
 # `Module.train`: going back to training ends an evaluation that nobody declared; where `eval()` was called

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..call_sites import FRAMEWORKS, Place, where
 from ..clock import DATA_WAIT, EVALUATION, OWNS
-from ..guard import CALLER
-from ..instrument import MISSING
+from ..guard import CALLER, MISSING
 from ..interrupts import interrupts
 from ..table import AT, OTHER
 

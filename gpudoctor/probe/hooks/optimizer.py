@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..call_sites import where
 from ..clock import BACKWARD, EVALUATION, OPTIMIZER, OWNS
-from ..guard import CALLER
-from ..standin import Standin
+from ..guard import CALLER, wrapped
 from ..table import OTHER
 
 if TYPE_CHECKING:
@@ -271,7 +270,7 @@ def marked(probe: Probe, closure: Any, args: Any, kwargs: Any, returned: Callabl
             first = False
             returned()
 
-    known = Standin(closure, begin, end)
+    known = wrapped(closure, begin, end, probe.guard.compiling)
     if kwargs and kwargs.get("closure") is closure:
         return args, {**kwargs, "closure": known}
     return (args[0], known, *args[2:]), kwargs

@@ -7,11 +7,10 @@ import threading
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from ..instrument import MISSING
-from ..standin import Standin
+from ..guard import MISSING, wrapped
 
 if TYPE_CHECKING:
-    from ..instrument import Enter, Leave
+    from ..guard import Enter, Leave
     from ..probe import Probe
 
 HOOK = "workers"
@@ -88,7 +87,7 @@ def _begin(probe: Probe, arguments: tuple[Any, ...]) -> None:
     fetching: Any = sys.modules["torch.utils.data._utils.fetch"]
     for name in ("_MapDatasetFetcher", "_IterableDatasetFetcher"):
         probe.guard.install(HOOK, getattr(fetching, name), "fetch", *_fetching(worker))
-    probe.guard.install(HOOK, fetching._BaseDatasetFetcher, "__init__", *_making(worker))
+    probe.guard.install(HOOK, fetching._BaseDatasetFetcher, "__init__", *_making(probe, worker))
     probe.become_worker(worker, _facts(probe, loader, number))
 
 
@@ -109,7 +108,7 @@ def _facts(probe: Probe, loader: int | None, number: int) -> dict[str, Any] | No
     return {"loader": loader, "worker": number} if started < FILES else None
 
 
-def _making(worker: LoaderWorker) -> tuple[Enter, Leave]:
+def _making(probe: Probe, worker: LoaderWorker) -> tuple[Enter, Leave]:
     """A fetcher's collate function is measured by itself."""
 
     def begin(_args: Any, _kwargs: Any) -> Any:
@@ -127,7 +126,7 @@ def _making(worker: LoaderWorker) -> tuple[Enter, Leave]:
 
     def leave(fetcher: Any, result: Any) -> None:
         if result is not MISSING:
-            fetcher.collate_fn = Standin(fetcher.collate_fn, begin, end)
+            fetcher.collate_fn = wrapped(fetcher.collate_fn, begin, end, probe.guard.compiling)
 
     return enter, leave
 

@@ -1,0 +1,97 @@
+"""A function of ours around one of others: it does what the other does, and is named as it."""
+
+import inspect
+import signal
+import sys
+import traceback
+
+import pytest
+
+from gpudoctor.probe.guard import MISSING, wrapped
+
+
+def plain(a, b=2, *rest, key=3, **others):
+    """Its words."""
+    return [a, b, rest, key, others]
+
+
+def raises():
+    return 1 / 0
+
+
+class Log:
+    """Notes what came by."""
+
+    def __init__(self, token=True):
+        self.token, self.entered, self.left = token, [], []
+
+    def around(self, function, compiling=False):
+        return wrapped(function, self.enter, self.leave, lambda: compiling)
+
+    def enter(self, args, kwargs):
+        self.entered.append((args, kwargs))
+        return self.token
+
+    def leave(self, token, result):
+        self.left.append((result, sys.exc_info()[1]))
+
+
+def test_arguments_and_results_come_by_and_the_function_reads_as_before():
+    log = Log()
+    hooked = log.around(plain)
+    assert hooked(1, 5, 6, key=7, x=8) == [1, 5, (6,), 7, {"x": 8}] == log.left[0][0]
+    assert log.entered == [((1, 5, 6), {"key": 7, "x": 8})]
+    for told in (inspect.signature, inspect.getsource, inspect.getdoc):
+        assert told(hooked) == told(plain)
+    hooked = log.around(len)
+    assert (hooked.__module__, hooked.__qualname__, hooked("four")) == ("builtins", "len", 4)
+
+
+@pytest.mark.parametrize(("token", "compiling", "entered"), [(None, False, 1), (True, True, 0)])
+def test_without_a_token_and_under_a_compiler_nothing_is_left(token, compiling, entered):
+    log = Log(token)
+    assert log.around(plain, compiling)(1)
+    assert (len(log.entered), log.left) == (entered, [])
+
+
+def test_an_error_is_known_when_it_leaves_and_its_traceback_is_as_without():
+    log = Log()
+    hooked = log.around(raises)
+    with pytest.raises(ZeroDivisionError) as caught:
+        hooked()
+    assert log.left == [(MISSING, caught.value)]
+    if sys.version_info >= (3, 11):
+        names = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
+        assert names == ["test_an_error_is_known_when_it_leaves_and_its_traceback_is_as_without", "raises"]
+
+
+def test_several_calls_around_one_function_nest():
+    order = []
+    function = plain
+    for name in ("inner", "outer"):
+        function = wrapped(
+            function, lambda *_, n=name: order.append(f"{n} in") or 1, lambda *_, n=name: order.append(f"{n} out"),
+            lambda: False,
+        )  # fmt: skip
+    function(1)
+    assert order == ["outer in", "inner in", "inner out", "outer out"]
+
+
+@pytest.mark.skipif(not hasattr(signal, "raise_signal"), reason="signals of POSIX")
+@pytest.mark.parametrize("where", ["enter", "leave", "call"])
+def test_a_signal_while_we_are_at_work_reaches_the_caller(where):
+    class Alarm(Exception):
+        pass
+
+    def handler(_number, _frame):
+        raise Alarm
+
+    def rings(here):
+        return lambda *_: signal.raise_signal(signal.SIGUSR1) if here == where else 1
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        with pytest.raises(Alarm):
+            wrapped(rings("call"), rings("enter"), rings("leave"), lambda: False)()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
