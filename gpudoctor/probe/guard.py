@@ -207,7 +207,7 @@ def _put_everywhere(owner: Any, name: str, original: Any, replacement: Any) -> N
     looks it up there.
     """
     setattr(owner, name, replacement)
-    home = sys.modules.get(getattr(original, "__module__", None) or "")
+    home: Any = sys.modules.get(getattr(original, "__module__", None) or "")
     if isinstance(owner, type) or home is None or home is owner:
         return
     if getattr(home, original.__name__, None) is original:
