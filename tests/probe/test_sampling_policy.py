@@ -121,5 +121,3 @@ def test_an_evaluation_between_light_steps_is_seen(tmp_path):
     seconds = told.steps("evaluation")
     assert [index for index, value in enumerate(seconds) if value > 0] == [100, 200, 300, 400, 500, 600]
     assert told.steps("index") == list(range(STEPS))
-
-
