@@ -9,7 +9,7 @@ SAFE, UNSAFE = Applicability.SAFE, Applicability.UNSAFE
 _TRUE, _FALSE = ("true", "1", "on", "yes"), ("false", "0", "off", "no")
 
 
-class Override(NamedTuple):
+class RunTimeSetting(NamedTuple):
     """One setting that a trial changes at run time."""
 
     safety: Applicability
@@ -22,39 +22,43 @@ class Override(NamedTuple):
 
 
 OVERRIDES = {
-    "DataLoader.num_workers": Override(SAFE, say("worker processes of every map-style loader"), least=0),
-    "DataLoader.pin_memory": Override(SAFE, say("batches in pinned memory"), choices=_TRUE + _FALSE),
-    "DataLoader.persistent_workers": Override(
+    "DataLoader.num_workers": RunTimeSetting(SAFE, say("worker processes of every map-style loader"), least=0),
+    "DataLoader.pin_memory": RunTimeSetting(SAFE, say("batches in pinned memory"), choices=_TRUE + _FALSE),
+    "DataLoader.persistent_workers": RunTimeSetting(
         SAFE, say("workers that live longer than an epoch"), choices=_TRUE + _FALSE
     ),
-    "DataLoader.prefetch_factor": Override(SAFE, say("batches that each worker prepares ahead"), least=1),
-    "DataLoader.batch_size": Override(UNSAFE, say("samples a batch"), least=1),
-    "TrainingArguments.eval_steps": Override(SAFE, say("steps between two evaluations (transformers)")),
-    "TrainingArguments.logging_steps": Override(SAFE, say("steps between two logs (transformers)")),
-    "TrainingArguments.save_steps": Override(SAFE, say("steps between two checkpoints (transformers)")),
-    "TrainingArguments.*": Override(UNSAFE, say("a field of transformers' TrainingArguments")),
-    "ddp.bucket_cap_mb": Override(SAFE, say("DDP's bucket size")),
-    "ddp.find_unused_parameters": Override(
+    "DataLoader.prefetch_factor": RunTimeSetting(SAFE, say("batches that each worker prepares ahead"), least=1),
+    "DataLoader.batch_size": RunTimeSetting(UNSAFE, say("samples a batch"), least=1),
+    "TrainingArguments.eval_steps": RunTimeSetting(SAFE, say("steps between two evaluations (transformers)")),
+    "TrainingArguments.logging_steps": RunTimeSetting(SAFE, say("steps between two logs (transformers)")),
+    "TrainingArguments.save_steps": RunTimeSetting(SAFE, say("steps between two checkpoints (transformers)")),
+    "TrainingArguments.*": RunTimeSetting(UNSAFE, say("a field of transformers' TrainingArguments")),
+    "ddp.bucket_cap_mb": RunTimeSetting(SAFE, say("DDP's bucket size")),
+    "ddp.find_unused_parameters": RunTimeSetting(
         SAFE, say("DDP's search of the graph for unused parameters"), choices=_TRUE + _FALSE
     ),
-    "ddp.gradient_as_bucket_view": Override(SAFE, say("gradients that live in DDP's buckets"), choices=_TRUE + _FALSE),
-    "ddp.static_graph": Override(SAFE, say("a graph that never changes"), choices=_TRUE + _FALSE),
-    "env.*": Override(UNSAFE, say("an environment variable")),
-    "env.OMP_NUM_THREADS": Override(SAFE, say("threads of one process")),
-    "env.PYTORCH_CUDA_ALLOC_CONF": Override(SAFE, say("settings of the CUDA allocator")),
-    "lightning.log_every_n_steps": Override(SAFE, say("steps between two logs (Lightning)")),
-    "lightning.val_check_interval": Override(SAFE, say("steps between two evaluations (Lightning)")),
-    "lightning.*": Override(UNSAFE, say("an argument of Lightning's Trainer")),
-    "optimizer.foreach": Override(SAFE, say("optimizers that update all parameters at once"), choices=_TRUE + _FALSE),
-    "optimizer.fused": Override(SAFE, say("optimizers in one kernel"), choices=_TRUE + _FALSE),
-    "torch.*": Override(UNSAFE, say("any attribute of torch: torch.backends.cudnn.benchmark")),
-    "torch.backends.cudnn.benchmark": Override(
+    "ddp.gradient_as_bucket_view": RunTimeSetting(
+        SAFE, say("gradients that live in DDP's buckets"), choices=_TRUE + _FALSE
+    ),
+    "ddp.static_graph": RunTimeSetting(SAFE, say("a graph that never changes"), choices=_TRUE + _FALSE),
+    "env.*": RunTimeSetting(UNSAFE, say("an environment variable")),
+    "env.OMP_NUM_THREADS": RunTimeSetting(SAFE, say("threads of one process")),
+    "env.PYTORCH_CUDA_ALLOC_CONF": RunTimeSetting(SAFE, say("settings of the CUDA allocator")),
+    "lightning.log_every_n_steps": RunTimeSetting(SAFE, say("steps between two logs (Lightning)")),
+    "lightning.val_check_interval": RunTimeSetting(SAFE, say("steps between two evaluations (Lightning)")),
+    "lightning.*": RunTimeSetting(UNSAFE, say("an argument of Lightning's Trainer")),
+    "optimizer.foreach": RunTimeSetting(
+        SAFE, say("optimizers that update all parameters at once"), choices=_TRUE + _FALSE
+    ),
+    "optimizer.fused": RunTimeSetting(SAFE, say("optimizers in one kernel"), choices=_TRUE + _FALSE),
+    "torch.*": RunTimeSetting(UNSAFE, say("any attribute of torch: torch.backends.cudnn.benchmark")),
+    "torch.backends.cudnn.benchmark": RunTimeSetting(
         SAFE, say("cuDNN's search for the fastest kernel"), choices=_TRUE + _FALSE
     ),
-    "torch.float32_matmul_precision": Override(
+    "torch.float32_matmul_precision": RunTimeSetting(
         UNSAFE, say("high: TF32 in matrix products"), choices=("highest", "high", "medium")
     ),
-    "torch.num_threads": Override(SAFE, say("threads inside an operation"), least=1),
+    "torch.num_threads": RunTimeSetting(SAFE, say("threads inside an operation"), least=1),
 }
 """By name; `topic.*` takes any detail."""
 
