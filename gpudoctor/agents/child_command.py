@@ -14,7 +14,8 @@ from gpudoctor.errors import IncompleteError
 from gpudoctor.model.child_process import child_code
 from gpudoctor.model.redaction import mask_text
 from gpudoctor.recorder.ending import end_all
-from gpudoctor.trial.processes import CleanupWatchdog, die_with_us
+from gpudoctor.recorder.start_command import die_with_us
+from gpudoctor.trial.processes import CleanupWatchdog
 
 POLL = 0.1
 NOTE_EVERY = 1.0
@@ -109,7 +110,7 @@ def _start(call: ChildCall, out: Path, errors: Path, status: Path) -> "subproces
             stdout=own,
             stderr=own if call.together else other,
             start_new_session=True,  # its group and its session are what is ended with it
-            preexec_fn=die_with_us() if hasattr(os, "fork") else None,
+            preexec_fn=die_with_us(),
         )
 
 

@@ -81,11 +81,6 @@ def check_trials(command: tuple[str, ...] | None, arguments: argparse.Namespace)
         _named_arms(command, arguments)
     if arguments.find_batch:
         _batch_arm(arguments.find_batch, command or ())(1)
-    if command is not None:
-        from gpudoctor.trial.session import too_short
-
-        if sentence := too_short(command, arguments.budget, arguments.steps):
-            raise UsageError(sentence)
 
 
 def examine_and_try(

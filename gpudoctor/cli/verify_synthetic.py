@@ -68,7 +68,7 @@ class SyntheticRun:
         """The first steps under the meter: memory by instant, beside the estimate."""
         from gpudoctor.estimate.measure import compare
         from gpudoctor.estimate.measure.start_measurement import measure_program
-        from gpudoctor.trial.processes import die_with_us
+        from gpudoctor.recorder.start_command import die_with_us
 
         assert self.written is not None
         folder = scratch / "memory"

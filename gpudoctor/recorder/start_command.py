@@ -77,16 +77,12 @@ def _as_a_shell_would(numbers: list[int], mask: set[int]) -> Callable[[], None]:
     A signal that arrives meanwhile waits for exec: it must not be lost in a handler of ours. And `kill -9` on
     us ends the command, as it would have without us: whoever does it means the training.
     """
-    prctl = _prctl()
-    parent = os.getpid()
+    dies = die_with_us()
 
     def prepare() -> None:
         for number in numbers:
             signal.signal(number, signal.SIG_DFL)
-        if prctl is not None:
-            prctl(_PARENT_DEATH, int(signal.SIGKILL), 0, 0, 0)
-            if os.getppid() != parent:  # it happened before the call
-                os.kill(os.getpid(), signal.SIGKILL)
+        dies()
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     return prepare
@@ -94,19 +90,18 @@ def _as_a_shell_would(numbers: list[int], mask: set[int]) -> Callable[[], None]:
 
 def die_with_parent() -> None:
     """End with the process that forked this one."""
-    prctl, parent = _prctl(), os.getppid()
-    if prctl is not None:
-        prctl(_PARENT_DEATH, int(signal.SIGKILL), 0, 0, 0)
-        if os.getppid() != parent:
-            os._exit(1)
+    die_with_us(os.getppid())()
 
 
-def _prctl() -> Callable[..., int] | None:
-    """The C function, looked up before the fork; None elsewhere than on Linux."""
+def die_with_us(parent: int | None = None) -> Callable[[], None]:
+    """What a child does before exec, so that `kill -9` on us ends it too; nothing elsewhere than on Linux."""
     if sys.platform != "linux":
-        return None
-    try:
-        function: Callable[..., int] = ctypes.CDLL(None).prctl
-    except (OSError, AttributeError):
-        return None
-    return function
+        return lambda: None
+    prctl, parent = ctypes.CDLL(None).prctl, parent or os.getpid()  # looked up before the fork
+
+    def prepare() -> None:
+        prctl(_PARENT_DEATH, int(signal.SIGKILL), 0, 0, 0)
+        if os.getppid() != parent:  # it happened before the call
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return prepare

@@ -81,7 +81,7 @@ def find_batch(session: TrialSession, batch: int, arm_of: Callable[[int], Arm], 
         best = max(fitting, key=lambda item: item.rate, default=None)
         if best is not None and best.batch != batch and session.left > 0:
             title = say("batch {batch} instead of {present}", batch=best.batch, present=batch)
-            session.attempt(f"batch={best.batch}", title, arm_of(best.batch), session.left)
+            session.attempts.append(session.attempt(f"batch={best.batch}", title, arm_of(best.batch), session.left))
 
 
 class _Search:

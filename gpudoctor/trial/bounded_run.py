@@ -23,13 +23,14 @@ from gpudoctor.lang import say
 from gpudoctor.recorder.ending import end_all
 from gpudoctor.recorder.folder import CommandEnd, write_end, write_manifest
 from gpudoctor.recorder.machine import GpuReadings, MachineSampler
-from gpudoctor.recorder.start_command import CommandError, probed
-from gpudoctor.trial.processes import Held, die_with_us
+from gpudoctor.recorder.signal_forwarder import held
+from gpudoctor.recorder.start_command import CommandError, die_with_us, probed
 from gpudoctor.trial.scratch import inside
 
 ENOUGH, DONE = "enough", "done-"
 OUTPUT = "output.txt"
 _TICK = 0.02
+_ENDS = [int(getattr(signal, name)) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 _TELL = 0.2
 """Seconds between two words on how far it is: what watches must not take time from what is measured."""
 _LOOK = 0.5
@@ -116,27 +117,25 @@ def run_bounded(
     """Run it, end it, return how it ended. Raises `CommandError` when it cannot be started."""
     write_manifest(plan.folder, plan.command, {"trial": dict(plan.overrides)})
     started = time.monotonic()
-    held = Held()
-    try:
-        child = _start(plan, held)
-    except BaseException:
-        held.release()
-        raise
+    child: subprocess.Popen[bytes] | None = None
     gpus = GpuReadings(os.environ) if plan.machine else None
-    sampler = MachineSampler(plan.folder, child.pid, gpus, started) if gpus is not None else None
+    sampler: MachineSampler | None = None
     left: list[int] = []
     stopped_by: str | None = None
-    with watching(child.pid, plan.folder):
-        try:
-            held.release()
+    try:
+        # A signal in the middle of a fork would be lost: Python calls its hooks then, and drops what they raise.
+        with held(_ENDS) as mask:
+            child = _start(plan, mask)
+        sampler = MachineSampler(plan.folder, child.pid, gpus, started) if gpus is not None else None
+        with watching(child.pid, plan.folder):
             stopped_by = _keep(plan, child, started, enough, watch)
-        finally:
+    finally:
+        if child is not None:
             left = end_all(child.pid, str(plan.folder))
             _reap(child)
-            if sampler is not None:
-                sampler.close()
-            if gpus is not None:
-                gpus.close()
+        for part in (sampler, gpus):
+            if part is not None:
+                part.close()
     code, seconds = child.returncode, time.monotonic() - started
     exit_code = None if stopped_by else 128 - code if code < 0 else code
     name = signal.Signals(-code).name if code < 0 and not stopped_by and -code in list(signal.Signals) else None
@@ -165,7 +164,7 @@ def _reap(child: "subprocess.Popen[bytes]") -> None:
             child.returncode = os.waitstatus_to_exitcode(os.waitpid(child.pid, 0)[1])
 
 
-def _start(plan: RunSpec, held: Held) -> "subprocess.Popen[bytes]":
+def _start(plan: RunSpec, mask: set[int]) -> "subprocess.Popen[bytes]":
     overrides = {"trial.steps": plan.steps, **plan.overrides}
     _must_exist(plan.command)
     variables = probed(os.environ, plan.folder, {"GPUDOCTOR_OVERRIDES": json.dumps(overrides)})
@@ -175,9 +174,8 @@ def _start(plan: RunSpec, held: Held) -> "subprocess.Popen[bytes]":
     dies = die_with_us()
 
     def prepare() -> None:
-        if dies is not None:
-            dies()
-        held.release()
+        dies()
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     output = None if plan.shown else (plan.folder / OUTPUT).open("wb")
     try:

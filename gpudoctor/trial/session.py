@@ -1,10 +1,9 @@
 """One session of `verify`: a bounded baseline, the window, one change at a time, the proven ones together."""
 
 import math
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,9 +14,7 @@ from gpudoctor.errors import IncompleteError
 from gpudoctor.lang import say
 from gpudoctor.model import GROWTH, Applicability, Ranked, Unavailable
 from gpudoctor.model.proof import Conclusion, TrialRow
-from gpudoctor.model.redaction import mask_arguments, mask_text
 from gpudoctor.model.signs.recording import Recording
-from gpudoctor.recorder.kept_recordings import kept_recordings
 from gpudoctor.text import duration
 from gpudoctor.trial.candidates import Candidate, Untried, candidates, joined
 from gpudoctor.trial.cure import Cures, has_sign
@@ -37,7 +34,7 @@ _FEWEST, _SLOW_FEWEST, _SLOW = 20, 8, 20.0
 """Steps of a window at least; fewer where so many take more seconds than this."""
 _RHYTHMS, _RHYTHM_SECONDS = 2, 15.0
 """A window holds so many of what comes once in a while, if it fits these seconds."""
-_LOOKED_STEPS, LOOKED_SECONDS, _LONG = 50, 5.0, 20.0
+_LOOKED_STEPS, _LOOKED_SECONDS, _LONG = 50, 5.0, 20.0
 """What a diagnosis wants to see: steps and seconds after the warm-up, or so many seconds of slow steps, and of
 memory that grows: how much a leak has left behind is what tells it from a cache that fills up."""
 _SHARE_OF_BUDGET = 0.2
@@ -45,8 +42,6 @@ _SHARE_OF_BUDGET = 0.2
 LEAST_PAIRS = 2
 """Pairs below which there is no interval, so no answer."""
 _HALF_MINUTE = 30.0
-_LARGEST = 32 << 20
-"""Bytes of a recording that is read before the command starts."""
 _PAIRS = 4
 """Pairs that a verdict takes, one of them in doubt."""
 _SLOWER, _SPARE = 4.0, 30.0
@@ -162,7 +157,7 @@ class TrialSession:
         if steps >= FEWEST_STEPS and measured >= _LONG:
             return True
         grows = any(may_grow(process, column) for process in recording.ranks for column in ("allocated", "rss"))
-        return steps >= _LOOKED_STEPS and measured >= LOOKED_SECONDS and not grows
+        return steps >= _LOOKED_STEPS and measured >= _LOOKED_SECONDS and not grows
 
     def choose_window(self, recording: Recording, ended_by_itself: bool) -> bool:
         """Fix the steps of all runs by the baseline's; False where it made too few."""
@@ -194,11 +189,13 @@ class TrialSession:
             for number, item in enumerate(wanted):
                 together = 1 if len(wanted) > 1 else 0
                 share = self.left / (len(wanted) - number + together + others)
-                self.attempt(item.remedy.id, item.remedy.title, item.arm, share, item, timed=timed)
+                self.attempts.append(
+                    self.attempt(item.remedy.id, item.remedy.title, item.arm, share, item, gated=True, timed=timed)
+                )
             proven = [*self.proven, *(item for item in self.cured if item.remedy.applicability is _SAFE)]
             if len(proven) > 1 and self.left > 0 and timed:
                 title = ", ".join(item.remedy.id for item in proven)
-                self.together = self._attempt("together", title, joined(proven), self.left / (1 + others))
+                self.together = self.attempt("together", title, joined(proven), self.left / (1 + others), gated=True)
 
     def try_settings(self, arms: Sequence[tuple[str, Arm]]) -> None:
         """Try settings of a job that no finding speaks of: they have to leave what is learned alone, too."""
@@ -209,14 +206,14 @@ class TrialSession:
                 if self.left < 2 * self.lap_seconds:  # not even a pair of it
                     self.attempts.append(Attempt(name=arm.name, title=title, tried=Tried(arm=arm)))
                     continue
-                self.attempts.append(self._attempt(arm.name, title, arm, min(share, self.left)))
+                self.attempts.append(self.attempt(arm.name, title, arm, min(share, self.left), gated=True))
 
     def try_arms(self, arms: Sequence[tuple[str, Arm]]) -> None:
         """Try changes that the user named: titles and arms."""
         with self.stopping():
             self._plan(len(arms))
             for number, (title, arm) in enumerate(arms):
-                self.attempt(arm.name, title, arm, self.left / (len(arms) - number))
+                self.attempts.append(self.attempt(arm.name, title, arm, self.left / (len(arms) - number)))
 
     def _plan(self, changes: int) -> None:
         """Say what is to come. Raises `BudgetSpent` where not even one comparison is left."""
@@ -240,17 +237,9 @@ class TrialSession:
 
     def attempt(
         self, name: str, title: str, arm: Arm, seconds: float, candidate: Candidate | None = None,
-        *, timed: bool = True,
+        *, gated: bool = False, timed: bool = True,
     ) -> Attempt:  # fmt: skip
-        """Try one arm for at most so many seconds. Raises `BaselineFailed`."""
-        made = self._attempt(name, title, arm, seconds, candidate, gated=candidate is not None, timed=timed)
-        self.attempts.append(made)
-        return made
-
-    def _attempt(
-        self, name: str, title: str, arm: Arm, seconds: float, candidate: Candidate | None = None,
-        gated: bool = True, timed: bool = True,
-    ) -> Attempt:  # fmt: skip
+        """Try one arm for at most so many seconds; `gated`: a moved loss ends it. Raises `BaselineFailed`."""
         deadline = time.monotonic() + seconds
         tried = Tried(arm=arm, gated=gated)
         self.doing, self.current = name, None
@@ -315,44 +304,3 @@ def budget_flag(seconds: float) -> str:
     """Seconds as a value of `--budget`, rounded up to half a minute."""
     minutes, rest = divmod(math.ceil(seconds / _HALF_MINUTE) * int(_HALF_MINUTE), 60)
     return f"{minutes}m{rest}s" if minutes and rest else f"{minutes}m" if minutes else f"{rest}s"
-
-
-def too_short(command: Sequence[str], budget: float, window_steps: int | None) -> str:
-    """Why the budget does not allow one comparison of this command, and which would; "" where it may."""
-    words, here = list(mask_arguments(command)), mask_text(os.getcwd())
-    lap, name = None, ""
-    for item in kept_recordings():  # the newest of this very command, if it ended well and is quick to read
-        same = list(item.command) == words and item.folder == here
-        if same and item.bytes < _LARGEST and not (item.died or item.running):
-            with suppress(Unavailable):
-                lap, name = lap_of(read_recording(str(item.path)), window_steps), item.name
-            break
-    if lap is not None:
-        first = lap.start + LOOKED_SECONDS
-        needed = first + 2 * LEAST_PAIRS * lap.seconds
-        if budget >= needed:
-            return ""
-        known = say(
-            "a run of this command takes {seconds} ({name})", seconds=duration(round(lap.seconds, 1)), name=name
-        )
-    else:
-        if window_steps is not None:
-            return ""  # how long these steps take is not known yet
-        first = LOOKED_SECONDS
-        needed = first + 2 * LEAST_PAIRS * WINDOW_SECONDS
-        if budget >= needed:
-            return ""
-        known = say(
-            "each run measures {window_seconds} of steps, after its start and its warm-up",
-            window_seconds=duration(WINDOW_SECONDS),
-        )
-    enough = first + (needed - first) * LOOKS[1] / LEAST_PAIRS
-    return say(
-        "--budget {budget} is too short for one comparison: {known}, the first run and {pairs} pairs need "
-        "{needed}; use --budget {enough}",
-        budget=duration(budget),
-        known=known,
-        pairs=LEAST_PAIRS,
-        needed=duration(float(math.ceil(needed))),
-        enough=budget_flag(enough),
-    )

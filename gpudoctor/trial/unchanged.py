@@ -1,11 +1,9 @@
 """The user's folders before and after the trials: what changed meanwhile, whoever changed it.
 
-Of every file: mode, size, inode, times; of small ones the content too. The kernel sets the time of the last
-change (ctime) itself, so a program that writes and puts the old time back is seen. Where a folder is too large
-the comparison says how much of it was compared.
+Of every file: mode, size, inode, times. The kernel sets the time of the last change (ctime) itself, so a program that
+writes and puts the old time back is seen. Where a folder is too large the comparison says how much of it was compared.
 """
 
-import hashlib
 import os
 import stat
 import time
@@ -18,8 +16,6 @@ from gpudoctor.trial.scratch import inside
 
 FILES, SECONDS = 50_000, 3.0
 """The most files that are compared, and seconds that a walk over them may take."""
-_SMALL, _BYTES = 1 << 20, 64 << 20
-"""Bytes of a file whose content is read, and of all of them together."""
 _SHOWN = 5
 
 Signature = tuple[object, ...]
@@ -42,10 +38,8 @@ class Unchanged:
         self._without = [os.path.realpath(path) for path in without]
         self.folders = tuple(_roots(command))
         self._before: dict[str, dict[str, Signature]] = {}
-        self._texts: dict[str, str] = {}
         self._files, self._whole = 0, True
         deadline = time.monotonic() + SECONDS
-        read = 0
         queue = list(self.folders)
         for folder in queue:  # it grows while it is walked
             if self._files >= FILES or time.monotonic() > deadline:
@@ -55,16 +49,10 @@ class Unchanged:
                 continue
             self._before[folder] = entries
             for name, signature in entries.items():
-                path = os.path.join(folder, name)
                 if signature == _FOLDER:
-                    queue.append(path)
-                    continue
-                self._files += 1
-                size = signature[1]
-                small = isinstance(size, int) and size <= _SMALL and read + size <= _BYTES
-                if signature[0] == stat.S_IFREG and small and time.monotonic() < deadline:
-                    read += int(str(size))
-                    self._texts[path] = _hash(path)
+                    queue.append(os.path.join(folder, name))
+                else:
+                    self._files += 1
 
     def look(self, kept: Iterable[str] = ()) -> SecondLook:
         """The second look; `kept` are files that were changed on purpose."""
@@ -95,13 +83,8 @@ class Unchanged:
                 yield folder
                 continue
             for name in sorted(before.keys() | after.keys()):
-                path, old, new = os.path.join(folder, name), before.get(name), after.get(name)
-                if old == new:
-                    continue
-                # Only the times differ, and the content, which was read, is the same: no change.
-                lasting = old is not None and new is not None and old[:_LASTING] == new[:_LASTING]
-                if not (lasting and path in self._texts and self._texts[path] == _hash(path)):
-                    yield path
+                if before.get(name) != after.get(name):
+                    yield os.path.join(folder, name)
 
     def _entries(self, folder: str) -> dict[str, Signature] | None:
         """What a folder holds by name; None where it cannot be read."""
@@ -124,15 +107,6 @@ class Unchanged:
 
 
 _FOLDER: Signature = ("folder",)
-_LASTING = 5
-"""Parts of a signature that stay as they are when a file is written anew with the same content."""
-
-
-def _hash(path: str) -> str:
-    waiting = getattr(os, "O_NONBLOCK", 0)
-    with suppress(OSError), open(path, "rb", opener=lambda name, flags: os.open(name, flags | waiting)) as file:
-        return hashlib.sha256(file.read(_SMALL + 1)).hexdigest()
-    return ""
 
 
 def _roots(command: Sequence[str]) -> Iterator[str]:
