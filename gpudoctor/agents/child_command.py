@@ -46,9 +46,8 @@ class ChildCall:
     limit: float
     """Seconds after which it is ended."""
     recording: str = ""
-    """Folder that its training processes carry in their environment."""
-    together: bool = False
-    """Whether both its streams go to one file, as of a job whose output a user keeps."""
+    """Folder that its training processes carry in their environment; both streams go to one file then, as of a job
+    whose output a user keeps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +59,6 @@ class ChildEnd:
     """Standard output, cut to its end."""
     errors: str
     """Lines of gpudoctor itself on standard error."""
-    seconds: float
 
     def errors_or(self, other: str) -> str:
         """The last sentence of gpudoctor, without its name; `other` if it said none."""
@@ -90,13 +88,13 @@ async def run_child(call: ChildCall, place: Path, watchdog: CleanupWatchdog, not
             with anyio.CancelScope(shield=True):
                 await _end(child, call.recording or str(place))
             raise
-    said = _end_of(out if call.together else errors)
-    return ChildEnd(
-        code=child.returncode,
-        out=_program_lines(said)[-_LAST_WORDS:] if call.together else _whole(out),
-        errors=_own_lines(said),
-        seconds=time.monotonic() - started,
-    )
+    said = _end_of(out if call.recording else errors).splitlines()
+    own = [line for line in said if line.startswith(_NAME)]
+    if call.recording:
+        shown = "\n".join(line for line in said if not line.startswith(_NAME))[-_LAST_WORDS:]
+    else:
+        shown = out.read_text(encoding="utf-8", errors="replace")
+    return ChildEnd(code=child.returncode, out=shown, errors="\n".join(own))
 
 
 def _start(call: ChildCall, out: Path, errors: Path, status: Path) -> "subprocess.Popen[bytes]":
@@ -108,7 +106,7 @@ def _start(call: ChildCall, out: Path, errors: Path, status: Path) -> "subproces
             env=variables,
             stdin=subprocess.DEVNULL,
             stdout=own,
-            stderr=own if call.together else other,
+            stderr=own if call.recording else other,
             start_new_session=True,  # its group and its session are what is ended with it
             preexec_fn=die_with_us(),
         )
@@ -161,13 +159,6 @@ async def _end(child: "subprocess.Popen[bytes]", mark: str) -> None:
     await anyio.to_thread.run_sync(child.wait)
 
 
-def _whole(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-
-
 def _end_of(path: Path, most: int = 64_000) -> str:
     """The last characters of a file, secrets masked."""
     try:
@@ -178,11 +169,3 @@ def _end_of(path: Path, most: int = 64_000) -> str:
     except OSError:
         return ""
     return mask_text(text)[-most:]
-
-
-def _program_lines(text: str) -> str:
-    return "\n".join(line for line in text.splitlines() if not line.startswith(_NAME))
-
-
-def _own_lines(text: str) -> str:
-    return "\n".join(line for line in text.splitlines() if line.startswith(_NAME))

@@ -39,14 +39,15 @@ def after_check(arguments: Mapping[str, Any], report: Mapping[str, Any]) -> list
         calls.append(call("run", "measure it: name what starts it", command=command, **_place(arguments)))
     elif not arguments.get("targets"):
         calls.append(call("check", "examine a training script: name it", targets=["train.py"], **_place(arguments)))
-    return [*calls, *_explain(report)]
+    return [*calls, *explain_first(report)]
 
 
 def _place(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {key: arguments[key] for key in ("python", "folder") if key in arguments}
 
 
-def _explain(report: Mapping[str, Any]) -> list[Call]:
+def explain_first(report: Mapping[str, Any]) -> list[Call]:
+    """Understand the first finding."""
     first = next(iter(report["findings"]), None)
     return [call("explain", "what the first finding means", code=first["code"])] if first else []
 
@@ -73,7 +74,7 @@ def after_run(arguments: Mapping[str, Any], report: Mapping[str, Any], name: str
                 budget_seconds=_budget(report, len(remedies)),
             )
         )
-    return [*calls, *_explain(report)]
+    return [*calls, *explain_first(report)]
 
 
 def _budget(report: Mapping[str, Any], remedies: int) -> int:
@@ -117,7 +118,7 @@ def after_verify(arguments: Mapping[str, Any], report: Mapping[str, Any], name: 
                 budget_seconds=arguments.get("budget_seconds"),
             )
         )
-    return calls or _explain(report)
+    return calls or explain_first(report)
 
 
 def after_apply(before: Mapping[str, Any], recording: str | None) -> list[Call]:
@@ -136,12 +137,7 @@ def after_autopsy(arguments: Mapping[str, Any], report: Mapping[str, Any]) -> li
     """Understand the cause, then look at the script."""
     scripts = [name for name in arguments["files"] if str(name).endswith(".py")]
     more = [call("check", "the script's other ailments", targets=scripts, **_place(arguments))] if scripts else []
-    return [*_explain(report), *more]
-
-
-def after_report(report: Mapping[str, Any]) -> list[Call]:
-    """Understand the first finding."""
-    return _explain(report)
+    return [*explain_first(report), *more]
 
 
 def after_estimate(arguments: Mapping[str, Any], found: Mapping[str, Any]) -> list[Call]:

@@ -1,4 +1,4 @@
-"""Serves the toolbox over the official `mcp` package; its two major versions make a server in two ways."""
+"""Serves the toolbox over the official `mcp` package."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -21,13 +21,11 @@ def serve() -> None:
 
 
 async def _serve() -> None:
-    from mcp.server.lowlevel import Server
     from mcp.server.stdio import stdio_server
 
     toolbox = Toolbox()
     try:
-        # Version 1 registers handlers by decorators, version 2 takes them when the server is made.
-        server = _first(toolbox) if hasattr(Server, "call_tool") else _second(toolbox)
+        server = _server(toolbox)
         async with stdio_server() as (reading, writing):
             await server.run(reading, writing, server.create_initialization_options())
     finally:
@@ -47,46 +45,7 @@ async def _called(toolbox: Toolbox, name: str, arguments: object, note: Note) ->
     return text_of(answer), wrong
 
 
-class _Wrong(Exception):
-    """`mcp` 1 makes an error result of it; its older releases cannot return one."""
-
-
-def _tools() -> list[Any]:
-    from mcp import types
-
-    return [types.Tool.model_validate(tool.as_object()) for tool in BY_NAME.values()]
-
-
-def _first(toolbox: Toolbox) -> Any:
-    """A server of `mcp` 1."""
-    from mcp import types
-    from mcp.server.lowlevel import Server
-
-    server: Any = Server(NAME, version=__version__, instructions=INSTRUCTIONS)
-
-    async def list_tools() -> list[Any]:
-        return _tools()
-
-    async def call_tool(name: str, arguments: dict[str, Any]) -> Any:
-        context = server.request_context
-        token = getattr(context.meta, "progressToken", None) if context.meta is not None else None
-
-        async def send(progress: float, total: float | None, text: str) -> None:
-            if token is not None:
-                await context.session.send_progress_notification(token, progress, total, text)
-
-        text, wrong = await _called(toolbox, name, arguments, _rising(send))
-        if wrong:
-            raise _Wrong(text)
-        return [types.TextContent(type="text", text=text)]
-
-    server.list_tools()(list_tools)
-    server.call_tool(validate_input=False)(call_tool)  # our sentence names the argument and what to give
-    return server
-
-
-def _second(toolbox: Toolbox) -> Any:
-    """A server of `mcp` 2."""
+def _server(toolbox: Toolbox) -> Any:
     from mcp import types
     from mcp.server.lowlevel import Server
 
@@ -98,7 +57,7 @@ def _second(toolbox: Toolbox) -> Any:
         content = [{"type": "text", "text": text}]
         return types.CallToolResult.model_validate({"content": content, "isError": wrong})
 
-    made: Any = Server
+    made: Any = Server  # its type says less than it takes
     return made(NAME, version=__version__, instructions=INSTRUCTIONS, on_list_tools=list_tools, on_call_tool=call_tool)
 
 

@@ -1,13 +1,12 @@
-"""Puts one server into an agent's settings, or takes it out; every other character of the file stays.
+"""Puts one server into an agent's settings, or takes it out; every other key stays.
 
-JSON may have comments and trailing commas, as VS Code and Cursor write it. What does not parse is refused.
+What does not parse is refused, JSON with comments too: a person adds the entry that the sentence shows.
 """
 
 import json
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from gpudoctor.errors import UsageError
@@ -17,143 +16,33 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-_NOISE = re.compile(r"(?:\s+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
-_SCALAR = re.compile(r"[^\s,\]}/]+")
-_INDENT = "  "
-
-
-class _NotJson(ValueError):
-    """The text is no JSON, with comments or without."""
-
-
-def _noise(text: str, at: int) -> int:
-    found = _NOISE.match(text, at)
-    return found.end() if found else at
-
-
-@dataclass(frozen=True, slots=True)
-class _Node:
-    """A value of the text, read once: time must not double with each level of a deep file."""
-
-    value: Any
-    begin: int
-    end: int
-    members: tuple[tuple[str, int, "_Node"], ...] = ()
-    """Of an object or array: each member's key ("" in an array), where it begins, and its value."""
-
-
-def _line(text: str, at: int) -> str:
-    return f"line {text.count(chr(10), 0, at) + 1}"
-
-
-def _node(text: str, at: int) -> _Node:
-    """The value that begins here."""
-    opening = text[at : at + 1]
-    if opening in ("{", "["):
-        members, end = _members(text, at)
-        nodes = [(key, node.value) for key, _, node in members]
-        return _Node(dict(nodes) if opening == "{" else [value for _, value in nodes], at, end, tuple(members))
-    found = (_STRING if opening == '"' else _SCALAR).match(text, at)
-    if found is None:
-        raise _NotJson(f"{_line(text, at)} is no JSON")
-    return _Node(json.loads(found[0]), at, found.end())
-
-
-def _members(text: str, at: int) -> tuple[list[tuple[str, int, _Node]], int]:
-    """The members of the object or array that begins here, and where it ends."""
-    close = "}" if text[at] == "{" else "]"
-    members: list[tuple[str, int, _Node]] = []
-    at = _noise(text, at + 1)
-    while text[at : at + 1] != close:
-        key, start = "", at
-        if close == "}":
-            found = _STRING.match(text, at)
-            if found is None:
-                raise _NotJson(f"{_line(text, at)} has no key")
-            key = json.loads(found[0])
-            at = _noise(text, found.end())
-            if text[at : at + 1] != ":":
-                raise _NotJson(f"{_line(text, at)} has no colon after {key!r}")
-            at = _noise(text, at + 1)
-        node = _node(text, at)
-        members.append((key, start, node))
-        at = _noise(text, node.end)
-        if text[at : at + 1] == ",":
-            at = _noise(text, at + 1)
-        elif text[at : at + 1] != close:
-            raise _NotJson(f"{_line(text, at)} has neither a comma nor {close}")
-    return members, at + 1
-
-
-def _root(text: str) -> _Node:
-    root = _node(text, _noise(text, 0))
-    if _noise(text, root.end) != len(text):
-        raise _NotJson(f"{_line(text, root.end)} has more than one value")
-    return root
-
-
-def plain(text: str) -> Any:
-    """The JSON without its comments and trailing commas. Raises `ValueError`."""
-    return _root(text).value
-
 
 def with_json(text: str, key: str, name: str, entry: dict[str, Any] | None, where: str) -> str:
     """The settings with the entry at `key`.`name`, or without it (None). Raises `UsageError`."""
-    text = text if text.strip() else "{}\n"
     try:
-        before = plain(text)
-        if not isinstance(before, dict) or not isinstance(before.get(key, {}), dict):
-            raise _NotJson(f"{key} is no object")
-        new = _edited(text, key, name, entry)
-        after = plain(new)
+        settings = json.loads(text if text.strip() else "{}", object_pairs_hook=_each_once)
+        if not isinstance(settings, dict) or not isinstance(settings.get(key, {}), dict):
+            raise ValueError(f"{key} is no object")
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{where}: cannot be edited ({error}); correct the file, or see --print") from error
-    expected = json.loads(json.dumps(before))
-    expected.setdefault(key, {}).pop(name, None)
-    if entry is not None:
-        expected[key][name] = entry
-    if {**after, key: after.get(key, {})} != expected:
-        raise UsageError(f"{where}: has keys twice; correct the file, or see --print")
-    return new
+        by_hand = json.dumps({key: {name: entry}}) if entry is not None else f"remove {key}.{name}"
+        raise UsageError(f"{where}: not plain JSON ({error}); correct the file, or do it by hand: {by_hand}") from error
+    servers = settings.get(key, {})
+    if servers.get(name) == entry:
+        return text
+    if entry is None:
+        del servers[name]
+    else:
+        settings[key] = {**servers, name: entry}
+    indent = re.search(r"\n([ \t]+)\"", text)
+    return json.dumps(settings, indent=indent[1] if indent else 2, ensure_ascii=False) + "\n"
 
 
-def _edited(text: str, key: str, name: str, entry: dict[str, Any] | None) -> str:
-    root = _root(text)
-    holder = next((node for found, _, node in root.members if found == key), None)
-    if holder is None:
-        return text if entry is None else _inserted(text, root.begin, key, {name: entry}, 1)
-    for found, start, node in holder.members:
-        if found == name:
-            if entry is None:
-                return _without(text, start, node.end)
-            return text[: node.begin] + _dumped(entry, 2) + text[node.end :]
-    return text if entry is None else _inserted(text, holder.begin, name, entry, 2)
-
-
-def _inserted(text: str, at: int, key: str, value: Any, depth: int) -> str:
-    """A member put first into the object that begins here."""
-    empty = text[_noise(text, at + 1)] == "}"
-    pad = "\n" + _INDENT * depth
-    rest = text[at + 1 :]
-    member = f"{pad}{json.dumps(key)}: {_dumped(value, depth)}"
-    if not empty:
-        return text[: at + 1] + member + "," + (rest if rest[:1].isspace() else pad + rest)
-    tail = "" if "\n" in text[at : _noise(text, at + 1)] else "\n" + _INDENT * (depth - 1)
-    return text[: at + 1] + member + tail + rest
-
-
-def _dumped(value: Any, depth: int) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False).replace("\n", "\n" + _INDENT * depth)
-
-
-def _without(text: str, start: int, end: int) -> str:
-    """Without a member, with the comma that belongs to it."""
-    after = _noise(text, end)
-    if text[after : after + 1] == ",":
-        return text[:start].rstrip(" \t").rstrip("\n") + text[after + 1 :]
-    head = text[:start].rstrip()
-    return (head[:-1] if head.endswith(",") else head) + text[end:]
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object; one that has a key twice would lose a value when it is written again."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise ValueError("it has a key twice")
+    return made
 
 
 # TOML: the tables of one server are a stretch of lines.

@@ -1,5 +1,6 @@
-"""Arguments of a tool: their JSON schema, and the sentence that says which one is wrong."""
+"""Arguments of a tool, checked against its JSON schema; the sentence says which one is wrong."""
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,82 +9,45 @@ from gpudoctor.errors import UsageError
 
 LONGEST_WORD = 32_768
 MOST_WORDS = 1_000
-_TYPES: dict[str, tuple[type, ...]] = {
-    "string": (str,),
-    "boolean": (bool,),
-    "integer": (int,),
-    "number": (int, float),
-    "array": (list,),
-    "object": (dict,),
-}
 _SHOWN = 80
 
 
 def checked(schema: Mapping[str, Any], given: object, tool: str) -> dict[str, Any]:
     """The arguments, once each fits its schema; defaults are filled in. Raises `UsageError`."""
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import best_match
+
     if not isinstance(given, dict):
         raise UsageError(f"{tool}: the arguments are not an object; give {{}} for none")
     known: Mapping[str, Mapping[str, Any]] = schema["properties"]
     for name in given:
         if name not in known:
             raise UsageError(f"{tool}: there is no argument {_shown(name)}; there are: {', '.join(known)}")
+    told = {name: value for name, value in given.items() if value is not None}
     for name in schema.get("required", ()):
-        if given.get(name) is None:
+        if name not in told:
             raise UsageError(f"{tool}: the argument {name} is missing ({known[name]['description']})")
-    found = {name: rule["default"] for name, rule in known.items() if "default" in rule}
-    for name, value in given.items():
-        if value is not None:
-            _check(f"{tool}: {name}", known[name], value)
-            found[name] = value
-    return found
+    for name, value in told.items():
+        _check_size(f"{tool}: {name}", value)
+    if error := best_match(Draft202012Validator(schema).iter_errors(told)):
+        raise UsageError(f"{tool}: {error.json_path.removeprefix('$.')}: {error.message}")
+    return {name: rule["default"] for name, rule in known.items() if "default" in rule} | told
 
 
-def _check(where: str, rule: Mapping[str, Any], value: object) -> None:
-    """Raise `UsageError` unless the value fits the rule of a schema, of those that our tools use."""
-    kinds: Sequence[str] = [rule["type"]] if isinstance(rule["type"], str) else rule["type"]
-    fitting = [kind for kind in kinds if _is(value, kind)]
-    if not fitting:
-        raise UsageError(f"{where} is {_shown(value)}; it must be {' or '.join(map(_article, kinds))}")
-    if "enum" in rule and value not in rule["enum"]:
-        raise UsageError(f"{where} is {_shown(value)}; it must be one of: {', '.join(map(str, rule['enum']))}")
+def _check_size(where: str, value: object) -> None:
+    """Raise `UsageError` for what no schema refuses: endless texts and lists, NUL, surrogates, NaN."""
     if isinstance(value, str):
-        _check_word(where, value)
-    elif isinstance(value, list):
+        if len(value) > LONGEST_WORD:
+            raise UsageError(f"{where} has {len(value):,} characters; the most is {LONGEST_WORD:,}")
+        if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
+            raise UsageError(f"{where} contains a NUL byte or a lone surrogate; remove it")
+    elif isinstance(value, list | dict):
         if len(value) > MOST_WORDS:
             raise UsageError(f"{where} has {len(value):,} items; the most is {MOST_WORDS:,}")
-        for number, item in enumerate(value):
-            _check(f"{where}[{number}]", rule["items"], item)
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            _check_word(f"{where} key", str(key))
-            _check(f"{where}.{_shown(key)}", rule["additionalProperties"], item)
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        low, high = rule.get("minimum", float("-inf")), rule.get("maximum", float("inf"))
-        if not low <= value <= high:  # NaN too
-            raise UsageError(f"{where} is {value:g}; it must be from {low:g} to {high:g}")
-
-
-def _check_word(where: str, word: str) -> None:
-    if len(word) > LONGEST_WORD:
-        raise UsageError(f"{where} has {len(word):,} characters; the most is {LONGEST_WORD:,}")
-    if "\0" in word:
-        raise UsageError(f"{where} contains a NUL byte; remove it")
-    try:
-        word.encode("utf-8")
-    except UnicodeEncodeError:
-        raise UsageError(f"{where} contains a lone surrogate, which is no character; remove it") from None
-
-
-def _is(value: object, kind: str) -> bool:
-    if isinstance(value, bool):
-        return kind == "boolean"
-    if kind == "integer" and isinstance(value, float):
-        return value.is_integer()
-    return isinstance(value, _TYPES[kind])
-
-
-def _article(kind: str) -> str:
-    return f"an {kind}" if kind[0] in "aio" else f"a {kind}"
+        for item in value if isinstance(value, list) else (*value, *value.values()):
+            _check_size(where, item)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise UsageError(f"{where} is {value}; give a finite number")
 
 
 def _shown(value: object) -> str:

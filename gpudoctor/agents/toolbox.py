@@ -5,7 +5,7 @@ import shlex
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from gpudoctor.agents.short_answer import (
 )
 from gpudoctor.agents.target_environment import TargetEnvironment, target_environment
 from gpudoctor.agents.tool_arguments import checked, existing_folder, plain_names
-from gpudoctor.agents.tool_table import BY_NAME, AgentTool
+from gpudoctor.agents.tool_table import BY_NAME
 from gpudoctor.errors import DoctorError, IncompleteError, UsageError
 from gpudoctor.model.external_files import load_json, read_text
 from gpudoctor.model.read_limits import REPORT
@@ -42,6 +42,7 @@ _GRACE = 10.0
 """Seconds from SIGINT to SIGTERM when a bounded run ends."""
 _FORMATS = {".html": "html", ".htm": "html", ".md": "markdown", ".sarif": "sarif", ".xml": "junit", ".json": "json"}
 _UNEXAMINED = 3
+_CHECKS = "select ignore"
 _LISTED = ("code", "name", "topic", "title", "severity")
 
 
@@ -55,6 +56,19 @@ class _Kept:
     arguments: Mapping[str, Any]
     folder: str
     output: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Call:
+    """A call on its way."""
+
+    given: dict[str, Any]
+    label: str
+    note: Note
+    folder: str
+    target: TargetEnvironment
+    recording: str = ""
+    """Where a command of the user's is recorded."""
 
 
 @dataclass(slots=True)
@@ -84,183 +98,160 @@ class Toolbox:
         self._calls += 1
         label = f"{name}-{self._calls}"
         if not tool.measures:
-            return await self._answer(tool, arguments, label, note)
-        await self._free()
+            return await self._answer(name, arguments, label, note)
+        import anyio
+
+        with anyio.move_on_after(_ENDING):  # one that was cancelled is being ended
+            while self._measuring:
+                await anyio.sleep(POLL)
         if self._measuring:
             raise IncompleteError(
                 f"{self._measuring} is measuring; two at once would spoil both. Wait for it, or cancel it"
             )
         self._measuring = label
         try:
-            return await self._answer(tool, arguments, label, note)
+            return await self._answer(name, arguments, label, note)
         finally:
             self._measuring = ""
 
-    async def _free(self) -> None:
-        """Wait a moment for the call that measures: one that was cancelled is being ended."""
-        import anyio
-
-        with anyio.move_on_after(_ENDING):
-            while self._measuring:
-                await anyio.sleep(POLL)
-
-    async def _answer(self, tool: AgentTool, arguments: dict[str, Any], label: str, note: Note) -> Document:
-        method = {"report": "_report_again"}.get(tool.name, f"_{tool.name}")
-        answered: Document = await getattr(self, method)(arguments, label, note)
+    async def _answer(self, name: str, given: dict[str, Any], label: str, note: Note) -> Document:
+        if name == "more":
+            return self._more(given)
+        if name == "apply" and (kept := self._answers.get(given["answer"])):
+            given.setdefault("folder", kept.folder)
+        folder = existing_folder(given.get("folder") or ".", "folder")
+        for variable in given.get("environment", {}):
+            if not variable or "=" in variable:
+                raise UsageError(f"environment: {variable!r} is not a name of a variable")
+        variables = {**self.variables, **given.get("environment", {})}
+        target = target_environment(given.get("python"), folder, variables)
+        method = {"report": "_report_again"}.get(name, f"_{name}")
+        answered: Document = await getattr(self, method)(
+            _Call(given=given, label=label, note=note, folder=folder, target=target)
+        )
         return answered
 
     # -- one method a tool
 
-    async def _check(self, given: dict[str, Any], label: str, note: Note) -> Document:
+    async def _check(self, call: _Call) -> Document:
+        given = call.given
         targets = plain_names(given.get("targets", []), "check", "targets")
-        target = self._target(given)
-        words = ["check", *targets, f"--python={target.interpreter.prefix}", *_checks(given)]
-        words += [f"--{flag}={given[flag]}" for flag in ("gpu", "gpus", "ranks") if flag in given]
+        words = ["check", *targets, f"--python={call.target.interpreter.prefix}"]
         rest = given.get("script_arguments", [])
-        end, report = await self._written(words, label, given, note, target, after=["--", *rest] if rest else [])
-        return self._report(label, given, end, report, next_calls.after_check(given, report), target)
+        end, report = await self._written(
+            call, [*words, *_flags(given, f"gpu gpus ranks {_CHECKS}")], ["--", *rest] if rest else []
+        )
+        return self._report(call, end, report, next_calls.after_check(given, report), python=True)
 
-    async def _estimate(self, given: dict[str, Any], label: str, note: Note) -> Document:
+    async def _estimate(self, call: _Call) -> Document:
+        given = call.given
         configs = plain_names(given.get("configs", []), "estimate", "configs")
         if not configs and "model" not in given:
             raise UsageError("estimate: name a model (7b, llama-3-8b, a hub id) or configs")
-        words = ["estimate", *configs]
-        flags = {
-            "model": "model",
-            "gpu": "gpu",
-            "method": "method",
-            "sequence": "seq",
-            "batch": "batch",
-            "gpus": "gpus",
-        }
-        words += [f"--{flag}={given[key]}" for key, flag in flags.items() if key in given]
-        words += ["--fit"] if given["fit"] else []
-        end, found = await self._written(words, label, given, note, self._target(given))
-        extra = self._extra(label, end, next_calls.after_estimate(given, found))
-        return estimate_answer(found, extra, label, given["max_chars"])
+        flags = _flags(given, "model gpu method sequence:seq batch gpus fit")
+        end, found = await self._written(call, ["estimate", *configs, *flags])
+        extra = _extra(call, end, next_calls.after_estimate(given, found))
+        return estimate_answer(found, extra, call.label, given["max_chars"])
 
-    async def _run(self, given: dict[str, Any], label: str, note: Note) -> Document:
-        command, target = _command(given, "run"), self._target(given)
-        recording = self._recording(label)
-        words = ["run", f"--seconds={given['seconds']:g}", f"--grace={_GRACE:g}", f"--recording={recording}"]
-        words += [f"--steps={given['steps']}"] if "steps" in given else []
-        end, report = await self._written(
-            [*words, *_checks(given)], label, given, note, target,
-            after=["--", *command], expected=given["seconds"], recording=recording, together=True,
-        )  # fmt: skip
-        return self._report(label, given, end, report, next_calls.after_run(given, report, label), target, recording)
+    async def _run(self, call: _Call) -> Document:
+        words = ["run", f"--grace={_GRACE:g}", *_flags(call.given, f"seconds steps {_CHECKS}")]
+        end, report = await self._measured(call, words, call.given["seconds"])
+        calls = next_calls.after_run(call.given, report, call.label)
+        return self._report(call, end, report, calls, python=True)
 
-    async def _verify(self, given: dict[str, Any], label: str, note: Note) -> Document:
-        command, target = _command(given, "verify"), self._target(given)
-        recording = self._recording(label)
-        words = ["verify", f"--budget={given['budget_seconds']:g}s", f"--recording={recording}"]
-        words += [f"--remedy={name}" for name in given.get("remedies", ())]
-        words += [f"--top={given['top']}"] if "top" in given else []
-        words += [f"--against={given['against']}"] if "against" in given else []
-        words += [f"--vary={value}" for value in given.get("vary", ())]
-        words += [f"--{flag}" for key, flag in (("unsafe", "unsafe"), ("apply", "keep")) if given[key]]
-        end, report = await self._written(
-            [*words, *_checks(given)], label, given, note, target,
-            after=["--", *command], expected=given["budget_seconds"], recording=recording, together=True,
-        )  # fmt: skip
-        return self._report(
-            label, given, end, report, next_calls.after_verify(given, report, label), target, recording=recording
-        )
+    async def _verify(self, call: _Call) -> Document:
+        flags = f"budget_seconds:budget remedies:remedy top against vary unsafe apply:keep {_CHECKS}"
+        words = ["verify", *_flags(call.given, flags)]
+        end, report = await self._measured(call, words, call.given["budget_seconds"])
+        calls = next_calls.after_verify(call.given, report, call.label)
+        return self._report(call, end, report, calls, python=True)
 
-    async def _apply(self, given: dict[str, Any], label: str, note: Note) -> Document:
+    async def _apply(self, call: _Call) -> Document:
+        given = call.given
         kept = self._answers.get(given["answer"])
         if kept is None and not given["answer"].endswith(".json"):
             raise UsageError(f"apply: {self._unknown(given['answer'])}")
         (source,) = [str(kept.file)] if kept else plain_names([given["answer"]], "apply", "answer")
-        folder = given.get("folder") or (kept.folder if kept else "")
-        words = ["apply", source, *(f"--remedy={name}" for name in given.get("remedies", ()))]
-        words += ["--diff"] if given["dry_run"] else []
-        target = self._target({"folder": folder} if folder else {})
-        end = await self._child(words, label, {"folder": folder} if folder else {}, note, target)
-        said = end.errors_or(f"apply ended with exit code {end.code}")
+        end = await self._child(call, ["apply", source, *_flags(given, "remedies:remedy dry_run:diff")])
         if end.code not in (0, _UNEXAMINED) or (end.code and not (end.out or "applied" in end.errors)):
-            raise UsageError(said)
-        before = kept.arguments if kept else {}
-        calls = next_calls.after_apply(before, (kept.whole.get("run") or {}).get("recording") if kept else None)
+            raise UsageError(end.errors_or(f"apply ended with exit code {end.code}"))
+        recording = (kept.whole.get("run") or {}).get("recording") if kept else None
+        calls = next_calls.after_apply(kept.arguments if kept else {}, recording)
         if given["dry_run"]:
-            once = {key: value for key, value in given.items() if key not in ("dry_run",)}
-            calls = [{"tool": "apply", "arguments": once, "why": "write it, if the user wants it"}]
+            once = {key: value for key, value in given.items() if key != "dry_run"}
+            calls = [next_calls.call("apply", "write it, if the user wants it", **once)]
         done = [line.removeprefix("gpudoctor: ") for line in end.errors.splitlines()]
         return filled({"written": not given["dry_run"], "done": done, "diff": end.out, "next": calls})  # type: ignore[no-any-return]
 
-    async def _watch(self, given: dict[str, Any], label: str, note: Note) -> Document:
-        target = self._target({})
+    async def _watch(self, call: _Call) -> Document:
+        given = call.given
         if not given.get("pids"):
-            end = await self._child(["watch", "--find", "--json"], label, given, note, target)
+            end = await self._child(call, ["watch", "--find", "--json"])
             jobs = _json_of(end.out, end)
-            calls = [
-                {"tool": "watch", "arguments": {"pids": [job["pid"]]}, "why": "what it waits for"} for job in jobs[:1]
-            ]
+            calls = [next_calls.call("watch", "what it waits for", pids=[job["pid"]]) for job in jobs[:1]]
             verdict = f"{len(jobs)} training processes on this machine" if jobs else "no process trains on this machine"
             return {"verdict": verdict, "jobs": jobs, "next": calls}
-        words = ["watch", *(str(int(pid)) for pid in given["pids"]), f"--duration={given['seconds']:g}"]
-        end, report = await self._written(words, label, given, note, target, expected=given["seconds"])
-        return self._report(label, given, end, report, next_calls.after_report(report), None)
+        words = ["watch", *(str(int(pid)) for pid in given["pids"]), *_flags(given, "seconds:duration")]
+        end, report = await self._written(call, words, expected=given["seconds"])
+        return self._report(call, end, report, next_calls.explain_first(report))
 
-    async def _autopsy(self, given: dict[str, Any], label: str, note: Note) -> Document:
-        files = plain_names(given["files"], "autopsy", "files")
+    async def _autopsy(self, call: _Call) -> Document:
+        files = plain_names(call.given["files"], "autopsy", "files")
         if not files:
             raise UsageError("autopsy: no log was named; name the job's output: slurm-4711.out")
-        end, report = await self._written(["autopsy", *files, *_checks(given)], label, given, note, self._target(given))
-        return self._report(label, given, end, report, next_calls.after_autopsy(given, report), None)
+        end, report = await self._written(call, ["autopsy", *files, *_flags(call.given, _CHECKS)])
+        return self._report(call, end, report, next_calls.after_autopsy(call.given, report))
 
-    async def _preflight(self, given: dict[str, Any], label: str, note: Note) -> Document:
-        target = self._target(given)
+    async def _preflight(self, call: _Call) -> Document:
         # Rank 0 of 1: inside an allocation it would wait for the other nodes.
-        words = ["preflight", "--quick", "--rank=0", "--world=1", f"--python={target.interpreter.prefix}"]
-        words += [f"--storage={given['storage']}"] if "storage" in given else []
-        end, report = await self._written(words, label, given, note, target, expected=20.0)
-        return self._report(label, given, end, report, next_calls.after_report(report), target)
+        words = ["preflight", "--quick", "--rank=0", "--world=1", f"--python={call.target.interpreter.prefix}"]
+        end, report = await self._written(call, [*words, *_flags(call.given, "storage")], expected=20.0)
+        return self._report(call, end, report, next_calls.explain_first(report), python=True)
 
-    async def _report_again(self, given: dict[str, Any], label: str, note: Note) -> Document:
-        recordings = plain_names(given["recordings"], "report", "recordings")
+    async def _report_again(self, call: _Call) -> Document:
+        recordings = plain_names(call.given["recordings"], "report", "recordings")
         if not recordings:
             raise UsageError("report: no recording was named; an answer of run names one")
-        target, written = self._target(given), given.get("output_file")
+        words = ["report", *recordings, *_flags(call.given, _CHECKS)]
+        written = call.given.get("output_file")
         if written is not None:
             form = _FORMATS.get(os.path.splitext(written)[1].lower())
             if form is None:
                 raise UsageError(f"report: output_file {written!r} must end in one of: {', '.join(_FORMATS)}")
-            words = ["report", *recordings, f"--format={form}", f"--output={written}", "--fail-on=never"]
-            end = await self._child([*words, *_checks(given)], f"{label}-file", given, note, target)
+            to_file = replace(call, label=f"{call.label}-file")
+            end = await self._child(to_file, [*words, f"--format={form}", f"--output={written}", "--fail-on=never"])
             if end.code:
                 raise IncompleteError(f"report: {end.errors_or('the file was not written')}")
-        end, report = await self._written(["report", *recordings, *_checks(given)], label, given, note, target)
-        answer = self._report(label, given, end, report, next_calls.after_report(report), None)
+        end, report = await self._written(call, words)
+        answer = self._report(call, end, report, next_calls.explain_first(report))
         return {**answer, **({"written": written} if written is not None else {})}
 
-    async def _compare(self, given: dict[str, Any], label: str, note: Note) -> Document:
-        pair = plain_names([given["before"], given["after"]], "compare", "recording")
-        end, found = await self._written(["compare", *pair], label, given, note, self._target(given))
-        return plain_answer(found, self._extra(label, end, []), label, given["max_chars"])
+    async def _compare(self, call: _Call) -> Document:
+        pair = plain_names([call.given["before"], call.given["after"]], "compare", "recording")
+        end, found = await self._written(call, ["compare", *pair])
+        return plain_answer(found, _extra(call, end, []), call.label, call.given["max_chars"])
 
-    async def _explain(self, given: dict[str, Any], label: str, note: Note) -> Document:
-        (code,) = plain_names([given["code"]], "explain", "code")
-        end = await self._child(["explain", code, "--format=json"], label, given, note, self._target({}))
+    async def _explain(self, call: _Call) -> Document:
+        (code,) = plain_names([call.given["code"]], "explain", "code")
+        end = await self._child(call, ["explain", code, "--format=json"])
         if end.code:
             raise UsageError(f"explain: {end.errors_or('no such check')}")
         found = _json_of(end.out, end)
-        self._keep(label, given, found, end.out)
-        return plain_answer(found, {"answer": label}, label, given["max_chars"])
+        self._keep(call, found, end.out)
+        return plain_answer(found, {"answer": call.label}, call.label, call.given["max_chars"])
 
-    async def _list(self, given: dict[str, Any], label: str, note: Note) -> Document:
+    async def _list(self, call: _Call) -> Document:
+        given = call.given
         words = [word for text in given["search"].split() if (word := text.lstrip("-"))]
-        end = await self._child(["list", *words, "--format=json"], label, given, note, self._target({}))
+        end = await self._child(call, ["list", *words, "--format=json"])
         # a search without a result is an answer, too
         checks = [] if words and end.code == UsageError.exit_code else _json_of(end.out, end)["checks"]
         found = [{key: item.get(key) for key in _LISTED} for item in checks]
-        self._keep(label, given, {"checks": found}, end.out)
-        answer = page(found, given["start"], given["max_chars"], label, "checks")
-        first = next(iter(found), None)
-        calls = [{"tool": "explain", "arguments": {"code": first["code"]}, "why": "its manual page"}] if first else []
-        return {**answer, "next": calls}
+        self._keep(call, {"checks": found}, end.out)
+        calls = [next_calls.call("explain", "its manual page", code=item["code"]) for item in found[:1]]
+        return {**page(found, given["start"], given["max_chars"], call.label, "checks"), "next": calls}
 
-    async def _more(self, given: dict[str, Any], _label: str, _note: Note) -> Document:
+    def _more(self, given: Mapping[str, Any]) -> Document:
         name, most = given["answer"], given["max_chars"]
         kept = self._answers.get(name)
         if kept is None:
@@ -270,88 +261,81 @@ class Toolbox:
         part = given.get("part", "findings")
         whole = {**kept.whole, **({"output": kept.output} if kept.output else {})}
         if part == "findings" and "summary" in whole:
-            return report_answer({**_plain_report(whole)}, {}, name, most, start=given["start"])
+            # Without what the first answer has shown beside the findings.
+            rest = {key: whole[key] for key in ("summary", "findings")}
+            return report_answer(rest, {}, name, most, start=given["start"])
         if part not in whole:
             raise UsageError(f"more: {name} has no part {part!r}; it has: {', '.join(whole)}")
         value = whole[part]
+        if isinstance(value, str):
+            value = [value[start : start + most - 300] for start in range(0, len(value), most - 300)]
         if isinstance(value, list):
             return page(value, given["start"], most, name, part)
-        if isinstance(value, str):
-            return page(_pieces(value, most - 300), given["start"], most, name, part)
         return plain_answer(value if isinstance(value, dict) else {part: value}, {}, name, most)
 
     # -- what they share
 
-    def _target(self, given: Mapping[str, Any]) -> TargetEnvironment:
-        folder = existing_folder(given.get("folder") or ".", "folder")
-        variables = {**self.variables, **given.get("environment", {})}
-        for name in given.get("environment", {}):
-            if not name or "=" in name:
-                raise UsageError(f"environment: {name!r} is not a name of a variable")
-        return target_environment(given.get("python"), folder, variables)
-
-    def _recording(self, label: str) -> str:
-        """A folder for a recording where `run` would have put it, so that it outlives the session."""
-        home = state_folder()
-        with suppress(OSError):
-            home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return str(home / f"run-{datetime.now():%Y%m%d-%H%M%S}-{os.getpid()}-{label}")
-
     async def _child(
-        self, words: Sequence[str], label: str, given: Mapping[str, Any], note: Note, target: TargetEnvironment,
-        *, expected: float = 0.0, recording: str = "", together: bool = False,
-    ) -> ChildEnd:  # fmt: skip
+        self, call: _Call, words: Sequence[str], *, expected: float = 0.0, recording: str = ""
+    ) -> ChildEnd:
         if self._watchdog is None:
             self._watchdog = CleanupWatchdog(self._place)
-        folder = existing_folder(given.get("folder") or ".", "folder")
-        call = ChildCall(
+        child = ChildCall(
             words=words,
-            folder=folder,
-            variables=target.variables,
+            folder=call.folder,
+            variables=call.target.variables,
             expected=expected or 5.0,
             limit=max(_READING, 2 * expected + _AROUND),
             recording=recording,
-            together=together,
         )
-        return await run_child(call, self._place / label, self._watchdog, note)
+        return await run_child(child, self._place / call.label, self._watchdog, call.note)
+
+    async def _measured(self, call: _Call, words: Sequence[str], seconds: float) -> tuple[ChildEnd, dict[str, Any]]:
+        """Run a command of the user's, recorded where `run` would have put it, so that it outlives the session."""
+        command = _command(call.given, words[0])
+        home = state_folder()
+        with suppress(OSError):
+            home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        call.recording = str(home / f"run-{datetime.now():%Y%m%d-%H%M%S}-{os.getpid()}-{call.label}")
+        words = [*words, f"--recording={call.recording}"]
+        return await self._written(call, words, ["--", *command], expected=seconds)
 
     async def _written(
-        self, words: Sequence[str], label: str, given: Mapping[str, Any], note: Note, target: TargetEnvironment,
-        *, after: Sequence[str] = (), **more: Any,
-    ) -> tuple[ChildEnd, dict[str, Any]]:  # fmt: skip
+        self, call: _Call, words: Sequence[str], after: Sequence[str] = (), *, expected: float = 0.0
+    ) -> tuple[ChildEnd, dict[str, Any]]:
         """Run a command that writes JSON into a file, and keep it. Raises `DoctorError` without one."""
-        file = self._place / f"{label}.json"
+        file = self._place / f"{call.label}.json"
         flags = ["--format=json", f"--output={file}"]
-        end = await self._child([*words, *flags, *after], label, given, note, target, **more)
+        end = await self._child(call, [*words, *flags, *after], expected=expected, recording=call.recording)
+        output = end.out if call.recording else ""
         try:
             found = load_json(read_text(file, REPORT))
         except (OSError, ValueError):
             sentence = end.errors_or(f"{words[0]} ended with exit code {end.code} and wrote no report")
-            raise _Refused(f"{words[0]}: {sentence}", end.out if more.get("together") else "") from None
-        self._keep(label, given, found, end.out if more.get("together") else "", file)
+            raise _Refused(f"{words[0]}: {sentence}", output) from None
+        self._keep(call, found, output)
         return end, found
 
-    def _keep(
-        self, label: str, given: Mapping[str, Any], whole: Mapping[str, Any], output: str, file: Path | None = None
-    ) -> None:
-        folder = existing_folder(given.get("folder") or ".", "folder")
-        place = file or self._place / f"{label}.json"
-        self._answers[label] = _Kept(whole=whole, file=place, arguments=given, folder=folder, output=output)
-
-    def _extra(self, label: str, end: ChildEnd, calls: list[next_calls.Call]) -> Document:
-        return {"answer": label, "exit_code": end.code, "next": calls}
+    def _keep(self, call: _Call, whole: Mapping[str, Any], output: str) -> None:
+        file = self._place / f"{call.label}.json"
+        kept = _Kept(whole=whole, file=file, arguments=call.given, folder=call.folder, output=output)
+        self._answers[call.label] = kept
 
     def _report(
-        self, label: str, given: Mapping[str, Any], end: ChildEnd, report: Mapping[str, Any],
-        calls: list[next_calls.Call], target: TargetEnvironment | None, recording: str = "",
-    ) -> Document:  # fmt: skip
-        extra = self._extra(label, end, calls)
-        if target is not None:
-            extra["python"] = f"{target.interpreter.executable} ({target.why})"
-        if recording:
-            extra["recording"] = recording
-            extra["output"] = end.out
-        return report_answer(report, extra, label, given["max_chars"])
+        self,
+        call: _Call,
+        end: ChildEnd,
+        report: Mapping[str, Any],
+        calls: list[next_calls.Call],
+        *,
+        python: bool = False,
+    ) -> Document:
+        extra = _extra(call, end, calls)
+        if python:
+            extra["python"] = f"{call.target.interpreter.executable} ({call.target.why})"
+        if call.recording:
+            extra |= {"recording": call.recording, "output": end.out}
+        return report_answer(report, extra, call.label, call.given["max_chars"])
 
     def _unknown(self, name: str) -> str:
         listed = ", ".join(self._answers) or "none yet"
@@ -374,8 +358,20 @@ def error_answer(error: DoctorError) -> Document:
     return answer
 
 
-def _checks(given: Mapping[str, Any]) -> list[str]:
-    return [f"--{flag}={word}" for flag in ("select", "ignore") for word in given.get(flag, ())]
+def _extra(call: _Call, end: ChildEnd, calls: list[next_calls.Call]) -> Document:
+    return {"answer": call.label, "exit_code": end.code, "next": calls}
+
+
+def _flags(given: Mapping[str, Any], names: str) -> list[str]:
+    """The arguments with these names as flags, a list's items one by one; `name:flag` where they differ."""
+    words = []
+    for name, _, flag in (each.partition(":") for each in names.split()):
+        value = given.get(name)
+        if value is True:
+            words.append(f"--{flag or name}")
+        elif value is not None and value is not False:
+            words += [f"--{flag or name}={item}" for item in (value if isinstance(value, list) else [value])]
+    return words
 
 
 def _command(given: Mapping[str, Any], tool: str) -> list[str]:
@@ -407,12 +403,3 @@ def _one_finding(report: Mapping[str, Any], code: str, name: str, most: int) -> 
         raise UsageError(f"more: {name} has no finding {code!r}; there are: {codes}")
     whole = [full_finding(item) for item in found]
     return page(whole, 1, most, name, "findings") if len(text_of(whole)) > most else {"findings": whole}
-
-
-def _plain_report(whole: Mapping[str, Any]) -> dict[str, Any]:
-    """A report without what its first answer has shown beside the findings."""
-    return {**whole, "run": None, "trial": None, "log": None, "preflight": None, "remarks": [], "problems": []}
-
-
-def _pieces(text: str, size: int) -> list[str]:
-    return [text[start : start + size] for start in range(0, len(text), size)]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.cli.output import tell
 from gpudoctor.errors import UsageError
-from gpudoctor.lang import say, template
+from gpudoctor.lang import template
 
 if TYPE_CHECKING:
     from gpudoctor.mend.saved_edits import SavedRemedies
@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     chosen = _chosen(read_saved(arguments.report), arguments.remedy, arguments.report)
     if gone := missing_files(chosen):
         raise UsageError(
-            say("no such file: {gone}; start apply in the folder where the report was made", gone=", ".join(gone))
+            "no such file: {gone}; start apply in the folder where the report was made", gone=", ".join(gone)
         )
     plan = plan_remedies(chosen)
     if arguments.diff:
@@ -59,15 +59,13 @@ def run(arguments: argparse.Namespace) -> int:
         for item in plan.files:
             for applied in item.applied:
                 tell(
-                    say(
-                        "gpudoctor: applied {remedy} to {name}  {title}\n",
-                        remedy=applied.remedy,
-                        name=item.name,
-                        title=applied.title,
-                    )
+                    "gpudoctor: applied {remedy} to {name}  {title}\n",
+                    remedy=applied.remedy,
+                    name=item.name,
+                    title=applied.title,
                 )
         if not plan.files:
-            tell(say("gpudoctor: no file was changed\n"))
+            tell("gpudoctor: no file was changed\n")
     tell_left(plan)
     return LEFT if plan.left else 0
 
@@ -78,31 +76,27 @@ def _chosen(saved: "SavedRemedies", named: list[str], report: str) -> "list[Reme
     for name in named:
         if name in saved.others:
             raise UsageError(
-                say("--remedy {name}: it has no edit; a person must do it (its steps are in the report)", name=name)
+                "--remedy {name}: it has no edit; a person must do it (its steps are in the report)", name=name
             )
         if name not in known:
             listed = ", ".join(known) or "none"
             raise UsageError(
-                say(
-                    "--remedy {name}: the report has no such remedy with an edit; there are: {listed}",
-                    name=name,
-                    listed=listed,
-                )
+                "--remedy {name}: the report has no such remedy with an edit; there are: {listed}",
+                name=name,
+                listed=listed,
             )
     if named:
         return [known[name] for name in dict.fromkeys(named)]
     if saved.proven is None:
         example = next(iter(known), "ID")
         raise UsageError(
-            say(
-                "{report} has no trial, so nothing is proven; name what to apply: gpudoctor apply "
-                "{report} --remedy {example}",
-                report=report,
-                example=example,
-            )
+            "{report} has no trial, so nothing is proven; name what to apply: gpudoctor apply "
+            "{report} --remedy {example}",
+            report=report,
+            example=example,
         )
     if not saved.proven:
         raise UsageError(
-            say("the trials of {report} have proven no edit; name one with --remedy to apply it anyway", report=report)
+            "the trials of {report} have proven no edit; name one with --remedy to apply it anyway", report=report
         )
     return [known[name] for name in saved.proven]

@@ -77,7 +77,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise `UsageError` with argparse's sentence and where to look."""
-        raise UsageError(say("{message}; see: {command} --help", message=_sentence(message), command=self.prog))
+        raise UsageError("{message}; see: {command} --help", message=_sentence(message), command=self.prog)
 
 
 def _sentence(message: str) -> str:

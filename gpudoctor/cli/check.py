@@ -9,7 +9,7 @@ from gpudoctor.cli.front_door import refuse_elsewhere
 from gpudoctor.cli.mending import add_mend_flags, apply_fix, check_mend_flags, load_baseline, print_diff, write_baseline
 from gpudoctor.cli.reporting import add_report_flags, check_output, choose_checks, deliver, load_settings
 from gpudoctor.errors import IncompleteError, UsageError
-from gpudoctor.lang import say, template
+from gpudoctor.lang import template
 
 if TYPE_CHECKING:
     from gpudoctor.engine.examination import Request
@@ -85,9 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
             try:
                 sign.take()
             except Unavailable as reason:
-                raise IncompleteError(
-                    say("{flag} {value}: {reason}", flag=flag, value=value, reason=reason)
-                ) from reason
+                raise IncompleteError("{flag} {value}: {reason}", flag=flag, value=value, reason=reason) from reason
     report = _examine(patient, request, arguments, targets)
     if arguments.write_baseline:
         return write_baseline(report, arguments.write_baseline)

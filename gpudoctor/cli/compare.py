@@ -10,7 +10,7 @@ from gpudoctor.cli.output import add_color_flag, add_format_flags, look, tell, w
 from gpudoctor.cli.report import read
 from gpudoctor.cli.reporting import check_output
 from gpudoctor.errors import UsageError
-from gpudoctor.lang import say, template
+from gpudoctor.lang import template
 
 if TYPE_CHECKING:
     from gpudoctor.model import Report
@@ -58,11 +58,9 @@ def run(arguments: argparse.Namespace) -> int:
     for recording in recordings:
         if recording.kernel_log is not None or recording.snapshot is not None:
             raise UsageError(
-                say(
-                    "{path}: a {origin} has no run to compare; use `gpudoctor report`",
-                    path=recording.path,
-                    origin=recording.origin,
-                )
+                "{path}: a {origin} has no run to compare; use `gpudoctor report`",
+                path=recording.path,
+                origin=recording.origin,
             )
     reports = tuple(_examined(item) for item in recordings)
     result = compare(*recordings, (reports[0], reports[1]))
@@ -71,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
         write_text(text, sys.stdout, rendered=True)
     else:
         write_file(Path(arguments.output), text)
-        tell(say("gpudoctor: {verdict} Comparison: {output}\n", verdict=result.verdict, output=arguments.output))
+        tell("gpudoctor: {verdict} Comparison: {output}\n", verdict=result.verdict, output=arguments.output)
     most = arguments.max_regression
     if most is None:
         return 0
@@ -112,7 +110,7 @@ def _share(text: str) -> float:
     try:
         number = float(word.removesuffix("%")) / (100.0 if word.endswith("%") else 1.0)
     except ValueError:
-        raise BadValue(say("{text!r} is not a share; give 5% or 0.05", text=text)) from None
+        raise BadValue("{text!r} is not a share; give 5% or 0.05", text=text) from None
     if not 0 <= number < 100 or (not word.endswith("%") and number > 1):
-        raise BadValue(say("{text} is not a share; give 5% or 0.05", text=text))
+        raise BadValue("{text} is not a share; give 5% or 0.05", text=text)
     return number

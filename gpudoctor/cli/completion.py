@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
     shell = arguments.shell or os.path.basename(os.environ.get("SHELL", ""))
     if shell not in SHELLS:
         raise UsageError(
-            say("SHELL is {name}; name the shell: gpudoctor completion bash|zsh|fish", name=shell or say("not set"))
+            "SHELL is {name}; name the shell: gpudoctor completion bash|zsh|fish", name=shell or say("not set")
         )
     from gpudoctor.engine.registry import load_registry
 
@@ -144,12 +144,7 @@ def installed(shell: str, script: str) -> str:
             start.resolve().write_text(text, encoding="utf-8")
     except (OSError, ValueError) as error:
         raise UsageError(
-            say(
-                "{start}: cannot be changed ({error}); add this line by hand: {line}",
-                start=start,
-                error=error,
-                line=line,
-            )
+            "{start}: cannot be changed ({error}); add this line by hand: {line}", start=start, error=error, line=line
         ) from None
     return f"written: {path}\nloaded by a line in {start}\nopen a new shell, type: gpudoctor <TAB>\n"
 
@@ -161,7 +156,7 @@ def _write(path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(
-            say("{parent}: cannot be made: {error}", parent=path.parent, error=error.strerror or error)
+            "{parent}: cannot be made: {error}", parent=path.parent, error=error.strerror or error
         ) from None
     write_file(path, text, "--install")
 

@@ -125,5 +125,5 @@ def _near(registry: "Registry", word: str, cutoff: float) -> "type[Check] | None
 def _unknown(word: str, near: "type[Check] | None") -> UsageError:
     hint = say("; did you mean {code} ({name})?", code=near.code, name=near.name) if near is not None else ""
     return UsageError(
-        say("no check has the code or name {word!r}{hint} (all of them: gpudoctor list)", word=word, hint=hint)
+        "no check has the code or name {word!r}{hint} (all of them: gpudoctor list)", word=word, hint=hint
     )

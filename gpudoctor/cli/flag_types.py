@@ -3,7 +3,6 @@
 import re
 
 from gpudoctor.cli.argument_parser import BadValue
-from gpudoctor.lang import say
 
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s?)?")
 
@@ -16,9 +15,9 @@ def count(text: str) -> int:
     try:
         number = int(text)
     except ValueError:
-        raise BadValue(say("{text!r} is not a whole number", text=text)) from None
+        raise BadValue("{text!r} is not a whole number", text=text) from None
     if number < 0:
-        raise BadValue(say("{text} is negative", text=text))
+        raise BadValue("{text} is negative", text=text)
     return number
 
 
@@ -26,7 +25,7 @@ def positive(text: str) -> int:
     """A whole number from 1 on."""
     number = count(text)
     if number < 1:
-        raise BadValue(say("{text} is below 1", text=text))
+        raise BadValue("{text} is below 1", text=text)
     return number
 
 
@@ -35,9 +34,9 @@ def seconds(text: str) -> float:
     try:
         number = float(text)
     except ValueError:
-        raise BadValue(say("{text!r} is not a number of seconds", text=text)) from None
+        raise BadValue("{text!r} is not a number of seconds", text=text) from None
     if not 0 < number < float("inf"):
-        raise BadValue(say("{text} is not a positive number of seconds", text=text))
+        raise BadValue("{text} is not a positive number of seconds", text=text)
     return number
 
 
@@ -45,11 +44,11 @@ def duration(text: str) -> float:
     """Seconds from `90`, `90s`, `10m`, `1h30m`."""
     found = _DURATION.fullmatch(text.strip().lower())
     if not found or not any(found.groups()):
-        raise BadValue(say("{text!r} is not a time; write 90s, 10m or 1h30m", text=text))
+        raise BadValue("{text!r} is not a time; write 90s, 10m or 1h30m", text=text)
     hours, minutes, rest = (float(part) if part else 0.0 for part in found.groups())
     number = 3600 * hours + 60 * minutes + rest
     if not 0 < number < float("inf"):
-        raise BadValue(say("{text} is too short to work with", text=text))
+        raise BadValue("{text} is too short to work with", text=text)
     return number
 
 
@@ -57,5 +56,5 @@ def age(text: str) -> float:
     """Seconds from `90m`, `12h`, `30d`, `4w`."""
     found = _AGE.fullmatch(text.strip().lower())
     if not found:
-        raise BadValue(say("{text!r} is not an age; write 12h, 30d or 4w", text=text))
+        raise BadValue("{text!r} is not an age; write 12h, 30d or 4w", text=text)
     return float(found[1]) * _AGE_SECONDS[found[2]]

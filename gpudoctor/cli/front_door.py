@@ -73,12 +73,10 @@ def refuse_elsewhere(names: Sequence[str]) -> None:
                 continue  # `check` has a sentence of its own for it
             if thing.read_by[0] in (WATCH, REPLAY) or suffix == ".zip":
                 raise UsageError(
-                    say(
-                        "{name}: {what}; examine it with `{typed}`",
-                        name=name,
-                        what=thing.what,
-                        typed=_typed(thing.read_by[0], name),
-                    )
+                    "{name}: {what}; examine it with `{typed}`",
+                    name=name,
+                    what=thing.what,
+                    typed=_typed(thing.read_by[0], name),
                 )
 
 
@@ -112,14 +110,11 @@ def recognise(name: str) -> NamedThing:
             return NamedThing(name=name, what="a recording", read_by=(REPORT,))
         if name.isdigit():
             raise UsageError(
-                say(
-                    "{name}: there is no such file and no such process; what trains here: gpudoctor watch --find",
-                    name=name,
-                )
+                "{name}: there is no such file and no such process; what trains here: gpudoctor watch --find", name=name
             )
         from gpudoctor.vitals.targets import near_name
 
-        raise UsageError(say("{name}: no such file or folder{near_name}", name=name, near_name=near_name(Path(name))))
+        raise UsageError("{name}: no such file or folder{near_name}", name=name, near_name=near_name(Path(name)))
     what, read_by = _of_folder(Path(name)) if os.path.isdir(name) else _of_file(Path(name))
     return NamedThing(name=name, what=what, read_by=read_by)
 
@@ -131,7 +126,7 @@ def _of_folder(folder: Path) -> tuple[str, tuple[str, ...]]:
         names = os.listdir(folder)
     except OSError as error:
         raise UsageError(
-            say("{folder}: this folder cannot be read: {reason}", folder=folder, reason=error.strerror or error)
+            "{folder}: this folder cannot be read: {reason}", folder=folder, reason=error.strerror or error
         ) from None
     if MANIFEST in names or any(item.endswith(SUFFIX) for item in names):
         return "a recording", (REPORT,)
@@ -141,11 +136,9 @@ def _of_folder(folder: Path) -> tuple[str, tuple[str, ...]]:
 
     if inner := sorted(item for item in names if (folder / item / MANIFEST).is_file()):
         raise UsageError(
-            say(
-                "{folder}: a folder of recordings; name one: `{typed}`",
-                folder=folder,
-                typed=_typed(REPORT, str(folder / inner[-1])),
-            )
+            "{folder}: a folder of recordings; name one: `{typed}`",
+            folder=folder,
+            typed=_typed(REPORT, str(folder / inner[-1])),
         )
     try:
         (item,) = sort_targets([str(folder)]).items or (None,)
@@ -155,7 +148,7 @@ def _of_folder(folder: Path) -> tuple[str, tuple[str, ...]]:
         try:
             sort_left_behind([str(folder)])
         except UsageError:
-            raise UsageError(say("{error}; no log and no recording either", error=error)) from None
+            raise UsageError("{error}; no log and no recording either", error=error) from None
         return say("a folder of logs"), (AUTOPSY,)
     if item is not None and item.kind is TargetKind.LEFT:
         return say("a folder of records of NCCL Inspector"), (AUTOPSY, CHECK)
@@ -172,18 +165,16 @@ def _of_file(path: Path) -> tuple[str, tuple[str, ...]]:
         return "a config", (CHECK, AUTOPSY)
     if suffix == ".gdr":
         raise UsageError(
-            say(
-                "{path}: a file of a recording; name its folder: gpudoctor report {quote}",
-                path=path,
-                quote=shlex.quote(str(path.parent)),
-            )
+            "{path}: a file of a recording; name its folder: gpudoctor report {quote}",
+            path=path,
+            quote=shlex.quote(str(path.parent)),
         )
     if path.name.removesuffix(".gz").endswith(_NSIGHT):
         return say("a report of Nsight Systems"), (REPORT,)
     try:
         return _by_content(path, suffix)
     except OSError as error:
-        raise UsageError(say("{path}: cannot be read: {reason}", path=path, reason=error.strerror or error)) from None
+        raise UsageError("{path}: cannot be read: {reason}", path=path, reason=error.strerror or error) from None
 
 
 def _by_content(path: Path, suffix: str) -> tuple[str, tuple[str, ...]]:
@@ -203,12 +194,10 @@ def _by_content(path: Path, suffix: str) -> tuple[str, tuple[str, ...]]:
     if found := _REPORT_OF_OURS.search(head):
         kind = found[1].decode()
         raise UsageError(
-            say(
-                "{path}: {article} {kind} that gpudoctor wrote; name what it is about",
-                path=path,
-                article=say("an") if kind == "estimate" else "a",
-                kind=kind,
-            )
+            "{path}: {article} {kind} that gpudoctor wrote; name what it is about",
+            path=path,
+            article=say("an") if kind == "estimate" else "a",
+            kind=kind,
         )
     kind = kind_of(path)
     others = {
@@ -230,11 +219,9 @@ def _by_content(path: Path, suffix: str) -> tuple[str, tuple[str, ...]]:
         return "a config", (CHECK, AUTOPSY)
     if b"\0" in read_head(path, _HEAD) and not head.startswith((b"\xff\xfe", b"\xfe\xff")) and b"\0" in head:
         raise UsageError(
-            say(
-                "{path}: a binary file of no kind that gpudoctor reads; name a script, a config, a log, "
-                "a trace, a recording or a process id",
-                path=path,
-            )
+            "{path}: a binary file of no kind that gpudoctor reads; name a script, a config, a log, "
+            "a trace, a recording or a process id",
+            path=path,
         )
     first = head.split(b"\n", 1)[0]
     if first.startswith(b"#!"):
@@ -259,15 +246,13 @@ def _common(things: Sequence[NamedThing]) -> str:
                 for thing in things
             ),
         )
-        raise UsageError(say("no command examines these together: {ways}", ways=ways))
+        raise UsageError("no command examines these together: {ways}", ways=ways)
     if len(things) == 2 and shared[0] == REPORT and all(thing.what.startswith("a recording") for thing in things):
         raise UsageError(
-            say(
-                "two recordings: compare two runs with `{compare_command}`, or join two nodes of one run with "
-                "`{report_command}`",
-                compare_command=_typed(COMPARE, *names),
-                report_command=_typed(REPORT, *names),
-            )
+            "two recordings: compare two runs with `{compare_command}`, or join two nodes of one run with "
+            "`{report_command}`",
+            compare_command=_typed(COMPARE, *names),
+            report_command=_typed(REPORT, *names),
         )
     if AUTOPSY in shared and any(thing.read_by[0] == AUTOPSY for thing in things):
         return AUTOPSY
@@ -283,31 +268,27 @@ def _refuse_words(words: Sequence[str], commands: Iterable[str]) -> None:
     word = words[0]
     if starts_a_command(words):
         raise UsageError(
-            say(
-                "gpudoctor runs nothing without `run`: `{value}` (or examine its script: {examined})",
-                value=shlex.join(("gpudoctor", RUN, "--", *words)),
-                examined=next(iter(re.findall(r"`[^`]*`", meant_instead(words))), "gpudoctor check SCRIPT"),
-            )
+            "gpudoctor runs nothing without `run`: `{value}` (or examine its script: {examined})",
+            value=shlex.join(("gpudoctor", RUN, "--", *words)),
+            examined=next(iter(re.findall(r"`[^`]*`", meant_instead(words))), "gpudoctor check SCRIPT"),
         )
     if _CODE.fullmatch(word):
-        raise UsageError(say("{word}: read about a check with `{typed}`", word=word, typed=_typed(EXPLAIN, word)))
+        raise UsageError("{word}: read about a check with `{typed}`", word=word, typed=_typed(EXPLAIN, word))
     if _MODEL.fullmatch(word):
-        raise UsageError(say("{word}: the memory of a model: `gpudoctor estimate --model {word}`", word=word))
+        raise UsageError("{word}: the memory of a model: `gpudoctor estimate --model {word}`", word=word)
     from difflib import get_close_matches
 
     if near := get_close_matches(word.lower(), list(commands), n=2, cutoff=0.6):
         also = " or ".join(f"`{shlex.join(('gpudoctor', name, *words[1:]))}`" for name in near)
         raise UsageError(
-            say("{word!r} is not a command; did you mean {also}? (all of them: gpudoctor --help)", word=word, also=also)
+            "{word!r} is not a command; did you mean {also}? (all of them: gpudoctor --help)", word=word, also=also
         )
     if not (os.sep in word or "." in word) and not word.isdigit():
         raise UsageError(
-            say(
-                "{word!r} is not a command, a file or a process; search the manual: `{typed}` (all "
-                "commands: gpudoctor --help)",
-                word=word,
-                typed=_typed(EXPLAIN, word),
-            )
+            "{word!r} is not a command, a file or a process; search the manual: `{typed}` (all "
+            "commands: gpudoctor --help)",
+            word=word,
+            typed=_typed(EXPLAIN, word),
         )
 
 

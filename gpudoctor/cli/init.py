@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Write what is missing, and say what was written and what was there."""
     folder = Path(arguments.folder)
     if not folder.is_dir():
-        raise UsageError(say("{folder}: no such folder; name the project's folder", folder=folder))
+        raise UsageError("{folder}: no such folder; name the project's folder", folder=folder)
     _settings(folder, arguments.show)
     if arguments.pre_commit:
         path = folder / HOOKS
@@ -96,11 +96,9 @@ def _settings(folder: Path, only_show: bool) -> None:
     try:
         tool = tomllib.loads(project.read_bytes().decode("utf-8")).get("tool", {})
     except OSError as error:
-        raise UsageError(
-            say("{path}: cannot be read: {reason}", path=project, reason=error.strerror or error)
-        ) from None
+        raise UsageError("{path}: cannot be read: {reason}", path=project, reason=error.strerror or error) from None
     except ValueError as error:
-        raise UsageError(say("{path}: not valid TOML: {error}; correct it first", path=project, error=error)) from None
+        raise UsageError("{path}: not valid TOML: {error}; correct it first", path=project, error=error) from None
     before = tool if isinstance(tool, dict) else {}
     if "gpudoctor" in before:
         show(say("{project}: [tool.gpudoctor] is there already; nothing was changed\n", project=project))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.cli.output import add_color_flag, add_format_flags
 from gpudoctor.errors import UsageError
-from gpudoctor.lang import say, template
+from gpudoctor.lang import template
 
 if TYPE_CHECKING:
     from gpudoctor.report.pages import Override
@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
         if not checks:
             checks, ranked = [hit.check for hit in search(registry, query)], True
         if not checks:
-            raise UsageError(say("no check is about {query!r} (all of them: gpudoctor list)", query=query))
+            raise UsageError("no check is about {query!r} (all of them: gpudoctor list)", query=query)
     if not ranked:
         checks.sort(key=lambda check: topic_order(check.code))
     pages = [read_page(check, answered=check.code in registry.rules) for check in checks]

@@ -1,7 +1,6 @@
 """`gpudoctor mcp`: a server of the Model Context Protocol on standard input and output, for coding agents."""
 
 import argparse
-import os
 import sys
 from importlib.util import find_spec
 
@@ -14,7 +13,7 @@ examples:
   uvx --from './gpudoctor[mcp]' gpudoctor mcp          what an agent starts
 Tools: check, estimate, run, verify, apply, watch, autopsy, preflight, report, compare, explain, list, more.
 The server needs the extra `mcp` and no torch. It starts only commands that a call names.""")
-INSTALL = say("pip install 'mcp>=1.24'")
+INSTALL = say("pip install 'mcp>=2'")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -27,15 +26,9 @@ def run(_arguments: argparse.Namespace) -> int:
     """Serve until the agent closes standard input. Raises `UsageError` without the package."""
     if find_spec("mcp") is None:
         raise UsageError(
-            say(
-                "the package mcp is not installed in {prefix}; install it: {install}",
-                prefix=sys.prefix,
-                install=INSTALL,
-            )
+            "the package mcp is not installed in {prefix}; install it: {install}", prefix=sys.prefix, install=INSTALL
         )
     from gpudoctor.agents.protocol import serve
 
     serve()
-    if sys.stdout.closed:  # by `mcp` 1
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # lives as long as the process
     return 0

@@ -62,7 +62,7 @@ def write_baseline(report: "Report", path: str) -> int:
 
     findings = [item.finding for item in report.findings]
     write_file(Path(path), baseline_text(findings), flag="--write-baseline")
-    tell(say("gpudoctor: {findings} findings written to {path}\n", findings=len(findings), path=path))
+    tell("gpudoctor: {findings} findings written to {path}\n", findings=len(findings), path=path)
     return 0
 
 
@@ -95,10 +95,8 @@ def write_diff(diff: str) -> None:
     write_text(diff, sys.stdout)
     if printable(diff) != diff:
         tell(
-            say(
-                "gpudoctor: these files contain control characters, shown as escapes, so this diff will not "
-                "apply to them; --diff --output FILE and --fix write them as they are\n"
-            )
+            "gpudoctor: these files contain control characters, shown as escapes, so this diff will not "
+            "apply to them; --diff --output FILE and --fix write them as they are\n"
         )
 
 
@@ -112,15 +110,10 @@ def apply_fix(report: "Report", arguments: argparse.Namespace) -> bool:
         for applied in item.applied:
             place = f"{item.name}:{applied.line}" if applied.line else item.name
             tell(
-                say(
-                    "gpudoctor: fixed {place}  {remedy}  {title}\n",
-                    place=place,
-                    remedy=applied.remedy,
-                    title=applied.title,
-                )
+                "gpudoctor: fixed {place}  {remedy}  {title}\n", place=place, remedy=applied.remedy, title=applied.title
             )
     if not plan.files:
-        tell(say("gpudoctor: no edit can be made without your decision\n"))
+        tell("gpudoctor: no edit can be made without your decision\n")
     tell_left(plan)
     return bool(plan.files)
 
@@ -135,6 +128,4 @@ def tell_left(plan: "EditPlan") -> None:
     """Name on standard error what was not applied, and why."""
 
     for item in plan.left:
-        tell(
-            say("gpudoctor: left {path}  {remedy}: {reason}\n", path=item.path, remedy=item.remedy, reason=item.reason)
-        )
+        tell("gpudoctor: left {path}  {remedy}: {reason}\n", path=item.path, remedy=item.remedy, reason=item.reason)

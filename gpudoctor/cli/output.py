@@ -110,7 +110,7 @@ def write_file(path: Path, text: str, flag: str = "--output") -> None:
             raise
     except OSError as error:
         raise UsageError(
-            say("{flag} {path}: cannot be written: {reason}", flag=flag, path=path, reason=error.strerror or error)
+            "{flag} {path}: cannot be written: {reason}", flag=flag, path=path, reason=error.strerror or error
         ) from error
 
 
@@ -142,11 +142,11 @@ def show(text: str) -> None:
     write_text(text, sys.stdout)
 
 
-def tell(text: str) -> None:
-    """Write to standard error in its own encoding."""
+def tell(text: str, /, **parts: object) -> None:
+    """Write a text, or a template with its parts, to standard error in its own encoding."""
     from gpudoctor.ui.encoding import write_text
 
-    write_text(text, sys.stderr)
+    write_text(say(text, **parts) if parts else text, sys.stderr)
 
 
 def look(arguments: argparse.Namespace, stream: TextIO | None = None) -> tuple[int, bool]:
@@ -241,4 +241,4 @@ def answers_yes(question: str) -> bool:
 def note_problems(registry: "Registry") -> None:
     """Name the plugins that could not be loaded, on standard error."""
     for problem in registry.problems:
-        tell(say("gpudoctor: {problem}\n", problem=problem))
+        tell("gpudoctor: {problem}\n", problem=problem)

@@ -195,13 +195,11 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
                 raise UsageError(sentence)
         near = _near_flag(parser, words[0], left)
         raise UsageError(
-            say(
-                "unknown {arguments}: {left}{near}; see: gpudoctor {words} --help",
-                arguments=say("argument") if len(left) == 1 else say("arguments"),
-                left=" ".join(left),
-                near=near,
-                words=words[0],
-            )
+            "unknown {arguments}: {left}{near}; see: gpudoctor {words} --help",
+            arguments=say("argument") if len(left) == 1 else say("arguments"),
+            left=" ".join(left),
+            near=near,
+            words=words[0],
         )
     arguments.script_arguments = tuple(rest)
     return arguments

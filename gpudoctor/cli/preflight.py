@@ -97,7 +97,7 @@ def _check_python(python: str | None) -> None:
     try:
         find_interpreter(python, os.environ)
     except Unavailable as reason:
-        raise UsageError(say("--python {python}: {reason}", python=python, reason=reason)) from reason
+        raise UsageError("--python {python}: {reason}", python=python, reason=reason) from reason
 
 
 def _report(preflight: "Preflight", arguments: argparse.Namespace) -> int:
@@ -139,7 +139,7 @@ def _baseline(path: str | None) -> "Preflight | None":
     try:
         return read_preflight(Path(path))
     except Unavailable as reason:
-        raise UsageError(say("--baseline: {reason}", reason=reason)) from reason
+        raise UsageError("--baseline: {reason}", reason=reason) from reason
 
 
 def _patient(preflight: "Preflight", arguments: argparse.Namespace) -> "Patient":

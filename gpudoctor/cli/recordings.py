@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gpudoctor.cli.flag_types import age, count
 from gpudoctor.cli.output import add_color_flag, add_format_flags, answers_yes, page, show, text_width, wants_colour
 from gpudoctor.errors import IncompleteError, UsageError
-from gpudoctor.lang import rendered, say, template, tr
+from gpudoctor.lang import rendered, template, tr
 from gpudoctor.lang.message import concatenated
 from gpudoctor.lang.wrapping import cells, padded
 
@@ -70,11 +70,9 @@ def _remove(recordings: "list[KeptRecording]", arguments: argparse.Namespace) ->
         if names and not chosen(recordings, names):
             running = tr("; it is being written now") if any(item.running for item in recordings) else ""
             raise UsageError(
-                say(
-                    "--remove {names}: no recording has this name{running} (all of them: gpudoctor recordings)",
-                    names=" ".join(arguments.remove),
-                    running=running,
-                )
+                "--remove {names}: no recording has this name{running} (all of them: gpudoctor recordings)",
+                names=" ".join(arguments.remove),
+                running=running,
             )
         show(tr("nothing to remove\n"))
         return 0

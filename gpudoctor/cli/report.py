@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from gpudoctor.cli.flamegraph_flag import add_flamegraph_flag, check_flamegraph, recorded_flamegraph, write_flamegraph
 from gpudoctor.cli.reporting import add_report_flags, check_output, choose_checks, deliver, load_settings
 from gpudoctor.cli.run_common import keep_shown, write_line
-from gpudoctor.cli.run_hooks import add_tensorboard_flag, write_events
 from gpudoctor.errors import IncompleteError, UsageError
-from gpudoctor.lang import say, template
+from gpudoctor.lang import template
 from gpudoctor.text import cut
 
 if TYPE_CHECKING:
@@ -43,7 +42,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="name, folder or zip file of a recording (default: the last one), several for the nodes of one "
         "run. Or a profiler trace, nvidia-smi log, saved kernel log or memory snapshot.",
     )
-    add_tensorboard_flag(parser)
     add_flamegraph_flag(parser)
     add_report_flags(parser)
 
@@ -65,10 +63,6 @@ def run(arguments: argparse.Namespace) -> int:
     report = examine(admit_recording(recording, arguments.targets, registry.log_messages()), request)
     if arguments.flamegraph is not None:
         write_flamegraph(recorded_flamegraph(recording, report.subject.title, arguments), arguments)
-    if arguments.tensorboard is not None:
-        from gpudoctor.report.tensorboard import event_file
-
-        write_events(arguments.tensorboard, report.subject.host, event_file(recording))
     if report.run is not None and recording.origin == "gpudoctor":
         keep_shown(Path(recording.path), report.summary.verdict, report.run.steps)
     return deliver(report, arguments, arguments.fail_on or settings.fail_on)
@@ -83,20 +77,16 @@ def _last(*, quiet: bool) -> str:
     newest = newest_recording()
     if newest is None:
         raise UsageError(
-            say(
-                "no recording is in {state_folder}; name one, or make one: gpudoctor run -- python train.py",
-                state_folder=state_folder(),
-            )
+            "no recording is in {state_folder}; name one, or make one: gpudoctor run -- python train.py",
+            state_folder=state_folder(),
         )
     if not quiet:
         command = cut(short_command(newest.command), _LONGEST)
         write_line(
-            say(
-                "gpudoctor: the last recording, {name} ({ago}): {command}",
-                name=newest.name,
-                ago=ago(time.time() - newest.started),
-                command=command,
-            )
+            "gpudoctor: the last recording, {name} ({ago}): {command}",
+            name=newest.name,
+            ago=ago(time.time() - newest.started),
+            command=command,
         )
     return str(newest.path)
 

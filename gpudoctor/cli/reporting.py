@@ -19,7 +19,7 @@ from gpudoctor.cli.output import (
     write_file,
 )
 from gpudoctor.errors import UsageError
-from gpudoctor.lang import say, template, tr
+from gpudoctor.lang import template, tr
 
 if TYPE_CHECKING:
     from gpudoctor.engine.registry import Registry
@@ -70,7 +70,7 @@ def load_settings(arguments: argparse.Namespace, registry: "Registry", start: Pa
     if arguments.config is not None:
         path = Path(arguments.config)
         if not os.path.isfile(path):
-            raise UsageError(say("--config {config}: no such file", config=arguments.config))
+            raise UsageError("--config {config}: no such file", config=arguments.config)
         return read_settings(path, registry)
     found = find_settings_file(start)
     return read_settings(found, registry) if found else Settings()
@@ -97,11 +97,11 @@ def check_output(arguments: argparse.Namespace) -> None:
     path = Path(arguments.output)
     folder = path.parent
     if not os.path.isdir(folder):
-        raise UsageError(say("--output {path}: the folder {folder} does not exist", path=path, folder=folder))
+        raise UsageError("--output {path}: the folder {folder} does not exist", path=path, folder=folder)
     if os.path.isdir(path):
-        raise UsageError(say("--output {path}: is a folder; name a file in it", path=path))
+        raise UsageError("--output {path}: is a folder; name a file in it", path=path)
     if not os.access(path if os.path.exists(path) else folder, os.W_OK):
-        raise UsageError(say("--output {path}: not writable by this user; choose another place", path=path))
+        raise UsageError("--output {path}: not writable by this user; choose another place", path=path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

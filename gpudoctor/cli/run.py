@@ -5,11 +5,11 @@ import math
 import signal
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpudoctor.cli.flag_types import positive, seconds
 from gpudoctor.cli.flamegraph_flag import add_flamegraph_flag, check_flamegraph, recorded_flamegraph, write_flamegraph
@@ -26,15 +26,16 @@ from gpudoctor.cli.run_common import (
     short_report,
     write_line,
 )
-from gpudoctor.cli.run_hooks import Alarm, add_alarm_flags, hang_text, write_events
 from gpudoctor.cli.time_limited import Expired, Fault, limited
 from gpudoctor.errors import DoctorError
-from gpudoctor.lang import say, template
+from gpudoctor.lang import say, template, term
+from gpudoctor.lang.message import concatenated
+from gpudoctor.text import duration
 
 if TYPE_CHECKING:
     from gpudoctor.engine.examination import Request
     from gpudoctor.recorder.folder import CommandEnd
-    from gpudoctor.recorder.live_ranks import Now
+    from gpudoctor.recorder.live_ranks import Now, RankStanding
     from gpudoctor.vitals.output_files import OutputFiles
 
 # Signals that ask for the end once the command has ended: they end the report, not its exit code.
@@ -119,7 +120,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="let `gpudoctor watch` read the ranks under Yama; every process of yours can then",
     )
-    add_alarm_flags(run)
     run.add_argument("--diff", action="store_true", help="print the safe edits as a unified diff after the report")
     add_flamegraph_flag(run)
     add_report_flags(parser)
@@ -138,11 +138,10 @@ def run(arguments: argparse.Namespace) -> int:
     folder, remark = new_folder(arguments.recording)
     write_line(remark)
     output = own_output()
-    alarm = Alarm(arguments.on_finding, folder) if arguments.on_finding else None
     interrupts = Interrupts()
     try:
-        ending, last = _record(command, folder, arguments, alarm, interrupts)
-        found = _reported(command, folder, request, arguments, alarm, (ending, last), interrupts, output)
+        ending, last = _record(command, folder, arguments, interrupts)
+        found = _reported(command, folder, request, arguments, (ending, last), interrupts, output)
         own = ending.exit_code or 0
         if arguments.fail_on is None or found is None:
             return own
@@ -157,7 +156,6 @@ def _reported(
     folder: Path,
     request: "Request",
     arguments: argparse.Namespace,
-    alarm: Alarm | None,
     ended: "tuple[CommandEnd, Now | None]",
     interrupts: Interrupts,
     output: "OutputFiles",
@@ -171,39 +169,35 @@ def _reported(
         with interrupts.allowed():
             made = limited(lambda: _made(command, folder, request, arguments, output), arguments.report_within)
             found = send(made.out, arguments, sys.stderr)
-            _afterwards(made, arguments, alarm)
+            if made.diff:
+                write_line(made.diff.rstrip("\n"))
+            if made.flamegraph is not None:
+                write_flamegraph(made.flamegraph, arguments)
             keep_shown(folder, made.verdict, made.steps)
             if not arguments.quiet:
                 write_line(piled_up())
     except Expired as error:
-        write_line(say("gpudoctor: {error}; make it with: gpudoctor report {folder}", error=error, folder=folder))
+        write_line("gpudoctor: {error}; make it with: gpudoctor report {folder}", error=error, folder=folder)
         write_line(short_report(command, folder, *ended))
         found = error.exit_code
     except DoctorError as error:
-        write_line(say("gpudoctor: {error}", error=error))
+        write_line("gpudoctor: {error}", error=error)
         found = error.exit_code
     except KeyboardInterrupt:
-        write_line(say("gpudoctor: interrupted; make the report with: gpudoctor report {folder}", folder=folder))
+        write_line("gpudoctor: interrupted; make the report with: gpudoctor report {folder}", folder=folder)
     except (OSError, ValueError) as error:
         write_line(
-            say(
-                "gpudoctor: the report could not be written ({error}); make it with: gpudoctor report {folder}",
-                error=error,
-                folder=folder,
-            )
+            "gpudoctor: the report could not be written ({error}); make it with: gpudoctor report {folder}",
+            error=error,
+            folder=folder,
         )
     except Exception as error:  # noqa: BLE001  # a fault of our own is none of the training's
         write_line(
-            say(
-                "{error}\ngpudoctor: internal error (see above); no report was written. The command's "
-                "exit code is unchanged. Recording: {folder}",
-                error=str(error) if isinstance(error, Fault) else traceback.format_exc().rstrip(),
-                folder=folder,
-            )
+            "{error}\ngpudoctor: internal error (see above); no report was written. The command's "
+            "exit code is unchanged. Recording: {folder}",
+            error=str(error) if isinstance(error, Fault) else traceback.format_exc().rstrip(),
+            folder=folder,
         )
-    finally:
-        if alarm is not None:
-            alarm.close()
     return found
 
 
@@ -214,14 +208,10 @@ class _Made:
     out: Rendered
     verdict: str
     steps: int
-    findings: "list[dict[str, Any]]"
-    """For `--on-finding`."""
     diff: str
     """For `--diff`; "" where it was not asked for."""
     flamegraph: str | None
     """For `--flamegraph`."""
-    events: tuple[str, bytes] | None
-    """Host and contents of an event file, for `--tensorboard`."""
 
 
 def _made(
@@ -231,12 +221,6 @@ def _made(
     report = examine_recorded(command, folder, request, quiet=arguments.quiet, output=output)
     fail_on = arguments.fail_on or request.settings.fail_on
     out = rendered(report, arguments, fail_on, stream=sys.stderr)
-    findings: list[dict[str, Any]] = []
-    if arguments.on_finding:
-        from gpudoctor.report.json import as_object
-        from gpudoctor.report.strings import presentable
-
-        findings = as_object(presentable(report))["findings"]  # type: ignore[assignment]  # by the schema
     diff = ""
     if arguments.diff:
         from gpudoctor.cli.mending import recorded_diff
@@ -247,34 +231,8 @@ def _made(
         from gpudoctor.cli.report import read
 
         flamegraph = recorded_flamegraph(read([str(folder)]), report.subject.title, arguments)
-    events = None
-    if arguments.tensorboard is not None:
-        from gpudoctor.cli.report import read
-        from gpudoctor.report.tensorboard import event_file
-
-        events = (report.subject.host, event_file(read([str(folder)])))
     steps = report.run.steps if report.run is not None else 0
-    return _Made(
-        out=out,
-        verdict=report.summary.verdict,
-        steps=steps,
-        findings=findings,
-        events=events,
-        flamegraph=flamegraph,
-        diff=diff,
-    )
-
-
-def _afterwards(made: _Made, arguments: argparse.Namespace, alarm: Alarm | None) -> None:
-    """What else was asked for once the report is out."""
-    if alarm is not None:
-        alarm.end(made.findings)
-    if made.diff:
-        write_line(made.diff.rstrip("\n"))
-    if made.flamegraph is not None:
-        write_flamegraph(made.flamegraph, arguments)
-    if made.events is not None:
-        write_events(arguments.tensorboard, *made.events)
+    return _Made(out=out, verdict=report.summary.verdict, steps=steps, flamegraph=flamegraph, diff=diff)
 
 
 def _settings(arguments: argparse.Namespace) -> dict[str, object]:
@@ -285,7 +243,7 @@ def _settings(arguments: argparse.Namespace) -> dict[str, object]:
 
 
 def _record(
-    command: tuple[str, ...], folder: Path, arguments: argparse.Namespace, alarm: Alarm | None, interrupts: Interrupts
+    command: tuple[str, ...], folder: Path, arguments: argparse.Namespace, interrupts: Interrupts
 ) -> "tuple[CommandEnd, Now | None]":
     """How the command ended, and the ranks as they were seen last."""
     from gpudoctor.recorder.live_ranks import HangWatch
@@ -314,8 +272,6 @@ def _record(
         nonlocal last
         last = now if now.ranks else last
         line.show(_status(now, last, passed))
-        if alarm is not None:
-            alarm.tick(passed)
         if hang is not None and (stands := hang.look(now, passed)) is not None:
             tell(hang_text(*stands).rstrip())
 
@@ -341,3 +297,41 @@ def _status(now: "Now", last: "Now | None", passed: float) -> str:
         ranks=len(now.ranks),
         still=quiet if quiet > _STILL else 0.0,
     )
+
+
+def hang_text(still: float, standings: Sequence["RankStanding"]) -> str:
+    """The words for a run that stands still."""
+    lines = [
+        say(
+            "gpudoctor: no step has ended for {still}; the command is still running.",
+            still=duration(float(round(still))),
+        )
+    ]
+    for item in standings:
+        who = (
+            say("rank {ranges}", ranges=_ranges(item.ranks))
+            if len(item.ranks) == 1
+            else say("ranks {ranges}", ranges=_ranges(item.ranks))
+        )
+        phase = term(item.phase.replace("_", " ")) if item.phase else ""
+        at = concatenated(", ", filter(None, (phase, item.place)))
+        lines.append(
+            say(
+                "  {who}: {step:,} steps done{at}",
+                who=who,
+                step=item.step,
+                at=say(", in {place}", place=at) if at else "",
+            )
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _ranges(ranks: Sequence[int]) -> str:
+    """`0-2, 4`."""
+    parts: list[list[int]] = []
+    for rank in sorted(ranks):
+        if parts and rank == parts[-1][1] + 1:
+            parts[-1][1] = rank
+        else:
+            parts.append([rank, rank])
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)

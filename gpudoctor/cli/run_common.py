@@ -38,11 +38,9 @@ def command_of(arguments: argparse.Namespace, name: str) -> tuple[str, ...]:
     rest = arguments.script_arguments
     words = (*arguments.words, "--", *rest) if arguments.words and rest else (*arguments.words, *rest)
     if not words:
-        raise UsageError(say("no command was given; put it after --: gpudoctor {name} -- python train.py", name=name))
+        raise UsageError("no command was given; put it after --: gpudoctor {name} -- python train.py", name=name)
     if words[0].startswith("-"):
-        raise UsageError(
-            say("{words} is not a flag of {name}; see: gpudoctor {name} --help", words=words[0], name=name)
-        )
+        raise UsageError("{words} is not a flag of {name}; see: gpudoctor {name} --help", words=words[0], name=name)
     return tuple(words)
 
 
@@ -149,8 +147,8 @@ def keep_shown(folder: Path, verdict: str, steps: int) -> None:
         keep_verdict(folder, verdict, steps)
 
 
-def write_line(text: str) -> None:
-    """A line on standard error, where there still is one."""
+def write_line(text: str, /, **parts: object) -> None:
+    """A line on standard error, where there still is one: a text, or a template with its parts."""
     if text:
         with suppress(OSError, ValueError):
-            tell(rendered(text) + "\n")
+            tell(rendered(say(text, **parts) if parts else text) + "\n")

@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         home = Path.home()
     except RuntimeError as error:
-        raise UsageError(say("your home folder is unknown ({error}); set HOME", error=error)) from error
+        raise UsageError("your home folder is unknown ({error}); set HOME", error=error) from error
     files = files_of(arguments.agent, arguments.scope, Path.cwd(), home, os.environ)
     old = _read(files.settings)
     new = _settings(files, old, arguments)
@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
     from importlib.util import find_spec
 
     if arguments.server is None and find_spec("mcp") is None:
-        _say(say("the server needs the package mcp: pip install 'mcp>=1.24'"))
+        _say(say("the server needs the package mcp: pip install 'mcp>=2'"))
     return 0
 
 
@@ -88,7 +88,7 @@ def _read(path: Path) -> str:
         return read_text(path, REPORT)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise UsageError(say("{path}: cannot be read: {reason}", path=path, reason=reason)) from error
+        raise UsageError("{path}: cannot be read: {reason}", path=path, reason=reason) from error
 
 
 def _settings(files: "AgentFiles", old: str, arguments: argparse.Namespace) -> str:
@@ -108,11 +108,7 @@ def _command(named: str | None) -> list[str]:
             words = shlex.split(named)
         except ValueError as error:
             raise UsageError(
-                say(
-                    "--command {named}: cannot be split into words ({error}); check its quotes",
-                    named=named,
-                    error=error,
-                )
+                "--command {named}: cannot be split into words ({error}); check its quotes", named=named, error=error
             ) from None
         if not words:
             raise UsageError('--command is empty; name what starts the server: "gpudoctor mcp"')
@@ -130,7 +126,7 @@ def _write(path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(
-            say("{parent}: cannot be made: {reason}", parent=path.parent, reason=error.strerror or error)
+            "{parent}: cannot be made: {reason}", parent=path.parent, reason=error.strerror or error
         ) from error
     mode = path.stat().st_mode & 0o777 if path.exists() else None
     write_file(path, text, flag="setup")
@@ -153,4 +149,4 @@ def _remove(settings: Path, old: str, new: str, skill: Path) -> None:
 
 def _say(text: str) -> None:
 
-    tell(say("gpudoctor: {text}\n", text=text))
+    tell("gpudoctor: {text}\n", text=text)

@@ -57,7 +57,7 @@ def asked(arguments: argparse.Namespace) -> bool:
     if not given:
         return False
     if arguments.words or arguments.script_arguments:
-        raise UsageError(say("{given} {of_command}", given=given[0], of_command=_OF_COMMAND))
+        raise UsageError("{given} {of_command}", given=given[0], of_command=_OF_COMMAND)
     return True
 
 
@@ -131,13 +131,11 @@ def _read_deepspeed(path: str | None, fields: dict[str, Any]) -> tuple[dict[str,
         if name in fields and fields[name] != value and name not in _SAID:
             shown = name.replace("_", "-")
             raise UsageError(
-                say(
-                    "--{shown} {fields} and {path} ({value}) disagree; remove one of them",
-                    shown=shown,
-                    fields=fields[name],
-                    path=path,
-                    value=value,
-                )
+                "--{shown} {fields} and {path} ({value}) disagree; remove one of them",
+                shown=shown,
+                fields=fields[name],
+                path=path,
+                value=value,
             )
     settled = settle({key: value for key, value in fields.items() if key not in _SAID}, told)
     low = raw.get("bf16"), raw.get("fp16")
@@ -154,13 +152,10 @@ def _parsed(path: str) -> dict[str, Any]:
         raw = load_json(read_file(path, CONFIG).decode("utf-8-sig"))
     except (OSError, ValueError) as error:
         raise UsageError(
-            say("--deepspeed {path}: DeepSpeed reads plain JSON, and this is not JSON: {error}", path=path, error=error)
+            "--deepspeed {path}: DeepSpeed reads plain JSON, and this is not JSON: {error}", path=path, error=error
         ) from None
     if not isinstance(raw, dict) or not _KNOWN & raw.keys():
         raise UsageError(
-            say(
-                "--deepspeed {path} is not a DeepSpeed config (no batch size, zero_optimization or optimizer)",
-                path=path,
-            )
+            "--deepspeed {path} is not a DeepSpeed config (no batch size, zero_optimization or optimizer)", path=path
         )
     return raw

@@ -107,7 +107,7 @@ def _answer(reading: int, seconds: float) -> bytes:
             if not part:
                 return b"".join(parts)
             parts.append(part)
-    raise Expired(say("the report was not finished in {seconds}", seconds=duration(seconds)))
+    raise Expired("the report was not finished in {seconds}", seconds=duration(seconds))
 
 
 def _end(pid: int) -> int:

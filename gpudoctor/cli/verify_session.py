@@ -69,13 +69,10 @@ def check_trials(command: tuple[str, ...] | None, arguments: argparse.Namespace)
     asked = _asked(arguments)
     if len(asked) > 1:
         flags = " and ".join(f"--{name.replace('_', '-')}" for name in asked)
-        raise UsageError(say("{flags} are separate trials; use one of them", flags=flags))
+        raise UsageError("{flags} are separate trials; use one of them", flags=flags)
     if asked and (arguments.remedy or arguments.keep or arguments.diff):
         raise UsageError(
-            say(
-                "--{asked} tries no remedy; remove the flags that name, keep or print one",
-                asked=asked[0].replace("_", "-"),
-            )
+            "--{asked} tries no remedy; remove the flags that name, keep or print one", asked=asked[0].replace("_", "-")
         )
     if command is not None:
         _named_arms(command, arguments)
@@ -142,7 +139,7 @@ def examine_and_try(
             if name not in known:
                 listed = ", ".join(sorted(known)) or "none"
                 raise UsageError(
-                    say("--remedy {name}: no finding of this run has it; there are: {listed}", name=name, listed=listed)
+                    "--remedy {name}: no finding of this run has it; there are: {listed}", name=name, listed=listed
                 )
         session.cures = _cures(session, command, request, report, recording, finished.seconds)
         timed = not finished.failed and session.choose_window(recording, finished.stopped_by is None)
@@ -173,11 +170,7 @@ def _diagnosed(command: tuple[str, ...], folder: Path, request: "Request", argum
         )
     except Expired as error:
         raise Expired(
-            say(
-                "{error}, so nothing was tried; make the report with: gpudoctor report {folder}",
-                error=error,
-                folder=folder,
-            )
+            "{error}, so nothing was tried; make the report with: gpudoctor report {folder}", error=error, folder=folder
         ) from None
 
 

@@ -12,13 +12,13 @@ from gpudoctor.cli.flamegraph_flag import add_flamegraph_flag, check_flamegraph,
 from gpudoctor.cli.output import tell
 from gpudoctor.cli.reporting import add_report_flags, check_output, choose_checks, load_settings
 from gpudoctor.errors import UsageError
-from gpudoctor.lang import say, template
+from gpudoctor.lang import template
 
 if TYPE_CHECKING:
     from gpudoctor.engine.examination import Request
     from gpudoctor.engine.registry import Registry
     from gpudoctor.model.watch import FoundJob
-    from gpudoctor.watch.tick_source import Outlet, TickSource
+    from gpudoctor.watch.tick_source import TickSource
 
 EPILOG = template("""\
 examples:
@@ -52,11 +52,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     looks.add_argument(
         "--window", type=seconds, default=WINDOW, metavar="S", help="seconds that findings cover (default: 120)"
     )
-    looks.add_argument("--allow-kill", action="store_true", help="let the key K end the selected process")
     files = parser.add_argument_group("files and metrics")
     files.add_argument("--record", metavar="FILE", help="write every tick to a new file (.gz: compressed)")
     files.add_argument("--replay", metavar="FILE", help="replay such a file instead of watching a process")
-    files.add_argument("--csv", metavar="FILE", help="write readings of the GPUs in the format of nvidia-smi")
     files.add_argument("--prometheus", type=_port, metavar="PORT", help="serve metrics on 127.0.0.1:PORT")
     add_flamegraph_flag(files)
     add_report_flags(parser, json=False)
@@ -150,23 +148,19 @@ def _source(arguments: argparse.Namespace, request: "Request", of_output: "Reque
     from gpudoctor.watch.tape import TapeReader
     from gpudoctor.watch.tick_source import TickSource
 
-    outlets: list[Outlet] = []
-    if arguments.csv:
-        from gpudoctor.watch.outlets import CsvLog
-
-        outlets.append(CsvLog(Path(arguments.csv)))
+    exporter = None
     if arguments.prometheus is not None:
-        from gpudoctor.watch.outlets import Exporter
+        from gpudoctor.watch.exporter import Exporter
 
-        outlets.append(Exporter(arguments.prometheus))
+        exporter = Exporter(arguments.prometheus)
     if arguments.replay:
-        source = TickSource(TapeReader(Path(arguments.replay)), outlets)
+        source = TickSource(TapeReader(Path(arguments.replay)), exporter)
     else:
         from gpudoctor.watch.session import WatchSession
 
         pids = tuple(dict.fromkeys(arguments.targets))
         session = WatchSession(pids, request, length=arguments.window, of_output=of_output)
-        source = TickSource(session, outlets)
+        source = TickSource(session, exporter)
     stack.callback(source.close)
     return source
 
@@ -194,20 +188,16 @@ def _only_job(arguments: argparse.Namespace) -> int | None:
     if len(jobs) == 1:
         if not arguments.quiet:
             tell(
-                say(
-                    "gpudoctor: the only training here is pid {pid}: {command}\n",
-                    pid=jobs[0].pid,
-                    command=jobs[0].command,
-                )
+                "gpudoctor: the only training here is pid {pid}: {command}\n", pid=jobs[0].pid, command=jobs[0].command
             )
         return jobs[0].pid
     _show_jobs(jobs, arguments)
-    tell(say("gpudoctor: {jobs} trainings run on this machine; name one of them\n", jobs=len(jobs)))
+    tell("gpudoctor: {jobs} trainings run on this machine; name one of them\n", jobs=len(jobs))
     return None
 
 
 def _port(text: str) -> int:
     number = int(text) if text.isascii() and text.isdigit() else -1
     if not 1 <= number <= 65535:
-        raise BadValue(say("{text!r} is not a port (1 to 65535)", text=text))
+        raise BadValue("{text!r} is not a port (1 to 65535)", text=text)
     return number

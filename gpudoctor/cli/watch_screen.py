@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import signal
 import sys
 import time
 from collections.abc import Callable
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.cli.output import tell, write_file
 from gpudoctor.errors import UsageError
-from gpudoctor.lang import tr
 
 if TYPE_CHECKING:
     from gpudoctor.engine.registry import Registry
@@ -52,14 +50,12 @@ def show(open_source: Opened, arguments: argparse.Namespace) -> int:
     columns, lines = os.get_terminal_size(sys.stdout.fileno())
     if columns < LEAST_WIDTH // 2 or lines < LEAST_HEIGHT // 2:
         raise UsageError(
-            tr(
-                "the terminal has {columns} x {lines} characters and the live view needs {least_width} x "
-                "{least_height}; make it larger, or use --plain",
-                columns=columns,
-                lines=lines,
-                least_width=LEAST_WIDTH,
-                least_height=LEAST_HEIGHT,
-            )
+            "the terminal has {columns} x {lines} characters and the live view needs {least_width} x "
+            "{least_height}; make it larger, or use --plain",
+            columns=columns,
+            lines=lines,
+            least_width=LEAST_WIDTH,
+            least_height=LEAST_HEIGHT,
         )
     lazy = LazySource(open_source)
     view = View(replay=arguments.replay or "", recording=arguments.record or "")
@@ -69,7 +65,7 @@ def show(open_source: Opened, arguments: argparse.Namespace) -> int:
         raise app.fatal
     if app.whole is None:
         return 0
-    tell(tr("gpudoctor: {verdict}\n", verdict=app.whole.report.summary.verdict))
+    tell("gpudoctor: {verdict}\n", verdict=app.whole.report.summary.verdict)
     return exit_code(app.whole.report, arguments.fail_on, arguments.strict)
 
 
@@ -98,7 +94,7 @@ def _actions(lazy: LazySource, arguments: argparse.Namespace) -> "Actions":
             lazy.source.record(Path(name) if name else None)
         return name
 
-    return Actions(manual=manual, save=save, record=record, kill=_kill if arguments.allow_kill else None)
+    return Actions(manual=manual, save=save, record=record)
 
 
 def _name(tick: "Tick", ending: str) -> str:
@@ -119,8 +115,3 @@ def _rendered(tick: "Tick", arguments: argparse.Namespace) -> str:
     from gpudoctor.ui.console import render_text
 
     return render_text(with_patches(report), width=80, colour=False, verbose=True)
-
-
-def _kill(pid: int) -> str:
-    os.kill(pid, signal.SIGTERM)
-    return tr("SIGTERM sent to {pid}", pid=pid)

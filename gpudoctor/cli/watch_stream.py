@@ -55,7 +55,7 @@ def _last(source: "TickSource", arguments: argparse.Namespace, show: Callable[[s
         if not arguments.replay:
             time.sleep(max(0.0, min(arguments.interval, left)))
     if last is None:
-        raise IncompleteError(tr("{replay}: the recording has no tick", replay=arguments.replay))
+        raise IncompleteError("{replay}: the recording has no tick", replay=arguments.replay)
     return last
 
 

@@ -35,8 +35,10 @@ _TEXTS = {"Remedy": ("title", "steps"), "Cost": ("breaks",), "Threshold": ("mean
 """Arguments by name whose constants are texts without parts."""
 _PLACED = {
     "Absent": 1,
+    "BadValue": 1,
     "CannotMend": 1,
     "Damaged": 1,
+    "Expired": 1,
     "IncompleteError": 1,
     "NotSupported": 1,
     "ReadLimit": 3,
@@ -51,7 +53,7 @@ _PLACED = {
     "missing": 2,
     "note_and_warning": 1,
 }
-"""How many positional arguments of a call are texts without parts."""
+"""How many positional arguments of a call are texts; templates where arguments with names fill them."""
 _TABLES = {
     "xid.json": ("name", "meaning", "advice"),
     "stacks.json": ("title",),
@@ -61,6 +63,8 @@ _TABLES = {
     "vocabulary.toml": ("words", "measured", "units", "causes"),
 }
 """Files with texts, and under which keys."""
+_TOLD = frozenset({"tell", "write_line"})
+"""Calls whose first argument is a text; in `cli`."""
 _HELP = frozenset({"help", "description", "epilog"})
 """Arguments of argparse, whatever takes them; in `cli`."""
 _MEASURED = frozenset({"Measurement", "finding"})
@@ -152,7 +156,7 @@ def _in_table(data: Any, keys: Collection[str], wanted: bool = False) -> Iterato
 
 def _in_call(call: ast.Call, *, commands: bool) -> Iterator[str]:
     name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-    if name in _MARKS and call.args:
+    if (name in _MARKS or (commands and name in _TOLD)) and call.args:
         yield from _constants(call.args[0])
     elif name == "count" and len(call.args) == 2:
         yield from (f"{{number:,}} {noun}s" for noun in _constants(call.args[1]))
@@ -162,7 +166,7 @@ def _in_call(call: ast.Call, *, commands: bool) -> Iterator[str]:
     elif name == "finding" and call.args:
         yield from map(plain_template, _constants(call.args[0]))
     for argument in call.args[: _PLACED.get(name, 0)]:
-        yield from map(plain_template, _constants(argument))
+        yield from map(str if call.keywords else plain_template, _constants(argument))
     if name in ("measured", "Measurement") and call.args:
         yield from map(_spoken_name, _constants(call.args[0]))
     for argument in call.args[4:5] if name == "Threshold" else ():  # its meaning

@@ -113,7 +113,13 @@ def capital(text: str) -> str:
 
 
 class SpokenError(Exception):
-    """An error whose text people read: `str` of it stays a message if it is one."""
+    """An error whose text people read: a template with its parts, as of `say`, or a text that is one already.
+
+    `str` of it stays a message if it is one.
+    """
+
+    def __init__(self, *texts: object, **parts: object) -> None:
+        super().__init__(*((say(str(texts[0]), **parts),) if parts else texts))
 
     def __str__(self) -> str:
         text = self.args[0] if len(self.args) == 1 else None

@@ -50,12 +50,10 @@ def render(report: "Report", format: str, fail_on: str = "error") -> str:
         near = difflib.get_close_matches(format, FORMATS, n=1)
         hint = say("; did you mean {near}?", near=near[0]) if near else ""
         raise UsageError(
-            say(
-                "unknown format {format!r}{hint} (formats: text, {formats})",
-                format=format,
-                hint=hint,
-                formats=", ".join(FORMATS),
-            )
+            "unknown format {format!r}{hint} (formats: text, {formats})",
+            format=format,
+            hint=hint,
+            formats=", ".join(FORMATS),
         )
     module = importlib.import_module(FORMATS[format])
     further = (fail_on,) if format in _BY_SEVERITY else ()

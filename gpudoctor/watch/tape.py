@@ -15,7 +15,6 @@ from typing import IO, Any, TypeVar, cast
 
 from gpudoctor import __version__
 from gpudoctor.errors import IncompleteError, UsageError
-from gpudoctor.lang import say
 from gpudoctor.model import Json, Report
 from gpudoctor.model.external_files import Damaged, RefusedFile, load_json, open_unpacked
 from gpudoctor.model.read_limits import GPUS, RANKS, TAPE_LINE, TAPE_LINES
@@ -41,11 +40,9 @@ class TapeWriter:
         try:
             self._file: IO[str] = _open(path, "xt")
         except FileExistsError:
-            raise UsageError(say("{path}: the file already exists; name another", path=path)) from None
+            raise UsageError("{path}: the file already exists; name another", path=path) from None
         except OSError as error:
-            raise UsageError(
-                say("{path}: cannot be written: {error}", path=path, error=error.strerror or error)
-            ) from error
+            raise UsageError("{path}: cannot be written: {error}", path=path, error=error.strerror or error) from error
         self._line({"schema": SCHEMA, "gpudoctor": __version__, "started": time.strftime("%Y-%m-%dT%H:%M:%S%z")})
 
     def write(self, tick: Tick) -> None:
@@ -120,11 +117,9 @@ class TapeReader:
         head = next(self._lines, None)
         if head is None or head.get("schema") != SCHEMA:
             raise IncompleteError(
-                say(
-                    "{path}: is not a recording of gpudoctor watch (its first line is not {schema})",
-                    path=path,
-                    schema=SCHEMA,
-                )
+                "{path}: is not a recording of gpudoctor watch (its first line is not {schema})",
+                path=path,
+                schema=SCHEMA,
             )
 
     def tick(self) -> Tick | None:
@@ -136,12 +131,10 @@ class TapeReader:
             return self._tick(line)
         except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
             raise IncompleteError(
-                say(
-                    "{path}: line {number} is not valid ({error})",
-                    path=self._path,
-                    number=self._number,
-                    error=_words(error),
-                )
+                "{path}: line {number} is not valid ({error})",
+                path=self._path,
+                number=self._number,
+                error=_words(error),
             ) from error
 
     def pause(self, on: bool) -> None:
@@ -212,11 +205,11 @@ class TapeReader:
                     if isinstance(line, dict):
                         yield line
         except FileNotFoundError:
-            raise UsageError(say("{path}: no such file", path=self._path)) from None
+            raise UsageError("{path}: no such file", path=self._path) from None
         except OSError as error:
             if not self._whole or (isinstance(error, RefusedFile) and not isinstance(error, Damaged)):
                 raise IncompleteError(
-                    say("{path}: cannot be read ({error})", path=self._path, error=error.strerror or error)
+                    "{path}: cannot be read ({error})", path=self._path, error=error.strerror or error
                 ) from error
 
 

@@ -1,32 +1,20 @@
-"""Where ticks come from and where else they go: a live session with its tapes, logs and metrics."""
+"""Where ticks come from and where else they go: a live session or a tape, a new tape, metrics."""
 
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
 
 from gpudoctor.model.flames import FlameProfile
 from gpudoctor.model.watch import Tick
+from gpudoctor.watch.exporter import Exporter
 from gpudoctor.watch.session import WatchSession
 from gpudoctor.watch.tape import TapeReader, TapeWriter
 
 
-class Outlet(Protocol):
-    """Something that takes every tick."""
-
-    def take(self, tick: Tick) -> None:
-        """Take a tick."""
-
-    def close(self) -> None:
-        """End."""
-
-
 class TickSource:
-    """Ticks of a session or of a tape; each goes to the outlets too, and to a tape while one is written."""
+    """Ticks of a session or of a tape; each is served as metrics, and goes to a tape while one is written."""
 
-    def __init__(self, inner: WatchSession | TapeReader, outlets: Sequence[Outlet] = ()) -> None:
-        self._inner = inner
-        self._outlets = outlets
+    def __init__(self, inner: WatchSession | TapeReader, exporter: Exporter | None = None) -> None:
+        self._inner, self._exporter = inner, exporter
         self._tape: TapeWriter | None = None
 
     def tick(self, *, judge: bool = False, last: bool = False) -> Tick | None:
@@ -37,8 +25,8 @@ class TickSource:
             tick = self._inner.tick()
         if tick is None:
             return None
-        for outlet in self._outlets:
-            outlet.take(tick)
+        if self._exporter is not None:
+            self._exporter.take(tick)
         if self._tape is not None:
             self._tape.write(tick)
         return tick
@@ -61,8 +49,8 @@ class TickSource:
         """End everything; the job goes on."""
         if isinstance(self._inner, WatchSession):
             self._inner.close()
-        for outlet in self._outlets:
+        if self._exporter is not None:
             with suppress(OSError):
-                outlet.close()
+                self._exporter.close()
         if self._tape is not None:
             self._tape.close()

@@ -1,16 +1,12 @@
 """`gpudoctor setup`: registers the server with an agent; all else in the agent's settings stays."""
 
-import json
 import os
 
 import pytest
 import yaml
 from command import gpudoctor
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gpudoctor.agents.agent_files import AGENTS
-from gpudoctor.agents.settings_text import plain, with_json
 
 SETTINGS = {
     ("claude", "project"): "project/.mcp.json",
@@ -22,13 +18,14 @@ SETTINGS = {
     ("vscode", "project"): "project/.vscode/mcp.json",
     ("vscode", "user"): "home/.config/Code/User/mcp.json",
 }
-JSONC = """\
+OTHERS = """\
 {
-  // servers of mine
-  "mcpServers": {
-    "other": {"command": "x", "args": ["a//b", "}"]}, /* keep */
-  },
-  "theme": "dark"
+    "mcpServers": {
+        "other": {
+            "command": "x"
+        }
+    },
+    "theme": "d\u00e4rk"
 }
 """
 TOML = 'model = "o"\n\n[mcp_servers.other]\ncommand = "y" # mine\n'
@@ -73,7 +70,7 @@ def test_it_writes_the_server_and_the_skill_and_takes_both_out(place, agent, sco
 
 
 @pytest.mark.parametrize(
-    ("agent", "name", "text"), [("claude", ".mcp.json", JSONC), ("codex", ".codex/config.toml", TOML)]
+    ("agent", "name", "text"), [("claude", ".mcp.json", OTHERS), ("codex", ".codex/config.toml", TOML)]
 )
 def test_what_is_there_stays_to_the_letter(place, agent, name, text):
     path = place / "project" / name
@@ -83,48 +80,22 @@ def test_what_is_there_stays_to_the_letter(place, agent, name, text):
     setup(place, "--agent", agent, "--command", "uvx --from 'gpudoctor[mcp]' gpudoctor mcp")
     changed = path.read_text()
     assert "gpudoctor[mcp]" in changed and path.stat().st_mode & 0o777 == 0o600
-    rest = iter(changed.splitlines())
-    assert all(line in rest for line in text.splitlines())  # each line, in this order
     setup(place, "--agent", agent, "--remove")
     assert path.read_text() == text
 
 
 @pytest.mark.parametrize(
-    "text", ["{", "[1]", '{"mcpServers": [], "a": 1}', '{"mcpServers": {"a": 1}, "mcpServers": {}}']
+    "text", ["{", "[1]", '{"mcpServers": []}', '{"a": 1, "a": 2}', '{"mcpServers": {}} // mine', "[" * 9000]
 )
 def test_settings_that_cannot_be_read_are_left(place, text):
     path = place / "project" / ".mcp.json"
     path.write_text(text)
     done = setup(place, "--agent", "claude")
     assert done.returncode == 2 and ".mcp.json" in done.stderr and "Traceback" not in done.stderr
+    assert '{"mcpServers": {"gpudoctor": {"type": "stdio"' in done.stderr  # what to add by hand
     assert files(place) == {"project/.mcp.json": text.encode()}
 
 
 def test_a_wrong_agent_is_named(place):
     done = setup(place, "--agent", "emacs")
     assert done.returncode == 2 and all(name in done.stderr for name in AGENTS)
-
-
-def test_settings_that_nest_deeply_are_read_at_once():
-    text = json.dumps({"servers": {}, "deep": json.loads("[" * 60 + "]" * 60)})
-    assert json.loads(with_json(text, "servers", "us", {}, "f"))["servers"] == {"us": {}}
-
-
-WORD = st.text(max_size=5)
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | WORD,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORD, inner, max_size=3),
-    max_leaves=6,
-)
-MEMBERS = st.dictionaries(WORD, JSON, max_size=3)
-
-
-@given(MEMBERS, MEMBERS, st.sampled_from([None, 1, "\t"]))
-def test_any_settings_keep_every_other_value(others, servers, indent):
-    others.pop("servers", None)
-    servers.pop("us", None)
-    before = {**others, "servers": servers}
-    text = json.dumps(before, indent=indent)
-    with_us = with_json(text, "servers", "us", {"command": "x"}, "f")
-    assert plain(with_us) == {**others, "servers": {**servers, "us": {"command": "x"}}}
-    assert plain(with_json(with_us, "servers", "us", None, "f")) == before

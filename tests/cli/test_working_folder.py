@@ -31,9 +31,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    "start", [["-m", "gpudoctor"], ["-m", "gpudoctor.cli"], ["-c", child_code("gpudoctor.cli.low_priority")]]
-)
+@pytest.mark.parametrize("start", [["-m", "gpudoctor"], ["-m", "gpudoctor.cli"], ["-c", child_code("gpudoctor.cli")]])
 def test_nothing_of_the_working_folder_is_imported(folder, start):
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONSAFEPATH")}
     done = subprocess.run(

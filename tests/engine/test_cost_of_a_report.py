@@ -11,7 +11,6 @@ from gpudoctor.engine.registry import load_registry
 from gpudoctor.engine.selection import make_selection
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.report import render
-from gpudoctor.report.tensorboard import event_file
 from gpudoctor.ui.console import render_text
 from gpudoctor.vitals.build_recorded_patient import admit_recording
 from gpudoctor.vitals.recording import read_recording
@@ -48,7 +47,7 @@ def everything(path: str) -> Callable[[], object]:
         report = examine(admit_recording(recording, [path]), request)
         drawn = [render(report, name) for name in ("json", "html")]
         drawn.append(render_text(report, width=100, colour=False, verbose=True))
-        return drawn, event_file(recording), compare(recording, recording, (report, report))
+        return drawn, compare(recording, recording, (report, report))
 
     return work
 

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -57,9 +57,9 @@ class TextScreen(ModalScreen[None]):
         self.dismiss(result)
 
 
-def keys_text(rows: Sequence[tuple[str, str]], view: View) -> Text:
+def keys_text(view: View) -> Text:
     """The page of keys: what each does, and the colours of the phases, or their letters without colours."""
-    text = Text("\n".join(f"{key:<10} {word(meaning)}" for key, meaning in rows))
+    text = Text("\n".join(f"{key:<10} {word(meaning)}" for key, meaning in _KEYS))
     text.append(tr("\n\nPhases, in the order of their stack from below:\n"))
     for place, phase in enumerate(PHASES):
         mark = LETTERS[phase] if view.plain else "■"
@@ -111,8 +111,6 @@ class Actions:
     save: Callable[[Tick], str]
     record: Callable[[bool], str]
     """Begin or end a recording of ticks; the file's name, or "" when it has ended."""
-    kill: Callable[[int], str] | None = None
-    """Ends a process; None unless the user asked for it."""
 
 
 class WatchApp(App[None]):
@@ -155,7 +153,6 @@ class WatchApp(App[None]):
         Binding("R", "record", "record"),
         Binding("s", "save", "save"),
         Binding("t", "theme", "theme"),
-        Binding("K", "kill", "kill"),
         Binding("question_mark", "keys", "keys"),
     ]
 
@@ -203,8 +200,7 @@ class WatchApp(App[None]):
         yield Findings(id="findings")
         # The keys, each of which can be clicked.
         line = Text(no_wrap=True, overflow="crop")
-        kill = (("kill", "K kill"),) if self._actions.kill else ()
-        for action, words in (*_KEY_LINE[:2], *kill, *_KEY_LINE[2:]):
+        for action, words in _KEY_LINE:
             line.append(word(words), Style(meta={"@click": f"app.{action}"})).append("  ")
         yield Static(line, id="keys", markup=False)
         yield Static(
@@ -432,22 +428,9 @@ class WatchApp(App[None]):
         self._say(word("light" if self.view.light else "dark"))
         self.show()
 
-    def action_kill(self) -> None:
-        """End the chosen rank's process; only where the user has allowed it."""
-        kill = self._actions.kill
-        if kill is None or self.tick is None:
-            return
-        ranks = self.tick.window.ranks
-        rank = ranks[self.view.rank or 0]
-        if len(ranks) > 1 and self.view.rank is None:
-            self.notify(tr("select a rank first (r)"), title=word("kill"))
-            return
-        self._do(lambda: self.notify(kill(rank.pid), title=word("kill")))
-
     def action_keys(self) -> None:
         """The page of keys."""
-        rows = (*_KEYS, ("K", tr("end the selected process"))) if self._actions.kill else _KEYS
-        self.push_screen(TextScreen(word("keys"), keys_text(rows, self.view)))
+        self.push_screen(TextScreen(word("keys"), keys_text(self.view)))
 
     @property
     def _chosen(self) -> Ranked | None:
