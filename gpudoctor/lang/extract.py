@@ -33,26 +33,11 @@ _MARKS = frozenset({"say", "tr", "template"})
 _ROWS = {"advise": row_template, "remedy": plain_template}
 _TEXTS = {"Remedy": ("title", "steps"), "Cost": ("breaks",), "Threshold": ("meaning",), "Visible": ("fault",)}
 """Arguments by name whose constants are texts without parts."""
-_PLACED = {
-    "Absent": 1,
-    "BadValue": 1,
-    "CannotMend": 1,
-    "Damaged": 1,
-    "Expired": 1,
-    "IncompleteError": 1,
-    "NotSupported": 1,
-    "ReadLimit": 3,
-    "RefusedFile": 1,
-    "Unavailable": 1,
-    "Undeclared": 1,
-    "UnknownCards": 1,
-    "UnreadConfig": 1,
-    "UsageError": 1,
-    "add_argument_group": 1,
-    "_no": 2,
-    "missing": 2,
-    "note_and_warning": 1,
-}
+_ERRORS = """
+Absent BadValue CannotMend Damaged Expired IncompleteError NotSupported RefusedFile
+Unavailable Undeclared UnknownCards UnreadConfig UsageError add_argument_group note_and_warning
+"""
+_PLACED = dict.fromkeys(_ERRORS.split(), 1) | {"ReadLimit": 3, "_no": 2, "missing": 2}
 """How many positional arguments of a call are texts; templates where arguments with names fill them."""
 _TABLES = {
     "xid.json": ("name", "meaning", "advice"),

@@ -113,10 +113,7 @@ def capital(text: str) -> str:
 
 
 class SpokenError(Exception):
-    """An error whose text people read: a template with its parts, as of `say`, or a text that is one already.
-
-    `str` of it stays a message if it is one.
-    """
+    """An error whose text people read: a message, or a template with its parts. `str` of it stays a message."""
 
     def __init__(self, *texts: object, **parts: object) -> None:
         super().__init__(*((say(str(texts[0]), **parts),) if parts else texts))
