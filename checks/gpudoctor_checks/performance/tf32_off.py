@@ -146,7 +146,7 @@ class Tf32Off(Check):
         if told.stored or told.precision in (Precision.LOWERED, Precision.UNKNOWN):
             return False
         built = network(program)
-        return built is None or built.library or built.parameters >= self.limit("weights") or built.unknown > 0
+        return built is None or built.library or built.parameters >= self.limit("weights") or built.unknown
 
     def _from_source(self, program: Program, seen: set[tuple[str, int]]) -> Iterator[Finding]:
         settings = tf32_settings(program)

@@ -158,35 +158,6 @@ def test_which_of_several_networks_trains_is_not_told():
     assert not found.certain and found.size_text == "The network"
 
 
-def test_a_library_network_that_only_listens_is_not_in_training():
-    text = """
-import torchvision
-def get_judge(kind):
-    judge = torchvision.models.resnet50()
-    return judge
-
-
-"""
-    step = "judge = get_judge('a')\nmodel = Narrow().cuda()\n"
-    assert built(text + MLP + step).name == "Narrow"
-    assert built(text + MLP + "net = get_judge('a')\nmodel = net.cuda()\n").library
-    weights = """
-class Own(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.map = nn.Linear(2000, 1000)
-
-    @classmethod
-    def copied(cls):
-        theirs = torchvision.models.resnet50()
-        return cls()
-
-
-model = Own.copied().cuda()
-"""
-    assert not built("import torchvision\n" + weights).library
-
-
 @pytest.mark.parametrize(("maker", "library"), [("print(Pair)", False), ("model.pair = Pair()", True)])
 def test_a_library_network_in_a_class_that_nothing_builds_is_not_in_training(maker, library):
     text = """
@@ -204,52 +175,6 @@ model = torch.load("m.pt")
     [program] = training_programs(read_script("import torch\nfrom torch import nn\n" + text + maker + LOOP))
     found = network(program)
     assert (found is not None and found.library) is library
-
-
-STAGES = """
-class Stage(nn.Module):
-    def __init__(self, number, inner, outer):
-        super().__init__()
-        parts = []
-        for place in range(number):
-            if place == 0:
-                taken = inner
-            else:
-                taken = outer
-            {line}
-            parts.append(nn.Conv2d(taken, outer, 1, bias=False))
-        self.parts = nn.Sequential(*parts)
-
-
-model = Stage(3, 100, 1000).cuda()
-"""
-
-
-@pytest.mark.parametrize(("line", "weights"), [("pass", 300_000), ("taken = place", 0), ("taken = taken // 2", 0)])
-def test_a_size_that_branches_set_is_the_least_of_them(line, weights):
-    assert built(STAGES.format(line=line)).parameters == weights
-
-
-BRANCHES = """
-class Net(nn.Module):
-    def __init__(self, depth, size=1):
-        super().__init__()
-        if depth == 1:
-            self.body = nn.Linear(1000, 1000)
-        elif depth == 2:
-            self.body = nn.Linear(2000, 1000)
-        else:
-            self.body = nn.Linear(3000, 1000)
-        if size > depth:
-            self.more = nn.Linear(9000, 9000)
-
-
-"""
-
-
-@pytest.mark.parametrize(("given", "weights"), [("2", 2), ("7", 3), ("int(input())", 1)])
-def test_of_exclusive_branches_one_runs(given, weights):
-    assert built(BRANCHES + f"model = Net({given}).cuda()\n").parameters == weights * 1_000_000
 
 
 def test_a_kernel_with_two_sides():
@@ -276,111 +201,6 @@ class {}(nn.Module):
     [program] = training_programs(read_source([tmp_path / "main.py"]))
     found = network(program)
     assert found is not None and (found.name, found.parameters) == ("Small", 2_000_000)
-
-
-TOWER = """
-from torch import nn
-class Tower(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.map = nn.Linear(1000, {})
-"""
-CHOICE = """
-import argparse
-import torch
-from torch import nn
-parser = argparse.ArgumentParser()
-parser.add_argument("--size", default="{default}")
-args = parser.parse_args()
-if args.size == "small":
-    from small import Tower
-    model = Tower().cuda()
-else:
-    from large import Tower
-    model = Tower().cuda()
-"""
-
-
-@pytest.mark.parametrize(("default", "weights"), [("small", 1_000_000), ("large", 9_000_000)])
-def test_classes_of_one_name_that_branches_import(tmp_path, default, weights):
-    (tmp_path / "small.py").write_text(TOWER.format(1000))
-    (tmp_path / "large.py").write_text(TOWER.format(9000))
-    (tmp_path / "main.py").write_text(CHOICE.format(default=default) + LOOP)
-    [program] = training_programs(read_source([tmp_path / "main.py"]))
-    found = network(program)
-    assert found is not None and (found.name, found.parameters) == ("Tower", weights)
-
-
-COMMANDS = """
-import torchvision
-
-
-def score(path):
-    model = torchvision.models.vit_h_14().cuda()
-    model.load_state_dict(torch.load(path))
-    print(model.eval())
-
-
-def fit(net):
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    for x, y in torch.utils.data.DataLoader(torch.load("d.pt"), batch_size=8):
-        loss = nn.functional.cross_entropy(net(x.cuda()), y.cuda())
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-
-
-def learn():
-    {body}
-
-
-{{"score": score, "learn": learn}}[input()]()
-"""
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        "model = torchvision.models.resnet18().cuda()\n    fit(model)",
-        "small = torchvision.models.resnet18()\n    model = small.cuda()\n    fit(net=model)",
-        "fit(torchvision.models.resnet18().cuda())",
-    ],
-)
-def test_a_network_of_another_function_that_has_the_same_name_does_not_train(body):
-    [program] = training_programs(read_script("import torch\nfrom torch import nn\n" + COMMANDS.format(body=body)))
-    found = network(program)
-    assert found is not None and found.name == "torchvision.models.resnet18"
-
-
-HEADED = """
-class Tower(nn.Module):
-    def __init__(self, width=10):
-        super().__init__()
-        self.body = nn.Linear(100, 100, bias=False)
-        self.top = nn.Sequential(nn.Linear(100, 1000, bias=False), nn.ReLU(), nn.Linear(1000, width, bias=False))
-
-
-def tower():
-    net = Tower()
-    {line}
-    return net
-
-
-model = tower().cuda()
-"""
-
-
-@pytest.mark.parametrize(
-    ("line", "weights"),
-    [
-        ("net.bottom = None", 120_000),
-        ("del net.top", 10_000),
-        ("net.top = nn.Identity()", 10_000),
-        ("top = None", 120_000),
-    ],
-)
-def test_what_is_taken_out_of_a_network_is_not_counted(line, weights):
-    assert built(HEADED.format(line=line)).parameters == weights
 
 
 def test_a_download_of_weights_is_not_a_network():

@@ -251,7 +251,6 @@ LIBRARY = """
         loss = nn.functional.cross_entropy(net(x.cuda()), y.cuda())
         loss.backward()
         optimizer.step()
-    {after}
 """
 EYES = {
     "alone": "self.eye = torchvision.models.resnet50()",
@@ -265,13 +264,13 @@ EYES = {
 }
 
 
-def _library(eye, optimizer="SGD", after=""):
-    text = LIBRARY.format(eye=EYES[eye], optimizer=optimizer, after=after).replace("\\n", "\n")
+def _library(eye, optimizer="SGD"):
+    text = LIBRARY.format(eye=EYES[eye], optimizer=optimizer).replace("\\n", "\n")
     return [(item.severity, item.message) for item in examine(MixedPrecisionOff, script_patient(text))]
 
 
 @pytest.mark.parametrize(
-    ("eye", "who"), [("alone", ["resnet50"]), ("or a little one", []), ("or another", ["The network"])]
+    ("eye", "who"), [("alone", ["resnet50"]), ("or a little one", ["The network"]), ("or another", ["The network"])]
 )
 def test_which_network_of_a_library_trains_may_be_open(eye, who):
     assert [message.partition(" computes")[0] for _, message in _library(eye)] == who
@@ -280,46 +279,6 @@ def test_which_network_of_a_library_trains_may_be_open(eye, who):
 @pytest.mark.parametrize(("optimizer", "severity"), [("SGD", Severity.WARNING), ("LBFGS", Severity.NOTE)])
 def test_a_line_search_makes_it_a_note(optimizer, severity):
     assert [found for found, _ in _library("alone", optimizer)] == [severity]
-
-
-def test_a_network_that_is_made_when_the_training_is_over_is_not_named():
-    after = "net = torchvision.models.vgg16()\\n    print(net)"
-    [(_, message)] = _library("alone", after=after)
-    assert message.startswith("resnet50 computes")
-    text = LIBRARY.format(eye="self.eye = Little()", optimizer="SGD", after=after).replace("\\n", "\n")
-    assert examine(MixedPrecisionOff, script_patient(text)) == []
-
-
-@pytest.mark.parametrize(
-    ("kept", "who"), [("teacher.body", "Pupil"), ("teacher", "Pupil (at least"), ("teacher.cuda()", "Pupil (at least")]
-)
-def test_the_weights_of_a_part_are_not_counted_as_the_whole(kept, who):
-    text = f"""
-        import torch
-        from torch import nn
-
-        class Teacher(nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.body = nn.Sequential(nn.Conv2d(3, 512, 3), nn.Conv2d(512, 512, 3))
-                self.top = nn.Linear(25088, 4096)
-
-        class Pupil(nn.Module):
-            def __init__(self):
-                super().__init__()
-                teacher = Teacher()
-                teacher.load_state_dict(torch.load("teacher.pt"))
-                self.eye = {kept}
-
-        pupil = Pupil().cuda()
-        optimizer = torch.optim.SGD(pupil.parameters(), lr=0.1)
-        for x, y in torch.utils.data.DataLoader(torch.load("faces.pt"), batch_size=32):
-            optimizer.zero_grad()
-            nn.functional.cross_entropy(pupil(x.cuda()), y.cuda()).backward()
-            optimizer.step()
-    """
-    [finding] = examine(MixedPrecisionOff, script_patient(text))
-    assert finding.message.startswith(f"{who} computes" if "(" not in who else who)
 
 
 ZOO = """
