@@ -154,7 +154,7 @@ class DeprecatedKey(Check):
                 for call in script.calls
                 if call.method == "from_pretrained"
                 and call.name.startswith("transformers.")
-                and not any(part in call.name for part in ("Config.", "Tokenizer"))
+                and not any(part in call.name for part in ("Config.", "Tokenizer", "Extractor", "Processor"))
             ]
             for found in self._passed(patient, script, loads, "from-pretrained"):
                 # A model that is loaded to generate or to be converted is trained by nobody: what breaks is

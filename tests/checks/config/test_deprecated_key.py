@@ -109,13 +109,14 @@ def test_a_model_that_is_loaded_and_not_trained(argument: str, found: list[Sever
     assert [item.severity for item in examine(DeprecatedKey, patient)] == found
 
 
-def test_sick_an_argument_that_is_gone_where_the_model_is_trained() -> None:
+@pytest.mark.parametrize(("kind", "found"), [("AutoModel", [ERROR]), ("AutoFeatureExtractor", [])])
+def test_an_argument_that_is_gone_where_the_model_is_trained(kind: str, found: list[Severity]) -> None:
     script = (
-        "from transformers import AutoModel, Trainer\n"
-        "m = AutoModel.from_pretrained('gpt2', load_in_8bit=True)\nTrainer(m, None).train()\n"
+        "from transformers import AutoFeatureExtractor, AutoModel, Trainer\n"
+        f"m = {kind}.from_pretrained('gpt2', use_auth_token=True)\nTrainer(m, None).train()\n"
     )
     patient = patient_of({"train.py": script}, packages=make_packages(transformers="5.23.0"))
-    assert [item.severity for item in examine(DeprecatedKey, patient)] == [ERROR]
+    assert [item.severity for item in examine(DeprecatedKey, patient)] == found
 
 
 def test_skipped_without_source_and_configs() -> None:

@@ -264,3 +264,22 @@ SCATTERED = """
 def test_a_class_of_ones_own_that_extends_it_counts_where_it_is_made(start, lines):
     found = examine(Dataparallel, script_patient(SCATTERED.replace("START", start)))
     assert [[item.line for item in one.evidence[:1]] for one in found] == lines
+
+
+JUDGE = """
+    import torch
+    judge = torch.nn.Linear(8, 8)
+    if torch.cuda.device_count() > 0:
+        judge = torch.nn.DataParallel(judge).cuda()
+"""
+
+
+def test_what_an_import_wraps_on_its_way_is_a_note(tmp_path):
+    (tmp_path / "judge.py").write_text(dedent(JUDGE))
+    wrapped = "torch.nn.DataParallel(torch.nn.Linear(8, 8)).cuda()"
+    engine = dedent(ENGINE)
+    assert wrapped in engine
+    engine = "from judge import judge\n" + engine.replace(wrapped, "torch.nn.Linear(8, 8).cuda()")
+    (tmp_path / "engine.py").write_text(engine)
+    (tmp_path / "run.py").write_text(dedent(RUN.format(default="'0,1'")))
+    assert [item.severity for item in examine(Dataparallel, script_patient(tmp_path / "run.py"))] == [Severity.NOTE]

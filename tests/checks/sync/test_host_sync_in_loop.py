@@ -215,6 +215,7 @@ NOTE, WARNING = Severity.NOTE, Severity.WARNING
         ("for one in range(2):\n    for two in range(2):", "4 times", NOTE),
         ("while left():", "at least once", NOTE),
         ("for weight in net.parameters():", "at least once", WARNING),
+        ("for kind in range(y.shape[1]):", "at least once", NOTE),
     ],
 )
 def test_sick_reads_of_an_inner_loop_are_what_is_known_of_its_passes(head, count, severity):
