@@ -135,8 +135,7 @@ class Dataparallel(Check):
                 continue
             chosen = [_chosen(program, source, call) for call in calls]
             spans = tuple(dict.fromkeys(call.span for call in calls))
-            # what an import wraps on its way, in no function, is a helper's model and not the one that trains
-            aside = all(call.span.path != program.entry.path and not call.function for call in calls)
+            on_import = all(call.span.path != program.entry.path and not call.function for call in calls)
             seen |= {(span.path, span.line) for span in spans}
             here = ""
             if gpus is not None:
@@ -155,7 +154,7 @@ class Dataparallel(Check):
                 ),
                 evidence=(*spans[:8], next(program.loops)[1].span),
                 confidence=Confidence.SUSPECTED,
-                severity=Severity.NOTE if few or aside or all(chosen) or (left or 0) < 0 else Severity.WARNING,
+                severity=Severity.NOTE if few or on_import or all(chosen) or (left or 0) < 0 else Severity.WARNING,
                 subject=f"{spans[0].path}:{spans[0].line}",
                 detail=DataparallelDetail(gpus=gpus or 0, script=program.entry.path),
             )
