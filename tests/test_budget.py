@@ -48,7 +48,7 @@ BUDGETS = {
         16620,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
-    "checks": (28033, ["checks"]),
+    "checks": (28031, ["checks"]),
     "rules": (6453, ["rules"]),
     "the rest of vitals and analysis": (13348, ["gpudoctor"]),
     "tests": (78788, ["tests"]),

@@ -40,9 +40,7 @@ from gpudoctor_checks.sync.device_reads import READS, SHOWN, read_word, shown_va
 
 """Methods that bring the tensor that they are given to the host at once (`make_np` of tensorboard's writer)."""
 _SYNCHRONIZES = frozenset({"torch.cuda.synchronize", "torch.accelerator.synchronize"})
-_PARAMETERS_OR_SAMPLES = re.compile(
-    r"param|state_dict|modules\(|batch|sample|label|target|pred|output|\blen\(|\.(size\(0\)|shape\[0\])", re.I
-)
+_MANY = re.compile(r"param|dict|modules\(|batch|sample|target|pred|output|\blen\(|\.(size\(0\)|shape\[0\])", re.I)
 _FEWER = 0.9
 """Waits below this share of the reads are told beside them."""
 
@@ -455,9 +453,7 @@ def _may_be_more(event: Event, loop: Loop) -> bool:
 
 def _over_data(event: Event, loop: Loop) -> bool:
     """Whether an inner loop that runs an event goes over samples, parameters or the like: those are several."""
-    return any(
-        inner is not loop and inner.iterates and _PARAMETERS_OR_SAMPLES.search(inner.iterates) for inner in event.inner
-    )
+    return any(inner is not loop and inner.iterates and _MANY.search(inner.iterates) for inner in event.inner)
 
 
 def _unsure(loop: Loop, reads: list[_Read]) -> bool:
