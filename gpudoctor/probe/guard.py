@@ -57,34 +57,13 @@ class Guard:
         if not self.wanted(hook):
             return lambda *_: None
         work = self.faulty(hook, work)
-        state = [True]
-
-        def safe(*args: Any) -> Any:
-            if not state[0]:
-                return None
-            try:
-                return work(*args)
-            except BaseException as error:
-                if interrupts(error):
-                    raise
-                state[0] = False
-                self.lose(hook, error)
-                return None
-
-        return safe
-
-    def safely_of(self, hook: str, work: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """The same for one argument, and faster: what is called in every step."""
-        if not self.wanted(hook):
-            return lambda _: None
-        work = self.faulty(hook, work)
         works = True
 
-        def safe(argument: Any) -> Any:
+        def safe(*args: Any) -> Any:
             nonlocal works
             if works:
                 try:
-                    return work(argument)
+                    return work(*args)
                 except BaseException as error:
                     if interrupts(error):
                         raise

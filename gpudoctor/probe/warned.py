@@ -97,7 +97,7 @@ def install(probe: Probe) -> None:
     """Hear what Python shows, what loggers hand to their handlers, and what PEFT counts."""
 
     def hear(owner: Any, name: str, work: Any, argument: int) -> None:
-        safe = probe.guard.safely_of(WARNINGS, work)
+        safe = probe.guard.safely(WARNINGS, work)
         probe.guard.install(WARNINGS, owner, name, lambda args, _: safe(args[argument]), lambda *_: None)
 
     warned = probe.warned

@@ -15,8 +15,6 @@ _ROUNDS = 5
 
 def end_all(root: int, folder: str) -> list[int]:
     """Kill a run's processes; returns those that are still there."""
-    if not hasattr(signal, "SIGKILL"):
-        return _end_elsewhere(root)
     known = kill(lambda: members(root, folder))
     deadline = time.monotonic() + _PATIENCE
     left = known
@@ -87,15 +85,3 @@ def send(pid: int, number: int) -> None:
     """A signal to a process that may be gone."""
     with suppress(OSError):
         os.kill(pid, number)
-
-
-def _end_elsewhere(root: int) -> list[int]:
-    import psutil
-
-    with suppress(psutil.Error):
-        every = psutil.Process(root).children(recursive=True)
-        for process in [psutil.Process(root), *every]:
-            with suppress(psutil.Error):
-                process.kill()
-        return [process.pid for process in psutil.wait_procs(every, _PATIENCE)[1]]
-    return []

@@ -8,7 +8,6 @@ import os
 import shutil
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import fnmatchcase
@@ -19,13 +18,10 @@ from gpudoctor.lang import say, term
 from gpudoctor.lang.message_data import message_of, template_object
 from gpudoctor.model.external_files import load_json, read_file
 from gpudoctor.model.read_limits import MANIFEST as MANIFEST_LIMIT
-from gpudoctor.probe.wire.frames import COLUMNS, ForeignFile, Frames, unpacked
 from gpudoctor.recorder.folder import END, MACHINE, MANIFEST, state_folder, write_json
 
 VERDICT = "verdict.json"
 SCHEMA = "gpudoctor.verdict/1"
-_QUICK = 4 << 20
-"""Bytes of a rank's file up to which its steps are counted where no verdict was kept."""
 _ALIVE = 30.0
 """Seconds since the last sample of the machine up to which a recording without an end is being written."""
 
@@ -43,7 +39,7 @@ class KeptRecording:
     """Where it was started, secrets masked."""
     bytes: int
     steps: int | None
-    """None where nothing says it without reading megabytes."""
+    """None where no report was made of it."""
     verdict: str
     """"" where no report was made of it."""
     exit_code: int | None
@@ -95,7 +91,7 @@ def newest_recording() -> KeptRecording | None:
     # By the time of the manifest, which is written once, at the start: one file is read, not one a recording.
     dated = [(_written(folder / MANIFEST), folder) for folder in recording_folders()]
     for _, folder in sorted(dated, reverse=True):
-        if (found := _read(folder, count=False)) is not None:
+        if (found := _read(folder)) is not None:
             return found
     return None
 
@@ -107,12 +103,11 @@ def _written(path: Path) -> float:
         return 0.0
 
 
-def _read(folder: Path, *, count: bool = True) -> KeptRecording | None:
-    """A recording; without `count` its steps are known by its verdict alone."""
+def _read(folder: Path) -> KeptRecording | None:
     manifest, end, verdict = (_json(folder / name) for name in (MANIFEST, END, VERDICT))
     try:
         with os.scandir(folder) as entries:
-            sizes = {entry.name: entry.stat(follow_symlinks=False).st_size for entry in entries}
+            size = sum(entry.stat(follow_symlinks=False).st_size for entry in entries)
     except OSError:
         return None
     code, stopped = end.get("exit_code"), end.get("stopped_by")
@@ -123,8 +118,8 @@ def _read(folder: Path, *, count: bool = True) -> KeptRecording | None:
         started=_moment(manifest.get("started")) or _written(folder / MANIFEST),
         command=tuple(map(str, words)) if isinstance(words, list) else (),
         folder=str(manifest.get("cwd", "")),
-        bytes=sum(sizes.values()),
-        steps=steps if isinstance(steps, int) else _steps(folder, sizes) if count else None,
+        bytes=size,
+        steps=steps if isinstance(steps, int) else None,
         verdict=message_of(str(verdict.get("verdict", "")), verdict.get("message")),
         exit_code=code if isinstance(code, int) else None,
         stopped_by=stopped if isinstance(stopped, str) else None,
@@ -145,32 +140,6 @@ def _moment(text: object) -> float | None:
         return datetime.fromisoformat(str(text)).timestamp()
     except (ValueError, OverflowError):
         return None
-
-
-def _steps(folder: Path, sizes: dict[str, int]) -> int | None:
-    """The steps of the first rank, where its file is short."""
-    ranks = sorted(name for name in sizes if name.startswith("rank-") and name.endswith(".gdr"))
-    if not ranks:
-        return 0
-    if sizes[ranks[0]] > _QUICK:
-        return None
-    steps = 0
-    with suppress(OSError, ForeignFile, ValueError, KeyError, TypeError):
-        for kind, payload in Frames((folder / ranks[0]).read_bytes()):
-            if kind == COLUMNS:
-                steps += _rows(payload)
-    return steps
-
-
-def _rows(payload: memoryview) -> int:
-    """The steps of a block of columns; 0 for another table."""
-    head, _, values = bytes(payload).partition(b"\n")
-    header = load_json(head)
-    if header["table"] != "steps":
-        return 0
-    codes = {str(name): str(code) for name, code in header["columns"]}
-    columns = unpacked(list(codes.values()), int(header["n"]), memoryview(values))
-    return int(sum(columns[list(codes).index("count")]))
 
 
 def keep_verdict(folder: Path, verdict: str, steps: int | None) -> None:

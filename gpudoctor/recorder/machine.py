@@ -2,7 +2,6 @@
 
 import math
 import os
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -30,9 +29,6 @@ class GpuReadings:
         self.facts: list[dict[str, Any]] | None = None
         """Name, `bytes` and `power_limit` of each GPU; None until the driver has answered."""
         self._child: ChildFeed | None = None
-        if sys.platform == "win32":  # no pipe there can be asked without waiting
-            self.facts = []
-            return
         visible = environment.get("CUDA_VISIBLE_DEVICES", "all") or "-"
         order = environment.get("CUDA_DEVICE_ORDER", "")
         words = (str(sampling.__file__), visible, order, str(interval))

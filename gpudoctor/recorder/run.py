@@ -55,10 +55,8 @@ def kernel_lines(seconds: float) -> tuple[str, ...]:
 TICK = 0.25
 """Seconds between two looks at the folder; a signal or the command's end interrupts the wait."""
 _LIVE = 1.0
-_STOPS = tuple(int(getattr(signal, name)) for name in ("SIGTSTP", "SIGTTIN", "SIGTTOU") if hasattr(signal, name))
-_ENDS = tuple(
-    int(getattr(signal, name)) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name)
-)
+_STOPS = (int(signal.SIGTSTP), int(signal.SIGTTIN), int(signal.SIGTTOU))
+_ENDS = (int(signal.SIGINT), int(signal.SIGTERM), int(signal.SIGHUP), int(signal.SIGQUIT))
 _PRESSES = 3
 _APART = 0.5
 """Seconds between two Ctrl-C that are meant: a key that is held down repeats faster."""
@@ -217,7 +215,7 @@ class _Watchdog:
                 with self.unharmed("the live line"):
                     self._observe(look(self._plan.folder), now - started)
         self._note(self._post.wait(0))  # what came with the end
-        return -int(getattr(signal, "SIGKILL", signal.SIGTERM)) if code is None else code
+        return -int(signal.SIGKILL) if code is None else code
 
     @contextlib.contextmanager
     def unharmed(self, what: str) -> Iterator[None]:

@@ -9,7 +9,6 @@ asked, tells which are pending for it. What it got as well was meant for the gro
 import os
 import select
 import signal
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +21,6 @@ _OWN = ("SIGKILL SIGSTOP SIGCHLD SIGPIPE SIGSEGV SIGBUS SIGFPE SIGILL SIGABRT SI
 """Not passed on: faults of the process itself, what cannot be caught, and what only a terminal sends."""
 SETTLE = 0.005
 """Seconds after which a signal to a group has reached all of it: the kernel walks the group in one call."""
-_WINDOWS = sys.platform == "win32"
 PATIENCE = 2.0
 """Seconds for the witness to answer on a machine whose CPUs are all busy."""
 
@@ -38,40 +36,33 @@ class SignalForwarder:
     """Receives signals for the command and tells which of them it has had. For the main thread only."""
 
     def __init__(self) -> None:
-        self.numbers = [int(signal.SIGINT)] if _WINDOWS else forwarded()
+        self.numbers = forwarded()
         """Signals that are looked after."""
         self._received: list[int] = []
         self._seen: Counter[int] = Counter()
         self._wake, self._write = os.pipe()
-        if not _WINDOWS:
-            os.set_blocking(self._wake, False)
-            os.set_blocking(self._write, False)
-        self._witness = None if _WINDOWS else _Witness(self.numbers)
+        os.set_blocking(self._wake, False)
+        os.set_blocking(self._write, False)
+        self._witness = _Witness(self.numbers)
 
     @contextmanager
     def open(self, afterwards: Mapping[int, Handler] | None = None) -> Iterator["SignalForwarder"]:
         """Handlers are ours while the body runs; then some are given to others, the rest is as it was."""
         before = {}
-        for number in [*self.numbers, *([] if _WINDOWS else [int(signal.SIGCHLD)])]:
+        for number in [*self.numbers, int(signal.SIGCHLD)]:
             with suppress(OSError, ValueError):  # one that the system keeps for itself
                 before[number] = signal.signal(number, self._take)
-        if not _WINDOWS:
-            signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         try:
             yield self
         finally:
-            if not _WINDOWS:
-                signal.set_wakeup_fd(-1)
+            signal.set_wakeup_fd(-1)
             for number, handler in before.items():
                 signal.signal(number, (afterwards or {}).get(number, handler))
             self.close()
 
     def wait(self, seconds: float) -> list[int]:
         """Signals that came; waits up to so many seconds for one, or for a child's end."""
-        if _WINDOWS:
-            time.sleep(min(0.1, max(0.0, seconds)))  # nothing can wait for a child and a signal at once
-            taken, self._received = self._received, []
-            return taken
         with suppress(InterruptedError):
             select.select([self._wake], [], [], max(0.0, seconds))
         with suppress(BlockingIOError):
@@ -82,8 +73,6 @@ class SignalForwarder:
 
     def was_for_all(self, number: int) -> bool:
         """Whether the whole process group got this signal, and so the command did."""
-        if self._witness is None:  # Windows: a console tells every process itself
-            return True
         if not self._seen[number]:
             time.sleep(SETTLE)
             self._seen.update(self._witness.pending())
@@ -94,23 +83,19 @@ class SignalForwarder:
 
     def close(self) -> None:
         """Let the witness go."""
-        if self._witness is not None:
-            self._witness.dismiss()
+        self._witness.dismiss()
         for handle in (self._wake, self._write):
             with suppress(OSError):
                 os.close(handle)
 
     def _take(self, number: int, _frame: object) -> None:
-        if number != getattr(signal, "SIGCHLD", 0):
+        if number != signal.SIGCHLD:
             self._received.append(number)
 
 
 @contextmanager
 def held(numbers: list[int]) -> Iterator[set[int]]:
     """Signals wait while the body runs (it forks); gives the mask as it was before."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield set()
-        return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     try:
         yield {int(number) for number in before}

@@ -49,7 +49,7 @@ def start(command: Sequence[str], environment: Mapping[str, str], numbers: list[
                 list(command),
                 env=dict(environment),
                 close_fds=False,  # what the user passes on goes on; nothing that Python opened does
-                preexec_fn=_as_a_shell_would(numbers, mask) if hasattr(os, "fork") else None,
+                preexec_fn=_as_a_shell_would(numbers, mask),
             )
         except FileNotFoundError:
             raise CommandError(

@@ -56,9 +56,6 @@ class Stopper:
         # The probes write down what they know: SIGTERM and SIGKILL leave them no time for it.
         with contextlib.suppress(OSError):  # a full disk: then there is nothing to be written either
             Path(self._folder, ENDING).touch()
-        if not hasattr(signal, "SIGKILL"):
-            os.kill(self._root, signal.SIGTERM)  # Windows: there is no other way to one process
-            return
         grace = say("{grace:g} s later SIGTERM, {last:g} s after that SIGKILL", grace=self._grace, last=LAST)
         self._tell(
             say(

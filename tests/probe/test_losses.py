@@ -22,13 +22,14 @@ model = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 1))
 optimizer = torch.optim.SGD(model.parameters(), 0.001)
 rows, table = torch.randn(12, 4), torch.randn(12, 12)
 y = rows.sum(1)
-for step in range(6):
+for text in {} * {}:
     out = model(rows)
-    loss = {}
+    loss = eval(text)
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
 """
+"""Each of several losses for some steps."""
 WIDE = {
     "F.mse_loss(out, y)": [12, 1],
     "F.mse_loss(y, out)": [12, 1],
@@ -66,9 +67,9 @@ model = nn.Conv2d(2, 1, 3, padding=1)
 optimizer = torch.optim.SGD(model.parameters(), 0.001)
 images, masks = torch.randn(5, 2, 6, 7), torch.rand(5, 6, 7)
 planes = torch.rand(5, 5, 6, 7)
-for step in range(6):
+for text in {} * {}:
     out = model(images)
-    loss = {}
+    loss = eval(text)
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
@@ -120,48 +121,44 @@ def told(run, kind):
     return [item for item in run.rank.of("numeric") if item["kind"] == kind]
 
 
-@pytest.mark.parametrize("loss", WIDE)
-def test_outputs_that_meet_all_targets(tmp_path, loss):
-    last = told(run_script(tmp_path, COLUMN.format(loss)), "broadcast")[-1]
-    assert (last["losses"], last["shapes"]) == (6, [[WIDE[loss], [12, 12], 6]])
+def shapes_told(tmp_path, text, losses, times=3):
+    """Own shape, all pairs and how, with the losses that were seen so."""
+    found = told(run_script(tmp_path, text.format(list(losses), times)), "broadcast")
+    if not found:
+        return {}
+    assert found[-1]["losses"] == times * len(losses)
+    return {(tuple(own), tuple(shape), *how): often for own, shape, often, *how in found[-1]["shapes"]}
 
 
-@pytest.mark.parametrize("loss", CROSSED)
-def test_outputs_that_meet_targets_of_all_pairs(tmp_path, loss):
-    last = told(run_script(tmp_path, COLUMN.format(loss)), "broadcast")[-1]
-    assert (last["losses"], last["shapes"]) == (6, [[CROSSED[loss], [12, 12], 6, True]])
+def counted(table, shape, times=3, how=()):
+    return {(tuple(own), shape, *how): times * list(table.values()).count(own) for own in table.values()}
 
 
-@pytest.mark.parametrize("loss", EITHER)
-def test_a_difference_of_two_that_are_computed(tmp_path, loss):
-    last = told(run_script(tmp_path, COLUMN.format(loss)), "broadcast")[-1]
-    assert (last["losses"], last["shapes"]) == (6, [[EITHER[loss], [12, 12], 6, "either"]])
+def test_outputs_that_meet_all_targets(tmp_path):
+    losses = {**WIDE, **CROSSED, **EITHER}
+    expected = (
+        counted(WIDE, (12, 12)) | counted(CROSSED, (12, 12), how=(True,)) | counted(EITHER, (12, 12), how=("either",))
+    )
+    assert shapes_told(tmp_path, COLUMN, losses) == expected
 
 
-@pytest.mark.parametrize("loss", WIDE_IMAGES)
-def test_images_that_meet_the_masks_of_all_others(tmp_path, loss):
-    last = told(run_script(tmp_path, IMAGES.format(loss)), "broadcast")[-1]
-    assert (last["losses"], last["shapes"]) == (6, [[WIDE_IMAGES[loss], [5, 5, 6, 7], 6]])
+def test_images_that_meet_the_masks_of_all_others(tmp_path):
+    assert shapes_told(tmp_path, IMAGES, WIDE_IMAGES) == counted(WIDE_IMAGES, (5, 5, 6, 7))
+
+
+@pytest.mark.parametrize(("text", "losses"), [(COLUMN, NOT_WIDE), (IMAGES, ONE_EACH_IMAGES)], ids=["rows", "images"])
+def test_outputs_that_meet_their_own_target(tmp_path, text, losses):
+    assert shapes_told(tmp_path, text, losses, times=2) == {}
 
 
 def test_what_was_seen_is_told_of_a_job_that_is_killed_early(tmp_path):
-    killed = COLUMN.replace("range(6)", "range(20)") + "\nimport os, time\ntime.sleep(2)\nos.kill(os.getpid(), 9)\n"
-    found = told(run_script(tmp_path, killed.format("F.mse_loss(out, y)"), code=None), "broadcast")
+    killed = COLUMN.format(["F.mse_loss(out, y)"], 20) + "\nimport os, time\ntime.sleep(2)\nos.kill(os.getpid(), 9)\n"
+    found = told(run_script(tmp_path, killed, code=None), "broadcast")
     assert found[-1]["losses"] >= 16 and found[-1]["shapes"][0][2] >= 16
 
 
-@pytest.mark.parametrize("loss", ONE_EACH_IMAGES)
-def test_images_that_meet_their_own_mask(tmp_path, loss):
-    assert told(run_script(tmp_path, IMAGES.format(loss)), "broadcast") == []
-
-
-@pytest.mark.parametrize("loss", NOT_WIDE)
-def test_outputs_that_meet_their_own_target(tmp_path, loss):
-    assert told(run_script(tmp_path, COLUMN.format(loss)), "broadcast") == []
-
-
 def test_arguments_that_hooks_of_the_program_keep_are_left_alone(tmp_path):
-    text = COLUMN.format("offloaded(out, y)").replace(
+    text = COLUMN.format(["offloaded(out, y)"], 6).replace(
         "torch.manual_seed(0)",
         "def offloaded(out, y):\n"
         "    with torch.autograd.graph.saved_tensors_hooks(lambda kept: kept, asked):\n"
@@ -352,9 +349,9 @@ maps, places = torch.randn(3, 4, 4, 4), torch.randint(0, 5, (3, 4, 4))
 def pixels(dim):
     return F.log_softmax(body(maps).permute(0, 3, 1, 2), dim=dim)
 
-for step in range(6):
+for text in {} * 3:
     out = body(rows)
-    loss = {}
+    loss = eval(text)
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
@@ -379,15 +376,15 @@ PROBABILITIES = [
 ]
 
 
-@pytest.mark.parametrize("loss", NO_PROBABILITIES)
-def test_what_nll_loss_is_given_that_does_not_sum_to_one(tmp_path, loss):
-    last = told(run_script(tmp_path, CLASSES.format(loss)), "unnormalised")[-1]
-    assert (last["losses"], last["made_by"]) == (6, [[NO_PROBABILITIES[loss], 6]])
+def test_what_nll_loss_is_given_that_does_not_sum_to_one(tmp_path):
+    last = told(run_script(tmp_path, CLASSES.format(list(NO_PROBABILITIES))), "unnormalised")[-1]
+    kinds = list(NO_PROBABILITIES.values())
+    assert last["losses"] == 3 * len(kinds)
+    assert dict(last["made_by"]) == {kind: 3 * kinds.count(kind) for kind in kinds}
 
 
-@pytest.mark.parametrize("loss", PROBABILITIES)
-def test_log_probabilities_sum_to_one(tmp_path, loss):
-    assert told(run_script(tmp_path, CLASSES.format(loss)), "unnormalised") == []
+def test_log_probabilities_sum_to_one(tmp_path):
+    assert told(run_script(tmp_path, CLASSES.format(PROBABILITIES)), "unnormalised") == []
 
 
 SINGLE = """

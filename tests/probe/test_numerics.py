@@ -110,16 +110,6 @@ def test_a_bad_gradient_is_found_in_its_step(tmp_path, late):
     assert numeric(run.rank, "nan-loss")[0]["step"] == 22
 
 
-def test_only_the_bad_parameters_are_named(tmp_path):
-    run = train(
-        tmp_path,
-        after="if step == 5: model[2].weight.grad[0, 0] = float('inf')\n    if step == 5: model[0].bias.grad[0] = float('nan')",
-    )
-    first = numeric(run.rank, "nan-gradients")[0]
-    # the canary is the first small gradient, 0.weight: it sings one step later, when the weights are bad
-    assert first["step"] in (5, 6)
-
-
 def test_a_loss_that_is_no_number_is_told_once_a_time(tmp_path):
     run = train(
         tmp_path, loss="F.cross_entropy(out, y) + (0 * torch.tensor(float('inf')) if step in (7, 8, 9, 20) else 0)"
@@ -159,24 +149,26 @@ def test_dead_parameters_are_named(tmp_path):
         "c.bias",
     ]
     assert dead["none"] == []
-    assert dead["steps"] >= 20
+    assert dead["steps"] >= 12
     assert dead["share"] == pytest.approx((195 + 12) / (2 * 195 + 12))
     assert not numeric(told, "frozen")
 
 
-def test_an_optimizer_of_a_copy_leaves_weights_frozen(tmp_path):
-    told = train(
-        tmp_path, before="import copy", optimizer="torch.optim.SGD(copy.deepcopy(model).parameters(), lr=0.1)"
-    ).rank
-    frozen = numeric(told, "frozen")[-1]
-    assert frozen["share"] == 1.0
-    assert frozen["parameters"] == ["0.weight", "0.bias", "2.weight", "2.bias"]
-    assert told.one("optimizer")["missing"] == frozen["parameters"]
-
-
-def test_a_rate_of_zero_is_no_frozen_weight(tmp_path):
-    told = train(tmp_path, optimizer="torch.optim.SGD(model.parameters(), lr=0.0)").rank
-    assert not numeric(told, "frozen")
+@pytest.mark.parametrize(
+    ("optimizer", "share"),
+    [
+        ("torch.optim.SGD(copy.deepcopy(model).parameters(), lr=0.1)", 1.0),
+        ("torch.optim.SGD(model.parameters(), lr=0.0)", None),  # a rate of zero
+    ],
+)
+def test_weights_that_no_step_moves_are_frozen(tmp_path, optimizer, share):
+    told = train(tmp_path, before="import copy", optimizer=optimizer).rank
+    frozen = numeric(told, "frozen")
+    assert [record["share"] for record in frozen[-1:]] == ([share] if share else [])
+    if share:
+        assert (
+            told.one("optimizer")["missing"] == frozen[-1]["parameters"] == ["0.weight", "0.bias", "2.weight", "2.bias"]
+        )
 
 
 @pytest.mark.parametrize(
@@ -222,23 +214,6 @@ def test_accumulation_and_two_optimizers_clear_their_gradients(tmp_path):
     assert set(told.steps("backwards")[2:]) == {3}
 
 
-def test_the_scaler_is_followed(tmp_path):
-    run = train(
-        tmp_path,
-        before="scaler = torch.amp.GradScaler('cpu', init_scale=1024.0, growth_interval=10)",
-        loss="F.cross_entropy(out, y) + (out.sum() * float('inf') if step == 15 else 0); plain = loss; loss = scaler.scale(loss)",
-        after="scaler.step(optimizer); scaler.update(); print(plain.item()); continue",
-    )
-    told = run.rank
-    assert len(told.steps("index")) == 40  # the skipped step is one, too
-    said = [float(word) for word in run.result.stdout.split()]
-    assert told.steps("loss")[:15] == pytest.approx(said[:15], rel=1e-6)  # not scaled
-    scales = [record["scale"] for record in numeric(told, "scaler")]
-    assert scales[0] == 1024.0
-    assert 2048.0 in scales
-    assert numeric(told, "scaler")[-1]["skipped"] == 1
-
-
 @pytest.mark.parametrize("fused", [False, True])
 def test_steps_that_the_scaler_leaves_out_are_counted_whoever_does_it(tmp_path, fused):
     """A fused optimizer is called, and leaves the step out inside: its gradients were bad, and no harm came of it."""
@@ -251,7 +226,8 @@ def test_steps_that_the_scaler_leaves_out_are_counted_whoever_does_it(tmp_path, 
         x, y = data(32).tensors
         for step in range(30):
             optimizer.zero_grad()
-            scaler.scale(F.cross_entropy(model(x), y)).backward()
+            loss = F.cross_entropy(model(x), y)
+            scaler.scale(loss).backward()
             if step in (0, 15):
                 model[0].weight.grad[0, 0] = float("inf")
             scaler.step(optimizer)
@@ -259,6 +235,7 @@ def test_steps_that_the_scaler_leaves_out_are_counted_whoever_does_it(tmp_path, 
         """,
     ).rank
     assert [(one["scale"], one["skipped"]) for one in numeric(told, "scaler")] == [(1024, 0), (512, 1), (256, 2)]
+    assert max(loss for loss in told.steps("loss") if loss == loss) < 10  # as before it was scaled
     process = read_recording(str(tmp_path / "recording")).ranks[0]
     assert len(told.steps("index")) == 30
     assert len(numeric(told, "nan-gradients")) == 2 * fused
@@ -367,25 +344,6 @@ def test_a_teacher_with_gradients_is_told(tmp_path):
     assert mode["reached"] is True and mode["training"] is True
     assert not numeric(run.rank, "frozen")
     assert not numeric(run.rank, "dead")
-
-
-def test_a_closure_clears_them_inside_of_the_step(tmp_path):
-    told = run_script(
-        tmp_path,
-        """
-        model = net()
-        optimizer = torch.optim.LBFGS(model.parameters(), lr=0.1)
-        x, y = next(iter(DataLoader(data(32), batch_size=32)))
-        def closure():
-            optimizer.zero_grad()
-            loss = F.cross_entropy(model(x), y)
-            loss.backward()
-            return loss
-        for number in range(8):
-            optimizer.step(closure)
-        """,
-    ).rank
-    assert not numeric(told, "uncleared")
 
 
 @pytest.mark.parametrize(("step", "told"), [("pass", True), ("optimizer.step()", False)])

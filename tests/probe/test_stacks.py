@@ -36,17 +36,6 @@ def test_the_innermost_function_comes_first_with_its_line():
     assert rows_of(stack)[0][2] == names[-1]
 
 
-def test_of_a_thread_that_has_ended_there_is_no_stack():
-    assert stack_of_thread(1) == []
-
-
-def test_of_a_deep_stack_the_inner_part_is_read():
-    def deep(left):
-        return deep(left - 1) if left else len(stack_of_thread(threading.get_ident()))
-
-    assert deep(600) == 500
-
-
 def test_the_collector_is_on_or_off_as_before():
     assert gc.isenabled()
     stack_of_thread(threading.get_ident())
@@ -57,33 +46,6 @@ def test_the_collector_is_on_or_off_as_before():
         assert not gc.isenabled()
     finally:
         gc.enable()
-
-
-def test_no_variable_of_the_other_thread_lives_longer():
-    class Thing:
-        died_in = None
-
-        def __del__(self):
-            Thing.died_in = threading.get_ident()
-
-    stop = threading.Event()
-
-    def work():
-        def hold():
-            thing = Thing()
-            return len(str(thing))
-
-        while not stop.is_set():
-            hold()
-            assert Thing.died_in == threading.get_ident()
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    for _ in range(2000):
-        stack_of_thread(thread.ident)
-    stop.set()
-    thread.join()
-    assert Thing.died_in == thread.ident
 
 
 STRESS = """

@@ -136,28 +136,6 @@ def test_steps_that_two_optimizers_took_in_blocks_are_all_counted(tmp_path):
     assert told.one("end")["steps"] == 30
 
 
-def test_a_closure_belongs_to_its_step(tmp_path):
-    told = run_script(
-        tmp_path,
-        """
-        model = net()
-        optimizer = torch.optim.LBFGS(model.parameters(), max_iter=3)
-        x, y = data(32).tensors
-        for step in range(4):
-            def closure():
-                optimizer.zero_grad()
-                loss = F.cross_entropy(model(x), y)
-                loss.backward()
-                return loss
-            optimizer.step(closure)
-        """,
-    ).rank
-    assert len(told.steps("index")) == 4
-    assert min(told.steps("backwards")) >= 2
-    assert min(told.steps("forward")) > 0
-    assert min(told.steps("optimizer")) > 0
-
-
 def test_a_loop_without_an_optimizer_steps_by_its_backward_passes(tmp_path):
     told = run_script(
         tmp_path,
@@ -277,29 +255,6 @@ def test_evaluation_owns_what_happens_inside_it(tmp_path):
     assert set(told.steps("batches")) == {1}
     roles = {record["batches"]: record["role"] for record in told.of("loader")}
     assert roles == {8: "training", 64: "evaluation"}
-
-
-def test_a_frozen_teacher_is_no_evaluation(tmp_path):
-    told = run_script(
-        tmp_path,
-        """
-        model, teacher = net(), net().eval()
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        for x, y in DataLoader(data(128), batch_size=8):
-            with torch.no_grad():
-                target = teacher(x).softmax(dim=1)
-            optimizer.zero_grad()
-            F.kl_div(model(x).log_softmax(dim=1), target, reduction="batchmean").backward()
-            optimizer.step()
-        """,
-    ).rank
-    assert sum(told.steps("evaluation")) == 0
-    assert len(told.steps("index")) == 16
-
-
-def test_steps_can_be_asked_for(tmp_path):
-    run = run_script(tmp_path, PLAIN, GPUDOCTOR_STEPS="10")
-    assert (run.folder / "stop").read_text() == "10"
 
 
 @pytest.mark.parametrize(

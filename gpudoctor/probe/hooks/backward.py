@@ -66,7 +66,7 @@ def _lighter(probe: Probe, watch: Enter, watched: Leave) -> tuple[Enter, Leave]:
     """
     guard, clock, steps = probe.guard, probe.clock, probe.steps
     read_loss = guard.reading("numerics", probe.numerics.light_loss)
-    ended = guard.safely_of(HOOK, steps.backward_ended)
+    ended = guard.safely(HOOK, steps.backward_ended)
     ident = threading.get_ident
 
     def enter(args: Any, kwargs: Any) -> Any:

@@ -223,7 +223,7 @@ def install_files(probe: Probe) -> None:
             frame = frame.f_back
         sites.at("other", OPEN, opener).add(0.0, steps.index)
 
-    safe = guard.safely_of(FILES, count)
+    safe = guard.safely(FILES, count)
 
     def heard(event: str, given: Any) -> None:
         if event == OPEN and isinstance(given[2], int) and given[2] & _WRITES:

@@ -22,7 +22,7 @@ def install(probe: Probe) -> None:
     """Replace `Module.__call__`."""
     guard = probe.guard
     begin, end = _ends(probe)
-    parts = (probe.clock, guard.compiling, guard.safely_of(HOOK, begin), guard.safely_of(HOOK, end))
+    parts = (probe.clock, guard.compiling, guard.safely(HOOK, begin), guard.safely(HOOK, end))
     module = probe.torch.nn.Module
     guard.replace(HOOK, module, "__call__", lambda original: _replacement(original, parts))
     if guard.wanted(HOOK):

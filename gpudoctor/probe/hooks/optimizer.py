@@ -122,7 +122,7 @@ def _ends(probe: Probe) -> tuple[Any, Any]:
         steps.optimizer_ended(optimizer, sys._getframe(3))
 
     clock.take = probe.guard.safely(HOOK, compiled_ended)
-    safe_before, safe_after = probe.guard.safely(HOOK, before), probe.guard.safely_of(HOOK, after)
+    safe_before, safe_after = probe.guard.safely(HOOK, before), probe.guard.safely(HOOK, after)
     known = steps.known
 
     def pre_hook(optimizer: Any, args: Any, kwargs: Any) -> Any:
