@@ -31,9 +31,10 @@ _TOOL = Expression(
 _SETTERS = frozenset({"set", "setenv", "modify", "config", "setx", "put", "export"})
 """Words before a name that say that its value follows: `aws configure set`, `setenv`."""
 _SHELL_WORD = Expression(r"'[^'\n]*'|\"(?:[^\"\\\n]|\\.)*\"|[^\s'\"]+|[\"']|\n")
-_CALL = Expression(r"(?:login|BasicAuth|set_api_key|set_token)\(\s{0,8}")
-_STRING = Expression(r"(?:(?:key|token|api_key)\s{0,4}=\s{0,4})?[rbfu]?([\"'])([^\"'\n]{1,400})(?=\1)")
-_COMMA = Expression(r"\s{0,8},\s{0,8}")
+_CALL = Expression(
+    r"((?:login|BasicAuth|set_api_key|set_token)\(\s{0,8}(?P<user>[rbfu]?[\"'][^\"'\n]{1,400}[\"']\s{0,8},\s{0,8})?"
+    r"(?:(?:key|token|api_key)\s{0,4}=\s{0,4})?[rbfu]?([\"']))(?P<value>[^\"'\n]{1,400})(?=\3)"
+)
 
 
 def secret_words(words: Sequence[str]) -> dict[int, str]:
@@ -89,18 +90,12 @@ def mask_commands(text: str) -> str:
 
 def mask_calls(text: str) -> str:
     """`wandb.login("...")`, `HTTPBasicAuth("user", "...")`: strings that need no name."""
-    parts: list[str] = []
-    done = 0
-    for call in _CALL.finditer(text):
-        last = _STRING.match(text, call.end())
-        comma = _COMMA.match(text, last.end() + 1) if last else None
-        second = _STRING.match(text, comma.end()) if comma else None
-        last = second or last
-        if last is None or last.start(2) < done or is_nothing(last[2]) or (second is None and len(last[2]) < 6):
-            continue
-        parts += [text[done : last.start(2)], MASK]
-        done = last.end(2)
-    return "".join([*parts, text[done:]]) if parts else text
+    return _CALL.sub(_called, text)
+
+
+def _called(found: re.Match[str]) -> str:
+    plain = is_nothing(found["value"]) or (found["user"] is None and len(found["value"]) < 6)
+    return found[0] if plain else found[1] + MASK
 
 
 def _hides(option: str, word: str) -> bool:

@@ -11,8 +11,6 @@ import os
 import re
 from base64 import b64decode
 from binascii import Error
-from collections.abc import Callable, Iterator
-from functools import lru_cache
 from typing import Any
 
 # Expressions that are compiled at their first use: most texts need few of them, and a start must be quick.
@@ -20,13 +18,6 @@ from typing import Any
 
 class Expression:
     """A compiled expression, in time: `Expression(r"[a-z]+").match(text)`."""
-
-    match: Callable[..., re.Match[str] | None]
-    fullmatch: Callable[..., re.Match[str] | None]
-    search: Callable[..., re.Match[str] | None]
-    finditer: Callable[..., Iterator[re.Match[str]]]
-    findall: Callable[..., list[Any]]
-    sub: Callable[..., str]
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
@@ -76,22 +67,18 @@ _LEFT = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrtbfv])|(?<=%[0-9A-Fa-f]{2})|(?<=[0-9;\[]m
 """Where a word begins: also behind an escape in quoted text, in a URL or of a terminal."""
 
 
-@lru_cache(maxsize=1)
-def _issued() -> tuple[re.Pattern[str], dict[str, re.Pattern[str]]]:
-    """The expression that finds prefixes, and what follows each."""
-    table = dict.fromkeys(_PLAINLY, re.compile(r"[A-Za-z0-9]+"))
-    table.update(dict.fromkeys(_DASHED, re.compile(r"[A-Za-z0-9_.=-]+")))
-    firsts = "".join(sorted({prefix[0] for prefix in table}))
-    longest_first = sorted(table, key=len, reverse=True)
-    finder = re.compile(rf"(?=[{firsts}]){_LEFT}(?:{'|'.join(map(re.escape, longest_first))})")
-    return finder, table
+def _issued() -> str:
+    """Prefixes with what follows each: `p` plain, `d` with dots and dashes."""
+    kinds = ("p", _PLAINLY - _DASHED, "[A-Za-z0-9]"), ("d", _DASHED, "[A-Za-z0-9_.=-]")
+    found = [
+        rf"(?P<{kind}>{'|'.join(map(re.escape, sorted(prefixes, key=len, reverse=True)))})(?P<{kind}run>{what}+)"
+        for kind, prefixes, what in kinds
+    ]
+    return rf"{_LEFT}(?:{'|'.join(found)})[A-Za-z0-9_=-]*"
 
 
-@lru_cache(maxsize=1)
-def _whole() -> re.Pattern[str]:
-    return re.compile(rf"(?=[A-Za-z0-9_~]){_LEFT}(?:{'|'.join(_WHOLE)})")
-
-
+_ISSUED = Expression(_issued())
+_WHOLES = Expression(rf"(?=[A-Za-z0-9_~]){_LEFT}(?:{'|'.join(_WHOLE)})")
 _TURN = Expression(r"(?<=[a-z])[A-Z0-9]|(?<=[A-Z])[0-9]|(?<=[0-9])[A-Za-z]")
 _READ = 64
 """Characters of a word that are judged."""
@@ -135,7 +122,7 @@ _LABELLED = Expression(r"([A-Za-z]{2,12}[_-])([A-Za-z0-9]{24,})")
 def mask_forms(text: str) -> str:
     """The text without what shows by its own form that it is a credential."""
     if "-----" in text and "PRIVATE" in text:
-        text = _without_blocks(text)
+        text = _TAIL.sub(MASK, _BLOCK.sub(rf"\1{MASK}", text))
     if _LONG.search(text) is None:
         return text
     text = mask_tokens(text)
@@ -150,7 +137,7 @@ def mask_forms(text: str) -> str:
 
 def mask_tokens(text: str) -> str:
     """The text without credentials that an issuer gave a form: of JSON, it stays JSON."""
-    return _whole().sub(MASK, _without_issued(text))
+    return _WHOLES.sub(MASK, _ISSUED.sub(_of_issuer, text))
 
 
 _LONG = Expression(r"[A-Za-z0-9_.~+/=:$-]{12}")
@@ -158,33 +145,13 @@ _CRYPT = Expression(r"\$(?:2[abxy]|apr1|argon2id?|argon2i|scrypt|pbkdf2-sha256|[
 """Hashes of passwords, as in a shadow file."""
 
 
-def _without_issued(text: str) -> str:
-    finder, table = _issued()
-    parts: list[str] = []
-    done = 0
-    for found in finder.finditer(text):
-        if found.start() < done:
-            continue
-        behind = table[found[0]]
-        # It is read as far as it is judged, and to its end once it is masked.
-        run = behind.match(text[found.end() : found.end() + _READ])
-        if run is None:
-            continue
-        doubtful = found[0] in _DOUBTFUL
-        if not (_is_key(run[0], 8 if found[0] == "hf_" else _LEAST) if doubtful else run.end() >= _LEAST):
-            continue
-        run = behind.match(text, found.end())
-        end = run.end() if run else found.end()
-        rest = _REST.match(text, end)
-        end = rest.end() if rest else end
-        while text[end - 1] in ".-=" and end > found.end():
-            end -= 1
-        parts += [text[done : found.start()], MASK]
-        done = end
-    return "".join([*parts, text[done:]]) if parts else text
-
-
-_REST = Expression(r"[A-Za-z0-9_=-]*")
+def _of_issuer(found: re.Match[str]) -> str:
+    prefix, run = (found["p"], found["prun"]) if found["p"] else (found["d"], found["drun"])
+    head = run[:_READ]
+    doubtful = prefix in _DOUBTFUL
+    if not (_is_key(head, 8 if prefix == "hf_" else _LEAST) if doubtful else len(head) >= _LEAST):
+        return found[0]
+    return MASK + found[0][len(found[0].rstrip(".-=")) :]
 
 
 def _is_key(word: str, least: int) -> bool:
@@ -246,36 +213,9 @@ def _by_chance(word: str) -> bool:
     return mixed and others <= len(head) // 10 and longest >= 16 and turns(head) >= 0.2
 
 
-_BEGIN, _END = "-----BEGIN ", "-----END "
-_PIECE = Expression(
-    r"(?:\s|\\[nrt]){0,8}(?:[A-Za-z0-9+/=]{16,}|(?:Proc-Type|DEK-Info|Comment|Version):[^\n\"']{0,200}"
-    r"|[A-Za-z0-9+/=]{1,75}(?=\s{0,4}\Z|\\n|[\"']))"
-)
-"""A piece of the body of a key: a line of it, or what a cut or a line feed written as two characters left."""
+_BLOCK = Expression(r"(-----BEGIN [A-Z0-9 ]{0,40}PRIVATE[A-Z0-9 ]{0,40}-----)(?:[\s\S]*?(?=-----END )|[\s\S]*)")
+"""A private key in PEM; of one whose end is cut off all that follows."""
 _TAIL = Expression(r"(?<![A-Za-z0-9+/=])[A-Za-z0-9+/=]+(?=\s{0,4}-----END)")
-
-
-def _without_blocks(text: str) -> str:
-    """The text without the bodies of private keys in PEM, on several lines or on one, whole or cut."""
-    parts: list[str] = []
-    done = 0
-    last = text.rfind(_END)
-    while True:
-        begin = text.find(_BEGIN, done)
-        if begin < 0:
-            break
-        head = text.find("-----", begin + len(_BEGIN), begin + 80) + 5
-        if head < 5 or "PRIVATE" not in text[begin:head]:
-            head = begin + len(_BEGIN)
-            parts.append(text[done:head])
-            done = head
-            continue
-        end = text.find(_END, head) if last >= head else head
-        while last < head and (piece := _PIECE.match(text, end)) is not None:  # the end is cut off
-            end = piece.end()
-        parts += [text[done:head], MASK]
-        done = end
-    return _TAIL.sub(MASK, "".join([*parts, text[done:]]))
 
 
 def is_basic(word: str) -> bool:
@@ -289,10 +229,10 @@ def is_basic(word: str) -> bool:
 
 # Credentials in addresses: before the host of a URL, behind a webhook's, and in the headers of a request.
 
-_ADDRESS = 1000
-"""Characters of an address that are read for its host."""
-_STOP = Expression(r"[\s\"'<>`|]|\\[nrt\"']")
-_PATH = Expression(r"[/?#]")
+_USER = Expression(
+    r"://(?:([^/?#\s\"'<>`|\\]{0,1000})|([^:/?#\s\"'<>`|\\\[]{0,60}):([^?\s\"'<>`|\\:]{1,200}[/#][^?\s\"'<>`|\\:]{0,200}))@"
+)
+"""Before the host of a URL; a password with a slash in it, too: `://user:pa/ss@host`."""
 _HOOK = Expression(
     r"(?i)(://[^/\s\"'<>]{0,100}/(?:[^/\s\"'<>?#]{1,60}/){0,6}?(?:hooks?|webhooks?|webhookb2|services|workflows|"
     r"triggers?|catch|key|bot(?=[0-9]{6}))/?)([^\s\"'<>?#]{8,1000})"
@@ -311,7 +251,7 @@ _SCHEME = Expression(
 def mask_addresses(text: str) -> str:
     """The text without users and passwords of URLs and of `user:password@host`, and keys of webhooks."""
     if "://" in text:
-        text = _without_users(text)
+        text = _USER.sub(_user, text)
         text = _HOOK.sub(_hook, text)
     return _BARE.sub(_bare, text) if "@" in text else text
 
@@ -324,46 +264,16 @@ def mask_schemes(text: str) -> str:
     return text
 
 
-def _without_users(text: str) -> str:
-    parts: list[str] = []
-    done = 0
-    while True:
-        at = text.find("://", done)
-        if at < 0:
-            return "".join([*parts, text[done:]])
-        start = at + 3
-        after = text.find("://", start)
-        limit = min(start + _ADDRESS, after if after >= 0 else len(text))
-        if text.find("@", start, limit) < 0:
-            parts.append(text[done:start])
-            done = start
-            continue
-        stop = _STOP.search(text, start, limit)
-        whole = text[start : stop.start() if stop else limit]
-        cut = _users_end(whole)
-        parts.append(text[done:start])
-        if cut:
-            parts.append(MASK)
-        done = start + cut
-
-
-def _users_end(whole: str) -> int:
-    """Where the user and password of an address end; 0 when it has none that is a secret."""
-    path = _PATH.search(whole)
-    authority = whole[: path.start()] if path else whole
-    at = authority.rfind("@")
-    if at < 0:
-        # A password with a slash in it: `://user:pa/ss@host`. A port before the path is a number.
-        user, colon, rest = authority.partition(":")
-        at = whole.rfind("@")
-        if not colon or at < 0 or rest.isdigit() or "?" in whole[:at] or not (user or rest) or "[" in user:
-            return 0
-    user, colon, password = whole[:at].partition(":")
-    if MASK in (password, user if not colon else password):
-        return 0
+def _user(found: re.Match[str]) -> str:
+    whole = found[1] if found[1] is not None else f"{found[2]}:{found[3]}"
+    user, colon, password = whole.partition(":")
     if colon:
-        return at if password and not _reference(password) else 0
-    return at if len(user) >= 16 and not user.isalpha() else 0
+        secret = bool(password) and password != MASK and not _reference(password)
+    else:
+        secret = len(user) >= 16 and not user.isalpha()
+    if found[1] is None and re.split("[/#]", found[3])[0].isdigit():
+        secret = False  # a port before the path
+    return f"://{MASK}@" if secret else found[0]
 
 
 def _reference(word: str) -> bool:

@@ -12,8 +12,7 @@ from .forms import MASK, Expression, is_basic, is_uuid, listed, looks_random, tu
 from .names import LONGEST, PASSWORDS, PLAIN, STEMS, STRONG, WEAK, is_password_name, secrecy, small
 from .values import BLOCK, OPEN, WINDOW, Found, block, closing, cookies, header, is_nothing, line_end
 
-_NAME_END = Expression(r"[A-Za-z0-9_.$-]*")
-_OF_NAMES = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.$-")
+_NAMES = Expression(r"[A-Za-z0-9_.$-]{2,}")
 _AFTER = Expression(
     r"(?P<close>\\{0,3}[\"'`]|&quot;|%22)?[\])]{0,2}"
     r"(?P<type>[ \t]{0,8}:[ \t]{0,8}(?:typing\.)?(?:Optional|Final|Annotated|Union|SecretStr|str|bytes)\b"
@@ -62,24 +61,23 @@ _IDENTIFIER = Expression(r"[A-Za-z_][A-Za-z_]*[0-9]?[,;)\]}:]*$")
 def mask_pairs(text: str, contained: bool = False) -> str:
     """The text without the values of secret names; what is in a container already has none of its own."""
     parts: list[str] = []
-    done, low, seen = 0, 0, len(text) if contained else 0
-    judged = stems = 0
-    for stem in STEMS.finditer(small(text)):
-        if stem.start() < low:
+    done, seen = 0, len(text) if contained else 0
+    judged = names = 0
+    for word in _NAMES.finditer(text):
+        if word.start() < done or not STEMS.search(small(word[0])):
             continue
-        stems += 1
-        if judged > _MOST_PAIRS or stems > _MOST_STEMS:
-            return "".join([*parts, text[done : stem.start()], _HARSH.sub(rf"\1{MASK}", text[stem.start() :])])
-        pair = _Pair(text, low, stem.start(), seen)
-        low = pair.end
-        if pair.level == PLAIN or (text[low : low + 1] or " ") not in _FOLLOWS:
+        names += 1
+        if judged > _MOST_PAIRS or names > _MOST_STEMS:
+            return "".join([*parts, text[done : word.start()], _HARSH.sub(rf"\1{MASK}", text[word.start() :])])
+        pair = _Pair(text, word, seen)
+        if pair.level == PLAIN or (text[pair.end : pair.end + 1] or " ") not in _FOLLOWS:
             continue
         judged += 1
         start, end, shown = pair.value()
         seen = max(seen, pair.seen)
         if end > start:
             parts += [text[done:start], shown]
-            done = low = end
+            done = end
     return "".join([*parts, text[done:]]) if parts else text
 
 
@@ -95,22 +93,14 @@ _FOLLOWS = frozenset(" \t\r\n=:\"'`\\]),>&%-!|")
 class _Pair:
     """A secret name in a text, and where its value is."""
 
-    def __init__(self, text: str, low: int, stem: int, seen: int) -> None:
+    def __init__(self, text: str, word: re.Match[str], seen: int) -> None:
         self.text = text
         self.seen = seen
         """Up to where containers have been read."""
-        start, lowest = stem, max(low, stem - LONGEST)
-        while start > lowest and text[start - 1] in _OF_NAMES:
-            start -= 1
-        match = _NAME_END.match(text, stem)
-        self.end = match.end() if match else stem
-        while self.end > stem + 1 and text[self.end - 1] in ".-$":
-            self.end -= 1
-        while start < stem and text[start] in ".$":
-            start += 1
-        if text[max(0, start - 1) : start] == "\\" and text[start] in "nrtu":
-            start += 5 if text.startswith("u00", start) else 1  # an escape in front: `\nTOKEN=`, `\u0026sig=`
-        self.start = min(start, stem)
+        self.end = word.start() + len(word[0].rstrip(".-$"))
+        self.start = word.end() - len(word[0].lstrip(".$"))
+        if text[max(0, self.start - 1) : self.start] == "\\" and text[self.start] in "nrtu":
+            self.start += 5 if text.startswith("u00", self.start) else 1  # an escape in front: `\nTOKEN=`, `\u0026sig=`
         self.name = text[max(self.start, self.end - LONGEST) : self.end]
         self.level = secrecy(self.name)
         self.dashed = self.name.startswith("-")
@@ -332,35 +322,12 @@ class _Pair:
 
     def _container(self, at: int) -> Found:
         """A list or a mapping: every string in it that is not a key."""
-        text = self.text
-        if at < self.seen:
+        region = _REGION.match(self.text, at)
+        if at < self.seen or region is None:
             return at, at, ""
-        depth, end = 0, at
-        pieces: list[str] = []
-        seen = at
-        for mark in _MARKS.finditer(text, at, at + 20000):
-            if mark.start() < end:
-                continue
-            character = mark[0]
-            end = mark.end()
-            if character in "[({":
-                depth += 1
-            elif character in "])}":
-                depth -= 1
-                if depth <= 0:
-                    break
-            else:
-                close = closing(text, end, character)
-                value = text[end:close]
-                behind = text[close + 1 : close + 3].lstrip()
-                if not behind.startswith(":") and self._in_container(value):
-                    pieces += [text[seen:end], MASK]
-                    seen = close
-                end = min(close + 1, len(text))
-        self.seen = end
-        if not pieces:
-            return at, at, ""
-        return at, end, mask_pairs("".join([*pieces, text[seen:end]]), True)
+        self.seen = region.end()
+        masked = _STRING.sub(lambda found: found[1] + MASK if self._in_container(found[2]) else found[0], region[0])
+        return (at, region.end(), mask_pairs(masked, True)) if masked != region[0] else (at, at, "")
 
     def _in_container(self, value: str) -> bool:
         if is_nothing(value) or secrecy(value) == STRONG:
@@ -368,18 +335,24 @@ class _Pair:
         return self.level == STRONG or "auth" in self.name.lower() or looks_random(value)
 
 
-_MARKS = Expression(r"[\[({})\]\"']")
+_REGION = Expression(r"[\[({](?:[^\])}\"']|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'){0,2000}")
+_STRING = Expression(r"([\"'])((?:(?!\1)[^\\\n]|\\.)+)(?=\1\s{0,4}[^:\s]|\1\s{0,4}\Z)")
 
 
 # Sections of configs whose every value is a secret: `secrets:`, `[credentials]`.
 
 _SECTIONS = listed("sections")
-_HEAD = Expression(
-    r"(?im)^[ \t]{0,40}(?:\[\[?[ \t]{0,4})?[\"']?(?:[\w.-]{0,60}[._-])?"
-    rf"(?:{'|'.join(sorted(_SECTIONS))})"
-    r"[\"']?[ \t]{0,40}(?:\]\]?|:)[ \t]{0,40}\r?$"
+_HEADS = rf"(?:[\w.-]{{0,60}}[._-])?(?:{'|'.join(sorted(_SECTIONS))})"
+_INDENTED = Expression(
+    rf"(?im)^([ \t]{{0,40}})([\"']?{_HEADS}[\"']?[ \t]{{0,40}}:[ \t]{{0,40}}\r?\n)((?:\1[ \t]+[^\n]*\n?|[ \t]*\n)+)"
 )
-_ROW = Expression(r"[ \t]*(?:- )?[\"']?([\w.-]+)[\"']?[ \t]*[:=][ \t]*[\"']?([^\s\"'#]+(?:[^\"'\n#]*[^\s\"'#])?)")
+_TABLE = Expression(
+    rf"(?im)^([ \t]{{0,40}})(\[\[?[ \t]{{0,4}}{_HEADS}[ \t]{{0,4}}\]\]?[ \t]{{0,40}}\r?\n)"
+    r"((?:[ \t]*[^\[\s][^\n]*\n?|\s+)+)"
+)
+_ROW = Expression(
+    r"(?m)^([ \t]*(?:- )?[\"']?([\w.-]+)[\"']?[ \t]*[:=][ \t]*[\"']?)([^\s\"'#]+(?:[^\"'\n#]*[^\s\"'#])?)"
+)
 _SHOWN = listed("entries_shown")
 
 
@@ -390,37 +363,11 @@ def is_secret_entry(parents: Collection[str], name: str) -> bool:
 
 def mask_sections(text: str) -> str:
     """The text without the values of such sections; each ends where its indentation or its table ends."""
-    parts: list[str] = []
-    done = 0
-    for head in _HEAD.finditer(text):
-        if head.start() < done:
-            continue
-        line = head[0].lstrip()
-        table, indent = line.startswith("["), len(head[0]) - len(line)
-        at = head.end() + 1
-        while at < len(text):
-            end = text.find("\n", at) + 1 or len(text)
-            row = text[at:end]
-            bare = row.lstrip()
-            if bare and (bare.startswith("[") if table else len(row) - len(bare) <= indent):
-                break
-            if _HEAD.match(text, at) is not None:
-                break
-            masked = _masked(row)
-            if masked is not row:
-                parts += [text[done:at], masked]
-                done = end
-            at = end
-        if done < at <= len(text):
-            parts.append(text[done:at])
-            done = at
-    return "".join([*parts, text[done:]]) if parts else text
+    for section in (_INDENTED, _TABLE):
+        text = section.sub(lambda found: found[1] + found[2] + _ROW.sub(_masked, found[3]), text)
+    return text
 
 
-def _masked(line: str) -> str:
-    row = _ROW.match(line)
-    if row is None or row[1].lower() in _SHOWN or is_nothing(row[2]) or row[2][0] in "[{|>":
-        return line
-    if secrecy(row[1]):
-        return line  # masked by its own name
-    return line[: row.start(2)] + MASK + line[row.end(2) :]
+def _masked(row: re.Match[str]) -> str:
+    shown = row[2].lower() in _SHOWN or is_nothing(row[3]) or row[3][0] in "[{|>"
+    return row[0] if shown or secrecy(row[2]) else row[1] + MASK  # one with a secret's name is masked by that

@@ -12,7 +12,7 @@ _REFERENCE = Expression(
 )
 """Values that only name a secret, or the place for one: `$TOKEN`, `{token}`, `<your key>`, `***`."""
 _NUMBER = Expression(r"[-+]?[0-9][0-9_]*(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?[,;)\]}]*$")
-_LINE = 4000
+_LINE = 8000
 """Characters of a line that are read for a header or a cookie."""
 
 
@@ -48,14 +48,6 @@ def line_end(text: str, at: int) -> int:
     return end if end >= 0 else min(len(text), at + _LINE)
 
 
-def to_line_end(text: str, at: int, end: int) -> int:
-    """The true end of a line that was read to `end`."""
-    if end < at + _LINE:
-        return end
-    true = text.find("\n", end)
-    return true if true >= 0 else len(text)
-
-
 # Values of a shape of their own: headers of a request, cookies, blocks of YAML.
 
 OPEN = Expression(r"[rbfuRBFU]{0,2}(\\{0,3})(\"\"\"|'''|[\"'`]|&quot;|%22)")
@@ -89,7 +81,7 @@ def header(text: str, at: int) -> Found:
         return begin, begin, ""
     if scheme and value.isalpha() and value.islower() and len(value) < 12 and not is_basic(value):
         return begin, begin, ""
-    return begin, to_line_end(text, start, stop) if whole and opened is None else stop, MASK
+    return begin, stop, MASK
 
 
 def cookies(text: str, at: int) -> Found:
@@ -104,7 +96,7 @@ def cookies(text: str, at: int) -> Found:
     value = text[at : min(stop, at + WINDOW)]
     if "=" not in value and not looks_random(value, 8):
         return at, at, ""
-    return at, stop if quotes else to_line_end(text, at, stop), MASK
+    return at, stop, MASK
 
 
 def block(text: str, name: int, at: int) -> Found:
@@ -113,7 +105,7 @@ def block(text: str, name: int, at: int) -> Found:
     indent = len(text[line:name]) - len(text[line:name].lstrip(" -"))
     end = at
     while end < len(text):
-        stop = to_line_end(text, end, line_end(text, end))
+        stop = line_end(text, end)
         row = text[end:stop]
         if row.strip() and len(row) - len(row.lstrip(" \t")) <= indent:
             break
