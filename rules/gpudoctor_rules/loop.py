@@ -18,18 +18,8 @@ from gpudoctor.analysis.source.syntax_edits import (
 from gpudoctor.analysis.source.syntax_places import find, find_extent, lines_at
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.lang import say, template
-from gpudoctor.model import (
-    Applicability,
-    Edit,
-    Effort,
-    Finding,
-    ImportEdit,
-    Patient,
-    Remedy,
-    SourceSpan,
-    TextEdit,
-    answers,
-)
+from gpudoctor.model import Applicability, Edit, Effort, Finding, ImportEdit, Patient, Remedy, TextEdit, answers
+from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Call, Script
 from gpudoctor.text import capitalised
 from gpudoctor_checks.loop.clip_misplaced import ClipMisplacedDetail

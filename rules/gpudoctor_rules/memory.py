@@ -6,19 +6,8 @@ from collections.abc import Iterator
 from gpudoctor.analysis.memory_forecasts import change_words, command
 from gpudoctor.analysis.run.memory_headroom import HeadroomDetail
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Code,
-    Effect,
-    EffectOrigin,
-    Effort,
-    Finding,
-    LeakDetail,
-    LeakKind,
-    Patient,
-    Remedy,
-    Resource,
-    answers,
-)
+from gpudoctor.model import Code, Effect, EffectOrigin, Effort, Finding, Patient, Remedy, Resource, answers
+from gpudoctor.model.proof import LeakDetail, LeakKind
 from gpudoctor.model.signs.memory import Choice, Holds, JobMemory, Projection
 from gpudoctor.text import size
 from gpudoctor_checks.memory.graph_retained import GraphRetainedDetail

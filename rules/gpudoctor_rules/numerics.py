@@ -11,19 +11,8 @@ from gpudoctor.analysis.source.syntax_edits import replace_node
 from gpudoctor.analysis.source.training_arguments import deepspeed_configs, training_arguments
 from gpudoctor.analysis.workload import optional, scripts_given
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Applicability,
-    BadStepDetail,
-    Code,
-    Edit,
-    Effort,
-    Finding,
-    Patient,
-    Remedy,
-    Setting,
-    SourceSpan,
-    answers,
-)
+from gpudoctor.model import Applicability, BadStepDetail, Code, Edit, Effort, Finding, Patient, Remedy, answers
+from gpudoctor.model.evidence import Setting, SourceSpan
 from gpudoctor.model.signs.source import Script
 from gpudoctor_checks.numerics.fp16_unsafe import Fp16UnsafeDetail
 from gpudoctor_checks.numerics.learning_rate_out_of_band import LearningRateOutOfBandDetail

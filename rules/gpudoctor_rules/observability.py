@@ -13,19 +13,8 @@ from gpudoctor.analysis.source.syntax_edits import put_under, replace_node, sett
 from gpudoctor.analysis.source.trainer_periods import FIELDS, OVERRIDES, period_for, transformers_period
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Applicability,
-    Edit,
-    Effort,
-    Finding,
-    KeywordEdit,
-    Patient,
-    Remedy,
-    Setting,
-    SourceSpan,
-    TextEdit,
-    answers,
-)
+from gpudoctor.model import Applicability, Edit, Effort, Finding, KeywordEdit, Patient, Remedy, TextEdit, answers
+from gpudoctor.model.evidence import Setting, SourceSpan
 from gpudoctor.model.signs.source import Call, Script
 from gpudoctor_checks.observability.checkpoint_too_often import CheckpointTooOftenDetail
 from gpudoctor_checks.observability.debug_mode_on import DebugModeOnDetail

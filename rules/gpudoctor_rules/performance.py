@@ -11,23 +11,10 @@ from gpudoctor.analysis.source.syntax_edits import insert_after, replace_node
 from gpudoctor.analysis.source.tf32 import Tf32Setting, tf32_settings
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Applicability,
-    Edit,
-    Effort,
-    Finding,
-    ImportEdit,
-    KeywordEdit,
-    Patient,
-    Remedy,
-    Resource,
-    Setting,
-    SourceSpan,
-    TextEdit,
-    Unavailable,
-    answers,
-)
+from gpudoctor.model import Finding, Patient, Resource, Unavailable, answers
+from gpudoctor.model.evidence import Setting, SourceSpan
 from gpudoctor.model.job_devices import cpus_per_rank, lowest_capability
+from gpudoctor.model.remedy import Applicability, Edit, Effort, ImportEdit, KeywordEdit, Remedy, TextEdit
 from gpudoctor.model.signs.source import Loop, Script
 from gpudoctor.model.unavailable import optional
 from gpudoctor_checks.performance.attention_eager import AttentionEagerDetail

@@ -11,20 +11,8 @@ from gpudoctor.analysis.run.rank_positions import standing
 from gpudoctor.analysis.run.risky_operations import killing_lines
 from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Cost,
-    Detail,
-    Finding,
-    LogLine,
-    Measurement,
-    Patient,
-    Reads,
-    Severity,
-    Threshold,
-)
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.evidence import LogLine, Measurement
 from gpudoctor.model.signs.process import ProcessWindow, Rank
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.text import capitalised, count, duration

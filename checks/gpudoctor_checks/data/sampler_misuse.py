@@ -15,19 +15,8 @@ from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
 from gpudoctor.analysis.source.syntax import FunctionNode, is_name, keyword_value, nodes, walk, without_comments
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Cost,
-    Detail,
-    Finding,
-    Patient,
-    Reads,
-    Severity,
-    SourceSpan,
-    Threshold,
-)
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Call, Known, Loop, LoopRole, Script, Source
 from gpudoctor_checks.data.identical_ranks import IdenticalRanks, twins
 

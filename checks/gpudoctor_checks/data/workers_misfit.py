@@ -12,23 +12,11 @@ from gpudoctor.analysis.source.device_tensors import Target, training_target
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole
 from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Cost,
-    Detail,
-    Finding,
-    Measurement,
-    Patient,
-    Provenance,
-    Reads,
-    Severity,
-    Threshold,
-    Unavailable,
-)
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.evidence import Measurement, Provenance
 from gpudoctor.model.job_devices import cpus_per_rank, without_gpus
 from gpudoctor.model.signs.source import Known, Loop, LoopRole, Source
+from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import count, duration, percent
 
 

@@ -9,19 +9,8 @@ from gpudoctor.analysis.run.steady_run import one_pass_a_step
 from gpudoctor.analysis.source.step_order import Kind, StepOp, StepOrder, passes, periodic
 from gpudoctor.analysis.source.syntax_places import line_at, place
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Cost,
-    Detail,
-    Finding,
-    Measurement,
-    Patient,
-    Provenance,
-    Reads,
-    Severity,
-)
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
+from gpudoctor.model.evidence import Measurement, Provenance
 from gpudoctor.model.signs.source import Guard, Known, Value
 
 _NO_LIMIT = re.compile(r"\binf\b|infty|infinity|1e\+?[5-9]", re.IGNORECASE)

@@ -12,19 +12,8 @@ from gpudoctor.analysis.source.syntax_places import lines_at, resolved_calls
 from gpudoctor.analysis.source.target_versions import asks_for, is_dated, meant_version, told_version
 from gpudoctor.analysis.source.trainer_periods import HF_CONFIGS
 from gpudoctor.lang import say, template
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Cost,
-    Detail,
-    Finding,
-    Patient,
-    Reads,
-    Severity,
-    SourceSpan,
-    Unavailable,
-)
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Unavailable
+from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Call, GuardKind, Known, Script, Source
 from gpudoctor_checks.api_facts import ApiFact, facts, reached
 

@@ -10,20 +10,8 @@ from gpudoctor.analysis.source.entry_points import Program
 from gpudoctor.analysis.source.syntax_places import place
 from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Detail,
-    Evidence,
-    Finding,
-    Measurement,
-    Patient,
-    Provenance,
-    Reads,
-    Severity,
-    Threshold,
-)
+from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.evidence import Evidence, Measurement, Provenance
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.source import Call, Known, Loop, LoopRole, Script
 from gpudoctor.text import capitalised, duration

@@ -7,19 +7,8 @@ from dataclasses import dataclass
 from gpudoctor.analysis.source.checkpoints import launched
 from gpudoctor.analysis.source.entry_points import Program
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Detail,
-    Finding,
-    Measurement,
-    Patient,
-    Provenance,
-    Reads,
-    Severity,
-    Threshold,
-)
+from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.evidence import Measurement, Provenance
 from gpudoctor.model.signs.job import Job, Profile
 from gpudoctor.model.signs.source import Known
 from gpudoctor.text import duration

@@ -9,19 +9,8 @@ from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.risky_operations import loss_lines
 from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Cost,
-    Detail,
-    Finding,
-    Patient,
-    Reads,
-    Severity,
-    SourceSpan,
-    Threshold,
-)
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.recording import Recording
 
 

@@ -7,19 +7,8 @@ from gpudoctor.analysis.run.run_numbers import rank_memory
 from gpudoctor.analysis.run.steady_run import demanded, measured
 from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Cost,
-    Finding,
-    Measurement,
-    Patient,
-    Reads,
-    Resource,
-    Severity,
-    Threshold,
-)
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Resource, Severity, Threshold
+from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.unavailable import Unavailable

@@ -10,20 +10,8 @@ from gpudoctor.analysis.run.run_numbers import rank_memory
 from gpudoctor.analysis.run.steady_run import demanded, measured, spot
 from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Cost,
-    Finding,
-    LeakDetail,
-    Patient,
-    Reads,
-    Resource,
-    Severity,
-    Threshold,
-    Trait,
-)
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Resource, Severity, Threshold, Trait
+from gpudoctor.model.proof import LeakDetail
 from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.unavailable import Unavailable

@@ -11,21 +11,9 @@ from gpudoctor.analysis.run.steady_run import Run, judged, source_of, spots
 from gpudoctor.analysis.source.control_flow import bound_to, steady
 from gpudoctor.analysis.source.syntax import names_in
 from gpudoctor.lang import say, template
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Cost,
-    Finding,
-    LeakDetail,
-    LeakKind,
-    Patient,
-    Reads,
-    Severity,
-    SourceSpan,
-    Threshold,
-    Trait,
-)
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold, Trait
+from gpudoctor.model.evidence import SourceSpan
+from gpudoctor.model.proof import LeakDetail, LeakKind
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.signs.source import Event, Loop, Source
 from gpudoctor.text import size

@@ -19,21 +19,8 @@ from gpudoctor.analysis.run.memory_growth import (
 from gpudoctor.analysis.run.risky_operations import collecting_lines
 from gpudoctor.analysis.run.steady_run import Run, demanded, spot
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Cost,
-    Finding,
-    LeakDetail,
-    LeakKind,
-    Patient,
-    Reads,
-    Resource,
-    Severity,
-    Threshold,
-    Trait,
-)
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Resource, Severity, Threshold, Trait
+from gpudoctor.model.proof import LeakDetail, LeakKind
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.unavailable import Unavailable

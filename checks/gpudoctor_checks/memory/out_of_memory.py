@@ -13,23 +13,12 @@ from gpudoctor.analysis.run.steady_state import OTHER
 from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Cost,
-    Detail,
-    Finding,
-    LogDetail,
-    LogLine,
-    Patient,
-    Reads,
-    Resource,
-    Severity,
-    Threshold,
-    Unavailable,
-)
+from gpudoctor.model import Code, Confidence, Cost, Detail, Finding, Patient, Resource, Severity
+from gpudoctor.model.check import Check, Reads, Threshold
+from gpudoctor.model.evidence import LogLine
+from gpudoctor.model.log_message import LogDetail
 from gpudoctor.model.signs.memory_snapshot import DeviceMemory, MemorySnapshot
+from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import capitalised, count, joined, size
 
 _SHOWN = 3

@@ -16,22 +16,8 @@ from gpudoctor.analysis.source.syntax import assigned_values, is_method_call, no
 from gpudoctor.analysis.source.syntax_places import line_at
 from gpudoctor.analysis.source.training_arguments import argument_calls, deepspeed_configs, training_arguments
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Cost,
-    Detail,
-    Evidence,
-    Finding,
-    Patient,
-    Reads,
-    Setting,
-    Severity,
-    SourceSpan,
-    Threshold,
-    Whose,
-)
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
+from gpudoctor.model.evidence import Evidence, Setting, SourceSpan
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
 from gpudoctor.model.signs.source import Call, Event, Known, Loop, Script, Source, Unknown
 from gpudoctor.text import percent

@@ -7,19 +7,8 @@ from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.risky_operations import loss_lines, risky_lines
 from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    BadStepDetail,
-    Check,
-    Code,
-    Confidence,
-    Cost,
-    Finding,
-    Patient,
-    Reads,
-    Severity,
-    Threshold,
-    Trait,
-)
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold, Trait
+from gpudoctor.model.proof import BadStepDetail
 from gpudoctor.model.signs.recording import Process, Record, Recording
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor_checks.numerics.early_divergence import grew, readings_before

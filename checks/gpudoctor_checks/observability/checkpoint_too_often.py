@@ -11,20 +11,8 @@ from gpudoctor.analysis.run.line_ownership import LineOwner
 from gpudoctor.analysis.run.steady_run import judged_by_share
 from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, full_batch, often, option_of
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    OWN_CHOICE,
-    Check,
-    Code,
-    Confidence,
-    Detail,
-    Finding,
-    Measurement,
-    Patient,
-    Provenance,
-    Reads,
-    Severity,
-    Threshold,
-)
+from gpudoctor.model import OWN_CHOICE, Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.evidence import Measurement, Provenance
 from gpudoctor.model.signs.source import Call, Event, Source
 
 _SAVES = frozenset(

@@ -16,22 +16,8 @@ from gpudoctor.analysis.run.ungraded_passes import ungraded_passes
 from gpudoctor.analysis.source.call_frequency import full_batch, often, option_of
 from gpudoctor.analysis.source.control_flow import bound
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Detail,
-    Finding,
-    Measurement,
-    Patient,
-    Provenance,
-    Reads,
-    Severity,
-    SourceSpan,
-    Threshold,
-    Trait,
-    Whose,
-)
+from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold, Trait, Whose
+from gpudoctor.model.evidence import Measurement, Provenance, SourceSpan
 from gpudoctor.model.signs.source import Event, GuardKind, Known, Loop, LoopRole, Source
 
 _EVALUATES = re.compile(r"eval|valid|test|(^|[_.])val(_|$)", re.IGNORECASE)

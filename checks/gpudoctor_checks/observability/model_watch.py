@@ -14,20 +14,8 @@ from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_trai
 from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.environment_assignments import assignments
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Detail,
-    Evidence,
-    Finding,
-    Patient,
-    Reads,
-    Setting,
-    Severity,
-    Threshold,
-    Trait,
-)
+from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold, Trait
+from gpudoctor.model.evidence import Evidence, Setting
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.source import Call, Known, Source
 

@@ -15,20 +15,8 @@ from gpudoctor.analysis.run.steady_run import Run, judged, spots
 from gpudoctor.analysis.source.call_frequency import calls_in_training, often
 from gpudoctor.analysis.source.control_flow import bound, switched_off, trains_within, withs_of
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Detail,
-    Finding,
-    Patient,
-    Reads,
-    Severity,
-    SourceSpan,
-    Threshold,
-    Trait,
-    Whose,
-)
+from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold, Trait, Whose
+from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.configs import CanonicalValue, ConfigFile
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.source import Call, Known, Loop, Script, Source

@@ -12,20 +12,8 @@ from gpudoctor.analysis.source.device_tensors import Target, device_of, training
 from gpudoctor.analysis.source.device_transfers import Transfer, Transferred, moves
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Cost,
-    Detail,
-    Finding,
-    Measurement,
-    Patient,
-    Reads,
-    Severity,
-    SourceSpan,
-    Threshold,
-)
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.evidence import Measurement, SourceSpan
 from gpudoctor.model.signs.gpu import Gpu
 from gpudoctor.model.signs.source import Loop, Script, Source
 from gpudoctor.text import count

@@ -17,23 +17,11 @@ from gpudoctor.analysis.run.steady_run import demanded, spot
 from gpudoctor.analysis.run.steady_state import PARTS, Steady, counts
 from gpudoctor.analysis.run.trends import Trend, trend
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Cost,
-    Detail,
-    Finding,
-    Measurement,
-    Patient,
-    Reads,
-    Severity,
-    Threshold,
-    Unavailable,
-    Whose,
-)
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
+from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.recording import PHASES, Recording
+from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import duration
 
 _SURE = 1e-3

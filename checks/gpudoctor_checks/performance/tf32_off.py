@@ -12,19 +12,8 @@ from gpudoctor.analysis.source.networks import network
 from gpudoctor.analysis.source.precision import Precision, config_precision, told_precision
 from gpudoctor.analysis.source.tf32 import Tf32, Tf32Setting, tf32_settings
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Detail,
-    Evidence,
-    Finding,
-    Patient,
-    Reads,
-    Severity,
-    Threshold,
-    Unavailable,
-)
+from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold, Unavailable
+from gpudoctor.model.evidence import Evidence
 from gpudoctor.model.job_devices import lowest_capability
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.text import percent

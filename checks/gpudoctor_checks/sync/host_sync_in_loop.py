@@ -19,19 +19,8 @@ from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import (
-    OWN_CHOICE,
-    Check,
-    Code,
-    Confidence,
-    Detail,
-    Finding,
-    Patient,
-    Reads,
-    Severity,
-    SourceSpan,
-    Threshold,
-)
+from gpudoctor.model import OWN_CHOICE, Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.source import Call, Event, Guard, GuardKind, Known, Loop, Script, Source
 from gpudoctor.text import capitalised, percent
