@@ -241,7 +241,7 @@ class Check(ABC):
         message: str,
         *,
         evidence: tuple[Evidence, ...],
-        confidence: Confidence,
+        confidence: Confidence = Confidence.SUSPECTED,
         severity: Severity | None = None,
         cost: Cost | None = None,
         subject: str = "",

@@ -12,7 +12,7 @@ from gpudoctor.analysis.run.steady_run import Run, judged
 from gpudoctor.analysis.source.control_flow import bound_to
 from gpudoctor.analysis.source.syntax import names_in, walk
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Call, Script
 from gpudoctor.text import percent
 
@@ -153,7 +153,6 @@ class DatasetReopens(Check):
                 opened_path=path,
             ),
             evidence=(call.span,),
-            confidence=Confidence.SUSPECTED,
             severity=Severity.NOTE,
             subject=f"{call.span.path}:{call.span.line}",
             detail=DatasetReopensDetail(call=call.name, owner=owner, path=path),

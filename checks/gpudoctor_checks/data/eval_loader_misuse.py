@@ -9,7 +9,7 @@ from gpudoctor.analysis.source.control_flow import loop_node, never_runs
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, every_loader
 from gpudoctor.analysis.source.syntax import keyword_value, nodes
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.source import Known, LoopRole, Source
 from gpudoctor.text import chained
 
@@ -98,7 +98,6 @@ class EvalLoaderMisuse(Check):
                 wrong=chained(says[item] for item in wrong),
             ),
             evidence=(loader.call.span, *(loop.span for _, loop in loader.loops[:2])),
-            confidence=Confidence.SUSPECTED,
             subject=f"{loader.script.path}:{loader.call.span.line}",
             detail=EvalLoaderMisuseDetail(
                 shuffle="shuffle" in wrong, drop_last="drop_last" in wrong, sampler="sampler" in wrong

@@ -33,7 +33,7 @@ from gpudoctor.analysis.run.steady_run import Run, judged_by_share, spot
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole
 from gpudoctor.analysis.source.sample_cost import ItemWork, item_work
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Measurement, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Detail, Finding, Measurement, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.source import Known
 from gpudoctor.text import count, duration, percent
@@ -323,7 +323,6 @@ class LoaderBound(Check):
                 unknown=unknown,
             ),
             evidence=(loader.call.span, *(item.span for item in heavy[:4])),
-            confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if felt else Severity.NOTE,
             subject=f"{loader.script.path}:{loader.call.span.line}",
             detail=LoaderBoundDetail(

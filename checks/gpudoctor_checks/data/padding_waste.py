@@ -13,7 +13,7 @@ from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.declared_settings import as_number
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
+from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
 from gpudoctor.model.signs.source import Call, Known, Script
 from gpudoctor.text import percent
 
@@ -154,7 +154,6 @@ class PaddingWaste(Check):
                 length=say("{length} tokens", length=length) if length else longest,
             ),
             evidence=tuple(item.span for item, _ in found[:4]),
-            confidence=Confidence.SUSPECTED,
             subject=f"{call.span.path}:{call.span.line}",
             detail=PaddingWasteDetail(
                 length=length,

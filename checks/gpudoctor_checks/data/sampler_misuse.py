@@ -15,7 +15,7 @@ from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
 from gpudoctor.analysis.source.syntax import FunctionNode, is_name, keyword_value, nodes, walk, without_comments
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Call, Known, Loop, LoopRole, Script, Source
 from gpudoctor_checks.data.identical_ranks import IdenticalRanks, twins
@@ -196,7 +196,6 @@ class SamplerMisuse(Check):
                 condition=say(" (if `{left}`)", left=open_[-1].text) if open_ else "",
             ),
             evidence=(loader.call.span, *([made.span] if made is not None and open_ else [])),
-            confidence=Confidence.SUSPECTED,
             severity=Severity.NOTE if any(guard.never for guard in open_) else severity,
             cost=None if open_ else Cost(breaks=say("DataLoader refuses sampler and shuffle together")),
             subject=f"{loader.script.path}:{loader.call.span.line}",
@@ -225,7 +224,6 @@ class SamplerMisuse(Check):
                 condition=condition,
             ),
             evidence=(loader.call.span, wrap.span),
-            confidence=Confidence.SUSPECTED,
             # A loader of one module and an optional wrapper of another: whether they meet, only a run tells.
             severity=Severity.NOTE if condition and elsewhere else None,
             subject=f"{loader.script.path}:{loader.call.span.line}",
@@ -256,7 +254,6 @@ class SamplerMisuse(Check):
                 open_condition=_open_condition(call),
             ),
             evidence=(call.span, loop),
-            confidence=Confidence.SUSPECTED,
             subject=f"{loader.script.path}:{call.span.line}",
             detail=replace(_place(program, loader, "order"), sampler=name),
         )

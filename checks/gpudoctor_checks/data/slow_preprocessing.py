@@ -18,7 +18,7 @@ from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
 from gpudoctor.analysis.source.sample_cost import ItemWork, item_work
 from gpudoctor.analysis.source.syntax import is_method_call, walk
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, SourceSpan, Threshold
+from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, SourceSpan, Threshold
 from gpudoctor.model.signs.process import Place, ProcessWindow
 from gpudoctor.model.signs.source import Known, LoopRole, Source
 from gpudoctor.text import duration, percent
@@ -221,7 +221,6 @@ class SlowPreprocessing(Check):
                 once="" if kind == "pixels" else say(", again in every epoch"),
             ),
             evidence=(work.span, loader.call.span),
-            confidence=Confidence.SUSPECTED,
             severity=Severity.NOTE,
             subject=f"{work.span.path}:{work.span.line}",
             detail=SlowPreprocessingDetail(kind),

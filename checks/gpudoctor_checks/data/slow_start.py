@@ -14,7 +14,7 @@ from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.entry_points import only_evaluates
 from gpudoctor.analysis.source.syntax import keyword_value, last_name, nodes
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
+from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Entry
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.signs.source import Call, Known, Script, Source
@@ -172,7 +172,6 @@ class SlowStart(Check):
             yield self.finding(
                 say("{file} {says} ({word}).", file=file.path.rpartition("/")[2], says=says, word=word),
                 evidence=(file.setting(entry),),
-                confidence=Confidence.SUSPECTED,
                 subject=f"{file.path}:{entry.line}",
                 detail=SlowStartDetail(how="config", kind=kind),
             )
@@ -202,7 +201,6 @@ class SlowStart(Check):
         return self.finding(
             say("{message} (line {line}).", message=message, line=call.span.line),
             evidence=(call.span,),
-            confidence=Confidence.SUSPECTED,
             subject=f"{call.span.path}:{call.span.line}",
             detail=SlowStartDetail(how="source", kind=kind),
         )

@@ -17,7 +17,7 @@ from gpudoctor.analysis.source.sample_cost import item_work
 from gpudoctor.analysis.source.syntax import is_method_call, is_name, walk
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Known, Loop, LoopRole, Source
 from gpudoctor.text import duration, percent
 
@@ -141,7 +141,6 @@ class UnpinnedTransfer(Check):
                     method=loader.call.method,
                 ),
                 evidence=(loader.call.span,),
-                confidence=Confidence.SUSPECTED,
                 subject=f"{loader.script.path}:{loader.call.span.line}",
                 detail=UnpinnedTransferDetail(kind="engine", settable=loader.settable("pin_memory")),
             )
@@ -193,7 +192,6 @@ class UnpinnedTransfer(Check):
         yield self.finding(
             message,
             evidence=(loader.call.span, *(move.call.span for move in copies[:_COPIES])),
-            confidence=Confidence.SUSPECTED,
             subject=f"{loader.script.path}:{loader.call.span.line}",
             detail=UnpinnedTransferDetail(kind=kind, workers=_workers(loader), settable=loader.settable("pin_memory")),
         )

@@ -11,7 +11,7 @@ from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.syntax_places import line_at
 from gpudoctor.analysis.source.target_versions import has_run
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Code, Cost, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.source import Call, Misfit, Script, Source
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import joined
@@ -83,7 +83,6 @@ class CallMisfit(Check):
                 line=call.span.line,
             ),
             evidence=(call.span, misfit.definition),
-            confidence=Confidence.SUSPECTED,
             severity=Severity.ERROR if always else Severity.WARNING,
             cost=Cost(breaks=say("the program dies at this call")) if always else None,
             subject=f"{script.path}:{call.span.line}",

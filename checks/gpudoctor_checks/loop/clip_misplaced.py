@@ -9,7 +9,7 @@ from gpudoctor.analysis.run.steady_run import one_pass_a_step
 from gpudoctor.analysis.source.step_order import Kind, StepOp, StepOrder, passes, periodic
 from gpudoctor.analysis.source.syntax_places import line_at, place
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.evidence import Measurement, Provenance
 from gpudoctor.model.signs.source import Guard, Known, Value
 
@@ -197,7 +197,6 @@ class ClipMisplaced(Check):
                     reproduce=f"sed -n '{one.loop.span.line},{one.loop.end_line}p' {one.loop.span.path}",
                 ),
             ),
-            confidence=Confidence.SUSPECTED,
             severity=severity,
             cost=Cost(breaks=_BREAKS.get(how)),
             subject=f"{clip.event.span.path}:{clip.event.span.line}",

@@ -12,7 +12,7 @@ from gpudoctor.analysis.source.syntax_places import lines_at, resolved_calls
 from gpudoctor.analysis.source.target_versions import asks_for, is_dated, meant_version, told_version
 from gpudoctor.analysis.source.trainer_periods import HF_CONFIGS
 from gpudoctor.lang import say, template
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Unavailable
+from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity, Unavailable
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Call, GuardKind, Known, Script, Source
 from gpudoctor_checks.api_facts import ApiFact, facts, reached
@@ -163,7 +163,6 @@ class DeprecatedApi(Check):
         yield self.finding(
             say(used if use.runs else unused, use_what=what, state=state, lines_at=lines_at(use.spans)),
             evidence=use.spans[:8],
-            confidence=Confidence.SUSPECTED,
             severity=severity,
             cost=Cost(breaks=breaks) if fails else None,
             subject=f"{path}:{min(span.line for span in use.spans)} {what}",

@@ -28,7 +28,7 @@ from gpudoctor.analysis.source.train_eval_mode import (
     without_gradient,
 )
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold, Trait
+from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity, Threshold, Trait
 from gpudoctor.model.signs.recording import Record
 from gpudoctor.model.signs.source import Event, Known, Loop, LoopRole, Script, Source
 from gpudoctor.text import chained
@@ -273,7 +273,6 @@ class EvalModeMisuse(Check):
                     lack=lacks[how],
                 ),
                 evidence=(run.span, loop.span) if how == "graph" else (loop.span, run.span),
-                confidence=Confidence.SUSPECTED,
                 severity=Severity.NOTE if how == "mode" or self._brief(script, loop) else Severity.WARNING,
                 subject=f"{script.path}:{run.span.line if how == 'graph' else loop.span.line}",
                 detail=EvalModeMisuseDetail(
@@ -305,7 +304,6 @@ class EvalModeMisuse(Check):
                 model=model,
             ),
             evidence=(left.switch.span, *left.switch.via, left.forward.span, left.loop.span),
-            confidence=Confidence.SUSPECTED,
             severity=Severity.NOTE,
             subject=f"{left.switch.span.path}:{left.switch.span.line}",
             detail=EvalModeMisuseDetail(

@@ -10,7 +10,7 @@ from gpudoctor.analysis.source.entry_points import Program
 from gpudoctor.analysis.source.syntax_places import place
 from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import Evidence, Measurement, Provenance
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.source import Call, Known, Loop, LoopRole, Script
@@ -139,7 +139,6 @@ class NoCheckpoint(Check):
                 kept=kept,
             ),
             evidence=tuple(evidence),
-            confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if resumed.kept else Severity.NOTE,
             subject=f"{resumed.load.span.path}:{resumed.load.span.line}",
             detail=NoCheckpointDetail(
@@ -208,7 +207,6 @@ class NoCheckpoint(Check):
         yield self.finding(
             say("{length}, and {what}.", length=capitalised(length.words), what=what),
             evidence=tuple(dict.fromkeys((*places, length.evidence, _counted(saved)))),
-            confidence=Confidence.SUSPECTED,
             severity=severity,
             subject=program.entry.path,
             detail=NoCheckpointDetail(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.lang import say, template
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.source import Script
 
 _FETCHES = re.compile(r"pre_?load|pre_?fetch|fetch_next|load_next|_fetch|advance", re.IGNORECASE)
@@ -114,7 +114,6 @@ class PrefetcherBroken(Check):
         return self.finding(
             say(message, name=owner.name, fetch=fetch),
             evidence=(span, script.span(owner)),
-            confidence=Confidence.SUSPECTED,
             cost=Cost(breaks=breaks),
             subject=f"{span.path}:{span.line}",
             detail=PrefetcherBrokenDetail(how=how, text=text),

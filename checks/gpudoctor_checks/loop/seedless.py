@@ -12,7 +12,7 @@ from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.syntax_places import extent
 from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Measurement, Patient, Provenance, Reads, Severity
+from gpudoctor.model import Check, Code, Detail, Finding, Measurement, Patient, Provenance, Reads, Severity
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.source import Loop, Script
 
@@ -85,7 +85,6 @@ class Seedless(Check):
                     reproduce=f"grep -n -i seed {' '.join(item.path for item in program.scripts[:8])}",
                 ),
             ),
-            confidence=Confidence.SUSPECTED,
             subject=program.entry.path,
             detail=SeedlessDetail(edit_at=_place(program.entry), script=script.path),
         )

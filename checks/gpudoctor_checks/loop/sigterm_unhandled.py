@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from gpudoctor.analysis.source.checkpoints import launched
 from gpudoctor.analysis.source.entry_points import Program
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import Measurement, Provenance
 from gpudoctor.model.signs.job import Job, Profile
 from gpudoctor.model.signs.source import Known
@@ -102,7 +102,6 @@ class SigtermUnhandled(Check):
                     reproduce=f"grep -n signal {' '.join(item.path for item in program.scripts[:8])}",
                 ),
             ),
-            confidence=Confidence.SUSPECTED,
             subject=program.entry.path,
             detail=SigtermUnhandledDetail(
                 slurm=job.profile is Profile.SLURM and "#PBS" not in job.script_text,

@@ -15,7 +15,7 @@ from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.syntax_places import place
 from gpudoctor.analysis.source.train_eval_mode import forwards, model_of
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.recording import Record
 from gpudoctor.model.signs.source import Event, Source
 from gpudoctor.text import percent
@@ -156,7 +156,6 @@ class TeacherTrained(Check):
                 use=name,
             ),
             evidence=(event.span, *event.via),
-            confidence=Confidence.SUSPECTED,
             severity=Severity.NOTE,
             subject=f"{event.span.path}:{event.span.line}",
             detail=TeacherTrainedDetail(how="graph", teacher=name, call=place(event.span)),

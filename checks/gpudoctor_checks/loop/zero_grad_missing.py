@@ -13,7 +13,7 @@ from gpudoctor.analysis.source.step_order import CLEARS, Kind, StepOrder
 from gpudoctor.analysis.source.syntax import FunctionNode, is_attribute, last_name, nodes
 from gpudoctor.analysis.source.syntax_places import line_at
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Event, GuardKind, Loop, Script, Source
 
 
@@ -127,7 +127,6 @@ class ZeroGradMissing(Check):
                 where=line_at(loop.span, step.span),
             ),
             evidence=(step.span, *step.via),
-            confidence=Confidence.SUSPECTED,
             severity=Severity.ERROR,
             cost=Cost(
                 breaks=say("each update adds the gradients of all earlier steps, so training goes wrong silently")

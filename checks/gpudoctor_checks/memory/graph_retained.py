@@ -11,7 +11,7 @@ from gpudoctor.analysis.run.steady_run import Run, judged, source_of, spots
 from gpudoctor.analysis.source.control_flow import bound_to, steady
 from gpudoctor.analysis.source.syntax import names_in
 from gpudoctor.lang import say, template
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold, Trait
+from gpudoctor.model import Check, Code, Cost, Finding, Patient, Reads, Severity, Threshold, Trait
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.proof import LeakDetail, LeakKind
 from gpudoctor.model.signs.recording import Process
@@ -225,7 +225,6 @@ class GraphRetained(Check):
                 line=loop.span.line,
             ),
             evidence=(span, *event.via),
-            confidence=Confidence.SUSPECTED,
             subject=f"{span.path}:{span.line}",
             detail=GraphRetainedDetail(target=target, value=value),
         )

@@ -6,7 +6,7 @@ from dataclasses import replace
 from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.syntax import without_comments
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
 from gpudoctor.model.signs.source import Call, GuardKind, Script, Source
 
 _UNSTRUCTURED = frozenset(
@@ -85,7 +85,6 @@ class PruningSavesNothing(Check):
                 more=more,
             ),
             evidence=tuple(call.span for call in calls[:6]),
-            confidence=Confidence.SUSPECTED,
             subject=f"{script.path}:{first.span.line}",
         )
 

@@ -311,7 +311,6 @@ class Fp16Unsafe(Check):
         return self.finding(
             message,
             evidence=evidence,
-            confidence=Confidence.SUSPECTED,
             severity=severity,
             subject=f"{places[0].path}:{places[0].line}",
             detail=Fp16UnsafeDetail(cure=cure),

@@ -11,7 +11,7 @@ from gpudoctor.analysis.run.line_ownership import LineOwner
 from gpudoctor.analysis.run.steady_run import judged_by_share
 from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, full_batch, often, option_of
 from gpudoctor.lang import say
-from gpudoctor.model import OWN_CHOICE, Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import OWN_CHOICE, Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import Measurement, Provenance
 from gpudoctor.model.signs.source import Call, Event, Source
 
@@ -180,7 +180,6 @@ class CheckpointTooOften(Check):
                     reproduce=f"sed -n '{loop.span.line},{loop.end_line}p' {loop.span.path}",
                 ),
             ),
-            confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if costly else Severity.NOTE,
             subject=f"{span.path}:{span.line}",
             detail=CheckpointTooOftenDetail(period=period, option=option_of(event), norm=self.limit("save_period")),

@@ -12,7 +12,7 @@ from gpudoctor.analysis.run.steady_run import Run, judged, spots
 from gpudoctor.analysis.source.call_frequency import step_period
 from gpudoctor.analysis.source.control_flow import bound, switched_off, trains_within, withs_of
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold, Trait, Whose
+from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Trait, Whose
 from gpudoctor.model.evidence import Measurement, Provenance
 from gpudoctor.model.signs.source import Call, Event, Known, Loop, Script, Source
 from gpudoctor.text import percent
@@ -257,7 +257,6 @@ class DebugModeOn(Check):
                     reproduce=f"grep -n '{call.method}' {span.path}",
                 ),
             ),
-            confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if heavy else Severity.NOTE,
             subject=f"{span.path}:{span.line}",
             detail=DebugModeOnDetail(facility=_name(call), keyword=argument[0] if argument else ""),

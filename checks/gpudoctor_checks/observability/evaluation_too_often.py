@@ -16,7 +16,7 @@ from gpudoctor.analysis.run.ungraded_passes import ungraded_passes
 from gpudoctor.analysis.source.call_frequency import full_batch, often, option_of
 from gpudoctor.analysis.source.control_flow import bound
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold, Trait, Whose
+from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Trait, Whose
 from gpudoctor.model.evidence import Measurement, Provenance, SourceSpan
 from gpudoctor.model.signs.source import Event, GuardKind, Known, Loop, LoopRole, Source
 
@@ -200,7 +200,6 @@ class EvaluationTooOften(Check):
                     reproduce=f"sed -n '{loop.span.line},{loop.end_line}p' {loop.span.path}",
                 ),
             ),
-            confidence=Confidence.SUSPECTED,
             severity=Severity.NOTE,
             subject=f"{span.path}:{span.line}",
             detail=EvaluationTooOftenDetail(

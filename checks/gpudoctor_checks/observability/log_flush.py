@@ -12,7 +12,7 @@ from gpudoctor.analysis.run.line_ownership import LineOwner, flushes
 from gpudoctor.analysis.run.steady_run import Run, judged
 from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, full_batch, often
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Call, Known, Source
 from gpudoctor.text import count
 
@@ -143,7 +143,6 @@ class LogFlush(Check):
                 more=more,
             ),
             evidence=tuple(item.event.span for item in found[:6]),
-            confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if kind == "sync" else Severity.NOTE,
             subject=f"{first.script.path}:{loop.span.line}",
             detail=LogFlushDetail(kind=kind, calls=len(found)),

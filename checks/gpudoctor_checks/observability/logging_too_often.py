@@ -16,7 +16,7 @@ from gpudoctor.analysis.run.steady_run import Run, judged, spot
 from gpudoctor.analysis.source.call_frequency import TrainingCall, brief, calls_in_training, measures
 from gpudoctor.analysis.source.demo_programs import only_rehearsed
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import Evidence, Measurement, Provenance, SourceSpan
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.source import Call, Guard, GuardKind, Known, Loop, Source
@@ -240,7 +240,6 @@ class LoggingTooOften(Check):
                 limit=self.limit("log_period"),
             ),
             evidence=tuple(evidence),
-            confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if heavy else Severity.NOTE,
             subject=f"{span.path}:{span.line}",
             detail=LoggingTooOftenDetail(

@@ -14,7 +14,7 @@ from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_trai
 from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.environment_assignments import assignments
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold, Trait
+from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Trait
 from gpudoctor.model.evidence import Evidence, Setting
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.source import Call, Known, Source
@@ -232,7 +232,6 @@ class ModelWatch(Check):
         return self.finding(
             say("{message}{norm}.", message=message, norm=norm),
             evidence=evidence,
-            confidence=Confidence.SUSPECTED,
             severity=severity,
             subject=subject if not isinstance(evidence[0], Setting) else f"{subject} {evidence[0].key}",
             detail=detail,

@@ -15,7 +15,7 @@ from gpudoctor.analysis.run.steady_run import Run, judged, spots
 from gpudoctor.analysis.source.call_frequency import calls_in_training, often
 from gpudoctor.analysis.source.control_flow import bound, switched_off, trains_within, withs_of
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold, Trait, Whose
+from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Trait, Whose
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.configs import CanonicalValue, ConfigFile
 from gpudoctor.model.signs.process import ProcessWindow
@@ -244,7 +244,6 @@ class ProfilerInLoop(Check):
         return self.finding(
             message,
             evidence=(said.setting,),
-            confidence=Confidence.SUSPECTED,
             severity=Severity.NOTE,
             subject=f"{said.file.path}:{said.entry.line} {said.entry.key}",
             detail=ProfilerInLoopDetail(kind=kind.partition("_")[0], how="config", period=period, new_value=value),
@@ -297,7 +296,6 @@ class ProfilerInLoop(Check):
         return self.finding(
             message,
             evidence=(span,),
-            confidence=Confidence.SUSPECTED,
             severity=Severity.NOTE,
             subject=f"{span.path}:{span.line}",
             detail=ProfilerInLoopDetail(kind=kind, how=how, period=period),

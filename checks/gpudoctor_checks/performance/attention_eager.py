@@ -12,7 +12,7 @@ from gpudoctor.analysis.source.control_flow import taken_back
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs, Entry
 from gpudoctor.model.signs.source import Call, Known, Script
 from gpudoctor.text import joined, percent
@@ -126,7 +126,6 @@ class AttentionEager(Check):
             yield self.finding(
                 say('Line {line} asks for eager attention (attn_implementation="eager").', line=call.span.line),
                 evidence=(call.span, next(program.loops)[1].span),
-                confidence=Confidence.SUSPECTED,
                 severity=Severity.NOTE,
                 subject=f"{script.path}:{call.span.line}",
                 detail=AttentionEagerDetail(kind="keyword", literal=value.origin == "literal"),
@@ -150,7 +149,6 @@ class AttentionEager(Check):
                 lines=lines,
             ),
             evidence=tuple(call.span for _, call in places),
-            confidence=Confidence.SUSPECTED,
             severity=Severity.NOTE,
             subject=f"{places[0][0].path}:{places[0][1].span.line}",
             detail=AttentionEagerDetail(kind="kernels"),
@@ -168,7 +166,6 @@ class AttentionEager(Check):
                         value=str(entry.value).lower(),
                     ),
                     evidence=(file.setting(entry),),
-                    confidence=Confidence.SUSPECTED,
                     severity=Severity.NOTE,
                     subject=f"{file.path}:{entry.line}",
                     detail=AttentionEagerDetail(kind="config", key=entry.key, path=file.path),

@@ -13,7 +13,7 @@ from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.networks import Network, network
 from gpudoctor.analysis.source.syntax import is_attribute, nodes
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, SourceSpan, Threshold
+from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, SourceSpan, Threshold
 from gpudoctor.model.signs.source import Script
 from gpudoctor_checks.performance.batch_shapes import fixed_shape
 
@@ -99,7 +99,6 @@ class AutotuneOff(Check):
             yield self.finding(
                 say("{setting}, and {network} convolves images of one size.", setting=what, network=who),
                 evidence=(*said[:1], built.span, shape, loop.span),
-                confidence=Confidence.SUSPECTED,
                 subject=program.entry.path,
                 detail=AutotuneOffDetail(written=bool(said)),
             )

@@ -16,7 +16,7 @@ from gpudoctor.analysis.source.precision import TRAINING_ARGUMENTS, TRL_CONFIGS
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.target_versions import meant_version
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.job_devices import lowest_capability
 from gpudoctor.model.signs.source import Script
@@ -131,7 +131,6 @@ class CompileOff(Check):
             yield self.finding(
                 say("{network} runs on batches of one shape and is never compiled.", network=built.size_text),
                 evidence=(built.span, loop.span, shape),
-                confidence=Confidence.SUSPECTED,
                 subject=program.entry.path,
                 detail=CompileOffDetail(engine=loop.engine or "", line=loop.span.line, script=script.path),
             )

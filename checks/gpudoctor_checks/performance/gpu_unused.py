@@ -12,7 +12,7 @@ from gpudoctor.analysis.source.device_tensors import Target, device_of, training
 from gpudoctor.analysis.source.device_transfers import Transfer, Transferred, moves
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import Measurement, SourceSpan
 from gpudoctor.model.signs.gpu import Gpu
 from gpudoctor.model.signs.source import Loop, Script, Source
@@ -119,7 +119,6 @@ class GpuUnused(Check):
         yield self.finding(
             say("{gpus} here, and {reason}.", gpus=_count(gpus), reason=said),
             evidence=(*((place,) if place else ()), loop.span, _gpus(gpus)),
-            confidence=Confidence.SUSPECTED,
             subject=script.path,
             detail=GpuUnusedDetail(kind="cpu", named=place is not None),
         )
@@ -141,7 +140,6 @@ class GpuUnused(Check):
                 line=chosen.span.line,
             ),
             evidence=(chosen.span, loop.span, _gpus(gpus)),
-            confidence=Confidence.SUSPECTED,
             subject=chosen.span.path,
             detail=GpuUnusedDetail(kind="chosen"),
         )
@@ -167,7 +165,6 @@ class GpuUnused(Check):
                 left=stays,
             ),
             evidence=(first.call.span, next(source.training_loops)[1].span),
-            confidence=Confidence.SUSPECTED,
             severity=Severity.ERROR,
             cost=Cost(breaks="the first forward raises RuntimeError (tensors on different devices)"),
             subject=first.call.span.path,

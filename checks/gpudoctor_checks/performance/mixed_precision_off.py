@@ -23,7 +23,7 @@ from gpudoctor.analysis.source.precision import (
 )
 from gpudoctor.analysis.source.target_versions import meant_version, predates
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Detail, Evidence, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Detail, Evidence, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.job_devices import lowest_capability
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs, Entry
@@ -219,7 +219,6 @@ class MixedPrecisionOff(Check):
         yield self.finding(
             say("{network} computes in float32: {why}.", network=who, why=_says(told, full)),
             evidence=tuple(evidence),
-            confidence=Confidence.SUSPECTED,
             severity=severity,
             subject=program.entry.path,
             detail=MixedPrecisionOffDetail(
@@ -282,7 +281,6 @@ class MixedPrecisionOff(Check):
             yield self.finding(
                 say("{settings}: the training computes in float32.", settings=words),
                 evidence=evidence,
-                confidence=Confidence.SUSPECTED,
                 severity=Severity.WARNING if large else Severity.NOTE,
                 subject=file.path,
                 detail=MixedPrecisionOffDetail(kind="config", decides=False, keyword="", value="", large=large),

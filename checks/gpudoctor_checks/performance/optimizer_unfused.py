@@ -18,7 +18,7 @@ from gpudoctor.analysis.source.syntax import keyword_value, nodes
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.analysis.source.target_versions import Meant, a_line_admits, meant_version
 from gpudoctor.lang import say, template
-from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
+from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.signs.source import Call, Event, Loop, LoopRole, Script
@@ -172,7 +172,6 @@ class OptimizerUnfused(Check):
                 yield self.finding(
                     say(_WORDS[kind], optimizer=optimizer, where=where, origin=old.origin if old else ""),
                     evidence=(*(call.span for call in calls), next(program.loops)[1].span),
-                    confidence=Confidence.SUSPECTED,
                     subject=f"{script.path}:{min(call.span.line for call in calls)}",
                     detail=OptimizerUnfusedDetail(kind=kind, optimizer=optimizer, calls=len(calls)),
                 )
@@ -203,7 +202,6 @@ class OptimizerUnfused(Check):
                         line=span.line,
                     ),
                     evidence=(span, next(program.loops)[1].span),
-                    confidence=Confidence.SUSPECTED,
                     subject=f"{script.path}:{span.line}",
                     detail=OptimizerUnfusedDetail(kind="class", optimizer=name),
                 )
@@ -221,7 +219,6 @@ class OptimizerUnfused(Check):
                         line=event.span.line,
                     ),
                     evidence=(event.span, loop.span),
-                    confidence=Confidence.SUSPECTED,
                     subject=f"{script.path}:{loop.span.line}",
                     detail=OptimizerUnfusedDetail(kind="hand", optimizer="SGD"),
                 )

@@ -156,7 +156,6 @@ class Tf32Off(Check):
                     operations=what,
                 ),
                 evidence=(span, next(program.loops)[1].span),
-                confidence=Confidence.SUSPECTED,
                 subject=f"{span.path}:{span.line}",
                 detail=Tf32OffDetail(kind="source", target=setting.target, line=span.line, path=span.path),
             )
@@ -186,7 +185,6 @@ class Tf32Off(Check):
                             "{key} is false: products that stay in float32 do not use the tensor cores.", key=entry.key
                         ),
                         evidence=evidence,
-                        confidence=Confidence.SUSPECTED,
                         severity=Severity.NOTE,
                         subject=f"{file.path}:{entry.line}",
                         detail=Tf32OffDetail(kind="config", target=entry.key, path=file.path),

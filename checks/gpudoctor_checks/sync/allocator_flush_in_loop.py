@@ -9,7 +9,7 @@ from gpudoctor.analysis.run.line_ownership import LineOwner, collects
 from gpudoctor.analysis.run.steady_run import Run, judged, ran_on_cpu
 from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, often
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Source
 from gpudoctor.text import duration
 
@@ -147,7 +147,6 @@ class AllocatorFlushInLoop(Check):
                 effect=effect,
             ),
             evidence=(span, found.loop.span),
-            confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if found.period <= self.limit("period_warned") else Severity.NOTE,
             subject=f"{span.path}:{span.line}",
             detail=AllocatorFlushInLoopDetail(call=name, period=found.period),

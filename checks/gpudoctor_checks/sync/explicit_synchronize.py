@@ -9,7 +9,7 @@ from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu
 from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, measures, often
 from gpudoctor.analysis.source.control_flow import bound
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Call, Source
 from gpudoctor.text import count
 
@@ -152,7 +152,6 @@ class ExplicitSynchronize(Check):
                 more=more,
             ),
             evidence=tuple(spans[:8]),
-            confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if total >= self.limit("waits_per_step") else Severity.NOTE,
             subject=f"{script.path}:{loop.span.line}",
             detail=ExplicitSynchronizeDetail(

@@ -19,7 +19,7 @@ from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
-from gpudoctor.model import OWN_CHOICE, Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import OWN_CHOICE, Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.source import Call, Event, Guard, GuardKind, Known, Loop, Script, Source
@@ -230,7 +230,6 @@ class HostSyncInLoop(Check):
                 what=say("{reads}; {places}", reads=words, places=where),
             ),
             evidence=tuple(read.span for read in reads[:8]),
-            confidence=Confidence.SUSPECTED,
             severity=Severity.WARNING if warn else Severity.NOTE,
             subject=f"{script.path}:{loop.span.line}",
             detail=HostSyncInLoopDetail(reads=round(total, 2), waits=round(waits, 2)),

@@ -15,7 +15,7 @@ from gpudoctor.analysis.source.control_flow import bound
 from gpudoctor.analysis.source.device_tensors import DeviceTensors, training_target
 from gpudoctor.analysis.source.metrics import is_metric, samples_around
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, SourceSpan, Threshold
+from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, SourceSpan, Threshold
 from gpudoctor.model.signs.source import Loop, Script, Source
 from gpudoctor.text import joined
 from gpudoctor_checks.sync.device_reads import read_word
@@ -138,7 +138,6 @@ class PerSampleMetrics(Check):
                 line=loop.span.line,
             ),
             evidence=tuple(spans[:8]),
-            confidence=Confidence.SUSPECTED,
             subject=f"{script.path}:{loop.span.line}",
             detail=PerSampleMetricsDetail(
                 period=first.period, per_sample="Python loop" in words[0], norm=self.limit("metric_period")
