@@ -4,17 +4,9 @@ import ast
 import re
 from collections.abc import Iterator
 
-from gpudoctor.analysis.source.control_flow import bound_to, enclosing, statement
+from gpudoctor.analysis.source.control_flow import bound_to, enclosing
 from gpudoctor.analysis.source.syntax import FunctionNode, nodes, segment
-from gpudoctor.analysis.source.syntax_edits import (
-    alone,
-    bare_call,
-    block,
-    insert_after,
-    insert_before,
-    move_before,
-    replace_node,
-)
+from gpudoctor.analysis.source.syntax_edits import bare_call, block, insert_after, insert_before, move_before
 from gpudoctor.analysis.source.syntax_places import find, find_extent, lines_at
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.lang import say, template
@@ -30,14 +22,13 @@ from gpudoctor_checks.loop.no_checkpoint import NoCheckpointDetail
 from gpudoctor_checks.loop.prefetcher_broken import PrefetcherBrokenDetail
 from gpudoctor_checks.loop.seedless import SeedlessDetail
 from gpudoctor_checks.loop.teacher_trained import TeacherTrainedDetail
-from gpudoctor_checks.loop.zero_grad_missing import ZeroGradMissingDetail
 from gpudoctor_rules.remedies import call_at, keyword_edit, remedy, script_of, source_places
 
 
 @answers("LOOP001")
 def zero_grad_missing(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Clear right after the step: right with and without accumulation."""
-    optimizer = finding.detail_of(ZeroGradMissingDetail).optimizer or _optimizer_named(finding)
+    optimizer = _optimizer_named(finding)
     where = finding.span.text if finding.span else f"{optimizer}.step()"
     yield remedy(
         "LOOP001-zero-grad",
@@ -52,7 +43,7 @@ def zero_grad_missing(finding: Finding, patient: Patient) -> Iterator[Remedy]:
 
 
 def _optimizer_named(finding: Finding) -> str:
-    """The optimizer's name by the line of its step, where only a run was looked at."""
+    """The optimizer's name by the line of its step."""
     text = finding.span.text if finding.span else ""
     found = re.search(r"([A-Za-z_][\w.\[\]]{0,60})\.step\(", text)
     return found[1] if found else "optimizer"
@@ -377,39 +368,25 @@ def _log_probabilities(how: str) -> Remedy:
     )
 
 
-_RECORD = "https://docs.pytorch.org/docs/stable/generated/torch.Tensor.record_stream.html"
 _STREAMS = "https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-streams"
 _TITLES = {
     "nothing": say("return the batch"),
     "last": say("test the batch that is returned, not the next one"),
-    "last_loop": say("return the last batch after the loop"),
-    "first": say("keep the batch before the next one is loaded"),
     "wait": say("wait for the copy before the batch is used"),
-    "record": say("call record_stream on each tensor that is returned"),
 }
-_STEPS = {
-    "nothing": template("at the end of it: {text}"),
-    "last": template("test {text} instead"),
-    "last_loop": template("after the loop: {text}"),
-    "first": template("batch = {text} before loading; return batch"),
-    "wait": "{text}",
-    "record": say("before the next load, for each tensor: tensor.record_stream(torch.cuda.current_stream())"),
-}
+_STEPS = {"nothing": template("at the end of it: {text}"), "last": template("test {text} instead"), "wait": "{text}"}
 
 
 @answers("LOOP007")
-def prefetcher_broken(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+def prefetcher_broken(finding: Finding) -> Iterator[Remedy]:
     """Mend the class, or do without it."""
     detail = finding.detail_of(PrefetcherBrokenDetail)
-    how, text = detail.how, detail.text
     yield remedy(
-        f"LOOP007-{how.replace('_', '-')}",
-        _TITLES[how],
-        say(_STEPS[how], text=text),
-        applicability=Applicability.UNSAFE,
+        f"LOOP007-{detail.how}",
+        _TITLES[detail.how],
+        say(_STEPS[detail.how], text=detail.text),
         effort=Effort.ONE_LINE,
-        edits=_prefetcher_edits(finding, patient, how, text),
-        references=(_RECORD if how == "record" else _STREAMS,),
+        references=(_STREAMS,),
     )
     yield remedy(
         "LOOP007-loader",
@@ -418,26 +395,6 @@ def prefetcher_broken(finding: Finding, patient: Patient) -> Iterator[Remedy]:
         "for batch in loader: batch = batch.to(device, non_blocking=True)",
         references=(_STREAMS,),
     )
-
-
-def _prefetcher_edits(finding: Finding, patient: Patient, how: str, text: str) -> tuple[Edit, ...]:
-    detail = finding.detail_of(PrefetcherBrokenDetail)
-    found = find_extent(patient.source, detail.edit_at)
-    if found is None or not text:
-        return ()
-    script, node = found
-    if how == "last":
-        return (replace_node(script, node, text),)
-    if not isinstance(node, ast.stmt):
-        return ()
-    if how in {"nothing", "last_loop"}:
-        return (insert_after(script, node, text),)
-    if how == "wait":
-        return (insert_before(script, node, text),) if script.imports.get("torch") == "torch" else ()
-    given = find_extent(patient.source, detail.return_at)
-    if given is None:
-        return ()
-    return insert_before(script, node, f"batch = {text}"), replace_node(script, given[1], "batch")
 
 
 @answers("LOOP008")
@@ -552,39 +509,16 @@ def _names(patient: Patient, path: str) -> tuple[str, str]:
     return "model", optimizer or "optimizer"
 
 
-_DISTILLATION = ("https://docs.pytorch.org/tutorials/beginner/knowledge_distillation_tutorial.html",)
-
-
 @answers("LOOP011")
-def teacher_trained(finding: Finding, patient: Patient) -> Iterator[Remedy]:
-    """Switch gradients off around the forward, and the mode after the construction."""
-    detail = finding.detail_of(TeacherTrainedDetail)
-    teacher = detail.teacher
-    if detail.how == "graph":
-        yield remedy(
-            "LOOP011-no-grad",
-            say("put torch.no_grad() around {teacher}", teacher=teacher),
-            "with torch.no_grad():",
-            f"    {finding.span.text if finding.span else teacher}",
-            # No edit: gradients may flow through a teacher, to its inputs or to its own parameters.
-            effort=Effort.ONE_LINE,
-            references=_DISTILLATION,
-        )
-        return
+def teacher_trained(finding: Finding) -> Iterator[Remedy]:
+    """Switch gradients off around the forward."""
+    teacher = finding.detail_of(TeacherTrainedDetail).teacher
     yield remedy(
-        "LOOP011-eval",
-        f"{teacher}.eval()",
-        say("after it is built: {teacher}.eval()", teacher=teacher),
-        applicability=Applicability.UNSAFE,
+        "LOOP011-no-grad",
+        say("put torch.no_grad() around {teacher}", teacher=teacher),
+        "with torch.no_grad():",
+        f"    {finding.span.text if finding.span else teacher}",
+        # No edit: gradients may flow through a teacher, to its inputs or to its own parameters.
         effort=Effort.ONE_LINE,
-        edits=_teacher_eval(finding, patient, teacher),
-        references=_DISTILLATION,
+        references=("https://docs.pytorch.org/tutorials/beginner/knowledge_distillation_tutorial.html",),
     )
-
-
-def _teacher_eval(finding: Finding, patient: Patient, teacher: str) -> tuple[Edit, ...]:
-    found = find(scripts_given(patient), finding.detail_of(TeacherTrainedDetail).call)
-    whole = statement(*found) if found is not None else None
-    if found is None or not isinstance(whole, ast.Assign) or not alone(found[0], whole):
-        return ()
-    return (insert_after(found[0], whole, f"{teacher}.eval()"),)

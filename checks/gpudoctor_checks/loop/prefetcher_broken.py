@@ -44,10 +44,8 @@ class PrefetcherBrokenDetail(Detail):
 
     how: str
     """`nothing`, `last` or `wait`."""
-    edit_at: str = ""
-    text: str = ""
+    text: str
     """What is to stand there."""
-    return_at: str = ""
 
 
 class PrefetcherBroken(Check):

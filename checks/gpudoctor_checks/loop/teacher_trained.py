@@ -12,7 +12,6 @@ from gpudoctor.analysis.run.untrained_models import Inner, inner_teacher, teache
 from gpudoctor.analysis.source.control_flow import bound_to, steady
 from gpudoctor.analysis.source.optimizers import optimizers
 from gpudoctor.analysis.source.syntax import nodes
-from gpudoctor.analysis.source.syntax_places import place
 from gpudoctor.analysis.source.train_eval_mode import forwards, model_of
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
@@ -25,16 +24,12 @@ _FREEZES = re.compile(r"freeze|requires_grad|detach_model", re.IGNORECASE)
 _OPTIMIZERS = re.compile(r"^(torch\.optim\.(?!lr_scheduler)[A-Z]\w*|.*\.(Adam\w*|SGD|Lion|Adafactor))$")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class TeacherTrainedDetail(Detail):
     """What the rule reads."""
 
-    how: str
-    """`graph`."""
     teacher: str
     """Its name."""
-    call: str
-    """Place of the call that the edit is about."""
 
 
 class TeacherTrained(Check):
@@ -107,7 +102,7 @@ class TeacherTrained(Check):
             ),
             evidence=(*spots(patient, where), run.measured("forward_passes", steps, "{steps}")),
             severity=self._worth(run),
-            detail=TeacherTrainedDetail(how="graph", teacher=str(last.get("model") or ""), call=""),
+            detail=TeacherTrainedDetail(str(last.get("model") or "")),
         )
 
     def _worth(self, run: Run) -> Severity:
@@ -130,7 +125,7 @@ class TeacherTrained(Check):
             ),
             evidence=(inner.call.span, run.measured("unheld_share", inner.share)),
             severity=self._worth(run),
-            detail=TeacherTrainedDetail(how="graph", teacher=name, call=place(inner.call.span)),
+            detail=TeacherTrainedDetail(name),
         )
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
@@ -158,7 +153,7 @@ class TeacherTrained(Check):
             evidence=(event.span, *event.via),
             severity=Severity.NOTE,
             subject=f"{event.span.path}:{event.span.line}",
-            detail=TeacherTrainedDetail(how="graph", teacher=name, call=place(event.span)),
+            detail=TeacherTrainedDetail(name),
         )
 
 
