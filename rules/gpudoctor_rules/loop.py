@@ -102,9 +102,7 @@ def eval_mode_misuse(finding: Finding, patient: Patient) -> Iterator[Remedy]:
             say("call {model}.eval() before the evaluation, {model}.train() after it", model=model),
             say("before the loop: {model}.eval()", model=model),
             say("after it: {model}.train()", model=model),
-            applicability=Applicability.UNSAFE,
             effort=Effort.ONE_LINE,
-            edits=_evaluation_edits(finding, patient),
             references=(_MODE,),
         )
         return
@@ -148,16 +146,6 @@ def _no_grad_edits(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
     )
 
 
-def _evaluation_edits(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
-    """Both switches around the loop."""
-    found = _loop_at(finding, patient)
-    model = finding.detail_of(EvalModeMisuseDetail).model
-    if found is None or not model:
-        return ()
-    script, loop = found
-    return insert_before(script, loop, f"{model}.eval()"), insert_after(script, loop, f"{model}.train()")
-
-
 def _train_edits(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
     """The switch before the training loop, or as the first line of its body when the evaluation is inside."""
     detail = finding.detail_of(EvalModeMisuseDetail)
@@ -184,16 +172,6 @@ def clip_misplaced(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     late = detail.how == "late"
     unscale = f"{scaler}.unscale_({optimizer})"
     step = f"{scaler}.step({optimizer})" if scaler else f"{optimizer}.step()"
-    if detail.how == "part":
-        yield remedy(
-            "LOOP004-whole",
-            "clip the tensor that the optimizer has",
-            say("instead of {clip}", clip=where),
-            "    clip the whole tensor, or scale its .grad by hand",
-            effort=Effort.ONE_LINE,
-            references=("https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html",),
-        )
-        return
     if detail.how == "micro":
         yield remedy(
             "LOOP004-once-a-step",
@@ -443,22 +421,6 @@ def no_checkpoint(finding: Finding, patient: Patient) -> Iterator[Remedy]:
         yield _engine_saves(finding, patient)
         return
     model, optimizer = _names(patient, detail.script)
-    if detail.how == "resume":
-        yield remedy(
-            "LOOP009-resume",
-            "load the optimizer, the scheduler and the step with the weights",
-            say(
-                'save {{"model": {model}.state_dict(), "optimizer": {optimizer}.state_dict(), "step": step}}',
-                model=model,
-                optimizer=optimizer,
-            ),
-            say(
-                'load: {optimizer}.load_state_dict(state["optimizer"]); the scheduler alike; go on at state["step"]',
-                optimizer=optimizer,
-            ),
-            references=(_TORCH,),
-        )
-        return
     yield remedy(
         "LOOP009-save",
         say("save a checkpoint to resume from, every {minutes} minutes", minutes=minutes),

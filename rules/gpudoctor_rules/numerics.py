@@ -8,7 +8,7 @@ from gpudoctor.analysis.run.steady_run import script_at
 from gpudoctor.analysis.source.declared_settings import add_keyword, from_keyword
 from gpudoctor.analysis.source.syntax import keyword_value, nodes, segment
 from gpudoctor.analysis.source.syntax_edits import replace_node
-from gpudoctor.analysis.source.training_arguments import deepspeed_configs, training_arguments
+from gpudoctor.analysis.source.training_arguments import training_arguments
 from gpudoctor.analysis.workload import optional, scripts_given
 from gpudoctor.lang import say
 from gpudoctor.model import Applicability, BadStepDetail, Code, Edit, Effort, Finding, Patient, Remedy, answers
@@ -293,10 +293,6 @@ def fp16_unsafe(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     cure = finding.detail_of(Fp16UnsafeDetail).cure
     if cure == "scaler-step":
         yield _scaler_step(finding, patient)
-    elif cure == "dynamic":
-        yield _half_remedy(
-            "dynamic", "loss_scale: 0 (dynamic)", ('"loss_scale": 0',), _config_edits(finding, patient, "0")
-        )
     elif cure == "bf16":
         yield _bf16(finding, patient)
     elif cure == "collapsed":
@@ -385,12 +381,6 @@ def _bf16_edits(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
 
 def _config_edits(finding: Finding, patient: Patient, value: str) -> tuple[Edit, ...]:
     place = finding.evidence[0]
-    if isinstance(place, SourceSpan):
-        for setup in deepspeed_configs(patient):
-            for item in setup.items.values():
-                edit = item.edit(value) if item.place == place else None
-                if edit is not None:
-                    return (edit,)
     configs = optional(lambda: patient.configs)
     for file in configs.files if configs is not None and isinstance(place, Setting) else ():
         entry = file.entries.get(place.key) if isinstance(place, Setting) and file.path == place.path else None

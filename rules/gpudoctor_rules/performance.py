@@ -411,8 +411,6 @@ def optimizer_unfused(finding: Finding) -> Iterator[Remedy]:
         title, effort = say("install torch 2.0 or newer, or set foreach=True"), Effort.COMMAND
     elif kind == "old":
         title = "torch.optim.AdamW(..., fused=True)"
-    elif kind == "hand":
-        title = "torch.optim.SGD(model.parameters(), lr=lr, fused=True)"
     else:
         title = say("use torch._foreach_* operations over all parameters, or torch.compile(optimizer.step)")
     yield remedy(
@@ -428,7 +426,6 @@ def optimizer_unfused(finding: Finding) -> Iterator[Remedy]:
 
 
 _SDPA = "https://pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html"
-_CALL = "torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=p, is_causal=causal)"
 
 
 @answers("PERF006")
@@ -451,8 +448,6 @@ def attention_eager(finding: Finding, patient: Patient) -> Iterator[Remedy]:
 def _sdpa(finding: Finding, patient: Patient) -> tuple[str, tuple[str, ...], tuple[Edit, ...]]:
     detail = finding.detail_of(AttentionEagerDetail)
     kind, span = detail.kind, finding.span
-    if kind == "code":
-        return ("scaled_dot_product_attention", (say("Instead of product, softmax, product: {call}", call=_CALL),), ())
     if kind == "kernels":
         spans = source_places(finding)
         lines = ", ".join(str(item.line) for item in spans)
@@ -515,13 +510,12 @@ def gpu_unused(finding: Finding) -> Iterator[Remedy]:
     steps = []
     if kind == "cpu":
         steps.append(say("Replace the device by: {choice}" if detail.named else "At the top: {choice}", choice=_CHOICE))
-    if kind in ("cpu", "chosen") or detail.moved == "batch":
+    if kind is not None:
         steps.append(say("model = model.to(device)  # before the optimizer is made"))
-    if kind in ("cpu", "chosen") or detail.moved == "model":
         steps.append(say("In the loop: x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)"))
     yield remedy(
         "PERF009-device",
-        "Move what stays behind to the device" if kind == "half" else "Train on the GPU: .to(device)",
+        "Train on the GPU: .to(device)",
         *steps,
         applicability=Applicability.UNSAFE,  # other kernels, other rounding, other random numbers
         # from nothing (a tiny model) to two orders of magnitude: nobody knows before a run

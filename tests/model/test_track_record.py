@@ -78,7 +78,7 @@ def test_the_manual_says_both_numbers_and_what_follows():
 def test_every_row_is_of_a_check_and_says_what_is_known():
     checks = load_registry().checks
     own = {code: track_record(check) for code, check in checks.items()}
-    assert {code for code, record in own.items() if record.follows == "preview"} == {"CFG005", "LOOP001", "MEM003"}
+    assert {code for code, record in own.items() if record.follows == "preview"} == {"CFG005", "MEM003"}
     assert {record.suspected for record in own.values()} <= {"", "warning", "note", "preview"}
 
 
@@ -101,12 +101,12 @@ def test_the_flag_and_the_setting_show_what_waits(tmp_path, monkeypatch, capsys,
     script = tmp_path / "fit.py"
     script.write_text(textwrap.dedent(KEPT))
     monkeypatch.chdir(tmp_path)
-    main(["check", str(script), "--json", "--select", "LOOP001,MEM003", *flags])
+    main(["check", str(script), "--json", "--select", "MEM003", *flags])
     report = json.loads(capsys.readouterr().out)
-    assert {item["code"] for item in report["findings"]} == ({"LOOP001", "MEM003"} if seen else set())
-    reasons = [item.get("reason") or "" for item in report["outcomes"] if item["code"] == "LOOP001"]
+    assert {item["code"] for item in report["findings"]} == ({"MEM003"} if seen else set())
+    reasons = [item.get("reason") or "" for item in report["outcomes"] if item["code"] == "MEM003"]
     assert ("--preview" in reasons[0]) is not bool(seen)
-    assert main(["check", str(script), "--strict", "--select", "LOOP001", *flags]) != 3
+    assert main(["check", str(script), "--strict", "--select", "MEM003", *flags]) != 3
     assert ("1 waiting for --preview" in capsys.readouterr().out) is not bool(seen)
 
 

@@ -43,13 +43,11 @@ _OPENERS = {
 class DatasetReopensDetail(Detail):
     """What the rule reads."""
 
-    kind: str = "opened"
-    batch: str = ""
-    call: str = ""
+    call: str
     """Full name of what opens the file."""
-    owner: str = ""
+    owner: str
     """The data set's class."""
-    path: str = ""
+    path: str
     """The file, as written."""
 
 

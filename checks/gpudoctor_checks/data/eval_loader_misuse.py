@@ -7,18 +7,15 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.source.control_flow import loop_node, never_runs
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, every_loader
-from gpudoctor.analysis.source.syntax import keyword_value, nodes
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity
-from gpudoctor.model.signs.source import Known, LoopRole, Source
+from gpudoctor.model.signs.source import Known, LoopRole
 from gpudoctor.text import chained
 
 _EVALUATION = re.compile(
     r"(?:^|_)(?:val|valid|validation|eval|evaluation|test|testing|dev)(?:_|$|loader|dataloader|iter|dl)"
 )
 _TRAINING = re.compile(r"train|fit")
-_HANDLED = ("gather_for_metrics", "join_uneven_inputs", ".sampler) *", "Join(")
-"""Words of scripts that take the samples of a padded last batch out again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,21 +26,17 @@ class EvalLoaderMisuseDetail(Detail):
     """Its order is random."""
     drop_last: bool
     """Its last samples are left out."""
-    sampler: bool
-    """Its sampler repeats samples."""
 
 
 class EvalLoaderMisuse(Check):
-    """An evaluation loader shuffles, drops its last batch, or pads itself with repeated samples.
+    """An evaluation loader shuffles, or drops its last batch.
 
     What it finds:
-        `shuffle=True` or `drop_last=True` on a loader that only feeds an evaluation. A `DistributedSampler`
-        there whose padding is never removed.
+        `shuffle=True` or `drop_last=True` on a loader that only feeds an evaluation.
     Why it hurts:
         A shuffle makes results differ from run to run if batches matter (batch norm in training mode, padding).
         It also reads the disk in random order for nothing. `drop_last` omits up to a batch of samples from the
-        metric. A DistributedSampler repeats samples until every rank has the same number, and those count
-        twice.
+        metric.
     How it knows:
         From the source: gpudoctor follows the loader to the loops that read from it; its arguments are
         literals.
@@ -53,9 +46,8 @@ class EvalLoaderMisuse(Check):
         is read several times without training in between, to average over random batches. Nor is a loader with
         `train` in its name, unless every loop that reads from it evaluates.
     Remedies:
-        `shuffle=False, drop_last=False`; in distributed evaluation, gather and cut to the set's length.
+        `shuffle=False, drop_last=False`.
     References:
-        - https://pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler
         - https://lightning.ai/docs/pytorch/stable/common/evaluation.html
     """
 
@@ -70,9 +62,9 @@ class EvalLoaderMisuse(Check):
             if never_runs(source, loader.call):
                 continue
             if loader.role is LoaderRole.EVALUATION and not loader.engine and _certain(loader):
-                yield from self._from_source(source, loader)
+                yield from self._from_source(loader)
 
-    def _from_source(self, source: Source, loader: Loader) -> Iterator[Finding]:
+    def _from_source(self, loader: Loader) -> Iterator[Finding]:
         wrong = []
         shuffles = _literally(loader, "shuffle")
         if shuffles and _repeated(loader):
@@ -81,16 +73,9 @@ class EvalLoaderMisuse(Check):
             wrong.append("shuffle")
         if _literally(loader, "drop_last") and not _one_by_one(loader):
             wrong.append("drop_last")
-        sampler = _sampler(loader)
-        if sampler and not any(word in script.text for script in source.scripts for word in _HANDLED):
-            wrong.append("sampler")
         if not wrong:
             return
-        says = {
-            "shuffle": say("shuffles"),
-            "drop_last": say("drops its last batch"),
-            "sampler": say("has a DistributedSampler, which repeats samples until all ranks have the same number"),
-        }
+        says = {"shuffle": say("shuffles"), "drop_last": say("drops its last batch")}
         yield self.finding(
             say(
                 "{loader} feeds an evaluation and {wrong}.",
@@ -99,9 +84,7 @@ class EvalLoaderMisuse(Check):
             ),
             evidence=(loader.call.span, *(loop.span for _, loop in loader.loops[:2])),
             subject=f"{loader.script.path}:{loader.call.span.line}",
-            detail=EvalLoaderMisuseDetail(
-                shuffle="shuffle" in wrong, drop_last="drop_last" in wrong, sampler="sampler" in wrong
-            ),
+            detail=EvalLoaderMisuseDetail(shuffle="shuffle" in wrong, drop_last="drop_last" in wrong),
         )
 
 
@@ -157,19 +140,3 @@ def _repeated(loader: Loader) -> bool:
             if again and not trains and loop.role is LoopRole.EVALUATION:
                 return True
     return False
-
-
-def _sampler(loader: Loader) -> bool:
-    """Whether the sampler is a DistributedSampler, made in the call or bound once to the name given."""
-    given = keyword_value(loader.call.node, "sampler")
-    if isinstance(given, ast.Call):
-        return ast.unparse(given.func).endswith("DistributedSampler")
-    if not isinstance(given, ast.Name | ast.Attribute):
-        return False
-    name, found = ast.unparse(given), []
-    for node in nodes(loader.script, ast.Assign):
-        if name in {ast.unparse(target) for target in node.targets}:
-            found.append(node.value)
-    return bool(found) and all(
-        isinstance(item, ast.Call) and ast.unparse(item.func).endswith("DistributedSampler") for item in found
-    )

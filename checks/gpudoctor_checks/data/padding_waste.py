@@ -34,8 +34,6 @@ class PaddingWasteDetail(Detail):
 
     how: str
     """`recording`, `collator`, `collate` or `tokenizer`."""
-    length: int
-    """Tokens that each sample is padded to; 0 where not known."""
     old: bool
     """By the old keyword pad_to_max_length."""
     single: bool
@@ -112,7 +110,7 @@ class PaddingWaste(Check):
             name="step_share",
             severity=severity,
             suspected=suspected,
-            detail=PaddingWasteDetail(length=0, how="recording", old=False, single=False),
+            detail=PaddingWasteDetail(how="recording", old=False, single=False),
             numbers=(run.measured("padding_share", share),),
         )
 
@@ -156,7 +154,6 @@ class PaddingWaste(Check):
             evidence=tuple(item.span for item, _ in found[:4]),
             subject=f"{call.span.path}:{call.span.line}",
             detail=PaddingWasteDetail(
-                length=length,
                 how="collator" if _COLLATORS.fullmatch(call.method) else how,
                 old="pad_to_max_length" in call.keywords,
                 single=len(found) == 1,

@@ -13,7 +13,7 @@ from gpudoctor.analysis.run.steady_run import Run, judged, script_at, sites_of, 
 from gpudoctor.analysis.source.control_flow import enclosing, holds, switched_off
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
-from gpudoctor.analysis.source.syntax import FunctionNode, is_name, keyword_value, nodes, walk, without_comments
+from gpudoctor.analysis.source.syntax import FunctionNode, keyword_value, walk, without_comments
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import SourceSpan
@@ -206,9 +206,7 @@ class SamplerMisuse(Check):
         wraps = _parallel(program)
         if not wraps:
             return None
-        if any(_splits(program, script, loader) for script in program.scripts) or _custom(program, loader):
-            return None
-        if _split_in_other_arm(loader):
+        if any(_SPLITS.search(without_comments(script)) for script in program.scripts) or _custom(program, loader):
             return None
         wrap = wraps[0]
         how = say("runs one process a GPU") if wrap.name in _WRAPS else say("averages the gradients of all ranks")
@@ -337,53 +335,6 @@ def _bound_to(target: ast.expr, value: ast.expr, name: str) -> Iterator[ast.expr
             yield from _bound_to(part, parts[place] if len(parts) == len(target.elts) else value, name)
     elif _text(target) == name:
         yield value
-
-
-def _splits(program: Program, script: Script, loader: Loader) -> bool:
-    """Whether something in a script may split the loader's data: the sampler of another loader does not."""
-    code = without_comments(script)
-    if not _SPLITS.search(code):
-        return False
-    if not (isinstance(shuffle := loader.argument("shuffle"), Known) and shuffle.value is True):
-        return True
-    for node in nodes(script, ast.Assign):
-        if _text(node.value).partition("(")[0].endswith("DistributedSampler"):
-            names = {target.id for target in node.targets if isinstance(target, ast.Name)}
-            if names and _given_to_others(program, loader, names):
-                code = code.replace(ast.unparse(node), "")
-    imports = (ast.unparse(node) for kind in (ast.Import, ast.ImportFrom) for node in nodes(script, kind))
-    for text in imports:
-        if set(_SPLITS.findall(text)) == {"DistributedSampler"}:
-            code = code.replace(text, "")
-    return bool(_SPLITS.search(code))
-
-
-def _split_in_other_arm(loader: Loader) -> bool:
-    """Whether the loader is that of one process, beside a condition whose other arm makes it with a sampler."""
-    for outer in enclosing(loader.script, loader.call.node):
-        if not isinstance(outer, ast.If):
-            continue
-        below = any(node is loader.call.node for part in outer.orelse for node in walk(part))
-        for node in (node for part in (outer.body if below else outer.orelse) for node in walk(part)):
-            if (
-                isinstance(node, ast.Assign)
-                and isinstance(node.value, ast.Call)
-                and keyword_value(node.value, "sampler") is not None
-                and any(_text(target) in loader.names for target in node.targets)
-            ):
-                return True
-    return False
-
-
-def _given_to_others(program: Program, loader: Loader, names: set[str]) -> bool:
-    """Whether other loaders, and not this one, are given one of these samplers."""
-    given = [
-        call.node
-        for _, call in program.calls
-        for keyword in call.node.keywords
-        if keyword.arg == "sampler" and is_name(keyword.value, *names)
-    ]
-    return bool(given) and all(node is not loader.call.node for node in given)
 
 
 def _custom(program: Program, loader: Loader) -> bool:

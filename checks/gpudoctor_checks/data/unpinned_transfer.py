@@ -9,16 +9,15 @@ from gpudoctor.analysis.run.cost_attribution import seen_in_run
 from gpudoctor.analysis.run.data_waits import training_loader
 from gpudoctor.analysis.run.recorded_loaders import loader_call, loader_spans
 from gpudoctor.analysis.run.steady_run import Run, dear, judged, ran_on_cpu, site_spans, sites_of
-from gpudoctor.analysis.source.batch_classes import is_never_pinned
 from gpudoctor.analysis.source.device_tensors import Target, training_target
 from gpudoctor.analysis.source.device_transfers import Transfer, batch_moves
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
 from gpudoctor.analysis.source.sample_cost import item_work
-from gpudoctor.analysis.source.syntax import is_method_call, is_name, walk
+from gpudoctor.analysis.source.syntax import walk
 from gpudoctor.analysis.source.syntax_places import lines_at
-from gpudoctor.lang import say
+from gpudoctor.lang import say, template
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.signs.source import Known, Loop, LoopRole, Source
+from gpudoctor.model.signs.source import Known, LoopRole, Source
 from gpudoctor.text import duration, percent
 
 _GREY, _COLOUR, _FLOAT = 28 * 28, 3 * 32 * 32, 4
@@ -32,6 +31,23 @@ _TOKENS = 3 * 512 * 8
 """Bytes of a text: ids, mask and labels of 512 tokens as int64, the longest that most encoders take."""
 _UNTOLD = 128
 """Batch size where only a run can tell."""
+
+
+_COPIES = 40
+"""Copies that are named: a remedy is whole only with all of them."""
+_WORDS = {
+    "blocking": template(
+        "Batches of {loader} are pinned, but the copy to the GPU blocks ({where}): non_blocking is off."
+    ),
+    "pageable": template(
+        "Batches of {loader} are copied with non_blocking=True from pageable memory "
+        "({where}; pin_memory is off), so the copy still blocks."
+    ),
+    "unpinned": template(
+        "Batches of {loader} are copied to the GPU from pageable memory ({where}): pin_memory is off."
+    ),
+}
+"""What a copy lacks, by `UnpinnedTransferDetail.kind`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,11 +161,6 @@ class UnpinnedTransfer(Check):
                 detail=UnpinnedTransferDetail(kind="engine", settable=loader.settable("pin_memory")),
             )
 
-    def _small(self, source: Source, loader: Loader) -> bool:
-        """Whether its batches are so small that nobody would see the copy."""
-        size = _batch_bytes(source, loader)
-        return size is not None and size < self.limit("batch_bytes")
-
     def _from_source(self, source: Source, loader: Loader) -> Iterator[Finding]:
         pinned = loader.pinned
         if not isinstance(pinned, Known):
@@ -157,71 +168,29 @@ class UnpinnedTransfer(Check):
         copies: list[Transfer] = []
         for _, loop in loader.loops:
             if loop.role is LoopRole.TRAINING:
-                moves = [move for move in batch_moves(source, loop) if move.device != "cpu"]
-                copies += moves if not all(_recast(loop, move) for move in moves) else []
+                copies += [move for move in batch_moves(source, loop) if move.device != "cpu" and _as_it_is(move)]
         copies = list({id(move.call.node): move for move in copies}.values())
-        if not copies or self._small(source, loader) or is_never_pinned(source, loader, copies):
+        size = _batch_bytes(source, loader)
+        if not copies or (size is not None and size < self.limit("batch_bytes")):
             return
         if pinned.value:
             copies = [move for move in copies if move.non_blocking is False]
             if not copies:
                 return
+        pageable = "pageable" if any(move.non_blocking for move in copies) else "unpinned"
+        kind = "blocking" if pinned.value else pageable
         where = lines_at([move.call.span for move in copies], loader.script.path)
-        if pinned.value:
-            message = say(
-                "Batches of {loader} are pinned, but the copy to the GPU blocks ({where}): non_blocking is off.",
-                loader=loader.label,
-                where=where,
-            )
-            kind = "blocking"
-        elif any(move.non_blocking for move in copies):
-            message = say(
-                "Batches of {loader} are copied with non_blocking=True from pageable memory "
-                "({where}; pin_memory is off), so the copy still blocks.",
-                loader=loader.label,
-                where=where,
-            )
-            kind = "pageable"
-        else:
-            message = say(
-                "Batches of {loader} are copied to the GPU from pageable memory ({where}): pin_memory is off.",
-                loader=loader.label,
-                where=where,
-            )
-            kind = "unpinned"
         yield self.finding(
-            message,
+            say(_WORDS[kind], loader=loader.label, where=where),
             evidence=(loader.call.span, *(move.call.span for move in copies[:_COPIES])),
             subject=f"{loader.script.path}:{loader.call.span.line}",
             detail=UnpinnedTransferDetail(kind=kind, workers=_workers(loader), settable=loader.settable("pin_memory")),
         )
 
 
-_COPIES = 40
-"""Copies that are named: a remedy is whole only with all of them."""
-
-
-_CASTS = frozenset({"float", "double", "half", "bfloat16", "long", "int", "type", "type_as"})
-"""Methods that make a new tensor, in pageable memory, where the loader's has another type."""
-
-
-def _recast(loop: Loop, move: Transfer) -> bool:
-    """Whether a batch changes its type on the host before the copy: what is copied may not be the loader's."""
-    if any(_is_cast(part) for part in walk(move.call.node.func)):
-        return True
-    roots = {part.id for part in walk(move.call.node.func) if isinstance(part, ast.Name)}
-    return any(
-        isinstance(event.node, ast.Assign)
-        and (event.node.lineno, event.node.col_offset) < (move.call.node.lineno, move.call.node.col_offset)
-        and any(_is_cast(part) for part in walk(event.node.value))
-        and any(is_name(part, *roots) for target in event.node.targets for part in walk(target))
-        and move.call.node not in walk(event.node)
-        for event in loop.events
-    )
-
-
-def _is_cast(node: ast.AST) -> bool:
-    return is_method_call(node, *_CASTS)
+def _as_it_is(move: Transfer) -> bool:
+    """Whether a part of the batch is copied itself: `x.float().cuda()` copies a new tensor, in pageable memory."""
+    return not any(isinstance(part, ast.Call) for part in walk(move.call.node.func))
 
 
 def _workers(loader: Loader) -> int:

@@ -9,13 +9,13 @@ from gpudoctor.analysis.run.data_waits import training_loader, waiting
 from gpudoctor.analysis.run.recorded_loaders import loader_call, loader_spans, training_loaders
 from gpudoctor.analysis.run.steady_run import Run, judged
 from gpudoctor.analysis.source.device_tensors import Target, training_target
-from gpudoctor.analysis.source.loaders import Loader, LoaderRole
+from gpudoctor.analysis.source.loaders import Loader
 from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import Measurement, Provenance
 from gpudoctor.model.job_devices import cpus_per_rank, without_gpus
-from gpudoctor.model.signs.source import Known, Loop, LoopRole, Source
+from gpudoctor.model.signs.source import Known
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import count, duration, percent
 
@@ -25,7 +25,7 @@ class WorkersMisfitDetail(Detail):
     """What the rule reads."""
 
     kind: str
-    """`many`, `without`, `iterated`, `short`, `respawned` or `inside`."""
+    """`many`, `without`, `iterated`, `short` or `respawned`."""
     workers: int | None = None
     keyword: str | None = None
     """The keyword that needs workers."""
@@ -48,7 +48,7 @@ class WorkersMisfit(Check):
         - More loader workers than the CPUs that one training process may use.
         - Arguments that need workers (`prefetch_factor`, `persistent_workers`, `multiprocessing_context`) on a
           loader without any.
-        - Workers that are started again for every epoch, or for every step.
+        - In a recording: workers that are started again for every epoch, or for every step.
     Why it hurts:
         Workers beyond the CPUs compete with each other and with the training process. Arguments without workers
         make the constructor raise ValueError. Starting workers costs 0.05 to 10 s each time (fork, or spawn
@@ -80,13 +80,6 @@ class WorkersMisfit(Check):
             source="torch.utils.data warns above the CPUs of the affinity mask",
             meaning="More workers than this many times the CPUs of one rank are too many.",
         ),
-        Threshold(
-            name="epochs",
-            default=10,
-            unit="{epochs}",
-            source="starting workers takes seconds at most, so it needs repetition to matter",
-            meaning="From this many epochs on, workers that restart for each epoch are noted.",
-        ),
         *Threshold.note_and_warning(
             "Waits at the start of epochs that take this share of a recorded run are",
             noted=0.03,
@@ -107,14 +100,11 @@ class WorkersMisfit(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)
         suspected = suspicions(lambda: self._suspected(patient), run)
-        if run is None:
-            yield from suspected
-            return
-        again = [item for item in suspected if item.detail_of(WorkersMisfitDetail).kind in ("respawned", "inside")]
-        yield from self._gaps(patient, run, again)
-        yield from (item for item in suspected if item not in again)
+        if run is not None:
+            yield from self._gaps(patient, run)
+        yield from suspected
 
-    def _gaps(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
+    def _gaps(self, patient: Patient, run: Run) -> Iterator[Finding]:
         """Waits at the start of each epoch, for workers that are started for it."""
         process = run.lead.process
         wait, loader = waiting(process), training_loader(process)
@@ -158,7 +148,6 @@ class WorkersMisfit(Check):
             ),
             name="epoch_start_share",
             severity=severity,
-            suspected=suspected,
             detail=WorkersMisfitDetail(
                 kind="iterated" if wait.each_step else "short" if loader.persistent else "respawned",
                 workers=loader.workers,
@@ -170,7 +159,6 @@ class WorkersMisfit(Check):
         )
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
-        source = patient.source
         for loader in training_loaders(patient):
             workers = loader.workers
             if not isinstance(workers, Known) or not isinstance(workers.value, int):
@@ -180,8 +168,6 @@ class WorkersMisfit(Check):
                     yield from self._without_workers(loader)
                 continue
             yield from self._too_many(loader, int(workers.value), workers.origin, patient)
-            if loader.role is LoaderRole.TRAINING and not loader.engine:
-                yield from self._respawned(loader, int(workers.value), source)
 
     def _without_workers(self, loader: Loader) -> Iterator[Finding]:
         """Arguments that make the constructor raise: certain as soon as the line is reached."""
@@ -256,54 +242,6 @@ class WorkersMisfit(Check):
             ),
         )
 
-    def _respawned(self, loader: Loader, workers: int, source: Source) -> Iterator[Finding]:
-        role, loop = _built_in(loader, source)
-        if loop is not None:
-            step = role is LoopRole.TRAINING
-            yield self.finding(
-                say(
-                    "{loader} is built inside the {training} loop (line "
-                    "{line}): its {workers} workers are started again for every "
-                    "{step}.",
-                    loader=loader.label,
-                    training=say("training") if step else say("epoch"),
-                    line=loop.span.line,
-                    workers=workers,
-                    step=say("step") if step else say("epoch"),
-                ),
-                evidence=(loader.call.span, loop.span),
-                severity=Severity.WARNING if step else Severity.NOTE,
-                subject=f"{loader.script.path}:{loader.call.span.line}",
-                detail=WorkersMisfitDetail(kind="inside", workers=workers),
-            )
-            return
-        persistent = loader.argument("persistent_workers", False)
-        if not isinstance(persistent, Known) or persistent.value:
-            return
-        written = "persistent_workers" in loader.call.keywords
-        for _, drawing in loader.loops:
-            outer = next((parent for parent in drawing.parents if parent.role is LoopRole.EPOCHS), None)
-            outer = outer or next(iter(_callers(drawing, source)), None)
-            epochs = _passes(outer) if outer is not None else None
-            if outer is None or (epochs is not None and epochs < 2) or drawing.role is not LoopRole.TRAINING:
-                continue
-            if not written and (epochs is None or epochs < self.limit("epochs")):
-                continue
-            count = say("every epoch") if epochs is None else say("each of {epochs} epochs", epochs=epochs)
-            yield self.finding(
-                say(
-                    "{loader} starts its {workers} workers again for {count}: persistent_workers is off.",
-                    loader=loader.label,
-                    workers=workers,
-                    count=count,
-                ),
-                evidence=(loader.call.span, outer.span),
-                severity=Severity.NOTE,
-                subject=f"{loader.script.path}:{loader.call.span.line}",
-                detail=WorkersMisfitDetail(kind="respawned", workers=workers, settable=loader.settable()),
-            )
-            return
-
 
 def _trains_elsewhere(patient: Patient) -> bool:
     """Whether the program is meant for a GPU and this machine has none: its CPUs are not those of the job.
@@ -316,38 +254,3 @@ def _trains_elsewhere(patient: Patient) -> bool:
     if job is not None and (job.cpus_granted or job.cpus_per_task):
         return False
     return training_target(patient.source) in (Target.CUDA, Target.MAYBE)
-
-
-def _built_in(loader: Loader, source: Source) -> tuple[LoopRole | None, Loop | None]:
-    """The loop whose body builds the loader, the innermost first."""
-    for script in source.scripts:
-        for loop in sorted(script.loops, key=lambda item: -len(item.parents)):
-            if loop.role not in (LoopRole.EPOCHS, LoopRole.TRAINING) or loop.engine:
-                continue
-            for event in loop.events:
-                if event.call is loader.call or (event.call is not None and event.call.node is loader.call.node):
-                    if any(guard.kind.value in ("once", "failure") for guard in event.guards) or event.inner:
-                        continue
-                    return loop.role, loop
-    return None, None
-
-
-def _callers(drawing: Loop, source: Source) -> Iterator[Loop]:
-    """Epoch loops that run the loop through a call: its function is called from their body."""
-    name = drawing.function.rpartition(".")[2]
-    for script in source.scripts:
-        for loop in script.loops:
-            if loop.role is LoopRole.EPOCHS and any(
-                event.call is not None and event.call.method == name for event in loop.events
-            ):
-                yield loop
-
-
-def _passes(loop: Loop) -> int | None:
-    """How often an epoch loop runs, from `range(10)`; None when it cannot be told."""
-    text = loop.iterates.replace(" ", "")
-    if text.startswith("range(") and text.endswith(")"):
-        parts = text[6:-1].split(",")
-        if all(part.isdigit() for part in parts):
-            return len(range(*(int(part) for part in parts)))
-    return None

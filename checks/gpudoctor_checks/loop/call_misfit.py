@@ -121,19 +121,14 @@ class _Reach:
 def _wrong(misfit: Misfit) -> str:
     """What does not fit, in words that follow the function's name."""
     if misfit.unknown:
-        return say("has no parameter {listed}", listed=_listed(misfit.unknown))
+        return say("has no parameter {listed}", listed=joined(misfit.unknown[:3]))
     if misfit.missing:
-        return say("needs {listed}, which the call does not pass", listed=_listed(misfit.missing))
+        return say("needs {listed}, which the call does not pass", listed=joined(misfit.missing[:3]))
     return say(
         "gets {surplus} more {argument} than it accepts",
         surplus=misfit.surplus,
         argument=say("argument") if misfit.surplus == 1 else say("arguments"),
     )
-
-
-def _listed(names: tuple[str, ...]) -> str:
-    shown = names[:3]
-    return joined(shown)
 
 
 def _certain(source: Source, script: Script, call: Call) -> bool:
@@ -169,11 +164,7 @@ def _bindings(script: Script) -> dict[str, set[object]]:
     for definition in nodes(script, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef):
         found.setdefault(definition.name, set()).add(definition)
     for statement in nodes(script, ast.Import, ast.ImportFrom):
-        home = (
-            say("{level}{module}", level=statement.level, module=statement.module)
-            if isinstance(statement, ast.ImportFrom)
-            else ""
-        )
+        home = f"{statement.level}{statement.module}" if isinstance(statement, ast.ImportFrom) else ""
         for alias in statement.names:
             name = (alias.asname or alias.name).partition(".")[0]
             found.setdefault(name, set()).add((home, alias.name))

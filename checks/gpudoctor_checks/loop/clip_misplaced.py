@@ -18,7 +18,6 @@ _NO_LIMIT = re.compile(r"\binf\b|infty|infinity|1e\+?[5-9]", re.IGNORECASE)
 
 
 _BREAKS = {
-    "part": say("the gradients are not clipped"),
     "late": say("the gradients are not clipped"),
     "scaled": say("the bound applies to gradients times the loss scale: the clip shrinks them to nearly nothing"),
 }
@@ -30,7 +29,7 @@ class ClipMisplacedDetail(Detail):
     """What the rule reads."""
 
     how: str
-    """`late`, `part`, `micro` or `scaled`."""
+    """`late`, `micro` or `scaled`."""
     clip: str
     """Place of the clip."""
     step: str
@@ -49,8 +48,6 @@ class ClipMisplaced(Check):
           next `backward()`.
         - With a gradient scaler, clipping without `scaler.unscale_(optimizer)` before it.
         - With gradient accumulation, clipping after each micro-batch instead of once before the step.
-
-        Clipping a part of a tensor (`weight[:, 0]`), which is a new tensor and has no gradient.
     Why it hurts:
         After the step the gradients were already used. Nothing is clipped, and one bad batch can still ruin the
         weights. Scaled gradients are larger by the loss scale (65536 at the start). If they are clipped to a
@@ -93,19 +90,6 @@ class ClipMisplaced(Check):
     def _from_source(self, one: StepOrder, clip: StepOp, whole: bool) -> Finding | None:
         before = one.before(clip, Kind.BACKWARD, Kind.STEP)
         after = one.after(clip, Kind.BACKWARD, Kind.STEP)
-        part = _part(clip)
-        if part is not None and after is not None:
-            return self._found(
-                one,
-                clip,
-                after,
-                say(
-                    "{part} is a new tensor without a gradient: the clip at line {line} clips nothing.",
-                    part=part,
-                    line=clip.event.span.line,
-                ),
-                how="part",
-            )
         if before is None or after is None:
             return None
         if before.kind is Kind.STEP and after.kind is Kind.BACKWARD:
@@ -209,15 +193,6 @@ class ClipMisplaced(Check):
                 optimizer=step.subject,
             ),
         )
-
-
-def _part(clip: StepOp) -> str | None:
-    """What is clipped where that is a part of a tensor, `weight[:, 0]`; a list of parameters has one index."""
-    call = clip.event.call
-    given = call.node.args[0] if call is not None and call.node.args else None
-    index = given.slice if isinstance(given, ast.Subscript) else None
-    cut = isinstance(index, ast.Tuple) and any(isinstance(item, ast.Slice) for item in index.elts)
-    return ast.unparse(given) if given is not None and cut else None
 
 
 def _each_pass(clear: StepOp, turn: Guard | None) -> bool:

@@ -13,24 +13,20 @@ from gpudoctor.analysis.source.autograd_flow import feeds_backward
 from gpudoctor.analysis.source.control_flow import bound, function_of, loop_node
 from gpudoctor.analysis.source.entry_points import training_programs
 from gpudoctor.analysis.source.left_in_eval_mode import LeftInEvalMode, left_during_training
-from gpudoctor.analysis.source.syntax import assigned_values, is_attribute, nodes, walk
 from gpudoctor.analysis.source.syntax_places import line_at, place
 from gpudoctor.analysis.source.train_eval_mode import (
     builds_no_graph,
     forwards,
     frozen,
     model_of,
-    named_layers,
     off_inside,
     only_inputs_are_trained,
-    speaks_of_eval,
-    verb,
     without_gradient,
 )
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity, Threshold, Trait
 from gpudoctor.model.signs.recording import Record
-from gpudoctor.model.signs.source import Event, Known, Loop, LoopRole, Script, Source
+from gpudoctor.model.signs.source import Event, Loop, LoopRole, Script, Source
 from gpudoctor.text import chained
 
 _ENGINES = ("lightning.", "transformers.", "trl.", "fastai.", "ignite.", "composer.", "torchmetrics.")
@@ -39,7 +35,6 @@ _DATA = re.compile(r"loader|(^|\W|_)(dl|data|batches|dataset|data_?iter|split)(\
 _SLICES = re.compile(
     r"t?range\(0, [\w.]*(data|source|corpus|tokens|valid|test|val)\w*(\.size\(|\.shape\[)", re.IGNORECASE
 )
-_RANGE = re.compile(r"t?range\(0, ([a-z]\w*)\b(?![.(])", re.IGNORECASE)
 _TESTS = re.compile(r"(^|_)(evaluate|evaluation|eval|validate|validation|valid|test)(_|$)", re.IGNORECASE)
 _GRADIENTS = frozenset({"backward", "grad", "requires_grad_", "jacobian", "vjp", "retain_grad"})
 
@@ -79,8 +74,8 @@ class EvalModeMisuse(Check):
     """Evaluation runs as if it were training, or training as if it were evaluation.
 
     What it finds:
-        - An evaluation loop that runs the model without `torch.no_grad()` (or `inference_mode`). Or it runs a
-          model with dropout or batch norm without `model.eval()`.
+        - An evaluation loop that runs the model without `torch.no_grad()` (or `inference_mode`). In a
+          recording, also one that runs it in training mode.
         - A training loop in which `model.eval()` is called and `model.train()` never follows, so all later
           steps train in eval mode.
     Why it hurts:
@@ -95,10 +90,9 @@ class EvalModeMisuse(Check):
         Lightning and Trainer switch both themselves and are not reported. Loops that need gradients of the
         input are not findings, nor is another model's eval (a teacher, an average). A module without parameters
         builds no graph, and neither did volatile inputs of torch 0.3. Nor does a network that is frozen, or
-        switches gradients off itself. A missing eval() is reported only if the program builds dropout or batch
-        norm and never mentions eval mode. If only inputs are optimised, eval mode is intended. The source
-        alone often misses who switches the mode: what it says of the mode is a note. A graph in a loop that
-        ends after a few batches is also a note.
+        switches gradients off itself. If only inputs are optimised, eval mode is intended. The source alone
+        often misses who switches the mode: what it says of the mode is a note. A graph in a loop that ends
+        after a few batches is also a note.
     Remedies:
         Use `@torch.no_grad()` and `model.eval()` for the evaluation, and `model.train()` before training
         continues.
@@ -221,23 +215,20 @@ class EvalModeMisuse(Check):
             yield from self._program(program.source, said)
         for script in patient.source.scripts:  # programs that only evaluate
             for loop in script.loops if script.path not in covered else ():
-                yield from self._evaluation(Source(scripts=(script,)), script, loop, said, layers="")
+                yield from self._evaluation(Source(scripts=(script,)), script, loop, said)
 
     def _program(self, source: Source, said: set[ast.AST]) -> Iterator[Finding]:
-        spoken = any(speaks_of_eval(call) for script in source.scripts for call in script.calls)
-        layers = "" if spoken else named_layers(source)
         for script in source.scripts:
             for loop in script.loops:
-                yield from self._evaluation(source, script, loop, said, layers=layers)
+                yield from self._evaluation(source, script, loop, said)
         for left in () if only_inputs_are_trained(source) else left_during_training(source):
             if left.switch.node not in said:
                 said.add(left.switch.node)
                 yield self._training(source, left)
 
-    def _evaluation(
-        self, source: Source, script: Script, loop: Loop, said: set[ast.AST], *, layers: str
-    ) -> Iterator[Finding]:
-        if loop.role is not LoopRole.EVALUATION or not loop.confident or not _over_data(loop, script):
+    def _evaluation(self, source: Source, script: Script, loop: Loop, said: set[ast.AST]) -> Iterator[Finding]:
+        """The finding for a loop that evaluates and builds graphs."""
+        if loop.role is not LoopRole.EVALUATION or not loop.confident or not _over_data(loop):
             return
         runs = [event for event in forwards(loop) if event.span.path == script.path and not _told_of(event, loop)]
         node = loop_node(script, loop)
@@ -249,41 +240,29 @@ class EvalModeMisuse(Check):
         if not (source.trains or _EVALUATES.search(loop.function)):
             return
         said.add(node)
-        graph = not any(event.no_grad for event in runs) and not without_gradient(source, script, node, loop.function)
-        if graph and (_volatile(source, loop) or all(_without_graph(source, event, loop) for event in runs)):
-            graph = False
-        run = runs[0]
+        if any(event.no_grad for event in runs) or without_gradient(source, script, node, loop.function):
+            return
+        # Volatile inputs: torch before 0.4 built no graph for them.
+        volatile = any("volatile" in event.call.keywords for event in loop.events if event.call is not None)
+        if volatile or all(_without_graph(source, event, loop) for event in runs):
+            return
+        run, passes = runs[0], bound(script, loop)
         model = model_of(run.call) if run.call is not None else say("the model")
-        lacks = {
-            "graph": say("without torch.no_grad(): each batch builds a graph that nothing uses"),
-            "mode": say(
-                "without {model}.eval(): its {layers} {verb} as in training",
+        yield self.finding(
+            say(
+                "The evaluation loop at {place} runs {model} without torch.no_grad(): each batch builds a graph "
+                "that nothing uses.",
+                place=line_at(loop.span, run.span),
                 model=model,
-                layers=layers,
-                verb=verb(layers),
             ),
-        }
-        for how in [name for name, wrong in (("graph", graph), ("mode", layers)) if wrong]:
-            shown = run.span if how == "graph" else loop.span
-            yield self.finding(
-                say(
-                    "The evaluation loop at {place} runs {model} {lack}.",
-                    place=line_at(loop.span, shown),
-                    model=model,
-                    lack=lacks[how],
-                ),
-                evidence=(run.span, loop.span) if how == "graph" else (loop.span, run.span),
-                severity=Severity.NOTE if how == "mode" or self._brief(script, loop) else Severity.WARNING,
-                subject=f"{script.path}:{run.span.line if how == 'graph' else loop.span.line}",
-                detail=EvalModeMisuseDetail(
-                    how=how, model="" if run.via else model, loop=place(script.span(node)), whole=_whole(script, loop)
-                ),
-            )
-
-    def _brief(self, script: Script, loop: Loop) -> bool:
-        """Whether a graph for a few batches takes no time."""
-        passes = bound(script, loop)
-        return passes is not None and passes < self.limit("batches")
+            evidence=(run.span, loop.span),
+            # A graph for a few batches takes no time.
+            severity=Severity.NOTE if passes is not None and passes < self.limit("batches") else Severity.WARNING,
+            subject=f"{script.path}:{run.span.line}",
+            detail=EvalModeMisuseDetail(
+                how="graph", model="" if run.via else model, loop=place(script.span(node)), whole=_whole(script, loop)
+            ),
+        )
 
     def _training(self, source: Source, left: LeftInEvalMode) -> Finding:
         call = left.forward.call
@@ -315,26 +294,14 @@ class EvalModeMisuse(Check):
         )
 
 
-def _over_data(loop: Loop, script: Script | None = None) -> bool:
+def _over_data(loop: Loop) -> bool:
     """Whether the loop goes through a data set, and is no generation or chunk of a step."""
     if loop.iterable_type == "torch.utils.data.DataLoader" or _DATA.search(loop.iterates):
         return True
     # A data set that is one long tensor goes by in slices: `range(0, corpus.size(0) - 1, length)`.
     if not _TESTS.search(loop.function.rpartition(".")[2]):
         return False
-    over = loop.iterates.removeprefix("enumerate(")
-    return any(_SLICES.match(text) for text in (over, _with_length(over, loop, script)))
-
-
-def _with_length(over: str, loop: Loop, script: Script | None) -> str:
-    """What a loop goes over, with the length that its function has a name for: `range(0, length, step)`."""
-    found = _RANGE.match(over)
-    node = loop_node(script, loop) if found is not None and script is not None else None
-    function = function_of(script, node) if script is not None and node is not None else None
-    if found is None or function is None:
-        return over
-    values = assigned_values(walk(function), found[1])
-    return over.replace(found[1], ast.unparse(values[0]), 1) if len(values) == 1 else over
+    return _SLICES.match(loop.iterates.removeprefix("enumerate(")) is not None
 
 
 def _engine_hook(script: Script, loop: Loop) -> bool:
@@ -359,22 +326,6 @@ def _without_graph(source: Source, run: Event, loop: Loop) -> bool:
         return False
     model = model_of(run.call)
     return builds_no_graph(source, run.call) or frozen(source, model) or off_inside(source, run, loop)
-
-
-def _volatile(source: Source, loop: Loop) -> bool:
-    """Whether the inputs are volatile in a program for torch before 0.4, where that built no graph.
-
-    A later torch ignores the word (LOOP005), but reads no loss by `loss.data[0]`.
-    """
-    inputs = any(
-        event.call is not None and isinstance(word := event.call.keywords.get("volatile"), Known) and word.value
-        for event in loop.events
-    )
-    return inputs and any(
-        is_attribute(node.value, "data") and isinstance(node.slice, ast.Constant) and node.slice.value == 0
-        for script in source.scripts
-        for node in nodes(script, ast.Subscript)
-    )
 
 
 def _told_of(event: Event, loop: Loop) -> bool:

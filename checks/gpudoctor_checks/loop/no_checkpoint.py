@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.source.checkpoints import Saved, Saving, launched, resumed_by_weights, saving
+from gpudoctor.analysis.source.checkpoints import Saved, Saving, launched, saving
 from gpudoctor.analysis.source.control_flow import bound
 from gpudoctor.analysis.source.entry_points import Program
 from gpudoctor.analysis.source.syntax_places import place
@@ -13,7 +13,8 @@ from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import Evidence, Measurement, Provenance
 from gpudoctor.model.signs.configs import Configs
-from gpudoctor.model.signs.source import Call, Known, Loop, LoopRole, Script
+from gpudoctor.model.signs.job import Job
+from gpudoctor.model.signs.source import Call, Known, Script
 from gpudoctor.text import capitalised, duration
 from gpudoctor_checks.loop.time_limits import limit_setting
 
@@ -38,8 +39,6 @@ class _Length:
 class NoCheckpointDetail(Detail):
     """What the rule reads."""
 
-    how: str
-    """What is saved; `resume` where it cannot be resumed from."""
     seconds: float
     """What the job may take; 0 where nobody says."""
     engine: str
@@ -58,19 +57,17 @@ class NoCheckpoint(Check):
         - it saves only after training
         - it saves only the model's weights, without optimizer, scheduler or step
 
-        A resume that loads the weights and no optimizer. An engine that is set not to save
-        (`save_strategy="no"`).
+        An engine that is set not to save (`save_strategy="no"`).
     Why it hurts:
         After a time limit, a preemption, a full disk or a bad node, all hours since the start are lost. Weights
         alone restart with an empty optimizer, a new warm-up and the same data again.
     How it knows:
         It searches the program's modules for every way of saving: `torch.save`, `save_pretrained`,
         `save_state`, checkpoint callbacks and managers. Functions with such names count too. It reads where
-        they are, and what they save. The length comes from the job script, the configs, loops with a constant
-        bound, and the epochs in the source. Options have their defaults.
+        they are, and what they save. The length comes from the job script, the configs, and loops with a
+        constant bound. Options have their defaults.
     False alarms:
-        Runs of undeclared length are not findings, except for their resume. Weights from another program, or
-        loaded only as far as they match, are a start, not a resume. Trainer and Lightning save by themselves.
+        Runs of undeclared length are not findings. Trainer and Lightning save by themselves.
     Remedies:
         Save model, optimizer, scheduler, step and random state every few minutes; load them at the start.
     References:
@@ -98,57 +95,20 @@ class NoCheckpoint(Check):
             source="at 0.4 s a step, an hour",
             meaning="gpudoctor ignores runs that declare fewer steps.",
         ),
-        Threshold(
-            name="epochs",
-            default=100,
-            unit="{epoch}",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="gpudoctor ignores runs of fewer epochs if they declare no number of steps.",
-        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         job = optional(lambda: patient.job)
         configs = optional(lambda: patient.configs)
+        if _config_saves(configs):
+            return
         for program in launched(patient.source, job):
-            found = list(self._unsaved(program, patient, configs))
-            yield from found or self._resumed(program)
+            length = self._length(program, job, configs)
+            if length is not None and (saved := saving(program)).how is not Saving.RESUMABLE:
+                yield from self._found(program, saved, length)
 
-    def _unsaved(self, program: Program, patient: Patient, configs: Configs | None) -> Iterator[Finding]:
-        length = self._length(program, patient, configs)
-        if length is None or _config_saves(configs):
-            return
-        saved = saving(program)
-        if saved.how is not Saving.RESUMABLE:
-            yield from self._found(program, saved, length)
-
-    def _resumed(self, program: Program) -> Iterator[Finding]:
-        """A resume that loads the weights alone, whatever the length of the run."""
-        resumed = resumed_by_weights(program)
-        if resumed is None:
-            return
-        kept = (
-            say("; the checkpoint has the optimizer's state, but the program does not load it") if resumed.kept else ""
-        )
-        script, loop = next(iter(program.loops))
-        evidence = [resumed.load.span, resumed.optimizer.span, *([resumed.kept.span] if resumed.kept else [])]
-        yield self.finding(
-            say(
-                "A resumed run loads only the model's weights: {method} starts with empty state{kept}.",
-                method=resumed.optimizer.method,
-                kept=kept,
-            ),
-            evidence=tuple(evidence),
-            severity=Severity.WARNING if resumed.kept else Severity.NOTE,
-            subject=f"{resumed.load.span.path}:{resumed.load.span.line}",
-            detail=NoCheckpointDetail(
-                how="resume", seconds=0.0, engine="", lightning=bool(loop.engine), script=script.path
-            ),
-        )
-
-    def _length(self, program: Program, patient: Patient, configs: Configs | None) -> _Length | None:
+    def _length(self, program: Program, job: Job | None, configs: Configs | None) -> _Length | None:
         """What says that the run is long, the strongest first."""
-        job = optional(lambda: patient.job)
         if job is not None and job.time_limit is not None and job.time_limit >= self.limit("time_limit"):
             words = say("the scheduler ends the job after {time_limit}", time_limit=duration(job.time_limit))
             return _Length("scheduler", words, limit_setting(job), job.time_limit)
@@ -162,9 +122,6 @@ class NoCheckpoint(Check):
                         say("the config declares {meaning_number:,} steps", meaning_number=meaning.number),
                         meaning.setting,
                     )
-        return self._written(program)
-
-    def _written(self, program: Program) -> _Length | None:
         for call, steps in (item for script in program.scripts for item in _declared(script)):
             if steps >= self.limit("steps"):
                 return _Length("config", say("the run is declared with {steps:,} steps", steps=steps), call.span)
@@ -172,23 +129,6 @@ class NoCheckpoint(Check):
             count = bound(script, loop)
             if count is not None and count >= self.limit("steps"):
                 return _Length("source", say("the training loop makes {count:,} steps", count=count), loop.span)
-        return self._epochs(program) if program.starts else None
-
-    def _epochs(self, program: Program) -> _Length | None:
-        """Epochs that the source gives, with the steps of each where it gives them too."""
-        inner = [(loop, bound(script, loop)) for script, loop in program.loops]
-        epochs = any(_draws(loop) for loop, _ in inner)  # else episodes, or a list of a few samples
-        for script in program.scripts:
-            for loop in script.loops:
-                count = _passes(loop) if loop.role is LoopRole.EPOCHS and loop.engine is None else None
-                steps = next((number for one, number in inner if loop in one.parents and number), None)
-                if count is None or (steps and count * steps < self.limit("steps")):
-                    continue
-                if steps or (epochs and count >= self.limit("epochs")):
-                    each = say(" of {steps:,} steps", steps=steps) if steps else ""
-                    return _Length(
-                        "source", say("the training runs {count:,} epochs{each}", count=count, each=each), loop.span
-                    )
         return None
 
     def _found(self, program: Program, saved: Saved, length: _Length) -> Iterator[Finding]:
@@ -210,24 +150,12 @@ class NoCheckpoint(Check):
             severity=severity,
             subject=program.entry.path,
             detail=NoCheckpointDetail(
-                how=saved.how.value,
                 seconds=length.seconds,
                 engine=engine,
                 lightning=bool(loop.engine and loop.engine.startswith("lightning.")),
                 script=script.path,
             ),
         )
-
-
-def _draws(loop: Loop) -> bool:
-    """Whether a training loop goes through a data loader, so that the loop around it counts epochs."""
-    return loop.iterable_type == "torch.utils.data.DataLoader" or "loader" in loop.iterates.lower()
-
-
-def _passes(loop: Loop) -> int | None:
-    """Passes of a loop that has a known number of them."""
-    value = loop.count.value if isinstance(loop.count, Known) else None
-    return value if type(value) is int else None
 
 
 @once

@@ -12,9 +12,9 @@ from gpudoctor.analysis.source.control_flow import bound_to, steady, switched_of
 from gpudoctor.analysis.source.declared_settings import Setup, from_keyword
 from gpudoctor.analysis.source.pretrained_models import family, trained_models
 from gpudoctor.analysis.source.step_order import StepOrder
-from gpudoctor.analysis.source.syntax import assigned_values, is_method_call, nodes
+from gpudoctor.analysis.source.syntax import assigned_values, nodes
 from gpudoctor.analysis.source.syntax_places import line_at
-from gpudoctor.analysis.source.training_arguments import argument_calls, deepspeed_configs, training_arguments
+from gpudoctor.analysis.source.training_arguments import argument_calls, training_arguments
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
 from gpudoctor.model.evidence import Evidence, Setting, SourceSpan
@@ -46,9 +46,8 @@ class Fp16Unsafe(Check):
 
     What it finds:
         - Fp16 autocast without a GradScaler.
-        - Weights cast to fp16 (`model.half()`, `torch_dtype=torch.float16`) and passed to the optimizer.
+        - A model loaded in fp16 (`torch_dtype=torch.float16`) and trained by transformers' Trainer as it is.
         - A scaled loss whose optimizer steps without the scaler.
-        - A fixed `loss_scale` in a DeepSpeed config.
         - Lightning's `16-true`.
         - Fp16 with T5, Gemma and other models whose activations leave its range. A note: fp16 with models that
           were trained in bf16.
@@ -79,13 +78,6 @@ class Fp16Unsafe(Check):
     log_messages_file = "log_messages.toml"
     thresholds = (
         Threshold(
-            name="static_scale",
-            default=1,
-            unit="1",
-            source="DeepSpeed's config reference: loss_scale 0 is dynamic, anything else is fixed",
-            meaning="A fixed loss scale of this or more is a finding; 0 means a dynamic scale.",
-        ),
-        Threshold(
             name="scale_collapsed",
             default=1.0,
             unit="1",
@@ -108,9 +100,7 @@ class Fp16Unsafe(Check):
             yield from self._collapsed(run)
             scaled = bool(numerics(run.lead.process, "scaler")) or run.lead.known("scale")
             suspected = [
-                item
-                for item in suspected
-                if not (scaled and item.detail_of(Fp16UnsafeDetail).cure in ("autocast", "cast"))
+                item for item in suspected if not (scaled and item.detail_of(Fp16UnsafeDetail).cure == "autocast")
             ]
         yield from suspected
 
@@ -144,8 +134,6 @@ class Fp16Unsafe(Check):
         yield from self._trainer(source)
         for setup in training_arguments(patient):
             yield from self._model(setup)
-        for setup in deepspeed_configs(patient):
-            yield from self._static(setup)
         for file in configs.files:
             yield from self._pure(file)
 
@@ -154,8 +142,7 @@ class Fp16Unsafe(Check):
     def _in_loops(self, source: Source) -> Iterator[Finding]:
         if _uses_an_engine(source):
             return
-        seen: set[str] = set()
-        for script, loop in source.training_loops:
+        for _, loop in source.training_loops:
             events = [event for event in loop.events if steady(event)] if loop.engine is None else []
             backward = next((e for e in events if e.call is not None and e.call.name in BACKWARD), None)
             steps = [event for event in events if event.call is not None and event.call.name in STEP]
@@ -169,9 +156,6 @@ class Fp16Unsafe(Check):
                     yield from self._never_unscaled(source, scaled, met)
             elif not _has_scaler(source):
                 yield from self._autocast(source, loop, events)
-                if script.path not in seen:
-                    seen.add(script.path)
-                    yield from self._cast(source, script)
 
     def _never_unscaled(self, source: Source, scaled: Event, step: Event) -> Iterator[Finding]:
         if not _steps_a_scaler(source):
@@ -204,25 +188,6 @@ class Fp16Unsafe(Check):
                         cure="autocast",
                     )
                     return
-
-    def _cast(self, source: Source, script: Script) -> Iterator[Finding]:
-        """Weights cast to fp16 whose parameters go straight to an optimizer."""
-        trained = {
-            name
-            for call in script.calls
-            if call.name.startswith("torch.optim.") and call.name.count(".") == 2
-            for name in _parameters_of(call)
-        }
-        for call in script.calls:
-            where = call.receiver if call.method in {"half", "to"} else bound_to(script, call.node)
-            if where not in trained or switched_off(source, call) or not _casts(script, call):
-                continue
-            yield self._found(
-                say("The weights of {model} are fp16 and go to the optimizer without a scaler.", model=where),
-                (call.span,),
-                cure="cast",
-            )
-            return
 
     # source: the Trainer
 
@@ -269,17 +234,6 @@ class Fp16Unsafe(Check):
             (fp16.place, place),
             severity=Severity.WARNING if hurts else Severity.NOTE,
             cure="bf16",
-        )
-
-    def _static(self, setup: Setup) -> Iterator[Finding]:
-        scale, fp16 = setup.get("fp16.loss_scale"), setup.on("fp16.enabled")
-        if scale is None or fp16 is None or scale.number is None or scale.number < self.limit("static_scale"):
-            return
-        yield self._found(
-            say("{key}={value} is a fixed loss scale; 0 adapts it to the gradients.", key=scale.key, value=scale.shown),
-            (scale.place,),
-            severity=Severity.NOTE,
-            cure="dynamic",
         )
 
     def _pure(self, file: ConfigFile) -> Iterator[Finding]:
@@ -372,25 +326,6 @@ def _word(script: Script, text: str) -> str:
         bound = assigned_values(nodes(script, ast.Assign), text)
         text = ast.unparse(bound[0]) if len(bound) == 1 else ""
     return text.rpartition(".")[2] if text.replace(".", "_").isidentifier() else ""
-
-
-def _parameters_of(call: Call) -> Iterator[str]:
-    """`model` of `AdamW(model.parameters(), ...)`."""
-    first = call.node.args[0] if call.node.args else None
-    if is_method_call(first, "parameters"):
-        yield ast.unparse(first.func.value)
-
-
-def _casts(script: Script, call: Call) -> bool:
-    if call.method == "half":
-        return not call.node.args
-    if call.method == "to":
-        words = [ast.unparse(item) for item in (*call.node.args, *(k.value for k in call.node.keywords))]
-        return any(_word(script, word) in HALF for word in words if "." in word)
-    if call.method == "from_pretrained":
-        dtype = from_keyword(script, call, "torch_dtype") or from_keyword(script, call, "dtype")
-        return dtype is not None and dtype.sure and dtype.word in HALF
-    return False
 
 
 def _uses_deepspeed(call: Call) -> bool:

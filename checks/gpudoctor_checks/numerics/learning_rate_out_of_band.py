@@ -5,12 +5,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import isfinite
-from typing import NamedTuple
 
 from gpudoctor.analysis.observation import confirmed
 from gpudoctor.analysis.run.curves import loss_curve
 from gpudoctor.analysis.run.line_costs import place_of
-from gpudoctor.analysis.run.steady_run import LEAST_STEPS, Run, demanded, spot
+from gpudoctor.analysis.run.steady_run import LEAST_STEPS, Run, demanded, spots
 from gpudoctor.analysis.run.steady_state import counts
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.workload import optional
@@ -31,29 +30,6 @@ _REFUSED = re.compile(r"(?:^|_|\b)(?:reject(?:ed)?|dispreferred|loser)(?:$|_|\b)
 
 _NOTHING = say("the model learns nothing")
 _SCHEDULE = re.compile(r"torch\.optim\.lr_scheduler\.[A-Z]|transformers\.get_\w*schedule")
-
-
-class RateVerdict(NamedTuple):
-    """What is wrong with a learning rate."""
-
-    verdict: str
-    """A clause that follows the rate's value."""
-    cure: str
-    """A word of `LearningRateOutOfBandDetail.cure`."""
-    severity: Severity
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rate:
-    """One learning rate with what is known of its use."""
-
-    value: float
-    adam: bool
-    """Whether it is Adam's."""
-    preference: bool
-    """Whether the training is on preferences or rewards: it changes little of what is learned already."""
-    used: bool
-    """Whether enough steps were made with it to judge a rate of 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,10 +128,8 @@ class LearningRateOutOfBand(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        yield from self._measured(patient, demanded(patient))
-
-    def _measured(self, patient: Patient, run: Run) -> Iterator[Finding]:
         """The greatest rate that the optimizers really used; warm-up and schedules included."""
+        run = demanded(patient)
         process = run.lead.process
         used = max((value for value in process.steps.column("lr") if isfinite(value)), default=None)
         made = process.of("optimizer")
@@ -163,48 +137,47 @@ class LearningRateOutOfBand(Check):
         if used is None or len(names) != 1:
             return
         where, name = place_of(made[-1]), names.pop()
-        place = spot(patient, where) if where is not None else SourceSpan(path=run.recording.path, line=1)
-        rate = Rate(
-            value=used,
-            adam="adam" in name.lower() or name == "RMSprop",
-            preference=_compares(optional(lambda: patient.source)),
-            used=run.lead.steps >= LEAST_STEPS,
-        )
-        found = self.judge(rate) if len(made) == 1 else None  # of several the column has one
-        loss = loss_curve(process)  # the first update may have ruined all but the first loss
-        worse = len(loss) > 0 and loss.late >= loss.values[0]
-        if name == "SGD" and len(made) == 1 and used > self.limit("sgd_high") and worse:
-            found = RateVerdict("", "sgd", Severity.WARNING)
-        spans = [*([place] if where is not None else []), *_schedules(patient)]
+        spans = [*spots(patient, where), *_schedules(patient)]
         if (up := _below_zero(run)) is not None:
             yield self._climbs(run, name, up, spans)
             return
-        if found is None and (spent := _spent(run, self._low(rate))) is not None:
-            share = spent.steps / max(1, spent.all)
-            if share >= self.limit("spent_share") and spent.steps >= self.limit("spent_steps"):
-                yield self._fell(run, name, rate, spent, spans)
-                return
-        if found is None:
+        # A training on preferences or rewards changes little of what is learned already.
+        low = self.limit("preference_low" if _compares(optional(lambda: patient.source)) else "low")
+        cure = self._cure(run, name, used, low) if len(made) == 1 else ""  # of several the column has one
+        if not cure:
+            spent = _spent(run, low)
+            enough = max(self.limit("spent_steps"), self.limit("spent_share") * spent.all) if spent is not None else 0
+            if spent is not None and spent.steps >= enough:
+                yield self._fell(run, name, used, low, spent, spans)
             return
+        # the sentence has named the optimizer
+        verdict = (
+            say("below {low:g}: nothing is learned", low=low)
+            if cure == "low"
+            else say("the usual maximum is {limit:g}", limit=self.limit(f"{cure}_high"))
+        )
+        far = cure != "adam" or used >= self.limit("adam_far")
         yield confirmed(
             self,
             (),
-            say(
-                "{optimizer} trained with a rate of {rate:g}; {verdict}.",
-                optimizer=name,
-                rate=used,
-                # the sentence has named the optimizer
-                verdict=say("the usual maximum is {limit:g}", limit=self.limit(f"{found.cure}_high"))
-                if found.cure in ("adam", "sgd")
-                else found.verdict,
-            ),
+            say("{optimizer} trained with a rate of {rate:g}; {verdict}.", optimizer=name, rate=used, verdict=verdict),
             evidence=(*(spans if not used else spans[:1]), run.measured("learning_rate", used)),
-            severity=found.severity,
-            cost=Cost(breaks=_NOTHING if found.cure == "low" else None),
-            detail=LearningRateOutOfBandDetail(cure=found.cure),
+            severity=Severity.WARNING if far else Severity.NOTE,
+            cost=Cost(breaks=_NOTHING if cure == "low" else None),
+            detail=LearningRateOutOfBandDetail(cure=cure),
         )
 
-    def _fell(self, run: Run, name: str, rate: Rate, spent: "_Spent", spans: list[SourceSpan]) -> Finding:
+    def _cure(self, run: Run, name: str, used: float, low: float) -> str:
+        """What the one optimizer's rate is out of, as `LearningRateOutOfBandDetail.cure` says it; "" for its band."""
+        loss = loss_curve(run.lead.process)  # the first update may have ruined all but the first loss
+        worse = len(loss) > 0 and loss.late >= loss.values[0]
+        if name == "SGD" and used > self.limit("sgd_high") and worse:
+            return "sgd"
+        if ("adam" in name.lower() or name == "RMSprop") and used > self.limit("adam_high"):
+            return "adam"
+        return "low" if 0 < used < low or (used == 0 and run.lead.steps >= LEAST_STEPS) else ""
+
+    def _fell(self, run: Run, name: str, first: float, low: float, spent: "_Spent", spans: list[SourceSpan]) -> Finding:
         """The finding for a rate that a schedule took below the band while the training went on."""
         return confirmed(
             self,
@@ -214,9 +187,9 @@ class LearningRateOutOfBand(Check):
                 "{low:g} since step {since}, in {steps} of {all} steps: "
                 "the model learns nothing.",
                 optimizer=name,
-                first_rate=rate.value,
+                first_rate=first,
                 last_rate=spent.rate,
-                low=self._low(rate),
+                low=low,
                 since=spent.since,
                 steps=spent.steps,
                 all=spent.all,
@@ -250,24 +223,6 @@ class LearningRateOutOfBand(Check):
             cost=Cost(breaks=say("the model unlearns since step {since}", since=up.since)),
             detail=LearningRateOutOfBandDetail(cure="spent"),
         )
-
-    def judge(self, rate: Rate) -> RateVerdict | None:
-        """What is wrong with one rate; None when it is in its band."""
-        value = rate.value
-        if rate.adam and value > self.limit("adam_high"):
-            far = value >= self.limit("adam_far")
-            return RateVerdict(
-                say("with Adam; the usual maximum is {limit:g}", limit=self.limit("adam_high")),
-                "adam",
-                Severity.WARNING if far else Severity.NOTE,
-            )
-        if 0 < value < self._low(rate) or (value == 0 and rate.used):
-            return RateVerdict(say("below {low:g}: nothing is learned", low=self._low(rate)), "low", Severity.WARNING)
-        return None
-
-    def _low(self, rate: Rate) -> float:
-        """The lower end of the band of a rate's training."""
-        return self.limit("preference_low" if rate.preference else "low")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,14 +8,15 @@ from gpudoctor.analysis.run.cost_attribution import at
 from gpudoctor.analysis.run.curves import numerics
 from gpudoctor.analysis.run.job_facts import main_model
 from gpudoctor.analysis.run.line_costs import place_of
-from gpudoctor.analysis.run.steady_run import Run, demanded, measured, processes, spot, spots
+from gpudoctor.analysis.run.steady_run import Run, demanded, measured, processes, spots
 from gpudoctor.analysis.run.untrained_models import forgotten, inner_teacher, missing, swapped, unheld
-from gpudoctor.lang import say
+from gpudoctor.lang import say, template
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.evidence import SourceSpan
+from gpudoctor.model.evidence import Measurement, SourceSpan
 from gpudoctor.model.signs.recording import Process, Record
 from gpudoctor.text import joined, percent
 
+_NO_WEIGHTS = say("the weights do not learn")
 _ALL = 0.95
 """Share of unmoved elements that nobody leaves alone on purpose."""
 
@@ -118,7 +119,6 @@ class WeightsFrozen(Check):
         left = set(named) <= missing(process)
         # An optimizer made for a part of the model, or beside a second model, leaves the rest alone on purpose.
         much = share >= self.limit("frozen_share") if not left else bool(others) or share >= _ALL
-        where = place_of(process.of("optimizer")[-1]) if process.of("optimizer") else None
         why = say("no optimizer has them") if left else say("although an optimizer has them")
         yield confirmed(
             self,
@@ -130,7 +130,10 @@ class WeightsFrozen(Check):
                 share=percent(share),
                 why=why,
             ),
-            evidence=(*spots(patient, where), run.measured("unmoved_share", share)),
+            evidence=(
+                *spots(patient, *map(place_of, process.of("optimizer")[-1:])),
+                run.measured("unmoved_share", share),
+            ),
             severity=Severity.ERROR if much else Severity.NOTE,
             cost=Cost(breaks="the weights do not learn" if much else None),
             detail=WeightsFrozenDetail(),
@@ -140,10 +143,8 @@ class WeightsFrozen(Check):
         """A model beside the trained one gets gradients, and no optimizer was given its parameters."""
         name, steps = str(item.get("model") or "a second model"), int(item.get("steps") or 0)
         made = run.lead.process.of("optimizer")
-        places = [place_of(record) for record in (item, *made[-1:])]
-        return confirmed(
+        return _broken(
             self,
-            (),
             say(
                 "{name} gets gradients in {steps} training steps, but its parameters are in no "
                 "optimizer, so its "
@@ -151,69 +152,52 @@ class WeightsFrozen(Check):
                 name=name,
                 steps=steps,
             ),
-            evidence=(*spots(patient, *places), run.measured("forward_passes", steps, "{steps}")),
-            severity=Severity.ERROR,
-            cost=Cost(breaks=say("{name} does not learn", name=name)),
-            detail=WeightsFrozenDetail(how="forgotten", text=name),
+            spots(patient, *(place_of(record) for record in (item, *made[-1:]))),
+            run.measured("forward_passes", steps, "{steps}"),
+            say("{name} does not learn", name=name),
+            WeightsFrozenDetail(how="forgotten", text=name),
         )
 
     def _idle(self, patient: Patient, run: Run, item: Record) -> Finding:
         """The steps of one of several optimizers find nothing to apply."""
-        name, steps, where = str(item.get("model") or ""), int(item.get("steps") or 0), place_of(item)
-        spans = spots(patient, where)
+        name, steps = str(item.get("model") or ""), int(item.get("steps") or 0)
+        spans = spots(patient, place_of(item))
         whose = say(" of {name}", name=name) if name else ""
-        if item.get("shared"):
-            return self._shared(run, name, steps, spans)
-        cleared = int(item.get("cleared") or 0) >= self.limit("cleared_share") * steps
-        # Else a part that runs without gradients: fixed on purpose?
-        sure = cleared or bool(item.get("called") or item.get("alone"))
-        what = (
-            say(
-                "The backward pass gives the parameters{whose} gradients. Something clears them before each "
-                "optimizer step: that was so in {steps} steps{at}. The steps change nothing.",
-                whose=whose,
-                steps=steps,
-                at=at(spans),
-            )
-            if cleared
-            else say(
-                "No parameter{whose} had a gradient in any of the {steps} steps of its optimizer that were "
-                "examined{at}. The steps change nothing. The loss was computed from detached tensors, "
-                "or the gradients were cleared "
-                "before the step.",
-                whose=whose,
-                steps=steps,
-                at=at(spans),
-            )
-        )
-        return confirmed(
-            self,
-            (),
-            what,
-            evidence=(*spans, run.measured("steps_without_gradients", steps, "{steps}")),
-            severity=Severity.ERROR if sure else Severity.WARNING,
-            cost=Cost(breaks=say("{name} does not learn", name=name or say("a part of the model")) if sure else None),
-            detail=WeightsFrozenDetail(
-                how="cleared" if cleared else "idle", text=name or say("the parameters of this optimizer")
-            ),
-        )
-
-    def _shared(self, run: Run, name: str, steps: int, spans: Sequence[SourceSpan]) -> Finding:
-        """Its parameters are another optimizer's, too: what it was made for has no optimizer."""
-        return confirmed(
-            self,
-            (),
-            say(
+        text = name or say("the parameters of this optimizer")
+        seen = run.measured("steps_without_gradients", steps, "{steps}")
+        if item.get("shared"):  # what it was made for has no optimizer
+            message = say(
                 "This optimizer found no gradient in {steps} steps, and changes nothing{at}. Another "
                 "optimizer has the same parameters{whose} and trains them.",
                 steps=steps,
                 at=at(spans),
-                whose=say(" of {name}", name=name) if name else "",
-            ),
-            evidence=(*spans, run.measured("steps_without_gradients", steps, "{steps}")),
-            severity=Severity.ERROR,
-            cost=Cost(breaks=say("the steps of an optimizer change nothing")),
-            detail=WeightsFrozenDetail(how="shared", text=name or say("the parameters of this optimizer")),
+                whose=whose,
+            )
+            breaks = say("the steps of an optimizer change nothing")
+            return _broken(self, message, spans, seen, breaks, WeightsFrozenDetail(how="shared", text=text))
+        cleared = int(item.get("cleared") or 0) >= self.limit("cleared_share") * steps
+        # Else a part that runs without gradients: fixed on purpose?
+        sure = cleared or bool(item.get("called") or item.get("alone"))
+        what = (
+            template(
+                "The backward pass gives the parameters{whose} gradients. Something clears them before each "
+                "optimizer step: that was so in {steps} steps{at}. The steps change nothing."
+            )
+            if cleared
+            else template(
+                "No parameter{whose} had a gradient in any of the {steps} steps of its optimizer that were "
+                "examined{at}. The steps change nothing. The loss was computed from detached tensors, "
+                "or the gradients were cleared "
+                "before the step."
+            )
+        )
+        return _broken(
+            self,
+            say(what, whose=whose, steps=steps, at=at(spans)),
+            spans,
+            seen,
+            say("{name} does not learn", name=name or say("a part of the model")) if sure else None,
+            WeightsFrozenDetail(how="cleared" if cleared else "idle", text=text),
         )
 
     def _empty(self, patient: Patient, run: Run, model: Record) -> Finding:
@@ -225,60 +209,73 @@ class WeightsFrozen(Check):
             if not trainable
             else say("it got none")
         )
-        where = place_of(run.lead.process.of("optimizer")[-1])
-        return confirmed(
+        return _broken(
             self,
-            (),
             say(
                 "The optimizer has no parameters, {why}: {steps:,} steps have changed nothing.",
                 why=why,
                 steps=run.lead.steps,
             ),
-            evidence=(*spots(patient, where), run.measured("trainable", trainable)),
-            severity=Severity.ERROR,
-            cost=Cost(breaks=say("the weights do not learn")),
-            detail=WeightsFrozenDetail(how="frozen" if not trainable else "other", text=name),
+            spots(patient, place_of(run.lead.process.of("optimizer")[-1])),
+            run.measured("trainable", trainable),
+            _NO_WEIGHTS,
+            WeightsFrozenDetail(how="frozen" if not trainable else "other", text=name),
         )
 
     def _swapped(self, patient: Patient, run: Run, trained: Sequence[Record]) -> Finding:
         """Every tensor of the optimizer is without a gradient, and a model without an optimizer gets them."""
-        places = [place_of(record) for record in (*run.lead.process.of("optimizer")[-1:], *trained)]
-        spans = spots(patient, *places)
+        made = run.lead.process.of("optimizer")[-1:]
+        spans = spots(patient, *(place_of(record) for record in (*made, *trained)))
         named = joined(list(dict.fromkeys(str(item.get("model") or "another model") for item in trained)))
-        return confirmed(
+        return _broken(
             self,
-            (),
             say(
                 "No parameter of the optimizer gets a gradient, and no optimizer has those that do: {named}"
                 "{at}. It was built over another model.",
                 named=named,
                 at=at(spans[1:]),
             ),
-            evidence=(*spans, run.measured("unmoved_share", 1.0)),
-            severity=Severity.ERROR,
-            cost=Cost(breaks=say("the weights do not learn")),
-            detail=WeightsFrozenDetail(how="swapped", text=named),
+            spans,
+            run.measured("unmoved_share", 1.0),
+            _NO_WEIGHTS,
+            WeightsFrozenDetail(how="swapped", text=named),
         )
 
     def _unstepped(self, patient: Patient, idle: Record) -> Finding:
         """An optimizer was made, and no step of it was seen in all the backward passes."""
         made = next((item for rank in processes(patient) for item in rank.of("optimizer")), None)
-        places = [place_of(item) for item in (idle, made) if item is not None]
+        passes = int(idle.get("backwards") or 0)
         return self.finding(
-            say(
-                "{idle} backward passes ran, but the program never calls the optimizer's step().",
-                idle=idle.get("backwards"),
-            ),
+            say("{idle} backward passes ran, but the program never calls the optimizer's step().", idle=passes),
             evidence=(
-                *(spot(patient, place) for place in places if place is not None),
-                measured("backward_passes", int(idle.get("backwards") or 0), "1", patient.recording),
+                *spots(patient, *(place_of(item) for item in (idle, made) if item is not None)),
+                measured("backward_passes", passes, "1", patient.recording),
             ),
             confidence=Confidence.CONFIRMED,
-            severity=Severity.ERROR,
-            cost=Cost(breaks=say("the weights do not learn")),
+            cost=Cost(breaks=_NO_WEIGHTS),
             subject="step",
             detail=WeightsFrozenDetail(how="step"),
         )
+
+
+def _broken(
+    check: Check,
+    message: str,
+    spans: Sequence[SourceSpan],
+    number: Measurement,
+    breaks: str | None,
+    detail: WeightsFrozenDetail,
+) -> Finding:
+    """What a run shows: an error where it breaks something, else a warning."""
+    return confirmed(
+        check,
+        (),
+        message,
+        evidence=(*spans, number),
+        severity=Severity.ERROR if breaks else Severity.WARNING,
+        cost=Cost(breaks=breaks),
+        detail=detail,
+    )
 
 
 def _held_nothing(process: Process, model: Record) -> bool:

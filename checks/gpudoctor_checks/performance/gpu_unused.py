@@ -9,13 +9,13 @@ from gpudoctor.analysis.run.job_facts import gpus_here, model_place, on_gpu
 from gpudoctor.analysis.run.run_numbers import run_numbers
 from gpudoctor.analysis.run.steady_run import judged, processes, recorded, spots
 from gpudoctor.analysis.source.device_tensors import Target, device_of, training_target
-from gpudoctor.analysis.source.device_transfers import Transfer, Transferred, moves
+from gpudoctor.analysis.source.device_transfers import moves_anything
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import Measurement, SourceSpan
 from gpudoctor.model.signs.gpu import Gpu
-from gpudoctor.model.signs.source import Loop, Script, Source
+from gpudoctor.model.signs.source import Script, Source
 from gpudoctor.text import count
 
 _HELPERS = frozenset(
@@ -31,23 +31,19 @@ class GpuUnusedDetail(Detail):
     """What the rule reads."""
 
     kind: str | None = None
-    """`cpu`, `chosen` or `half`; None where only a run was seen."""
-    named: bool | None = None
+    """`cpu` or `chosen`; None where only a run was seen."""
+    named: bool = False
     """A line names the CPU."""
-    moved: str | None = None
-    """`model` or `batch`: what is moved already."""
 
 
 class GpuUnused(Check):
-    """The training runs on the CPU, or only partly on the GPU, although the machine has one.
+    """The training runs on the CPU, although the machine has a GPU.
 
     What it finds:
         - A training loop on a machine with a GPU, in a program that names no device, or only the CPU.
         - A CUDA device that is chosen and then never used.
-        - A model on the GPU whose batches stay on the CPU, or the reverse.
     Why it hurts:
         PyTorch uses the CPU by default, without a message. A matrix product is 20 to 200 times slower there.
-        Model and batch on different devices end in a RuntimeError at the first step.
     How it knows:
         From the source, with imports and command-line defaults followed, and the GPUs that the driver reports
         for this machine.
@@ -104,7 +100,6 @@ class GpuUnused(Check):
         if target is Target.OTHER or _helped(source):
             return
         if target in (Target.CUDA, Target.MAYBE):
-            yield from self._half_moved(source)
             yield from self._never_used(source, patient)
             return
         yield from self._on_cpu(source, target, patient.gpus)
@@ -125,7 +120,7 @@ class GpuUnused(Check):
 
     def _never_used(self, source: Source, patient: Patient) -> Iterator[Finding]:
         """A device variable that nothing is moved to."""
-        if any(True for _ in moves(source)) or _device_keyword(source):
+        if moves_anything(source) or _device_keyword(source):
             return
         chosen = next((call for script in source.scripts for call in script.calls if call.name == "torch.device"), None)
         if chosen is None:
@@ -144,33 +139,6 @@ class GpuUnused(Check):
             detail=GpuUnusedDetail(kind="chosen"),
         )
 
-    def _half_moved(self, source: Source) -> Iterator[Finding]:
-        """Model and batches on different devices; said only where every move in the program is understood."""
-        if _device_keyword(source) or _typed(source) or not _plain(source):
-            return
-        found = [move for move in moves(source) if move.device != "cpu"]
-        kinds = {move.what for move in found}
-        if Transferred.OTHER in kinds or len(kinds) != 1:
-            return
-        if not any(_apart(loop) for _, loop in source.training_loops):
-            return
-        first: Transfer = found[0]
-        stays = say("the batches") if first.what is Transferred.MODEL else say("the model")
-        goes = say("the model") if first.what is Transferred.MODEL else say("the batches")
-        yield self.finding(
-            say(
-                "Line {line} moves {moved} to the GPU, but never {left}: the first step fails on a machine with a GPU.",
-                line=first.call.span.line,
-                moved=goes,
-                left=stays,
-            ),
-            evidence=(first.call.span, next(source.training_loops)[1].span),
-            severity=Severity.ERROR,
-            cost=Cost(breaks="the first forward raises RuntimeError (tensors on different devices)"),
-            subject=first.call.span.path,
-            detail=GpuUnusedDetail(kind="half", moved=first.what.value),
-        )
-
 
 def _helped(source: Source) -> bool:
     """Whether the program leaves placement to a library."""
@@ -185,46 +153,6 @@ def _device_keyword(source: Source) -> bool:
         for call in script.calls
         for keyword in call.node.keywords
     )
-
-
-def _typed(source: Source) -> bool:
-    """Whether tensors are placed by their type: `x.type(Tensor)` with `Tensor = torch.cuda.FloatTensor`."""
-    for script in source.scripts:
-        for call in script.calls:
-            if call.method in ("type", "type_as", "new", "new_tensor") and call.receiver and call.node.args:
-                kind = ast.unparse(call.node.args[0])
-                if not kind.startswith("torch.") or kind.endswith("Tensor"):
-                    return True
-        if any(node.attr.endswith("Tensor") and ast.unparse(node.value) == "torch.cuda"
-               for node in nodes(script, ast.Attribute)):  # fmt: skip
-            return True
-    return any(
-        call.name in ("torch.set_default_device", "torch.set_default_tensor_type")
-        for script in source.scripts
-        for call in script.calls
-    )
-
-
-def _apart(loop: Loop) -> bool:
-    """Whether a call of a model, built in this program, shows it on one device and its argument on another."""
-    for event in loop.events:
-        call = event.call
-        if call is None or call.guessed or not (call.receiver_type or "").startswith("torch.nn."):
-            continue
-        if not call.name.endswith(".__call__") or "Loss" in str(call.receiver_type):
-            continue  # a loss has no parameters to move
-        given = [event.devices.get(item.id) for item in call.node.args if isinstance(item, ast.Name)]
-        if call.receiver_device == "cpu":
-            if any(device in ("cuda", "maybe-cuda") for device in given):
-                return True
-        elif call.receiver_device is not None and "cpu" in given:
-            return True
-    return False
-
-
-def _plain(source: Source) -> bool:
-    """Whether every training loop draws from a DataLoader, whose batches come from the host."""
-    return all((loop.iterable_type or "").endswith("DataLoader") for _, loop in source.training_loops)
 
 
 def _cpu_place(source: Source) -> SourceSpan | None:

@@ -21,7 +21,7 @@ from gpudoctor.lang import say, template
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
 from gpudoctor.model.cuda import numbers
 from gpudoctor.model.signs.recording import Process
-from gpudoctor.model.signs.source import Call, Event, Loop, LoopRole, Script
+from gpudoctor.model.signs.source import Call, Script
 from gpudoctor.text import percent
 
 _MULTI = frozenset(
@@ -35,7 +35,6 @@ _WORDS = {
 }
 _FEW = 4
 """Tensors that are updated in so few launches that fusing them saves nothing."""
-_IN_PLACE = frozenset({"add_", "sub_", "mul_", "copy_", "addcdiv_", "addcmul_", "lerp_"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +42,7 @@ class OptimizerUnfusedDetail(Detail):
     """What the rule reads."""
 
     kind: str | None = None
-    """`foreach`, `version`, `old`, `class` or `hand`; None where only a run was seen."""
+    """`foreach`, `version` or `old`; None where only a run was seen."""
     optimizer: str | None = None
     """Its class."""
     calls: int | None = None
@@ -57,8 +56,6 @@ class OptimizerUnfused(Check):
         - `foreach=False` without `fused=True`.
         - In a program on CUDA, other optimizers that loop over the parameters:
         - the old AdamW of transformers
-        - your own class whose `step` updates the parameters one by one
-        - an update of the weights by hand in the training loop
         - optimizers under torch before 2.0, whose default is that loop
     Why it hurts:
         Adam needs about ten small kernels for each parameter tensor. A network of 300 tensors needs 3,000
@@ -152,7 +149,7 @@ class OptimizerUnfused(Check):
             old = _old(patient, program.entry.path, self.limit("torch"))
             if not cpu and program.target not in (Target.CUDA, Target.MAYBE):
                 continue
-            for finding in (*self._optimizers(program, old), *self._classes(program), *self._by_hand(program)):
+            for finding in self._optimizers(program, old):
                 span = finding.span
                 place = (span.path, span.line) if span is not None else ("", 0)
                 if place not in seen:
@@ -175,54 +172,6 @@ class OptimizerUnfused(Check):
                     subject=f"{script.path}:{min(call.span.line for call in calls)}",
                     detail=OptimizerUnfusedDetail(kind=kind, optimizer=optimizer, calls=len(calls)),
                 )
-
-    def _classes(self, program: Program) -> Iterator[Finding]:
-        """Optimizers of the program's own that step one parameter at a time."""
-        for script in program.scripts:
-            for name, info in script.classes.items():
-                step = info.methods.get("step")
-                if step is None or "torch.optim.Optimizer" not in info.bases:
-                    continue
-                if not any(
-                    call.name.rpartition(".")[2] == name and not any(guard.never for guard in call.guards)
-                    for _, call in program.calls
-                ):
-                    continue
-                loop = next((node for node in ast.walk(step) if _over_parameters(node)), None)
-                text = ast.unparse(step)
-                if loop is None or "_foreach_" in text or "triton" in script.text or "compile" in script.text:
-                    continue
-                if len({part.attr for part in ast.walk(loop) if isinstance(part, ast.Attribute)} & _IN_PLACE) == 0:
-                    continue
-                span = script.span(loop)
-                yield self.finding(
-                    say(
-                        "{optimizer}.step updates one parameter after the other (line {line}).",
-                        optimizer=name,
-                        line=span.line,
-                    ),
-                    evidence=(span, next(program.loops)[1].span),
-                    subject=f"{script.path}:{span.line}",
-                    detail=OptimizerUnfusedDetail(kind="class", optimizer=name),
-                )
-
-    def _by_hand(self, program: Program) -> Iterator[Finding]:
-        """Updates of the weights in the training loop itself."""
-        for script, loop in program.loops:
-            for event in loop.events:
-                inner = _parameter_loop(event, loop)
-                if inner is None or event.evaluation or not event.every_pass or not _updates(event, inner):
-                    continue
-                yield self.finding(
-                    say(
-                        "Line {line} updates the weights one parameter after the other in every step.",
-                        line=event.span.line,
-                    ),
-                    evidence=(event.span, loop.span),
-                    subject=f"{script.path}:{loop.span.line}",
-                    detail=OptimizerUnfusedDetail(kind="hand", optimizer="SGD"),
-                )
-                break
 
 
 def _fuses(process: Process) -> bool:
@@ -285,37 +234,3 @@ def _few_tensors(script: Script, call: Call) -> bool:
 def _parts(node: ast.expr) -> list[ast.expr]:
     """The elements of a tuple, else the expression itself."""
     return node.elts if isinstance(node, ast.Tuple) else [node]
-
-
-def _over_parameters(node: ast.AST) -> bool:
-    """`for p in group["params"]`."""
-    return isinstance(node, ast.For) and (
-        ast.unparse(node.iter).replace('"', "'").endswith("['params']") or "parameters()" in ast.unparse(node.iter)
-    )
-
-
-def _parameter_loop(event: Event, loop: Loop) -> Loop | None:
-    """The loop over parameters, inside the training loop, that an event stands in."""
-    for inner in event.inner:
-        if (
-            inner is not loop
-            and inner.role is LoopRole.OTHER
-            and re.search(r"\b(?:named_)?parameters\(\)", inner.iterates)
-        ):
-            return inner
-    return None
-
-
-def _updates(event: Event, inner: Loop) -> bool:
-    """Whether an event is `p.data.add_(-lr * p.grad)` or `p.data -= lr * p.grad` of the loop's own `p`."""
-    text = ast.unparse(event.node)
-    if not re.search(r"\.grad\b", text):
-        return False
-    if isinstance(event.node, ast.AugAssign):
-        changed = isinstance(event.node.op, ast.Sub | ast.Add)
-        target = ast.unparse(event.node.target)
-    else:
-        changed = event.call is not None and event.call.method in {"add_", "sub_"}
-        target = event.call.receiver if event.call is not None else ""
-    # A sum over the gradients, `total += (p.grad ** 2).sum()`, updates no weight.
-    return changed and ".grad" not in target and re.split(r"[.\[]", target, maxsplit=1)[0] in inner.targets

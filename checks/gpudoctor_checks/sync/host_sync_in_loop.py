@@ -15,19 +15,17 @@ from gpudoctor.analysis.source.call_frequency import brief, measures, step_perio
 from gpudoctor.analysis.source.device_tensors import DeviceTensors, training_target
 from gpudoctor.analysis.source.metrics import OFTEN, is_metric, samples_around
 from gpudoctor.analysis.source.steering_reads import steers
-from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import OWN_CHOICE, Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.process import ProcessWindow
-from gpudoctor.model.signs.source import Call, Event, Guard, GuardKind, Known, Loop, Script, Source
+from gpudoctor.model.signs.source import Event, Known, Loop, Script, Source
 from gpudoctor.text import capitalised, percent
 from gpudoctor_checks.sync.device_queue import Queue
-from gpudoctor_checks.sync.device_reads import READS, SHOWN, read_word, shown_values
+from gpudoctor_checks.sync.device_reads import SHOWN, read_word, shown_values
 
-"""Methods that bring the tensor that they are given to the host at once (`make_np` of tensorboard's writer)."""
 _SYNCHRONIZES = frozenset({"torch.cuda.synchronize", "torch.accelerator.synchronize"})
 _MANY = re.compile(r"param|dict|modules\(|batch|sample|target|pred|output|\blen\(|\.(size\(0\)|shape\[0\])", re.I)
 _FEWER = 0.9
@@ -207,7 +205,7 @@ class HostSyncInLoop(Check):
             yield from self._from_source(source, script, loop)
 
     def _from_source(self, source: Source, script: Script, loop: Loop) -> Iterator[Finding]:
-        runs = _reads(source, script, loop)
+        runs = _reads(script, loop)
         reads = _places(runs)
         if not reads or sum(read.rate for read in reads) < self.limit("reads_noted"):
             return
@@ -220,7 +218,7 @@ class HostSyncInLoop(Check):
         named = {_key(read) for read in reads}
         waits = sum(_of_each_wait([read for read in runs if _key(read) in named]))
         words = concatenated(", ", dict.fromkeys(read.word for read in reads))
-        more = any(read.repeated for read in reads) or _unsure(loop, reads)
+        more = any(read.repeated for read in reads)
         where = lines_at((read.span for read in reads), script.path)
         yield self.finding(
             _sentence(
@@ -272,7 +270,7 @@ def _waits(patient: Patient, run: Run, sites: Sequence[Site]) -> float:
     steps = run.lead.steps + run.lead.warm_up_steps
     groups: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for number, (script, loop) in enumerate(source.training_loops if source is not None and steps else ()):
-        for read in _reads(source, script, loop) if source is not None else ():
+        for read in _reads(script, loop) if source is not None else ():
             groups.setdefault((read.span.path, read.span.line), []).append((number, read.filling))
     alone, together, members = 0, dict[tuple[int, int], int](), dict[tuple[int, int], int]()
     for site in sites:
@@ -296,22 +294,18 @@ def _place(patient: Patient, site: Site) -> tuple[str, int]:
     return span.path, span.line
 
 
-def _reads(source: Source, script: Script, loop: Loop) -> list[_Read]:
+def _reads(script: Script, loop: Loop) -> list[_Read]:
     """Reads of one pass in order, one for each call that leads to a place."""
     tensors = DeviceTensors(script, loop)
     queue = Queue(loop, tensors, [event for event in loop.events if read_word(event, loop, tensors)])
     elsewhere = _arguments_of_steps(loop) | _parts_of_metrics(loop)
     found: list[_Read] = []
     seen: set[tuple[object, ...]] = set()
-    arms: dict[tuple[object, ...], tuple[list[_Read], list[_Read]]] = {}
     drained = False
     for event in loop.events:
         if event.call is not None and event.call.name in _SYNCHRONIZES and event.every_pass:
             drained = True
         rate = _rate(event, loop)
-        arm = _arm(source, event) if rate == 0 else None
-        if arm is not None:
-            rate = _rate(replace(event, guards=arm.others), loop)
         if drained or rate == 0 or id(event.node) in elsewhere:
             continue
         word = read_word(event, loop, tensors)
@@ -323,43 +317,18 @@ def _reads(source: Source, script: Script, loop: Loop) -> list[_Read]:
             each = queue.refills(event, loop)
             waits = rate if each else rate / max(1, _passes(event, loop) or 1)
             rate *= shown_values(event, tensors) if word.endswith(SHOWN) else 1
-            read = _Read(
-                span=event.span,
-                word=word,
-                rate=rate,
-                repeated=_may_be_more(event, loop),
-                several=_over_data(event, loop) and each,
-                waits=waits,
-                filling=queue.filling(event),
+            found.append(
+                _Read(
+                    span=event.span,
+                    word=word,
+                    rate=rate,
+                    repeated=_may_be_more(event, loop),
+                    several=_over_data(event, loop) and each,
+                    waits=waits,
+                    filling=queue.filling(event),
+                )
             )
-            if arm is not None:
-                arms.setdefault((arm.place, event.via), ([], []))[arm.second].append(read)
-            else:
-                found.append(read)
-    found += _behind_backward(source, loop) if not drained else ()
-    for first, second in arms.values():
-        for read in min(first, second, key=lambda reads: sum(item.waits for item in reads)):
-            found.append(read)  # one of the two is executed on every pass
     return found
-
-
-def _behind_backward(source: Source, loop: Loop) -> Iterator[_Read]:
-    """Reads in the `backward` of the autograd functions that a pass applies, one wait for each of these.
-
-    What they are given are gradients and saved tensors, on the device; autograd calls them, no line does.
-    """
-    applied = {
-        event.call.name
-        for event in loop.events
-        if event.call is not None and event.call.method == "apply" and _rate(event, loop) >= 1
-    }
-    for place, name in enumerate(sorted(applied), start=1):
-        wanted = f"{name.removesuffix('.apply').rpartition('.')[2]}.backward"
-        for script in source.scripts:
-            for call in script.calls:
-                if call.function == wanted and call.method in READS and not call.guards and call.receiver:
-                    yield _Read(span=call.span, word=f".{call.method}()", rate=1.0, repeated=False,
-                                several=False, waits=1.0, filling=-place)  # fmt: skip
 
 
 def _key(read: _Read) -> tuple[str, int, int]:
@@ -377,36 +346,6 @@ def _places(runs: list[_Read]) -> list[_Read]:
         else:
             found[_key(read)] = read
     return list(found.values())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Arm:
-    """Which arm of an `if ... else` an event stands in, where nothing else keeps it from a pass."""
-
-    place: tuple[str, int]
-    second: bool
-    others: tuple[Guard, ...]
-    """The event's other guards."""
-
-
-def _arm(source: Source, event: Event) -> _Arm | None:
-    open_ended = [
-        guard
-        for guard in event.guards
-        if guard.kind in (GuardKind.OTHER, GuardKind.SWITCH) and not guard.mostly and not guard.never
-        and not (isinstance(guard.value, Known) and guard.value.value)
-    ]  # fmt: skip
-    line = getattr(event.node, "lineno", 0)
-    if len(open_ended) != 1:
-        return None
-    script = next((item for item in source.scripts if item.path == event.span.path), None)
-    for node in nodes(script, ast.If) if script is not None else ():
-        if node.test.lineno == open_ended[0].line and node.orelse:
-            others = tuple(guard for guard in event.guards if guard is not open_ended[0])
-            if node.body[0].lineno <= line <= (node.orelse[-1].end_lineno or 0):
-                second = line >= node.orelse[0].lineno
-                return _Arm(place=(event.span.path, node.lineno), second=second, others=others)
-    return None
 
 
 def _rate(event: Event, loop: Loop) -> float:
@@ -442,36 +381,6 @@ def _may_be_more(event: Event, loop: Loop) -> bool:
 def _over_data(event: Event, loop: Loop) -> bool:
     """Whether an inner loop that runs an event goes over samples, parameters or the like: those are several."""
     return any(inner is not loop and inner.iterates and _MANY.search(inner.iterates) for inner in event.inner)
-
-
-def _unsure(loop: Loop, reads: list[_Read]) -> bool:
-    """Whether a line that reads the device also reads what may be one more tensor: `a.item(), b.item()`."""
-    places = {(read.span.path, read.span.line, read.span.column) for read in reads}
-    lines = {place[:2] for place in places}
-    return any(
-        event.call is not None
-        and (event.span.path, event.span.line) in lines
-        and (event.span.path, event.span.line, event.span.column) not in places
-        and (_unknown_item(event.call) or any(_unknown_number(part, event) for part in event.call.node.args))
-        and _rate(event, loop) > 0
-        for event in loop.events
-    )
-
-
-def _unknown_item(call: Call) -> bool:
-    return call.method == "item" and call.receiver_type is None
-
-
-def _unknown_number(text: ast.expr, event: Event) -> bool:
-    """Whether a text formats as a float what may be one or a tensor: `f"{dist:.2f}"`."""
-    return isinstance(text, ast.JoinedStr) and any(
-        isinstance(part, ast.FormattedValue)
-        and isinstance(part.value, ast.Name | ast.Attribute)
-        and part.format_spec is not None
-        and ast.unparse(part.format_spec).rstrip("'\"").endswith(("f", "e", "g"))
-        and event.types.get(ast.unparse(part.value)) is None
-        for part in text.values
-    )
 
 
 def _often(event: Event) -> bool:

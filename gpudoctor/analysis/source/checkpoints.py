@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.source.control_flow import enclosing
 from gpudoctor.analysis.source.entry_points import Program, training_programs
-from gpudoctor.analysis.source.syntax import walk
 from gpudoctor.model.signs.job import Job
 from gpudoctor.model.signs.source import Call, Known, Loop, LoopRole, Script, Source
 
@@ -155,85 +153,3 @@ def launched(source: Source, job: Job | None) -> Iterator[Program]:
     names = {(launch.script or "").rsplit("/", 1)[-1] for launch in (job.launches if job is not None else ())} - {""}
     matched = [one for one in programs if one.entry.path.rsplit("/", 1)[-1] in names]
     yield from matched or (programs if len(programs) == 1 or not names else ())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Resumed:
-    """How a program goes on from its own checkpoint with the weights alone."""
-
-    load: Call
-    """What loads the weights."""
-    optimizer: Call
-    """What makes the optimizer, which starts empty."""
-    kept: Call | None
-    """What saves where the optimizer's state is kept, which nothing loads; None where nothing keeps it."""
-
-
-def resumed_by_weights(program: Program) -> Resumed | None:
-    """The resume of a program that loads the model's weights and no optimizer's state; None for any other.
-
-    A resume is told by its words (`if args.resume`, `def resume_from`), or by a checkpoint of the program's own
-    that it looks for. Weights that another program trained are a start, not a resume.
-    """
-    calls = [call for script in program.scripts for call in script.calls]
-    optimizers = [call for call in calls if _has_state(call)]
-    if not optimizers or any(_LOADS_ALL.search(script.text) for script in program.scripts):
-        return None
-    loads = [call for call in calls if call.method == "load_state_dict" and not _partial(call)]
-    if any(call.receiver_type == "torch.optim.Optimizer" for call in loads):
-        return None
-    saves = [call for call in calls if _is_save(call)]
-    saved = {ast.unparse(call.node.args[1]) for call in saves if len(call.node.args) > 1}
-    kept = any(_KEPT.search(script.text) for script in program.scripts)
-    for load in loads:
-        words = [load.function.rpartition(".")[2], *(guard.text for guard in load.guards)]
-        own = any(f"({path})" in guard.text for path in saved for guard in load.guards) or any(
-            guard.text.removesuffix(".exists()").removesuffix(".is_file()") in saved for guard in load.guards
-        )
-        if own and any(_stands_for_it(program, load, save) for save in saves):
-            continue
-        if own or any(_RESUMES.search(word) for word in words):
-            return Resumed(load=load, optimizer=optimizers[0], kept=saves[0] if kept and saves else None)
-    return None
-
-
-def _stands_for_it(program: Program, load: Call, save: Call) -> bool:
-    """Whether weights are loaded if a file is there, and else trained and saved: a result that is kept.
-
-    The weights that the other arm loads, the best of its own training, are no resume either.
-    """
-    script = next((item for item in program.scripts if item.path == load.span.path), None)
-    if script is None or save.span.path != load.span.path:
-        return False
-    for outer in enclosing(script, load.node):
-        if isinstance(outer, ast.If):
-            other = outer.body if any(load.node in walk(item) for item in outer.orelse) else outer.orelse
-            missing = other is outer.body or isinstance(outer.test, ast.UnaryOp)
-            if missing or any(save.node in walk(item) for item in other):
-                return True
-    return False
-
-
-_RESUMES = re.compile(r"resum|continue_(from|train)", re.IGNORECASE)
-_KEPT = re.compile(r"opt\w{0,60}\.state_dict\(", re.IGNORECASE)
-_LOADS_ALL = re.compile(
-    r"(opt|optim|optimi[sz]er|solver|trainer|engine|accelerator|fabric|sched)\w{0,40}(\[\w+\]|\.\w{1,40}){0,2}"
-    r"\.load(_state(_dict)?|_checkpoint)?\(|load_checkpoint\(|load_state\(|resume_from_checkpoint|ckpt_path=|opt\w{0,20}"
-    r"\[.{1,40}\]\.load_state_dict|set_optimizer_state_dict|set_state_dict\(|dcp\.load",
-    re.IGNORECASE,
-)
-"""What loads more than weights, or may."""
-
-
-def _has_state(call: Call) -> bool:
-    """Whether a call makes an optimizer that keeps more than the weights."""
-    maker = call.name.startswith("torch.optim.") and call.method[:1].isupper()
-    if not maker or ".lr_scheduler" in call.name:
-        return False
-    return call.method != "SGD" or "momentum" in call.keywords
-
-
-def _partial(call: Call) -> bool:
-    """Whether weights are loaded as far as they fit: those of another network."""
-    strict = call.argument("strict", 1)
-    return strict is not None and not (isinstance(strict, Known) and strict.value is True)

@@ -1,26 +1,16 @@
-"""Copies to a device: which calls move a batch, a model, or something else, and to where."""
+"""Copies to a device: which calls move a batch, and to where."""
 
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import Enum
 
-from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.device_tensors import device_of
 from gpudoctor.analysis.source.scopes import Key, Scope, Scopes
 from gpudoctor.analysis.source.syntax import children, keyword_value, root_name
-from gpudoctor.model.signs.source import Call, Event, Known, Loop, LoopRole, Script, Source
+from gpudoctor.model.signs.source import Call, Event, Known, Loop, Script, Source
 
 _WRAPS = frozenset({"Variable", "tuple", "list", "dict", "enumerate", "zip"})
 """Functions that give back what they are given, or its parts."""
-
-
-class Transferred(Enum):
-    """What a call moves."""
-
-    BATCH = "batch"
-    MODEL = "model"
-    OTHER = "other"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -29,7 +19,6 @@ class Transfer:
 
     script: Script
     call: Call
-    what: Transferred
     device: str
     """`cuda`, `maybe-cuda`, `cpu`, or `?`."""
 
@@ -40,18 +29,6 @@ class Transfer:
         if value is None:
             return False
         return bool(value.value) if isinstance(value, Known) else None
-
-
-def batch_names(loop: Loop) -> frozenset[str]:
-    """Names in the loop's own text that hold its batch or a part of it."""
-    names = _drawn(loop)
-    for _ in range(2):
-        for event in loop.events:
-            node = event.node
-            if isinstance(node, ast.Assign) and not event.via and root_name(node.value) in names:
-                for target in node.targets:
-                    names |= _stored_names(target)
-    return frozenset(names)
 
 
 def batch_moves(source: Source, loop: Loop) -> tuple[Transfer, ...]:
@@ -70,7 +47,7 @@ def batch_moves(source: Source, loop: Loop) -> tuple[Transfer, ...]:
         if device is None or (call.receiver_device or "cpu") != "cpu":
             continue  # no move, or one within the device
         if batches.hold(call.node.func, event):
-            found.append(Transfer(script=script, call=call, what=Transferred.BATCH, device=device))
+            found.append(Transfer(script=script, call=call, device=device))
     return tuple(found)
 
 
@@ -124,33 +101,9 @@ def _drawn(loop: Loop) -> set[str]:
     return names
 
 
-@once
-def moves(source: Source) -> tuple[Transfer, ...]:
-    """Every copy to a device in the program."""
-    return tuple(_moves(source))
-
-
-def _moves(source: Source) -> Iterator[Transfer]:
-    for script in source.scripts:
-        batches: set[str] | None = None
-        for call in script.calls:
-            device = _destination(script, call)
-            if device is None:
-                continue
-            what = Transferred.MODEL if _is_model(source, script, call) else Transferred.OTHER
-            if what is Transferred.OTHER:
-                batches = _all_batches(script) if batches is None else batches
-                what = Transferred.BATCH if root_name(call.node.func) in batches else Transferred.OTHER
-            yield Transfer(script=script, call=call, what=what, device=device)
-
-
-def _all_batches(script: Script) -> set[str]:
-    found: set[str] = set()
-    for loop in script.loops:
-        if loop.role in (LoopRole.TRAINING, LoopRole.EVALUATION):
-            names = batch_names(loop)
-            found |= names | _comprehended(loop, names)
-    return found
+def moves_anything(source: Source) -> bool:
+    """Whether anything in the program is copied to a device."""
+    return any(_destination(script, call) is not None for script in source.scripts for call in script.calls)
 
 
 def _destination(script: Script, call: Call) -> str | None:
@@ -164,40 +117,6 @@ def _destination(script: Script, call: Call) -> str | None:
     if value is None and call.node.args and not isinstance(call.node.args[0], ast.Starred):
         value = call.node.args[0]
     return None if value is None else device_of(script, call.function, value)
-
-
-def _is_model(source: Source, script: Script, call: Call) -> bool:
-    function = call.node.func
-    if not isinstance(function, ast.Attribute):
-        return False
-    if call.receiver_type is not None:
-        return call.receiver_type.startswith("torch.nn.")
-    if call.name.startswith("torch.nn.Module."):
-        return True
-    receiver = function.value
-    if isinstance(receiver, ast.Call):
-        name = ast.unparse(receiver.func).rpartition(".")[2]
-        for other in source.scripts:
-            if name in other.classes:
-                return any(base.startswith("torch.nn.") for base in other.classes[name].bases)
-        return name[:1].isupper() or "model" in name.lower()
-    text = ast.unparse(receiver)
-    scope = call.function
-    while True:
-        kind = script.types.get(f"{scope}.{text}" if scope else text)
-        if kind or not scope:
-            break
-        scope = scope.rpartition(".")[0]
-    return bool(kind and kind.startswith("torch.nn."))
-
-
-def _comprehended(loop: Loop, names: frozenset[str]) -> frozenset[str]:
-    """Targets of comprehensions over the batch: `v` in `{k: v.to(d) for k, v in batch.items()}`."""
-    found: set[str] = set()
-    for part, _ in _comprehensions(loop):
-        if root_name(part.iter) in names:
-            found |= _stored_names(part.target)
-    return frozenset(found)
 
 
 def _comprehensions(loop: Loop) -> Iterator[tuple[ast.comprehension, Scope]]:

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.control_flow import callers, enclosing
@@ -11,15 +11,6 @@ from gpudoctor.analysis.source.scopes import Key, Scope, Scopes
 from gpudoctor.analysis.source.syntax import FunctionNode, is_attribute, nodes
 from gpudoctor.model.signs.source import Call, Event, GuardKind, Known, Loop, Script, Source
 
-_LAYERS = re.compile(
-    r"torch\.nn\.(?:\w*Dropout\w*|\w*BatchNorm\w*|Transformer\w*|functional\.\w*dropout\w*|InstanceNorm\w*)$"
-)
-_KINDS = {
-    "dropout": re.compile(r"dropout|\.Transformer", re.IGNORECASE),
-    "batch norm": re.compile(r"BatchNorm"),
-    "instance norm": re.compile(r"InstanceNorm"),
-}
-_LIBRARIES = ("torchvision.models.", "timm.", "segmentation_models_pytorch.", "efficientnet_pytorch.")
 _GRADIENT_OFF = re.compile(r"no_grad|inference_mode|set_grad_enabled|eval_mode|inference|evaluating")
 _NO_NETWORKS = re.compile(r"Loss|Tokenizer|Processor$|Extractor$|Collator")
 """Classes of torch and transformers that are called like a network and are none."""
@@ -83,24 +74,6 @@ def _a_model(call: Call) -> bool:
     if owner.startswith("torch.nn.") or (owner.startswith(("transformers.", "peft.")) and "Trainer" not in owner):
         return True
     return owner == "?" and bool(_MODEL.search(call.receiver.rsplit(".", 1)[-1]))
-
-
-def named_layers(source: Source) -> str:
-    """Layers in words that behave differently in eval mode, `dropout and batch norm`; "" where the program builds
-    none, or none in sight: a loaded model is in eval mode."""
-    names = {call.name for script in source.scripts for call in script.calls if _layer(call)}
-    return layer_words(names) if names else ""
-
-
-def layer_words(names: Iterable[str]) -> str:
-    """Layers in words, by the names of their classes."""
-    kinds = {kind for name in names for kind, pattern in _KINDS.items() if pattern.search(name)}
-    return " and ".join(kind for kind in _KINDS if kind in kinds) or "layers that depend on the mode"
-
-
-def verb(layers: str) -> str:
-    """`works` or `work`, after layers in words."""
-    return "work" if " and " in layers or layers.startswith("layers") else "works"
 
 
 def only_inputs_are_trained(source: Source) -> bool:
@@ -193,19 +166,6 @@ def _may_hold_parameters(source: Source, call: Call) -> bool:
     return own or call.method[:1].isupper() or "add_module" in call.method or "parameter" in call.method
 
 
-def _layer(call: Call) -> bool:
-    library = call.name.startswith(_LIBRARIES) and not call.name.endswith("_Weights")
-    return library or (_LAYERS.match(call.name) is not None and not _without_statistics(call))
-
-
-def _without_statistics(call: Call) -> bool:
-    """Whether it is an instance norm that keeps no running statistics, its default: alike in both modes."""
-    if ".InstanceNorm" not in call.name:
-        return False
-    tracked = call.argument("track_running_stats", 4)
-    return not call.open_ended and (tracked is None or (isinstance(tracked, Known) and not tracked.value))
-
-
 def without_gradient(source: Source, script: Script, node: ast.AST, function: str, depth: int = 4) -> bool:
     """Whether gradients are off around a place, by a with, a decorator or a switch, here or at its callers."""
     for above in enclosing(script, node):
@@ -221,16 +181,6 @@ def without_gradient(source: Source, script: Script, node: ast.AST, function: st
     return depth > 0 and any(
         without_gradient(source, other, call.node, call.function, depth - 1)
         for other, call in callers(source, function)
-    )
-
-
-def speaks_of_eval(call: Call) -> bool:
-    """Whether a call puts something into eval mode, a model or what holds one, or may."""
-    return (
-        switches_to_eval(call)
-        or (call.method == "train" and bool(call.node.args))
-        or (bool(_GRADIENT_OFF.search(call.method)) and "eval" in call.method)
-        or call.method in {"eval", "set_eval", "to_eval"}
     )
 
 

@@ -7,14 +7,14 @@ from gpudoctor.analysis.source.syntax import segment
 from gpudoctor.analysis.source.syntax_edits import insert_after, replace_node, settable
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.lang import say
-from gpudoctor.model import Applicability, Edit, Effort, Finding, Patient, Remedy, Resource, Unavailable, answers
+from gpudoctor.model import Edit, Effort, Finding, Patient, Remedy, Resource, Unavailable, answers
 from gpudoctor.model.job_devices import cpus_per_rank, ranks_here
 from gpudoctor.model.signs.source import Call, Known, Script, Source
 from gpudoctor_checks.data.dataset_reopens import DatasetReopensDetail
 from gpudoctor_checks.data.padding_waste import PaddingWasteDetail
 from gpudoctor_checks.data.slow_preprocessing import SlowPreprocessingDetail
 from gpudoctor_checks.data.slow_start import SlowStartDetail
-from gpudoctor_rules.remedies import keyword_edit, loop_at, remedy, script_of
+from gpudoctor_rules.remedies import keyword_edit, remedy, script_of
 
 _MOST = 16
 """Processes beyond which preparing a set gains little on common disks; LLaMA-Factory's own examples use as many."""
@@ -106,18 +106,8 @@ _WHOLE = ("numpy.load", "pandas.", "torch.load", "joblib.load", "safetensors.", 
 
 @answers("DATA011")
 def dataset_reopens(finding: Finding, patient: Patient) -> Iterator[Remedy]:
-    """Open once, map, keep lengths beside the data."""
-    kind = finding.detail_of(DatasetReopensDetail).kind
+    """Open once, or map."""
     script = script_of(patient, finding.span)
-    if kind == "opened":
-        yield from _opened(finding, script)
-    elif kind == "lengths":
-        yield _lengths()
-    elif script is not None:
-        yield _last_batch(finding, script)
-
-
-def _opened(finding: Finding, script: Script | None) -> Iterator[Remedy]:
     detail = finding.detail_of(DatasetReopensDetail)
     call, path = detail.call, detail.path
     found = _load_call(finding, script) if script is not None else None
@@ -166,31 +156,6 @@ def _kept(finding: Finding, script: Script, call: Call) -> tuple[Edit, ...]:
     if (names & own) - {"self"} or "self._loaded" in script.text or isinstance(last, ast.Return | ast.Raise):
         return ()
     return (insert_after(script, last, f"self._loaded = {text}"), replace_node(script, call.node, "self._loaded"))
-
-
-def _lengths() -> Remedy:
-    return remedy(
-        "DATA011-lengths",
-        "store the lengths next to the data, and let the sampler read them",
-        'dataset = dataset.map(lambda row: {"length": len(row["input_ids"])}, num_proc=4)',
-        'lengths = dataset["length"]   # one column, no item is decoded',
-        'or save them once: numpy.save("lengths.npy", lengths)',
-    )
-
-
-def _last_batch(finding: Finding, script: Script) -> Remedy:
-    batch = finding.detail_of(DatasetReopensDetail).batch
-    loop = loop_at(script, finding.span.line if finding.span is not None else 0)
-    edits = (insert_after(script, loop, f"if {batch}: yield {batch}"),) if loop is not None else ()
-    return remedy(
-        "DATA011-last",
-        say("add `if {batch}: yield {batch}` after the loop", batch=batch),
-        f"if {batch}:",
-        say("    yield {batch}   # after the loop", batch=batch),
-        applicability=Applicability.UNSAFE,
-        effort=Effort.ONE_LINE,
-        edits=edits,
-    )
 
 
 _FALLBACK = 4

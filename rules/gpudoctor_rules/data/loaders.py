@@ -325,10 +325,8 @@ def workers_misfit(finding: Finding, patient: Patient) -> Iterator[Remedy]:
         yield _iterate()
     elif kind == "short":
         yield _longer()
-    elif kind == "respawned":
-        yield _persistent(finding)
     else:
-        yield _build_once()
+        yield _persistent(finding)
 
 
 def _fewer(finding: Finding, patient: Patient) -> Remedy:
@@ -427,16 +425,6 @@ def _longer() -> Remedy:
         "make epochs longer: let one pass of the loader cover the data set several times",
         "torch.utils.data.ConcatDataset([dataset] * 10), or a sampler that never ends",
         "if the set fits into memory: no loader at all, indices into its tensors",
-        applicability=Applicability.UNSAFE,
-    )
-
-
-def _build_once() -> Remedy:
-    return remedy(
-        "DATA003-once",
-        "Build the loader once, before the loop, with persistent_workers=True",
-        "Move the DataLoader call above the loop and pass persistent_workers=True.",
-        "What changes with the epoch goes through the sampler: sampler.set_epoch(epoch).",
         applicability=Applicability.UNSAFE,
     )
 

@@ -12,7 +12,6 @@ from gpudoctor_rules.loop import eval_mode_misuse
 
 GUILTY = {
     "sick_no_grad": ("graph", "out = model(x.to(device))"),
-    "sick_no_eval": ("mode", "for images, target in val_loader:"),
     "sick_left_in_eval": ("training", "self.model.eval()"),
     "sick_left_in_eval_periodic": ("training", "net.eval()"),
 }
@@ -131,7 +130,6 @@ SLICED = """
     def {name}(source):
         net.eval()
         total, many = 0.0, 8
-        many_rows = source.size(0)
         for at in {over}:
             out, _ = net(source[at : at + 35])
             total += out.mean().item()
@@ -154,7 +152,7 @@ SLICED = """
         ("range(0, source.size(0) - 1, 35)", "evaluate", "evaluate(val_tokens)", ["graph"]),
         ("range(0, source.shape[0], 35)", "test_epoch", "test_epoch(val_tokens)", ["graph"]),
         ("range(0, source.size(0), 35)", "evaluate", "with torch.no_grad(): evaluate(val_tokens)", []),
-        ("enumerate(range(0, many_rows - 1, 35))", "evaluate", "evaluate(val_tokens)", ["graph"]),
+        ("enumerate(range(0, source.size(0), 35))", "evaluate", "evaluate(val_tokens)", ["graph"]),
         ("range(0, many, 35)", "evaluate", "evaluate(val_tokens)", []),
         ("range(0, 100, 35)", "evaluate", "evaluate(val_tokens)", []),
         ("range(0, source.size(0), 35)", "forward_slices", "forward_slices(val_tokens)", []),
@@ -221,8 +219,8 @@ OLD = """
 
 @pytest.mark.parametrize(
     ("word", "read", "found"),
-    [(", volatile=True", "loss.data[0]", 0), (", volatile=True", "loss.item()", 1), ("", "loss.data[0]", 1)],
-    ids=["healthy", "sick-new-torch", "sick-no-word"],
+    [(", volatile=True", "loss.data[0]", 0), ("", "loss.data[0]", 1)],
+    ids=["healthy", "sick"],
 )
 def test_volatile_inputs_of_an_old_program_build_no_graph(word, read, found):
     assert len(examine(EvalModeMisuse, script_patient(OLD.format(word=word, read=read)))) == found
@@ -555,16 +553,6 @@ for epoch in range(9):
 """
     [finding] = examine(EvalModeMisuse, script_patient(text))
     assert (finding.detail.how, finding.severity) == ("graph", severity)
-
-
-OWN = """
-@contextlib.contextmanager
-def still(net):
-    before = net.training
-    {body}
-    yield
-    net.train(before)
-"""
 
 
 def test_a_network_of_another_file_in_a_program_that_only_scores(tmp_path):

@@ -20,7 +20,7 @@ def test_every_script_is_named():
 @pytest.mark.parametrize("path", sick_scripts("LOOP011"), ids=lambda path: path.stem)
 def test_sick_scripts(path):
     found = examine(TeacherTrained, script_patient(path))
-    assert {item.detail.how: item.span.text for item in found} == GUILTY[path.stem]
+    assert {item.detail.teacher: item.span.text for item in found} == GUILTY[path.stem]
     assert {(item.severity, item.confidence) for item in found} == {(Severity.NOTE, Confidence.SUSPECTED)}
 
 
