@@ -448,14 +448,6 @@ def attention_eager(finding: Finding, patient: Patient) -> Iterator[Remedy]:
 def _sdpa(finding: Finding, patient: Patient) -> tuple[str, tuple[str, ...], tuple[Edit, ...]]:
     detail = finding.detail_of(AttentionEagerDetail)
     kind, span = detail.kind, finding.span
-    if kind == "kernels":
-        spans = source_places(finding)
-        lines = ", ".join(str(item.line) for item in spans)
-        return (
-            say("Leave SDPA's kernels on"),
-            (say("Lines {lines}: True, or drop them.", lines=lines),),
-            tuple(_switched(spans, patient)),
-        )
     if kind == "config":
         return _attention_in_config(finding, patient)
     line = span.line if span is not None else 0
@@ -486,17 +478,6 @@ def _attention_in_config(finding: Finding, patient: Patient) -> tuple[str, tuple
             edit = file.edit(entry, quoted)
             return title, steps, (edit,) if edit is not None else ()
     return title, steps, ()
-
-
-def _switched(spans: list[SourceSpan], patient: Patient) -> Iterator[Edit]:
-    try:
-        scripts = scripts_given(patient).scripts
-    except Unavailable:
-        return
-    for script in scripts:
-        for call in script.calls:
-            if call.span in spans and call.node.args:
-                yield replace_node(script, call.node.args[0], "True")
 
 
 _CHOICE = 'device = torch.device("cuda" if torch.cuda.is_available() else "cpu")'

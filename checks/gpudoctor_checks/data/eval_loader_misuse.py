@@ -42,9 +42,8 @@ class EvalLoaderMisuse(Check):
         literals.
     False alarms:
         Not reported are loaders that read a random part on purpose (a loop with a break). Neither are loaders
-        with an unclear role. Loaders that a training loop also uses are not reported either. Nor is a set that
-        is read several times without training in between, to average over random batches. Nor is a loader with
-        `train` in its name, unless every loop that reads from it evaluates.
+        with an unclear role. Loaders that a training loop also uses are not reported either. Nor is a loader
+        with `train` in its name, unless every loop that reads from it evaluates.
     Remedies:
         `shuffle=False, drop_last=False`.
     References:
@@ -66,10 +65,7 @@ class EvalLoaderMisuse(Check):
 
     def _from_source(self, loader: Loader) -> Iterator[Finding]:
         wrong = []
-        shuffles = _literally(loader, "shuffle")
-        if shuffles and _repeated(loader):
-            return
-        if shuffles and not _cut_short(loader):
+        if _literally(loader, "shuffle") and not _cut_short(loader):
             wrong.append("shuffle")
         if _literally(loader, "drop_last") and not _one_by_one(loader):
             wrong.append("drop_last")
@@ -126,17 +122,3 @@ def _cut_short(loader: Loader) -> bool:
     drawn = [call.node.args[0] for call in loader.script.calls if call.method == "next" and call.node.args]
     named = {ast.unparse(part) for node in drawn for part in ast.walk(node) if isinstance(part, ast.Name)}
     return bool(named & set(loader.names))
-
-
-def _repeated(loader: Loader) -> bool:
-    """Whether an evaluation goes over its set several times with no training in between: an average over random
-    batches, each pass in another order."""
-    for _, loop in loader.loops:
-        for outer in loop.parents:
-            again = outer.iterates.startswith("range(") and not any(
-                re.search(rf"\b{re.escape(target)}\b", loop.iterates) for target in outer.targets
-            )
-            trains = any(event.call is not None and event.call.method == "backward" for event in outer.events)
-            if again and not trains and loop.role is LoopRole.EVALUATION:
-                return True
-    return False

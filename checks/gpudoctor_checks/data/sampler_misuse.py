@@ -1,10 +1,12 @@
 """DATA008 sampler-misuse."""
 
 import ast
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.observation import confirmed, suspicions
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.line_ownership import by_parallelism
@@ -17,8 +19,8 @@ from gpudoctor.analysis.source.syntax import FunctionNode, keyword_value, walk, 
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import SourceSpan
+from gpudoctor.model.signs.recording import Process, Recording
 from gpudoctor.model.signs.source import Call, Known, Loop, LoopRole, Script, Source
-from gpudoctor_checks.data.identical_ranks import IdenticalRanks, twins
 
 _WRAPS = frozenset(
     {
@@ -50,6 +52,8 @@ _NOT_BY_DATA = re.compile(
     r"|tensor_parallel|sequence_parallel|context_parallel"
 )
 """Words of programs whose ranks share a batch, or a loss over the batches of all (a contrastive one)."""
+_VARIED = 0.5
+"""Of the losses, the part that has to be different from each other."""
 _TRAINER = re.compile(r"transformers\.\w*Trainer$")
 _OWN_RANK = re.compile(r"(?:\b|_)rank\b|world_size|local_rank|gpu_id|process_index")
 _SAMPLER = "torch.utils.data.DistributedSampler"
@@ -125,8 +129,8 @@ class SamplerMisuse(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient, 1)
         suspected = suspicions(lambda: self._suspected(patient.source), run)
-        same = twins(run.recording) if run is not None else None
-        if run is None or same is None or same.steps < self.limit("steps") or not _by_data(patient, run):
+        same = _same_steps(run.recording) if run is not None else 0
+        if run is None or same < self.limit("steps") or not _by_data(patient, run):
             yield from suspected
             return
         yield self._same(
@@ -134,22 +138,22 @@ class SamplerMisuse(Check):
         )
         yield from (item for item in suspected if item.detail_of(SamplerMisuseDetail).kind != "unsplit")
 
-    def _same(self, patient: Patient, run: Run, same: IdenticalRanks, suspected: list[Finding]) -> Finding:
+    def _same(self, patient: Patient, run: Run, same: int, suspected: list[Finding]) -> Finding:
         """What the losses prove, whatever the source shows."""
-        made = next((item for item in run.lead.process.of("loader") if item.get("role") == "training"), None)
-        where = place_of(made) if made is not None else None
+        made = [item for item in run.lead.process.of("loader") if item.get("role") == "training"][:1]
+        ranks = sum(bool(_losses(process)) for process in run.recording.ranks)
         return confirmed(
             self,
             suspected,
             say(
                 "All {ranks} ranks train on the same batches. Their losses are equal, bit for bit, in all "
                 "{steps} steps compared.",
-                ranks=same.ranks,
-                steps=same.steps,
+                ranks=ranks,
+                steps=same,
             ),
-            evidence=(*spots(patient, where), run.measured("equal_losses", float(same.steps), "{steps}")),
+            evidence=(*spots(patient, *map(place_of, made)), run.measured("equal_losses", float(same), "{steps}")),
             severity=Severity.WARNING,
-            cost=Cost(breaks=say("{ranks} ranks repeat the work of one", ranks=same.ranks)),
+            cost=Cost(breaks=say("{ranks} ranks repeat the work of one", ranks=ranks)),
             detail=None if suspected else SamplerMisuseDetail(kind="unsplit"),
         )
 
@@ -255,6 +259,26 @@ class SamplerMisuse(Check):
             subject=f"{loader.script.path}:{call.span.line}",
             detail=replace(_place(program, loader, "order"), sampler=name),
         )
+
+
+@once
+def _same_steps(recording: Recording) -> int:
+    """Steps whose losses are equal on all ranks, bit for bit, where all common ones are: ranks with the same weights
+    saw the same samples. 0 for one rank, and for a loss that mostly stands still and tells nothing.
+    """
+    losses = [found for process in recording.ranks if (found := _losses(process))]
+    if len(losses) < 2:
+        return 0
+    common = set.intersection(*map(set, losses))
+    equal = all(one[step] == losses[0][step] for one in losses[1:] for step in common)
+    varied = len({losses[0][step] for step in common}) >= _VARIED * len(common)
+    return len(common) if equal and varied else 0
+
+
+def _losses(process: Process) -> dict[int, float]:
+    """Step to loss, where a row is one step and the loss is finite."""
+    rows = zip(*(process.steps.column(name) for name in ("index", "count", "loss")), strict=False)
+    return {int(step): loss for step, count, loss in rows if count == 1 and math.isfinite(loss)}
 
 
 def _open_condition(call: Call) -> str:

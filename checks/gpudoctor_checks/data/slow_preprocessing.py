@@ -2,11 +2,9 @@
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 
-from gpudoctor.analysis.live.stack_shares import INLINE, hidden, most_workers, waiting_live, watched, where
-from gpudoctor.analysis.live.stack_shares import spans as spans_of
 from gpudoctor.analysis.observation import suspicions
 from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
 from gpudoctor.analysis.run.data_waits import BatchWait, LoaderFacts, item_lines, training_loader, waiting, workers
@@ -19,7 +17,6 @@ from gpudoctor.analysis.source.sample_cost import ItemWork, item_work
 from gpudoctor.analysis.source.syntax import is_method_call, walk
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, SourceSpan, Threshold
-from gpudoctor.model.signs.process import Place, ProcessWindow
 from gpudoctor.model.signs.source import Known, LoopRole, Source
 from gpudoctor.text import duration, percent
 
@@ -31,15 +28,12 @@ _KINDS = {"runs a Python loop": "pixels", "tokenises text": "tokens", "parses a 
 _HOT = 0.1
 """Share of the making of items from which on a line is named."""
 
-_LEAST_LOOKS = 10
-"""Samples of the workers below which they tell nothing."""
-
 
 @dataclass(frozen=True, slots=True)
 class SlowPreprocessingDetail(Detail):
     """What the rule reads."""
 
-    kind: str | None
+    kind: str
     """`pixels`, `tokens`, `text` or `lines`."""
 
 
@@ -71,7 +65,7 @@ class SlowPreprocessing(Check):
 
     code = Code("DATA002")
     name = "slow-preprocessing"
-    reads = frozenset({Reads.SOURCE, Reads.RECORDING, Reads.PROCESS})
+    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (
         Threshold(
@@ -112,44 +106,9 @@ class SlowPreprocessing(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        if (window := watched(patient)) is not None:
-            yield from self._live(patient, window)
-            return
         run = judged(patient)
         suspected = suspicions(lambda: self._in_source(patient.source), run)
         yield from self._measured(patient, run, suspected) if run else suspected
-
-    def _live(self, patient: Patient, window: ProcessWindow) -> Iterator[Finding]:
-        """In a watched process: the making of items is most of the wait; the function and the line."""
-        seen = waiting_live(window)
-        if not seen.reaches(self.limit("wait_share")) or hidden(window):
-            return
-        inline = [place for place in window.places if place.kind in INLINE and place.path]
-        count = sum(place.count for place in inline)
-        own = _hottest(inline, count)
-        who = say("the training process")
-        if count < self.limit("own_share") * seen.share * window.samples:
-            made = [place for place in window.worker_places if place.kind in INLINE and place.path]
-            looks = sum(place.count for place in window.worker_places)
-            count = sum(place.count for place in made)
-            if looks < _LEAST_LOOKS or count < self.limit("own_share") * looks:
-                return
-            own, who = (_hottest(made, count), say("each of {most_workers} workers", most_workers=most_workers(window)))
-        if own is None:
-            return
-        yield replace(seen, spans=tuple(spans_of(own))).finding(
-            self,
-            say(
-                "Most of the wait for data ({words}) is the making of items: {who} spends it{where}.",
-                words=seen.words,
-                who=who,
-                where=where(own),
-            ),
-            name="preprocessing_share",
-            severity=Severity.WARNING if seen.share >= self.limit("share_warned") else Severity.NOTE,
-            suspected=suspicions(lambda: self._in_source(patient.source), seen),
-            detail=SlowPreprocessingDetail(None),
-        )
 
     def _measured(self, patient: Patient, run: Run, suspected: list[Finding]) -> Iterator[Finding]:
         process = run.lead.process
@@ -264,16 +223,3 @@ def _several_epochs(source: Source, loader: Loader) -> bool:
         return isinstance(epochs, Known) and isinstance(epochs.value, int | float) and epochs.value > 1
     loops = (loop for script in source.scripts for loop in script.loops if loop.role is LoopRole.EPOCHS)
     return any(loop.iterates and loop.iterates not in {"range(1)", "range(0, 1)"} for loop in loops)
-
-
-def _hottest(places: Sequence[Place], count: int) -> list[Place] | None:
-    """Places of the function that most samples fell on; None where none stands out."""
-    sums: dict[tuple[str, str], int] = {}
-    for place in places:
-        sums[place.path, place.function] = sums.get((place.path, place.function), 0) + place.count
-    if not sums:
-        return None
-    top = max(sums, key=lambda key: sums[key])
-    if sums[top] * 3 < count:
-        return None
-    return [place for place in places if (place.path, place.function) == top]

@@ -15,7 +15,6 @@ from gpudoctor.analysis.source.entry_points import only_evaluates
 from gpudoctor.analysis.source.syntax import keyword_value, last_name, nodes
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
-from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Entry
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.signs.source import Call, Known, Script, Source
 from gpudoctor.text import duration, percent
@@ -38,7 +37,7 @@ class SlowStartDetail(Detail):
     """What the rule reads."""
 
     how: str
-    """`recording`, `config` or `source`."""
+    """`recording` or `source`."""
     kind: str
     """`workers`, `cache` or `off`."""
 
@@ -50,13 +49,12 @@ class SlowStart(Check):
         - `datasets.map` with a tokenising function and no `num_proc`, item by item or on a set known to be
           large.
         - `load_from_cache_file=False` and `disable_caching()`, which repeat the work at each start.
-        - LLaMA-Factory configs without `preprocessing_num_workers`, or with `overwrite_cache`.
     Why it hurts:
         One process tokenises a few thousand texts per second, so a million need 5 to 20 minutes. All GPUs of
         the job wait for that at each start and each requeue.
     How it knows:
-        From the source and the configs: the arguments of the call, the mapped function, and the set's name and
-        cap. A note, since the size of the set is not known before the run.
+        From the source: the arguments of the call, the mapped function, and the set's name and cap. A note,
+        since the size of the set is not known before the run.
     False alarms:
         Small sets. Not reported are batched calls of fast tokenizers on sets of unknown size (they use their
         own threads). Neither are streamed sets, capped sets, switches that are off and other functions.
@@ -70,16 +68,9 @@ class SlowStart(Check):
 
     code = Code("DATA012")
     name = "slow-start"
-    reads = frozenset({Reads.SOURCE, Reads.CONFIG, Reads.RECORDING})
+    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.NOTE
     thresholds = (
-        Threshold(
-            name="capped_samples",
-            default=20_000,
-            unit="{samples}",
-            source="one process tokenises some thousand texts a second: 20,000 take under half a minute",
-            meaning="A set that is limited to this many samples starts fast enough.",
-        ),
         Threshold(
             name="start_noted",
             default=300.0,
@@ -112,7 +103,7 @@ class SlowStart(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         process = next((item for item in processes(patient) if len(item.steps)), None)
-        suspected = suspicions(lambda: self._declared_anywhere(patient), judged(patient, 1))
+        suspected = suspicions(lambda: self._in_source(patient), judged(patient, 1))
         yield from suspected if process is None else self._measured(patient, process, suspected)
 
     def _measured(self, patient: Patient, process: Process, suspected: list[Finding]) -> Iterator[Finding]:
@@ -147,34 +138,10 @@ class SlowStart(Check):
             detail=SlowStartDetail(how="recording", kind="workers") if base is None else None,
         )
 
-    def _declared_anywhere(self, patient: Patient) -> Iterator[Finding]:
-        source, configs = patient.source_and_configs
+    def _in_source(self, patient: Patient) -> Iterator[Finding]:
+        source = patient.source
         if not only_evaluates(source):
             yield from (finding for script in source.scripts for finding in self._from_source(source, script))
-        for file in configs.of(ConfigKind.LLAMA_FACTORY):
-            yield from self._from_config(file)
-
-    def _from_config(self, file: ConfigFile) -> Iterator[Finding]:
-        dataset, cap, again = file.get("dataset"), file.value("max_samples"), file.get("overwrite_cache")
-        small = isinstance(cap, int) and not isinstance(cap, bool) and cap <= self.limit("capped_samples")
-        other = file.value("do_train") is not True or file.value("streaming") or file.value("tokenized_path")
-        if dataset is None or other or small:
-            return
-        workers = file.meaning("preprocessing_workers")
-        found: list[tuple[Entry, str, str, str]] = []
-        if not workers or workers[0].number in (0, 1):
-            entry = workers[0].entry if workers else dataset
-            word = f"{entry.key}: {entry.value}" if workers else say("no preprocessing_num_workers")
-            found.append((entry, say("tokenises its data with one process at the start"), word, "workers"))
-        if again is not None and again.value is True:
-            found.append((again, say("tokenises its data again at every start"), f"{again.key}: true", "cache"))
-        for entry, says, word, kind in found:
-            yield self.finding(
-                say("{file} {says} ({word}).", file=file.path.rpartition("/")[2], says=says, word=word),
-                evidence=(file.setting(entry),),
-                subject=f"{file.path}:{entry.line}",
-                detail=SlowStartDetail(how="config", kind=kind),
-            )
 
     def _from_source(self, source: Source, script: Script) -> Iterator[Finding]:
         """`.map` with a function that tokenises, of a program that imports datasets, and the cache switched off."""

@@ -2,15 +2,12 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.analysis.live.stack_shares import job_gpus, watched
 from gpudoctor.analysis.run.run_numbers import rank_memory
 from gpudoctor.analysis.run.steady_run import demanded, measured
 from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Resource, Severity, Threshold
-from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
-from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import capitalised, joined, size
 
@@ -27,8 +24,7 @@ class Fragmented(Check):
     How it knows:
         From a recording: reserved over allocated memory at the ends of the steps, and the allocator's count of
         retries. From a memory snapshot with a history: the memory of segments in use, over the peak. It is a
-        note, because a snapshot does not contain the device's size. A watched job shows its allocator's numbers
-        only if `gpudoctor run` records it.
+        note, because a snapshot does not contain the device's size.
     False alarms:
         Activations are freed at the end of a step, so a factor alone means little. Reserved memory must be 30 %
         of the device, and the peak of used memory well below it.
@@ -41,7 +37,7 @@ class Fragmented(Check):
 
     code = Code("MEM006")
     name = "fragmented"
-    reads = frozenset({Reads.RECORDING, Reads.PROCESS})
+    reads = frozenset({Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (
         Threshold(
@@ -68,9 +64,6 @@ class Fragmented(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        if (window := watched(patient)) is not None:
-            yield from self._live(window)
-            return
         if (snapshot := optional(lambda: patient.memory_snapshot)) is not None:
             yield from self._loose(snapshot)
             return
@@ -106,38 +99,6 @@ class Fragmented(Check):
                 confidence=Confidence.CONFIRMED,
                 cost=Cost(bytes=int(reserved - used) if loose else None),
                 subject=f"rank {process.rank}",
-                scarce=frozenset({Resource.DEVICE_MEMORY}),
-            )
-            return
-
-    def _live(self, window: ProcessWindow) -> Iterator[Finding]:
-        """In a watched job that `gpudoctor run` records: what the allocator holds against what is in use."""
-        told = [rank for rank in window.ranks if rank.steps is not None and rank.steps.reserved > 0]
-        if not told:
-            raise Unavailable(say("the allocator is seen only where `gpudoctor run` records the job on a GPU"))
-        totals = {gpu.index: gpu.memory_total for gpu in job_gpus(window) if gpu.memory_total}
-        for rank in told:
-            assert rank.steps is not None
-            reserved, used = rank.steps.reserved, rank.steps.peak
-            total = max((totals[index] or 0 for index in rank.gpus if index in totals), default=0)
-            if not total or not used > 0:
-                continue
-            if reserved < self.limit("ratio") * used or reserved < self.limit("reserved_share") * total:
-                continue
-            yield self.finding(
-                say(
-                    "{rank}: {reserved} is reserved for {used} at the peak of a step.",
-                    rank=capitalised(rank.title),
-                    reserved=size(reserved),
-                    used=size(used),
-                ),
-                evidence=(
-                    Measurement(name="memory_reserved", value=int(reserved), unit="B"),
-                    Measurement(name="memory_peak", value=int(used), unit="B"),
-                ),
-                confidence=Confidence.CONFIRMED,
-                cost=Cost(bytes=int(reserved - used)),
-                subject=rank.title,
                 scarce=frozenset({Resource.DEVICE_MEMORY}),
             )
             return

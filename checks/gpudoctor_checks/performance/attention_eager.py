@@ -8,21 +8,19 @@ from gpudoctor.analysis.observation import confirmed, suspicions
 from gpudoctor.analysis.run.instrumentation import share_below
 from gpudoctor.analysis.run.job_facts import main_model, on_gpu
 from gpudoctor.analysis.run.steady_run import Run, judged, ran_on_cpu
-from gpudoctor.analysis.source.control_flow import taken_back
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.configs import ConfigFile, ConfigKind, Configs, Entry
-from gpudoctor.model.signs.source import Call, Known, Script
-from gpudoctor.text import joined, percent
+from gpudoctor.model.signs.source import Known
+from gpudoctor.text import percent
 
 _NEEDS_EAGER = re.compile(r"gemma-?[23]|gpt-?oss", re.IGNORECASE)
 """Models whose makers train them eagerly: soft-capped scores, attention sinks."""
 _EAGER = "eager_attention_forward"
 """The function of transformers that writes attention out."""
 _WANTS_SCORES = re.compile(r"output_attentions|need_weights=True|return_attn|attn_maps|attention_maps")
-_KERNELS = ("enable_flash_sdp", "enable_mem_efficient_sdp")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +28,7 @@ class AttentionEagerDetail(Detail):
     """What the rule reads."""
 
     kind: str
-    """`keyword`, `kernels` or `config`."""
+    """`keyword` or `config`."""
     literal: bool | None = None
     """The keyword's value is written in the call."""
     key: str = ""
@@ -43,9 +41,8 @@ class AttentionEager(Check):
     """Attention writes its whole score matrix to memory, which a fused kernel avoids.
 
     What it finds:
-        - `attn_implementation="eager"` in source or configs (LLaMA-Factory's `flash_attn: disabled`, axolotl's
-          `eager_attention`).
-        - Flash and memory-efficient kernels both turned off.
+        `attn_implementation="eager"` in source or configs (LLaMA-Factory's `flash_attn: disabled`, axolotl's
+        `eager_attention`).
     Why it hurts:
         The scores of a head are sequence length squared. Without fusion they are stored and read back several
         times, and kept for the backward pass. SDPA's fused kernels keep them on the chip. From a thousand
@@ -104,19 +101,15 @@ class AttentionEager(Check):
         for program in training_programs(source):
             if program.target not in (Target.CUDA, Target.MAYBE):
                 continue
-            for finding in self._from_source(program):
+            texts = [script.text for script in program.scripts]
+            if any(_WANTS_SCORES.search(text) or _NEEDS_EAGER.search(text) for text in texts):
+                continue
+            for finding in self._asked(program):
                 span = finding.span
                 place = (span.path, span.line) if span is not None else ("", 0)
                 if place not in seen:
                     seen.add(place)
                     yield finding
-
-    def _from_source(self, program: Program) -> Iterator[Finding]:
-        texts = [script.text for script in program.scripts]
-        if not any(_WANTS_SCORES.search(text) for text in texts):
-            if not any(_NEEDS_EAGER.search(text) for text in texts):
-                yield from self._asked(program)
-            yield from self._kernels_off(program)
 
     def _asked(self, program: Program) -> Iterator[Finding]:
         for script, call in program.calls:
@@ -130,29 +123,6 @@ class AttentionEager(Check):
                 subject=f"{script.path}:{call.span.line}",
                 detail=AttentionEagerDetail(kind="keyword", literal=value.origin == "literal"),
             )
-
-    def _kernels_off(self, program: Program) -> Iterator[Finding]:
-        off: dict[str, tuple[Script, Call]] = {}
-        for script, call in program.calls:
-            if call.name.startswith("torch.backends.cuda.") and call.method in _KERNELS:
-                value = call.argument("enabled", 0)
-                never = any(guard.never for guard in call.guards) or taken_back(script, call)
-                if isinstance(value, Known) and value.value is False and not never:
-                    off.setdefault(call.method, (script, call))
-        if len(off) < len(_KERNELS):
-            return
-        places = sorted(off.values(), key=lambda item: item[1].span.line)
-        lines = joined([str(call.span.line) for _, call in places])
-        yield self.finding(
-            say(
-                "Lines {lines} turn the flash and memory-efficient kernels off: attention uses plain matrix products.",
-                lines=lines,
-            ),
-            evidence=tuple(call.span for _, call in places),
-            severity=Severity.NOTE,
-            subject=f"{places[0][0].path}:{places[0][1].span.line}",
-            detail=AttentionEagerDetail(kind="kernels"),
-        )
 
     def _from_configs(self, configs: Configs) -> Iterator[Finding]:
         for file in configs.files:

@@ -1,6 +1,5 @@
 """PERF005 optimizer-unfused."""
 
-import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +13,6 @@ from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu, spot
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.parallelism import plain
-from gpudoctor.analysis.source.syntax import keyword_value, nodes
 from gpudoctor.analysis.source.syntax_places import lines_at
 from gpudoctor.analysis.source.target_versions import Meant, a_line_admits, meant_version
 from gpudoctor.lang import say, template
@@ -33,8 +31,6 @@ _WORDS = {
     "foreach": template("{optimizer} is set to update the parameters one by one (foreach=False, {where})."),
     "version": template("{optimizer} of torch before 2.0 updates the parameters one by one ({where}; {origin})."),
 }
-_FEW = 4
-"""Tensors that are updated in so few launches that fusing them saves nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +60,7 @@ class OptimizerUnfused(Check):
     How it knows:
         From the source. torch.optim's default on CUDA is the foreach form since 2.0: that is not a finding. It
         is also silent if a project pins an older torch in one file and admits 2.0 in another. On the CPU one by
-        one is the default; there only a run shows the cost. An optimizer of a few named tensors
-        (`Adam([image])`) has nothing to fuse and is not reported.
+        one is the default; there only a run shows the cost.
     False alarms:
         - Large tensors hide the launches.
         - Foreach needs memory of the parameters' size for its temporaries, which may be why it was turned off.
@@ -210,27 +205,4 @@ def _candidates(script: Script) -> list[Call]:
         for call in script.calls
         if (call.name.startswith("torch.optim.") or _OLD.match(call.name))
         and not any(guard.never for guard in call.guards)
-        and not _few_tensors(script, call)
     ]
-
-
-def _few_tensors(script: Script, call: Call) -> bool:
-    """Whether an optimizer gets some tensors by name: `Adam([image])`, `LBFGS((content, style))`."""
-    given = keyword_value(call.node, "params")
-    given = call.node.args[0] if call.node.args else given
-    if not isinstance(given, ast.List | ast.Tuple) or not 0 < len(given.elts) <= _FEW:
-        return False
-    names = {ast.unparse(item) for item in given.elts if isinstance(item, ast.Name | ast.Attribute)}
-    if len(names) < len(given.elts) or any(re.search(r"param|group", name) for name in names):
-        return False
-    return not any(
-        isinstance(value, ast.Dict | ast.List | ast.ListComp)
-        for item in nodes(script, ast.Assign)
-        if any(ast.unparse(part) in names for target in item.targets for part in _parts(target))
-        for value in _parts(item.value)
-    )
-
-
-def _parts(node: ast.expr) -> list[ast.expr]:
-    """The elements of a tuple, else the expression itself."""
-    return node.elts if isinstance(node, ast.Tuple) else [node]

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from itertools import repeat
 from operator import sub
 
-from gpudoctor.analysis.live.growth import growing, long_enough, of_rank
-from gpudoctor.analysis.live.stack_shares import watched
 from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
 from gpudoctor.analysis.run.cpu_contention import crowd, fairness
 from gpudoctor.analysis.run.line_costs import LinePlace
@@ -17,11 +15,8 @@ from gpudoctor.analysis.run.steady_run import demanded, spot
 from gpudoctor.analysis.run.steady_state import PARTS, Steady, counts
 from gpudoctor.analysis.run.trends import Trend, trend
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
-from gpudoctor.model.evidence import Measurement
-from gpudoctor.model.signs.process import ProcessWindow
+from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
 from gpudoctor.model.signs.recording import PHASES, Recording
-from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import duration
 
 _SURE = 1e-3
@@ -88,8 +83,7 @@ class StepTimeDrift(Check):
         From a recording: Theil-Sen slope over the step times with a Mann-Kendall test (p under 0.001). The
         second half of the run must show it as well as the whole. The finding names the part of the step that
         rises, even if busy passes hide its own rise. It also names the lines with more samples in the second
-        half than in the first. The same test runs on a watched job that `gpudoctor run` records, from a minute
-        on.
+        half than in the first.
     False alarms:
         Lengths that rise with a curriculum, and the first seconds of a cold machine. A rise that stops is not
         reported, nor is one under 100 steps. CPU time of other processes is excluded. If the program steps an
@@ -103,7 +97,7 @@ class StepTimeDrift(Check):
 
     code = Code("PERF013")
     name = "step-time-drift"
-    reads = frozenset({Reads.RECORDING, Reads.PROCESS})
+    reads = frozenset({Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (
         *Threshold.note_and_warning(
@@ -126,9 +120,6 @@ class StepTimeDrift(Check):
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        if (window := watched(patient)) is not None:
-            yield from self._live(window)
-            return
         run = demanded(patient, self.limit("least_steps"))
         found = _drift(run.lead, run.recording)
         if found is None:
@@ -160,38 +151,6 @@ class StepTimeDrift(Check):
             detail=StepTimeDriftDetail(found.part, longer),
             numbers=(run.measured("step_time_rise", rise),),
             priced=not longer,
-        )
-
-    def _live(self, window: ProcessWindow) -> Iterator[Finding]:
-        """Step times that rise, of ranks that `gpudoctor run` records."""
-        timed = [rank for rank in window.ranks if rank.step_seconds.values]
-        if not timed:
-            raise Unavailable(say("steps can be timed only where `gpudoctor run` records the job"))
-        long_enough(window, "a drift")
-        found = [one for rank in timed if (one := growing(rank, rank.step_seconds)) and one.trend.first > 0]
-        worst = max(found, key=lambda one: one.trend.growth / one.trend.first, default=None)
-        if worst is None or worst.trend.growth < self.limit("share_noted") * worst.trend.first:
-            return
-        first, last = worst.trend.first, worst.trend.last
-        phases = worst.rank.steps.phases if worst.rank.steps is not None else {}
-        yield self.finding(
-            say(
-                "A step{rank} takes {late} and took {early} {ago} ago (p={p:.1g}).",
-                rank=of_rank(worst.rank),
-                late=duration(last),
-                early=duration(first),
-                ago=duration(worst.seconds),
-                p=worst.trend.p,
-            ),
-            evidence=(
-                Measurement(name="step_time_rise", value=round(last / first - 1, 4), unit="1"),
-                Measurement(name="step_seconds_now", value=last, unit="s"),
-            ),
-            confidence=Confidence.CONFIRMED,
-            severity=Severity.WARNING if last / first - 1 >= self.limit("share_warned") else Severity.NOTE,
-            cost=Cost(step_share=1 - first / last, whose=Whose.STEPS),
-            subject=worst.rank.title,
-            detail=StepTimeDriftDetail(max(phases, key=lambda name: phases[name], default="other")),
         )
 
     def _rise(self, found: Drift) -> float:

@@ -23,8 +23,6 @@ _DEVICE = frozenset(
     }
 )
 _STREAMS = ("torch.cuda.current_stream(", "torch.cuda.default_stream(", "torch.accelerator.current_stream(")
-_OWN_STREAMS = ("Stream(", "wait_stream", "wait_event", "CUDAGraph")
-"""Words of scripts that order work themselves and may need the wait."""
 _CLOCKS = frozenset({"time.time", "time.perf_counter", "time.monotonic", "time.time_ns", "time.perf_counter_ns"})
 
 
@@ -38,8 +36,6 @@ class ExplicitSynchronizeDetail(Detail):
     """A step."""
     timed: bool | None = None
     """A clock is read beside it."""
-    streams: bool | None = None
-    """The script has streams of its own."""
 
 
 class ExplicitSynchronize(Check):
@@ -154,12 +150,7 @@ class ExplicitSynchronize(Check):
             evidence=tuple(spans[:8]),
             severity=Severity.WARNING if total >= self.limit("waits_per_step") else Severity.NOTE,
             subject=f"{script.path}:{loop.span.line}",
-            detail=ExplicitSynchronizeDetail(
-                waits=round(total, 2),
-                timed=timed,
-                call=_shown(first.call),
-                streams=any(word in script.text for word in _OWN_STREAMS),
-            ),
+            detail=ExplicitSynchronizeDetail(waits=round(total, 2), timed=timed, call=_shown(first.call)),
         )
 
 

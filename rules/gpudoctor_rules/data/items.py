@@ -170,18 +170,17 @@ def slow_start(finding: Finding, patient: Patient) -> Iterator[Remedy]:
         yield _store_prepared()
         return
     processes, why = _preparing_processes(patient)
-    key = "preprocessing_num_workers" if detail.how == "config" else "num_proc"
     if detail.kind == "workers" and processes == 1:
         yield _store_prepared()  # one process more would change nothing
         return
     if detail.kind == "workers":
         yield remedy(
             "DATA012-processes",
-            f"{key}={processes}",
-            say("{key}={processes}   # {why}", key=key, processes=processes, why=why),
+            f"num_proc={processes}",
+            say("{key}={processes}   # {why}", key="num_proc", processes=processes, why=why),
             # A function that draws random numbers, or counts, does so in each process for itself.
             effort=Effort.ONE_LINE,
-            sets=((key, str(processes)),),
+            sets=(("num_proc", str(processes)),),
             uses=frozenset({Resource.CPU, Resource.HOST_MEMORY}),
             references=("https://huggingface.co/docs/datasets/process#multiprocessing",),
         )
@@ -189,7 +188,7 @@ def slow_start(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     yield remedy(
         "DATA012-cache",
         "leave the cache of prepared data on",
-        "Remove load_from_cache_file=False, disable_caching() or overwrite_cache: true.",
+        "Remove load_from_cache_file=False or disable_caching().",
         "datasets finds changes of the function and of its arguments by itself.",
         effort=Effort.ONE_LINE,
         uses=frozenset({Resource.DISK}),
