@@ -14,6 +14,7 @@ from gpudoctor.model import Applicability, Edit, Effort, Finding, ImportEdit, Pa
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Call, Script
 from gpudoctor.text import capitalised
+from gpudoctor_checks.api_facts import ApiFact
 from gpudoctor_checks.loop.clip_misplaced import ClipMisplacedDetail
 from gpudoctor_checks.loop.deprecated_api import DeprecatedApiDetail
 from gpudoctor_checks.loop.double_softmax import DoubleSoftmaxDetail
@@ -172,18 +173,6 @@ def clip_misplaced(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     late = detail.how == "late"
     unscale = f"{scaler}.unscale_({optimizer})"
     step = f"{scaler}.step({optimizer})" if scaler else f"{optimizer}.step()"
-    if detail.how == "micro":
-        yield remedy(
-            "LOOP004-once-a-step",
-            say("clip once, right before {step}", step=step),
-            say("move {clip} to where {step} runs, after the last backward() of a step:", clip=where, step=step),
-            *((f"    {unscale}",) if scaler else ()),
-            f"    {where}",
-            f"    {step}",
-            applicability=Applicability.UNSAFE,
-            references=_CLIPPING,
-        )
-        return
     if late:
         title = say("clip before {step}", step=step)
         steps = (
@@ -249,43 +238,35 @@ def _clip_before_step(finding: Finding, patient: Patient, unscale: str) -> tuple
 def deprecated_api(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """The replacement that torch names, as an edit where it is a plain renaming."""
     detail = finding.detail_of(DeprecatedApiDetail)
-    what = detail.what
-    replacement = detail.replacement
+    row = detail.row
     spans = source_places(finding)
-    edits = tuple(edit for span in spans for edit in _replacement(finding, span, patient))
-    drop, add = detail.drop, detail.add
-    if drop:
-        title = say("Drop {keyword}= ({replacement})", keyword=drop, replacement=replacement)
-    elif add:
-        title = say("Pass {keyword}={value}", keyword=add, value=detail.value)
+    edits = tuple(edit for span in spans for edit in _replacement(row, span, patient))
+    if row.drop:
+        title = say("Drop {keyword}= ({replacement})", keyword=row.keyword, replacement=row.new)
+    elif row.add:
+        title = say("Pass {keyword}={value}", keyword=row.keyword, value=row.add)
     else:
-        title = say("replace {old} by {new}", old=what, new=replacement)
+        title = say("replace {old} by {new}", old=detail.what, new=row.new)
     yield remedy(
         "LOOP005-replace",
         title,
         say("{places}: {change}", places=capitalised(lines_at(spans)), change=title),
-        applicability=Applicability.UNSAFE if add or detail.keyword else Applicability.SAFE,
+        applicability=Applicability.UNSAFE if row.add or row.set_to else Applicability.SAFE,
         effort=Effort.ONE_LINE if len(spans) == 1 else Effort.SMALL_EDIT,
         edits=edits if len(edits) == len(spans) else (),
-        references=(detail.source,),
+        references=(row.source,),
     )
 
 
-def _replacement(finding: Finding, span: SourceSpan, patient: Patient) -> Iterator[Edit]:
-    detail = finding.detail_of(DeprecatedApiDetail)
-    drop, add = detail.drop, detail.add
-    if drop:
-        yield keyword_edit(span, remove=(drop,))
-    elif detail.keyword:
-        change = (detail.keyword, detail.keyword_value)
-        yield keyword_edit(span, set=(change,))
-    elif add:
-        value = detail.value
-        yield keyword_edit(span, set=((add, value),))
-    elif detail.rename:
+def _replacement(row: ApiFact, span: SourceSpan, patient: Patient) -> Iterator[Edit]:
+    if row.drop:
+        yield keyword_edit(span, remove=(row.keyword,))
+    elif row.set_to or row.add:
+        yield keyword_edit(span, set=((row.keyword, row.set_to or row.add),))
+    elif row.rename:
         found = call_at(patient, span)
         if found is not None:
-            yield from _rename(found[1], detail.rename, detail.first_argument)
+            yield from _rename(found[1], row.rename, row.first_argument)
 
 
 def _rename(call: Call, name: str, argument: str) -> Iterator[TextEdit]:

@@ -284,16 +284,12 @@ def _rate_edit(patient: Patient) -> tuple[str, tuple[Edit, ...]]:
 _AMPERE = (8, 0)
 """Compute capability from which cards have bf16."""
 
-_STEP = ("scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()",)
-
 
 @answers("NUM006")
 def fp16_unsafe(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """bf16 needs no scaling; before Ampere only fp16 with a GradScaler is fast."""
     cure = finding.detail_of(Fp16UnsafeDetail).cure
-    if cure == "scaler-step":
-        yield _scaler_step(finding, patient)
-    elif cure == "bf16":
+    if cure == "bf16":
         yield _bf16(finding, patient)
     elif cure == "collapsed":
         missing = _has_bf16(patient) is False
@@ -309,18 +305,6 @@ def fp16_unsafe(finding: Finding, patient: Patient) -> Iterator[Remedy]:
             (say("torch.autocast('cuda', dtype=torch.bfloat16)   # Ampere or later"),),
             _autocast_edits(finding, patient),
         )
-
-
-def _scaler_step(finding: Finding, patient: Patient) -> Remedy:
-    found = call_at(patient, finding.span)
-    edits: tuple[Edit, ...] = ()
-    if found is not None:
-        script, call = found
-        scaler = next((item.receiver for item in script.calls if item.name.endswith("GradScaler.scale")), "scaler")
-        updates = any(item.name.endswith("GradScaler.update") for item in script.calls)
-        text = f"{scaler}.step({call.receiver})" + ("" if updates else f"; {scaler}.update()")
-        edits = (replace_node(script, call.node, text),)
-    return _half_remedy("scaler-step", "scaler.step(optimizer); scaler.update()", _STEP, edits)
 
 
 def _bf16(finding: Finding, patient: Patient) -> Remedy:

@@ -9,7 +9,7 @@ from gpudoctor.analysis.source.control_flow import bound_to, enclosing, function
 from gpudoctor.analysis.source.loop_counters import LoopCounter, counter_at
 from gpudoctor.analysis.source.periodic_edits import entered_seldom, events_at, own_lines, thinned
 from gpudoctor.analysis.source.syntax import nodes, segment
-from gpudoctor.analysis.source.syntax_edits import put_under, replace_node, settable, without
+from gpudoctor.analysis.source.syntax_edits import put_under, settable, without
 from gpudoctor.analysis.source.trainer_periods import FIELDS, OVERRIDES, period_for, transformers_period
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.lang import say
@@ -47,8 +47,6 @@ def profiler_in_loop(finding: Finding, patient: Patient) -> Iterator[Remedy]:
         yield from _profiler_in_config(finding, patient)
     elif detail.kind == "flops":
         yield _count_once()
-    elif detail.how == "engine":
-        yield _without_profiler(finding)
     else:
         yield _schedule(finding, patient)
     if detail.how == "step" and not edits:
@@ -62,7 +60,7 @@ def _profiler_in_config(finding: Finding, patient: Patient) -> Iterator[Remedy]:
         if not isinstance(setting, Setting):
             continue
         file = next((item for item in patient.configs.files if item.path == setting.path), None)
-        key = setting.key.removesuffix(".class_path")  # the whole block goes, by hand
+        key = setting.key
         entry = file.entries.get(key) if file is not None else None
         edit = file.edit(entry, value) if file is not None and entry is not None else None
         yield remedy(
@@ -118,23 +116,6 @@ def _less_often(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
         if edits:
             return edits
     return ()
-
-
-def _without_profiler(finding: Finding) -> Remedy:
-    span = finding.span
-    edits: tuple[Edit, ...] = ()
-    if span is not None:
-        edits = (keyword_edit(span, remove=("profiler",)),)
-    return remedy(
-        "OBS001-trainer",
-        "remove the profiler from the training; profile 50 steps of a separate run",
-        "remove the profiler argument of Trainer",
-        'profile apart: Trainer(profiler="pytorch", max_steps=50)',
-        applicability=Applicability.SAFE,
-        effort=Effort.ONE_LINE,
-        sets=(("profile_period", "once"),),
-        edits=edits,
-    )
 
 
 def _schedule(finding: Finding, patient: Patient) -> Remedy:
@@ -471,7 +452,6 @@ def model_watch(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     title = {
         "watch": say('log="gradients", log_freq={every}', every=_WATCH_EVERY),
         "config": f"{detail.key}: {_WATCH_EVERY}",
-        "variable": "WANDB_WATCH=false",
     }.get(str(how), say("log histograms every {every} steps", every=_WATCH_EVERY))
     yield remedy(
         "OBS006-every",
@@ -503,17 +483,7 @@ def _watch_edits(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
         if not settable(scripts_given(patient), span, *(name for name, _ in keywords), method="watch", free=2):
             return ()
         return (keyword_edit(span, set=keywords, method="watch"),)
-    script = script_of(patient, span)
-    if how == "variable":
-        return _variable(script, span)
     return thinned(scripts_given(patient), span.path, span.line, span.column, _WATCH_EVERY)
-
-
-def _variable(script: Script | None, span: SourceSpan) -> tuple[Edit, ...]:
-    for node in ast.walk(script.tree) if script is not None else ():
-        if isinstance(node, ast.Constant) and node.value == "all" and node.lineno == span.line:
-            return (replace_node(script, node, '"false"'),) if script is not None else ()
-    return ()
 
 
 _STEPS = {

@@ -5,13 +5,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.steady_run import one_pass_a_step
-from gpudoctor.analysis.source.step_order import Kind, StepOp, StepOrder, passes, periodic
+from gpudoctor.analysis.source.step_order import Kind, StepOp, StepOrder, passes
 from gpudoctor.analysis.source.syntax_places import line_at, place
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.evidence import Measurement, Provenance
-from gpudoctor.model.signs.source import Guard, Known, Value
+from gpudoctor.model.signs.source import Known
 
 _NO_LIMIT = re.compile(r"\binf\b|infty|infinity|1e\+?[5-9]", re.IGNORECASE)
 """A bound that clips nothing: the call only measures the norm."""
@@ -21,7 +20,7 @@ _BREAKS = {
     "late": say("the gradients are not clipped"),
     "scaled": say("the bound applies to gradients times the loss scale: the clip shrinks them to nearly nothing"),
 }
-"""What a clip in the wrong place makes of the result; of micro-batches it gives some less weight."""
+"""What a clip in the wrong place makes of the result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +28,7 @@ class ClipMisplacedDetail(Detail):
     """What the rule reads."""
 
     how: str
-    """`late`, `micro` or `scaled`."""
+    """`late` or `scaled`."""
     clip: str
     """Place of the clip."""
     step: str
@@ -47,21 +46,17 @@ class ClipMisplaced(Check):
         - In a training loop: `clip_grad_norm_` or `clip_grad_value_` after `optimizer.step()` and before the
           next `backward()`.
         - With a gradient scaler, clipping without `scaler.unscale_(optimizer)` before it.
-        - With gradient accumulation, clipping after each micro-batch instead of once before the step.
     Why it hurts:
         After the step the gradients were already used. Nothing is clipped, and one bad batch can still ruin the
         weights. Scaled gradients are larger by the loss scale (65536 at the start). If they are clipped to a
-        norm of 1 before unscaling, the update is thousands of times too small. No error is raised. If they are
-        clipped after each micro-batch, the accumulated gradients are scaled down repeatedly. The first
-        micro-batches of a step count less than the last. The norm is computed N times for one step.
+        norm of 1 before unscaling, the update is thousands of times too small. No error is raised.
     How it knows:
         It reads the order of backward, clip, unscale and step in one pass of the loop, through local functions.
-        Branches that exclude each other are kept apart. A recorded run with one backward pass a step has no
-        micro-batches to clip one by one.
+        Branches that exclude each other are kept apart.
     False alarms:
         A clip with an infinite bound (it measures the norm) is not a finding. Neither are loops stepped by a
         closure or an engine, and a scaler known to be off. `accelerator.clip_grad_norm_` unscales by itself and
-        is not a finding. If the number of micro-batches per step is unknown, it is a note.
+        is not a finding.
     Remedies:
         Clip between the last `backward()` and `step()`; with a scaler, call `scaler.unscale_(optimizer)` first.
     References:
@@ -71,23 +66,22 @@ class ClipMisplaced(Check):
 
     code = Code("LOOP004")
     name = "clip-misplaced"
-    reads = frozenset({Reads.SOURCE, Reads.RECORDING})
+    reads = frozenset({Reads.SOURCE})
     severity = Severity.WARNING
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         said: set[object] = set()
-        whole = one_pass_a_step(patient)
         for one in passes(patient.source):
             if not one.of(Kind.CLIP) or one.closures or one.opaque:
                 continue
             for clip in one.of(Kind.CLIP):
                 if clip.node not in said and not _measures(clip):
-                    found = self._from_source(one, clip, whole)
+                    found = self._from_source(one, clip)
                     if found is not None:
                         said.add(clip.node)
                         yield found
 
-    def _from_source(self, one: StepOrder, clip: StepOp, whole: bool) -> Finding | None:
+    def _from_source(self, one: StepOrder, clip: StepOp) -> Finding | None:
         before = one.before(clip, Kind.BACKWARD, Kind.STEP)
         after = one.after(clip, Kind.BACKWARD, Kind.STEP)
         if before is None or after is None:
@@ -119,54 +113,9 @@ class ClipMisplaced(Check):
                 ),
                 how="scaled",
             )
-        return None if whole else self._each_micro_batch(one, clip, before, after)
+        return None
 
-    def _each_micro_batch(self, one: StepOrder, clip: StepOp, before: StepOp, after: StepOp) -> Finding | None:
-        """A clip that runs with each backward, where the step does not."""
-        if before.kind is not Kind.BACKWARD or after.kind is not Kind.STEP:
-            return None
-        turn = periodic(after.event)
-        inner = [loop for loop in clip.event.inner if loop in before.event.inner and loop not in after.event.inner]
-        if turn is not None and turn.line not in {guard.line for guard in clip.event.guards}:
-            number = turn.period
-        elif inner:
-            number = one.loop.accumulates
-        else:
-            return None
-        if any(_each_pass(clear, turn) and one.together(clear, clip) for clear in one.of(Kind.CLEAR)) and not inner:
-            return None  # it clears on every pass: no gradients are gathered
-        known = number.value if isinstance(number, Known) else None
-        if known is not None and not (isinstance(known, int) and known > 1):
-            return None
-        often = say("{known:,} times for each", known=known) if known is not None else say("several times for one")
-        condition = say(" if {name} is above 1", name=_name(number)) if known is None and _name(number) else ""
-        return self._found(
-            one,
-            clip,
-            after,
-            say(
-                "Gradients are clipped after each micro-batch, {often} {called}"
-                "{condition} ({place}): "
-                "the first micro-batches of a step count less than the last.",
-                often=often,
-                called=_called(after),
-                condition=condition,
-                place=line_at(after.event.span, clip.event.span),
-            ),
-            how="micro",
-            severity=Severity.WARNING if known is not None else Severity.NOTE,
-        )
-
-    def _found(
-        self,
-        one: StepOrder,
-        clip: StepOp,
-        step: StepOp,
-        message: str,
-        *,
-        how: str,
-        severity: Severity = Severity.WARNING,
-    ) -> Finding:
+    def _found(self, one: StepOrder, clip: StepOp, step: StepOp, message: str, *, how: str) -> Finding:
         unscaled = [item for item in one.of(Kind.UNSCALE) if one.together(item, clip)]
         return self.finding(
             message,
@@ -181,8 +130,7 @@ class ClipMisplaced(Check):
                     reproduce=f"sed -n '{one.loop.span.line},{one.loop.end_line}p' {one.loop.span.path}",
                 ),
             ),
-            severity=severity,
-            cost=Cost(breaks=_BREAKS.get(how)),
+            cost=Cost(breaks=_BREAKS[how]),
             subject=f"{clip.event.span.path}:{clip.event.span.line}",
             detail=ClipMisplacedDetail(
                 how=how,
@@ -193,18 +141,6 @@ class ClipMisplaced(Check):
                 optimizer=step.subject,
             ),
         )
-
-
-def _each_pass(clear: StepOp, turn: Guard | None) -> bool:
-    """Whether a clear runs on every pass, also on those without a step."""
-    return periodic(clear.event) is None and (
-        turn is None or turn.line not in {guard.line for guard in clear.event.guards}
-    )
-
-
-def _name(number: Value | None) -> str:
-    """The name that a number is written as, `args.accumulate`; else ""."""
-    return number.text if number is not None and re.fullmatch(r"[\w.]{1,60}", number.text) else ""
 
 
 def _measures(clip: StepOp) -> bool:

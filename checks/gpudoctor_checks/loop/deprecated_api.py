@@ -45,22 +45,8 @@ class DeprecatedApiDetail(Detail):
 
     what: str
     """The old name."""
-    replacement: str
-    rename: str
-    """The function's new name."""
-    first_argument: str
-    """What the new one takes first."""
-    keyword: str
-    """A keyword to set."""
-    keyword_value: str
-    drop: str
-    """A keyword to drop."""
-    add: str
-    """A keyword to add."""
-    value: str
-    """Its value."""
-    source: str
-    """The page that says so."""
+    row: ApiFact
+    """The row that it is, with what to write now."""
 
 
 class DeprecatedApi(Check):
@@ -166,18 +152,7 @@ class DeprecatedApi(Check):
             severity=severity,
             cost=Cost(breaks=breaks) if fails else None,
             subject=f"{path}:{min(span.line for span in use.spans)} {what}",
-            detail=DeprecatedApiDetail(
-                what=what,
-                replacement=row.new,
-                rename=row.rename,
-                first_argument=row.first_argument,
-                keyword=row.keyword if row.set_to else "",
-                keyword_value=row.set_to,
-                drop=row.keyword if row.drop else "",
-                add=row.keyword if row.add else "",
-                value=row.add,
-                source=row.source,
-            ),
+            detail=DeprecatedApiDetail(what=what, row=row),
         )
 
 

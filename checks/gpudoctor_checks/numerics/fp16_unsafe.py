@@ -11,7 +11,6 @@ from gpudoctor.analysis.run.steady_run import Run, judged
 from gpudoctor.analysis.source.control_flow import bound_to, steady, switched_off
 from gpudoctor.analysis.source.declared_settings import Setup, from_keyword
 from gpudoctor.analysis.source.pretrained_models import family, trained_models
-from gpudoctor.analysis.source.step_order import StepOrder
 from gpudoctor.analysis.source.syntax import assigned_values, nodes
 from gpudoctor.analysis.source.syntax_places import line_at
 from gpudoctor.analysis.source.training_arguments import argument_calls, training_arguments
@@ -47,7 +46,6 @@ class Fp16Unsafe(Check):
     What it finds:
         - Fp16 autocast without a GradScaler.
         - A model loaded in fp16 (`torch_dtype=torch.float16`) and trained by transformers' Trainer as it is.
-        - A scaled loss whose optimizer steps without the scaler.
         - Lightning's `16-true`.
         - Fp16 with T5, Gemma and other models whose activations leave its range. A note: fp16 with models that
           were trained in bf16.
@@ -140,31 +138,13 @@ class Fp16Unsafe(Check):
     # source: loops of one's own
 
     def _in_loops(self, source: Source) -> Iterator[Finding]:
-        if _uses_an_engine(source):
+        if _uses_an_engine(source) or _has_scaler(source):
             return
         for _, loop in source.training_loops:
             events = [event for event in loop.events if steady(event)] if loop.engine is None else []
-            backward = next((e for e in events if e.call is not None and e.call.name in BACKWARD), None)
-            steps = [event for event in events if event.call is not None and event.call.name in STEP]
-            if backward is None or not steps:
-                continue
-            scaled = _scaled(events)
-            if scaled is not None:
-                one = StepOrder(source, loop)
-                met = next((step for step in steps if one.meet(scaled, step)), None)
-                if met is not None:
-                    yield from self._never_unscaled(source, scaled, met)
-            elif not _has_scaler(source):
+            called = {event.call.name for event in events if event.call is not None}
+            if called & BACKWARD and called & STEP:
                 yield from self._autocast(source, loop, events)
-
-    def _never_unscaled(self, source: Source, scaled: Event, step: Event) -> Iterator[Finding]:
-        if not _steps_a_scaler(source):
-            yield self._found(
-                "The loss is scaled, and the optimizer steps without the scaler: its gradients are "
-                "65,536 times too large.",
-                (step.span, scaled.span),
-                cure="scaler-step",
-            )
 
     def _autocast(self, source: Source, loop: Loop, events: list[Event]) -> Iterator[Finding]:
         entered = [
@@ -277,17 +257,6 @@ def _uses_an_engine(source: Source) -> bool:
 
 
 @once
-def _steps_a_scaler(source: Source) -> bool:
-    """Whether anything called a scaler steps the optimizer or unscales its gradients."""
-    return any(
-        call.method in {"step", "unscale_", "__call__"}
-        and ("scaler" in call.receiver.lower() or ".GradScaler." in call.name)
-        for script in source.scripts
-        for call in script.calls
-    )
-
-
-@once
 def _has_scaler(source: Source) -> bool:
     """Whether anything in the program is called a scaler, and is none of scikit-learn's."""
     for script in source.scripts:
@@ -297,11 +266,6 @@ def _has_scaler(source: Source) -> bool:
         if any("scaler" in name.lower() and not name.lower().endswith(OTHER_SCALERS) for name in names):
             return True
     return False
-
-
-def _scaled(events: list[Event]) -> Event | None:
-    names = ("torch.amp.GradScaler.scale", "torch.cuda.amp.GradScaler.scale")
-    return next((event for event in events if event.call is not None and event.call.name in names), None)
 
 
 def _is_half(script: Script, call: Call) -> bool:

@@ -1,6 +1,5 @@
 """OBS004: the training stops for an evaluation every few steps."""
 
-import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -163,35 +162,34 @@ class EvaluationTooOften(Check):
         said: set[tuple[str, int]] = set()
         for script, loop in source.training_loops:
             steps = bound(script, loop)
-            best: dict[object, tuple[float, Event, Loop | None]] = {}
+            best: dict[Loop | None, tuple[float, Event]] = {}
             for event in loop.events if not (full_batch(loop) or loop.engine) else ():  # where a pass is no epoch
                 own = next((item for item in event.inner if item.role is LoopRole.EVALUATION), None)
-                period = _period(event) if own is not None or _by_name(event) else None
-                known = best.get(own or event.node)
-                if period is not None and period < (known[0] if known is not None else self.limit("eval_period")):
-                    best[own or event.node] = period, event, own
-            for period, event, own in sorted(best.values(), key=lambda item: item[2] is None):  # its loop says more
+                period = _period(event)
+                known = best[own][0] if own in best else self.limit("eval_period")
+                if own is not None and period is not None and period < known:
+                    best[own] = period, event
+            for own, (period, event) in best.items():
+                assert own is not None
                 rare = steps is not None and steps / period <= self.limit("occasions")
-                here = bound(script, own) if own is not None and own.span.path == script.path else None
+                here = bound(script, own) if own.span.path == script.path else None
                 few = here is not None and here <= self.limit("few_batches")
-                span = event.via[0] if event.via else own.span if own is not None else event.span
+                span = event.via[0] if event.via else own.span
                 place = (span.path, span.line)
-                if not rare and not few and place not in said and (own is None or _evaluates(own)):
+                if not rare and not few and place not in said and _evaluates(own):
                     said.add(place)
                     yield self._found(loop, own, event, period, span)
 
-    def _found(self, loop: Loop, own: Loop | None, event: Event, period: float, span: SourceSpan) -> Finding:
-        inside = own.span if own is not None else span
-        where = own and say(" (the loop over {iterable} at line {line})", iterable=own.iterates, line=own.span.line)
+    def _found(self, loop: Loop, own: Loop, event: Event, period: float, span: SourceSpan) -> Finding:
         return self.finding(
             say(
                 "The model is evaluated {often}{where}; the norm is a period of {limit:.0f} steps or more.",
                 often=often(period),
-                where=where or "",
+                where=say(" (the loop over {iterable} at line {line})", iterable=own.iterates, line=own.span.line),
                 limit=self.limit("eval_period"),
             ),
             evidence=(
-                *dict.fromkeys((span, inside)),
+                *dict.fromkeys((span, own.span)),
                 Measurement(
                     name="steps_between_evaluations",
                     value=period,
@@ -218,14 +216,6 @@ def _acts(patient: Patient, seen: Observation) -> bool:
     run = run_of(seen.recording) if seen.recording is not None else None
     gathered = experience(patient, run) if run is not None else None
     return gathered is not None and gathered.evaluation > 0
-
-
-def _by_name(event: Event) -> bool:
-    """A call of `evaluate` or `validate` with a set or loader that is named after it."""
-    call = event.call
-    given = [*call.node.args, *(item.value for item in call.node.keywords)] if call is not None else []
-    named = call is not None and re.match(r"_?(run_|do_)?(evaluat|validat)", call.method) and not event.evaluation
-    return bool(named) and any(_EVALUATES.search(ast.unparse(item)) for item in given)
 
 
 def _evaluates(own: Loop) -> bool:

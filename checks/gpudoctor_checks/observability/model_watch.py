@@ -12,7 +12,6 @@ from gpudoctor.analysis.run.recorded_statements import callers
 from gpudoctor.analysis.run.steady_run import Run, judged
 from gpudoctor.analysis.source.call_frequency import TrainingCall, calls_in_training, full_batch, often
 from gpudoctor.analysis.source.control_flow import switched_off
-from gpudoctor.analysis.source.environment_assignments import assignments
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Trait
 from gpudoctor.model.evidence import Evidence, Setting
@@ -30,7 +29,7 @@ class ModelWatchDetail(Detail):
     """What the rule reads."""
 
     how: str
-    """`watch`, `config`, `variable` or `loop`."""
+    """`watch`, `config` or `loop`."""
     period: float | None = None
     """Steps between two histograms."""
     key: str | None = None
@@ -46,7 +45,6 @@ class ModelWatch(Check):
         - `wandb.watch` with a `log_freq` under 100, or with `log="all"`.
         - `add_histogram` or `wandb.Histogram` over all parameters of a model in a training loop, more often
           than every 100 steps.
-        - `WANDB_WATCH=all`.
         - `watch_freq`, `histogram_freq` under 100 in configs.
 
         In a recording also a loop over all parameters that takes means, norms or quantiles of them.
@@ -154,16 +152,6 @@ class ModelWatch(Check):
             for call in script.calls_to(*_WATCHERS, ".watch"):
                 if (call.name in _WATCHERS or "wandb" in call.receiver) and not switched_off(source, call):
                     yield from self._watch(call)
-        for place in assignments(source):
-            if place.name == "WANDB_WATCH" and place.value == "all" and not place.conditional:
-                yield self._found(
-                    say("WANDB_WATCH=all makes the Trainer hook histograms into every parameter and its gradient"),
-                    (place.span,),
-                    Severity.NOTE,
-                    f"{place.span.path}:{place.span.line}",
-                    ModelWatchDetail(how="variable"),
-                    limit=False,
-                )
         yield from self._histograms(source)
 
     def _watch(self, call: Call) -> Iterator[Finding]:

@@ -42,8 +42,6 @@ _COUNTERS = {
 }
 """Package and last part of the name of FLOPs counters: each runs the model once more, hooked or traced."""
 
-_LIGHTNING = ("lightning.Trainer", "lightning.pytorch.Trainer", "pytorch_lightning.Trainer")
-_LIGHTNING_PROFILERS = frozenset({"pytorch", "advanced", "PyTorchProfiler", "AdvancedProfiler"})
 
 _PLACES = 3
 """Lines shown of those inside which a profiler works."""
@@ -56,7 +54,7 @@ class ProfilerInLoopDetail(Detail):
     kind: str | None = None
     """`profiler` or `flops`; None where only a process was seen."""
     how: str | None = None
-    """`step`, `around`, `engine` or `config`."""
+    """`step`, `around` or `config`."""
     period: float | None = None
     """Steps between two measurements."""
     new_value: str | None = None
@@ -69,9 +67,8 @@ class ProfilerInLoop(Check):
     What it finds:
         `torch.profiler.profile` (or the older autograd profiler, `cProfile`) entered on each training step. Or
         it is open around the whole loop without a schedule. FLOPs counters that run more often than every 500
-        steps (fvcore, thop, ptflops, calflops, `FlopCounterMode`, DeepSpeed's `FlopsProfiler`). Lightning's
-        `profiler="pytorch"|"advanced"`. In configs: `flops_profile_freq`, `profile_freq` under 500, DeepSpeed's
-        `flops_profiler.enabled`.
+        steps (fvcore, thop, ptflops, calflops, `FlopCounterMode`, DeepSpeed's `FlopsProfiler`). In configs:
+        `flops_profile_freq`, `profile_freq` under 500, DeepSpeed's `flops_profiler.enabled`.
     Why it hurts:
         A profiler records every operator with its shapes and stack. On a small model the step is several times
         longer. The events stay in host memory until the profiler closes, so a long run ends in out-of-memory. A
@@ -233,12 +230,6 @@ class ProfilerInLoop(Check):
                     "for all steps. Its timers wait for the GPU in each forward, backward and step."
                 )
                 yield self._declared(said, message, kind="flops_switch", period=1, value="false")
-        for said in file.meaning("profiler"):
-            if str(said.value).rsplit(".", 1)[-1] in _LIGHTNING_PROFILERS and "schedule" not in file.text:
-                message = say(
-                    "Lightning's Trainer profiles the whole fit with {key}={said}.", key=said.entry.key, said=said.value
-                )
-                yield self._declared(said, message, kind="profiler_switch", period=1, value="null")
 
     def _declared(self, said: CanonicalValue, message: str, *, kind: str, period: int, value: str) -> Finding:
         return self.finding(
@@ -269,14 +260,7 @@ class ProfilerInLoop(Check):
             for call in script.calls:
                 if call.node in inside or switched_off(source, call):
                     continue
-                if call.name in _LIGHTNING and call.keywords.get("max_steps") is None:
-                    given = call.keywords.get("profiler")
-                    if isinstance(given, Known) and given.value in _LIGHTNING_PROFILERS:
-                        message = say(
-                            "Lightning's Trainer profiles the whole fit with {name}.", name=f'profiler="{given.value}"'
-                        )
-                        yield self._found(message, call.span, "profiler", how="engine", period=1)
-                elif _kind(call) == "profiler" and not call.open_ended and "schedule" not in call.keywords:
+                if _kind(call) == "profiler" and not call.open_ended and "schedule" not in call.keywords:
                     around = (trains_within(source, script, block) for block in withs_of(script, call))
                     loop = next((found[1] for found in around if found and self._long(*found)), None)
                     if loop is not None:

@@ -192,12 +192,6 @@ def run_of(recording: Recording) -> Run | None:
     return Run(recording=recording, states=states) if states else None
 
 
-def one_pass_a_step(patient: Patient) -> bool:
-    """Whether a recorded run made one backward pass for each optimizer step: it gathered no micro-batches."""
-    run = judged(patient)
-    return run is not None and 0.0 < run.lead.per_step("backwards") < _HARDLY_MORE
-
-
 def ran_on_cpu(patient: Patient) -> bool:
     """Whether a recorded run, of any length, had its models on the CPU: nothing that ails GPUs ails it.
 

@@ -85,14 +85,10 @@ class StepOrder:
 
     def together(self, one: StepOp, other: StepOp) -> bool:
         """Whether one pass can meet both: they stand in no two branches that exclude each other."""
-        return self.meet(one.event, other.event)
-
-    def meet(self, one: Event, other: Event) -> bool:
-        """Whether one pass can meet two events of it."""
-        mine, theirs = self._arms(one), self._arms(other)
+        mine, theirs = self._arms(one.event), self._arms(other.event)
         if any(place in theirs and theirs[place] != arm for place, arm in mine.items()):
             return False
-        return not _opposed(one.guards, other.guards)
+        return not _opposed(one.event.guards, other.event.guards)
 
     def before(self, moment: StepOp, *kinds: Kind) -> StepOp | None:
         """The last moment of some kinds before this one; of the pass before when there is none in this."""
