@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gpudoctor.analysis.observation import suspicions
 from gpudoctor.analysis.run.cost_attribution import seen_in_run
 from gpudoctor.analysis.run.data_waits import training_loader
-from gpudoctor.analysis.run.steady_run import Run, judged, spot
+from gpudoctor.analysis.run.steady_run import Run, judged, spots
 from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.declared_settings import as_number
 from gpudoctor.analysis.source.entry_points import Program, training_programs
@@ -96,7 +96,7 @@ class PaddingWaste(Check):
         if severity is None:
             return
         loader = training_loader(run.lead.process)
-        spans = [spot(patient, loader.place)] if loader is not None and loader.place is not None else []
+        spans = spots(patient, loader.place) if loader is not None else []
         compute = run.share("forward", "backward")
         yield seen_in_run(run, share * compute, spans, whose=Whose.DEVICE).finding(
             self,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.live.stack_shares import hidden, waiting_live, watched
 from gpudoctor.analysis.run.cost_attribution import seen_in_run
 from gpudoctor.analysis.run.data_waits import disk_waits, training_loader, waiting
-from gpudoctor.analysis.run.steady_run import demanded, spot
+from gpudoctor.analysis.run.steady_run import demanded, spots
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Finding, Measurement, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.process import ProcessWindow
@@ -77,7 +77,7 @@ class StorageBound(Check):
         if run.worth(wait.share) < self.limit("wait_share") or not slow:
             return
         loader = training_loader(process)
-        spans = [spot(patient, loader.place)] if loader is not None and loader.place is not None else []
+        spans = spots(patient, loader.place) if loader is not None else []
         yield seen_in_run(run, wait.share, spans).finding(
             self,
             say(

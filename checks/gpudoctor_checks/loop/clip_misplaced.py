@@ -95,7 +95,7 @@ class ClipMisplaced(Check):
                     "Gradients are clipped after {called} "
                     "({place}) has used them, and the "
                     "next backward() runs before the next step. The clip has no effect.",
-                    called=_called(before),
+                    called=f"{before.scaler or before.subject}.step()",
                     place=line_at(before.event.span, clip.event.span),
                 ),
                 how="late",
@@ -116,6 +116,7 @@ class ClipMisplaced(Check):
         return None
 
     def _found(self, one: StepOrder, clip: StepOp, step: StepOp, message: str, *, how: str) -> Finding:
+        order = [item.kind.value for item in one.moments if one.together(item, clip) and item.kind is not Kind.CLEAR]
         unscaled = [item for item in one.of(Kind.UNSCALE) if one.together(item, clip)]
         return self.finding(
             message,
@@ -124,7 +125,7 @@ class ClipMisplaced(Check):
                 step.event.span,
                 Measurement(
                     name="order_in_one_pass",
-                    value=_order(one, clip),
+                    value=", ".join(order[:12]),
                     unit="",
                     provenance=Provenance.DECLARED,
                     reproduce=f"sed -n '{one.loop.span.line},{one.loop.end_line}p' {one.loop.span.path}",
@@ -183,12 +184,3 @@ def _switched_off(one: StepOrder, scaler: str) -> bool:
             if last in line and isinstance(value, Known) and not value.value:
                 return True
     return False
-
-
-def _called(moment: StepOp) -> str:
-    return f"{moment.scaler or moment.subject}.step()"
-
-
-def _order(one: StepOrder, clip: StepOp) -> str:
-    words = [item.kind.value for item in one.moments if one.together(item, clip) and item.kind is not Kind.CLEAR]
-    return ", ".join(words[:12])

@@ -159,7 +159,7 @@ class DeprecatedApi(Check):
 def _uses(source: Source, script: Script) -> Iterator[_Use]:
     found: dict[str, tuple[ApiFact, list[SourceSpan]]] = {}
     every = (
-        *(_calls(source, script), _imports(script), _decorators(script), _scalars(script)),
+        *(_calls(source, script), _imports(script), _scalars(script)),
         *(_attributes(source, script), _methods(source, script)),
     )
     for what, row, span in chain.from_iterable(every):
@@ -214,22 +214,6 @@ def _imports(script: Script) -> Iterator[_Place]:
             tried = any(isinstance(outer, ast.Try | ast.If) for outer in enclosing(script, node))
             if any(map(row.names, modules)) and not tried:
                 yield row.name, row, script.span(node)
-
-
-def _decorators(script: Script) -> Iterator[_Place]:
-    """Decorators without parentheses are no calls: `@torch.cuda.amp.custom_fwd`."""
-    names = {row.name: row for row in facts("calls") if not row.prefix}
-    todo: list[ast.stmt] = list(script.tree.body)
-    while todo:
-        node = todo.pop()
-        for field in ("body", "orelse", "finalbody"):
-            todo += getattr(node, field, [])
-        for decorator in getattr(node, "decorator_list", []):
-            if isinstance(decorator, ast.Name | ast.Attribute):
-                first, _, rest = ast.unparse(decorator).partition(".")
-                name = script.imports.get(first, first) + (f".{rest}" if rest else "")
-                if name in names:
-                    yield f"{name}()", names[name], script.span(decorator)
 
 
 def _attributes(source: Source, script: Script) -> Iterator[_Place]:

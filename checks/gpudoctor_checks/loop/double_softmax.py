@@ -9,7 +9,7 @@ from gpudoctor.analysis.run.cost_attribution import at
 from gpudoctor.analysis.run.curves import numerics
 from gpudoctor.analysis.run.line_costs import LinePlace, place_of
 from gpudoctor.analysis.run.risky_operations import loss_lines
-from gpudoctor.analysis.run.steady_run import Run, demanded, spot, spots
+from gpudoctor.analysis.run.steady_run import Run, demanded, spots
 from gpudoctor.analysis.source.probabilities import maker
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Cost, Detail, Finding, Patient, Reads, Severity, Threshold, Unavailable
@@ -100,12 +100,10 @@ class DoubleSoftmax(Check):
 
     def _measured(self, patient: Patient, run: Run, seen: Record, how: str, count: int) -> Finding:
         applies = "sigmoid" if how == "sigmoid" else "softmax"
-        where = place_of(seen)
-        spans = [*(spot(patient, place) for place in made_at(patient, how)[:_PLACES])]
-        spans += [spot(patient, place) for place in loss_lines(patient)[:_PLACES]]
-        spans += spots(patient, where)
+        places = (*made_at(patient, how)[:_PLACES], *loss_lines(patient)[:_PLACES], place_of(seen))
+        spans = spots(patient, *places)
         wrong = how != "log_softmax"
-        said = say("the result is the same, computed twice") if not wrong else say("it applies it to probabilities")
+        said = say("it applies it to probabilities") if wrong else say("the result is the same, computed twice")
         return confirmed(
             self,
             (),
@@ -133,11 +131,10 @@ class DoubleSoftmax(Check):
             of = int(record.get("losses") or 0)
             if count < self.limit("losses") or 2 * count < of or how not in _TAKEN:
                 continue
-            where = place_of(record)
             maker_of = {"dimension": "log_softmax", "softmax": "softmax"}.get(how)
             places = made_at(patient, maker_of)[:_PLACES] if maker_of else []
-            places += [*loss_lines(patient)[:_PLACES], *([where] if where is not None else [])]
-            spans = list(dict.fromkeys(spot(patient, place) for place in places))
+            places += loss_lines(patient)[:_PLACES]
+            spans = list(dict.fromkeys(spots(patient, *places, place_of(record))))
             what, breaks = _TAKEN[how]
             yield confirmed(
                 self,

@@ -13,7 +13,6 @@ from gpudoctor.analysis.source.syntax_places import extent
 from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Measurement, Patient, Provenance, Reads, Severity
-from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.source import Loop, Script
 
 _SEEDS = re.compile(r"seed|determinis|reproduc", re.IGNORECASE)
@@ -63,13 +62,14 @@ class Seedless(Check):
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         configs = optional(lambda: patient.configs)
-        if configs is not None and _configured(configs):
+        entries = [entry for file in configs.files for entry in file.entries.values()] if configs is not None else []
+        if any(_SEEDS.search(entry.last) for entry in entries):
             return
         for program in training_programs(patient.source):
             found = next(iter(program.loops), None)
             if found is None or not program.starts or rehearses(program):
                 continue
-            if not _seeded(program) and not _engine(program):
+            if not any(map(_speaks_of_seeds, program.scripts)) and not _engine(program):
                 yield self._found(program, *found)
 
     def _found(self, program: Program, script: Script, loop: Loop) -> Finding:
@@ -90,17 +90,9 @@ class Seedless(Check):
         )
 
 
-def _configured(configs: Configs) -> bool:
-    return any(_SEEDS.search(entry.last) for file in configs.files for entry in file.entries.values())
-
-
-def _seeded(program: Program) -> bool:
-    """Whether anything in the program speaks of a seed: a call, a keyword, an option, a name, a string."""
-    return any(_speaks_of_seeds(script) for script in program.scripts)
-
-
 @once
 def _speaks_of_seeds(script: Script) -> bool:
+    """Whether anything in a script speaks of a seed: a call, a keyword, an option, a name."""
     if not _SEEDS.search(script.text):
         return False
     if any(_SEEDS.search(name) for name in (*script.arguments, *script.imports)):

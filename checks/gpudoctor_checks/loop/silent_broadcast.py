@@ -7,7 +7,7 @@ from gpudoctor.analysis.run.cost_attribution import at
 from gpudoctor.analysis.run.curves import numerics
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.risky_operations import loss_lines
-from gpudoctor.analysis.run.steady_run import measured, spot
+from gpudoctor.analysis.run.steady_run import measured, spots
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import SourceSpan
@@ -74,9 +74,7 @@ class SilentBroadcast(Check):
                 shapes = sorted(record.get("shapes") or (), key=lambda item: -int(item[2]))
                 losses = sum(int(item[2]) for item in shapes)
                 if losses >= self.limit("losses"):
-                    where = place_of(record)
-                    places = loss_lines(patient) + ([where] if where is not None else [])
-                    spans = list(dict.fromkeys(spot(patient, place) for place in places))
+                    spans = list(dict.fromkeys(spots(patient, *loss_lines(patient), place_of(record))))
                     own, shape, _, *how = shapes[0]
                     if how == ["either"]:
                         yield self._either(recording, shape, losses, spans)

@@ -1,14 +1,12 @@
 """MEM002 host-memory-leak."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from gpudoctor.analysis.live.growth import growing, leak, long_enough
 from gpudoctor.analysis.live.stack_shares import watched
 from gpudoctor.analysis.run.instrumentation import coverage
-from gpudoctor.analysis.run.line_costs import LinePlace
 from gpudoctor.analysis.run.memory_growth import (
-    GrowingObject,
     MemoryGrowth,
     growing_things,
     growth,
@@ -143,7 +141,8 @@ class HostMemoryLeak(Check):
         if not things and kind is not LeakKind.WORKERS:
             reach = min(reach, _REACH * grown.bytes / grown.per_second)
         soon = limit is not None and lasting and grown.seconds_to(limit) <= reach and kind is not LeakKind.PROFILER
-        places = self._places(patient, things)
+        # The recorder's own lines, else the source's lines that collect in the loop.
+        places = [item.place for item in things[:3] if item.place is not None] or collecting_lines(patient)
         named = bool(things or places) or kind is not LeakKind.OBJECTS
         early = grown.steps < _UNNAMED and grown.bytes < _MUCH * (limit or math.inf)
         little = not (things or places) and kind is not LeakKind.PROFILER and grown.bytes < _LITTLE
@@ -171,8 +170,3 @@ class HostMemoryLeak(Check):
             effect_of=Code("OBS001") if kind is LeakKind.PROFILER else None,
             detail=LeakDetail(kind=kind, target=things[0].name if things else ""),
         )
-
-    def _places(self, patient: Patient, things: Sequence[GrowingObject]) -> list[LinePlace]:
-        """Where it is kept: the recorder's own lines, else the source's lines that collect in the loop."""
-        told = [item.place for item in things[:3] if item.place is not None]
-        return told or collecting_lines(patient)

@@ -7,7 +7,7 @@ from gpudoctor.analysis.observation import confirmed
 from gpudoctor.analysis.run.curves import numerics
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.risky_operations import loss_lines
-from gpudoctor.analysis.run.steady_run import Run, demanded, measured, spot, spots
+from gpudoctor.analysis.run.steady_run import Run, demanded, measured, spots
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 
@@ -88,9 +88,7 @@ class ConstantOutput(Check):
             losses, closed = int(record.get("losses") or 0), int(record.get("closed") or 0)
             if losses < self.limit("graphs"):
                 return
-            where = place_of(record)
-            places = [spot(patient, place) for place in loss_lines(patient)[:2]]
-            places += spots(patient, where)
+            places = spots(patient, *loss_lines(patient)[:2], place_of(record))
             all_of_it = closed == losses
             yield confirmed(
                 self,
@@ -120,9 +118,7 @@ class ConstantOutput(Check):
                 passed = int(record.get("step") or 0) - since
                 if min(found, passed) < self.limit("losses"):
                     continue
-                where = place_of(record)
-                places = loss_lines(patient) + ([where] if where is not None else [])
-                spans = list(dict.fromkeys(spot(patient, place) for place in places))
+                spans = list(dict.fromkeys(spots(patient, *loss_lines(patient), place_of(record))))
                 named = (say("from the first step on"), say("from the first update on"))
                 begins = named[since] if since < len(named) else say("from step {since} on", since=since)
                 yield self.finding(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.run.curves import numerics
 from gpudoctor.analysis.run.line_costs import place_of
-from gpudoctor.analysis.run.steady_run import measured, spot
+from gpudoctor.analysis.run.steady_run import measured, spots
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 
@@ -75,8 +75,7 @@ class ConstantTarget(Check):
                     continue
                 loader = loaders.get(record.get("loader"))
                 ordered = loader is not None and loader.get("order") == "sequential"
-                where = [place_of(item) for item in (loader, record) if item is not None]
-                spans = [spot(patient, place) for place in where if place is not None]
+                spans = spots(patient, *(place_of(item) for item in (loader, record) if item is not None))
                 more = say(" The loader reads the samples in order: other labels may follow.") if ordered else ""
                 yield self.finding(
                     say(

@@ -9,7 +9,7 @@ from gpudoctor.analysis.run.curves import Curve, explosion, loss_curve, moving, 
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.risky_operations import loss_lines
 from gpudoctor.analysis.run.rollouts import gathers
-from gpudoctor.analysis.run.steady_run import Run, demanded, spot
+from gpudoctor.analysis.run.steady_run import Run, demanded, spots
 from gpudoctor.analysis.run.untrained_models import unheld
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
@@ -124,8 +124,7 @@ class ExplodingGradients(Check):
             return
         clipped = bool(numerics(process, "clips"))
         far = not clipped and (ratio >= self.limit("growth_error") or late > self.limit("norm_error"))
-        made = process.last("optimizer")
-        where = place_of(made) if made is not None else None
+        made = process.of("optimizer")[-1:]
         yield self.finding(
             say(
                 "The norm of the gradients has grown {ratio} times. In the first half of the run it was "
@@ -135,8 +134,7 @@ class ExplodingGradients(Check):
                 usual=figure(late / ratio),
             ),
             evidence=(
-                *([spot(patient, where)] if where is not None else []),
-                *(spot(patient, place) for place in loss_lines(patient)),
+                *spots(patient, *map(place_of, made), *loss_lines(patient)),
                 run.measured("gradient_norm", late),
                 run.measured("gradient_norm_growth", ratio),
             ),
@@ -188,7 +186,7 @@ class ExplodingGradients(Check):
         return self.finding(
             message,
             evidence=(
-                *(spot(patient, place) for place in loss_lines(patient)),
+                *spots(patient, *loss_lines(patient)),
                 run.measured("gradient_norm", median(curve.values)),
                 run.measured("gradient_norm_at_most", max(curve.values)),
             ),

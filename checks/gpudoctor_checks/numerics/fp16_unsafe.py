@@ -138,7 +138,9 @@ class Fp16Unsafe(Check):
     # source: loops of one's own
 
     def _in_loops(self, source: Source) -> Iterator[Finding]:
-        if _uses_an_engine(source) or _has_scaler(source):
+        roots = {name.split(".", 1)[0] for script in source.scripts for name in script.imports.values()}
+        sharded = any("fsdp" in name.lower() for script in source.scripts for name in script.imports)
+        if roots & set(ENGINES) or sharded or _has_scaler(source):
             return
         for _, loop in source.training_loops:
             events = [event for event in loop.events if steady(event)] if loop.engine is None else []
@@ -173,11 +175,10 @@ class Fp16Unsafe(Check):
 
     def _trainer(self, source: Source) -> Iterator[Finding]:
         calls = list(argument_calls(source))
-        if len(calls) != 1 or calls[0][1].open_ended or _uses_deepspeed(calls[0][1]):
+        others = {"fp16", "bf16", "optim", "deepspeed", "fsdp", "accelerator_config"}
+        if len(calls) != 1 or calls[0][1].open_ended or others & calls[0][1].keywords.keys():
             return
         call = calls[0][1]
-        if any(name in call.keywords for name in ("fp16", "bf16", "optim")):
-            return
         for owner, load in trained_models(source):
             dtype = from_keyword(owner, load, "torch_dtype") or from_keyword(owner, load, "dtype")
             if dtype is not None and dtype.word in HALF and dtype.sure and isinstance(dtype.place, SourceSpan):
@@ -251,11 +252,6 @@ class Fp16Unsafe(Check):
         )
 
 
-def _uses_an_engine(source: Source) -> bool:
-    roots = {name.split(".", 1)[0] for script in source.scripts for name in script.imports.values()}
-    return bool(roots & set(ENGINES)) or any("fsdp" in name.lower() for s in source.scripts for name in s.imports)
-
-
 @once
 def _has_scaler(source: Source) -> bool:
     """Whether anything in the program is called a scaler, and is none of scikit-learn's."""
@@ -290,10 +286,6 @@ def _word(script: Script, text: str) -> str:
         bound = assigned_values(nodes(script, ast.Assign), text)
         text = ast.unparse(bound[0]) if len(bound) == 1 else ""
     return text.rpartition(".")[2] if text.replace(".", "_").isidentifier() else ""
-
-
-def _uses_deepspeed(call: Call) -> bool:
-    return bool({"deepspeed", "fsdp", "accelerator_config"} & call.keywords.keys())
 
 
 def _loaded(script: Script) -> tuple[str, SourceSpan | None]:

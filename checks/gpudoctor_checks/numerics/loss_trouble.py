@@ -7,7 +7,7 @@ from gpudoctor.analysis.run.curves import Curve, diverges, loss_curve, spikes, s
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.risky_operations import loss_lines
 from gpudoctor.analysis.run.rollouts import gathers
-from gpudoctor.analysis.run.steady_run import Run, demanded, spot
+from gpudoctor.analysis.run.steady_run import Run, demanded, spots
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.unavailable import Unavailable
@@ -154,13 +154,11 @@ class LossTrouble(Check):
             )
 
     def _found(self, patient: Patient, run: Run, curve: Curve, kind: str, severity: Severity, message: str) -> Finding:
-        made = run.lead.process.last("optimizer")
-        where = place_of(made) if made is not None else None
+        made = run.lead.process.of("optimizer")[-1:]
         return self.finding(
             message,
             evidence=(
-                *([spot(patient, where)] if where is not None else []),
-                *(spot(patient, place) for place in loss_lines(patient)),
+                *spots(patient, *map(place_of, made), *loss_lines(patient)),
                 run.measured("loss_at_start", curve.early),
                 run.measured("loss_at_best", curve.best),
                 run.measured("loss_at_end", curve.late),

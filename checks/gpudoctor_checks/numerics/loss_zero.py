@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.run.curves import loss_curve, norm_curve, numerics
 from gpudoctor.analysis.run.line_costs import place_of
-from gpudoctor.analysis.run.steady_run import demanded, spot
+from gpudoctor.analysis.run.steady_run import demanded, spots
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.recording import Process
@@ -74,8 +74,6 @@ class LossZero(Check):
             return
         first = losses.values[: len(losses) // 4]
         from_start = first.count(0.0) >= self.limit("share") * len(first)
-        loop = process.first("loop")
-        where = place_of(loop) if loop is not None else None
         yield self.finding(
             say(
                 "The loss is exactly zero in {share} of the steps, first in step {step:,}. These steps change nothing.",
@@ -83,7 +81,7 @@ class LossZero(Check):
                 step=zero[0],
             ),
             evidence=(
-                *([spot(patient, where)] if where is not None else []),
+                *spots(patient, *map(place_of, process.of("loop")[:1])),
                 run.measured("steps_with_zero_loss", len(zero), "{steps}"),
                 run.measured("steps_with_known_loss", len(losses), "{steps}"),
             ),

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.run.curves import first_bad, names, numerics, step_of
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.risky_operations import risky_lines
-from gpudoctor.analysis.run.steady_run import measured, spot
+from gpudoctor.analysis.run.steady_run import measured, spots
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold, Trait
 from gpudoctor.model.proof import BadStepDetail
@@ -81,9 +81,7 @@ class NanGradients(Check):
 
     def _found(self, patient: Patient, recording: Recording, process: Process, bad: Record) -> Finding:
         cause, words = self._cause(process, step_of(bad))
-        spans = [spot(patient, place) for place in risky_lines(patient)] if cause == "operation" else []
-        where = place_of(bad)
-        spans += [spot(patient, where)] if where is not None else []
+        spans = spots(patient, *(risky_lines(patient) if cause == "operation" else ()), place_of(bad))
         who = say(" on rank {process_rank}", process_rank=process.rank) if len(recording.ranks) > 1 else ""
         what = say("infinite") if bad.get("value") == "inf" else "NaN"
         which = say("all gradients") if bad.get("all") else say("the gradients of {names}", names=names(bad))

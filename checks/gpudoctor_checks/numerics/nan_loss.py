@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.run.curves import came_back, first_bad, numerics, skipped, step_of
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.risky_operations import loss_lines, risky_lines
-from gpudoctor.analysis.run.steady_run import measured, spot
+from gpudoctor.analysis.run.steady_run import measured, spots
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold, Trait
 from gpudoctor.model.proof import BadStepDetail
@@ -88,17 +88,13 @@ class NanLoss(Check):
                 if bad[1:]
                 else say("at step {step}", step=step)
             )
-            where = place_of(first)
             yield self.finding(
                 say(
                     "The loss was {value} {when}, and the training recovered: no gradient of it reached the weights.",
                     value=_named(first),
                     when=often,
                 ),
-                evidence=(
-                    *([spot(patient, where)] if where is not None else []),
-                    measured("first_bad_step", step, "{step}", recording),
-                ),
+                evidence=(*spots(patient, place_of(first)), measured("first_bad_step", step, "{step}", recording)),
                 confidence=Confidence.CONFIRMED,
                 severity=Severity.NOTE,
                 subject=f"step {step}",
@@ -112,9 +108,7 @@ class NanLoss(Check):
         if not before and readings_before(process, step_of(loss)):
             before = say("no loss or norm had grown before")
         places = loss_lines(patient) if rate else [*risky_lines(patient), *loss_lines(patient)]
-        spans = [spot(patient, place) for place in dict.fromkeys(places)]
-        where = place_of(loss)
-        spans += [spot(patient, where)] if where is not None else []
+        spans = spots(patient, *dict.fromkeys(places), place_of(loss))
         who = say(" on rank {process_rank}", process_rank=process.rank) if len(recording.ranks) > 1 else ""
         return self.finding(
             say(

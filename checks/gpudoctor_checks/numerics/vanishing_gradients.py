@@ -5,7 +5,7 @@ from statistics import median
 
 from gpudoctor.analysis.run.curves import numerics
 from gpudoctor.analysis.run.line_costs import place_of
-from gpudoctor.analysis.run.steady_run import demanded, spot
+from gpudoctor.analysis.run.steady_run import demanded, spots
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.recording import Record
@@ -74,8 +74,7 @@ class VanishingGradients(Check):
         first = median(_number(item, "first") for item in readings)
         if ratio >= self.limit("ratio") or first >= self.limit("first_norm"):
             return
-        last, made = readings[-1], process.first("model")
-        where = place_of(made) if made is not None else None
+        last = readings[-1]
         yield self.finding(
             say(
                 "The gradient of {first} has a norm of {norm:.2g}, {ratio:.2g} of that of {last}.",
@@ -85,7 +84,7 @@ class VanishingGradients(Check):
                 last=last.get("last_name") or say("the last layer"),
             ),
             evidence=(
-                *([spot(patient, where)] if where is not None else []),
+                *spots(patient, *map(place_of, process.of("model")[:1])),
                 run.measured("first_to_last_norm", ratio),
                 run.measured("first_gradient_norm", first),
             ),

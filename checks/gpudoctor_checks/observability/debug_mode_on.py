@@ -224,12 +224,9 @@ class DebugModeOn(Check):
             return True
         here = events.get(call.node)
         if here is not None:
-            return any(self._often(event) for event in here)
+            periods = [period for event in here if (period := step_period(event)) is not None]
+            return any(period < self.limit("debug_period") for period in periods)
         return facility.lasting and not blocks and not _ended(source, call, events)
-
-    def _often(self, event: Event) -> bool:
-        period = step_period(event)
-        return period is not None and period < self.limit("debug_period")
 
     def _long(self, script: Script, loop: Loop) -> bool:
         passes = bound(script, loop)
@@ -299,15 +296,12 @@ def _ended(source: Source, call: Call, events: dict[ast.AST, list[Event]]) -> bo
             if other.node is call.node:
                 continue
             off = other.name == STOPS[name] if name in STOPS else _name(other) == name and not _on(facility, other)
-            early = other.function == call.function and _no_training_between(source, script, call, other)
+            between = ast.Pass(lineno=call.span.line, end_lineno=other.span.line, col_offset=0, end_col_offset=0)
+            behind = other.function == call.function and call.span.line <= other.span.line
+            early = behind and trains_within(source, script, between) is None
             if off and (other.node in events or early):
                 return True
     return False
-
-
-def _no_training_between(source: Source, script: Script, start: Call, stop: Call) -> bool:
-    region = ast.Pass(lineno=start.span.line, end_lineno=stop.span.line, col_offset=0, end_col_offset=0)
-    return start.span.line <= stop.span.line and trains_within(source, script, region) is None
 
 
 def _set(value: object, wanted: object) -> bool:

@@ -9,7 +9,7 @@ from gpudoctor.analysis.observation import suspicions
 from gpudoctor.analysis.run.job_facts import on_gpu, torch_fact
 from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu
 from gpudoctor.analysis.source.device_tensors import Target
-from gpudoctor.analysis.source.entry_points import Program, training_programs
+from gpudoctor.analysis.source.entry_points import training_programs
 from gpudoctor.analysis.source.networks import Network, network
 from gpudoctor.analysis.source.syntax import is_attribute, nodes
 from gpudoctor.lang import say
@@ -80,10 +80,9 @@ class AutotuneOff(Check):
             script, loop = next(program.loops)
             if script.path in seen or program.target not in (Target.CUDA, Target.MAYBE):
                 continue
-            settings = _settings(program)
-            if _deterministic(program) or any(not off for _, off in settings):
-                continue
-            if not program.starts:
+            settings = [place for script in program.scripts for place in _places(script)]
+            fixed = any(map(_wants_determinism, program.scripts)) or any(not off for _, off in settings)
+            if fixed or not program.starts:
                 continue
             built, shape = network(program), fixed_shape(program)
             if built is None or shape is None or not self._worth(built):
@@ -109,11 +108,6 @@ class AutotuneOff(Check):
         return not built.tiny if built.library else built.parameters >= self.limit("weights")
 
 
-def _settings(program: Program) -> list[tuple[SourceSpan, bool]]:
-    """Places that set the benchmark, and whether they switch it off."""
-    return [place for script in program.scripts for place in _places(script)]
-
-
 @once
 def _places(script: Script) -> list[tuple[SourceSpan, bool]]:
     found: list[tuple[SourceSpan, bool]] = []
@@ -128,10 +122,6 @@ def _places(script: Script) -> list[tuple[SourceSpan, bool]]:
         if call.name.startswith("torch.backends.cudnn."):
             found.append((call.span, False))  # cudnn.flags(...): somebody looks after it
     return found
-
-
-def _deterministic(program: Program) -> bool:
-    return any(_wants_determinism(script) for script in program.scripts)
 
 
 @once

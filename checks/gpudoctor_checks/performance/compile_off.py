@@ -11,7 +11,7 @@ from gpudoctor.analysis.run.job_facts import compiled, on_gpu
 from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
-from gpudoctor.analysis.source.networks import Network, network
+from gpudoctor.analysis.source.networks import network
 from gpudoctor.analysis.source.precision import TRAINING_ARGUMENTS, TRL_CONFIGS
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.target_versions import meant_version
@@ -122,10 +122,13 @@ class CompileOff(Check):
                 continue
             if not program.starts or _set_elsewhere(program):
                 continue
-            if _torch(patient, program.entry.path) < self.limit("torch"):
+            version = numbers(meant_version(patient, "torch", program.entry.path).version or "")
+            if version and version[0] < self.limit("torch"):
                 continue
             built, shape = network(program), fixed_shape(program)
-            if built is None or shape is None or not self._worth(built) or _compiles(program):
+            if built is None or shape is None or not (built.convolutional or built.attentive) or _compiles(program):
+                continue
+            if built.tiny if built.library else built.parameters < self.limit("weights"):
                 continue
             seen.add(place)
             yield self.finding(
@@ -134,17 +137,6 @@ class CompileOff(Check):
                 subject=program.entry.path,
                 detail=CompileOffDetail(engine=loop.engine or "", line=loop.span.line, script=script.path),
             )
-
-    def _worth(self, built: Network) -> bool:
-        if not (built.convolutional or built.attentive):
-            return False
-        return not built.tiny if built.library else built.parameters >= self.limit("weights")
-
-
-def _torch(patient: Patient, path: str) -> float:
-    """The major version of torch that a script is written for; infinite when nothing names it."""
-    version = numbers(meant_version(patient, "torch", path).version or "")
-    return float(version[0]) if version else float("inf")
 
 
 def _set_elsewhere(program: Program) -> bool:

@@ -15,7 +15,7 @@ from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import Measurement, SourceSpan
 from gpudoctor.model.signs.gpu import Gpu
-from gpudoctor.model.signs.source import Script, Source
+from gpudoctor.model.signs.source import Source
 from gpudoctor.text import count
 
 _HELPERS = frozenset(
@@ -162,16 +162,9 @@ def _cpu_place(source: Source) -> SourceSpan | None:
                 value = call.node.args[0] if call.node.args else None
                 if value is not None and device_of(script, call.function, value) == "cpu":
                     return call.span
-        place = _assigned(script)
-        if place is not None:
-            return place
-    return None
-
-
-def _assigned(script: Script) -> SourceSpan | None:
-    for node in nodes(script, ast.Assign):
-        if isinstance(node.value, ast.Constant) and node.value.value == "cpu":
-            return script.span(node)
+        for node in nodes(script, ast.Assign):
+            if isinstance(node.value, ast.Constant) and node.value.value == "cpu":
+                return script.span(node)
     return None
 
 

@@ -180,7 +180,10 @@ class HostSyncInLoop(Check):
             say(
                 "The host waits {share} of the time {purpose}, {often} a step{reads} ({call}){where}{meanwhile}.",
                 share=percent(seen.host),
-                purpose=_what_for(run),
+                # a trace knows calls: those that copy to the device block, too, from pageable memory
+                purpose=say("in copies to and from the device")
+                if run.share("transfer") and run.traced
+                else say("to read values"),
                 often=often,
                 reads=reads_for,
                 call=seen.what,
@@ -284,11 +287,6 @@ def _waits(patient: Patient, run: Run, sites: Sequence[Site]) -> float:
     return waits / steps if steps else 0.0
 
 
-def _what_for(run: Run) -> str:
-    """A trace knows calls: those that copy to the device block, too, from pageable memory."""
-    return say("in copies to and from the device") if run.share("transfer") and run.traced else say("to read values")
-
-
 def _place(patient: Patient, site: Site) -> tuple[str, int]:
     span = spot(patient, site.place)
     return span.path, span.line
@@ -298,7 +296,7 @@ def _reads(script: Script, loop: Loop) -> list[_Read]:
     """Reads of one pass in order, one for each call that leads to a place."""
     tensors = DeviceTensors(script, loop)
     queue = Queue(loop, tensors, [event for event in loop.events if read_word(event, loop, tensors)])
-    elsewhere = _arguments_of_steps(loop) | _parts_of_metrics(loop)
+    elsewhere = set(_elsewhere(loop))
     found: list[_Read] = []
     seen: set[tuple[object, ...]] = set()
     drained = False
@@ -389,17 +387,12 @@ def _often(event: Event) -> bool:
     return period is not None and period < OFTEN
 
 
-def _parts_of_metrics(loop: Loop) -> set[int]:
-    """Nodes of calls of CPU metric libraries: SYNC004 tells of them, with the reads that they need."""
-    calls = [event.call.node for event in loop.events if event.call and is_metric(event.call) and _often(event)]
-    return {id(node) for call in calls for node in ast.walk(call)}
-
-
-def _arguments_of_steps(loop: Loop) -> set[int]:
-    """Nodes inside the arguments of `env.step(...)`: an environment on the host has to have them."""
-    inside: set[int] = set()
+def _elsewhere(loop: Loop) -> Iterator[int]:
+    """Nodes whose reads are not this check's: of calls of metric libraries, which SYNC004 tells of, and what an
+    environment on the host has to have (`env.step(...)`)."""
     for event in loop.events:
         call = event.call
-        if call is not None and call.method == "step" and "env" in call.receiver.lower():
-            inside |= {id(node) for argument in call.node.args for node in ast.walk(argument)}
-    return inside
+        if call is not None and is_metric(call) and _often(event):
+            yield from map(id, ast.walk(call.node))
+        elif call is not None and call.method == "step" and "env" in call.receiver.lower():
+            yield from (id(node) for argument in call.node.args for node in ast.walk(argument))
