@@ -67,7 +67,9 @@ class EvalLoaderMisuse(Check):
         wrong = []
         if _literally(loader, "shuffle") and not _cut_short(loader):
             wrong.append("shuffle")
-        if _literally(loader, "drop_last") and not _one_by_one(loader):
+        size = loader.argument("batch_size", 1)
+        one_by_one = isinstance(size, Known) and size.value == 1  # then none is ever short
+        if _literally(loader, "drop_last") and not one_by_one:
             wrong.append("drop_last")
         if not wrong:
             return
@@ -99,12 +101,6 @@ def _certain(loader: Loader) -> bool:
 def _literally(loader: Loader, keyword: str) -> bool:
     value = loader.argument(keyword)
     return isinstance(value, Known) and value.value is True and value.origin in {"literal", "constant"}
-
-
-def _one_by_one(loader: Loader) -> bool:
-    """Whether every batch is one item, so that none is ever short."""
-    size = loader.argument("batch_size", 1)
-    return isinstance(size, Known) and size.value == 1
 
 
 def _cut_short(loader: Loader) -> bool:

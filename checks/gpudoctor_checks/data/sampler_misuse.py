@@ -172,9 +172,8 @@ class SamplerMisuse(Check):
     def _in_programs(self, source: Source, loader: Loader) -> Finding | None:
         """The finding that holds in every program that builds this loader."""
         programs = [item for item in training_programs(source) if loader.script in item.scripts]
-        if not programs or any(_split_by_engine(item) for item in programs):
-            return None
-        if switched_off(programs[0].source, loader.call):
+        engines = (item.roots & _ENGINES or any(map(_TRAINER.match, item.called)) for item in programs)
+        if not programs or any(engines) or switched_off(programs[0].source, loader.call):
             return None
         found = [self._unsplit(item, loader) or self._same_order(item, loader) for item in programs]
         return found[0] if all(found) else None
@@ -239,7 +238,10 @@ class SamplerMisuse(Check):
         sampler = keyword_value(loader.call.node, "sampler")
         made = [node for node in _values(loader, sampler) if isinstance(node, ast.Call)] if sampler else []
         call = next((call for call in loader.script.calls if call.node in made and call.name == _SAMPLER), None)
-        if call is None or not _shuffles(call) or switched_off(program.source, call):
+        if call is None or switched_off(program.source, call):
+            return None
+        shuffle = call.argument("shuffle", 3)
+        if shuffle is not None and not (isinstance(shuffle, Known) and shuffle.value is True):
             return None
         place = _epochs(program, loader)
         if place is None:
@@ -331,11 +333,6 @@ def _place(program: Program, loader: Loader, kind: str) -> SamplerMisuseDetail:
     )
 
 
-def _split_by_engine(program: Program) -> bool:
-    """Whether the program leaves its loop, or its loaders, to a package that splits the data."""
-    return bool(program.roots & _ENGINES) or any(_TRAINER.match(call.name) for _, call in program.calls)
-
-
 def _values(loader: Loader, node: ast.expr) -> list[ast.expr]:
     """What an expression is, or what its name is bound to in the same function (or module)."""
     if not isinstance(node, ast.Name):
@@ -386,11 +383,6 @@ def _custom(program: Program, loader: Loader) -> bool:
     return "data" in short.lower() and any(_OWN_RANK.search(_text(item)) for item in given)
 
 
-def _shuffles(call: Call) -> bool:
-    value = call.argument("shuffle", 3)
-    return value is None or (isinstance(value, Known) and value.value is True)
-
-
 def _epochs(program: Program, loader: Loader) -> tuple[Script, SourceSpan, str] | None:
     """The loop over epochs around the loader's training loop, and the name that counts them."""
     for script, loop in loader.loops:
@@ -402,14 +394,10 @@ def _epochs(program: Program, loader: Loader) -> tuple[Script, SourceSpan, str] 
         short = loop.function.rpartition(".")[2]
         for other in program.scripts:
             for epochs in other.loops:
-                called = short and f"{short}(" in _body(other, epochs.span, epochs.end_line)
-                if called and epochs.role is LoopRole.EPOCHS:
+                body = "\n".join(other.text.split("\n")[epochs.span.line : epochs.end_line])
+                if short and f"{short}(" in body and epochs.role is LoopRole.EPOCHS:
                     return _counted(other, epochs)
     return None
-
-
-def _body(script: Script, span: SourceSpan, end: int) -> str:
-    return "\n".join(script.text.split("\n")[span.line : end])
 
 
 def _counted(script: Script, loop: Loop) -> tuple[Script, SourceSpan, str] | None:

@@ -16,7 +16,7 @@ from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
 from gpudoctor.analysis.source.sample_cost import ItemWork, item_work
 from gpudoctor.analysis.source.syntax import is_method_call, walk
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, SourceSpan, Threshold
+from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.source import Known, LoopRole, Source
 from gpudoctor.text import duration, percent
 
@@ -153,7 +153,9 @@ class SlowPreprocessing(Check):
                 kind = _KINDS.get(work.what, "")
                 if script is None or not kind:
                     continue
-                node = next((item for item in walk(script.tree) if _stands_at(item, work.span)), script.tree)
+                at = (work.span.line, work.span.column)
+                nodes = (item for item in walk(script.tree) if isinstance(item, ast.Call | ast.For))
+                node = next((item for item in nodes if (item.lineno, item.col_offset + 1) == at), script.tree)
                 home = function_of(script, node) or script.tree
                 if kind == "pixels":
                     slow = isinstance(node, ast.For) and _over_cells(node)
@@ -165,10 +167,11 @@ class SlowPreprocessing(Check):
                     yield self._found(loader, work, kind)
 
     def _found(self, loader: Loader, work: ItemWork, kind: str) -> Finding:
+        of = say("several at once") if work.several else say("each of them")
         words = {
             "pixels": say("nested Python loops over the cells of an array"),
-            "tokens": say("a tokenizer call for {of}, {call}()", of=_of(work), call=work.call),
-            "text": say("{call}() of a text file for {of}", call=work.call.rpartition(".")[2], of=_of(work)),
+            "tokens": say("a tokenizer call for {of}, {call}()", of=of, call=work.call),
+            "text": say("{call}() of a text file for {of}", call=work.call.rpartition(".")[2], of=of),
         }
         return self.finding(
             say(
@@ -192,14 +195,6 @@ def _each(state: Steady, wait: BatchWait, loader: LoaderFacts | None) -> float |
     if not samples and loader is not None and loader.batch_size:
         samples = loader.batch_size * max(1.0, state.per_step("batches"))
     return wait.per_step / samples if samples else None
-
-
-def _of(work: ItemWork) -> str:
-    return say("several at once") if work.several else say("each of them")
-
-
-def _stands_at(node: ast.AST, span: SourceSpan) -> bool:
-    return isinstance(node, ast.Call | ast.For) and (node.lineno, node.col_offset + 1) == (span.line, span.column)
 
 
 def _over_cells(loop: ast.For) -> bool:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.source.checkpoints import Saved, Saving, launched, saving
 from gpudoctor.analysis.source.control_flow import bound
 from gpudoctor.analysis.source.entry_points import Program
@@ -14,7 +13,7 @@ from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severi
 from gpudoctor.model.evidence import Evidence, Measurement, Provenance
 from gpudoctor.model.signs.configs import Configs
 from gpudoctor.model.signs.job import Job
-from gpudoctor.model.signs.source import Call, Known, Script
+from gpudoctor.model.signs.source import Known
 from gpudoctor.text import capitalised, duration
 from gpudoctor_checks.loop.time_limits import limit_setting
 
@@ -100,8 +99,8 @@ class NoCheckpoint(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         job = optional(lambda: patient.job)
         configs = optional(lambda: patient.configs)
-        if _config_saves(configs):
-            return
+        if configs is not None and (configs.canonical("save_period") or configs.canonical("save_epochs")):
+            return  # somebody saves by it
         for program in launched(patient.source, job):
             length = self._length(program, job, configs)
             if length is not None and (saved := saving(program)).how is not Saving.RESUMABLE:
@@ -122,7 +121,9 @@ class NoCheckpoint(Check):
                         say("the config declares {meaning_number:,} steps", meaning_number=meaning.number),
                         meaning.setting,
                     )
-        for call, steps in (item for script in program.scripts for item in _declared(script)):
+        for _, call in program.calls:
+            told = call.keywords.get("max_steps")
+            steps = told.value if isinstance(told, Known) and isinstance(told.value, int) else 0
             if steps >= self.limit("steps"):
                 return _Length("config", say("the run is declared with {steps:,} steps", steps=steps), call.span)
         for script, loop in program.loops:
@@ -143,10 +144,16 @@ class NoCheckpoint(Check):
         }[saved.how]
         script, loop = next(iter(program.loops))
         places: tuple[Evidence, ...] = tuple(call.span for _, call in saved.calls[:2]) or (loop.span,)
+        counted = Measurement(
+            name="calls_that_save",
+            value=0 if saved.how is Saving.NOTHING else len(saved.calls),
+            unit="{call}",
+            provenance=Provenance.DECLARED,
+        )
         engine = place(saved.calls[0][1].span) if loop.engine is not None and saved.calls else ""
         yield self.finding(
             say("{length}, and {what}.", length=capitalised(length.words), what=what),
-            evidence=tuple(dict.fromkeys((*places, length.evidence, _counted(saved)))),
+            evidence=tuple(dict.fromkeys((*places, length.evidence, counted))),
             severity=severity,
             subject=program.entry.path,
             detail=NoCheckpointDetail(
@@ -156,26 +163,3 @@ class NoCheckpoint(Check):
                 script=script.path,
             ),
         )
-
-
-@once
-def _declared(script: Script) -> tuple[tuple[Call, int], ...]:
-    """Calls that are told the steps of the run."""
-    found = ((call, call.keywords.get("max_steps")) for call in script.calls)
-    return tuple(
-        (call, steps.value) for call, steps in found if isinstance(steps, Known) and isinstance(steps.value, int)
-    )
-
-
-def _counted(saved: Saved) -> Measurement:
-    return Measurement(
-        name="calls_that_save",
-        value=0 if saved.how is Saving.NOTHING else len(saved.calls),
-        unit="{call}",
-        provenance=Provenance.DECLARED,
-    )
-
-
-def _config_saves(configs: Configs | None) -> bool:
-    """Whether a config sets a period of saving, so that somebody saves by it."""
-    return configs is not None and bool(configs.canonical("save_period") or configs.canonical("save_epochs"))

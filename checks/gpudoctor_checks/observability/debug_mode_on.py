@@ -41,9 +41,7 @@ FACILITIES = {
     "torch.autograd.gradcheck": _Facility(
         what=say("gradcheck runs two forward passes in double for each input element")
     ),
-    "torch.autograd.gradgradcheck": _Facility(what=say("gradgradcheck differentiates numerically, twice")),
     "torch.autograd.profiler.emit_nvtx": _Facility(what=say("every operation is wrapped in a marker"), heavy=False),
-    "torch.autograd.profiler.emit_itt": _Facility(what=say("every operation is wrapped in a marker"), heavy=False),
     "torch.cuda.memory._record_memory_history": _Facility(
         what=say("the allocator records a stack trace for each allocation"),
         heavy=False,
@@ -56,9 +54,6 @@ FACILITIES = {
         flag=("debug_mode", 0),
         lasting=True,
     ),
-    "tracemalloc.start": _Facility(
-        what=say("each Python allocation is traced with its stack"), heavy=False, lasting=True
-    ),
     "transformers.debug_utils.DebugUnderflowOverflow": _Facility(what=UNDERFLOW, lasting=True),
 }
 """Resolved names. Anomaly mode and gradcheck: the PyTorch tuning guide says to switch them off; measured on a
@@ -68,21 +63,16 @@ ALIASES = {
     "torch.autograd.anomaly_mode.set_detect_anomaly": "torch.autograd.set_detect_anomaly",
     "torch.autograd.anomaly_mode.detect_anomaly": "torch.autograd.detect_anomaly",
     "torch.autograd.gradcheck.gradcheck": "torch.autograd.gradcheck",
-    "torch.autograd.gradcheck.gradgradcheck": "torch.autograd.gradgradcheck",
     "torch.cuda._memory_viz._record_memory_history": "torch.cuda.memory._record_memory_history",
     "torch.cuda._record_memory_history": "torch.cuda.memory._record_memory_history",
 }
 
-STOPS = {"tracemalloc.start": "tracemalloc.stop"}
-"""The call that ends a lasting facility, where it is another than the one that starts it."""
 
-ENGINES: tuple[tuple[str, tuple[str, ...], str, str | bool, str], ...] = (
-    ("Trainer", ("lightning", "pytorch_lightning"), "detect_anomaly", True, ANOMALY),
-    ("TrainingArguments", ("transformers",), "debug", "underflow_overflow", UNDERFLOW),
-    ("Seq2SeqTrainingArguments", ("transformers",), "debug", "underflow_overflow", UNDERFLOW),
-    ("SFTConfig", ("trl",), "debug", "underflow_overflow", UNDERFLOW),
+ENGINES: tuple[tuple[str, str, str | bool, str], ...] = (
+    (r"(pytorch_)?lightning\..*\bTrainer$", "detect_anomaly", True, ANOMALY),
+    (r"(transformers\..*\b(Seq2Seq)?TrainingArguments|trl\..*\bSFTConfig)$", "debug", "underflow_overflow", UNDERFLOW),
 )
-"""Class, packages, keyword, value and what it does, of engines that switch a facility on by an argument."""
+"""Pattern of the class, keyword, value and what it does, of engines that switch a facility on by an argument."""
 
 
 WINDOWS = {
@@ -114,7 +104,7 @@ class DebugModeOn(Check):
         A debugging tool that is on in or around the training loop:
         - `torch.autograd.set_detect_anomaly(True)`, `detect_anomaly()`, gradcheck, `emit_nvtx`
         - `_record_memory_history` that is never switched off
-        - sync-debug mode, tracemalloc
+        - sync-debug mode
         - Lightning's `detect_anomaly=True`, transformers' `debug="underflow_overflow"`
     Why it hurts:
         Anomaly mode records a Python stack trace for each operation of the forward pass. It tests each gradient
@@ -233,10 +223,11 @@ class DebugModeOn(Check):
         return passes is None or passes > self.limit("measurement_steps")
 
     def _engine(self, source: Source, call: Call) -> Iterator[Finding]:
-        for method, packages, keyword, wanted, what in ENGINES:
-            if call.method == method and call.name.split(".", 1)[0] in packages and keyword in call.keywords:
-                value = call.keywords[keyword]
-                if isinstance(value, Known) and _set(value.value, wanted) and not switched_off(source, call):
+        for pattern, keyword, wanted, what in ENGINES:
+            value = call.keywords.get(keyword)
+            if isinstance(value, Known) and re.match(pattern, call.name) and not switched_off(source, call):
+                named = isinstance(value.value, str | tuple) and str(wanted) in value.value
+                if named or value.value is wanted:
                     yield self._found(call, what, heavy=True, argument=(keyword, 0))
 
     def _found(self, call: Call, what: str, *, heavy: bool, argument: tuple[str, int] | None) -> Finding:
@@ -293,18 +284,10 @@ def _ended(source: Source, call: Call, events: dict[ast.AST, list[Event]]) -> bo
     facility = FACILITIES[name]
     for script in source.scripts:
         for other in script.calls:
-            if other.node is call.node:
+            if other.node is call.node or _name(other) != name or _on(facility, other):
                 continue
-            off = other.name == STOPS[name] if name in STOPS else _name(other) == name and not _on(facility, other)
             between = ast.Pass(lineno=call.span.line, end_lineno=other.span.line, col_offset=0, end_col_offset=0)
             behind = other.function == call.function and call.span.line <= other.span.line
-            early = behind and trains_within(source, script, between) is None
-            if off and (other.node in events or early):
+            if other.node in events or (behind and trains_within(source, script, between) is None):
                 return True
     return False
-
-
-def _set(value: object, wanted: object) -> bool:
-    if isinstance(wanted, str):
-        return wanted in value if isinstance(value, str | tuple) else False
-    return value is wanted

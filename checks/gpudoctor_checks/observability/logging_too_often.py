@@ -19,7 +19,7 @@ from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
 from gpudoctor.model.evidence import Evidence, Measurement, Provenance, SourceSpan
 from gpudoctor.model.signs.process import ProcessWindow
-from gpudoctor.model.signs.source import Call, Guard, GuardKind, Known, Loop, Source
+from gpudoctor.model.signs.source import Guard, GuardKind, Known, Loop, Source
 from gpudoctor.text import duration
 
 TRACKERS = {
@@ -53,6 +53,7 @@ PRINTS = {"print", "builtins.print", "rich.print", "tqdm.write", "tqdm.tqdm.writ
 DUMPS = {"json.dump", "yaml.dump", "yaml.safe_dump", "pickle.dump", "numpy.savetxt", "numpy.save"}
 """Functions that write a whole file of records."""
 
+_EPOCH = re.compile(r"epoch|episode|^ep$")
 FILES = {"write", "writelines", "writerow", "writerows"}
 """Methods of files and csv writers."""
 
@@ -203,7 +204,8 @@ class LoggingTooOften(Check):
             source,
             lambda item: _kind(item) and not _accumulates(item),
             every=self.limit("log_period"),
-            skip=lambda loop: _is_epoch(loop) or measures(loop),
+            # in a full-batch loop a line for each pass is a line for each epoch
+            skip=lambda loop: measures(loop) or any(_EPOCH.search(target.lower()) for target in loop.targets),
             assume=_tracker_switch,
         ):
             script, loop = writes[0].script, writes[0].loop
@@ -217,9 +219,13 @@ class LoggingTooOften(Check):
         writes = sorted(writes, key=lambda write: (order.index(_kind(write)), write.period))
         first, period = writes[0], int(writes[0].period)
         heavy = _kind(first) == "heavy"
-        names = list(dict.fromkeys(_shown(write.call) for write in writes))
+        calls = [write.call for write in writes]
+        shown = (
+            f"{call.receiver}.{call.method}" if call.name[:2] == "?." and call.receiver else call.name for call in calls
+        )
+        names = list(dict.fromkeys(shown))
         often = say("on every step") if period == 1 else say("every {period} steps", period=period)
-        calls = say("{writes} calls", writes=len(writes)) if len(writes) > 1 else say("1 call")
+        counted = say("{writes} calls", writes=len(writes)) if len(writes) > 1 else say("1 call")
         evidence: list[Evidence] = [write.event.span for write in writes[:5]]
         evidence.append(
             Measurement(
@@ -236,7 +242,7 @@ class LoggingTooOften(Check):
                 "{names} {often} of the training loop ({calls}); once in {limit:.0f} steps or less is the norm.",
                 names=", ".join(names[:3]),
                 often=often,
-                calls=calls,
+                calls=counted,
                 limit=self.limit("log_period"),
             ),
             evidence=tuple(evidence),
@@ -294,16 +300,6 @@ def _file_kind(receiver: str) -> str:
     """`f.write`, `log_file.write`, `csv_writer.writerow`: a file of text, as far as its name tells."""
     words = set(re.split(r"[^a-z]+", receiver))
     return "file" if words & {"f", "fp", "file", "fh", "log", "logfile", "csv", "writer", "out", "stdout"} else ""
-
-
-def _is_epoch(loop: Loop) -> bool:
-    """A full-batch loop `for epoch in range(...)`: a line for each pass is a line for each epoch."""
-    return any(re.search(r"epoch|episode|^ep$", target.lower()) for target in loop.targets)
-
-
-def _shown(call: Call) -> str:
-    name = call.name
-    return f"{call.receiver}.{call.method}" if name.startswith("?.") and call.receiver else name
 
 
 def _files(patient: Patient, run: Run, spans: Sequence[SourceSpan]) -> str:

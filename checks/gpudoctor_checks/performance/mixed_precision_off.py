@@ -38,6 +38,7 @@ _CLASSIFIER = re.compile(
 _LARGE_MODELS = frozenset(
     {ConfigKind.LLAMA_FACTORY, ConfigKind.AXOLOTL, ConfigKind.TORCHTUNE, ConfigKind.DEEPSPEED, ConfigKind.HUGGINGFACE}
 )
+_TINY = re.compile(r"tiny|dummy", re.IGNORECASE)
 _KEEPS_STORED = (5,)
 """The transformers whose default dtype is that of the checkpoint."""
 _AUTOCAST = "1.6"
@@ -182,7 +183,8 @@ class MixedPrecisionOff(Check):
         for program in programs:
             if any(predates(patient, script, _AUTOCAST) for script in program.scripts):
                 continue
-            for finding in self._from_source(program, said, _keeps_stored(patient, program.entry.path)):
+            version = numbers(meant_version(patient, "transformers", program.entry.path).version or "")
+            for finding in self._from_source(program, said, version >= _KEEPS_STORED if version else None):
                 span = finding.span
                 place = (span.path, span.line) if span is not None else ("", 0)
                 if place not in places:
@@ -192,6 +194,7 @@ class MixedPrecisionOff(Check):
             yield from self._from_configs(said, own)
 
     def _from_source(self, program: Program, said: ConfigTold, stored: bool | None) -> Iterator[Finding]:
+        """`stored`: whether transformers loads a checkpoint in its own dtype; None if its version is not known."""
         if program.target not in (Target.CUDA, Target.MAYBE):
             return
         told = told_precision(program)
@@ -269,7 +272,8 @@ class MixedPrecisionOff(Check):
             entries = [entry for other, entry in said.full if other is file]
             if not _decides(file, entries):
                 continue
-            large = file.kind in _LARGE_MODELS and _names_large_model(file)
+            names = [meaning.value for meaning in file.meaning("model") if isinstance(meaning.value, str)]
+            large = file.kind in _LARGE_MODELS and bool(names) and not any(map(_TINY.search, names))
             evidence: tuple[Evidence, ...] = tuple(file.setting(entry) for entry in entries)
             words = chained(
                 dict.fromkeys(say("{key} is {value}", key=entry.key, value=_plain(entry)) for entry in entries[:2])
@@ -306,12 +310,6 @@ def _searches(program: Program) -> bool:
     )
 
 
-def _keeps_stored(patient: Patient, path: str) -> bool | None:
-    """Whether transformers loads a checkpoint in its own dtype; None when its version is not known."""
-    version = numbers(meant_version(patient, "transformers", path).version or "")
-    return version >= _KEEPS_STORED if version else None
-
-
 def _decides(file: ConfigFile, entries: list[Entry]) -> bool:
     """Whether what the file writes settles float32 for its tool."""
     lasts = {entry.parts[-2] if entry.last == "enabled" and len(entry.parts) > 1 else entry.last for entry in entries}
@@ -326,11 +324,6 @@ def _decides(file: ConfigFile, entries: list[Entry]) -> bool:
     if file.kind is ConfigKind.ACCELERATE:
         return "mixed_precision" in lasts and file.value("use_cpu") is not True
     return bool(lasts)
-
-
-def _names_large_model(file: ConfigFile) -> bool:
-    names = [meaning.value for meaning in file.meaning("model") if isinstance(meaning.value, str)]
-    return bool(names) and not any(re.search(r"tiny|dummy", name, re.IGNORECASE) for name in names)
 
 
 def _plain(entry: Entry) -> str:

@@ -143,7 +143,9 @@ class Tf32Off(Check):
             span = setting.script.span(setting.node)
             if setting.state is not Tf32.OFF or setting.guarded or (span.path, span.line) in seen:
                 continue
-            if _overruled(setting, settings) or (setting.convolutions and not _convolves(program)):
+            if _overruled(setting, settings):
+                continue
+            if setting.convolutions and (built := network(program)) is not None and not built.convolutional:
                 continue
             seen.add((span.path, span.line))
             what = say("convolutions") if setting.convolutions else say("matrix products")
@@ -197,8 +199,3 @@ def _overruled(setting: Tf32Setting, settings: list[Tf32Setting]) -> bool:
         other is not setting and other.convolutions is setting.convolutions and other.state in (Tf32.ON, Tf32.UNKNOWN)
         for other in settings
     )
-
-
-def _convolves(program: Program) -> bool:
-    built = network(program)
-    return built is None or built.convolutional
