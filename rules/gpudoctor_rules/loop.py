@@ -14,7 +14,6 @@ from gpudoctor.model import Applicability, Edit, Effort, Finding, ImportEdit, Pa
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.source import Call, Script
 from gpudoctor.text import capitalised
-from gpudoctor_checks.api_facts import ApiFact
 from gpudoctor_checks.loop.clip_misplaced import ClipMisplacedDetail
 from gpudoctor_checks.loop.deprecated_api import DeprecatedApiDetail
 from gpudoctor_checks.loop.double_softmax import DoubleSoftmaxDetail
@@ -240,7 +239,7 @@ def deprecated_api(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     detail = finding.detail_of(DeprecatedApiDetail)
     row = detail.row
     spans = source_places(finding)
-    edits = tuple(edit for span in spans for edit in _replacement(row, span, patient))
+    edits = tuple(edit for span in spans for edit in _replacement(finding, span, patient))
     if row.drop:
         title = say("Drop {keyword}= ({replacement})", keyword=row.keyword, replacement=row.new)
     elif row.add:
@@ -258,7 +257,8 @@ def deprecated_api(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     )
 
 
-def _replacement(row: ApiFact, span: SourceSpan, patient: Patient) -> Iterator[Edit]:
+def _replacement(finding: Finding, span: SourceSpan, patient: Patient) -> Iterator[Edit]:
+    row = finding.detail_of(DeprecatedApiDetail).row
     if row.drop:
         yield keyword_edit(span, remove=(row.keyword,))
     elif row.set_to or row.add:

@@ -11,7 +11,6 @@ from gpudoctor_checks.config.deprecated_key import DeprecatedKey
 from gpudoctor_checks.config.unknown_key import UnknownKey
 from gpudoctor_checks.environment.package_conflict import PackageConflict
 from gpudoctor_checks.loop.deprecated_api import DeprecatedApi
-from gpudoctor_checks.performance.compile_off import _torch
 from gpudoctor_checks.performance.optimizer_unfused import OptimizerUnfused
 from gpudoctor_rules.environment.installs import package_conflict
 
@@ -209,11 +208,6 @@ def test_healthy_arguments_of_the_pinned_transformers(project):
     assert Severity.ERROR not in severities(DeprecatedKey, patient)
     assert not any("evaluation_strategy" in item.message for item in examine(DeprecatedKey, patient))
     assert severities(UnknownKey, patient) == []
-
-
-def test_no_advice_that_the_pinned_torch_lacks(project):
-    patient = project(TORCH, {"requirements.txt": "torch==1.13.1\n"})
-    assert _torch(patient, patient.source.scripts[0].path) == 1
 
 
 LOCKED = """version = 1

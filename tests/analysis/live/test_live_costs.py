@@ -68,7 +68,6 @@ def test_waiting_for_a_loader_in_the_process_itself():
     assert "58 % of 100 stack samples" in loader.message
     assert "makes every item itself in __getitem__ (data.py:31)" in loader.message
     assert loader.span.path == "/job/data.py" and loader.span.line == 31
-    assert "__getitem__ (data.py:31)" in found["DATA002"].message
     assert found["GPU001"].severity is Severity.NOTE and "waiting for data (58 %)" in found["GPU001"].message
 
 
@@ -80,7 +79,6 @@ def test_waiting_for_workers_that_are_busy_names_their_line():
     )
     found = findings(make_window([rank]))
     assert "4 workers make the items, busy for 98 % in decode (data.py:40)" in found["DATA001"].message
-    assert "each of 4 workers spends it in decode (data.py:40)" in found["DATA002"].message
     assert found["DATA001"].detail.workers == 4
 
 
@@ -98,7 +96,6 @@ def test_a_device_that_is_busy_all_the_while_hides_the_wait():
     looks = {"data_wait/loader-wait": 40, "backward": 60}
     found = findings(job(looks, gpu_busy=0.97))
     assert found["DATA001"].severity is Severity.NOTE and "little is lost" in found["DATA001"].message
-    assert "DATA002" not in found
 
 
 def test_reads_of_tensors_count_only_where_the_device_idles():
@@ -327,48 +324,11 @@ def steps_of(seconds=0.02, **more):
     return LiveSteps(step=500, seconds=seconds, phases={"logging": 0.6, "backward": 0.4}, **more)
 
 
-def test_steps_that_take_longer_and_longer():
-    rank = make_rank(steps=steps_of(), step_seconds=series(0.02 + i * 1e-4 for i in range(120)))
-    found = findings(make_window([rank]))["PERF013"]
-    assert found.severity is Severity.WARNING and found.detail.part == "logging"
-    assert found.cost.step_share == pytest.approx(1 - 0.023 / 0.0319, abs=0.03)
-
-
-@pytest.mark.parametrize(
-    "seconds",
-    [
-        [0.02] * 120,
-        [0.02 + 0.004 * math.sin(i) for i in range(120)],
-        [0.02 + (1 - math.exp(-i / 12)) * 0.01 for i in range(120)],
-    ],
-    ids=["even", "up and down", "comes to rest"],
-)
-def test_step_times_that_do_not_drift(seconds):
-    window = make_window([make_rank(steps=steps_of(), step_seconds=series(seconds))])
-    assert "PERF013" not in findings(window) and "PERF013" not in reasons(window)
-
-
-def test_steps_of_a_job_without_a_recording_cannot_be_timed():
-    assert "gpudoctor run" in reasons(make_window([make_rank()]))["PERF013"]
-
-
 @pytest.mark.parametrize(("used", "severity"), [(79, Severity.WARNING), (75, Severity.NOTE), (70, None)])
 def test_a_card_that_is_nearly_full(used, severity):
     card = make_gpu_window(memory=series([40.0 * GIB] * 30 + [used * float(GIB)] + [40.0 * GIB] * 29))
     found = findings(make_window([make_rank(gpus=(0,))], [card])).get("MEM005")
     assert (found.severity if found else None) is severity
-
-
-def test_memory_that_is_held_in_fragments():
-    def window(reserved, peak):
-        steps = steps_of(reserved=reserved * float(GIB), peak=peak * float(GIB))
-        return make_window([make_rank(gpus=(0,), steps=steps)], [make_gpu_window()])
-
-    found = findings(window(60, 20))["MEM006"]
-    assert "60 GiB is reserved for 20 GiB" in found.message and found.cost.bytes == 40 * GIB
-    assert "MEM006" not in findings(window(60, 50))  # it is in use
-    assert "MEM006" not in findings(window(10, 2))  # there is room for all of it
-    assert "MEM006" in reasons(make_window([make_rank()]))
 
 
 def test_chance_finds_of_rare_places_are_no_finding():

@@ -9,7 +9,7 @@ from gpudoctor_rules.advice import advice
 from gpudoctor_rules.data.loaders import eval_loader_misuse
 
 FOLDER = PATIENTS / "DATA007"
-GUILTY = {"sick_shuffled": (5, "shuffle"), "sick_lightning": (11, "drop_last"), "sick_distributed": (17, "sampler")}
+GUILTY = {"sick_shuffled": (5, "shuffle"), "sick_lightning": (11, "drop_last")}
 
 
 @pytest.mark.parametrize("path", sick_scripts("DATA007"), ids=lambda path: path.stem)
@@ -30,14 +30,6 @@ def test_sick_loader_is_mended(name, new):
     assert mended(text, unsafe=False, select="DATA007") == text
     assert new in mended(text, select="DATA007")
     assert gone("DATA007", text)
-
-
-def test_a_sampler_is_answered_with_a_gather():
-    patient = script_patient(FOLDER / "sick_distributed.py")
-    [finding] = examine(EvalLoaderMisuse, patient)
-    assert [remedy.id for remedy in prescribe((eval_loader_misuse, *advice("data")), finding, patient)] == [
-        "DATA007-gather"
-    ]
 
 
 @pytest.mark.parametrize(
@@ -141,34 +133,4 @@ ENDLESS = """
 )
 def test_a_loader_that_trains_through_a_generator_is_no_evaluations(name, drawn, said):
     text = ENDLESS.format(name=name, drawn=drawn)
-    assert len(examine(EvalLoaderMisuse, script_patient(text))) == said
-
-
-PASSES = """
-    import torch
-    net = torch.nn.Linear(8, 8)
-    pairs = torch.utils.data.DataLoader(torch.randn(1000, 8), batch_size=16, shuffle=True, drop_last=True)
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    def fit():
-        for x in torch.utils.data.DataLoader(torch.randn(1000, 8), batch_size=16, shuffle=True):
-            optimizer.zero_grad()
-            net(x).square().mean().backward()
-            optimizer.step()
-    fit()
-    total = 0
-    for turn in {turns}:
-        {between}
-        net.eval()
-        with torch.no_grad():
-            for x in pairs:
-                total += net(x).mean().item()
-"""
-
-
-@pytest.mark.parametrize(
-    ("turns", "between", "said"),
-    [("range(10)", "net.eval()", 0), ("range(10)", "fit()", 1), ("open('names')", "net.eval()", 1)],
-)
-def test_an_average_over_random_batches_shuffles_on_purpose(turns, between, said):
-    text = PASSES.format(turns=turns, between=between)
     assert len(examine(EvalLoaderMisuse, script_patient(text))) == said

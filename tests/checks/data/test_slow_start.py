@@ -1,5 +1,4 @@
 import pytest
-from configs import config_files, config_patient
 from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 
 from gpudoctor.model import Applicability, Severity
@@ -30,24 +29,8 @@ def test_healthy_script(path):
     assert examine(SlowStart, script_patient(path)) == []
 
 
-@pytest.mark.parametrize("path", config_files("DATA012", "sick"), ids=lambda path: path.stem)
-def test_sick_config(path):
-    assert len(examine(SlowStart, config_patient(path))) == 1
-
-
-@pytest.mark.parametrize("path", config_files("DATA012", "healthy"), ids=lambda path: path.stem)
-def test_healthy_config(path):
-    assert examine(SlowStart, config_patient(path)) == []
-
-
 def test_the_rule_names_processes_for_this_machine():
-    [path] = [item for item in config_files("DATA012", "sick") if "llama" in item.stem]
-    patient = config_patient(path, host=make_host(cpus_affinity=12))
+    patient = script_patient(FOLDER / "sick_one_by_one.py", host=make_host(cpus_affinity=12))
     [finding] = examine(SlowStart, patient)
     [remedy] = prescribe(slow_start, finding, patient)
-    assert (remedy.title, remedy.applicability) == ("preprocessing_num_workers=12", Applicability.DISPLAY_ONLY)
-
-
-def test_sick_at_the_users_threshold():
-    [path] = [item for item in config_files("DATA012", "healthy") if "capped" in item.stem]
-    assert len(examine(SlowStart, config_patient(path), capped_samples=100)) == 2
+    assert (remedy.title, remedy.applicability) == ("num_proc=12", Applicability.DISPLAY_ONLY)

@@ -115,9 +115,9 @@ def test_healthy_a_probe_now_and_then_does_not_make_the_batches_another_loaders(
     assert not examine(UnpinnedTransfer, script_patient(TWO_LOADERS.format(pinned=True, copy="non_blocking=True")))
 
 
-def test_sick_the_copy_of_a_chain_and_more_than_eight_copies_are_edited():
+def test_sick_more_than_eight_copies_are_edited():
     names = ", ".join("abcdefghij")
-    moved = "".join(f"    {name} = {name}.cuda()\n" for name in "abcdefghi") + "    j = j.float().cuda()\n"
+    moved = "".join(f"    {name} = {name}.cuda()\n" for name in "abcdefghij")
     patient = script_patient(
         "import torch\nfrom torch.utils.data import DataLoader\n"
         "loader = DataLoader(range(64), 8, pin_memory=True)\n"
@@ -225,67 +225,6 @@ def test_the_loader_that_is_named_is_the_one_whose_batches_are_copied(uses, afte
     assert sorted(finding.span.line for finding in found) == lines
 
 
-COLLATED = """
-    import torch
-    from elsewhere import Graphs, Roads, join
-    {define}
-
-    loader = torch.utils.data.DataLoader(Roads(), batch_size=256, {collate})
-    model = torch.nn.Linear(8, 1).cuda()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for batch in loader:
-        {move}
-        optimizer.zero_grad()
-        loss = model({use}).mean()
-        loss.backward()
-        optimizer.step()
-"""
-
-OWN = """
-    class Road{base}:
-        def __init__(self, items):
-            self.points = torch.stack(items)
-
-        def to(self, device):
-            self.points = self.points.to(device)
-            return self
-        {more}
-
-        @classmethod
-        def join(cls, items):
-            return cls(items)
-
-    def gather(items):
-        return {made}
-"""
-PINS = """
-        def pin_memory(self):
-            self.points = self.points.pin_memory()
-            return self
-"""
-
-
-@pytest.mark.parametrize(
-    ("base", "more", "made", "collate", "move", "use", "found"),
-    [
-        ("", "", "Road(items)", "collate_fn=gather", "batch = batch.to('cuda')", "batch.points", 0),
-        ("", "", "Road(items)", "collate_fn=gather", "points = batch.points.cuda()", "points", 0),
-        ("", "", "Road(items)", "collate_fn=lambda items: Road(items)", "batch = batch.to('cuda')", "batch.points", 0),
-        ("", "", "Road(items)", "collate_fn=Road.join", "batch = batch.to('cuda')", "batch.points", 0),
-        ("", PINS, "Road(items)", "collate_fn=gather", "batch = batch.to('cuda')", "batch.points", 1),
-        ("(dict)", "", "Road(items)", "collate_fn=gather", "batch = batch.to('cuda')", "batch.points", 1),
-        ("", "", "torch.stack(items)", "collate_fn=gather", "batch = batch.to('cuda')", "batch", 1),
-        ("", "", "Road(items)", "collate_fn=Graphs.join()", "batch.to('cuda')", "batch.points", 0),
-        ("", "", "Road(items)", "collate_fn=join", "batch = batch.to('cuda')", "batch", 1),
-        ("", "", "Road(items)", "shuffle=True", "batch = batch.to('cuda')", "batch", 1),
-    ],
-)
-def test_a_batch_that_pin_memory_leaves_as_it_is(base, more, made, collate, move, use, found):
-    define = OWN.format(base=base, more=more, made=made)
-    script = COLLATED.format(define=define, collate=collate, move=move, use=use)
-    assert len(examine(UnpinnedTransfer, script_patient(script))) == found
-
-
 @pytest.mark.parametrize("name", ["DataLoader", "DataLoader as Feed"])
 def test_a_loader_is_followed_by_the_name_that_it_is_imported_by(name):
     script = f"""
@@ -309,9 +248,7 @@ def test_a_loader_is_followed_by_the_name_that_it_is_imported_by(name):
     [
         ("x, y = x.cuda(), y.cuda()", 1),
         ("x, y = x.float().cuda(), y.long().cuda()", 0),
-        ("x = x.type(torch.FloatTensor); x = x.cuda()", 0),
         ("x = x.cuda().float()", 1),
-        ("x = x.cuda(); x = x.float()", 1),
         ("x, y = x.float().cuda(), y.cuda()", 1),
     ],
 )

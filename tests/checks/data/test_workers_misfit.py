@@ -38,14 +38,6 @@ def test_sick_arguments_without_workers_break_the_constructor(script):
     assert workers.edits[0].set == (("num_workers", "7"),)
 
 
-@pytest.mark.parametrize("script", ["sick_respawned.py", "sick_built_in_epoch.py"])
-def test_sick_respawned_workers_are_a_note(script):
-    patient = script_patient(FOLDER / script, host=make_host())
-    [finding] = examine(WorkersMisfit, patient)
-    assert finding.severity is Severity.NOTE
-    assert "persistent_workers=True" in prescribe(workers_misfit, finding, patient)[0].title
-
-
 @pytest.mark.parametrize("path", healthy_scripts("DATA003"), ids=lambda path: path.stem)
 def test_healthy_script(path):
     assert examine(WorkersMisfit, script_patient(path, host=make_host(cpus_affinity=16))) == []

@@ -2,7 +2,6 @@ import ast
 
 import pytest
 from mending import gone, mended
-from recordings import make_process, make_recording, make_steps
 from scripts import healthy_scripts, script_patient, sick_scripts
 
 from gpudoctor.model import Applicability, Confidence, Severity
@@ -93,84 +92,6 @@ def test_the_edit_cures(name):
     assert new.count("unscale_(") == (0 if name == "sick_after_step" else 1)
 
 
-GATHERED = """
-    import argparse, torch
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--every", type=int)
-    args = parser.parse_args()
-    model = torch.nn.Linear(8, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for i, x in enumerate(torch.utils.data.DataLoader(torch.randn(1000, 8))):
-        (model(x).mean() / 4).backward()
-        {clip}
-        if (i + 1) % {every} == 0:
-            {before}
-            optimizer.step()
-            optimizer.zero_grad()
-"""
-INNER = """
-    import torch
-    model = torch.nn.Linear(8, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    batches = iter(torch.utils.data.DataLoader(torch.randn(1000, 8)))
-    for step in range(100):
-        for part in range(4):
-            (model(next(batches)).mean() / 4).backward()
-            {clip}
-        {before}
-        optimizer.step()
-        optimizer.zero_grad()
-"""
-
-
-@pytest.mark.parametrize(
-    ("text", "every", "severity", "words"),
-    [
-        (GATHERED, "4", Severity.WARNING, "4 times for each optimizer.step() (line 13)"),
-        (GATHERED, "args.every", Severity.NOTE, "for one optimizer.step() if args.every is above 1 (line 13)"),
-        (INNER, "", Severity.WARNING, "4 times for each optimizer.step() (line 11)"),
-    ],
-)
-def test_sick_clip_of_each_micro_batch(text, every, severity, words):
-    patient = script_patient(text.format(clip=CLIP, before="pass", every=every))
-    [finding] = examine(ClipMisplaced, patient)
-    assert (finding.detail.how, finding.severity) == ("micro", severity)
-    assert words in finding.message
-    [remedy] = prescribe(clip_misplaced, finding, patient)
-    assert remedy.title == "clip once, right before optimizer.step()"
-
-
-@pytest.mark.parametrize("text", [GATHERED, INNER])
-def test_healthy_clip_before_the_step_of_several_micro_batches(text):
-    assert examine(ClipMisplaced, script_patient(text.format(clip="pass", before=CLIP, every="4"))) == []
-
-
-@pytest.mark.parametrize(("backwards", "found"), [(4.0, 1), (1.0, 0)])
-def test_healthy_clip_in_a_run_whose_every_batch_is_a_step(backwards, found):
-    recording = make_recording(make_process(make_steps(100, backwards=backwards)))
-    text = GATHERED.format(clip=CLIP, before="pass", every="args.every")
-    assert len(examine(ClipMisplaced, script_patient(text, recording=recording))) == found
-
-
-def test_healthy_clip_where_no_micro_batches_are_gathered():
-    assert examine(ClipMisplaced, script_patient(GATHERED.format(clip=CLIP, before="pass", every="1"))) == []
-    two = """
-        import torch
-        critic, maker = torch.nn.Linear(8, 1), torch.nn.Linear(8, 8)
-        opt_c, opt_m = torch.optim.SGD(critic.parameters(), 0.1), torch.optim.SGD(maker.parameters(), 0.1)
-        for i, x in enumerate(torch.utils.data.DataLoader(torch.randn(1000, 8))):
-            opt_c.zero_grad()
-            critic(x).mean().backward()
-            torch.nn.utils.clip_grad_norm_(critic.parameters(), 1.0)
-            opt_c.step()
-            if i % 5 == 0:
-                opt_m.zero_grad()
-                critic(maker(x)).mean().backward()
-                opt_m.step()
-    """
-    assert examine(ClipMisplaced, script_patient(two)) == []
-
-
 OWN = """
     import torch
 
@@ -202,28 +123,3 @@ OWN = """
 def test_a_method_named_like_a_clip_is_judged_by_what_it_runs(before, lines):
     found = examine(ClipMisplaced, script_patient(OWN.format(before=before)))
     assert [finding.span.line for finding in found] == lines
-
-
-PARTS = """
-    import torch
-    code = torch.zeros(8, 4, requires_grad=True)
-    held = [code]
-    rule = torch.optim.SGD([code], lr=0.1)
-    for x in torch.utils.data.DataLoader(torch.load("d.pt"), batch_size=8):
-        rule.zero_grad()
-        ((code - x) ** 2).sum().backward()
-        for part in range(4):
-            torch.nn.utils.clip_grad_norm_({given}, 1.0)
-        rule.step()
-"""
-
-
-@pytest.mark.parametrize(
-    ("given", "found"), [("code[:, part]", 1), ("code[part, 1:]", 1), ("code", 0), ("held[:part]", 0), ("held[0]", 0)]
-)
-def test_sick_a_part_of_a_tensor_has_no_gradient_to_clip(given, found):
-    findings = examine(ClipMisplaced, script_patient(PARTS.format(given=given)))
-    assert [finding.detail.how for finding in findings] == ["part"] * found
-    for finding in findings:
-        [remedy] = prescribe(clip_misplaced, finding, script_patient("import torch"))
-        assert remedy.applicability is Applicability.DISPLAY_ONLY

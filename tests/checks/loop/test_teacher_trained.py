@@ -8,8 +8,8 @@ from gpudoctor_checks.loop.teacher_trained import TeacherTrained
 from gpudoctor_rules.loop import teacher_trained
 
 GUILTY = {
-    "sick_distill": {"graph": "teacher_logits = teacher(x)"},
-    "sick_class": {"graph": "target = self.teacher_model(images)"},
+    "sick_distill": {"teacher": "teacher_logits = teacher(x)"},
+    "sick_class": {"self.teacher_model": "target = self.teacher_model(images)"},
 }
 
 

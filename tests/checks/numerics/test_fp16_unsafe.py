@@ -12,13 +12,9 @@ from gpudoctor_rules.numerics import fp16_unsafe
 NOTE = Severity.NOTE
 EXPECTED = {
     "source-sick_autocast_alone": (NOTE, 10),
-    "source-sick_half_weights": (NOTE, 6),
-    "source-sick_scaler_forgotten": (NOTE, 12),
-    "source-sick_scaler_forgotten_in_its_branch": (NOTE, 16),
     "source-sick_trainer_in_half": (NOTE, 4),
     "source-sick_t5": (NOTE, 4),
     "configs-sick_t5": (NOTE, 5),
-    "configs-sick_static_scale": (NOTE, 4),
     "configs-sick_lightning": (NOTE, 5),
     "configs-sick_bf16_trained": (NOTE, 6),
 }
@@ -78,21 +74,14 @@ def test_healthy_contexts(more: str, context: str, backward: str) -> None:
     assert examine(Fp16Unsafe, patient_of({"train.py": text})) == []
 
 
-def test_healthy_at_the_users_threshold() -> None:
-    patient = job_patient(SICK["configs-sick_static_scale"])
-    assert examine(Fp16Unsafe, patient, static_scale=256) == []
-
-
 def test_skipped_without_source_and_configs() -> None:
     with pytest.raises(Unavailable):
         examine(Fp16Unsafe, make_patient())
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["source-sick_autocast_alone", "source-sick_scaler_forgotten", "source-sick_t5", "configs-sick_t5",
-     "configs-sick_static_scale", "configs-sick_lightning"],
-)  # fmt: skip
+    "name", ["source-sick_autocast_alone", "source-sick_t5", "configs-sick_t5", "configs-sick_lightning"]
+)
 def test_the_mend_cures(name: str) -> None:
     [path] = SICK[name]
     assert gone("NUM006", path.read_text("utf-8"), path.name)

@@ -57,7 +57,6 @@ def test_healthy_scripts(path):
         "torch.autograd.set_detect_anomaly(mode=True)",
         "torch.autograd.anomaly_mode.set_detect_anomaly(True, check_nan=False)",
         "torch.cuda.set_sync_debug_mode(1)",
-        "import tracemalloc; tracemalloc.start()",
         "L.Trainer(detect_anomaly=True)",
     ],
 )

@@ -14,7 +14,6 @@ GUILTY = {
     "sick_watch_all": (6, Severity.WARNING, 'log="gradients", log_freq=1000'),
     "sick_histograms": (15, Severity.WARNING, "if step % 1000 == 0:\n            for name, parameter in"),
     "sick_wandb_histogram_period": (6, Severity.WARNING, "if step % 1000 == 0:"),
-    "sick_variable": (5, Severity.NOTE, 'os.environ["WANDB_WATCH"] = "false"'),
 }
 CONFIG = """
     training:

@@ -11,7 +11,6 @@ GUILTY = {
     "sick_profile_each_step": "with profile(",
     "sick_whole_loop": "with tp.profile(",
     "sick_flops_each_step": "return FlopCountAnalysis(",
-    "sick_lightning": "trainer = L.Trainer(",
 }
 
 LOOP = """
@@ -101,13 +100,12 @@ def test_the_rule_counts_flops_seldom_or_once():
     assert examine(ProfilerInLoop, script_patient(apply_edits(patient.source.scripts[0].text, seldom.edits))) == []
 
 
-@pytest.mark.parametrize("name", ["sick_whole_loop", "sick_lightning"])
-def test_the_rule_cures(name):
-    path = next(path for path in sick_scripts("OBS001") if path.stem == name)
+def test_the_rule_cures():
+    path = next(path for path in sick_scripts("OBS001") if path.stem == "sick_whole_loop")
     patient = script_patient(path)
     [finding] = examine(ProfilerInLoop, patient)
     [remedy] = prescribe(profiler_in_loop, finding, patient)
-    assert (remedy.applicability is Applicability.SAFE) == (name == "sick_lightning")
+    assert remedy.applicability is not Applicability.SAFE
     assert examine(ProfilerInLoop, script_patient(apply_edits(path.read_text(), remedy.edits))) == []
 
 

@@ -16,8 +16,6 @@ EXPECTED = {
     "sick_sections.yaml": ("monitor.all_freq.flops_profile_freq", 5, NOTE, "500"),
     "sick_sections.json": ("profiler.profile_freq", 5, NOTE, "500"),
     "sick_sections.toml": ("monitor.flops_profile_freq", 7, NOTE, "500"),
-    "sick_lightning.yaml": ("trainer.profiler", 5, NOTE, "null"),
-    "sick_lightning_class.yaml": ("trainer.profiler.class_path", 6, NOTE, "null"),
     "sick_deepspeed.json": ("flops_profiler.enabled", 5, NOTE, "false"),
 }
 

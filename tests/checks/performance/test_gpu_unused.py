@@ -34,15 +34,6 @@ def test_sick_message_and_remedy(script, text):
     assert remedy.effect is None
 
 
-def test_sick_batches_left_behind_break_the_run():
-    patient = script_patient(FOLDER / "sick_batches_stay.py", gpus=[make_gpu()])
-    [finding] = examine(GpuUnused, patient)
-    assert finding.severity is Severity.ERROR
-    assert finding.cost.breaks
-    [remedy] = prescribe(gpu_unused, finding, patient)
-    assert any("x.to(device" in step for step in remedy.steps)
-
-
 @pytest.mark.parametrize("path", healthy_scripts("PERF009"), ids=lambda path: path.stem)
 def test_healthy_script(path):
     assert examine(GpuUnused, script_patient(path, gpus=[make_gpu()])) == []

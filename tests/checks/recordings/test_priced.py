@@ -517,17 +517,6 @@ def test_padding_is_counted():
     assert findings("DATA006", None, make_process(make_steps(200, tokens=1000.0, padding=100.0))) == []
 
 
-def test_gradients_that_are_never_cleared():
-    text, _ = script()
-    seen = record("numeric", 3.0, step=99, kind="uncleared", steps=100, found=100, path="/job/train.py", line=21)
-    [finding] = findings("LOOP001", None, make_process(records=[seen]))
-    assert finding.severity is Severity.ERROR and finding.span.line == 21
-    fine = record("numeric", 3.0, step=99, kind="uncleared", steps=100, found=0)
-    assert findings("LOOP001", text.replace("optimizer.zero_grad()", "pass"), make_process(records=[fine])) == []
-    sometimes = record("numeric", 3.0, step=99, kind="uncleared", steps=100, found=40)
-    assert findings("LOOP001", None, make_process(records=[sometimes])) == []
-
-
 def mode(kind_of, steps=100, affected=("Dropout",)):
     return record("numeric", 3.0, step=99, kind="mode", kind_of=kind_of, model="Net", steps=steps, path="/job/train.py",
                   line=17, affected=list(affected))  # fmt: skip
