@@ -320,10 +320,6 @@ def test_exact_phases_of_run_take_the_place_of_samples():
     assert found.cost.step_share == pytest.approx(0.35) and "35 %" in found.message and "samples" not in found.message
 
 
-def steps_of(seconds=0.02, **more):
-    return LiveSteps(step=500, seconds=seconds, phases={"logging": 0.6, "backward": 0.4}, **more)
-
-
 @pytest.mark.parametrize(("used", "severity"), [(79, Severity.WARNING), (75, Severity.NOTE), (70, None)])
 def test_a_card_that_is_nearly_full(used, severity):
     card = make_gpu_window(memory=series([40.0 * GIB] * 30 + [used * float(GIB)] + [40.0 * GIB] * 29))
