@@ -5,7 +5,7 @@ BIN = $(VENV)/bin
 KIND ?= source
 FROM ?=
 
-.PHONY: help dev lint test quick new-check docs messages site snapshots golden gate bench clean
+.PHONY: help dev lint test quick new-check docs messages site snapshots golden gate clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -62,9 +62,6 @@ gate: dev ## what BASE and this version say of the same inputs: make gate BASE=l
 	cd build/gate/tree && PYTHONPATH=$$PWD:$$PWD/checks:$$PWD/rules $(CURDIR)/$(BIN)/python $(GATE) collect ../before.json $(INPUTS)
 	$(BIN)/python $(GATE) collect build/gate/now.json $(INPUTS)
 	$(BIN)/python $(GATE) compare build/gate/before.json build/gate/now.json
-
-bench: dev ## speed of the command line beside its neighbours
-	$(BIN)/python benchmarks/cli_speed.py
 
 clean: ## remove the virtual environment and caches
 	rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache dist

@@ -1,13 +1,11 @@
 """How often a trial says `faster`: of identical commands (error), of ones 5 % and 10 % faster (power).
 
     python benchmarks/trial_null.py [--trials N] [--noise CSV] [--seed S] [--json FILE]
-    python benchmarks/trial_null.py --record-noise CSV [--windows N] -- COMMAND
 
 Simulated windows with four kinds of noise (normal 1 % and 3 %, Student's t with 3 degrees of freedom, and a
 drifting machine with stalls in one window of twelve), and with the measured noise of `--noise`: a CSV with a
 column `seconds` of repeated windows of one command, resampled in blocks of eight so that neighbours stay
-neighbours; several commands, by its column `command`, are drawn from in turn. `--record-noise` makes such a
-file: it runs a command again and again in bounded windows, by verify's own machinery, and appends to the file.
+neighbours; several commands, by its column `command`, are drawn from in turn.
 """
 
 import argparse
@@ -126,10 +124,12 @@ def line(row: dict[str, Any]) -> str:
 
 def main() -> None:
     """Print the table, and write it where that is asked for."""
-    given, command = arguments()
-    if given.record_noise:
-        record_noise(given.record_noise, given.windows, command)
-        return
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trials", type=int, default=4000)
+    parser.add_argument("--noise", type=Path, default=NOISE)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
     kinds: dict[str, Noise] = {
         "normal 1 %": normal(0.01),
         "normal 3 %": normal(0.03),
@@ -153,30 +153,6 @@ def main() -> None:
             "rows": rows,
         }
         given.json.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-
-
-def record_noise(path: Path, windows: int, command: list[str]) -> None:
-    """Measure, and append to the file; windows of the same command that it holds give way."""
-    from trials.noise import read, record, say, write
-
-    if not command:
-        raise SystemExit("name a command: --record-noise noise.csv -- python train.py")
-    known = [row for row in read(path) if row.command != " ".join(command[1:])]
-    write(path, [*known, *record(tuple(command), windows, say)])
-
-
-def arguments() -> tuple[argparse.Namespace, list[str]]:
-    """The command line, and what stands behind `--`."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trials", type=int, default=4000)
-    parser.add_argument("--noise", type=Path, default=NOISE)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--record-noise", type=Path, metavar="CSV")
-    parser.add_argument("--windows", type=int, default=60)
-    words = sys.argv[1:]
-    at = words.index("--") if "--" in words else len(words)
-    return parser.parse_args(words[:at]), words[at + 1 :]
 
 
 if __name__ == "__main__":

@@ -23,9 +23,9 @@ sys.path.insert(0, str(HERE.parent))
 
 from attack.case import Attempt, attack  # noqa: E402 - the folder above must be on the path first
 
-ALONE = {"endings", "expressions", "kills", "kills_verify", "reports", "secrets", "unharmed"}
+ALONE = {"expressions", "kills", "secrets", "unharmed"}
 """Modules that measure time, or use all CPUs themselves."""
-NOT_GROUPS = {"__main__", "__init__", "case", "page"}
+NOT_GROUPS = {"__main__", "case"}
 
 
 def modules() -> list[str]:

@@ -21,8 +21,6 @@ class Patient:
     name: str
     codes: tuple[str, ...]
     """What names the cause: one of them must come first."""
-    theirs: tuple[str, ...] = ()
-    """What train-doctor calls it, read generously; empty where it has no word for it."""
     ranks: int = 1
     needs: str = ""
     """A package beside torch."""
@@ -65,27 +63,18 @@ def said_seconds(output: str) -> float | None:
 
 
 PATIENTS = [
-    Patient(
-        name="loader_without_workers", codes=("DATA001", "DATA002"),
-        theirs=("dataloader_bound", "cpu_bound_preprocessing"),
-    ),
-    Patient(name="workers_of_every_epoch", codes=("DATA003",), theirs=("dataloader_bound",)),
-    Patient(name="checkpoint_of_every_step", codes=("OBS003",), theirs=("checkpoint_in_hot_loop",)),
+    Patient(name="loader_without_workers", codes=("DATA001", "DATA002")),
+    Patient(name="workers_of_every_epoch", codes=("DATA003",)),
+    Patient(name="checkpoint_of_every_step", codes=("OBS003",)),
     Patient(name="evaluation_of_every_fifth_step", codes=("OBS004",)),
     Patient(name="flops_of_every_step", codes=("OBS001",)),
     Patient(name="anomaly_mode", codes=("OBS005",)),
-    Patient(name="collection_of_every_step", codes=("SYNC002",), theirs=("host_sync_in_loop",)),
+    Patient(name="collection_of_every_step", codes=("SYNC002",)),
     Patient(name="parameters_one_by_one", codes=("PERF005",)),
-    Patient(name="log_forced_to_disk", codes=("OBS007", "OBS002"), theirs=("logging_in_hot_loop",)),
-    Patient(name="metrics_row_by_row", codes=("SYNC004", "SYNC001"), theirs=("host_sync_in_loop",)),
+    Patient(name="log_forced_to_disk", codes=("OBS007", "OBS002")),
+    Patient(name="metrics_row_by_row", codes=("SYNC004", "SYNC001")),
     Patient(name="too_many_threads", codes=("ENV007",)),
-    Patient(
-        name="gradients_of_every_micro_batch", codes=("DIST003",), ranks=2,
-        theirs=("ddp_accumulation_without_no_sync",),
-    ),
+    Patient(name="gradients_of_every_micro_batch", codes=("DIST003",), ranks=2),
     Patient(name="barrier_of_every_step", codes=("DIST004",), ranks=2),
-    Patient(
-        name="hf_trainer_every_step", codes=("OBS004", "OBS003", "OBS002", "CFG006"), needs="transformers",
-        theirs=("checkpoint_in_hot_loop", "logging_in_hot_loop"),
-    ),
-]  # fmt: skip
+    Patient(name="hf_trainer_every_step", codes=("OBS004", "OBS003", "OBS002", "CFG006"), needs="transformers"),
+]
