@@ -1,5 +1,7 @@
 """From a synthetic job and its runs to what the report shows of it."""
 
+import platform
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -7,14 +9,11 @@ from gpudoctor.lang import say
 from gpudoctor.model.run import MemoryRow, SyntheticSummary
 
 if TYPE_CHECKING:
-    from gpudoctor.estimate import Estimate
     from gpudoctor.estimate.flops import StepFlops
-    from gpudoctor.estimate.measure import MeasuredEstimate
     from gpudoctor.estimate.synthetic.feasibility import Synthetic
     from gpudoctor.model.run import RunSummary
 
-_ENGINE_ROWS = frozenset({"load"})
-"""Instants that an engine or a wrapper makes otherwise: buckets and master copies are there from the start."""
+_PEAK = say("the peak of the whole first run")
 
 
 def title_of(plan: "Synthetic") -> str:
@@ -27,69 +26,39 @@ def title_of(plan: "Synthetic") -> str:
     )
 
 
-def summary_of(
-    plan: "Synthetic", script: Path, compared: "MeasuredEstimate | None", run: "RunSummary | None"
-) -> SyntheticSummary:
-    """Everything in numbers. `compared` is the memory run, `run` the first run's numbers."""
-    from gpudoctor.estimate.answer import label
+def summary_of(plan: "Synthetic", script: Path, run: "RunSummary | None") -> SyntheticSummary:
+    """Everything in numbers; `run` has those of the first run."""
+    from gpudoctor.estimate.answer import Answer, label
     from gpudoctor.estimate.flops import step_work
+    from gpudoctor.report.estimate_json import estimate_object
     from gpudoctor.report.estimate_words import job_text
 
-    shown = _estimate(plan, compared)
-    measurement = compared.measurement if compared is not None else None
-    machine = measurement.machine if measurement is not None else None
+    shown = plan.estimate
     memory = run.memory if run is not None else None
+    peak = memory.allocated if memory is not None else None
+    rows = [MemoryRow(instant="peak", title=_PEAK, estimated=shown.total_bytes, measured=peak)] if peak else []
+    answer = Answer(
+        shape=plan.shape, estimates=(shown,), device=plan.place.device, own=True, assumptions=plan.assumptions
+    )
     return SyntheticSummary(
-        model=plan.shape.name, method=label(plan.estimate), parameters=plan.shape.parameters.total,
+        model=plan.shape.name, method=label(shown), parameters=plan.shape.parameters.total,
         job=job_text(plan.job), script=str(script), kind=plan.place.kind, device=plan.place.name,
-        device_bytes=plan.place.bytes, ranks=plan.job.world, versions=dict(machine.versions) if machine else {},
-        memory=_rows(plan, compared), memory_ended=_ended(compared), notes=_notes(compared),
-        assumptions=plan.assumptions, estimated_peak=shown.total_bytes,
-        run_peak=memory.allocated if memory is not None else None,
+        device_bytes=plan.place.bytes, ranks=plan.job.world, versions=_versions(), memory=tuple(rows),
+        notes=shown.notes, assumptions=plan.assumptions, estimated_peak=shown.total_bytes, run_peak=peak,
         run_resident=memory.rss if memory is not None else None,
-        **_speed(plan, step_work(plan.shape, plan.job), run), estimate=_object(plan, shown, compared),
+        **_speed(plan, step_work(plan.shape, plan.job), run), estimate=estimate_object(answer),
     )  # fmt: skip
 
 
-def _estimate(plan: "Synthetic", compared: "MeasuredEstimate | None") -> "Estimate":
-    """As it is where it ran."""
-    if compared is not None:
-        return compared.estimate
-    from gpudoctor.estimate.measure.cpu import on_cpu
+def _versions() -> dict[str, str]:
+    """Installed releases of what decides the bytes."""
+    from importlib.metadata import PackageNotFoundError, version
 
-    return on_cpu(plan.estimate, foreach=False) if plan.place.kind == "cpu" else plan.estimate
-
-
-def _rows(plan: "Synthetic", compared: "MeasuredEstimate | None") -> tuple[MemoryRow, ...]:
-    if compared is None:
-        return ()
-    left_out = _ENGINE_ROWS if plan.engine is not None or plan.job.world > 1 else frozenset()
-    return tuple(
-        MemoryRow(instant=row.instant, title=row.title, estimated=row.predicted, measured=row.measured)
-        for row in compared.rows
-        if row.instant not in left_out
-    )
-
-
-def _ended(compared: "MeasuredEstimate | None") -> str:
-    if compared is None:
-        return say("nothing was measured")
-    found = compared.measurement
-    if not found.said and found.last is None:
-        return say("it made too few steps")
-    return (
-        say("{ending}: {said} (reached: {reached})", ending=found.ending.value, said=found.said, reached=found.reached)
-        if found.said
-        else ""
-    )
-
-
-def _notes(compared: "MeasuredEstimate | None") -> tuple[str, ...]:
-    if compared is None:
-        return ()
-    from gpudoctor.report.estimate_words import measured_notes
-
-    return (*measured_notes(compared), *compared.estimate.notes)
+    found = {"python": platform.python_version()}
+    for name in ("torch", "transformers", "peft", "bitsandbytes"):
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
 
 
 def _speed(plan: "Synthetic", work: "StepFlops", run: "RunSummary | None") -> dict[str, Any]:
@@ -110,15 +79,3 @@ def _speed(plan: "Synthetic", work: "StepFlops", run: "RunSummary | None") -> di
         "step_seconds": seconds, "tokens_per_second": world * work.tokens / seconds, "flops_per_second": done,
         "mfu": done / found["peak_flops"] if found["peak_flops"] else None,
     }  # fmt: skip
-
-
-def _object(plan: "Synthetic", shown: "Estimate", compared: "MeasuredEstimate | None") -> dict[str, Any]:
-    """The estimate as plain data, the measurement in it."""
-    from gpudoctor.estimate.answer import Answer
-    from gpudoctor.report.estimate_json import estimate_object
-
-    answer = Answer(
-        shape=plan.shape, estimates=(shown,), device=plan.place.device, own=True, assumptions=plan.assumptions,
-        measured=compared,
-    )  # fmt: skip
-    return estimate_object(answer)

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from gpudoctor.trial.protection import RunProtection
     from gpudoctor.trial.session import TrialSession
     from gpudoctor.trial.trial_runner import Arm
-    from gpudoctor.ui.status_line import StatusLine
 
 _BATCH = "DataLoader.batch_size"
 _REPLAY_SHARE = 0.4
@@ -34,15 +33,12 @@ _REPLAY_SHARE = 0.4
 
 
 class TrialJob(Protocol):
-    """A job that gpudoctor wrote itself: it is measured before the trials and brings settings to try."""
+    """A job that gpudoctor wrote itself: it brings settings to try."""
 
     began: float
     """When its time began, on the monotonic clock."""
     arms: "list[tuple[str, Arm]]"
     """What `--vary` or `--against` asks for."""
-
-    def measure(self, guard: "RunProtection", scratch: Path, line: "StatusLine") -> None:
-        """Measure its memory."""
 
     def settings(self, report: "Report", folder: Path) -> "Sequence[tuple[str, Arm]]":
         """Settings to try beside the remedies of the report."""
@@ -92,7 +88,7 @@ def examine_and_try(
 ) -> VerifyResult:
     """Run the baseline, diagnose it, try, and give the report with the proofs in it.
 
-    A synthetic job is measured first; what it prints goes to standard error.
+    What a synthetic job prints goes to standard error.
     """
     from gpudoctor.trial.processes import adopt_orphans
     from gpudoctor.trial.session import TrialSession
@@ -123,8 +119,6 @@ def examine_and_try(
         session.planned = planned
     bench.watch = lambda arm, _passed: line.show(_status(session, arm))
     try:
-        if job is not None:
-            job.measure(guard, scratch, line)
         finished = bench.explore(
             folder, enough=session.enough, to_stderr=arguments.diff or job is not None, seconds=session.left
         )

@@ -16,22 +16,17 @@ from gpudoctor.cli.synthetic_flags import here, plan_of
 from gpudoctor.cli.verify_session import examine_and_try
 from gpudoctor.errors import DoctorError, UsageError
 from gpudoctor.lang import say
-from gpudoctor.text import duration
 
 if TYPE_CHECKING:
     from gpudoctor.cli.verify_session import VerifyResult
     from gpudoctor.engine.examination import Request
-    from gpudoctor.estimate.measure import MeasuredEstimate
     from gpudoctor.estimate.synthetic.feasibility import Synthetic
     from gpudoctor.estimate.synthetic.write_program import WrittenProgram
     from gpudoctor.model import Report
     from gpudoctor.trial.processes import CleanupWatchdog
     from gpudoctor.trial.protection import RunProtection
     from gpudoctor.trial.trial_runner import Arm
-    from gpudoctor.ui.status_line import StatusLine
 
-_SHARE = 0.5
-"""Of the budget that the memory run may take: with DeepSpeed it compiles."""
 _SILENT_TOPIC, _RANDOM_DATA = "DATA", say("its data are random tokens")
 """The topic that says nothing of a synthetic job, and why; other checks say so themselves."""
 _QUIET = {
@@ -51,7 +46,6 @@ class SyntheticRun:
     began: float
     """On the monotonic clock: the budget is for all of it."""
     written: "WrittenProgram | None" = None
-    compared: "MeasuredEstimate | None" = None
     arms: "list[tuple[str, Arm]]" = field(default_factory=list)
     """What `--vary` or `--against` asks for."""
 
@@ -64,34 +58,12 @@ class SyntheticRun:
         """Write the program beside the recording."""
         self.written = _written(self.plan, self.facts, folder)
 
-    def measure(self, guard: "RunProtection", scratch: Path, line: "StatusLine") -> None:
-        """The first steps under the meter: memory by instant, beside the estimate."""
-        from gpudoctor.estimate.measure import compare
-        from gpudoctor.estimate.measure.start_measurement import measure_program
-        from gpudoctor.recorder.start_command import die_with_us
-
-        assert self.written is not None
-        folder = scratch / "memory"
-        folder.mkdir()
-        limit = _SHARE * self.arguments.budget
-
-        def watch(passed: float) -> None:
-            line.show(say("gpudoctor · its memory, by instant · {passed}", passed=duration(float(round(passed)))))
-
-        with guard.protect(folder) as protection:
-            found = measure_program(
-                self.written.command, self.written.path, self.plan.place.kind, folder=folder, limit=limit,
-                prefix=protection.prefix, environment=protection.environment, prepare=die_with_us(),
-                watch=watch,
-            )  # fmt: skip
-        self.compared = compare(self.plan.estimate, found, program=True)
-
     def report(self, report: "Report") -> "Report":
         """The report with the job's own section, and its utilisation in the run's numbers."""
         from gpudoctor.cli.synthetic_summary import summary_of
 
         assert self.written is not None
-        summary = summary_of(self.plan, self.written.path, self.compared, report.run)
+        summary = summary_of(self.plan, self.written.path, report.run)
         run = report.run
         if run is not None and summary.mfu is not None:
             run = replace(run, throughput=replace(run.throughput, mfu=summary.mfu))

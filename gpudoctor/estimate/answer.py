@@ -9,7 +9,6 @@ from gpudoctor.estimate.shapes import ModelShape
 from gpudoctor.lang import say, term
 
 if TYPE_CHECKING:
-    from gpudoctor.estimate.measure import MeasuredEstimate
     from gpudoctor.estimate.traced.traced_estimate import TraceComparison
 
 SCHEMA = "gpudoctor.estimate/1"
@@ -54,8 +53,6 @@ class Answer:
     """What `--fit` found."""
     varied: tuple[str, tuple[Variation, ...]] | None = None
     """What `--vary` asked for: the field, and a row for each value."""
-    measured: "MeasuredEstimate | None" = None
-    """What `--measure` asked for: the shown job beside three real steps."""
     traced: "tuple[TraceComparison, ...]" = ()
     """What `--trace` asked for, one for each estimate."""
 

@@ -8,7 +8,6 @@ from gpudoctor.estimate.answer import SCHEMA, Answer
 from gpudoctor.report import keyed_data
 
 if TYPE_CHECKING:
-    from gpudoctor.estimate.measure import MeasuredEstimate
     from gpudoctor.estimate.traced.traced_estimate import TraceComparison
 
 Object = dict[str, Any]
@@ -22,9 +21,6 @@ _KEYS = {
     "Traced": "total_bytes=peak.bytes static_bytes=static peak=peak.name lines=peak.lines instants parameters layers "
     "depths residue_bytes=residue libraries",
     "InstantDifference": "instant=name analytic_bytes=analytic traced_bytes=traced",
-    "JobMeasurement": "ending said reached most_bytes=most machine reserved_bytes=reserved used_bytes=used used_how "
-    "context_bytes=context workspace_bytes=workspace",
-    "ComparedInstant": "instant title predicted_bytes=predicted measured_bytes=measured difference_bytes=difference",
 }
 _plain = partial(keyed_data.plain, keys=_KEYS)
 _keyed = partial(keyed_data.keyed, keys=_KEYS)
@@ -58,21 +54,8 @@ def estimate_object(answer: Answer) -> Object:
         },
         "vary": None if answer.varied is None else _varied(answer),
         "compare": [],
-        "measured": None if answer.measured is None else measured_object(answer.measured),
+        "measured": None,
         "traced": [_traced(each) for each in answer.traced],
-    }
-
-
-def measured_object(compared: "MeasuredEstimate") -> Object:
-    """A measurement beside its prediction as plain data; bytes and seconds."""
-    found = compared.measurement
-    return {
-        **_keyed(found),
-        "steps": len(found.steps),
-        "seconds": round(found.seconds, 2),
-        "rows": [{**_keyed(row), "ratio": round(row.ratio, 5) if row.measured else None} for row in compared.rows],
-        "scratch_bytes": max(found.last.scratch.values(), default=0) if found.last is not None else None,
-        "differences": _plain(compared.differences),
     }
 
 

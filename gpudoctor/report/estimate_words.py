@@ -17,7 +17,6 @@ from gpudoctor.lang.message import concatenated
 from gpudoctor.text import capitalised, duration, joined, size
 
 if TYPE_CHECKING:
-    from gpudoctor.estimate.measure import MeasuredEstimate
     from gpudoctor.estimate.traced.traced_estimate import Traced
 
 GIB = 1 << 30
@@ -95,7 +94,7 @@ def code_text(answer: Answer) -> str:
 
 def means_text(answer: Answer) -> str:
     """What the allocated bytes are and how they were found."""
-    how = say("computed by formula") if answer.measured else say("computed by formula; nothing was run")
+    how = say("computed by formula; nothing was run")
     if answer.traced:
         how = say("traced through the code that ran") if alone(answer) else say("computed by formula")
         how += say(" on fake tensors, without a GPU") if alone(answer) else say(", next to a trace on fake tensors")
@@ -208,52 +207,3 @@ def apart(one: int, other: int) -> tuple[str, str]:
         return f"{one:,} B", f"{other:,} B"
     digits = next((places for places in (1, 2, 3) if f"{one / step:.{places}f}" != f"{other / step:.{places}f}"), 2)
     return f"{one / step:,.{digits}f} {unit}", f"{other / step:,.{digits}f} {unit}"
-
-
-def measured_notes(compared: "MeasuredEstimate") -> list[str]:
-    """What the device says beside tensors, and what was computed otherwise for it."""
-    found, card = compared.measurement, compared.estimate.card
-    rows = []
-    if found.reserved is not None:
-        low, high = map(size, card.reserved)
-        rows.append(
-            say(
-                "torch's allocator reserved {reserved} at most (predicted {low} to {high})",
-                reserved=size(found.reserved),
-                low=low,
-                high=high,
-            )
-        )
-    if found.used is not None:
-        low, high = map(size, card.used)
-        rows.append(
-            say(
-                "the driver counts {used} ({used_how}; predicted {low} to {high})",
-                used=size(found.used),
-                used_how=found.used_how,
-                low=low,
-                high=high,
-            )
-        )
-    if found.context is not None:
-        rows.append(
-            say(
-                "context, kernels and libraries {context} (taken as {bytes})",
-                context=size(found.context),
-                bytes=size(card.lines[0].bytes),
-            )
-        )
-    if found.last is not None and found.last.scratch:
-        name, most = max(found.last.scratch.items(), key=lambda item: item[1])
-        rows.append(
-            say("kernels' own scratch on the CPU, not compared: at most {most:,} B, in {name}", most=most, name=name)
-        )
-    rows += [say("on the CPU: {why}", why=each.why) for each in compared.differences]
-    job = compared.estimate.job
-    if compared.standins and (job.quantized or job.optimizer not in TORCHS):
-        rows.append(say("layers and optimizers of bitsandbytes and torchao are stand-ins of the same bytes"))
-    return rows
-
-
-TORCHS = frozenset({"adamw", "adamw-foreach", "adamw-fused", "sgd", "sgd-momentum", "adafactor"})
-"""Optimizers that run as they are; others are stand-ins."""

@@ -147,15 +147,10 @@ def memory_heading(job: SyntheticSummary) -> str:
 
 def memory_rows(job: SyntheticSummary) -> list[tuple[str, str, str, str]]:
     """Instant, estimated, measured, estimated over measured."""
-    rows = [
+    return [
         (rendered(row.title), size(row.estimated), size(row.measured), f"{row.ratio - 1:+.1%}" if row.measured else "")
         for row in job.memory
     ]
-    if job.run_peak:
-        ratio = job.estimated_peak / job.run_peak - 1
-        said = tr("the peak of the whole first run")
-        rows.append((said, size(job.estimated_peak), size(job.run_peak), f"{ratio:+.1%}"))
-    return rows
 
 
 def speed_words(job: SyntheticSummary) -> str:

@@ -111,11 +111,8 @@ def test_a_small_job_from_flags_to_report(tmp_path):
     jsonschema.validate(report["estimate"], json.loads((schemas / "estimate-1.schema.json").read_text()))
 
     job = report["synthetic"]
-    rows = {row["instant"]: row for row in job["memory"]}
-    assert set(rows) == {"load", "loss", "layer", "backward", "step", "static", "peak"}
-    for name in ("load", "step", "static", "peak"):
-        assert rows[name]["ratio"] == pytest.approx(1, abs=0.03), rows[name]
-    assert report["estimate"]["measured"]["ending"] == "complete"
+    assert job["memory"] == [] and job["run_resident_bytes"] > 0  # on a CPU torch keeps no count
+    assert job["estimated_peak_bytes"] == report["estimate"]["total_bytes"] and job["versions"]["torch"]
     assert job["kind"] == "cpu" and job["mfu"] is None and job["peak_flops"] is None
     assert job["tokens_per_step"] == 64
     assert job["tokens_per_second"] == pytest.approx(64 / job["step_seconds"])

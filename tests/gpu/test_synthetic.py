@@ -33,9 +33,8 @@ def test_the_estimate_is_what_the_card_shows(tmp_path, method):
     report = verified(tmp_path, "--model", "qwen2.5-0.5b", "--method", method, "--seq", "1024")
     job = report["synthetic"]
     rows = {row["instant"]: row for row in job["memory"]}
-    assert job["kind"] == "cuda" and report["estimate"]["measured"]["ending"] == "complete"
+    assert job["kind"] == "cuda" and job["run_peak_bytes"] == rows["peak"]["measured_bytes"]
     assert rows["peak"]["ratio"] == pytest.approx(1, abs=0.05), rows
-    assert job["run_peak_bytes"] == pytest.approx(rows["peak"]["measured_bytes"], rel=0.05)
     assert job["flops_per_second"] > 1e12
     if job["peak_flops"] is not None:
         assert 0 < job["mfu"] < 1 and report["run"]["throughput"]["mfu"] == job["mfu"]
@@ -47,4 +46,4 @@ def test_several_cards(tmp_path):
         pytest.skip("one card")
     words = ("--model", "qwen2.5-0.5b", "--method", "full", "--seq", "1024", "--gpus", "2", "--parallel", "fsdp2")
     job = verified(tmp_path, *words)["synthetic"]
-    assert job["ranks"] == 2 and {row["instant"] for row in job["memory"]} >= {"peak", "static"}
+    assert job["ranks"] == 2 and [row["instant"] for row in job["memory"]] == ["peak"]

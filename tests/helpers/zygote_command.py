@@ -14,7 +14,7 @@ from zygote import load as load_more
 
 _LEFT_OUT = tuple(
     f"gpudoctor.{name}."
-    for name in ("probe", "ui.watch", "watch", "estimate.traced", "estimate.real", "estimate.measure")
+    for name in ("probe", "ui.watch", "watch", "estimate.traced", "estimate.real")
 )
 """Packages that run elsewhere, or that load torch or textual, which few commands do."""
 

@@ -27,7 +27,7 @@ _STREAMS = 3
 _PATIENCE = 30.0
 _DOOR = "from gpudoctor.trial.jail.enter import main"
 """In the code of the program that closes the door of a trial and then becomes the command."""
-_OURS = ("gpudoctor.estimate.traced", "gpudoctor.estimate.measure")
+_OURS = ("gpudoctor.estimate.traced",)
 """In the code of children of ours that load torch."""
 _PARENT_DEATH = 1
 """PR_SET_PDEATHSIG of prctl(2)."""

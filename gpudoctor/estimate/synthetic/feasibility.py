@@ -9,8 +9,6 @@ from typing import Any
 from gpudoctor.errors import DoctorError, IncompleteError, UsageError
 from gpudoctor.estimate.api import estimate_job
 from gpudoctor.estimate.job import TrainingJob
-from gpudoctor.estimate.measure.cpu import on_cpu
-from gpudoctor.estimate.measure.start_measurement import HOST_BASE
 from gpudoctor.estimate.presets import SIZES, preset
 from gpudoctor.estimate.result import Estimate, Verdict
 from gpudoctor.estimate.shapes import ModelShape
@@ -84,6 +82,9 @@ def _refusals(job: TrainingJob, place: RunPlace, engine: bool) -> Iterator[tuple
 
 # Whether a synthetic job fits into this machine, and what would.
 
+HOST_BASE = 1 << 30
+"""Host memory of a rank beside tensors: the interpreter, torch, transformers."""
+
 _CHANGES: tuple[tuple[dict[str, Any], str], ...] = (
     ({"method": "lora"}, "--method lora"), ({"method": "qlora"}, "--method qlora"),
     ({"checkpointing": "layer"}, "--checkpointing"), ({"batch": 1}, "--batch 1"), ({"seq": 512}, "--seq 512"),
@@ -136,7 +137,7 @@ def _needed(found: Estimate, place: RunPlace) -> int:
     """Bytes of a card, or of the host by all ranks."""
     if place.kind == "cuda":
         return found.total_bytes
-    return (on_cpu(found, foreach=False).peak.bytes + HOST_BASE) * found.job.world
+    return (found.total_bytes + HOST_BASE) * found.job.world
 
 
 def _fits(found: Estimate, place: RunPlace) -> bool:
@@ -184,7 +185,7 @@ class Synthetic:
     job: TrainingJob
     place: RunPlace
     estimate: Estimate
-    """Of one rank, on this machine's card; on the CPU as of a card (`measure.cpu.on_cpu` says what differs)."""
+    """Of one rank, on this machine's card; on the CPU as of a card."""
     source: str | None = None
     """The config.json that the model was read from; None for a known model."""
     engine: Engine | None = None

@@ -1,18 +1,18 @@
 """Where a synthetic job would run: this machine's cards as torch sees them, else its CPU."""
 
 import json
+import os
+import platform
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from gpudoctor.errors import IncompleteError
-from gpudoctor.estimate.measure.measuring_machine import cpu_name, free_host_bytes, has_cuda
 from gpudoctor.estimate.result import Device
 from gpudoctor.lang import say
 from gpudoctor.model.child_process import child_code
-
-# Where a synthetic job runs.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,15 +46,34 @@ _SECONDS = 120.0
 
 def here() -> RunPlace:
     """The card that torch would use, or the CPU. Raises `IncompleteError` where the driver does not answer."""
-    if has_cuda():
+    hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in {"", "-1"}
+    # whether the kernel driver shows a card; whether torch can use it, the child will say
+    if not hidden and any(Path(path).exists() for path in ("/dev/nvidia0", "/dev/nvidiactl", "/dev/dxg")):
         found = _ask()
         if found["cards"]:
             capability = tuple(found.pop("capability"))
             return RunPlace(kind="cuda", capability=(int(capability[0]), int(capability[1])), **found)
     import psutil
 
+    from gpudoctor.model import Unavailable
+    from gpudoctor.vitals.host import available_memory
+
     memory = int(psutil.virtual_memory().total)
-    return RunPlace(kind="cpu", name=cpu_name(), bytes=memory, free=min(free_host_bytes(), memory))
+    try:
+        free = min(available_memory(), memory)
+    except Unavailable as error:
+        raise IncompleteError(say("{error}; measure on a machine with a CUDA device", error=error)) from error
+    return RunPlace(kind="cpu", name=_cpu_name(), bytes=memory, free=free)
+
+
+def _cpu_name() -> str:
+    """The CPU's model as the system says it, else its architecture."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
 
 
 def _ask() -> dict[str, Any]:

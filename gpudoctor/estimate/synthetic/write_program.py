@@ -12,7 +12,6 @@ from typing import Any
 
 from gpudoctor import __version__
 from gpudoctor.errors import DoctorError, IncompleteError, UsageError
-from gpudoctor.estimate.measure.start_measurement import surroundings
 from gpudoctor.estimate.synthetic.feasibility import Synthetic
 from gpudoctor.estimate.synthetic.program_source import ProgramSpec, program
 from gpudoctor.lang import say
@@ -20,6 +19,11 @@ from gpudoctor.model.child_process import child_code
 
 _SECONDS = 300.0
 """Transformers' import and a model without memory: seconds, on a slow disk a minute."""
+_QUIET = {
+    "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error", "TOKENIZERS_PARALLELISM": "false",
+    "PYTHONWARNINGS": "ignore", "CUDA_VISIBLE_DEVICES": "",
+}  # fmt: skip
+"""A child's environment: quiet libraries, no network, no card."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +80,7 @@ def ask(job: Synthetic) -> dict[str, Any]:
         done = subprocess.run(
             [sys.executable, "-c", child_code("gpudoctor.estimate.synthetic.transformers_facts")],
             input=json.dumps(request), capture_output=True, text=True, encoding="utf-8", errors="replace",
-            env=surroundings("cpu"), timeout=_SECONDS, check=False,
+            env=os.environ | _QUIET, timeout=_SECONDS, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise IncompleteError(
