@@ -37,7 +37,6 @@ examples:
   gpudoctor estimate --model llama-3-8b --method qlora --gpu "RTX 4090" --seq 4k
   gpudoctor estimate --model ./my-model --gpu 24GiB --fit    what fits this card
   gpudoctor estimate train.yaml ds_config.json --gpus 8      the job of training configs
-  gpudoctor estimate --model 7b --vary seq=1k,2k,4k --plot memory.svg
 defaults: sequence 2048, batch 1, bf16, AdamW, checkpointing, SDPA, transformers 5 with PEFT and bitsandbytes.
 network: only for a hub id that is neither known nor cached; only its config.json is fetched.
 exit codes: 0 it fits or no card is named, 1 it does not fit, 2 wrong usage.""")
@@ -66,8 +65,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     more.add_argument(
         "--trace-seconds", type=float, metavar="N", help="seconds that the trace may take (default: 120; a script 300)"
     )
-    more.add_argument("--vary", metavar="KEY=V1,V2", help="print one table over values of a flag: seq=1k,2k,4k")
-    more.add_argument("--plot", metavar="FILE", help="draw memory over --vary (or the batch) as .svg or .png")
     report = parser.add_argument_group("report")
     add_format_flags(report, FORMATS, template("write the answer to FILE (-: standard output)"))
     add_color_flag(report)
@@ -94,8 +91,6 @@ def run(arguments: argparse.Namespace) -> int:
     _count_cards(arguments)
     answer = _answer(arguments)
     text = _render(answer, arguments)
-    if arguments.plot is not None:
-        _plot(answer, arguments.plot)
     if arguments.output is not None:
         from gpudoctor.cli.output import write_file
 
@@ -137,7 +132,6 @@ def _shared_out(fields: dict[str, Any]) -> list[str]:
 
 
 def _answer(arguments: argparse.Namespace) -> "Answer":
-    from gpudoctor.cli.estimate_flags import vary
     from gpudoctor.estimate import device as find_device
     from gpudoctor.estimate.answer import Answer
 
@@ -171,12 +165,9 @@ def _answer(arguments: argparse.Namespace) -> "Answer":
     estimates, left_out = _estimates(shape, jobs, card, several="method" not in fields)
     said_once = dict.fromkeys(text for each in estimates for text in each.assumptions)
     assumptions += [*left_out, *said_once, *([said] if said else [])]
-    done = [each.job for each in estimates]
-    varied = vary(shape, done, card, arguments.vary, plot=arguments.plot is not None)
     answer = Answer(
         shape=shape, estimates=estimates, device=card, own=own,
         common=() if card is not None else _common(estimates), assumptions=tuple(assumptions),
-        varied=varied,
     )  # fmt: skip
     if arguments.trace:
         from gpudoctor.cli.estimate_trace import beside
@@ -339,18 +330,3 @@ def _render(answer: "Answer", arguments: argparse.Namespace) -> str:
 
     width, colour = look(arguments)
     return render_estimate_text(answer, width=width, colour=colour, explain=arguments.explain)
-
-
-def _plot(answer: "Answer", name: str) -> None:
-    from gpudoctor.cli.output import write_file
-    from gpudoctor.report.estimate_plot import draw_svg, write_png
-
-    suffix = Path(name).suffix.lower()
-    if suffix not in {".svg", ".png"}:
-        raise UsageError(say("--plot {name}: its name must end in .svg or .png", name=name))
-    if not os.path.isdir(Path(name).parent):
-        raise UsageError(say("--plot {name}: the folder {parent} does not exist", name=name, parent=Path(name).parent))
-    if suffix == ".svg":
-        write_file(Path(name), draw_svg(answer), "--plot")
-    else:
-        write_png(answer, name)

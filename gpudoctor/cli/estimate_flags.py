@@ -1,14 +1,11 @@
-"""The flags of `gpudoctor estimate`, named as the fields of `TrainingJob`, and the values of `--vary`."""
+"""The flags of `gpudoctor estimate`, named as the fields of `TrainingJob`, and values of these fields."""
 
 import argparse
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from gpudoctor.cli.argument_parser import BadValue
 from gpudoctor.errors import UsageError
-from gpudoctor.estimate import Device, ModelShape, TrainingJob, estimate_job, job
-from gpudoctor.estimate.answer import Variation
+from gpudoctor.estimate import TrainingJob, job
 from gpudoctor.estimate.job import FIELDS
 from gpudoctor.lang import say, template, term
 
@@ -159,28 +156,11 @@ def whole(text: str) -> int:
         raise BadValue(say("{text!r} is not a whole number (2048, 4k)", text=text)) from None
 
 
-# `gpudoctor estimate --vary seq=1k,2k,4k`: the same jobs over values of one field.
+# Values of a job's field as `verify --model --vary seq=1k,2k,4k` names them.
 
 _MOST_VALUES = 40
 _SWITCHED = frozenset({"experts_quantized", "outputs_kept"})
 """Switches whose third state, unsaid, is the library's own way."""
-_PLOTTED = ("batch", ("1", "2", "4", "8", "16", "32"))
-
-
-def vary(
-    shape: ModelShape, jobs: Sequence[TrainingJob], card: Device | None, asked: str | None, *, plot: bool
-) -> tuple[str, tuple[Variation, ...]] | None:
-    """The table of --vary; for --plot alone, one over the batch. Raises `UsageError`."""
-    if asked is None and not plot:
-        return None
-    key, values = _PLOTTED if asked is None else split_values(asked)
-    rows = []
-    for text in values:
-        value = value_of(key, text)
-        changed = jobs[:1] if key == "method" else jobs
-        done = tuple(estimate_job(shape, replace(job, **{key: value}), card) for job in changed)
-        rows.append(Variation(value=text, estimates=done))
-    return key, tuple(rows)
 
 
 def split_values(text: str) -> tuple[str, tuple[str, ...]]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gpudoctor.estimate.config_json import UnknownArchitecture
 
 USUAL = ("full", "lora", "qlora")
-_FORMULAS_ONLY = ("fit", "vary", "plot", "explain")
+_FORMULAS_ONLY = ("fit", "explain")
 
 
 def script_of(arguments: argparse.Namespace) -> str | None:

@@ -20,16 +20,6 @@ VERDICTS = (Verdict.FITS, Verdict.TIGHT, Verdict.DOES_NOT_FIT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Variation:
-    """The same jobs with one field changed."""
-
-    value: str
-    """The value as it was given."""
-    estimates: tuple[Estimate, ...]
-    """One for each method."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """One question answered: a model, and a job or the usual three."""
 
@@ -51,8 +41,6 @@ class Answer:
     """Where it fits: how much more does."""
     found: Search | None = None
     """What `--fit` found."""
-    varied: tuple[str, tuple[Variation, ...]] | None = None
-    """What `--vary` asked for: the field, and a row for each value."""
     traced: "tuple[TraceComparison, ...]" = ()
     """What `--trace` asked for, one for each estimate."""
 

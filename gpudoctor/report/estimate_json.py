@@ -19,7 +19,7 @@ _KEYS = {
     "Cut": "set=changes gives_back verdict",
     "Fit": "set=changes speed gives_back total_bytes=estimate.total_bytes job=estimate.job",
     "Traced": "total_bytes=peak.bytes static_bytes=static peak=peak.name lines=peak.lines instants parameters layers "
-    "depths residue_bytes=residue libraries",
+    "depths libraries",
     "InstantDifference": "instant=name analytic_bytes=analytic traced_bytes=traced",
 }
 _plain = partial(keyed_data.plain, keys=_KEYS)
@@ -52,7 +52,7 @@ def estimate_object(answer: Answer) -> Object:
                 for (method, room), (_, cards) in zip(answer.found.room, answer.found.cards, strict=True)
             ],
         },
-        "vary": None if answer.varied is None else _varied(answer),
+        "vary": None,
         "compare": [],
         "measured": None,
         "traced": [_traced(each) for each in answer.traced],
@@ -66,16 +66,11 @@ def _traced(each: "TraceComparison") -> Object:
     return {
         "method": method,
         **_keyed(traced),
-        "allocator": {"allocated_bytes": traced.allocated, "reserved_bytes": traced.reserved},
+        "allocator": None,
+        "residue_bytes": None,
         "seconds": round(traced.seconds, 3),
         "alone": each.alone,
         "difference": None if each.share is None else round(each.share, 6),
         "differences": _plain(each.instants),
         "notes": [*each.notes, *traced.notes],
     }
-
-
-def _varied(answer: Answer) -> Object:
-    key, rows = answer.varied or ("", ())
-    short = {"Estimate": "method=job.method total_bytes peak=peak.name verdict=card.verdict used_bytes=card.used"}
-    return {"key": key, "rows": [keyed_data.plain(row, short) for row in rows]}

@@ -53,7 +53,7 @@ def _row(*cells: str) -> str:
 
 
 def _more(answer: Answer) -> list[str]:
-    """Tables of --fit, --vary, and single changes."""
+    """Tables of --fit, the trace, and single changes."""
     rows: list[str] = []
     if answer.found is not None and answer.found.best:
         heads = (tr("what fits"), tr("allocated"), tr("gives back"), tr("speed"))
@@ -61,12 +61,6 @@ def _more(answer: Answer) -> list[str]:
         for fit in answer.found.best:
             peak, back = size(fit.estimate.total_bytes), size(fit.gives_back)
             rows.append(f"| `{words.flags_text(fit.changes)}` | {peak} | {back} | {step_of(fit.speed):.2f} |")
-    if answer.varied is not None:
-        key, variations = answer.varied
-        names = [label(each) for each in variations[0].estimates] if key != "method" else [tr("allocated")]
-        rows += ["", _row(key, *names), "|--:|" + "--:|" * len(names)]
-        for row in variations:
-            rows.append(_row(row.value, *(size(each.total_bytes) for each in row.estimates)))
     for traced in answer.traced:
         rows += _traced(traced)
     if answer.cuts:
@@ -91,10 +85,6 @@ def _traced(each: "TraceComparison") -> list[str]:
         sizes = ["" if known is None else size(known) for known in (one.analytic, one.traced)]
         share = "" if one.share is None else f"{one.share:+.1%}"
         rows.append(_row(one.title, *sizes, share))
-    allocated, reserved = size(each.traced.allocated), size(each.traced.reserved)
-    rows += [
-        "",
-        tr("- allocator on paper: {allocated} allocated, {reserved} reserved", allocated=allocated, reserved=reserved),
-    ]
+    rows.append("")
     notes = (*each.notes, *each.traced.notes)
     return rows + [f"- {escape(tr('note: {text}', text=text))}" for text in notes]

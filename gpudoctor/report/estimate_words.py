@@ -106,19 +106,11 @@ def traced_text(traced: "Traced") -> str:
     depths = [f"{depth:,}" for depth in traced.depths]
     if not traced.depths or traced.depths[0] == traced.layers:
         return say("traced in full in {seconds}", seconds=duration(traced.seconds))
-    check = ""
-    if traced.residue is not None:
-        check = (
-            say("; a third depth agrees")
-            if not traced.residue
-            else say("; the third depth differs by {residue}", residue=size(traced.residue))
-        )
     return say(
-        "traced at {depths} of {layers:,} blocks in {seconds}{check}",
+        "traced at {depths} of {layers:,} blocks in {seconds}",
         depths=joined(depths),
         layers=traced.layers,
         seconds=duration(traced.seconds),
-        check=check,
     )
 
 

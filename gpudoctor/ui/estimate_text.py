@@ -2,7 +2,6 @@
 
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from gpudoctor.estimate.answer import Answer, label
 from gpudoctor.estimate.fit import step_of
@@ -15,9 +14,6 @@ from gpudoctor.lang.wrapping import cells, is_wide, padded, wrap
 from gpudoctor.report import estimate_words as words
 from gpudoctor.report.printable import printable
 from gpudoctor.text import joined, percent, size
-
-if TYPE_CHECKING:
-    pass
 
 # Lines of plain text with tables and wrapped prose: what the estimate's page is made of.
 
@@ -115,8 +111,6 @@ def render_estimate_text(answer: Answer, *, width: int, colour: bool, explain: b
             for cut in answer.cuts
         ]
         page.table(rows, right=(0,))
-    if answer.varied is not None:
-        _varied(page, answer)
     if answer.found is not None:
         _found(page, answer)
     if explain:
@@ -196,22 +190,6 @@ def _against(shown: Estimate, width: int) -> str:
     return f"{bar[:end]}|{bar[end:]}"
 
 
-def _varied(page: TextPage, answer: Answer) -> None:
-    if answer.varied is None:
-        return
-    key, rows = answer.varied
-    page.blank()
-    names = [label(each) for each in rows[0].estimates] if key != "method" else ["allocated"]
-    table = [(key.replace("_", "-"), *names)]
-    for row in rows:
-        cells = []
-        for each in row.estimates:
-            verdict = words.verdict_text(each.card.verdict)
-            cells.append(size(each.total_bytes) + (f" {word(verdict)}" if verdict else ""))
-        table.append((row.value, *cells))
-    page.table(table, right=(0,))
-
-
 def _found(page: TextPage, answer: Answer) -> None:
     """What --fit found."""
     if answer.found is None:
@@ -284,7 +262,7 @@ def _small_print(page: TextPage, answer: Answer, explain: bool) -> None:
         page.line(more)
 
 
-# The trace on a terminal: every instant beside the formulas', the lines at its peak, the allocator's.
+# The trace on a terminal: every instant beside the formulas', the lines at its peak.
 
 _NONE = "-"
 
@@ -313,12 +291,6 @@ def show_traced(page: TextPage, answer: Answer) -> None:
             page.table(lines, right=(1, 2))
         for text in (*each.notes, *each.traced.notes):
             page.line(tr("note: {text}", text=text), indent=2, hang=2)
-        sizes = size(each.traced.allocated), size(each.traced.reserved)
-        page.line(
-            tr("allocator on paper: {allocated} allocated, {reserved} reserved", allocated=sizes[0], reserved=sizes[1]),
-            indent=2,
-            hang=2,
-        )
 
 
 def _size(count: int | None) -> str:

@@ -6,7 +6,6 @@ import resource
 import subprocess
 import sys
 import time
-import xml.etree.ElementTree as ElementTree
 
 import pytest
 from command import gpudoctor
@@ -101,7 +100,6 @@ def test_the_own_card_is_read_from_the_drivers_files(tmp_path):
         ("--model", "70b", "--gpu", "H100", "--fit"),
         ("--model", "deepseek-v3", "--gpus", "8", "--nodes", "16", "--parallel", "fsdp2", "--ep", "8", "--explain"),
         ("--model", "qwen2.5-7b", "--method", "qlora", "--gpu", "T4"),
-        ("--model", "7b", "--vary", "seq=1k,2k,4k,8k", "--gpu", "24GiB"),
         ("--model", "7b", "--mode", "inference", "--context", "8k", "--concurrency", "16", "--gpu", "L4"),
     ],
 )
@@ -207,13 +205,6 @@ def test_heads_that_are_not_given_divide_the_width(data, hidden):
     assert hidden % got["model"]["heads"] == 0
 
 
-def test_a_png_without_matplotlib_says_what_does_without(ask, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    code, out, err = ask("--model", "7b", "--plot", str(tmp_path / "memory.png"))
-    assert (code, out) == (2, "")
-    assert ".svg needs nothing" in err
-
-
 def test_defaults_are_stated(ask):
     _, out, _ = ask("--model", "llama-3-8b", "--method", "full")
     said = " ".join(out.split())
@@ -229,21 +220,6 @@ def test_explain_prints_every_formula(ask, data):
         for line in some(instant["lines"]):
             assert " ".join(line["formula"].split()) in said
             assert f"from: {' '.join(line['source'].split())} (analytic)" in said
-
-
-def test_vary(ask, data):
-    got = data("--model", "7b", "--vary", "seq=1k,2k,4k")
-    assert got["vary"]["key"] == "seq"
-    assert [row["value"] for row in got["vary"]["rows"]] == ["1k", "2k", "4k"]
-    same = api.estimate("7b", method="lora", seq=4096)
-    assert got["vary"]["rows"][2]["estimates"][1]["total_bytes"] == same.total_bytes
-    _, out, _ = ask("--model", "7b", "--vary", "lora-rank=8,64", "--method", "lora", "--gpu", "A100")
-    assert "lora-rank" in out
-    got = data("--model", "7b", "--vary", "method=full,qlora", "--method", "full")
-    assert [row["estimates"][0]["method"] for row in got["vary"]["rows"]] == ["full", "qlora"]
-    got = data("--model", "7b", "--vary", "double_quant=yes,no", "--method", "qlora")
-    yes, no = (row["estimates"][0]["total_bytes"] for row in got["vary"]["rows"])
-    assert yes < no
 
 
 def test_fit(ask, data):
@@ -265,25 +241,10 @@ def test_fit(ask, data):
     assert "Nothing that was tried fits" in out
 
 
-def test_plot(ask, tmp_path):
-    target = tmp_path / "memory.svg"
-    code, _, _ = ask("--model", "7b", "--gpu", "24GiB", "--plot", str(target), "--vary", "seq=1k,2k")
-    assert code == 0
-    drawing = ElementTree.fromstring(target.read_text("utf-8"))
-    said = " ".join(drawing.itertext())
-    assert "24 GiB: the card ends here" in said
-    assert "QLoRA r16" in said
-    assert "1k" in said
-    code, _, _ = ask("--model", "7b", "--plot", str(tmp_path / "batch.svg"))
-    assert code == 0
-    assert "over batch" in (tmp_path / "batch.svg").read_text("utf-8")
-
-
 def test_markdown_and_output(ask, tmp_path):
     target = tmp_path / "estimate.md"
     code, out, _ = ask(
         "--model", "7b", "--gpu", "24GiB", "--format", "markdown", "--output", str(target), "--explain", "--fit",
-        "--vary", "batch=1,2",
     )  # fmt: skip
     assert code == 0
     assert out == ""

@@ -83,17 +83,8 @@ def refused(capsys):
         ("--hidden 4096 --layers 32 --heads 32 --kv-heads 5", "it must divide the heads, which are"),
         ("--hidden 4096 --layers 32 --heads 32 --head-dim 0", "--head-dim is 0"),
         ("--hidden 10000000 --layers 100000", "is taken for a mistake"),
-        ("--model 7b --vary seq", "give a flag and its values"),
-        ("--model 7b --vary seq=", "give a flag and its values"),
-        ("--model 7b --vary speed=1,2", "--vary speed: no such flag"),
-        ("--model 7b --vary seq=1k,many", "'many' is not a value for it"),
-        ("--model 7b --vary batch=1,0", "--batch is 0"),
-        ("--model 7b --vary dtype=bf16,int7", "--dtype is 'int7'"),
-        ("--model 7b --vary compiled=perhaps", "'perhaps' is not a value"),
         ("--model 7b --fit", "--fit needs a card"),
         ("--model 7b --mode inference --gpu H100 --fit", "--fit searches training jobs"),
-        ("--model 7b --plot memory.pdf", "must end in .svg or .png"),
-        ("--model 7b --plot /nowhere/at/all/memory.svg", "does not exist"),
         ("--model 7b --output /nowhere/at/all/x", "does not exist"),
         ("--model 7b --format yaml", "invalid choice"),
         ("--model meta/unheard-of", "HF_HUB_OFFLINE"),
@@ -105,10 +96,6 @@ def refused(capsys):
 )
 def test_sentences(refused, words, said):
     assert said in refused(*[word.replace("''", "") for word in words.split()])
-
-
-def test_more_values_than_anybody_reads(refused):
-    assert "at most 40" in refused("--model", "7b", "--vary", "seq=" + ",".join(map(str, range(1, 99))))
 
 
 def test_arguments_for_a_script(refused):

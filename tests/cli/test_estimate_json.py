@@ -19,7 +19,6 @@ ASKED = {
     "one method": "--model llama-3-8b --method qlora --gpu RTX4090",
     "inference": "--model mistral-7b --mode inference --gpu L4 --context 8k",
     "fit": "--model 7b --gpu 24GiB --fit",
-    "vary": "--model 7b --vary seq=1k,2k --gpu H100",
     "experts in parallel": "--model deepseek-v3 --gpus 8 --nodes 8 --parallel fsdp2 --ep 8 --method full",
     "encoder": "--model bert-base-uncased",
     "encoder-decoder": "--model t5-base",

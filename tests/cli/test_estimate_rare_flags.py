@@ -62,9 +62,3 @@ def test_a_group_that_cannot_be_is_refused(value, capsys):
     assert main(["estimate", "--model", "7b", "--method", "gptq-lora", f"--quant-group={value}"]) == 2
     said = capsys.readouterr()
     assert said.out == "" and "--quant-group" in said.err and value in said.err
-
-
-def test_switches_can_be_varied(data):
-    got = data("--model", "llama-3-8b", "--method", "lora", "--vary", "outputs-kept=no,yes")
-    freed, kept = (row["estimates"][0]["total_bytes"] for row in got["vary"]["rows"])
-    assert freed < kept

@@ -57,7 +57,6 @@ def test_formulas_and_trace_side_by_side(ask, monkeypatch):
     assert {each["instant"] for each in both} >= {"load", "loss", "layer", "step"}
     for each in both:
         assert each["analytic_bytes"] == pytest.approx(each["traced_bytes"], rel=0.05)
-    assert traced["total_bytes"] <= traced["allocator"]["allocated_bytes"] <= traced["allocator"]["reserved_bytes"]
 
 
 @pytest.mark.slow

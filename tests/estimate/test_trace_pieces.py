@@ -1,4 +1,4 @@
-"""Pieces of the trace that need no torch: the allocator on paper, the ledger, extrapolation, the comparison."""
+"""Pieces of the trace that need no torch: the ledger, extrapolation, the comparison."""
 
 import sys
 from dataclasses import replace
@@ -10,48 +10,9 @@ from gpudoctor.errors import IncompleteError, UsageError
 from gpudoctor.estimate import TrainingJob, estimate_job, lookup
 from gpudoctor.estimate.real.config import Pattern, pattern
 from gpudoctor.estimate.traced import child
-from gpudoctor.estimate.traced.allocator import Allocator, replay
-from gpudoctor.estimate.traced.extrapolate import depth_of, residue, whole
+from gpudoctor.estimate.traced.extrapolate import depth_of, whole
 from gpudoctor.estimate.traced.ledger import Ledger, TracedWindow
 from gpudoctor.estimate.traced.traced_estimate import TraceComparison, Traced, from_object
-
-MIB = 1 << 20
-
-
-@pytest.mark.parametrize(
-    ("size", "allocated", "reserved"),
-    [
-        (1, 512, 2 * MIB),
-        (513, 1024, 2 * MIB),
-        (MIB, MIB, 2 * MIB),
-        (MIB + 1, MIB + 512, 20 * MIB),
-        (10 * MIB, 10 * MIB, 10 * MIB),
-        (11 * MIB + 1, 12 * MIB, 12 * MIB),  # what is left is too small to be split off
-    ],
-)
-def test_rounding_of_a_request(size, allocated, reserved):
-    allocator = Allocator()
-    allocator.malloc(size)
-    assert (allocator.allocated, allocator.reserved) == (allocated, reserved)
-
-
-def test_freed_neighbours_are_joined_and_taken_again():
-    allocator = Allocator()
-    addresses = [allocator.malloc(4 * MIB) for _ in range(5)]
-    assert allocator.reserved == 20 * MIB
-    for address in (addresses[1], addresses[3], addresses[2]):
-        allocator.free(address)
-    assert allocator.malloc(9 * MIB) == addresses[1]
-    assert allocator.reserved == 20 * MIB
-    assert allocator.peak_allocated == 20 * MIB
-
-
-def test_a_hole_that_is_too_small_costs_a_segment():
-    allocator = Allocator()
-    first = allocator.malloc(12 * MIB)
-    allocator.free(first)
-    allocator.malloc(14 * MIB)
-    assert (allocator.allocated, allocator.reserved) == (14 * MIB, 26 * MIB)
 
 
 def ledger_of(layers, weight=2048, kept=1024):
@@ -85,9 +46,8 @@ def test_the_peak_of_each_window():
 
 def test_two_depths_tell_of_thirty_blocks():
     blocks = Pattern(layers=30, prefix=0, period=1)
-    found = tuple(depth_of(ledger_of(count), blocks, count, {}) for count in blocks.depths(3))
-    assert [each.layers for each in found] == [2, 3, 4]
-    assert residue(found, blocks) == 0
+    found = tuple(depth_of(ledger_of(count), blocks, count, {}) for count in blocks.depths())
+    assert [each.layers for each in found] == [2, 3]
     told = whole(found, blocks)
     for window, peak in some(ledger_of(30).peaks()):
         end = {29: ("last", 0), 0: ("first", 0), -1: ("", 0)}.get(window.block)
@@ -102,16 +62,7 @@ def test_two_depths_tell_of_thirty_blocks():
 def test_what_repeats_in_a_row_of_blocks(kinds, prefix, period):
     found = pattern(kinds)
     assert (found.layers, found.prefix, found.period) == (len(kinds), prefix, period)
-    assert all(kinds[depth - 1] == kinds[-1] for depth in found.depths(3))
-
-
-def test_the_allocator_counts_what_lies_on_the_device():
-    ledger = ledger_of(4)
-    host = ledger.storages[ledger.born(1 << 30, "data", "")]
-    host.kind = "host"
-    reading = replay(ledger, (MIB,))
-    assert reading.allocated == MIB + max(peak.bytes for _, peak in ledger.peaks())
-    assert reading.reserved == 2 * MIB
+    assert all(kinds[depth - 1] == kinds[-1] for depth in found.depths())
 
 
 def beside(factor):
@@ -123,8 +74,7 @@ def beside(factor):
         for each in estimate.instants
     )
     traced = Traced(
-        instants=instants, static=0, allocated=0, reserved=0, parameters=0, layers=32, depths=(2, 3), residue=None,
-        seconds=0.0,
+        instants=instants, static=0, parameters=0, layers=32, depths=(2, 3), seconds=0.0,
     )  # fmt: skip
     return TraceComparison(method="LoRA r16", estimate=estimate, traced=traced)
 

@@ -12,10 +12,7 @@ import sys
 from zygote import Main, become, keep, serve
 from zygote import load as load_more
 
-_LEFT_OUT = tuple(
-    f"gpudoctor.{name}."
-    for name in ("probe", "ui.watch", "watch", "estimate.traced", "estimate.real")
-)
+_LEFT_OUT = tuple(f"gpudoctor.{name}." for name in ("probe", "ui.watch", "watch", "estimate.traced", "estimate.real"))
 """Packages that run elsewhere, or that load torch or textual, which few commands do."""
 
 

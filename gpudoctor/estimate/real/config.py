@@ -43,15 +43,14 @@ class Pattern:
         """Blocks at the end that are told apart by their place."""
         return max(self.tail, self.period)
 
-    def depths(self, count: int) -> tuple[int, ...]:
-        """Up to `count` depths and at least two, a group apart, whose last block is of the kind of the whole
-        model's; all of the model where it has no more.
+    def depths(self) -> tuple[int, ...]:
+        """Two depths, a group apart, whose last block is of the kind of the whole model's; all of the model where
+        it has no more.
 
         The least has two groups, so that those at either end are there.
         """
         least = self.start + self.period
-        found = tuple(least + self.period * at for at in range(count))
-        return tuple(each for each in found if each < self.layers) if found[1] < self.layers else (self.layers,)
+        return (least, least + self.period) if least + self.period < self.layers else (self.layers,)
 
 
 def pattern(kinds: Sequence[Hashable]) -> Pattern:

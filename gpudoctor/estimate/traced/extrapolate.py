@@ -1,5 +1,5 @@
 """From traces of a few blocks to the whole model: each window's peak grows by the same bytes with each group of
-blocks, so two depths tell all, and a third one checks it."""
+blocks, so two depths tell all."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ class Depth:
     roles: Mapping[Role, Mapping[str, int]]
     """The worst moment of each window, bytes by kind."""
     scalars: Mapping[str, int] = field(default_factory=dict)
-    """Other numbers that grow with the blocks: parameters, the allocator's counters."""
+    """Other numbers that grow with the blocks: parameters, weights, adapters."""
 
 
 def depth_of(ledger: Ledger, pattern: Pattern, layers: int, scalars: Mapping[str, int]) -> Depth:
@@ -71,7 +71,7 @@ def grow(low: int, high: int, groups: int) -> Grown:
 def whole(depths: tuple[Depth, ...], pattern: Pattern) -> dict[Role, dict[str, Grown]]:
     """Every window at the whole model's depth, by kind. Windows between the first and the last blocks lie on
     the line between them and cannot be higher than both."""
-    low, high = depths[0], depths[min(1, len(depths) - 1)]
+    low, high = depths[0], depths[-1]
     groups = (pattern.layers - low.layers) // pattern.period if high is not low else 0
     found = {}
     for role, kinds in low.roles.items():
@@ -79,17 +79,3 @@ def whole(depths: tuple[Depth, ...], pattern: Pattern) -> dict[Role, dict[str, G
         names = dict.fromkeys([*kinds, *above])
         found[role] = {name: grow(kinds.get(name, 0), above.get(name, 0), groups) for name in names}
     return found
-
-
-def residue(depths: tuple[Depth, ...], pattern: Pattern) -> int | None:
-    """By how many bytes the third depth is off the line through the first two; None without a third."""
-    if len(depths) < 3:
-        return None
-    low, high, check = depths[:3]
-    groups = (check.layers - low.layers) // pattern.period
-    worst = 0
-    for role, kinds in low.roles.items():
-        if role in high.roles and role in check.roles:
-            expected = sum(kinds.values()) + (sum(high.roles[role].values()) - sum(kinds.values())) * groups
-            worst = max(worst, abs(expected - sum(check.roles[role].values())))
-    return worst

@@ -133,7 +133,7 @@ def trace_script(path: str, arguments: list[str], workspace: int) -> Traced:
         notes = _notes(run, path, failed)
         pattern = Pattern(layers=max(run.blocks, 1), prefix=0, period=1)
         parameters = sum(each.numel() for each in _parameters(run))
-        numbers = numbers_of(run.tracker.ledger, parameters, workspace)
+        numbers = numbers_of(run.tracker.ledger, parameters)
         found = depth_of(run.tracker.ledger, pattern, pattern.layers, numbers)
     seconds = time.perf_counter() - start
     return traced_of([found], pattern, workspace, seconds, notes)

@@ -1,4 +1,4 @@
-"""Trace a job: build it on fake tensors at two or three depths, run two steps, extrapolate."""
+"""Trace a job: build it on fake tensors at two depths, run two steps, extrapolate."""
 
 import math
 import time
@@ -12,16 +12,13 @@ from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.real.build import BuiltJob, build, refuse
 from gpudoctor.estimate.real.config import NEEDS, Pattern, Source, hf_config, layer_pattern
 from gpudoctor.estimate.result import Instant, Line
-from gpudoctor.estimate.traced.allocator import replay
 from gpudoctor.estimate.traced.cuda_behaviour import fake_world
-from gpudoctor.estimate.traced.extrapolate import Depth, Grown, Role, depth_of, grow, residue, whole
+from gpudoctor.estimate.traced.extrapolate import Depth, Grown, Role, depth_of, grow, whole
 from gpudoctor.estimate.traced.ledger import Ledger, rounded
 from gpudoctor.estimate.traced.traced_estimate import Traced
 from gpudoctor.estimate.traced.tracker import Tracker, mark_model, run_steps
 from gpudoctor.model import Provenance
 
-CHEAP = 1.5
-"""Seconds that the first two depths may take for a third one to be worth its check."""
 TITLES = {
     "load": "loading the model", "forward": "the forward of a block", "loss": "the loss",
     "layer": "the backward of the last block", "backward": "the end of the backward",
@@ -51,12 +48,7 @@ def trace(source: Source, job: TrainingJob, *, workspace: int = WORKSPACE) -> Tr
     config = hf_config(source)
     pattern = _pattern(config, job)
     shown = replace(job, accumulate=min(job.accumulate, 2))
-    found: list[Depth] = []
-    wanted = _depths(pattern, job)
-    for at, layers in enumerate(wanted):
-        if at == 2 and time.perf_counter() - start > CHEAP:
-            break
-        found.append(_at_depth(source, shown, pattern, layers, workspace))
+    found = [_at_depth(source, shown, pattern, layers) for layers in _depths(pattern, job)]
     return traced_of(found, pattern, workspace, time.perf_counter() - start, _notes(job))
 
 
@@ -80,8 +72,8 @@ def _pattern(config: Any, job: TrainingJob) -> Pattern:
 
 
 def _depths(pattern: Pattern, job: TrainingJob) -> tuple[int, ...]:
-    """Three depths, a group of blocks apart; under `freeze` with all trained blocks and two frozen ones."""
-    found = pattern.depths(3)
+    """Two depths, a group of blocks apart; under `freeze` with all trained blocks and two frozen ones."""
+    found = pattern.depths()
     if job.method != "freeze" or len(found) == 1:
         return found
     least = _trained(job, pattern.layers) + 2
@@ -95,32 +87,26 @@ def _trained(job: TrainingJob, layers: int) -> int:
     return 2 if job.freeze_layers is None else max(layers - job.freeze_layers, 0)
 
 
-def _at_depth(source: Source, job: TrainingJob, pattern: Pattern, layers: int, workspace: int) -> Depth:
+def _at_depth(source: Source, job: TrainingJob, pattern: Pattern, layers: int) -> Depth:
     frozen = layers - _trained(job, pattern.layers) if job.method == "freeze" else None
     with fake_world():
         ledger, built = follow(lambda: build(source, job, layers=layers, frozen=frozen))
         parameters = sum(each.numel() for each in built.model.parameters())
-        return depth_of(ledger, pattern, layers, numbers_of(ledger, parameters, workspace))
+        return depth_of(ledger, pattern, layers, numbers_of(ledger, parameters))
 
 
-def numbers_of(ledger: Ledger, parameters: int, workspace: int) -> dict[str, int]:
-    """What else grows with the blocks: parameters, weights and adapters in bytes, what the allocator hands out
-    and reserves beyond what is asked of it."""
-    counters = replay(ledger, (workspace, workspace))
+def numbers_of(ledger: Ledger, parameters: int) -> dict[str, int]:
+    """What else grows with the blocks: parameters, weights and adapters in bytes."""
     held = ledger.alive_at(len(ledger.events))
     kinds = {kind: sum(rounded(each.bytes) for each in held if each.kind == kind) for kind in WEIGHTS}
-    return {
-        "parameters": parameters,
-        "uncut": counters.allocated - max(peak.bytes for _, peak in ledger.peaks()) - 2 * workspace,
-        "cached": counters.reserved - counters.allocated,
-    } | kinds
+    return {"parameters": parameters} | kinds
 
 
 def traced_of(found: list[Depth], pattern: Pattern, workspace: int, seconds: float, notes: tuple[str, ...]) -> Traced:
     """The whole model's memory from what was followed at some depths."""
     depths = tuple(found)
     windows = whole(depths, pattern)
-    low, high = depths[0], depths[min(1, len(depths) - 1)]
+    low, high = depths[0], depths[-1]
     groups = (pattern.layers - low.layers) // pattern.period if high is not low else 0
     numbers = {name: grow(value, high.scalars[name], groups) for name, value in low.scalars.items()}
     extra = _workspace(workspace)
@@ -129,12 +115,10 @@ def traced_of(found: list[Depth], pattern: Pattern, workspace: int, seconds: flo
         worst = max(roles, key=lambda role: sum(each.bytes for each in windows[role].values()))
         instants.append(_instant(name, windows[worst], low.layers, [extra]))
     idle = next(kinds for (phase, *_), kinds in windows.items() if phase == "idle")
-    allocated = max(each.bytes for each in instants) + max(high.scalars["uncut"], 0)
     return Traced(
         instants=tuple(instants), static=sum(each.bytes for each in idle.values()) + extra.bytes,
-        allocated=allocated, reserved=allocated + high.scalars["cached"],
         parameters=numbers["parameters"].bytes, layers=pattern.layers,
-        depths=tuple(each.layers for each in depths), residue=residue(depths, pattern), seconds=seconds,
+        depths=tuple(each.layers for each in depths), seconds=seconds,
         libraries=libraries(), notes=notes,
     )  # fmt: skip
 

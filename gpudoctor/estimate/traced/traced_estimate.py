@@ -18,18 +18,12 @@ class Traced:
     """In the order of a step; their names are those of the analytic instants."""
     static: int
     """Bytes that stay between two steps."""
-    allocated: int
-    """Peak by the simulated allocator, which hands out some blocks larger than asked; bytes."""
-    reserved: int
-    """The same and what the simulated allocator reserved beyond it at the greatest traced depth; bytes."""
     parameters: int
     """Parameters, packed ones as elements of their bytes."""
     layers: int
     """Blocks of the model."""
     depths: tuple[int, ...]
     """How many blocks were traced; the rest is extrapolated."""
-    residue: int | None
-    """By how many bytes a third depth was off the extrapolation; None where none was traced."""
     seconds: float
     """How long the trace took, without imports."""
     libraries: dict[str, str] = field(default_factory=dict)
