@@ -76,11 +76,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.trace_seconds is not None and not 0 < arguments.trace_seconds <= _LONGEST_TRACE:
         given = f"{arguments.trace_seconds:g}"
         raise UsageError(
-            say(
-                "--trace-seconds is {given}; it must be from 0 to {longest_trace}",
-                given=given,
-                longest_trace=_LONGEST_TRACE,
-            )
+            "--trace-seconds is {given}; it must be from 0 to {longest_trace}",
+            given=given,
+            longest_trace=_LONGEST_TRACE,
         )
     if arguments.script_arguments and not arguments.trace:
         raise UsageError("estimate runs a script only with --trace; add --trace, or remove what follows --")
@@ -208,10 +206,7 @@ def _asked(arguments: argparse.Namespace) -> tuple["FoundModel", dict[str, Any],
             model = told.model
         if model is None and not numbers:
             raise UsageError(
-                say(
-                    "{targets}: it names no model; add --model (7b, llama-3-8b, a config.json)",
-                    targets=", ".join(targets),
-                )
+                "{targets}: it names no model; add --model (7b, llama-3-8b, a config.json)", targets=", ".join(targets)
             )
     found = find_model(model, numbers)
     return found, fields, [*found.assumptions, *assumptions, *_shared_out(fields)]

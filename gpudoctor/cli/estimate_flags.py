@@ -169,15 +169,13 @@ def split_values(text: str) -> tuple[str, tuple[str, ...]]:
     key = key.strip().removeprefix("--").replace("-", "_")
     values = tuple(dict.fromkeys(part.strip() for part in listed.split(",") if part.strip()))
     if not sign or not values:
-        raise UsageError(say("--vary {text!r}: give a flag and its values, such as seq=1k,2k,4k", text=text))
+        raise UsageError("--vary {text!r}: give a flag and its values, such as seq=1k,2k,4k", text=text)
     if len(values) > _MOST_VALUES:
         raise UsageError(
-            say(
-                "--vary {key} has {number} values; give at most {most_values}",
-                key=key,
-                number=len(values),
-                most_values=_MOST_VALUES,
-            )
+            "--vary {key} has {number} values; give at most {most_values}",
+            key=key,
+            number=len(values),
+            most_values=_MOST_VALUES,
         )
     return key, values
 
@@ -185,9 +183,7 @@ def split_values(text: str) -> tuple[str, tuple[str, ...]]:
 def value_of(key: str, text: str) -> Any:
     """One value of --vary in the type of its field. Raises `UsageError`."""
     if key not in FIELDS:
-        raise UsageError(
-            say("--vary {key}: no such flag; choose from {fields}", key=key, fields=", ".join(sorted(FIELDS)))
-        )
+        raise UsageError("--vary {key}: no such flag; choose from {fields}", key=key, fields=", ".join(sorted(FIELDS)))
     default = getattr(TrainingJob(), key)
     try:
         if isinstance(default, bool) or key in _SWITCHED:
@@ -197,5 +193,5 @@ def value_of(key: str, text: str) -> Any:
         if isinstance(default, int) or key in {"context", "freeze_layers"}:
             return whole(text)
     except (KeyError, ValueError, argparse.ArgumentTypeError):
-        raise UsageError(say("--vary {key}: {text!r} is not a value for it", key=key, text=text)) from None
+        raise UsageError("--vary {key}: {text!r} is not a value for it", key=key, text=text) from None
     return text

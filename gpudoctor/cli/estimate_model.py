@@ -30,7 +30,7 @@ def find_model(name: str | None, numbers: Mapping[str, int]) -> FoundModel:
         return FoundModel(shape=shape, assumptions=(said,) if said else ())
     if numbers:
         given = "intermediate" if "mlp" in numbers else next(iter(numbers)).replace("_", "-")
-        raise UsageError(say("--model and --{given} are both given: give a model's name or its numbers", given=given))
+        raise UsageError("--model and --{given} are both given: give a model's name or its numbers", given=given)
     if not name.strip() or "\0" in name:
         raise UsageError("--model is empty; give a size (7b), a family and size (llama-3-8b) or a config.json")
     if is_path(name):
@@ -58,7 +58,7 @@ def _from_hub(name: str) -> FoundModel:
         return parse_config(raw, name)
     if known is None:
         raise UsageError(
-            say("{name}: not among the known models, and {why} ({unknown})", name=name, why=why, unknown=unknown)
+            "{name}: not among the known models, and {why} ({unknown})", name=name, why=why, unknown=unknown
         )
     said = say("{assumption}: {why}", assumption=known.assumption, why=why)
     return FoundModel(shape=known.preset.shape, assumptions=(said,))
@@ -100,15 +100,11 @@ def read_job(targets: Sequence[str]) -> DeclaredJob:
     for target in targets:
         if target.endswith((".py", ".ipynb")):
             raise UsageError(
-                say(
-                    "{target} is a script; add --trace, which imports and runs it, or give a config or --model 7b",
-                    target=target,
-                )
+                "{target} is a script; add --trace, which imports and runs it, or give a config or --model 7b",
+                target=target,
             )
         if not os.path.isfile(target):
-            raise UsageError(
-                say("{target}: no such file; name a training config, or a model with --model", target=target)
-            )
+            raise UsageError("{target}: no such file; name a training config, or a model with --model", target=target)
         file = _add(target, told)
         _follow_deepspeed(file, target, told)
     return told
@@ -123,7 +119,7 @@ def _add(path: str, told: DeclaredJob) -> "ConfigFile":
         text, notes = read_text(path)
         file = parse(path, text, notes)
     except UnreadConfig as error:
-        raise UsageError(say("{path}: {error}", path=path, error=error)) from None
+        raise UsageError("{path}: {error}", path=path, error=error) from None
     read_config(file, told, placed=False)
     return file
 

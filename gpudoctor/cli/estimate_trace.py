@@ -35,7 +35,7 @@ def script_of(arguments: argparse.Namespace) -> str | None:
         return None
     if len(arguments.targets) > 1 or arguments.model is not None:
         raise UsageError(
-            say("{scripts}: a script is traced alone; remove --model and the other targets", scripts=scripts[0])
+            "{scripts}: a script is traced alone; remove --model and the other targets", scripts=scripts[0]
         )
     return scripts[0]
 
@@ -63,7 +63,7 @@ def alone(unknown: "UnknownArchitecture", card: Device | None, own: bool, argume
     answer = _ask(None, unknown.config, jobs, card, arguments)
     found = [(job, data) for job, data in zip(jobs, answer["traced"], strict=True) if "error" not in data]
     if not found:
-        raise UsageError(say("{name}: {error}", name=name, error=answer["traced"][0]["error"]))
+        raise UsageError("{name}: {error}", name=name, error=answer["traced"][0]["error"])
     estimates, comparisons = [], []
     for job, data in found:
         traced = from_object(data)
@@ -83,9 +83,7 @@ def script_answer(path: str, card: Device | None, own: bool, arguments: argparse
     """The answer for a user's script, which is run for it."""
     _refuse_formulas(arguments, path)
     if not os.path.isfile(path):
-        raise UsageError(
-            say("{path}: no such file; name a script, a training config, or a model with --model", path=path)
-        )
+        raise UsageError("{path}: no such file; name a script, a training config, or a model with --model", path=path)
     write_line(say("gpudoctor: --trace imports and runs {path} on fake tensors, for two optimizer steps", path=path))
     request = {"script": path, "arguments": list(arguments.script_arguments), "workspace": _workspace(card)}
     traced = from_object(ask_child(request, arguments.trace_seconds or SCRIPT_SECONDS)["traced"][0])
@@ -103,7 +101,7 @@ def _refuse_formulas(arguments: argparse.Namespace, name: str) -> None:
     for flag in _FORMULAS_ONLY:
         if getattr(arguments, flag):
             raise UsageError(
-                say("--{flag} works on formulas, and {name} is only traced; remove --{flag}", flag=flag, name=name)
+                "--{flag} works on formulas, and {name} is only traced; remove --{flag}", flag=flag, name=name
             )
 
 

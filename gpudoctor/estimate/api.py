@@ -57,11 +57,9 @@ def estimate(
     unknown = sorted(set(named) - JOB_FIELDS - SHAPE_FIELDS)
     if unknown:
         raise UsageError(
-            say(
-                "estimate() has no option {unknown!r}; it has {job_fields}",
-                unknown=unknown[0],
-                job_fields=", ".join(sorted(JOB_FIELDS | {"model", "gpu"})),
-            )
+            "estimate() has no option {unknown!r}; it has {job_fields}",
+            unknown=unknown[0],
+            job_fields=", ".join(sorted(JOB_FIELDS | {"model", "gpu"})),
         )
     if isinstance(named.get("checkpointing"), bool):
         named["checkpointing"] = "layer" if named["checkpointing"] else "none"
@@ -78,9 +76,7 @@ def _shape(model: str | ModelShape | None, numbers: Mapping[str, Any]) -> tuple[
     if model is not None:
         if numbers:
             raise UsageError(
-                say(
-                    "model and {numbers} are both given; give a model's name or its numbers", numbers=sorted(numbers)[0]
-                )
+                "model and {numbers} are both given; give a model's name or its numbers", numbers=sorted(numbers)[0]
             )
         if is_path(model):
             read = find_path(model)
@@ -96,23 +92,18 @@ def from_numbers(numbers: Mapping[str, Any]) -> tuple[ModelShape, str]:
     for needed in ("hidden", "layers"):
         if needed not in numbers:
             raise UsageError(
-                say(
-                    "no model: give one by name (7b, llama-3-8b) or by its numbers; --{needed} is missing",
-                    needed=needed,
-                )
+                "no model: give one by name (7b, llama-3-8b) or by its numbers; --{needed} is missing", needed=needed
             )
     for name in ("hidden", "head_dim", "heads"):
         value = numbers.get(name, 1)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             flag = name.replace("_", "-")
-            raise UsageError(
-                say("--{flag} is {value!r}; it must be a whole number of at least 1", flag=flag, value=value)
-            )
+            raise UsageError("--{flag} is {value!r}; it must be a whole number of at least 1", flag=flag, value=value)
     hidden = numbers["hidden"]
     heads = numbers.get("heads") or _usual_heads(hidden, numbers.get("head_dim", 128))
     if hidden % heads and "head_dim" not in numbers:
         raise UsageError(
-            say("--heads {heads} must divide --hidden {hidden}, or --head-dim be given", heads=heads, hidden=hidden)
+            "--heads {heads} must divide --hidden {hidden}, or --head-dim be given", heads=heads, hidden=hidden
         )
     given = {
         "name": say("given by numbers"), "heads": heads, "kv_heads": heads, "head_dim": max(hidden // heads, 1),

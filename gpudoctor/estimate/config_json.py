@@ -36,12 +36,10 @@ def shape_of_config(config: Config, name: str) -> tuple[ModelShape, tuple[str, .
     notes: list[str] = []
     if "_class_name" in config:
         raise UsageError(
-            say(
-                "{name}: a diffusers config ({class_name}). gpudoctor estimates transformers of text "
-                "and images. Give a config.json with a model_type, or plain numbers: --hidden, --layers",
-                name=name,
-                class_name=config["_class_name"],
-            )
+            "{name}: a diffusers config ({class_name}). gpudoctor estimates transformers of text "
+            "and images. Give a config.json with a model_type, or plain numbers: --hidden, --layers",
+            name=name,
+            class_name=config["_class_name"],
         )
     config = _text_part(config, notes)
     family, like = _family(config, name)
@@ -76,7 +74,7 @@ def shape_of_config(config: Config, name: str) -> tuple[ModelShape, tuple[str, .
     try:
         return ModelShape(**values), tuple(notes)
     except UsageError as error:
-        raise UsageError(say("{name}: {error}", name=name, error=error)) from None
+        raise UsageError("{name}: {error}", name=name, error=error) from None
 
 
 class _Reader:
@@ -90,13 +88,11 @@ class _Reader:
         number = self.number(field)
         if number is None:
             raise UsageError(
-                say(
-                    "{name}: {key} is missing (also looked for: {other_keys}); is this the config.json of a "
-                    "transformers model?",
-                    name=self.name,
-                    key=_KEYS[field][0],
-                    other_keys=", ".join(_KEYS[field][1:]),
-                )
+                "{name}: {key} is missing (also looked for: {other_keys}); is this the config.json of a "
+                "transformers model?",
+                name=self.name,
+                key=_KEYS[field][0],
+                other_keys=", ".join(_KEYS[field][1:]),
             )
         return number
 
@@ -119,13 +115,11 @@ class _Reader:
             value = int(value)
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _LARGEST:
             raise UsageError(
-                say(
-                    "{name}: {key} is {value!r}; it must be a whole number from 1 to {largest:.0e}",
-                    name=self.name,
-                    key=key,
-                    value=value,
-                    largest=_LARGEST,
-                )
+                "{name}: {key} is {value!r}; it must be a whole number from 1 to {largest:.0e}",
+                name=self.name,
+                key=key,
+                value=value,
+                largest=_LARGEST,
             )
         return value
 
@@ -152,9 +146,7 @@ def _family(config: Config, name: str) -> tuple[str, ModelShape]:
     """The architecture and a known model that is built like it."""
     kind = config.get("model_type")
     if not isinstance(kind, str) or not kind:
-        raise UsageError(
-            say("{name}: model_type is missing or not a text; give the config.json of transformers", name=name)
-        )
+        raise UsageError("{name}: model_type is missing or not a text; give the config.json of transformers", name=name)
     spellings = (kind, kind.removesuffix("_text"), f"{kind}_text")
     families = [_SAME.get(spelling, spelling) for spelling in spellings]
     family, like = next(((each, shape) for each in families if (shape := family_shape(each)) is not None), (kind, None))
@@ -185,13 +177,10 @@ def _nearest(kind: str) -> str:
 def _head_dim(hidden: int, heads: int, name: str) -> int:
     if not heads or hidden % heads:
         raise UsageError(
-            say(
-                "{name}: hidden_size {hidden} is not a multiple of num_attention_heads {heads}, and "
-                "head_dim is missing",
-                name=name,
-                hidden=hidden,
-                heads=heads,
-            )
+            "{name}: hidden_size {hidden} is not a multiple of num_attention_heads {heads}, and head_dim is missing",
+            name=name,
+            hidden=hidden,
+            heads=heads,
         )
     return hidden // heads
 
@@ -274,7 +263,7 @@ def _latent(read: _Reader) -> dict[str, Any]:
     for key in ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"):
         number = read.number_of(key)
         if not number:
-            raise UsageError(say("{name}: {key} is missing or 0; latent attention needs it", name=read.name, key=key))
+            raise UsageError("{name}: {key} is missing or 0; latent attention needs it", name=read.name, key=key)
         numbers[key] = number
     latent = Latent(
         q_rank=read.number_of("q_lora_rank"), kv_rank=numbers["kv_lora_rank"],

@@ -43,15 +43,13 @@ def find_path(path: str) -> FoundModel:
         inside = os.path.join(path, "config.json")
         if os.path.exists(os.path.join(path, "model_index.json")):
             raise UsageError(
-                say(
-                    "{path}: the folder of a diffusers pipeline (model_index.json); estimate knows "
-                    "transformers of text and images, or plain numbers: --hidden, --layers",
-                    path=path,
-                )
+                "{path}: the folder of a diffusers pipeline (model_index.json); estimate knows "
+                "transformers of text and images, or plain numbers: --hidden, --layers",
+                path=path,
             )
         if not os.path.isfile(inside):
             raise UsageError(
-                say("{path}: no config.json in this folder; name the folder of a transformers model", path=path)
+                "{path}: no config.json in this folder; name the folder of a transformers model", path=path
             )
         path = inside
     return replace(parse_config(_read(path), path), path=path)
@@ -61,13 +59,11 @@ def _read(path: str) -> bytes:
     try:
         return read_file(path, CONFIG)
     except FileNotFoundError:
-        raise UsageError(
-            say("{path}: no such file; give a config.json, its folder, or a model's name", path=path)
-        ) from None
+        raise UsageError("{path}: no such file; give a config.json, its folder, or a model's name", path=path) from None
     except OSError as error:
         reason = error.strerror or str(error)
         hint = say("; is it the weights?") if CONFIG.beyond in reason else ""
-        raise UsageError(say("{path}: cannot be read: {reason}{hint}", path=path, reason=reason, hint=hint)) from None
+        raise UsageError("{path}: cannot be read: {reason}{hint}", path=path, reason=reason, hint=hint) from None
 
 
 def parse_config(raw: bytes, name: str) -> FoundModel:
@@ -75,13 +71,11 @@ def parse_config(raw: bytes, name: str) -> FoundModel:
     try:
         config = load_json(raw.decode("utf-8-sig"))
     except UnicodeDecodeError:
-        raise UsageError(
-            say("{name}: not UTF-8 text; is it the config.json of a transformers model?", name=name)
-        ) from None
+        raise UsageError("{name}: not UTF-8 text; is it the config.json of a transformers model?", name=name) from None
     except ValueError as error:
-        raise UsageError(say("{name}: not valid JSON: {error}", name=name, error=error)) from None
+        raise UsageError("{name}: not valid JSON: {error}", name=name, error=error) from None
     if not isinstance(config, dict):
-        raise UsageError(say("{name}: not the config.json of a model: an object was expected", name=name))
+        raise UsageError("{name}: not the config.json of a model: an object was expected", name=name)
     shape, notes = shape_of_config(config, name)
     quantization = config.get("quantization_config")
     method = quantization.get("quant_method", "other") if isinstance(quantization, dict) else None

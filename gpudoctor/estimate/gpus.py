@@ -66,21 +66,17 @@ def device(name: str | int) -> Device:
     near = begins or [_spellings()[each] for each in difflib.get_close_matches(spelled, _spellings(), n=4, cutoff=0.5)]
     nearest = say("; the nearest known are {near}", near=", ".join(list(dict.fromkeys(near))[:4])) if near else ""
     raise UsageError(
-        say(
-            "--gpu {name!r} is not known{nearest}. Give a name such as A100 80GB, or its memory such as 24GiB",
-            name=name,
-            nearest=nearest,
-        )
+        "--gpu {name!r} is not known{nearest}. Give a name such as A100 80GB, or its memory such as 24GiB",
+        name=name,
+        nearest=nearest,
     )
 
 
 def _by_bytes(amount: int, text: str) -> Device:
     if not 1 << 28 <= amount <= 1 << 44:
         raise UsageError(
-            say(
-                "--gpu {text!r} is {amount:,} bytes; a card has from 256 MiB to 16 TiB (give a unit, such as 24GiB)",
-                text=text,
-                amount=amount,
-            )
+            "--gpu {text!r} is {amount:,} bytes; a card has from 256 MiB to 16 TiB (give a unit, such as 24GiB)",
+            text=text,
+            amount=amount,
         )
     return Device(name=text, bytes=amount)

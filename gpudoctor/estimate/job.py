@@ -8,7 +8,7 @@ from typing import Any
 
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate.shapes import ModelShape
-from gpudoctor.lang import say, template
+from gpudoctor.lang import template
 
 METHODS = ("full", "lora", "qlora", "int8-lora", "gptq-lora", "freeze")
 DTYPES = ("bf16", "fp16", "fp32")
@@ -338,7 +338,7 @@ def _refuse(rows: Wrong, *holders: object) -> None:
         if wrong:
             names = {name for _, name, _, _ in Formatter().parse(text) if name} - parts.keys()
             held = {name: next(getattr(each, name) for each in holders if hasattr(each, name)) for name in names}
-            raise UsageError(say(text, **parts, **held))
+            raise UsageError(text, **parts, **held)
 
 
 FIELDS = frozenset(field.name for field in fields(TrainingJob))
@@ -354,11 +354,9 @@ def roles(targets: Sequence[str] | str) -> tuple[str, ...]:
         if role not in TARGETS and role not in TARGETS["all-linear"] and role != "head":
             allowed = ", ".join((*TARGETS, *TARGETS["all-linear"], "head"))
             raise UsageError(
-                say(
-                    "--lora-targets has {name!r}; allowed are {allowed} and module names such as q_proj",
-                    name=name,
-                    allowed=allowed,
-                )
+                "--lora-targets has {name!r}; allowed are {allowed} and module names such as q_proj",
+                name=name,
+                allowed=allowed,
             )
         found.append(role)
     if not found:

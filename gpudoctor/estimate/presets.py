@@ -128,12 +128,10 @@ def lookup(name: str) -> Lookup:
         else ""
     )
     raise UsageError(
-        say(
-            "model {name!r} is not known{nearest}. Give a size (7b), a family and size (llama-3-8b), "
-            "a config.json or its folder, or --hidden, --layers and the like",
-            name=name,
-            nearest=nearest,
-        )
+        "model {name!r} is not known{nearest}. Give a size (7b), a family and size (llama-3-8b), "
+        "a config.json or its folder, or --hidden, --layers and the like",
+        name=name,
+        nearest=nearest,
     )
 
 

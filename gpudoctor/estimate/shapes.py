@@ -9,7 +9,6 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from gpudoctor.errors import UsageError
-from gpudoctor.lang import say
 
 Kind = Literal["decoder", "encoder", "encoder-decoder", "vision"]
 Norm = Literal["rmsnorm", "layernorm", "layernorm-without-bias", "plain"]
@@ -169,58 +168,46 @@ class ModelShape:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise UsageError(
-                    say(
-                        "the model's {name} is {value!r}; it must be a whole number of at least 1",
-                        name=name.replace("_", " "),
-                        value=value,
-                    )
+                    "the model's {name} is {value!r}; it must be a whole number of at least 1",
+                    name=name.replace("_", " "),
+                    value=value,
                 )
         for name in ("mlp", "vocab", "experts", "top_k", "expert_mlp", "shared_mlp", "dense_layers", "max_positions"):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 0:
                 raise UsageError(
-                    say(
-                        "the model's {name} is {value!r}; it must be a whole number, not negative",
-                        name=name.replace("_", " "),
-                        value=value,
-                    )
+                    "the model's {name} is {value!r}; it must be a whole number, not negative",
+                    name=name.replace("_", " "),
+                    value=value,
                 )
         if self.heads % self.kv_heads:
             raise UsageError(
-                say(
-                    "the model's kv heads is {kv_heads}; it must divide the heads, which are {heads}",
-                    kv_heads=self.kv_heads,
-                    heads=self.heads,
-                )
+                "the model's kv heads is {kv_heads}; it must divide the heads, which are {heads}",
+                kv_heads=self.kv_heads,
+                heads=self.heads,
             )
         if self.experts and not 1 <= self.top_k <= self.experts:
             raise UsageError(
-                say(
-                    "the model has {experts} experts and top_k {top_k}; top_k must be from 1 to {experts}",
-                    experts=self.experts,
-                    top_k=self.top_k,
-                )
+                "the model has {experts} experts and top_k {top_k}; top_k must be from 1 to {experts}",
+                experts=self.experts,
+                top_k=self.top_k,
             )
         if self.dense_layers > self.layers:
             raise UsageError(
-                say(
-                    "the model has {dense_layers} dense layers out of {layers} layers",
-                    dense_layers=self.dense_layers,
-                    layers=self.layers,
-                )
+                "the model has {dense_layers} dense layers out of {layers} layers",
+                dense_layers=self.dense_layers,
+                layers=self.layers,
             )
         if self.parameters.total > LARGEST:
             raise UsageError(
-                say(
-                    "the model would have {total:.3g} parameters; more than {largest:.0e} is taken for a "
-                    "mistake. Correct hidden ({hidden}), layers ({layers}), mlp ({mlp}) or vocab ({vocab})",
-                    total=self.parameters.total,
-                    largest=LARGEST,
-                    hidden=self.hidden,
-                    layers=self.layers,
-                    mlp=self.mlp,
-                    vocab=self.vocab,
-                )
+                "the model would have {total:.3g} parameters; more than {largest:.0e} is taken for a "
+                "mistake. Correct hidden ({hidden}), layers ({layers}), mlp ({mlp}) or vocab ({vocab})",
+                total=self.parameters.total,
+                largest=LARGEST,
+                hidden=self.hidden,
+                layers=self.layers,
+                mlp=self.mlp,
+                vocab=self.vocab,
             )
 
     @property

@@ -7,7 +7,6 @@ from functools import cache, lru_cache
 from typing import Any
 
 from gpudoctor.errors import UsageError
-from gpudoctor.lang import say
 
 _FOLDER = os.path.join(os.path.dirname(__file__), "data")
 
@@ -86,5 +85,5 @@ def stack(name: str) -> Stack:
         return stacks()[name]
     except KeyError:
         raise UsageError(
-            say("--stack is {name!r}; it must be one of {stacks}", name=name, stacks=", ".join(stacks()))
+            "--stack is {name!r}; it must be one of {stacks}", name=name, stacks=", ".join(stacks())
         ) from None

@@ -18,7 +18,6 @@ from gpudoctor.estimate.real.standins import (
     register_flash,
 )  # fmt: skip
 from gpudoctor.estimate.tables import stack
-from gpudoctor.lang import say
 
 # The optimizer of a job: torch's or transformers' own, or a stand-in that holds states of the right size.
 
@@ -57,7 +56,7 @@ def optimizer_of(job: TrainingJob, parameters: Iterable[Any]) -> Any:
     if name in _FEW_BITS:
         return standin_class()(trained, *_FEW_BITS[name])
     raise UsageError(
-        say("--optimizer {name} is not built with --trace; it may be one of {built}", name=name, built=", ".join(BUILT))
+        "--optimizer {name} is not built with --trace; it may be one of {built}", name=name, built=", ".join(BUILT)
     )
 
 
@@ -215,13 +214,11 @@ def refuse(job: TrainingJob, asked: str = "--trace") -> None:
     for is_so, flag in wrong:
         if is_so:
             raise UsageError(
-                say(
-                    "{asked} cannot run {flag}. It trains the installed transformers on one GPU with their "
-                    "own loss. Remove {option} or {asked}",
-                    asked=asked,
-                    flag=flag,
-                    option=flag.split()[0],
-                )
+                "{asked} cannot run {flag}. It trains the installed transformers on one GPU with their "
+                "own loss. Remove {option} or {asked}",
+                asked=asked,
+                flag=flag,
+                option=flag.split()[0],
             )
 
 
@@ -257,9 +254,7 @@ def auto_class(config: Any) -> str:
     for mapping, name in order:
         if type(config) in getattr(auto, mapping):
             return name
-    raise UsageError(
-        say("{kind}: transformers has no model of it that is trained with a loss", kind=type(config).__name__)
-    )
+    raise UsageError("{kind}: transformers has no model of it that is trained with a loss", kind=type(config).__name__)
 
 
 _ATTENTION = {"eager": "eager", "sdpa": "sdpa", "flash": "flash_attention_2"}
@@ -286,7 +281,7 @@ def _made(kind: Any, config: Any, dtype: Any, attention: str, device: Any) -> An
                 return kind.from_config(config, dtype=dtype, attn_implementation="eager")
     except (ValueError, ImportError) as error:
         raise UsageError(
-            say("{kind}: transformers cannot build it: {error}", kind=type(config).__name__, error=error)
+            "{kind}: transformers cannot build it: {error}", kind=type(config).__name__, error=error
         ) from None
 
 
@@ -407,12 +402,10 @@ def targets(model: Any, job: TrainingJob) -> str | list[str]:
     if not found:
         have = sorted({name.rsplit(".", 1)[-1] for name, module in model.named_modules() if is_linear(module)})
         raise UsageError(
-            say(
-                "--lora-targets {targets}: no module of {name} is one of them; it has {have}",
-                targets=",".join(job.lora_targets),
-                name=type(model).__name__,
-                have=", ".join(have),
-            )
+            "--lora-targets {targets}: no module of {name} is one of them; it has {have}",
+            targets=",".join(job.lora_targets),
+            name=type(model).__name__,
+            have=", ".join(have),
         )
     return found
 

@@ -11,7 +11,6 @@ from gpudoctor.errors import IncompleteError, UsageError
 from gpudoctor.estimate.find import find_cached
 from gpudoctor.estimate.presets import lookup
 from gpudoctor.estimate.shapes import ModelShape
-from gpudoctor.lang import say
 from gpudoctor.model.external_files import load_json, read_file
 from gpudoctor.model.read_limits import CONFIG
 
@@ -111,9 +110,9 @@ def _from_file(path: Path, layers: int | None) -> Any:
     try:
         config = load_json(read_file(path, CONFIG).decode("utf-8-sig"))
     except (OSError, ValueError) as error:
-        raise UsageError(say("{path}: cannot be read as a config.json: {error}", path=path, error=error)) from None
+        raise UsageError("{path}: cannot be read as a config.json: {error}", path=path, error=error) from None
     if not isinstance(config, dict):
-        raise UsageError(say("{path}: not the config.json of a model: an object was expected", path=path))
+        raise UsageError("{path}: not the config.json of a model: an object was expected", path=path)
     return _from_mapping(config, str(path), layers)
 
 
@@ -136,19 +135,15 @@ def _make(kind: str, values: Mapping[str, Any], name: str) -> Any:
         raise IncompleteError(NEEDS) from None
     if kind not in CONFIG_MAPPING:
         raise UsageError(
-            say(
-                "{name}: model_type {kind!r} is not an architecture of the installed transformers. "
-                "Install a newer release (pip install -U transformers), or remove --trace",
-                name=name,
-                kind=kind,
-            )
+            "{name}: model_type {kind!r} is not an architecture of the installed transformers. "
+            "Install a newer release (pip install -U transformers), or remove --trace",
+            name=name,
+            kind=kind,
         )
     try:
         return CONFIG_MAPPING[kind](**{key: value for key, value in values.items() if key != "model_type"})
     except Exception as error:  # noqa: BLE001 - a configuration class may raise anything on absurd values
-        raise UsageError(
-            say("{name}: transformers refuses this configuration: {error}", name=name, error=error)
-        ) from None
+        raise UsageError("{name}: transformers refuses this configuration: {error}", name=name, error=error) from None
 
 
 def _from_shape(shape: ModelShape, layers: int | None) -> Any:

@@ -52,14 +52,12 @@ def batches(
     for flag, given, key in (("--batch", micro, _MICRO), ("--accumulate", accumulate, _ACCUMULATE)):
         if given is not None and told[key] not in (None, given):
             raise UsageError(
-                say(
-                    "{flag} {given} and {name} ({key} {value}) disagree; leave one of them out",
-                    flag=flag,
-                    given=given,
-                    name=name,
-                    key=key,
-                    value=told[key],
-                )
+                "{flag} {given} and {name} ({key} {value}) disagree; leave one of them out",
+                flag=flag,
+                given=given,
+                name=name,
+                key=key,
+                value=told[key],
             )
     whole, micro, accumulate = told[_WHOLE], told[_MICRO] or micro, told[_ACCUMULATE] or accumulate
     if whole is not None and micro is None:
@@ -70,17 +68,15 @@ def batches(
     micro, accumulate = 1 if micro is None else micro, 1 if accumulate is None else accumulate
     if whole is not None and whole != micro * accumulate * world:
         raise UsageError(
-            say(
-                "{name}: {key} {value} is not {micro} (micro batch) x {accumulate} (accumulation) x "
-                "{world} (ranks) = {product}; DeepSpeed would refuse it",
-                name=name,
-                key=_WHOLE,
-                value=whole,
-                micro=micro,
-                accumulate=accumulate,
-                world=world,
-                product=micro * accumulate * world,
-            )
+            "{name}: {key} {value} is not {micro} (micro batch) x {accumulate} (accumulation) x "
+            "{world} (ranks) = {product}; DeepSpeed would refuse it",
+            name=name,
+            key=_WHOLE,
+            value=whole,
+            micro=micro,
+            accumulate=accumulate,
+            world=world,
+            product=micro * accumulate * world,
         )
     return micro, accumulate
 
@@ -91,9 +87,7 @@ def _count(raw: Mapping[str, Any], key: str, name: str) -> int | None:
         return None
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise UsageError(
-            say(
-                "{name}: {key} is {value!r}; it must be a whole number from 1, or auto", name=name, key=key, value=value
-            )
+            "{name}: {key} is {value!r}; it must be a whole number from 1, or auto", name=name, key=key, value=value
         )
     return value
 

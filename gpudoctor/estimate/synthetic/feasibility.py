@@ -25,7 +25,7 @@ def refuse(job: TrainingJob, place: RunPlace, *, engine: bool = False) -> None:
     """Raise `UsageError` for what a synthetic job cannot be, with what it may be; `engine` is DeepSpeed's."""
     for wrong, flag, instead in _refusals(job, place, engine):
         if wrong:
-            raise UsageError(say("{flag}: {instead}", flag=flag, instead=instead))
+            raise UsageError("{flag}: {instead}", flag=flag, instead=instead)
 
 
 def _refusals(job: TrainingJob, place: RunPlace, engine: bool) -> Iterator[tuple[bool, str, str]]:
@@ -118,18 +118,16 @@ def check_room(found: Estimate, place: RunPlace) -> None:
     hints = list(_hints(found, place))
     fits = say(" What fits: {hints}.", hints=" or ".join(hints)) if hints else ""
     raise NoRoomError(
-        say(
-            "{name} with --method {method} does not fit: it needs {need}{several} {where}. "
-            "{said}.{fits} Other cards: gpudoctor estimate --model {name} --method {method} --gpu "
-            "H100",
-            name=shape.name,
-            method=job.method,
-            need=size(need),
-            several=several,
-            where=where,
-            said=capitalised(said),
-            fits=fits,
-        )
+        "{name} with --method {method} does not fit: it needs {need}{several} {where}. "
+        "{said}.{fits} Other cards: gpudoctor estimate --model {name} --method {method} --gpu "
+        "H100",
+        name=shape.name,
+        method=job.method,
+        need=size(need),
+        several=several,
+        where=where,
+        said=capitalised(said),
+        fits=fits,
     )
 
 
@@ -237,11 +235,9 @@ def _need(wanted: list[tuple[str, str]], installed: Callable[[str], bool] | None
         if not found(name):
             package = name.replace("_", "-")
             raise IncompleteError(
-                say(
-                    "{what} needs {name}, which {executable} has not: pip install {package}",
-                    what=what,
-                    name=name,
-                    executable=sys.executable,
-                    package=package,
-                )
+                "{what} needs {name}, which {executable} has not: pip install {package}",
+                what=what,
+                name=name,
+                executable=sys.executable,
+                package=package,
             )

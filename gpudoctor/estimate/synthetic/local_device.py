@@ -11,7 +11,6 @@ from typing import Any
 
 from gpudoctor.errors import IncompleteError
 from gpudoctor.estimate.result import Device
-from gpudoctor.lang import say
 from gpudoctor.model.child_process import child_code
 
 
@@ -62,7 +61,7 @@ def here() -> RunPlace:
     try:
         free = min(available_memory(), memory)
     except Unavailable as error:
-        raise IncompleteError(say("{error}; measure on a machine with a CUDA device", error=error)) from error
+        raise IncompleteError("{error}; measure on a machine with a CUDA device", error=error) from error
     return RunPlace(kind="cpu", name=_cpu_name(), bytes=memory, free=free)
 
 
@@ -86,14 +85,11 @@ def _ask() -> dict[str, Any]:
         return dict(json.loads(done.stdout))
     except subprocess.TimeoutExpired:
         raise IncompleteError(
-            say(
-                "torch has not found the cards within {seconds:g} s: gpudoctor check examines the driver",
-                seconds=_SECONDS,
-            )
+            "torch has not found the cards within {seconds:g} s: gpudoctor check examines the driver", seconds=_SECONDS
         ) from None
     except ValueError:
         said = (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]
-        raise IncompleteError(say("torch could not be asked for the cards: {said}", said=said[:300])) from None
+        raise IncompleteError("torch could not be asked for the cards: {said}", said=said[:300]) from None
 
 
 def main() -> int:

@@ -13,7 +13,6 @@ from typing import Any
 
 from gpudoctor.errors import DoctorError, UsageError
 from gpudoctor.estimate.job import TrainingJob
-from gpudoctor.lang import say
 
 _OWN = {"model_type", "transformers_version", "architectures", "dtype", "torch_dtype", "_name_or_path"}
 """Keys of a configuration that say nothing of the model."""
@@ -53,7 +52,7 @@ def find(request: dict[str, Any]) -> dict[str, Any]:
     found = blocks(model)
     if not found:
         raise UsageError(
-            say("{kind}: it has no list of blocks, so it cannot be put together here", kind=type(model).__name__)
+            "{kind}: it has no list of blocks, so it cannot be put together here", kind=type(model).__name__
         )
     names = {id(module): name for name, module in model.named_modules()}
     newer = hasattr(model, "activation_checkpointing_enable")
@@ -91,7 +90,7 @@ def _on_meta(torch: Any, auto: str, config: Any, job: TrainingJob) -> tuple[Any,
             said = str(error)
             continue
         return model, asked if asked == "flash_attention_2" else attention
-    raise UsageError(say("{kind}: transformers cannot build it: {said}", kind=type(config).__name__, said=said))
+    raise UsageError("{kind}: transformers cannot build it: {said}", kind=type(config).__name__, said=said)
 
 
 def _configuration(config: Any) -> dict[str, Any]:

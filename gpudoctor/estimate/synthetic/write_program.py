@@ -14,7 +14,6 @@ from gpudoctor import __version__
 from gpudoctor.errors import DoctorError, IncompleteError, UsageError
 from gpudoctor.estimate.synthetic.feasibility import Synthetic
 from gpudoctor.estimate.synthetic.program_source import ProgramSpec, program
-from gpudoctor.lang import say
 from gpudoctor.model.child_process import child_code
 
 _SECONDS = 300.0
@@ -84,13 +83,13 @@ def ask(job: Synthetic) -> dict[str, Any]:
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise IncompleteError(
-            say("transformers did not say within {seconds:g} s how to build the model", seconds=_SECONDS)
+            "transformers did not say within {seconds:g} s how to build the model", seconds=_SECONDS
         ) from None
     try:
         answer = json.loads(done.stdout)
     except ValueError:
         raise IncompleteError(
-            say("the installed transformers could not be asked: {last}", last=_last(done.stderr.splitlines()))
+            "the installed transformers could not be asked: {last}", last=_last(done.stderr.splitlines())
         ) from None
     if "error" in answer:
         kind: type[DoctorError] = UsageError if answer["exit_code"] == 2 else IncompleteError

@@ -33,12 +33,10 @@ def ask_child(request: dict[str, Any], seconds: float) -> dict[str, Any]:
     missing = [name for name in (NEEDED[:1] if request.get("script") else NEEDED) if not _installed(name)]
     if missing:
         raise UsageError(
-            say(
-                "{needs} ({missing} cannot be found by {executable})",
-                needs=NEEDS,
-                missing=", ".join(missing),
-                executable=sys.executable,
-            )
+            "{needs} ({missing} cannot be found by {executable})",
+            needs=NEEDS,
+            missing=", ".join(missing),
+            executable=sys.executable,
         )
     with tempfile.TemporaryDirectory(prefix="gpudoctor-trace-") as folder:
         path = Path(folder) / "answer.json"
@@ -48,7 +46,7 @@ def ask_child(request: dict[str, Any], seconds: float) -> dict[str, Any]:
             last = _last_line(said.read()[-4000:])
         if not path.is_file():
             ending = say("signal {code}", code=-code) if code < 0 else say("exit code {code}", code=code)
-            raise IncompleteError(say("the trace ended without an answer ({ending}){last}", ending=ending, last=last))
+            raise IncompleteError("the trace ended without an answer ({ending}){last}", ending=ending, last=last)
         answer: dict[str, Any] = json.loads(path.read_text("utf-8"))
     if "error" in answer:
         kind: type[DoctorError] = UsageError if answer["exit_code"] == 2 else IncompleteError
@@ -78,14 +76,11 @@ def _run(request: bytes, path: Path, said: Any, seconds: float) -> int:
         while child.poll() is None:
             if time.monotonic() > end:
                 raise IncompleteError(
-                    say(
-                        "the trace took longer than {seconds} and was stopped; --trace-seconds N",
-                        seconds=duration(seconds),
-                    )
+                    "the trace took longer than {seconds} and was stopped; --trace-seconds N", seconds=duration(seconds)
                 )
             if _resident(process) > LARGEST:
                 raise IncompleteError(
-                    say("the trace took more than {largest} GiB of memory and was stopped", largest=LARGEST >> 30)
+                    "the trace took more than {largest} GiB of memory and was stopped", largest=LARGEST >> 30
                 )
             time.sleep(0.05)
     except BrokenPipeError:

@@ -24,7 +24,6 @@ from gpudoctor.estimate.traced.ledger import TracedWindow
 from gpudoctor.estimate.traced.trace_job import numbers_of, traced_of
 from gpudoctor.estimate.traced.traced_estimate import Traced
 from gpudoctor.estimate.traced.tracker import Tracker, entering, leaving, mark_states
-from gpudoctor.lang import say
 from gpudoctor.model.external_files import read_file
 from gpudoctor.model.read_limits import SCRIPT
 
@@ -173,7 +172,7 @@ def _notes(run: TracedScript, path: str, failed: BaseException | None) -> tuple[
             raise failed
         reached = "its first optimizer step" if run.roots else "its model's first forward"
         why = f"it stopped before {reached}: {words}" if words else "it ended without an optimizer step"
-        raise UsageError(say("{path}: {why}; --trace runs it without a GPU, weights or network", path=path, why=why))
+        raise UsageError("{path}: {why}; --trace runs it without a GPU, weights or network", path=path, why=why)
     notes = [
         "SDPA is taken to choose flash-attention where no mask is needed, as on Ampere and later",
         "values are not computed: the script sees zeros and ones if it reads values of tensors",

@@ -6,7 +6,6 @@ from typing import Any
 
 from gpudoctor.errors import IncompleteError, UsageError
 from gpudoctor.estimate.job import TrainingJob
-from gpudoctor.lang import say
 
 
 def library_patches() -> list[tuple[Any, str, Any]]:
@@ -161,7 +160,7 @@ def _quantize(model: Any, asked: Any) -> None:
     four, eight = (bool(fields.get(f"load_in_{bits}bit")) for bits in (4, 8))
     if not four and not eight:
         kind = fields.get("quant_method", "unknown")
-        raise UsageError(say("quantization_config of {kind}: only bitsandbytes' 4 and 8 bits can be traced", kind=kind))
+        raise UsageError("quantization_config of {kind}: only bitsandbytes' 4 and 8 bits can be traced", kind=kind)
     compute = str(fields.get("bnb_4bit_compute_dtype") or "float32").rpartition(".")[2]
     job = TrainingJob(
         method="qlora" if four else "int8-lora",
