@@ -24,7 +24,6 @@ class Answer:
     """One question answered: a model, and a job or the usual three."""
 
     shape: ModelShape
-    """The model."""
     estimates: tuple[Estimate, ...]
     """One for each method, in the order of what they train: full, LoRA, QLoRA."""
     device: Device | None
@@ -34,13 +33,11 @@ class Answer:
     common: tuple[tuple[Device, tuple[Verdict | None, ...]], ...] = ()
     """Without a card: common ones, and the verdict of each estimate there."""
     assumptions: tuple[str, ...] = ()
-    """What was taken for granted, a sentence each."""
     cuts: tuple[Cut, ...] = ()
     """Where the shown job does not fit: single changes."""
     room: Room | None = None
     """Where it fits: how much more does."""
     found: Search | None = None
-    """What `--fit` found."""
     traced: "tuple[TraceComparison, ...]" = ()
     """What `--trace` asked for, one for each estimate."""
 

@@ -8,10 +8,9 @@ it is an interval.
 from dataclasses import replace
 
 from gpudoctor.estimate.job import TrainingJob
-from gpudoctor.estimate.result import CardReading, Device, Instant, Line, Verdict
+from gpudoctor.estimate.result import CardReading, Device, Instant, Verdict, line
 from gpudoctor.estimate.tables import stack
 from gpudoctor.lang import say
-from gpudoctor.model import Provenance
 from gpudoctor.text import size
 
 MIB = 1 << 20
@@ -57,14 +56,12 @@ def read_card(job: TrainingJob, instants: tuple[Instant, ...], peak: Instant, de
     if not stack(job.stack).lazy_loading:
         context = EAGER_CONTEXT
     lines = [
-        _line(
-            "context", context, say("CUDA context and kernels"), say("driver readings per architecture, lazy loading")
-        )
+        line("context", context, say("CUDA context and kernels"), say("driver readings per architecture, lazy loading"))
     ]
     communicators = COMMUNICATORS if job.world > 1 else 0
     if communicators:
         lines.append(
-            _line(
+            line(
                 "nccl",
                 communicators,
                 say("buffers of two communicators"),
@@ -79,7 +76,7 @@ def read_card(job: TrainingJob, instants: tuple[Instant, ...], peak: Instant, de
         low, middle, high = (peak.bytes if low > room else low), min(middle, room), min(high, room)
     source = say("blocks freed after the loss are reused in part by the backward, and the other way round")
     lines.append(
-        _line(
+        line(
             "cached",
             middle - peak.bytes,
             say("{low:,} to {high:,} B of freed blocks", low=low - peak.bytes, high=high - peak.bytes),
@@ -139,7 +136,3 @@ def _reserved(job: TrainingJob, instants: tuple[Instant, ...], peak: Instant) ->
         needs, spread = round(STREAMS[0] * needs + STREAMS[1]), SPREAD_SHARDED
     middle = max(needs, least)
     return max(round(spread[0] * needs), least), middle, max(round(spread[1] * needs), round(1.04 * middle))
-
-
-def _line(kind: str, amount: int, formula: str, source: str) -> Line:
-    return Line(kind=kind, bytes=amount, formula=formula, source=source, provenance=Provenance.ANALYTIC)

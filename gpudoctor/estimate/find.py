@@ -18,9 +18,7 @@ class FoundModel:
     """The model, and what was assumed to find it."""
 
     shape: ModelShape
-    """Its shape."""
     assumptions: tuple[str, ...] = ()
-    """A sentence each."""
     config: Mapping[str, Any] | None = None
     """The object of its config.json, where it has one; None for a known model or plain numbers."""
     quantized: str | None = None

@@ -33,7 +33,6 @@ class Fit:
     """One configuration that fits."""
 
     estimate: Estimate
-    """Its memory."""
     changes: dict[str, Any]
     """Fields that differ from the job that was asked for."""
     speed: float
@@ -69,11 +68,9 @@ class Cut:
     """A change to a job, or several together, and what they give back."""
 
     changes: dict[str, Any]
-    """Fields and their new values."""
     gives_back: int
     """Bytes of the peak."""
     verdict: Verdict | None
-    """Whether it is enough."""
 
 
 def fits(estimate: Estimate) -> bool:

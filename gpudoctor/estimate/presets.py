@@ -25,9 +25,7 @@ class Preset:
     """A known model."""
 
     shape: ModelShape
-    """Its architecture."""
     hub: str
-    """The hub repository that has it."""
     aliases: tuple[str, ...]
     """Other names of the same architecture."""
     parameters: int
@@ -35,9 +33,7 @@ class Preset:
     linear: int
     """Weights of linear layers outside the vocabulary matrices, counted likewise."""
     sources: tuple[str, ...]
-    """Where the shape was read."""
     notes: str = ""
-    """What is special about it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +41,6 @@ class Lookup:
     """The answer to a name."""
 
     preset: Preset
-    """The model."""
     assumption: str = ""
     """What was taken for granted, as a sentence; "" when the name was exact."""
 

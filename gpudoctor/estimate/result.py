@@ -24,6 +24,11 @@ class Line:
     """Whether it was computed, traced, measured or declared."""
 
 
+def line(kind: str, amount: float, formula: str, source: str) -> Line:
+    """An analytic line, in whole bytes."""
+    return Line(kind=kind, bytes=round(amount), formula=formula, source=source)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instant:
     """One moment of the run at which the memory may peak."""
@@ -92,9 +97,7 @@ class Estimate:
     """The memory of one job on its fullest GPU."""
 
     shape: ModelShape
-    """The model."""
     job: TrainingJob
-    """The job."""
     instants: tuple[Instant, ...]
     """Every instant that was considered, in the order of a run."""
     peak: Instant

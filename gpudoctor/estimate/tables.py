@@ -30,7 +30,6 @@ class Stack:
     title: str
     """The same for a person, with versions."""
     versions: dict[str, str]
-    """Package to release range."""
     source: str
     """Where the constants were read."""
     stock_vocab: int

@@ -18,11 +18,8 @@ class Layout:
     """What one GPU, the fullest, holds of a job."""
 
     shape: ModelShape
-    """The model."""
     job: TrainingJob
-    """The job."""
     stack: Stack
-    """Whose code runs."""
     tokens: int
     """Tokens of a micro batch on one GPU, after context parallelism."""
     sharded: bool
@@ -46,7 +43,6 @@ class Layout:
     own: ParameterCounts
     """Parameters on this GPU before data-parallel sharding (after tensor, pipeline and expert parallelism)."""
     layers: int
-    """Blocks on this GPU."""
     in_flight: int
     """Micro batches whose activations a pipeline stage holds."""
 

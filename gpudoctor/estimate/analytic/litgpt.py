@@ -7,7 +7,7 @@ release, over three iterations (docs/estimate.md).
 from gpudoctor.estimate.analytic import optimizer as optim
 from gpudoctor.estimate.analytic.layout import Layout, quantized_head
 from gpudoctor.estimate.job import wanted
-from gpudoctor.estimate.result import Line
+from gpudoctor.estimate.result import Line, line
 
 CHUNK = 128
 """Positions that the head works on at a time (`lm_head_chunk_size`, the same chunk of the loss)."""
@@ -22,7 +22,7 @@ def held_lines(layout: Layout) -> list[Line]:
     count = layout.own.embedding
     text = f"2 B x {count:,} weights of the embedding"
     source = "litgpt puts in a StableEmbedding after the optimizer was made: it has a gradient that nothing clears"
-    return [_line("embedding-gradient", 2 * count, text, source)]
+    return [line("embedding-gradient", 2 * count, text, source)]
 
 
 def loss_lines(layout: Layout) -> list[Line]:
@@ -32,7 +32,7 @@ def loss_lines(layout: Layout) -> list[Line]:
     if not layout.job.adapted:
         text = f"3 x 4 B x {v:,} vocabulary x {t:,} tokens"
         source = "litgpt full.py: fp32 logits, their copy without the last position, and a gradient or softmax"
-        return [_line("loss", 12 * v * t, text, source), *kept]
+        return [line("loss", 12 * v * t, text, source), *kept]
     found = max(_forward(layout), _backward(layout), key=lambda lines: sum(line.bytes for line in lines))
     return [*found, *kept]
 
@@ -53,8 +53,8 @@ def _forward(layout: Layout) -> list[Line]:
     source = "litgpt model.py: the head in chunks; Lightning Fabric copies all of them to fp32"
     old = f"4 B x {v:,} vocabulary x {t:,} tokens"
     return [
-        _line("loss", max(cast, last), text, source),
-        _line("last-logits", 4 * v * t, old, "the loop names its last logits until the forward returns"),
+        line("loss", max(cast, last), text, source),
+        line("last-logits", 4 * v * t, old, "the loop names its last logits until the forward returns"),
         *_last_inputs(layout),
     ]
 
@@ -64,7 +64,7 @@ def _backward(layout: Layout) -> list[Line]:
     amount = 8 * v * t + max(8 * v * rows, _unpacked(layout))
     text = f"2 x 4 B x {v:,} vocabulary x {t:,} tokens + one chunk of {rows:,}"
     source = "litgpt utils.py chunked_cross_entropy: logits and log-softmax in fp32"
-    return [_line("loss", amount, text, source)]
+    return [line("loss", amount, text, source)]
 
 
 def _vocabulary(layout: Layout) -> int:
@@ -87,7 +87,7 @@ def step_lines(layout: Layout) -> list[Line]:
         return []
     t, v = layout.tokens, _vocabulary(layout)
     text = f"4 B x {v:,} vocabulary x {t:,} tokens"
-    return [_line("logits-kept", 4 * v * t, text, "the loop names its logits until the next forward returns")]
+    return [line("logits-kept", 4 * v * t, text, "the loop names its logits until the next forward returns")]
 
 
 def unpacked_line(layout: Layout) -> list[Line]:
@@ -96,7 +96,7 @@ def unpacked_line(layout: Layout) -> list[Line]:
     if not (layout.stack.litgpt and layout.job.method == "qlora"):
         return []
     source = "bitsandbytes unpacks to fp16, what Lightning quantized from; then it is cast to bf16"
-    return [_line("unpacked-weights", 4 * count, f"(2 + 2) B x {count:,} weights of the largest matrix", source)]
+    return [line("unpacked-weights", 4 * count, f"(2 + 2) B x {count:,} weights of the largest matrix", source)]
 
 
 def _graph_lines(layout: Layout) -> list[Line]:
@@ -105,16 +105,16 @@ def _graph_lines(layout: Layout) -> list[Line]:
     lines = []
     if shape.family in SOFT_CAPPED:
         text = f"{layout.element} B x {shape.vocab:,} vocabulary x {t:,} tokens"
-        lines.append(_line("soft-cap", layout.element * shape.vocab * t, text, "tanh keeps its result"))
+        lines.append(line("soft-cap", layout.element * shape.vocab * t, text, "tanh keeps its result"))
     if job.adapted and "head" in wanted(job, shape):
         per = 2 * job.lora_rank + (3 if job.lora_dropout else 0) * shape.hidden
-        lines.append(_line("head-adapter", per * t, f"{per:,} B x {t:,} tokens", "the adapter's input and mask"))
+        lines.append(line("head-adapter", per * t, f"{per:,} B x {t:,} tokens", "the adapter's input and mask"))
     chunks = -(-job.seq // CHUNK)
     if layout.autocast_fp32 and job.adapted and chunks > 1:
         head = layout.own.head
         text = f"2 B x {head:,} weights of the head x {chunks - 1} more chunks"
         source = "autocast caches copies of trained weights only, so each chunk of the head keeps its own"
-        lines.append(_line("head-copies", 2 * head * (chunks - 1), text, source))
+        lines.append(line("head-copies", 2 * head * (chunks - 1), text, source))
     return lines
 
 
@@ -130,7 +130,7 @@ def _last_inputs(layout: Layout) -> list[Line]:
     text = f"2 B x (({into:,} + {shape.q_width:,} + {inner:,}) x {layout.layers} blocks + {shape.hidden:,}) inputs"
     text += f" x {layout.tokens:,} tokens"
     source = "bitsandbytes 0.41 to 0.43 MatMul4Bit: ctx.tensors lives as long as the logits of the last iteration"
-    return [_line("last-inputs", amount, text, source)]
+    return [line("last-inputs", amount, text, source)]
 
 
 def _units(layout: Layout) -> bool:
@@ -147,7 +147,7 @@ def unit_lines(layout: Layout) -> list[Line]:
     count = layout.shape.layer_parameters
     text = f"2 x 2 B x {count:,} weights of one block (the next one, and the gradient)"
     source = "torch FSDP: BACKWARD_PRE; one flat parameter a unit, so frozen weights in it have gradients too"
-    return [_line("unit-gradient", 4 * count, text, source)]
+    return [line("unit-gradient", 4 * count, text, source)]
 
 
 def root_gradient_lines(layout: Layout) -> list[Line]:
@@ -157,7 +157,7 @@ def root_gradient_lines(layout: Layout) -> list[Line]:
     count = layout.own.embedding + layout.own.head
     text = f"2 x 2 B x {count:,} weights of embedding and head"
     source = "torch FSDP: the views' gradients are joined to the flat parameter's"
-    return [_line("root-gradient", 4 * count, text, source)]
+    return [line("root-gradient", 4 * count, text, source)]
 
 
 def gradient_lines(layout: Layout) -> list[Line]:
@@ -166,7 +166,7 @@ def gradient_lines(layout: Layout) -> list[Line]:
         return []
     count, n = layout.shape.layer_parameters * layout.layers, layout.shards
     text = f"2 B x {count:,} weights of the blocks / {n} GPUs"
-    return [_line("frozen-gradients", 2 * count / n, text, "a flat parameter's gradient has its whole size")]
+    return [line("frozen-gradients", 2 * count / n, text, "a flat parameter's gradient has its whole size")]
 
 
 def accumulated_lines(layout: Layout) -> list[Line]:
@@ -177,8 +177,4 @@ def accumulated_lines(layout: Layout) -> list[Line]:
     own, width = layout.own, layout.gradient_bytes
     count = own.total - own.embedding - own.head if layout.job.adapted else own.total
     source = "torch FSDP.no_sync: gradients are neither reduced nor sharded"
-    return [_line(kind, width * count, f"{width} B x {count:,} weights, whole", source)]
-
-
-def _line(kind: str, amount: float, formula: str, source: str) -> Line:
-    return Line(kind=kind, bytes=round(amount), formula=formula, source=source)
+    return [line(kind, width * count, f"{width} B x {count:,} weights, whole", source)]

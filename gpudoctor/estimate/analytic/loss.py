@@ -2,7 +2,7 @@
 
 from gpudoctor.estimate.analytic import litgpt
 from gpudoctor.estimate.analytic.layout import Layout
-from gpudoctor.estimate.result import Line
+from gpudoctor.estimate.result import Line, line
 
 CHUNK_WIDTHS = 6
 """A chunked loss works on about hidden / vocabulary of the rows at a time: logits, their fp32 copy, about 6h a
@@ -31,10 +31,10 @@ def loss_lines(layout: Layout) -> list[Line]:
     if job.loss == "chunked":
         if code.litgpt:
             text = f"{norm / h:g} B x {h:,} x {t:,} tokens"
-            return [*litgpt.loss_lines(layout), _line("final-norm", t * norm / job.tp, text, "tensor count")]
+            return [*litgpt.loss_lines(layout), line("final-norm", t * norm / job.tp, text, "tensor count")]
         amount = t * CHUNK_WIDTHS * h
         return [
-            _line(
+            line(
                 "loss",
                 amount + t * norm,
                 f"({CHUNK_WIDTHS} + {norm / h:g}) B x {h:,} hidden x {t:,} tokens",
@@ -43,7 +43,7 @@ def loss_lines(layout: Layout) -> list[Line]:
         ]
     if shape.kind == "vision":
         return [
-            _line(
+            line(
                 "loss",
                 16 * job.batch * shape.vocab,
                 f"16 B x {shape.vocab:,} classes x {job.batch} images",
@@ -51,9 +51,9 @@ def loss_lines(layout: Layout) -> list[Line]:
             )
         ]
     per, why = _per_entry(layout)
-    lines = [_line("loss", t * per * v, f"{per} B x {v:,} vocabulary x {t:,} tokens", why)]
+    lines = [line("loss", t * per * v, f"{per} B x {v:,} vocabulary x {t:,} tokens", why)]
     lines.append(
-        _line(
+        line(
             "final-norm",
             t * norm,
             f"{norm / h:g} B x {h:,} hidden x {t:,} tokens",
@@ -62,7 +62,7 @@ def loss_lines(layout: Layout) -> list[Line]:
     )
     if shape.family in {"granite", "granitemoe", "granitemoeshared"}:
         lines.append(
-            _line(
+            line(
                 "embedding-scale",
                 t * 2 * h,
                 f"2 B x {h:,} hidden x {t:,} tokens",
@@ -96,7 +96,3 @@ def head_width(layout: Layout) -> int:
     """Bytes of a logit as the head returns it."""
     prepared = layout.job.quantized and layout.job.kbit_prepare and not layout.sharded
     return 4 if (prepared and layout.stack.kbit_vocab_fp32) or (layout.element == 4 and not prepared) else 2
-
-
-def _line(kind: str, amount: float, formula: str, source: str) -> Line:
-    return Line(kind=kind, bytes=round(amount), formula=formula, source=source)

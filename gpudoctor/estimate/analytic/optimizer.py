@@ -2,7 +2,7 @@
 
 from gpudoctor.estimate.analytic.layout import Layout, block_parameters
 from gpudoctor.estimate.analytic.state import Group, groups
-from gpudoctor.estimate.result import Line
+from gpudoctor.estimate.result import Line, line
 
 _MOMENTS = {
     "adamw": 2, "adamw-foreach": 2, "adamw-fused": 2, "paged-adamw": 2, "in-backward": 2, "muon": 1,
@@ -27,11 +27,11 @@ def gradient_lines(layout: Layout, what: str = "gradients") -> list[Line]:
     if job.optimizer in IN_BACKWARD:
         block, width = sum(block_parameters(layout.shape)), layout.gradient_bytes
         text = f"{width} B x {block:,} parameters of one layer"
-        return [_line(what, width * block, text, "the optimizer steps inside the backward")]
+        return [line(what, width * block, text, "the optimizer steps inside the backward")]
     if job.offload != "none" and job.parallel in {"zero1", "zero2", "zero3"}:
         return []
     return [
-        _line(
+        line(
             what,
             group.gradient * group.count / group.gradient_shards,
             f"{group.gradient} B x {_of(group, group.gradient_shards)}",
@@ -68,7 +68,7 @@ def _states(layout: Layout, group: Group) -> list[Line]:
         source = "torch.optim keeps states in the parameter's type"
     else:
         return []
-    return [_line("optimizer", per * count / n, text, source)]
+    return [line("optimizer", per * count / n, text, source)]
 
 
 def step_lines(layout: Layout) -> list[Line]:
@@ -82,23 +82,19 @@ def _temporaries(layout: Layout, group: Group) -> list[Line]:
     name, n, of = layout.job.optimizer, group.optimizer_shards, _of(group, group.optimizer_shards)
     if layout.master:
         source = "deepspeed/runtime/zero: gradients of the partition in fp32"
-        return [_line("step-temporaries", 4 * group.count / n, f"4 B x {of}", source)]
+        return [line("step-temporaries", 4 * group.count / n, f"4 B x {of}", source)]
     if name in {"adamw", "adamw-foreach"}:
         source = "torch.optim._multi_tensor_adamw keeps one square-root list of all parameters"
-        return [_line("step-temporaries", group.width * group.count / n, f"{group.width} B x {of}", source)]
+        return [line("step-temporaries", group.width * group.count / n, f"{group.width} B x {of}", source)]
     if name == "adafactor" and group.count:
         largest = max((linear.rows * linear.columns for linear in layout.shape.linears), default=0)
         text = f"4 B x {largest:,} elements of the largest update"
-        return [_line("step-temporaries", 4 * largest, text, "one update at a time")]
+        return [line("step-temporaries", 4 * largest, text, "one update at a time")]
     return []
 
 
 def _of(group: Group, shards: int) -> str:
     return f"{group.count:,} {group.what}" + (f" / {shards} GPUs" if shards > 1 else "")
-
-
-def _line(kind: str, amount: float, formula: str, source: str) -> Line:
-    return Line(kind=kind, bytes=round(amount), formula=formula, source=source)
 
 
 # The end of the backward in full training: gradients of the first block and of the embedding come last.
@@ -112,7 +108,7 @@ def end_lines(layout: Layout, live: list[Line], gradients: list[Line]) -> list[L
     if pending:
         there = sum(line.bytes for line in gradients) - width * pending
         text = f"{width} B x {there // width:,} trained parameters, {pending:,} of the first ones not yet"
-        first = [_line("gradients", there, text, "those gradients come last"), *live]
+        first = [line("gradients", there, text, "those gradients come last"), *live]
     last = [*gradients, *embedding_gradient(layout, 2 if layout.shape.tied else 0)]
     return max(first, last, key=lambda lines: sum(line.bytes for line in lines))
 
@@ -146,4 +142,4 @@ def embedding_gradient(layout: Layout, copies: int) -> list[Line]:
     if copies:
         text += f" + {copies} x {width} B x {count:,} weights"
     amount = copies * width * count + layout.residual * h * t
-    return [_line("embedding-gradient", amount, text, "the embedding's backward makes a dense gradient")]
+    return [line("embedding-gradient", amount, text, "the embedding's backward makes a dense gradient")]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from gpudoctor.estimate.analytic.layout import Layout, adapter_count, covered, kbit, quantized_head, scales
-from gpudoctor.estimate.result import Line
+from gpudoctor.estimate.result import Line, line
 
 # What is trained: how many parameters in which type, and over how many GPUs each of their parts is spread.
 
@@ -15,7 +15,6 @@ class Group:
     kind: str
     """Kind of line for their weights where these are extra: `adapters`, `trained-copies`."""
     what: str
-    """The same in a formula."""
     count: int
     """How many there are on a GPU before data-parallel sharding."""
     width: int
@@ -25,9 +24,7 @@ class Group:
     shards: int
     """Over how many GPUs the weights are spread."""
     gradient_shards: int
-    """The same for gradients."""
     optimizer_shards: int
-    """The same for optimizer state."""
 
 
 def groups(layout: Layout) -> tuple[Group, ...]:
@@ -104,7 +101,7 @@ def weight_lines(layout: Layout) -> list[Line]:
     width = layout.weight_bytes
     if not job.quantized:
         count = own.total
-        return [_line("weights", width * count / n, f"{width} B x {count:,} parameters{over}", "tensor count")]
+        return [line("weights", width * count / n, f"{width} B x {count:,} parameters{over}", "tensor count")]
     inside, per = covered(layout), kbit(job)
     packed = inside + quantized_head(layout)
     vocabulary_rows = own.embedding + own.head - quantized_head(layout)
@@ -116,14 +113,14 @@ def weight_lines(layout: Layout) -> list[Line]:
     vocabulary = 4 if prepared and layout.stack.kbit_vocab_fp32 else 2
     small_matrices = own.experts if own.linear - shape.extra_linear != inside else 0
     lines = [
-        _line(
+        line(
             "weights",
             (per - whole) * packed / n + whole * packed,
             f"{per - whole:.4f} B x {packed:,} quantized weights{over}"
             + (f" + {whole:.4f} B of scales, whole on each" if whole else ""),
             _kbit_source(job.method),
         ),
-        _line(
+        line(
             "embeddings",
             vocabulary * vocabulary_rows / n,
             f"{vocabulary} B x {vocabulary_rows:,} weights of {what}{over}",
@@ -137,13 +134,13 @@ def weight_lines(layout: Layout) -> list[Line]:
     ]
     if small_matrices:
         lines.append(
-            _line("experts", small * small_matrices / n,
+            line("experts", small * small_matrices / n,
                   f"{small} B x {small_matrices:,} weights of fused experts{over}",
                   "transformers 5 fuses experts into 3-D parameters, which bitsandbytes passes by"
                   + (" and PEFT's k-bit preparation turns to fp32" if small == 4 else ""))
         )  # fmt: skip
     lines.append(
-        _line(
+        line(
             "small-weights",
             small * (rest - small_matrices) / n,
             f"{small} B x {rest - small_matrices:,} norms, biases and others{over}",
@@ -163,7 +160,7 @@ def adapter_lines(layout: Layout) -> list[Line]:
         n = group.shards
         text = f"{group.width} B x {group.count:,} {group.what}" + (f" / {n} GPUs" if n > 1 else "")
         lines.append(
-            _line(
+            line(
                 group.kind,
                 group.width * group.count / n,
                 text,
@@ -180,7 +177,7 @@ def fixed_lines(layout: Layout, capability: tuple[int, int] | None) -> list[Line
     # one handle for the thread of the forward, one for autograd's
     threads = 2 if job.mode == "train" else 1
     lines = [
-        _line(
+        line(
             "workspace",
             threads * each,
             f"{threads} x {each:,} B (cuBLAS, one per thread and stream)",
@@ -189,7 +186,7 @@ def fixed_lines(layout: Layout, capability: tuple[int, int] | None) -> list[Line
     ]
     if job.mode == "train":
         lines.append(
-            _line(
+            line(
                 "batch", 24 * layout.tokens, f"3 x 8 B x {layout.tokens:,} tokens (ids, labels, mask)", "int64 tensors"
             )
         )
@@ -198,11 +195,11 @@ def fixed_lines(layout: Layout, capability: tuple[int, int] | None) -> list[Line
         for part in parts:
             text = f"{part.gradient} B x {part.count:,} {part.what}"
             source = "DDP's gradient buckets (gradient_as_bucket_view=False)"
-            lines.append(_line("buckets", part.gradient * part.count, text, source))
+            lines.append(line("buckets", part.gradient * part.count, text, source))
     if job.parallel in {"zero1", "zero2", "zero3"} and job.mode == "train":
         bucket = min(BUCKET, sum(part.count for part in parts))
         text = f"2 x 2 B x {bucket:,} elements (reduce and gather buckets)"
-        lines.append(_line("buckets", 4 * bucket, text, "deepspeed/runtime/zero/config.py defaults"))
+        lines.append(line("buckets", 4 * bucket, text, "deepspeed/runtime/zero/config.py defaults"))
     return lines
 
 
@@ -212,7 +209,3 @@ def _kbit_source(method: str) -> str:
         "int8-lora": "bitsandbytes LLM.int8 (arXiv 2208.07339)",
         "gptq-lora": "GPTQ 4-bit, one scale and zero point a group of weights",
     }[method]
-
-
-def _line(kind: str, amount: float, formula: str, source: str) -> Line:
-    return Line(kind=kind, bytes=round(amount), formula=formula, source=source)

@@ -8,7 +8,7 @@ from gpudoctor.estimate.analytic.layout import Layout, covered, kbit, lay_out
 from gpudoctor.estimate.analytic.loss import head_width, loss_lines
 from gpudoctor.estimate.analytic.optimizer import embedding_gradient, end_lines, one_by_one
 from gpudoctor.estimate.job import TrainingJob
-from gpudoctor.estimate.result import Instant, Line
+from gpudoctor.estimate.result import Instant, Line, line
 from gpudoctor.estimate.shapes import ModelShape
 from gpudoctor.lang import say, term
 
@@ -79,7 +79,7 @@ def _root_lines(layout: Layout) -> list[Line]:
     width, count = _gathered_width(layout), layout.own.embedding + layout.own.head
     if layout.job.parallel == "zero3":
         return [
-            _line(
+            line(
                 "gathered-root",
                 width * count,
                 f"{width} B x {count:,} weights of embedding and head",
@@ -87,7 +87,7 @@ def _root_lines(layout: Layout) -> list[Line]:
             )
         ]
     return [
-        _line(
+        line(
             "gathered-root",
             width * count,
             f"{width} B x {count:,} weights of embedding and head",
@@ -117,9 +117,9 @@ def _gathered(layout: Layout) -> list[Line]:
     if layout.job.pp > 1:  # a pipeline stage is gathered once for all its micro batches, its gradients reduced once
         width, count = _gathered_width(layout), layout.own.total
         text = f"2 x {width} B x {count:,} parameters of the stage"
-        return [_line("gathered-layer", 2 * width * count, text, "torchtitan: no resharding between micro batches")]
+        return [line("gathered-layer", 2 * width * count, text, "torchtitan: no resharding between micro batches")]
     amount, text = _layer_bytes(layout)
-    return [_line("gathered-layer", amount, text, "FSDP gathers block by block")]
+    return [line("gathered-layer", amount, text, "FSDP gathers block by block")]
 
 
 def _head_gradient(layout: Layout) -> list[Line]:
@@ -131,14 +131,14 @@ def _head_gradient(layout: Layout) -> list[Line]:
         return []
     head = layout.own.head or (layout.own.embedding if shape.tied else 0)
     lines = [
-        _line("head-gradient", width * head, f"{width} B x {head:,} weights of the head", "its gradient comes first")
+        line("head-gradient", width * head, f"{width} B x {head:,} weights of the head", "its gradient comes first")
     ]
     if layout.job.adapted:
         return lines
     down = shape.hidden * (shape.mlp if not shape.experts else shape.expert_mlp) // layout.job.tp
     return [
         *lines,
-        _line(
+        line(
             "matrix-gradient",
             width * down,
             f"{width} B x {down:,} weights of the MLP's last matrix",
@@ -159,18 +159,16 @@ def _checkpoint_lines(layout: Layout, one: BlockActivations, flight: int) -> lis
         per = layout.residual * layout.shape.hidden / job.tp
         width = f"{layout.residual} B x {layout.shape.hidden:,} hidden" + (f" / tp {job.tp}" if job.tp > 1 else "")
         text = f"{width} x {n - whole} blocks x {t:,} tokens{times}"
-        lines.append(
-            _line("checkpoints", per * (n - whole) * t * flight, text, "each block's input (arXiv 1604.06174)")
-        )
+        lines.append(line("checkpoints", per * (n - whole) * t * flight, text, "each block's input (arXiv 1604.06174)"))
     if job.checkpointing == "selective":
         per = _selective(layout, one)
         text = f"{per:,.0f} B x {n} blocks x {t:,} tokens{times}"
         source = "attention outputs and every second matrix product are kept (torchtitan)"
-        lines.append(_line("activations", per * n * t * flight, text, source))
+        lines.append(line("activations", per * n * t * flight, text, source))
     if whole:
         text = f"({one.formula}) = {one.saved:,.0f} B x {whole} blocks x {t:,} tokens{times}"
         source = "tensors saved for the backward, counted"
-        lines.append(_line("activations", one.saved * whole * t * flight, text, source))
+        lines.append(line("activations", one.saved * whole * t * flight, text, source))
     return lines
 
 
@@ -193,7 +191,7 @@ def _kept_twice(layout: Layout) -> list[Line]:
         return []
     h, n, t = layout.shape.hidden, max(layout.layers - 2, 0), layout.tokens
     return [
-        _line(
+        line(
             "checkpoints-kept",
             2 * h * n * t,
             f"2 B x {h:,} hidden x {n} blocks x {t:,} tokens",
@@ -226,7 +224,7 @@ def _live_lines(layout: Layout, one: BlockActivations, *, last: bool = False) ->
         per = one.mlp_live - one.mlp + grads
         text = f"{one.mlp_live - one.mlp:,.0f} B MLP gradients + {grads:,.0f} B gradients"
     lines = [
-        _line(
+        line(
             "block",
             per * t,
             f"({text}) x {t:,} tokens",
@@ -235,7 +233,7 @@ def _live_lines(layout: Layout, one: BlockActivations, *, last: bool = False) ->
     ]
     if one.copies:
         lines.append(
-            _line(
+            line(
                 "weight-copies",
                 one.copies,
                 f"2 B x {one.copies / 2:,.0f} weights of one block",
@@ -265,9 +263,9 @@ def _copies(layout: Layout, *, whole: bool) -> list[Line]:
         more = 2 * layout.shape.vocab * layout.tokens
         if 2 * count - more > 2 * head:
             text += f" - {more:,} B that the loss had not yet"
-            return [_line("weight-copies", 2 * count - more, text, source)]
+            return [line("weight-copies", 2 * count - more, text, source)]
         count, text = head, f"2 B x {head:,} weights of the head"
-    return [_line("weight-copies", 2 * count, text, source)]
+    return [line("weight-copies", 2 * count, text, source)]
 
 
 def _kept_logits(layout: Layout) -> list[Line]:
@@ -279,7 +277,7 @@ def _kept_logits(layout: Layout) -> list[Line]:
     width = 4 if layout.stack.litgpt else head_width(layout)  # Lightning Fabric returns fp32
     amount = width * layout.shape.vocab * layout.tokens / job.tp
     return [
-        _line(
+        line(
             "logits-kept",
             amount,
             f"{width} B x {layout.shape.vocab:,} vocabulary x {layout.tokens:,} tokens",
@@ -319,7 +317,3 @@ def _notes(layout: Layout) -> list[str]:
     if shape.experts and job.mode == "train":
         notes.append(say("expert load was taken as even; an uneven one needs more"))
     return notes
-
-
-def _line(kind: str, amount: float, formula: str, source: str) -> Line:
-    return Line(kind=kind, bytes=round(amount), formula=formula, source=source)

@@ -109,15 +109,12 @@ class BuiltJob:
     model: Any
     """The module: a `PreTrainedModel`, or PEFT's around it."""
     config: Any
-    """Its `PretrainedConfig`."""
     job: TrainingJob
-    """The job."""
     batch: dict[str, Any]
     """What the model is called with."""
     spare: tuple[Any, ...]
     """Tensors of the batch that lie on the device and change nothing (the mask, all ones)."""
     device: Any
-    """Where it lies."""
     optimizer: Any
     """Over the trained parameters."""
     outputs: Any = field(default=None)

@@ -22,7 +22,6 @@ class Pattern:
     """A row of blocks: some at the start, then a group that repeats, whole or cut off at the end."""
 
     layers: int
-    """All blocks."""
     prefix: int
     """Blocks at the start that do not repeat (dense ones before mixtures of experts)."""
     period: int

@@ -29,7 +29,6 @@ class RunPlace:
     cards: int = 0
     """Cards in the machine; 0 on the CPU."""
     capability: tuple[int, int] | None = None
-    """Compute capability of a card."""
 
     @property
     def device(self) -> Device | None:

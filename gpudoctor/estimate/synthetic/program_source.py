@@ -39,15 +39,12 @@ class ProgramSpec:
     """What a program is written from."""
 
     title: str
-    """The job in a line."""
     origin: str
     """The command that asked for it."""
     release: str
-    """Ours."""
     job: TrainingJob
     """The job; `gpus` x `nodes` ranks of it."""
     kind: str
-    """`cuda` or `cpu`."""
     facts: dict[str, Any]
     """What `facts.find` says of the model."""
     deepspeed: bool = False

@@ -30,7 +30,6 @@ class WrittenProgram:
     """A program that can be run."""
 
     path: Path
-    """The program."""
     command: tuple[str, ...]
     """What runs it, ranks and arguments included."""
 

@@ -21,13 +21,11 @@ class Traced:
     parameters: int
     """Parameters, packed ones as elements of their bytes."""
     layers: int
-    """Blocks of the model."""
     depths: tuple[int, ...]
     """How many blocks were traced; the rest is extrapolated."""
     seconds: float
     """How long the trace took, without imports."""
     libraries: dict[str, str] = field(default_factory=dict)
-    """Package to version."""
     notes: tuple[str, ...] = ()
     """What it assumed, a sentence each."""
 
@@ -86,9 +84,7 @@ class InstantDifference:
     """One instant in both models."""
 
     name: str
-    """The instant's name."""
     title: str
-    """The same for a person."""
     analytic: int | None
     """Bytes by formula; None where the analytic model has no such instant."""
     traced: int | None
