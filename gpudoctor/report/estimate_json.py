@@ -72,5 +72,5 @@ def _traced(each: "TraceComparison") -> Object:
         "alone": each.alone,
         "difference": None if each.share is None else round(each.share, 6),
         "differences": _plain(each.instants),
-        "notes": [*each.notes, *traced.notes],
+        "notes": list(traced.notes),
     }

@@ -86,5 +86,4 @@ def _traced(each: "TraceComparison") -> list[str]:
         share = "" if one.share is None else f"{one.share:+.1%}"
         rows.append(_row(one.title, *sizes, share))
     rows.append("")
-    notes = (*each.notes, *each.traced.notes)
-    return rows + [f"- {escape(tr('note: {text}', text=text))}" for text in notes]
+    return rows + [f"- {escape(tr('note: {text}', text=text))}" for text in each.traced.notes]

@@ -289,7 +289,7 @@ def show_traced(page: TextPage, answer: Answer) -> None:
             page.line(tr("at {title}", title=each.traced.peak.title), indent=2)
             lines = [(f"  {name}", size(mine), size(theirs)) for name, mine, theirs in at_peak(each)]
             page.table(lines, right=(1, 2))
-        for text in (*each.notes, *each.traced.notes):
+        for text in each.traced.notes:
             page.line(tr("note: {text}", text=text), indent=2, hang=2)
 
 

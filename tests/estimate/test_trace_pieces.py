@@ -12,7 +12,7 @@ from gpudoctor.estimate.real.config import Pattern, pattern
 from gpudoctor.estimate.traced import child
 from gpudoctor.estimate.traced.extrapolate import depth_of, whole
 from gpudoctor.estimate.traced.ledger import Ledger, TracedWindow
-from gpudoctor.estimate.traced.traced_estimate import TraceComparison, Traced, from_object
+from gpudoctor.estimate.traced.traced_estimate import TraceComparison, Traced, at_peak, from_object
 
 
 def ledger_of(layers, weight=2048, kept=1024):
@@ -79,11 +79,11 @@ def beside(factor):
     return TraceComparison(method="LoRA r16", estimate=estimate, traced=traced)
 
 
-def test_a_difference_over_five_percent_is_a_note():
-    assert beside(1.04).notes == beside(0.96).notes == ()
-    (above,), (below,) = beside(0.9).notes, beside(1.1).notes
-    assert "11 % above the trace" in above
-    assert "9.1 % below the trace" in below and "weights" in below
+def test_the_lines_at_the_traced_peak_have_common_names():
+    rows = {name: (mine, theirs) for name, mine, theirs in at_peak(beside(2.0))}
+    assert {"weights", "activations", "block"} <= rows.keys()
+    assert all(theirs == pytest.approx(2 * mine, rel=0.01) for mine, theirs in rows.values() if mine > 1000)
+    assert {each.share for each in beside(2.0).instants} == {pytest.approx(-0.5, abs=0.01)}
 
 
 def test_a_trace_as_plain_data_and_back():

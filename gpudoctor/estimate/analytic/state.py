@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 
 from gpudoctor.estimate.analytic.layout import Layout, adapter_count, covered, kbit, quantized_head, scales
+from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.result import Line, line
+from gpudoctor.estimate.shapes import ModelShape
 
 # What is trained: how many parameters in which type, and over how many GPUs each of their parts is spread.
 
@@ -75,12 +77,19 @@ def _adapter_width(layout: Layout) -> int:
 
 def _trained(layout: Layout) -> int:
     """Parameters of the model that get gradients, on this GPU."""
-    shape, job, own = layout.shape, layout.job, layout.own
-    if job.method != "freeze":
+    shape, own = layout.shape, layout.own
+    if layout.job.method != "freeze":
         return own.total
+    blocks = own.total - own.embedding - own.head
+    return round(blocks * trained_share(shape, layout.job)) + (0 if shape.tied else own.head)
+
+
+def trained_share(shape: ModelShape, job: TrainingJob) -> float:
+    """Share of the blocks that a backward goes through."""
+    if job.method != "freeze":
+        return 1.0
     frozen = max(shape.blocks - 2, 0) if job.freeze_layers is None else job.freeze_layers
-    share = (shape.blocks - frozen) / shape.blocks
-    return round((own.total - own.embedding - own.head) * share) + (0 if shape.tied else own.head)
+    return (shape.blocks - frozen) / shape.blocks
 
 
 WORKSPACE = 8_519_680

@@ -3,13 +3,11 @@
 import importlib.util
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 from gpudoctor.errors import DoctorError, IncompleteError, UsageError
 from gpudoctor.estimate.api import estimate_job
 from gpudoctor.estimate.job import TrainingJob
-from gpudoctor.estimate.presets import SIZES, preset
 from gpudoctor.estimate.result import Estimate, Verdict
 from gpudoctor.estimate.shapes import ModelShape
 from gpudoctor.estimate.synthetic.deepspeed import ZERO, Engine
@@ -80,20 +78,10 @@ def _refusals(job: TrainingJob, place: RunPlace, engine: bool) -> Iterator[tuple
     )
 
 
-# Whether a synthetic job fits into this machine, and what would.
+# Whether a synthetic job fits into this machine.
 
 HOST_BASE = 1 << 30
 """Host memory of a rank beside tensors: the interpreter, torch, transformers."""
-
-_CHANGES: tuple[tuple[dict[str, Any], str], ...] = (
-    ({"method": "lora"}, "--method lora"), ({"method": "qlora"}, "--method qlora"),
-    ({"checkpointing": "layer"}, "--checkpointing"), ({"batch": 1}, "--batch 1"), ({"seq": 512}, "--seq 512"),
-)  # fmt: skip
-"""Single changes and their flags, mildest first."""
-_SMALLER: tuple[tuple[dict[str, Any], str], ...] = (
-    ({}, ""), ({"batch": 1}, " --batch 1"), ({"batch": 1, "method": "qlora"}, " --batch 1 --method qlora"),
-)  # fmt: skip
-"""What goes with a smaller model where that alone is not enough."""
 
 
 class NoRoomError(DoctorError):
@@ -103,76 +91,24 @@ class NoRoomError(DoctorError):
 
 
 def check_room(found: Estimate, place: RunPlace) -> None:
-    """Raise `NoRoomError`, with the numbers and what would fit, where the estimate says that it does not."""
-    if _fits(found, place):
+    """Raise `NoRoomError`, with the numbers, where the estimate says that it does not fit."""
+    shape, job, cuda = found.shape, found.job, place.kind == "cuda"
+    need = found.total_bytes if cuda else (found.total_bytes + HOST_BASE) * job.world  # on the host all ranks
+    if need <= place.free and not (cuda and found.card.verdict is Verdict.DOES_NOT_FIT):
         return
-    shape, job = found.shape, found.job
-    need, where = _needed(found, place), say("at {title}", title=found.peak.title)
-    if place.kind == "cuda":
-        said = say(
-            "{name} has {bytes}, {free} of it free", name=place.name, bytes=size(place.bytes), free=size(place.free)
-        )
+    amounts = {"free": size(place.free), "bytes": size(place.bytes)}
+    if cuda:
+        said = say("{name} has {bytes}, {free} of it free", name=place.name, **amounts)
     else:
-        said = say("{free} of this machine's {bytes} are free", free=size(place.free), bytes=size(place.bytes))
-    several = say(" on each of {world} GPUs", world=job.world) if job.world > 1 and place.kind == "cuda" else ""
-    hints = list(_hints(found, place))
-    fits = say(" What fits: {hints}.", hints=" or ".join(hints)) if hints else ""
+        said = say("{free} of this machine's {bytes} are free", **amounts)
     raise NoRoomError(
         "{name} with --method {method} does not fit: it needs {need}{several} {where}. "
-        "{said}.{fits} Other cards: gpudoctor estimate --model {name} --method {method} --gpu "
-        "H100",
-        name=shape.name,
-        method=job.method,
-        need=size(need),
-        several=several,
-        where=where,
-        said=capitalised(said),
-        fits=fits,
-    )
-
-
-def _needed(found: Estimate, place: RunPlace) -> int:
-    """Bytes of a card, or of the host by all ranks."""
-    if place.kind == "cuda":
-        return found.total_bytes
-    return (found.total_bytes + HOST_BASE) * found.job.world
-
-
-def _fits(found: Estimate, place: RunPlace) -> bool:
-    if place.kind == "cuda":
-        return found.card.verdict is not Verdict.DOES_NOT_FIT and found.total_bytes <= place.free
-    return _needed(found, place) <= place.free
-
-
-def _hints(found: Estimate, place: RunPlace) -> Iterator[str]:
-    """Single changes that make it fit, in the words of flags."""
-    job = found.job
-    for changes, words in _CHANGES:
-        same = all(getattr(job, key) == value for key, value in changes.items())
-        if same or (job.adapted and changes.get("method") == "lora") or job.seq <= changes.get("seq", 0):
-            continue
-        tried = _tried(found.shape, replace(job, **changes), place)
-        if tried is not None:
-            yield f"{words} ({size(_needed(tried, place))})"
-            break
-    sizes = sorted(((preset(name).parameters, word, name) for word, name in SIZES.items()), reverse=True)
-    for changes, words in _SMALLER:
-        for count, word, name in sizes:
-            smaller = count < found.shape.parameters.total
-            tried = _tried(preset(name).shape, replace(job, **changes), place) if smaller else None
-            if tried is not None:
-                yield f"--model {word}{words} ({name}, {size(_needed(tried, place))})"
-                return
-
-
-def _tried(shape: ModelShape, job: TrainingJob, place: RunPlace) -> Estimate | None:
-    """The changed job where it can be and fits."""
-    try:
-        refuse(job, place)
-        found = estimate_job(shape, job, place.device)
-    except UsageError:
-        return None
-    return found if _fits(found, place) else None
+        "{said}. What fits: gpudoctor estimate --model {name} --gpu {bytes} --fit",
+        name=shape.name, method=job.method, need=size(need),
+        several=say(" on each of {world} GPUs", world=job.world) if job.world > 1 and cuda else "",
+        where=say("at {title}", title=found.peak.title), said=capitalised(said),
+        bytes=size(place.bytes).replace(" ", ""),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

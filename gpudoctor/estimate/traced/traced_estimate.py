@@ -1,13 +1,11 @@
-"""What a trace says, and where it differs from the analytic model, and in which lines."""
+"""What a trace says, and where it differs from the analytic model."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from gpudoctor.estimate.result import Estimate, Instant, Line
-from gpudoctor.lang import say
 from gpudoctor.model import Provenance
-from gpudoctor.text import percent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,10 +60,8 @@ def from_object(data: dict[str, Any]) -> Traced:
     return Traced(**{**data, **lists, "instants": instants})
 
 
-# Traced beside analytic: where the two differ, and in which lines.
+# Traced beside analytic: instant by instant, and the lines at the traced peak.
 
-APART = 0.05
-"""Share of the traced bytes beyond which a difference is worth a note (issue of the estimate, point 3)."""
 GROUPS = {
     "weights": ("weights", "embeddings", "small-weights", "experts", "adapters", "trained-copies"),
     "gradients": ("gradients", "accumulated-gradients", "head-gradient", "matrix-gradient"),
@@ -129,40 +125,6 @@ class TraceComparison:
         theirs = {each.name: each for each in self.traced.instants}
         return tuple(_difference(name, mine.get(name), theirs.get(name)) for name in {**theirs, **mine})
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """A sentence where the two differ by more than 5 %, with the instants and lines that differ."""
-        share = self.share
-        if self.traced is None or share is None or abs(share) <= APART:
-            return ()
-        apart = [
-            f"{each.title} {'+' * (each.share > 0)}{percent(each.share)}" for each in self.instants
-            if each.share is not None and abs(each.share) > APART
-        ]  # fmt: skip
-        return (
-            say(
-                "{method}: the formulas are {share} {above} the trace; at {title} they differ in "
-                "{lines}; instants beyond {apart}: {instants}",
-                method=self.method,
-                share=percent(abs(share)),
-                above=say("above") if share > 0 else say("below"),
-                title=self.traced.peak.title,
-                lines=", ".join(lines_apart(self)),
-                apart=percent(APART),
-                instants=", ".join(apart) or say("none but the peak"),
-            ),
-        )
-
-
-def grouped(lines: Iterable[Line]) -> dict[str, int]:
-    """Lines by their common names."""
-    names = {kind: name for name, kinds in GROUPS.items() for kind in kinds}
-    found: dict[str, int] = {}
-    for line in lines:
-        name = names.get(line.kind, line.kind)
-        found[name] = found.get(name, 0) + line.bytes
-    return found
-
 
 def at_peak(comparison: TraceComparison) -> list[tuple[str, int, int]]:
     """At the traced peak: common name, analytic and traced bytes, largest first."""
@@ -170,17 +132,20 @@ def at_peak(comparison: TraceComparison) -> list[tuple[str, int, int]]:
         return []
     peak = comparison.traced.peak
     same = next((each for each in comparison.estimate.instants if each.name == peak.name), None)
-    mine = {} if same is None or comparison.alone else grouped(same.lines)
-    theirs = grouped(peak.lines)
+    mine = {} if same is None or comparison.alone else _grouped(same.lines)
+    theirs = _grouped(peak.lines)
     rows = [(name, mine.get(name, 0), theirs.get(name, 0)) for name in dict.fromkeys([*theirs, *mine])]
     return sorted(rows, key=lambda row: -max(row[1:]))
 
 
-def lines_apart(comparison: TraceComparison) -> list[str]:
-    """The lines at the traced peak that make most of the difference, largest first."""
-    gaps = sorted(((mine - theirs, name) for name, mine, theirs in at_peak(comparison)), key=lambda gap: -abs(gap[0]))
-    total = sum(abs(gap) for gap, _ in gaps) or 1
-    return [f"{name} ({gap / 2**30:+.2f} GiB)" for gap, name in gaps if abs(gap) > 0.1 * total]
+def _grouped(lines: Iterable[Line]) -> dict[str, int]:
+    """Lines by their common names."""
+    names = {kind: name for name, kinds in GROUPS.items() for kind in kinds}
+    found: dict[str, int] = {}
+    for line in lines:
+        name = names.get(line.kind, line.kind)
+        found[name] = found.get(name, 0) + line.bytes
+    return found
 
 
 def _difference(name: str, analytic: Instant | None, traced: Instant | None) -> InstantDifference:
