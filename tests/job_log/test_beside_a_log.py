@@ -2,10 +2,9 @@
 
 import pickle
 
+from log_causes import autopsy, written
 from smi_queries import text as smi_text
 from smi_queries import xml as smi_xml
-
-from gpudoctor.cli import main
 
 MIB = 1 << 20
 STEPS = "".join(f"step {number} loss 0.{number} lr 1e-4\n" for number in range(100, 120))
@@ -13,16 +12,6 @@ OOM = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 512.00 MiB. GPU 1 has a total capacity of "
     "10.00 GiB of which 100.00 MiB is free."
 )
-
-
-def autopsy(capsys, *names):
-    code = main(["autopsy", *map(str, names)])
-    return code, " ".join(capsys.readouterr().out.split())
-
-
-def written(path, content):
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return path
 
 
 def snapshot(*segments):

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from flight_dumps import make_ranks, write
 from forks import own_environment
+from log_causes import autopsy
 from probed import run_ranks
-
-from gpudoctor.cli import main
 
 STEPS = "".join(f"[rank{rank}]: step {step} loss 2.{step}\n" for step in range(1, 8) for rank in range(4))
 TIMEOUT = (
@@ -19,11 +18,6 @@ TIMEOUT = (
 )
 CHILD_FAILED = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: train.py FAILED\n"
 MISSING = "Rank 2 did not enter broadcast number 6."
-
-
-def autopsy(capsys, *names):
-    code = main(["autopsy", *map(str, names)])
-    return code, " ".join(capsys.readouterr().out.split())
 
 
 def stuck(folder):

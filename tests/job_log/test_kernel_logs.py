@@ -2,21 +2,11 @@
 
 import pytest
 from log_cases import STEPS
+from log_causes import autopsy, written
 
-from gpudoctor.cli import main
 from gpudoctor.vitals.job_log.moments import moment, same_death
 
 EXIT = "failed (exitcode: -9) local_rank: 2 (pid: 4711) of binary: /opt/env/bin/python\n"
-
-
-def autopsy(capsys, *names):
-    code = main(["autopsy", *map(str, names)])
-    return code, " ".join(capsys.readouterr().out.split())
-
-
-def written(path, text):
-    path.write_text(text, encoding="utf-8")
-    return path
 
 
 def dmesg(*kills, stamp="[ 4242.000000]", xid=""):

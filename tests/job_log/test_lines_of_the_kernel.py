@@ -1,11 +1,9 @@
 """Lines of old and new kernels, of the drivers of GPUs, of squeue and of launchers by ssh."""
 
 import pytest
-from log_causes import named, root_of, steps
+from log_cases import found_in_log
+from log_causes import autopsy, written
 
-from gpudoctor.cli import main
-
-TRAINED = steps(1, 30)
 KERNEL = [
     ("GPU003", "NVRM: Xid (PCI:0000:3b:00): 94, pid=4711, name=python, Contained: SM (0x1). RST: No"),
     ("GPU003", "amdgpu 0000:c1:00.0: amdgpu: 1 uncorrectable hardware errors detected in umc block"),
@@ -53,55 +51,24 @@ FORMS = (
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(("code", "line"), KERNEL)
-def test_what_a_kernel_says(code, line, form, tmp_path, capsys):
-    path = tmp_path / "dmesg.txt"
-    path.write_text(of_kernel(line, form), encoding="utf-8")
-    main(["autopsy", str(path)])
-    assert code in capsys.readouterr().out
+def test_what_a_kernel_says(form, tmp_path, capsys):
+    shift = FORMS.index(form)  # each line in one of the forms
+    for at, (code, line) in enumerate([*KERNEL, *(("no failure in its", line) for line in CALM)]):
+        if at % len(FORMS) == shift:
+            assert code in autopsy(capsys, written(tmp_path / "dmesg.txt", of_kernel(line, form)))[1], line
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("line", CALM)
-def test_what_a_kernel_says_and_no_job_dies_of(line, form, tmp_path, capsys):
-    path = tmp_path / "dmesg.txt"
-    path.write_text(of_kernel(line, form), encoding="utf-8")
-    main(["autopsy", str(path)])
-    assert "no failure in its" in capsys.readouterr().out
+@pytest.mark.parametrize("line", [
+    "[22342.96] [drm:mes_v11_0_submit_pkt_and_poll_completion.constprop.0 [amdgpu]] *ERROR* MES failed to response msg=3",
+    "[22342.96] amdgpu 0000:c1:00.0: amdgpu: SMU: No response msg_reg: 12 resp_reg: 0",
+    "[22342.96] NVRM: GPU0 _issueRpcAndWait: rpcRecvPoll timedout for fn 76",
+])  # fmt: skip
+def test_a_line_of_a_kernel_log_that_names_no_number_makes_a_finding(line, tmp_path):
+    [finding] = found_in_log("GPU004", tmp_path, "[  900.12] eth0: link up\n" + line + "\n")
+    assert finding.evidence[0].line == 2
 
 
-def test_storage_that_answers_again(tmp_path):
-    assert named(tmp_path, "nfs: server s7 not responding, timed out\nnfs: server s7 OK\n") is None
-
-
-@pytest.mark.parametrize(
-    ("kind", "text"),
-    [
-        ("node-failure", "                 2   compute     wrap   ubuntu NF       2:55      1 n7\n"),
-        ("time-limit", "            4711_3     gpu      fit        u TO 1-00:00:00      4 n[7-10]\n"),
-        ("oom-kubernetes", "              4711     gpu      fit        u OOM      2:55      1 n7\n"),
-        ("node-failure", "Not responding       slurm     2025-03-01T10:00:00 n7\n"),
-        ("node-failure", "   Reason=Kill task failed [root@2025-03-01T10:00:00]\n"),
-        ("node-failure", "n7      NotReady   <none>   21m   v1.20.6\n"),
-        ("ssh", "ORTE was unable to reliably start one or more daemons.\n"),
-        ("scheduler", "srun: fatal: SLURM_MEM_PER_CPU and SLURM_MEM_PER_NODE are mutually exclusive.\n"),
-        ("scheduler", "salloc: error: Job submit/allocate failed: Job violates accounting/QOS policy\n"),
-        ("driver-init", "Failed to initialize NVML: could not load NVML library.\n"),
-    ],
-)
-def test_tables_and_launchers(kind, text, tmp_path):
-    assert root_of(tmp_path, text).kind == kind
-    assert named(tmp_path, text + TRAINED) is None
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "              4711     gpu      fit        u  R      2:55      1 n7\n",
-        "              4711     gpu      to it      u CG      2:55      1 n7\n",
-        "n7      Ready      <none>   21m   v1.20.6\n",
-        "none   slurm     2025-03-01T10:00:00 n7\n",
-    ],
-)
-def test_tables_of_jobs_and_nodes_that_are_well(text, tmp_path):
-    assert named(tmp_path, text) is None
+def test_an_event_with_a_number_is_judged_by_it_once(tmp_path):
+    line = "[ 4242.0] NVRM: Xid (PCI:0000:3b:00): 119, pid=4711, name=python, Timeout waiting for RPC\n"
+    [finding] = found_in_log("GPU004", tmp_path, "[  900.12] eth0: link up\n" + line)
+    assert "Xid 119" in str(finding.message)

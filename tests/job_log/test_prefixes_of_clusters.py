@@ -44,28 +44,28 @@ def behind(prefix, text):
 
 @pytest.mark.parametrize("prefix", PREFIXES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_failure_behind_a_prefix(prefix, kind, tmp_path):
+def test_a_failure_behind_a_prefix(prefix, kind):
     text = steps(1, 30) + SAMPLES[kind] + "\n"
-    assert named(tmp_path, behind(prefix, text)) == named(tmp_path, text) == kind[0]
-    assert named(tmp_path, behind(prefix, text + steps(30, 40))) is None
+    assert named(behind(prefix, text)) == named(text) == kind[0]
+    assert named(behind(prefix, text + steps(30, 40))) is None
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
-def test_a_traceback_behind_a_prefix(prefix, tmp_path):
-    root = root_of(tmp_path, behind(prefix, steps(1, 30) + raised("KeyError: 'mask'")))
+def test_a_traceback_behind_a_prefix(prefix):
+    root = root_of(behind(prefix, steps(1, 30) + raised("KeyError: 'mask'")))
     assert root.code == "FAIL001" and root.frame.path == "/work/fit.py"
     assert root.rank == (3 if "rank=3" in PREFIXES[prefix](0) or "train3" in PREFIXES[prefix](0) else None)
-    assert named(tmp_path, behind(prefix, steps(1, 30) + raised("KeyError: 'mask'") + steps(30, 40))) is None
+    assert named(behind(prefix, steps(1, 30) + raised("KeyError: 'mask'") + steps(30, 40))) is None
 
 
-def test_services_of_the_machine_in_the_same_journal(tmp_path):
+def test_services_of_the_machine_in_the_same_journal():
     service = "Mar 01 10:00:00 node7 systemd[1]: fit.service: Received SIGTERM, KeyError: 'unit' is not there\n"
-    assert named(tmp_path, service + behind("journald", steps(1, 30))) is None
-    assert named(tmp_path, "a line of python[4711]: is code\n" + steps(1, 30)) is None
+    assert named(service + behind("journald", steps(1, 30))) is None
+    assert named("a line of python[4711]: is code\n" + steps(1, 30)) is None
 
 
-def test_a_logger_that_prints_its_time_behind_the_message_of_an_exception(tmp_path):
+def test_a_logger_that_prints_its_time_behind_the_message_of_an_exception():
     text = (
         raised("RuntimeError: the shapes differ") + "2025-03-01 10:00:09,123 size mismatch for head.weight: copying\n"
     )
-    assert "size mismatch" not in root_of(tmp_path, text).text
+    assert "size mismatch" not in root_of(text).text

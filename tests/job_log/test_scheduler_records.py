@@ -4,20 +4,9 @@ import json
 
 import pytest
 from log_cases import STEPS
-
-from gpudoctor.cli import main
+from log_causes import autopsy, written
 
 KILLED = STEPS + "failed (exitcode: -9) local_rank: 2 (pid: 4711) of binary: /opt/env/bin/python\n"
-
-
-def autopsy(capsys, *names):
-    code = main(["autopsy", *map(str, names)])
-    return code, " ".join(capsys.readouterr().out.split())
-
-
-def written(path, text):
-    path.write_text(text, encoding="utf-8")
-    return path
 
 
 def sacct_p(*rows):

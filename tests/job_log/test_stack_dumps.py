@@ -4,9 +4,9 @@ import json
 
 import pytest
 from log_cases import STEPS
+from log_causes import autopsy, written
 
 from gpudoctor.analysis.job_log.stack_positions import odd_rank, standings
-from gpudoctor.cli import main
 from gpudoctor.vitals.job_log import read_job_log
 
 LIBRARY = "/env/lib/python3.11/site-packages/torch"
@@ -76,16 +76,6 @@ def pyspy_json(pid, stack):
             }
         ]
     )
-
-
-def written(path, text):
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
-def autopsy(capsys, *names):
-    code = main(["autopsy", *map(str, names)])
-    return code, " ".join(capsys.readouterr().out.split())
 
 
 def in_one_log(tmp_path):

@@ -1,0 +1,486 @@
+"""What is told of pods, schedulers, kernels and several runs, and the parts of a message that a sentence names."""
+
+import json
+
+import pytest
+from log_cases import STEPS
+from log_causes import HEAD, MESSAGES, autopsy, named, raised, root_of, steps, written
+
+from gpudoctor.analysis.job_log.findings import confidence_of
+from gpudoctor.analysis.job_log.first_cause import first_cause
+from gpudoctor.model import Confidence
+from gpudoctor.model.log_message import LogMessage
+from gpudoctor.vitals.build_log_patient import signs_of, sort_left_behind
+from gpudoctor.vitals.job_log import read_job_log
+
+TRAINED = steps(1, 30)
+STARTED = "  Normal   Started   3s   kubelet   Started container fit\n"
+VOLUME = "  Warning  FailedMount  5m (x9 over 18m)  kubelet  {}\n"
+UNMOUNTED = (
+    "Unable to attach or mount volumes: unmounted volumes=[corpus], unattached volumes=[corpus token]: timed out"
+)
+MOUNT = 'MountVolume.SetUp failed for volume "corpus" : mount failed'
+SECRET = '  Warning  Failed  8s (x4 over 40s)  kubelet  Error: secret "hub-token" not found\n'
+NO_ROOM = (
+    "  Warning  FailedScheduling  9s  default-scheduler  0/3 nodes are available: 3 Insufficient nvidia.com/gpu.\n"
+)
+PROLOG = (
+    "srun: error: Task launch for StepId=23.0 failed on node n7: Job prolog failed\n"
+    "srun: error: Application launch failed: Job prolog failed\nsrun: error: Timed out waiting for job step\n"
+)
+SEGFAULT = (
+    "kernel: {}[2536443]: segfault at 7f797fe00000 ip 00007f7c sp 00007f7d error 4 in libnccl.so.2[7f7c7ac00000+1]\n"
+)
+DLL = 'Error running job: [WinError 126] not found. Error loading "D:\\venv\\torch\\lib\\c10.dll" or one of its dependencies.\n'
+INVOKED = "[  100.123456] python3 invoked oom-killer: gfp_mask=0xcc0, order=0, oom_score_adj=0\n"
+KILLED = "[  100.2] Memory cgroup out of memory: Killed process 31 (fit) total-vm:9kB, anon-rss:8kB\n"
+HEARTBEAT = raised(
+    "tensorflow.python.framework.errors_impl.UnavailableError: Collective ops is aborted by: Task "
+    "/job:worker/replica:0/task:3 heartbeat timeout. This indicates that the remote task has failed"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "values"),
+    [
+        (VOLUME.format(UNMOUNTED), "volume", {"volume": "corpus"}),
+        (VOLUME.format(MOUNT), "volume", {"volume": "corpus"}),
+        (MOUNT + "\n", "volume", {}),
+        (SECRET, "pod-config", {"what": 'secret "hub-token" not found'}),
+        ("fit-0   0/1     CreateContainerConfigError   0   9s\n", "pod-config", {}),
+        (NO_ROOM, "unschedulable", {"why": "0/3 nodes are available: 3 Insufficient nvidia.com/gpu"}),
+        ("fit-0   0/1   UnexpectedAdmissionError   0   4s\n", "admission", {}),
+        (
+            "Reason:   UnexpectedAdmissionError\nMessage:  Pod Allocate failed due to rpc error: no candidate pod\n",
+            "device-plugin",
+            {"refusal": "rpc error: no candidate pod"},
+        ),
+        (PROLOG, "launch", {"where": "n7", "why": "Job prolog failed"}),
+        (
+            "4m  Warning  Evicted  pod/fit-0  The node was low on resource: cpu. Container fit was using 9.\n",
+            "evicted",
+            {"resource": "cpu"},
+        ),
+        ("fit-0   0/1   Evicted   0   9h\n", "evicted", {}),
+        (SEGFAULT.format("pt_main_thread"), "segfault", {"library": "libnccl.so.2"}),
+        (SEGFAULT.format("python3.11"), "segfault", {}),
+        (DLL, "missing-library", {"library": "c10.dll"}),
+        (INVOKED, "oom-kernel", {"program": "python3", "pid": None}),  # whom it took is not guessed
+        (INVOKED + KILLED, "oom-kernel", {"pid": "31"}),
+        (HEARTBEAT, "gloo-timeout", {"missing": "3"}),
+        (HEARTBEAT.replace("heartbeat timeout", "a user"), "exception", {}),
+        (
+            "srun: error: cannot find mpi plugin for mpi/pmix\n",
+            "scheduler",
+            {"said_by": "cannot find mpi plugin for mpi/pmix"},
+        ),
+    ],
+)
+def test_parts_of_a_message(text, kind, values):
+    root = root_of(text)
+    found = dict(root.values)
+    assert (root.kind, {name: found.get(name) for name in values}) == (kind, values)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        VOLUME.format(UNMOUNTED) + STARTED,  # it was mounted later
+        VOLUME.format(MOUNT) + "  Normal  SuccessfulAttachVolume  9s  x  AttachVolume.Attach succeeded for volume\n",
+        f"the runbook: {MOUNT}\n{TRAINED}",
+        SECRET + STARTED,
+        NO_ROOM + "  Normal  Scheduled  1s  default-scheduler  Successfully assigned ml/fit-0\n",
+        f"an UnexpectedAdmissionError is retried\n{TRAINED}",
+        f"srun: error: Timed out waiting for job step\n{TRAINED}",
+        SEGFAULT.format("gnome-shell"),
+        SEGFAULT.format("python3") + TRAINED,
+        DLL + TRAINED,
+    ],
+)
+def test_healthy_what_passed_by(text):
+    assert root_of(text) is None
+
+
+# What the report tells
+
+
+POD = (
+    "Name:         fit-0\nNamespace:    ml\nNode:         n7/10.0.0.7\nStatus:       {}\nContainers:\n  fit:\n"
+    "    Image:          hub/fit:2\n    State:          {}\n      Reason:       {}\n"
+)
+LAST = "    Last State:     Terminated\n      Reason:       Error\n      Exit Code:    1\n    Ready:          False\n"
+EVENTS = "Events:\n  Type     Reason   Age   From     Message\n  ----     ------   ----  ----     -------\n"
+WAITS = POD.format("Pending", "Waiting", "{}") + EVENTS
+GOOD = POD.format("Succeeded", "Terminated", "Completed") + "      Exit Code:    0\n" + LAST
+TABLE = "LAST SEEN   TYPE   REASON   OBJECT   MESSAGE\n61s    Warning   {}\n"
+HELD = "JobId=47 JobName=fit\n   JobState=PENDING Reason={} Dependency=(null)\n   RunTime=00:00:00 TimeLimit=1:00:00\n"
+BOOT = "".join(f"[    {n}.000000] usb {n}: new device found, idVendor=1d6b\n" for n in range(1, 9))
+PANIC = "thread 'prefetch' panicked at src/reader.rs:214:48:\ncalled `Result::unwrap()` on an `Err` value: Bad\n"
+LEVELS = "10:15:20 [{}] ps: the table of shard 11 is full\n10:15:21 [info ] bye (code 70)\n"
+STOP = ':::MLLOG {"time_ms": 17, "key": "run_stop", "value": null, "metadata": {"lineno": 315, "status": "%s"}}\n'
+LIMIT = "slurmstepd: error: *** STEP 187.13 ON n1 CANCELLED AT 2025-04-30T06:00:50 DUE TO TIME LIMIT ***\n"
+SAMPLER = "/env/lib/python3.11/site-packages/rl/sampler.py:88: Unable to infer the size of a batch\n"
+ENGINE = "ValueError: Free memory on device cuda:0 (54.34/79.18 GiB) on startup is less than desired GPU memory utilization (0.92)."
+WELL = "no failure in its"
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "not_said"),
+    [
+        (WAITS.format("ImagePullBackOff"), "FAIL015", ""),
+        (WAITS.format("ContainerCreating") + VOLUME.format(UNMOUNTED), "FAIL020", ""),
+        (WAITS.format("ContainerCreating"), WELL, ""),
+        (WAITS.format("ContainerCreating") + VOLUME.format(UNMOUNTED) + STARTED, WELL, ""),
+        (POD.format("Running", "Waiting", "CrashLoopBackOff") + LAST, "FAIL018", ""),
+        (POD.format("Failed", "Terminated", "Error") + LAST, "FAIL018", ""),
+        (POD.format("Running", "Running", "") + LAST, "", "FAIL018"),
+        (GOOD + EVENTS + NO_ROOM, WELL, ""),
+        (POD.format("Pending", "Waiting", "") + LAST + EVENTS + NO_ROOM, "FAIL020", ""),
+        (GOOD + POD.format("Pending", "Waiting", "").replace("fit-0", "fit-2") + EVENTS + NO_ROOM, "FAIL020", ""),
+        (
+            TABLE.format("FailedScheduling   pod/fit-0   0/3 nodes are available: 3 Insufficient nvidia.com/gpu."),
+            "The job has not started",
+            "The job failed",
+        ),
+        (TABLE.format("BackoffLimitExceeded   job/fit   Job has reached the specified backoff limit"), "FAIL018", ""),
+        (HELD.format("BadConstraints"), "BadConstraints", ""),
+        (HELD.format("Priority"), WELL, ""),
+        (f"{BOOT}[   12.345678] init: Service 'vendor.sensors' (pid 812) received signal 11\n{BOOT}", WELL, ""),
+        (f"{BOOT}[   12.345678] python[812]: segfault at 0 ip 0 sp 0 error 4 in libfit.so[7f0+1]\n", "FAIL006", ""),
+        (raised(ENGINE), "", "gradient checkpointing"),
+        (raised("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."), "gradient checkpointing", ""),
+        (TRAINED + raised("OSError: [Errno 28] No space left on device"), "The disk is full", ""),
+        (
+            TRAINED + "fit-0  ml  Evicted  node7  Pod The node had condition: [DiskPressure]. \n",
+            "Kubernetes ended or refused the pod",
+            "",
+        ),
+        (TRAINED + PANIC, "FAIL019", ""),
+        (TRAINED + LEVELS.format("error"), "FAIL019", ""),
+        (TRAINED + LEVELS.format("warn "), "", "FAIL019"),
+        (TRAINED + LEVELS.format("info "), "", "FAIL019"),
+        ('time="2025-01-01T10:00:00Z" level=fatal msg="no lease"\n', "FAIL019", ""),
+        ('time="2025-01-01T10:00:00Z" level=info msg="cannot renew the lease"\n', "", "FAIL019"),
+        (TRAINED + HEAD, "FAIL019", ""),
+        (HEAD + TRAINED, "", "FAIL019"),
+        ("predicting\n" + SAMPLER, "", "FAIL019"),
+        ("predicting\nfit.py:88: error: Unable to infer the size of a batch\n", "FAIL019", ""),
+        (
+            "libGL error: failed to load driver: swrast\nenv 3 crashed: EOFError -- started again\n" + steps(0, 60),
+            WELL,
+            "",
+        ),
+        (TRAINED + "Error response from daemon: No such exec instance: 99c1f35a\n", WELL, ""),
+        (TRAINED + "Error response from daemon: No such container: fit\n", "", WELL),
+        (TRAINED + STOP % "success" + LIMIT, WELL, ""),
+        (TRAINED + STOP % "aborted" + LIMIT, "FAIL002", "its training was complete"),
+        ("09:41: F external/xla/client.cc:2469] " + "the launch failed because not all replicas ended " * 8, "[...]", ""),
+        (raised("ValueError: Please correct these values:") + "- steps 1 vs 8\n", "these values: - steps 1 vs 8.", ""),
+    ],
+)  # fmt: skip
+def test_what_the_report_tells(text, words, not_said, tmp_path, capsys):
+    _, printed = autopsy(capsys, written(tmp_path / "job.out", text))
+    assert words in printed and not (not_said and not_said in printed), printed
+
+
+START = "Error: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: "
+NO_NODE = {
+    "type": "PodScheduled",
+    "status": "False",
+    "reason": "Unschedulable",
+    "message": "0/3 nodes are available: x",
+}
+
+
+@pytest.mark.parametrize(
+    ("code", "phase", "state", "status"),
+    [
+        ("FAIL020", "Pending", {"waiting": {"reason": "CreateContainerConfigError", "message": "no secret"}}, {}),
+        ("FAIL015", "Pending", {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off"}}, {}),
+        ("FAIL002", "Pending", {"waiting": {"reason": "RunContainerError", "message": f"{START}container init was OOM-killed"}}, {}),
+        ("FAIL020", "Pending", None, {"conditions": [NO_NODE]}),
+        ("FAIL020", "Failed", None, {"reason": "OutOfcpu", "message": "no room"}),
+        ("FAIL018", "Failed", {"terminated": {"reason": "Error", "exitCode": 1}}, {}),
+        ("FAIL018", "Running", {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}}, {}),
+        (WELL, "Pending", {"waiting": {"reason": "ContainerCreating"}}, {}),
+        (WELL, "Running", {"running": {"startedAt": "2025-03-01T10:00:00Z"}}, {}),
+        (WELL, "Succeeded", {"terminated": {"reason": "Completed", "exitCode": 0}}, {}),
+    ],
+)  # fmt: skip
+def test_a_pod_in_json(code, phase, state, status, tmp_path, capsys):
+    states = [{"name": "fit", "state": state}] if state else []
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "fit-0"}}
+    pod["status"] = {"phase": phase, "containerStatuses": states, **status}
+    assert code in autopsy(capsys, written(tmp_path / "pod.json", json.dumps(pod, indent=2)))[1]
+
+
+# Xids of other days
+
+
+def test_an_xid_of_another_day(tmp_path):
+    day = "[Mon Nov {:2d} 10:00:0{} 2025] {}"
+    xid = "NVRM: Xid (PCI:0000:0a:00): {}, pid=9, name=python3\n"
+    old, new = day.format(3, 1, xid.format(79)), day.format(24, 1, xid.format(62))
+    later = day.format(27, 5, "docker0: port 1 entered forwarding state\n")
+    near = day.format(3, 9, "docker0: port 1 entered forwarding state\n")
+
+    def root(text):
+        path = written(tmp_path / "dmesg.txt", text)
+        return first_cause(signs_of(sort_left_behind([str(path)]), MESSAGES)["job_log"].take()).root
+
+    assert dict(root(old + new).values)["xid"] == "62" and not root(old + new).doubtful
+    assert root(old + later).doubtful and not root(old + near).doubtful
+
+
+# Several runs in one file
+
+KILL = "slurmstepd: error: *** JOB 77 ON a1 CANCELLED AT 2025-01-01T10:00:00 DUE TO %s ***\n"
+STEP = "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n"
+RUNTIME = "{'train_runtime': 8123.2, 'train_samples_per_second': 3.1, 'train_loss': 1.9, 'epoch': 1.0}\n"
+LOSS = "{'loss': 2.1, 'grad_norm': 1.2, 'learning_rate': 2e-05, 'epoch': 0.%s}\n"
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 23.69 GiB."
+
+
+def at_module(line, path="/work/fit.py"):
+    """A traceback from the first line of a script on."""
+    return (
+        f'{HEAD}  File "{path}", line 80, in <module>\n    run()\n  File "{path}", line 12, in run\n    go()\n{line}\n'
+    )
+
+
+@pytest.mark.parametrize("why", ["PREEMPTION", "TIME LIMIT", "NODE FAILURE"])
+def test_a_job_that_was_queued_again_and_completed(why):
+    killed = LOSS % 4 + LOSS % 5 + KILL % why + STEP
+    again = "loading the shards\n" + "".join(LOSS % n for n in "678") + RUNTIME
+    for behind in ("", LOSS % 6, "echo: training finished\n"):  # a late line of the same run
+        assert named(killed + behind) == "FAIL002"
+    assert named(killed + "loading the shards\n" + LOSS % 6 + RUNTIME) is None
+    assert named(killed + again + KILL % "TIME LIMIT") is None
+    assert named(killed + LOSS % 6 + LOSS % 7 + "training finished\n" + at_module("KeyError: 'a'")) == "FAIL001"
+
+
+@pytest.mark.parametrize(
+    ("done", "code"), [(STOP % "success", None), (STOP % "aborted", "FAIL002"), ("Training completed\n", "FAIL002")]
+)
+def test_what_other_ranks_write_behind_the_end_of_the_training(done, code):
+    stats = ':::MLLOG {"key": "tracked_stats", "value": {"throughput": 1.5, "iterations": %d}}\n'
+    behind = "".join(stats % n for n in range(3, 9)) + "Node[0] Epoch[34] Validation-accuracy=0.759520\n"
+    assert named(steps(0, 9) + done + behind + KILL % "TIME LIMIT" + STEP) == code
+
+
+@pytest.mark.parametrize("end", [at_module(OOM), steps(1, 3)])
+def test_the_earlier_run_is_named_in_one_sentence(end, tmp_path, capsys):
+    text = at_module("KeyError: 'width'") + "reading the corpus\nmaking the network\n" + end
+    printed = autopsy(capsys, written(tmp_path / "job.out", text))[1]
+    assert printed.count("The same file shows an earlier failure at line 6.") == 1 and "KeyError" not in printed
+
+
+def frame(path, code, exception):
+    return f'{HEAD}  File "{path}", line 7, in work\n    {code}\n{exception}\n'
+
+
+@pytest.mark.parametrize(
+    ("inner", "outer", "first"),
+    [
+        (
+            frame("/w/schedules.py", "return TABLE[name]", "KeyError: 'cosinee'"),
+            frame("/w/schedules.py", "raise ValueError(text) from None", "ValueError: no schedule is called cosinee"),
+            "ValueError",
+        ),
+        (
+            frame("/w/rows.py", 'raise ValueError("row 7 has 3 columns")', "ValueError: row 7 has 3 columns"),
+            frame("/w/rows.py", "self.writer.close()", "AttributeError: 'NoneType' object has no attribute 'close'"),
+            "ValueError",
+        ),
+        (
+            frame("/w/rows.py", "return row['prompt'] + row['answer']", "KeyError: 'prompt'"),
+            frame("/env/lib/python3.11/site-packages/datasets/builder.py", "raise E() from e", "GenerationError: An error"),
+            "KeyError",
+        ),
+    ],
+)  # fmt: skip
+def test_of_two_linked_exceptions_the_one_that_says_more_comes_first(inner, outer, first, tmp_path, capsys):
+    text = f"{inner}\nDuring handling of the above exception, another exception occurred:\n\n{outer}"
+    assert root_of(text).exception == first
+    printed = autopsy(capsys, written(tmp_path / "job.out", text), "--format", "json")[1]
+    for each in (inner, outer):
+        assert each.splitlines()[-1].partition(":")[0] + ": " in printed
+
+
+@pytest.mark.parametrize("line", [
+    "[2025-11-03 10:12:01,123 E 3112 3150] core_worker_process.cc:825: Failed to establish connection to the "
+    "event+metrics exporter agent. Events and metrics will not be exported. Exporter agent status: RpcError: "
+    "Running out of retries to initialize the metrics agent. rpc_code: 14\n",
+    "'(ReadTimeoutError(\"HTTPSConnectionPool(host='hub.example', port=443): Read timed out. (read timeout=10)\"), "
+    "'(Request ID: 1)')' thrown while requesting HEAD https://hub.example/m/config.json\nRetrying in 1s [Retry 1/5].\n",
+    "Error while downloading from https://hub.example/m/model.safetensors: HTTPSConnectionPool(host='hub.example', "
+    "port=443): Read timed out.\nTrying to resume download...\n",
+])  # fmt: skip
+def test_healthy_what_was_tried_again_in_a_log_that_ends_well(line, tmp_path, capsys):
+    for end in ("Training finished.\n", RUNTIME, "accuracy: 0.91\nsaved the table\n"):
+        assert WELL in autopsy(capsys, written(tmp_path / "job.out", line + end))[1]
+    assert named(steps(0, 3) + line + RUNTIME) is None
+
+
+# What a rank said before it left
+
+MEMORY = "CUDA out of memory. Tried to allocate 3.10 GiB. GPU 0 has a total capacity of 23.6 GiB"
+TIMEOUT = (
+    "[rank{rank}]: [E ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog caught collective operation timeout: "
+    "WorkNCCL(SeqNum=88, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600021 "
+    "milliseconds before timing out.\n"
+)
+
+
+def test_a_cause_in_the_words_of_the_program_explains_a_plain_exception():
+    said = "mixing: RuntimeError('cuFFT error: CUFFT_INTERNAL_ERROR') -> clip left out\n"
+    empty = raised("RuntimeError: stack expects a non-empty TensorList")
+    root = root_of(steps(1, 5) + said * 3 + "no clip of the batch is left\n" + empty)
+    assert (root.code, root.line, root.step) == ("FAIL009", 5, 4)
+    assert confidence_of(LogMessage(kind="x", cue="x", pattern="x", text="x"), root) is Confidence.PROBABLE
+
+
+def test_a_rank_that_left_said_why(tmp_path):
+    left = f"[rank1]: the optimizer has no state: {MEMORY}\n[rank1]: leaving\n"
+    waited = "".join(TIMEOUT.format(rank=rank) for rank in (0, 2, 3))
+    root = root_of(left + waited)
+    assert (root.code, root.rank, root.line) == ("MEM009", 1, 1)
+    assert named(left + "".join(f"[rank1]: step {step} loss 0.31\n" for step in range(9)) + waited) == "FAIL004"
+    said = [f"no state: {MEMORY}\nleaving\n" if rank == 2 else TIMEOUT.format(rank=rank) for rank in range(4)]
+    paths = [str(written(tmp_path / f"rank{rank}.log", steps(1, 5) + text)) for rank, text in enumerate(said)]
+    root = first_cause(read_job_log(paths, MESSAGES)).root  # in its own file
+    assert (root.code, root.rank) == ("MEM009", 2)
+    assert first_cause(read_job_log(paths[2:3], MESSAGES)) is None
+
+
+def test_a_record_that_names_its_rank():
+    def said(rank, message, level="ERROR"):
+        return json.dumps({"level": level, "rank": rank, "message": message}) + "\n"
+
+    waited = (said(rank, TIMEOUT.format(rank=rank).partition("timeout: ")[2].strip()) for rank in (0, 1, 2))
+    root = root_of(said(5, f"no state: {MEMORY}", "INFO") + "".join(waited))
+    assert (root.code, root.rank) == ("MEM009", 5)
+
+
+@pytest.mark.parametrize(("rank", "code"), [(1, "FAIL002"), (2, "FAIL004")])  # rank 2 had waited, too
+def test_a_kill_that_the_launcher_saw_first(rank, code):
+    summary = (
+        f"fit.py FAILED\nRoot Cause (first observed failure):\n[0]:\n  rank      : {rank} (local_rank: 3)\n"
+        "  exitcode  : -9 (pid: 61933)\n  error_file: <N/A>\n  traceback : Signal 9 (SIGKILL) received by PID 61933\n"
+    )
+    assert named("".join(TIMEOUT.format(rank=rank) for rank in (0, 2, 3)) + summary) == code
+
+
+# Kills by the kernel, and events of Kubernetes
+
+
+def ring(*texts, boot=700.5, hour=4):
+    """A saved log of the kernel with these messages, others around them."""
+    all_of_them = ["eth1: link up", *texts, "eth1: link down", "usb 1-1: new device", "ext4: mounted"]
+    return "".join(
+        f"Feb  9 {hour:02}:00:{number:02} node7 kernel: [{boot + number:.6f}] {text}\n"
+        for number, text in enumerate(all_of_them)
+    )
+
+
+OOM_KILLER = "trainer invoked oom-killer: gfp_mask=0x201da, order=0, oom_score_adj=0"
+SIZES = "total-vm:9000000kB, anon-rss:8388608kB, file-rss:0kB"
+CHOSEN = "Out of memory: Kill process 31 (trainer) score 71 or sacrifice child"
+REAPED = "oom_reaper: reaped process 31 (trainer), now anon-rss:0kB, file-rss:0kB, shmem-rss:0kB"
+KILLS = {
+    "2.6": ("Out of Memory: Kill process 31 (trainer) score 71 and children.",
+            "Out of memory: Killed process 31 (trainer)."),
+    "2.6.32": ("Out of memory: kill process 31 (trainer) score 71 or a child",
+               "Killed process 31 (trainer) vsz:9000000kB, anon-rss:8388608kB, file-rss:0kB"),
+    "RHEL 6": (CHOSEN, f"Killed process 31, UID 500, (trainer) {SIZES}"),
+    "4.9": (CHOSEN, f"Killed process 31 (trainer) {SIZES}, shmem-rss:0kB", REAPED),
+    "6.1": ("oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom,"
+            "task_memcg=/user.slice,task=trainer,pid=31,uid=500",
+            f"Out of memory: Killed process 31 (trainer) {SIZES}, shmem-rss:0kB, UID:500 pgtables:9kB oom_score_adj:0",
+            REAPED),
+    "allocating": (f"Out of memory (oom_kill_allocating_task): Killed process 31 (trainer) {SIZES}",),
+    "reaped": (REAPED,),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kernel", KILLS)
+def test_the_words_of_every_kernel(kernel, tmp_path, capsys):
+    code, printed = autopsy(capsys, written(tmp_path / "kern.log", ring(OOM_KILLER, *KILLS[kernel])))
+    assert code == 1 and "The kernel killed process 31 (trainer) because memory ran out" in printed
+    assert ("it held 8 GiB" in printed) == (kernel not in ("2.6", "reaped")), printed
+    assert "later error lines" not in printed, printed
+    assert named(STEPS + ring(*KILLS[kernel])) == "FAIL002"
+
+
+def test_a_child_that_was_killed_in_the_place_of_its_parent(tmp_path, capsys):
+    log = written(tmp_path / "kern.log", ring(OOM_KILLER, CHOSEN, f"Killed process 44 (loader) {SIZES}"))
+    printed = autopsy(capsys, log)[1]
+    assert "The kernel killed process 44 (loader)" in printed and "process 31" not in printed
+
+
+def test_further_kills_and_a_later_boot_in_the_same_file(tmp_path, capsys):
+    boots = [ring(OOM_KILLER, *KILLS["6.1"], hour=hour) for hour in (1, 2, 3)]
+    later = ring("Linux version 6.1.0", "Command line: quiet", boot=0.0, hour=9) * 2
+    code, printed = autopsy(capsys, written(tmp_path / "kern.log", "".join(boots) + later))
+    assert code == 1 and "The kernel killed process 31 (trainer)" in printed
+    assert root_of("".join(boots) + later).kind == "oom-kernel"  # as of a pipe: the lines of a job's log
+    assert named(later * 3) is None
+
+
+PROBES = (
+    "Readiness probe failed: Get \"http://10.1.0.9:80/ok\": context deadline exceeded (Client.Timeout exceeded)",
+    "Liveness probe errored: rpc error: code = DeadlineExceeded desc = context deadline exceeded",
+    "Back-off pulling image \"fit:3\"", "Pulling image \"fit:3\"", "Successfully pulled image \"fit:3\" in 9s",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("state", "events", "words"),
+    [
+        ("Running", [("Unhealthy", text) for text in PROBES], None),
+        ("Running", [("NodeNotReady", "Node is not ready")], None),
+        ("Failed", [("NodeNotReady", "Node is not ready")], "A node of the job failed"),
+        ("Running", [("TaintManagerEviction", "Marking for deletion Pod lab/fit-0")], "A node of the job failed"),
+        ("Failed", [("Evicted", "The node was low on resource: memory.")], "exceeded its memory limit"),
+        ("Failed", [("Preempted", "Preempted by lab/big on node gpu-3")], "preempted the job"),
+        ("Running", [("Killing", "Container fit failed liveness probe, will be restarted")], "its liveness probe failed"),
+        ("Failed", [("DeadlineExceeded", "Job was active longer than specified deadline")], "at its time limit"),
+        ("Failed", [("SystemOOM", "System OOM encountered, victim process: fit, pid: 31")], "process 31 (fit) because"),
+        ("Running", [("OOMKilling", "Memory cgroup out of memory: Kill process 31 (fit) score 9")], "process 31 (fit) because"),
+    ],
+)  # fmt: skip
+def test_events_of_kubernetes(state, events, words, tmp_path, capsys):
+    rows = "".join(f"  Warning  {reason:<20}  3m (x4 over 9m)  kubelet  {text}\n" for reason, text in events)
+    text = (
+        f"Name:         fit-0\nNamespace:    lab\nNode:         gpu-3/10.0.0.3\nStatus:       {state}\n{EVENTS}{rows}"
+    )
+    code, printed = autopsy(capsys, written(tmp_path / "pod.txt", text))
+    assert (code == 1) == (words is not None) and (words is None or words in printed), printed
+
+
+@pytest.mark.parametrize("reason", ["Killing", "Unhealthy"])
+def test_the_table_of_events_of_older_versions(reason, tmp_path, capsys):
+    head = "LAST SEEN   FIRST SEEN   COUNT   NAME             KIND   SUBOBJECT      TYPE      REASON      SOURCE         MESSAGE\n"
+    row = "3m          9m           {:<5}   {:<16} Pod    {:<14} Warning   {:<11} kubelet, gpu-3 {}\n"
+    texts = ("Container fit failed liveness probe, will be restarted",) if reason == "Killing" else PROBES
+    text = head + row.format(1, "fit-0.15a0b2", "", "Scheduled", "Successfully assigned fit-0 to gpu-3")
+    text += "".join(row.format(7, "fit-0.15a0b3", "spec.{fit}", reason, each) for each in texts)
+    code, printed = autopsy(capsys, written(tmp_path / "events.txt", text))
+    assert (code == 1 and "restarted the container" in printed) == (reason == "Killing"), printed
+    assert named(text) == ("FAIL002" if reason == "Killing" else None)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Feb  9 04:00:00 node7 python[812]: Received SIGTERM, shutting down",
+        "Received SIGTERM: 15",
+        "slurmstepd[77]: task 3: Received SIGTERM",
+        "[rank0]:[W212 10:00:00.1] Received SIGHUP",
+        "*** SIGTERM (@0x2aa4000060) received by PID 218 (TID 0x7fb5) from PID 24; stack trace: ***",
+        "*** SIGTERM received at time=1700000000 on cpu 12 ***",
+    ],
+)
+def test_signals_of_the_job(line):
+    assert named(STEPS + line + "\n") == "FAIL002"
+    assert named(STEPS + line + "\n" + STEPS.replace("step 1", "step 7")) is None
