@@ -105,42 +105,20 @@ class Frequencies(Check):
     reads = frozenset({Reads.SOURCE, Reads.CONFIG})
     severity = Severity.NOTE
     thresholds = (
-        Threshold(
-            name="log_period",
-            default=10,
-            unit="{step}",
-            source="the catalogue's S4 (training-step fix): every 10 to 50 steps; Lightning's default is 50",
-            meaning="Logging more often than once in this many steps is a finding.",
-        ),
-        Threshold(
-            name="eval_period",
-            default=50,
-            unit="{step}",
-            source="a tenth of transformers' default of 500 steps",
-            meaning="Evaluating more often than once in this many steps is a finding.",
-        ),
-        Threshold(
-            name="save_period",
-            default=50,
-            unit="{step}",
-            source="a tenth of transformers' default of 500 steps",
-            meaning="Saving more often than once in this many steps is a finding.",
-        ),
-        Threshold(
-            name="save_period_costly",
-            default=10,
-            unit="{step}",
-            source="the catalogue: saves every few steps are known to cost 5 % and more",
-            meaning="Saving more often than once in this many steps is a warning.",
-        ),
-        Threshold(
-            name="occasions",
-            default=20,
-            unit="{time}",
-            source="transformers' default of 500 steps comes 20 times in a run of 10,000 steps",
-            meaning="What happens at most this often in the whole run is not a finding.",
-        ),
-    )
+        Threshold("log_period", 10, "{step}",
+                  "the catalogue's S4 (training-step fix): every 10 to 50 steps; Lightning's default is 50",
+                  "Logging more often than once in this many steps is a finding."),
+        Threshold("eval_period", 50, "{step}", "a tenth of transformers' default of 500 steps",
+                  "Evaluating more often than once in this many steps is a finding."),
+        Threshold("save_period", 50, "{step}", "a tenth of transformers' default of 500 steps",
+                  "Saving more often than once in this many steps is a finding."),
+        Threshold("save_period_costly", 10, "{step}",
+                  "the catalogue: saves every few steps are known to cost 5 % and more",
+                  "Saving more often than once in this many steps is a warning."),
+        Threshold("occasions", 20, "{time}",
+                  "transformers' default of 500 steps comes 20 times in a run of 10,000 steps",
+                  "What happens at most this often in the whole run is not a finding."),
+    )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         source, configs = patient.source_and_configs

@@ -60,28 +60,13 @@ class LoraMisfit(Check):
     reads = frozenset({Reads.CONFIG, Reads.SOURCE})
     severity = Severity.WARNING
     thresholds = (
-        Threshold(
-            name="scale_high",
-            default=16,
-            unit="1",
-            source="LoRA's paper and PEFT's examples: alpha is one to four times the rank",
-            meaning="alpha/rank above this is a note.",
-        ),
-        Threshold(
-            name="scale_low",
-            default=0.1,
-            unit="1",
-            source="QLoRA's recipe, the lowest in wide use: alpha 16 at rank 64",
-            meaning="alpha/rank below this is a note.",
-        ),
-        Threshold(
-            name="rank_judged",
-            default=4,
-            unit="{rank}",
-            source="rank 1 and 2 with alpha 32 are a published recipe (LoRA Without Regret)",
-            meaning="Below this rank gpudoctor does not judge alpha/rank.",
-        ),
-    )
+        Threshold("scale_high", 16, "1", "LoRA's paper and PEFT's examples: alpha is one to four times the rank",
+                  "alpha/rank above this is a note."),
+        Threshold("scale_low", 0.1, "1", "QLoRA's recipe, the lowest in wide use: alpha 16 at rank 64",
+                  "alpha/rank below this is a note."),
+        Threshold("rank_judged", 4, "{rank}", "rank 1 and 2 with alpha 32 are a published recipe (LoRA Without Regret)",
+                  "Below this rank gpudoctor does not judge alpha/rank."),
+    )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         source, configs = patient.source_and_configs

@@ -77,14 +77,9 @@ class Dataparallel(Check):
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (
-        Threshold(
-            name="gpus",
-            default=2,
-            unit="{gpus}",
-            source="torch: with one device DataParallel calls the module itself",
-            meaning="With fewer GPUs the finding is a note.",
-        ),
-    )
+        Threshold("gpus", 2, "{gpus}", "torch: with one device DataParallel calls the module itself",
+                  "With fewer GPUs the finding is a note."),
+    )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)

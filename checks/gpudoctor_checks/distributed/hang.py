@@ -70,13 +70,8 @@ class Hang(Check):
     reads = frozenset({Reads.RECORDING, Reads.PROCESS, Reads.LOG})
     severity = Severity.ERROR
     thresholds = (
-        Threshold(
-            name="hang_seconds",
-            default=300,
-            unit="s",
-            source="xpu_timer: 300 s; --hang-after lowers it",
-            meaning="No step for this long at the end of a recording is a hang.",
-        ),
+        Threshold("hang_seconds", 300, "s", "xpu_timer: 300 s; --hang-after lowers it",
+                  "No step for this long at the end of a recording is a hang."),
         Threshold(
             name="interrupted_seconds",
             default=30,
@@ -85,21 +80,11 @@ class Hang(Check):
             meaning="No step for this long before a person ended the run is a hang. So is any stop while ranks "
             "wait in different collectives.",
         ),
-        Threshold(
-            name="apart_seconds",
-            default=10,
-            unit="s",
-            source="convention: the first heartbeat; a collective takes seconds at most",
-            meaning="This long is enough if a run was stopped while all other ranks waited for one.",
-        ),
-        Threshold(
-            name="busy_seconds",
-            default=1800,
-            unit="s",
-            source="SageMaker's StalledTrainingRule: 1800 s",
-            meaning="In evaluation, checkpoint or compile it must be this long.",
-        ),
-    )
+        Threshold("apart_seconds", 10, "s", "convention: the first heartbeat; a collective takes seconds at most",
+                  "This long is enough if a run was stopped while all other ranks waited for one."),
+        Threshold("busy_seconds", 1800, "s", "SageMaker's StalledTrainingRule: 1800 s",
+                  "In evaluation, checkpoint or compile it must be this long."),
+    )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:

@@ -57,14 +57,9 @@ class NoSyncMissing(Check):
     reads = frozenset({Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (
-        Threshold(
-            name="backwards_per_step",
-            default=1.5,
-            unit="1",
-            source="convention: gpudoctor's own choice, no published figure is known",
-            meaning="From this many backward passes per optimizer step on, reductions are wasted.",
-        ),
-    )
+        Threshold("backwards_per_step", 1.5, "1", "convention: gpudoctor's own choice, no published figure is known",
+                  "From this many backward passes per optimizer step on, reductions are wasted."),
+    )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = judged(patient)

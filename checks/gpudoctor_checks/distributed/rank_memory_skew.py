@@ -45,21 +45,11 @@ class RankMemorySkew(Check):
     reads = frozenset({Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (
-        Threshold(
-            name="skew",
-            default=0.20,
-            unit="1",
-            source="TraceML 20 %",
-            meaning="A peak this far above the median is a finding.",
-        ),
-        Threshold(
-            name="pressure",
-            default=0.30,
-            unit="1",
-            source="TraceML: 30 % of the device",
-            meaning="A peak below this share of the device is not a finding.",
-        ),
-    )
+        Threshold("skew", 0.20, "1", "TraceML 20 %",
+                  "A peak this far above the median is a finding."),
+        Threshold("pressure", 0.30, "1", "TraceML: 30 % of the device",
+                  "A peak below this share of the device is not a finding."),
+    )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = demanded(patient, 1)

@@ -64,21 +64,12 @@ class RedundantCollectives(Check):
     severity = Severity.WARNING
     thresholds = (
         *Threshold.note_and_warning("Collectives that take this share of a recorded run are", noted=0.03, warned=0.08),
-        Threshold(
-            name="period",
-            default=10,
-            unit="{step}",
-            source="convention: collectives every few steps are known to cost 5 % and more",
-            meaning="Collectives less often than once in this many steps are not findings.",
-        ),
-        Threshold(
-            name="measurement_steps",
-            default=20,
-            unit="{step}",
-            source="convention: benchmarks and demonstrations of an interface make 5 to 20 steps",
-            meaning="A loop known to end within this many steps is a measurement, not a training.",
-        ),
-    )
+        Threshold("period", 10, "{step}", "convention: collectives every few steps are known to cost 5 % and more",
+                  "Collectives less often than once in this many steps are not findings."),
+        Threshold("measurement_steps", 20, "{step}",
+                  "convention: benchmarks and demonstrations of an interface make 5 to 20 steps",
+                  "A loop known to end within this many steps is a measurement, not a training."),
+    )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:

@@ -79,14 +79,9 @@ class StragglingRank(Check):
             source="TraceML 10 %",
             source_warned="TraceML 20 %",
         ),
-        Threshold(
-            name="covered",
-            default=0.8,
-            unit="1",
-            source="TraceML: 80 %",
-            meaning="A part of the step must explain this share of the delay to be its cause.",
-        ),
-    )
+        Threshold("covered", 0.8, "1", "TraceML: 80 %",
+                  "A part of the step must explain this share of the delay to be its cause."),
+    )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:

@@ -58,21 +58,11 @@ class CpuBudget(Check):
     reads = frozenset({Reads.ENVIRONMENT, Reads.CONFIG, Reads.SOURCE, Reads.RECORDING})
     severity = Severity.WARNING
     thresholds = (
-        Threshold(
-            "oversubscription",
-            2.0,
-            "1",
-            "convention: twice, since workers wait for storage part of the time",
-            "More processes and threads than this many times the CPUs compete for them.",
-        ),
-        Threshold(
-            "spare_cpus",
-            2.0,
-            "{CPUs}",
-            "with one spare CPU a second thread has nowhere to run",
-            "From this many idle CPUs per rank on, torchrun's one thread is noted.",
-        ),
-    )
+        Threshold("oversubscription", 2.0, "1", "convention: twice, since workers wait for storage part of the time",
+                  "More processes and threads than this many times the CPUs compete for them."),
+        Threshold("spare_cpus", 2.0, "{CPUs}", "with one spare CPU a second thread has nowhere to run",
+                  "From this many idle CPUs per rank on, torchrun's one thread is noted."),
+    )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         cpus, evidence = self._cpus(patient)

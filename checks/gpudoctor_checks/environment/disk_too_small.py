@@ -79,35 +79,16 @@ class DiskTooSmall(Check):
     severity = Severity.WARNING
     log_messages_file = "log_messages.toml"
     thresholds = (
-        Threshold(
-            "output_free",
-            2**30,
-            "B",
-            "a convention: the weights of a model of 0.25 billion parameters in fp32",
-            "Below it, the output folder has little room for even one checkpoint.",
-        ),
-        Threshold(
-            "cache_free",
-            2**30,
-            "B",
-            "a convention: one file of a small model or a compiled extension",
-            "Below it, a download or a compilation fails.",
-        ),
-        Threshold(
-            "temporary_free",
-            2**28,
-            "B",
-            "a convention: compilers and data tools write some hundred MiB there",
-            "Below it, tools that write temporary files fail.",
-        ),
-        Threshold(
-            "checkpoint_bytes",
-            16,
-            "B",
-            "arXiv:1910.02054, mixed precision with Adam: weights, master weights, two moments",
-            "Bytes per parameter in a checkpoint that can be resumed.",
-        ),
-    )
+        Threshold("output_free", 2**30, "B", "a convention: the weights of a model of 0.25 billion parameters in fp32",
+                  "Below it, the output folder has little room for even one checkpoint."),
+        Threshold("cache_free", 2**30, "B", "a convention: one file of a small model or a compiled extension",
+                  "Below it, a download or a compilation fails."),
+        Threshold("temporary_free", 2**28, "B", "a convention: compilers and data tools write some hundred MiB there",
+                  "Below it, tools that write temporary files fail."),
+        Threshold("checkpoint_bytes", 16, "B",
+                  "arXiv:1910.02054, mixed precision with Adam: weights, master weights, two moments",
+                  "Bytes per parameter in a checkpoint that can be resumed."),
+    )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if not runs_here(patient):

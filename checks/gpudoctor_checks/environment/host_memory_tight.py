@@ -65,35 +65,18 @@ class HostMemoryTight(Check):
     severity = Severity.WARNING
     log_messages_file = "log_messages.toml"
     thresholds = (
-        Threshold(
-            "rank_memory",
-            1.5 * 2**30,
-            "B",
-            "resident memory of a process with torch and a CUDA context, 1 to 2.5 GiB by version",
-            "Host memory of one rank before any data.",
-        ),
-        Threshold(
-            "worker_memory",
-            2**28,
-            "B",
-            "resident memory of `import torch`, about 250 MiB, which forked workers grow to",
-            "Host memory of one loader worker before any data.",
-        ),
-        Threshold(
-            "gpu_memory_share",
-            0.25,
-            "1",
-            "a convention: weights in half precision fill a quarter of a card that trains them",
-            "A limit below this share of the job's GPU memory cannot load or save the content of the GPUs.",
-        ),
-        Threshold(
-            "swap_rate",
-            2**20,
-            "B/s",
-            "a convention: below 1 MiB/s, 256 pages a second, it does not slow a job",
-            "Above it the machine is swapping.",
-        ),
-    )
+        Threshold("rank_memory", 1.5 * 2**30, "B",
+                  "resident memory of a process with torch and a CUDA context, 1 to 2.5 GiB by version",
+                  "Host memory of one rank before any data."),
+        Threshold("worker_memory", 2**28, "B",
+                  "resident memory of `import torch`, about 250 MiB, which forked workers grow to",
+                  "Host memory of one loader worker before any data."),
+        Threshold("gpu_memory_share", 0.25, "1",
+                  "a convention: weights in half precision fill a quarter of a card that trains them",
+                  "A limit below this share of the job's GPU memory cannot load or save the content of the GPUs."),
+        Threshold("swap_rate", 2**20, "B/s", "a convention: below 1 MiB/s, 256 pages a second, it does not slow a job",
+                  "Above it the machine is swapping."),
+    )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if runs_here(patient):

@@ -58,35 +58,17 @@ class LimitsTooLow(Check):
     severity = Severity.WARNING
     log_messages_file = "log_messages.toml"
     thresholds = (
-        Threshold(
-            "open_files",
-            1024,
-            "{files}",
-            "pytorch/pytorch#973 and #34768: 1024, the usual soft limit, runs out",
-            "At or below it, workers that pass many tensors run out of descriptors.",
-        ),
-        Threshold(
-            "locked_memory_share",
-            0.1,
-            "1",
-            "NCCL and UCX ask for unlimited; sites that bound it on purpose leave more than a tenth",
-            "Locked memory below this share of the machine's memory is too little for RDMA.",
-        ),
-        Threshold(
-            "tasks_per_rank",
-            64,
-            "{tasks}",
-            "a convention: CUDA, NCCL, autograd and the loader's helper threads of one rank",
-            "Threads of a rank in addition to its CPU threads and workers.",
-        ),
-        Threshold(
-            "tasks_per_worker",
-            4,
-            "{tasks}",
-            "a convention: a worker's process and the threads of its queues",
-            "Tasks of one loader worker.",
-        ),
-    )
+        Threshold("open_files", 1024, "{files}", "pytorch/pytorch#973 and #34768: 1024, the usual soft limit, runs out",
+                  "At or below it, workers that pass many tensors run out of descriptors."),
+        Threshold("locked_memory_share", 0.1, "1",
+                  "NCCL and UCX ask for unlimited; sites that bound it on purpose leave more than a tenth",
+                  "Locked memory below this share of the machine's memory is too little for RDMA."),
+        Threshold("tasks_per_rank", 64, "{tasks}",
+                  "a convention: CUDA, NCCL, autograd and the loader's helper threads of one rank",
+                  "Threads of a rank in addition to its CPU threads and workers."),
+        Threshold("tasks_per_worker", 4, "{tasks}", "a convention: a worker's process and the threads of its queues",
+                  "Tasks of one loader worker."),
+    )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if not runs_here(patient):

@@ -100,14 +100,9 @@ class PackageConflict(Check):
     reads = frozenset({Reads.ENVIRONMENT, Reads.LOG})
     log_messages_file = "log_messages.toml"
     thresholds = (
-        Threshold(
-            "numpy2_torch",
-            2.3,
-            "1",
-            "PyTorch 2.3 release notes: the first release built for NumPy 2",
-            "an older torch cannot exchange arrays with NumPy 2",
-        ),
-    )
+        Threshold("numpy2_torch", 2.3, "1", "PyTorch 2.3 release notes: the first release built for NumPy 2",
+                  "an older torch cannot exchange arrays with NumPy 2"),
+    )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         yield from self._project(patient)

@@ -73,14 +73,10 @@ class ShmTooSmall(Check):
     log_knobs = ("num_workers", "dataloader_num_workers")
     log_messages_file = "log_messages.toml"
     thresholds = (
-        Threshold(
-            "shared_memory",
-            2**30,
-            "B",
-            "pytorch/pytorch#5040; NVIDIA's containers ask for --shm-size=1g at least",
-            "Below it, loader workers or several ranks run out of shared memory.",
-        ),
-    )
+        Threshold("shared_memory", 2**30, "B",
+                  "pytorch/pytorch#5040; NVIDIA's containers ask for --shm-size=1g at least",
+                  "Below it, loader workers or several ranks run out of shared memory."),
+    )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         room = self._room(patient)

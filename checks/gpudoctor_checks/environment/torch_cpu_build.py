@@ -55,14 +55,10 @@ class TorchCpuBuild(Check):
     severity = Severity.ERROR
     log_messages_file = "log_messages.toml"
     thresholds = (
-        Threshold(
-            "capability",
-            5.0,
-            "1",
-            "PyTorch RELEASE.md, CUDA support matrix: the oldest architecture of any build is 5.0",
-            "cards of a lower compute capability cannot be used by any CUDA build and do not count",
-        ),
-    )
+        Threshold("capability", 5.0, "1",
+                  "PyTorch RELEASE.md, CUDA support matrix: the oldest architecture of any build is 5.0",
+                  "cards of a lower compute capability cannot be used by any CUDA build and do not count"),
+    )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         gpus = [gpu for gpu in patient.gpus if self._usable(gpu)]

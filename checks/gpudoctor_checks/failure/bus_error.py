@@ -47,14 +47,9 @@ class BusError(Check):
     severity = Severity.ERROR
     log_messages_file = "end_messages.toml"
     thresholds = (
-        Threshold(
-            name="shm_small",
-            default=1073741824,
-            unit="B",
-            source="convention: below 1 GiB with workers",
-            meaning="A /dev/shm below this is the likely cause.",
-        ),
-    )
+        Threshold("shm_small", 1073741824, "B", "convention: below 1 GiB with workers",
+                  "A /dev/shm below this is the likely cause."),
+    )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         recording = patient.recorded_run

@@ -91,14 +91,9 @@ class CollectiveTimeout(Check):
     reads = frozenset({Reads.RECORDING, Reads.LOG})
     severity = Severity.ERROR
     thresholds = (
-        Threshold(
-            name="stuck_seconds",
-            default=STUCK_SECONDS,
-            unit="s",
-            source="convention: a collective takes seconds at most",
-            meaning="An operation of a dump that has waited this long does not complete.",
-        ),
-    )
+        Threshold("stuck_seconds", STUCK_SECONDS, "s", "convention: a collective takes seconds at most",
+                  "An operation of a dump that has waited this long does not complete."),
+    )  # fmt: skip
     log_knobs = ("ddp_timeout", "timeout")
     log_messages_file = "collective_messages.toml"
 

@@ -55,14 +55,9 @@ class Killed(Check):
     log_knobs = ("num_workers", "dataloader_num_workers")
     log_messages_file = "end_messages.toml"
     thresholds = (
-        Threshold(
-            name="memory_share",
-            default=0.95,
-            unit="1",
-            source="cgroup v2: the kernel kills a process when reclaim fails at the limit",
-            meaning="Memory above this share of its limit at the end points at the out-of-memory killer.",
-        ),
-    )
+        Threshold("memory_share", 0.95, "1", "cgroup v2: the kernel kills a process when reclaim fails at the limit",
+                  "Memory above this share of its limit at the end points at the out-of-memory killer."),
+    )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         recording = patient.recorded_run

@@ -65,14 +65,9 @@ class LowUtilization(Check):
             source_warned="TraceML 30 %",
             name="busy",
         ),
-        Threshold(
-            "explained",
-            EXPLAINS,
-            "1",
-            "convention: a tenth of a step is a cause",
-            "A part of the step that takes this share explains idle cards.",
-        ),
-    )
+        Threshold("explained", EXPLAINS, "1", "convention: a tenth of a step is a cause",
+                  "A part of the step that takes this share explains idle cards."),
+    )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:

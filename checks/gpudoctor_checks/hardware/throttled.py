@@ -66,21 +66,11 @@ class Throttled(Check):
     name = "throttled"
     reads = frozenset({Reads.ENVIRONMENT, Reads.RECORDING, Reads.PROCESS})
     thresholds = (
-        Threshold(
-            "bad_reasons",
-            0xE8,
-            "{mask}",
-            "DCGM: 0x8 hardware slowdown, 0x20 and 0x40 thermal, 0x80 power brake",
-            "Clock event reasons that mean an involuntary slowdown, as a bit mask.",
-        ),
-        Threshold(
-            "share",
-            0.05,
-            "1",
-            "convention: a load peak now and then costs nothing",
-            "A card with reduced clocks in this share of a recorded run's samples is throttled.",
-        ),
-    )
+        Threshold("bad_reasons", 0xE8, "{mask}", "DCGM: 0x8 hardware slowdown, 0x20 and 0x40 thermal, 0x80 power brake",
+                  "Clock event reasons that mean an involuntary slowdown, as a bit mask."),
+        Threshold("share", 0.05, "1", "convention: a load peak now and then costs nothing",
+                  "A card with reduced clocks in this share of a recorded run's samples is throttled."),
+    )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         window, recording = watched(patient), recorded(patient)

@@ -48,15 +48,11 @@ class Underperforms(Check):
     reads = frozenset({Reads.RECORDING, Reads.ENVIRONMENT})
     severity = Severity.WARNING
     thresholds = (
-        Threshold("speed", 0.85, "1", "AzNHC", "A device below this share of the median speed underperforms."),
-        Threshold(
-            "work",
-            0.05,
-            "1",
-            "convention: ranks draw batches of one size",
-            "Samples or tokens of the ranks may differ by this share.",
-        ),
-    )
+        Threshold("speed", 0.85, "1", "AzNHC",
+                  "A device below this share of the median speed underperforms."),
+        Threshold("work", 0.05, "1", "convention: ranks draw batches of one size",
+                  "Samples or tokens of the ranks may differ by this share."),
+    )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = demanded(patient, 100)

@@ -213,21 +213,13 @@ class Xid(Check):
     severity = Severity.ERROR
     log_messages_file = "log_messages.toml"
     thresholds = (
-        Threshold(
-            "window",
-            86400,
-            "s",
-            "node checkers look back 2 h (AzureHPC) to the whole boot (gpud); a day covers one job",
-            "Older events are not counted.",
-        ),
-        Threshold(
-            "repeats",
-            3,
-            "{events}",
-            "NVIDIA's Xid workflows: an application fault that repeats on one GPU needs attention",
-            "This many events on one GPU turn a note into a warning.",
-        ),
-    )
+        Threshold("window", 86400, "s",
+                  "node checkers look back 2 h (AzureHPC) to the whole boot (gpud); a day covers one job",
+                  "Older events are not counted."),
+        Threshold("repeats", 3, "{events}",
+                  "NVIDIA's Xid workflows: an application fault that repeats on one GPU needs attention",
+                  "This many events on one GPU turn a note into a warning."),
+    )  # fmt: skip
 
     def beside_log(self, finding: Finding, patient: Patient) -> Finding | None:
         """Nothing for an event of the kernel log that `examine` judges by its number."""

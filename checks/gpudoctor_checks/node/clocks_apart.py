@@ -35,14 +35,9 @@ class ClocksApart(Check):
     reads = frozenset({Reads.PREFLIGHT})
     severity = Severity.WARNING
     thresholds = (
-        Threshold(
-            "seconds",
-            1.0,
-            "s",
-            "convention: logs print seconds; chrony holds milliseconds",
-            "An offset beyond its uncertainty of so many seconds is a warning.",
-        ),
-    )
+        Threshold("seconds", 1.0, "s", "convention: logs print seconds; chrony holds milliseconds",
+                  "An offset beyond its uncertainty of so many seconds is a warning."),
+    )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         found = patient.preflight

@@ -42,21 +42,11 @@ class SlowerThanBefore(Check):
     reads = frozenset({Reads.PREFLIGHT})
     severity = Severity.WARNING
     thresholds = (
-        Threshold(
-            "share",
-            0.08,
-            "1",
-            f"{OWN_CHOICE}; a healthy card repeats its figure within 2 %",
-            "A card that lost more than this share is reported.",
-        ),
-        Threshold(
-            "cpu_share",
-            0.3,
-            "1",
-            f"{OWN_CHOICE}; shared processors vary by a quarter",
-            "CPUs that lost more than this share are reported.",
-        ),
-    )
+        Threshold("share", 0.08, "1", f"{OWN_CHOICE}; a healthy card repeats its figure within 2 %",
+                  "A card that lost more than this share is reported."),
+        Threshold("cpu_share", 0.3, "1", f"{OWN_CHOICE}; shared processors vary by a quarter",
+                  "CPUs that lost more than this share are reported."),
+    )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         found = patient.preflight

@@ -42,14 +42,9 @@ class StorageUnfit(Check):
     severity = Severity.ERROR
     thresholds = (
         *peer_thresholds(slower=0.5, against_reference=None),
-        Threshold(
-            "free",
-            float(1 << 30),
-            "B",
-            f"{OWN_CHOICE}; a checkpoint of a small model",
-            "Less free space than this is reported.",
-        ),
-    )
+        Threshold("free", float(1 << 30), "B", f"{OWN_CHOICE}; a checkpoint of a small model",
+                  "Less free space than this is reported."),
+    )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         found = patient.preflight

@@ -36,14 +36,9 @@ class ThrottlesUnderLoad(Check):
     reads = frozenset({Reads.PREFLIGHT})
     severity = Severity.WARNING
     thresholds = (
-        Threshold(
-            "share",
-            0.10,
-            "1",
-            f"{OWN_CHOICE}; boost clocks of healthy cards fall by some percent",
-            "A unit that loses more than this share of its first rate is reported.",
-        ),
-    )
+        Threshold("share", 0.10, "1", f"{OWN_CHOICE}; boost clocks of healthy cards fall by some percent",
+                  "A unit that loses more than this share of its first rate is reported."),
+    )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         found = patient.preflight
