@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.deaths import Death, death, user_place
-from gpudoctor.analysis.run.steady_run import measured, spot
+from gpudoctor.analysis.run.deaths import Death
+from gpudoctor.analysis.run.steady_run import measured
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.model.unavailable import known, optional
 from gpudoctor.text import size
+from gpudoctor_checks.failure.told_death import told_death
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,38 +53,26 @@ class BusError(Check):
     )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        recording = patient.recorded_run
-        told = death(recording)
-        if told is None or told.death is not Death.BUS:
+        found = told_death(patient, Death.BUS)
+        if found is None:
             return
-
-        place = user_place(told)
-        spans = [spot(patient, place[0])] if place is not None else []
-        total = _shared_memory(patient)
+        host = optional(lambda: patient.host)
+        total = known(host.shm_total) if host is not None else None
         words = "."
         if total is not None:
             small = total < self.limit("shm_small")
             words = say(": /dev/shm has only {total}", total=size(total)) + (
                 "." if small else say(", so check memory-mapped files that shrank.")
             )
-        code = recording.end.exit_code if recording.end is not None else None
         yield self.finding(
             say("The run died of a bus error{words}", words=words),
             evidence=(
-                *spans,
-                measured("exit_code", code if code is not None else -1, "1", recording),
-                *([measured("shm_total", total, "B", recording)] if total is not None else []),
+                *found.spans,
+                found.exit_code(),
+                *([measured("shm_total", float(total), "B", found.recording)] if total is not None else []),
             ),
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks=say("the run died")),
-            subject=told.kind,
+            subject=found.told.kind,
             detail=BusErrorDetail(total is None or total < self.limit("shm_small")),
         )
-
-
-def _shared_memory(patient: Patient) -> float | None:
-    try:
-        total = patient.host.shm_total
-    except Unavailable:
-        return None
-    return float(total) if isinstance(total, int | float) else None

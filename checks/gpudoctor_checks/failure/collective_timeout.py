@@ -10,7 +10,7 @@ from gpudoctor.analysis.job_log.first_cause import first_cause
 from gpudoctor.analysis.job_log.flight_verdict import FlightKind, FlightVerdict, flight_verdict, unproven
 from gpudoctor.analysis.job_log.group_positions import STUCK_SECONDS
 from gpudoctor.analysis.job_log.stack_positions import shown, standings, told
-from gpudoctor.analysis.run.deaths import Death, death, user_place
+from gpudoctor.analysis.run.deaths import Death
 from gpudoctor.analysis.run.rank_positions import odd_one, standing
 from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.lang import say
@@ -33,6 +33,7 @@ from gpudoctor.model.signs.job_log import JobLog
 from gpudoctor.model.unavailable import optional
 from gpudoctor.text import capitalised, count
 from gpudoctor.text import ranks as named
+from gpudoctor_checks.failure.told_death import told_death
 
 _TIMEOUTS = frozenset({"watchdog", "gloo-timeout", "store-get", "heartbeat", "hccl", "stalled"})
 """Wordings that do not say which rank was missing."""
@@ -134,15 +135,12 @@ class CollectiveTimeout(Check):
         if log is not None and left is not None:
             yield self._left(log, left)
             return
-        recording = patient.recorded_run
-        told = death(recording)
-        if told is None or told.death is not Death.COLLECTIVE:
+        found = told_death(patient, Death.COLLECTIVE)
+        if found is None:
             return
-
-        place = user_place(told)
-        spans = [spot(patient, place[0])] if place is not None else []
-        everyone = standing(recording)
-        mismatch = told.record is not None and told.record.type == "signal"
+        recording, death, _ = found
+        spans, everyone = found.spans, standing(recording)
+        mismatch = death.record is not None and death.record.type == "signal"
         odd = odd_one(everyone) if not mismatch else None
         if odd is not None and odd.place is not None:
             spans.insert(0, spot(patient, odd.place))
@@ -151,22 +149,16 @@ class CollectiveTimeout(Check):
             if odd is not None
             else ""
         )
-        first = told.message.strip().split(chr(10))[0][:200]
         yield self.finding(
-            say(
-                "A collective operation failed{step}: {first}.{who}",
-                step=say(" at step {step}", step=told.step) if told.step else "",
-                first=first,
-                who=who,
-            ),
+            say("A collective operation failed{step}: {first}.{who}", step=found.when, first=found.first, who=who),
             evidence=(
                 *spans,
-                LogLine(origin="the training", text=f"{told.kind}: {told.message}"[:400]),
+                found.quoted(),
                 *(measured(f"rank{item.rank}_last_step", item.step, "{step}", recording) for item in everyone[:8]),
             ),
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks=say("the run died")),
-            subject=told.kind,
+            subject=death.kind,
             detail=CollectiveTimeoutDetail(odd.rank if odd is not None else -1, mismatch),
         )
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.deaths import Death, death, user_place
-from gpudoctor.analysis.run.steady_run import spot
+from gpudoctor.analysis.run.deaths import Death
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, LogLine, Patient, Reads, Severity
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
 from gpudoctor_checks.failure.exception_causes import beyond
+from gpudoctor_checks.failure.told_death import told_death
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,27 +49,21 @@ class DeviceAssert(Check):
     log_messages_file = "cuda_messages.toml"
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        recording = patient.recorded_run
-        told = death(recording)
-        if told is None or told.death is not Death.ASSERT:
+        found = told_death(patient, Death.ASSERT)
+        if found is None:
             return
-
-        place = user_place(told)
-        spans = [spot(patient, place[0])] if place is not None else []
-        first = told.message.strip().split(chr(10))[0][:200]
-        outside = beyond(told)
+        told, outside = found.told, beyond(found.told)
         why = say(" {outside}.", outside=outside[0]) if outside is not None else ""
-        when = say(" at step {step}", step=told.step) if told.step else ""
         yield self.finding(
             say(
                 "A kernel on the device failed{when}: {first}.{why} The reported line is not always "
                 "the line that "
                 "launched the kernel.",
-                when=when,
-                first=first,
+                when=found.when,
+                first=found.first,
                 why=why,
             ),
-            evidence=(*spans, LogLine(origin="the training", text=f"{told.kind}: {told.message}"[:400])),
+            evidence=(*found.spans, found.quoted()),
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks=say("the run died")),
             subject=told.kind,

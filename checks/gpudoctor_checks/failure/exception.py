@@ -5,15 +5,13 @@ from dataclasses import dataclass, replace
 
 from gpudoctor.analysis.job_log.first_cause import first_cause
 from gpudoctor.analysis.run.curves import loss_curve
-from gpudoctor.analysis.run.deaths import EXIT, Death, DeathMessage, death, first_failed, user_place
-from gpudoctor.analysis.run.steady_run import measured, spot
+from gpudoctor.analysis.run.deaths import EXIT, Death, DeathMessage, first_failed, user_place
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
-from gpudoctor.model.evidence import LogLine, SourceSpan
-from gpudoctor.model.signs.recording import Recording
 from gpudoctor.model.unavailable import optional
 from gpudoctor.text import capitalised, count
 from gpudoctor_checks.failure.exception_causes import NOT_A_NUMBER, OVERFLOW, CauseClass, cause_of
+from gpudoctor_checks.failure.told_death import ToldDeath, told_death
 
 _OF_VALUES = frozenset({NOT_A_NUMBER, OVERFLOW, "outside-0-1"})
 
@@ -61,30 +59,17 @@ class Uncaught(Check):
     log_messages_file = "program_messages.toml"
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        recording = patient.recorded_run
-        told = death(recording)
-        if told is None or told.death not in (Death.EXCEPTION, Death.SILENT):
+        found = told_death(patient, Death.EXCEPTION, Death.SILENT)
+        if found is None or (not found.recording.ranks and _told_by_output(patient)):
             return
-        if not recording.ranks and _told_by_output(patient):
-            return
+        _, told, span = found
         place = user_place(told)
-        spans: list[SourceSpan] = []
-        if place is not None:
-            span = spot(patient, place[0])
-            spans = [span if span.text else replace(span, text=place[1])]
+        if span is not None and place is not None and not span.text:
+            found = found._replace(place=replace(span, text=place[1]))
         cause = cause_of(told) if told.record is not None else None
-        code = recording.end.exit_code if recording.end is not None else None
         yield self.finding(
-            _message(recording, told, spans, cause),
-            evidence=(
-                *spans,
-                *(
-                    [LogLine(origin=_who(recording, told), text=f"{told.kind}: {told.message}"[:400])]
-                    if told.kind
-                    else ()
-                ),
-                measured("exit_code", code if code is not None else -1, "1", recording),
-            ),
+            _message(found, cause),
+            evidence=(*found.spans, *([found.quoted(found.who)] if told.kind else ()), found.exit_code()),
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks=say("the run died")),
             subject=told.kind or "exit code",
@@ -103,40 +88,23 @@ def _told_by_output(patient: Patient) -> bool:
     return log is not None and first_cause(log) is not None
 
 
-def _message(recording: Recording, told: DeathMessage, spans: list[SourceSpan], cause: CauseClass | None) -> str:
-    if not told.kind:
-        return _silence(recording, told)
-    when = say(" at step {step}", step=told.step) if told.step else ""
-    where = say(" ({path}:{line})", path=spans[0].path, line=spans[0].line) if spans else ""
-    # its own full stop would follow another one
-    first = told.message.strip().split(chr(10))[0][:200].removesuffix(".")
-    who = capitalised(_who(recording, told))
-    why = say(" {cause}{last_loss}.", cause=cause.words, last_loss=_last_loss(told, cause)) if cause is not None else ""
-    if told.kind == EXIT:
-        said = (
-            say("with exit code {first}", first=first)
-            if first.lstrip("-").isdigit()
-            else say("by sys.exit: {first}", first=first)
-        )
-        return say(
-            "{who} ended itself{when}{where} {said}.{why}{echoes}",
-            who=who,
-            when=when,
-            where=where,
-            said=said,
-            why=why,
-            echoes=_echoes(told),
-        )
-    return say(
-        "{who} died{when} of {kind}{where}: {first}.{why}{echoes}",
-        who=who,
-        when=when,
-        kind=told.kind,
-        where=where,
-        first=first,
-        why=why,
-        echoes=_echoes(told),
+def _message(found: ToldDeath, cause: CauseClass | None) -> str:
+    told = found.told
+    echoes = (
+        say(" {ranks} died as a consequence.", ranks=count(len(told.cascade), "other rank")) if told.cascade else ""
     )
+    if not told.kind:
+        return _silence(found, echoes)
+    # its own full stop would follow another one
+    first = found.first.removesuffix(".")
+    why = say(" {cause}{last_loss}.", cause=cause.words, last_loss=_last_loss(told, cause)) if cause is not None else ""
+    shared = {"who": capitalised(found.who), "when": found.when, "where": found.where, "why": why, "echoes": echoes}
+    if told.kind == EXIT:
+        said = say("by sys.exit: {first}", first=first)
+        if first.lstrip("-").isdigit():
+            said = say("with exit code {first}", first=first)
+        return say("{who} ended itself{when}{where} {said}.{why}{echoes}", said=said, **shared)
+    return say("{who} died{when} of {kind}{where}: {first}.{why}{echoes}", kind=told.kind, first=first, **shared)
 
 
 def _last_loss(told: DeathMessage, cause: CauseClass) -> str:
@@ -149,8 +117,9 @@ def _last_loss(told: DeathMessage, cause: CauseClass) -> str:
     )
 
 
-def _silence(recording: Recording, told: DeathMessage) -> str:
+def _silence(found: ToldDeath, echoes: str) -> str:
     """Nobody said why: what is known of the way in which it ended."""
+    recording, told, _ = found
     code = recording.end.exit_code if recording.end is not None else None
     ended = say("The command ended with exit code {code}, and", code=code)
     if not recording.ranks and (failed := first_failed(recording)):
@@ -161,35 +130,15 @@ def _silence(recording: Recording, told: DeathMessage) -> str:
         )
     if told.process is None or told.process.clean:
         return say("{ended} no rank recorded the reason: the program ended itself; read its last lines.", ended=ended)
-    many = len(recording.ranks) > 1
-    step = say(" after step {step}", step=told.step) if told.step else ""
-    how = (
-        say("SIGKILL, os._exit or a library that ends the process")
-        if many
-        else say("os._exit or a library that ends the process")
-    )
-    was = say("disappeared at once") if many else say("ended at once with exit code {code}", code=code)
-    who = capitalised(_who(recording, told))
+    was, how = say("disappeared at once"), say("SIGKILL, os._exit or a library that ends the process")
+    if len(recording.ranks) == 1:
+        was = say("ended at once with exit code {code}", code=code)
+        how = say("os._exit or a library that ends the process")
     return say(
         "{who} {was}{step}, with no recorded exception or signal: {how}.{echoes}",
-        who=who,
+        who=capitalised(found.who),
         was=was,
-        step=step,
+        step=say(" after step {step}", step=told.step) if told.step else "",
         how=how,
-        echoes=_echoes(told),
-    )
-
-
-def _echoes(told: DeathMessage) -> str:
-    if not told.cascade:
-        return ""
-    return say(" {ranks} died as a consequence.", ranks=count(len(told.cascade), "other rank"))
-
-
-def _who(recording: Recording, told: DeathMessage) -> str:
-    many = len(recording.ranks) > 1 and told.process is not None
-    return (
-        say("rank {process_rank}", process_rank=told.process.rank)
-        if many and told.process is not None
-        else say("the training")
+        echoes=echoes,
     )

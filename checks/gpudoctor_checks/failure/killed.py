@@ -3,13 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.deaths import Death, death, user_place
+from gpudoctor.analysis.run.deaths import Death
 from gpudoctor.analysis.run.risky_operations import killing_lines
 from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, LogLine, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.text import capitalised, size
+from gpudoctor_checks.failure.told_death import told_death
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +61,10 @@ class Killed(Check):
     )  # fmt: skip
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        recording = patient.recorded_run
-        told = death(recording)
-        if told is None or told.death is not Death.KILLED:
+        found = told_death(patient, Death.KILLED)
+        if found is None:
             return
-
-        end = recording.end
+        (recording, told, _), end = found, found.recording.end
         lines = [
             line for line in (end.kernel if end else ()) if "oom" in line.lower() or "killed process" in line.lower()
         ]
@@ -73,15 +72,7 @@ class Killed(Check):
         near = limit > 0 and used >= self.limit("memory_share") * limit
         memory = told.kind in ("", "SIGKILL") and bool(lines or near or (end is not None and end.oom_kills))
         spans = [spot(patient, place) for place in killing_lines(patient)] if not memory else []
-        stood = user_place(told)
-        name = told.kind or "SIGKILL"
-        when = say(" at step {step}", step=told.step) if told.step else ""
-        many = told.process is not None and len(recording.ranks) > 1
-        who = (
-            say("rank {process_rank}", process_rank=told.process.rank)
-            if many and told.process is not None
-            else say("the training")
-        )
+        name, when, who = told.kind or "SIGKILL", found.when, found.who
         subject = capitalised(who)
         if memory:
             words = say("The kernel killed {who}{when} for memory ({name})", who=who, when=when, name=name)
@@ -103,14 +94,13 @@ class Killed(Check):
                 name=name,
                 when=when,
             )
-        code = end.exit_code if end is not None and end.exit_code is not None else -1
         yield self.finding(
             words,
             evidence=(
                 *spans,
-                *([spot(patient, stood[0])] if stood is not None else []),
+                *found.spans,
                 *(LogLine(origin="the kernel", text=line) for line in lines[:3]),
-                measured("exit_code", code, "1", recording),
+                found.exit_code(),
                 *([measured("memory_used", used, "B", recording)] if limit else []),
             ),
             confidence=Confidence.CONFIRMED,

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.run.deaths import Death, death, user_place
-from gpudoctor.analysis.run.steady_run import measured, spot
+from gpudoctor.analysis.run.deaths import Death
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, LogLine, Patient, Reads, Severity
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.text import capitalised
+from gpudoctor_checks.failure.told_death import told_death
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,43 +45,32 @@ class NativeCrash(Check):
     log_messages_file = "end_messages.toml"
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
-        recording = patient.recorded_run
-        told = death(recording)
-        if told is None or told.death is not Death.NATIVE:
+        found = told_death(patient, Death.NATIVE)
+        if found is None:
             return
-
-        place = user_place(told)
-        spans = [spot(patient, place[0])] if place is not None else []
-        end = recording.end
-        lines = [line for line in (end.kernel if end else ()) if "segfault" in line or "trap" in line]
-        code = end.exit_code if end is not None and end.exit_code is not None else -1
-        when = say(" at step {step}", step=told.step) if told.step else ""
-        where = say(" ({path}:{line})", path=spans[0].path, line=spans[0].line) if spans else ""
-        many = told.process is not None and len(recording.ranks) > 1
-        who = (
-            say("rank {process_rank}", process_rank=told.process.rank)
-            if many and told.process is not None
-            else say("the training")
-        )
+        recording, told, _ = found
+        lines = [
+            line for line in (recording.end.kernel if recording.end else ()) if "segfault" in line or "trap" in line
+        ]
         profiled = any(map(_left_on, [told.process] if told.process is not None else recording.ranks))
         yield self.finding(
             say(
                 "{who} crashed outside of Python as it ended, with {kind}: torch.profiler was still on.",
-                who=capitalised(who),
+                who=capitalised(found.who),
                 kind=told.kind or say("a fault"),
             )
             if profiled
             else say(
                 "{who} crashed outside of Python{when} with {kind}{where}.",
-                who=capitalised(who),
-                when=when,
+                who=capitalised(found.who),
+                when=found.when,
                 kind=told.kind or say("a fault"),
-                where=where,
+                where=found.where,
             ),
             evidence=(
-                *spans,
+                *found.spans,
                 *(LogLine(origin="the kernel", text=line) for line in lines[:2]),
-                measured("exit_code", code, "1", recording),
+                found.exit_code(),
             ),
             confidence=Confidence.CONFIRMED,
             severity=Severity.WARNING if profiled else Severity.ERROR,
