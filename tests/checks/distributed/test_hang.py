@@ -1,25 +1,15 @@
 from dataclasses import replace
 
 import pytest
-from recordings import make_process, make_recording, make_steps, record
+from looks import look_of, remedies_of
+from recordings import make_process, make_steps, record
 
 from gpudoctor.model import Severity, SourceSpan, Unavailable
 from gpudoctor.model.signs.recording import RunEnd
-from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.distributed.hang import Hang
 from gpudoctor_rules.advice import advice
 
-
-def look(*ranks, **changes):
-    """The findings on a recording of these ranks."""
-    return examine(Hang, make_patient(recording=make_recording(*ranks, **changes)))
-
-
-def remedies(finding):
-    """Titles and steps of the remedies, in one text."""
-    found = prescribe(advice("distributed"), finding, make_patient(recording=make_recording()))
-    assert found
-    return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
+look, remedies = look_of(Hang), remedies_of(advice("distributed"))
 
 
 STOPPED = RunEnd(exit_code=130, stopped_by="interrupt")

@@ -1,34 +1,10 @@
-from recordings import make_process, make_recording, make_steps, record
+from looks import FAILED, died, look_of, remedies_of
+from recordings import make_process, make_steps, record
 
-from gpudoctor.model.signs.recording import RunEnd
-from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.failure.collective_timeout import CollectiveTimeout
 from gpudoctor_rules.advice import advice
 
-
-def look(*ranks, **changes):
-    """The findings on a recording of these ranks."""
-    return examine(CollectiveTimeout, make_patient(recording=make_recording(*ranks, **changes)))
-
-
-def remedies(finding):
-    """Titles and steps of the remedies, in one text."""
-    found = prescribe(advice("failure"), finding, make_patient(recording=make_recording()))
-    assert found
-    return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
-
-
-FRAMES = [["/job/train.py", 41, "train", "out = model(x)"], ["/env/lib/python3.11/site-packages/t.py", 9, "f", ""]]
-
-
-def died(kind, message, t=5.0, user=0, rank=0, world=1, **fields):
-    """A rank that ended with an exception."""
-    given = {"frames": FRAMES, "user": user, "step": 120, "phase": "forward", "oom": None, **fields}
-    end = record("exception", t, exception=kind, message=message, **given)
-    return make_process(make_steps(120), records=[end], clean=False, rank=rank, world=world)
-
-
-FAILED = RunEnd(exit_code=1, seconds=9.0)
+look, remedies = look_of(CollectiveTimeout), remedies_of(advice("failure"))
 
 
 WATCHDOG = "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=41, OpType=ALLREDUCE) ran for 600000 ms"

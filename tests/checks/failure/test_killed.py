@@ -1,21 +1,11 @@
-from recordings import make_machine, make_process, make_recording
+from looks import look_of, remedies_of
+from recordings import make_machine, make_process
 
 from gpudoctor.model.signs.recording import RunEnd
-from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.failure.killed import Killed
 from gpudoctor_rules.advice import advice
 
-
-def look(*ranks, **changes):
-    """The findings on a recording of these ranks."""
-    return examine(Killed, make_patient(recording=make_recording(*ranks, **changes)))
-
-
-def remedies(finding):
-    """Titles and steps of the remedies, in one text."""
-    found = prescribe(advice("failure"), finding, make_patient(recording=make_recording()))
-    assert found
-    return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
+look, remedies = look_of(Killed), remedies_of(advice("failure"))
 
 
 def test_sick_killed_for_memory():

@@ -1,24 +1,14 @@
 import pytest
-from recordings import make_process, make_recording, make_steps, record
+from looks import look_of, remedies_of
+from recordings import make_process, make_steps, record
 
 from gpudoctor.model import Severity
 from gpudoctor.model.signs.recording import RunEnd
-from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.failure.native_crash import NativeCrash
 from gpudoctor_rules.advice import advice
 from gpudoctor_rules.failure import native_crash
 
-
-def look(*ranks, **changes):
-    """The findings on a recording of these ranks."""
-    return examine(NativeCrash, make_patient(recording=make_recording(*ranks, **changes)))
-
-
-def remedies(finding):
-    """Titles and steps of the remedies, in one text."""
-    found = prescribe((native_crash, *advice("failure")), finding, make_patient(recording=make_recording()))
-    assert found
-    return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
+look, remedies = look_of(NativeCrash), remedies_of((native_crash, *advice("failure")))
 
 
 def crashed(**fields):

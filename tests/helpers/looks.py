@@ -1,0 +1,32 @@
+"""A check on a recording, and what its rules say to the finding."""
+
+from recordings import make_process, make_recording, make_steps, record
+
+from gpudoctor.model.signs.recording import RunEnd
+from gpudoctor.testing import examine, make_patient, prescribe
+
+FRAMES = [["/job/train.py", 41, "train", "out = model(x)"], ["/env/lib/python3.11/site-packages/t.py", 9, "f", ""]]
+FAILED = RunEnd(exit_code=1, seconds=9.0)
+
+
+def look_of(check):
+    """A function that gives a check's findings on a recording of some ranks."""
+    return lambda *ranks, **changes: examine(check, make_patient(recording=make_recording(*ranks, **changes)))
+
+
+def remedies_of(rules):
+    """A function that gives titles and steps of the remedies for a finding, in one text."""
+
+    def remedies(finding):
+        found = prescribe(rules, finding, make_patient(recording=make_recording()))
+        assert found
+        return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
+
+    return remedies
+
+
+def died(kind, message, t=5.0, user=0, rank=0, world=1, **fields):
+    """A rank that ended with an exception."""
+    given = {"frames": FRAMES, "user": user, "step": 120, "phase": "forward", "oom": None, **fields}
+    end = record("exception", t, exception=kind, message=message, **given)
+    return make_process(make_steps(120), records=[end], clean=False, rank=rank, world=world)
