@@ -1,38 +1,16 @@
 import pytest
 from jobs import job_files, job_patient, launch_line, patient_of
 
-from gpudoctor.model import Severity, TextEdit, Unavailable
-from gpudoctor.testing import examine, make_patient, prescribe
+from gpudoctor.model import Severity, TextEdit
+from gpudoctor.testing import examine, prescribe
 from gpudoctor.vitals.configs import parse
 from gpudoctor_checks.config.batch_mismatch import BatchMismatch
 from gpudoctor_rules.config import batch_mismatch
 
 ERROR, WARNING = Severity.ERROR, Severity.WARNING
-EXPECTED = {
-    "configs-sick_arithmetic": (ERROR, 2),
-    "configs-sick_axolotl": (ERROR, 7),
-    "configs-sick_pair": (ERROR, 2),
-    "source-sick_initialize": (ERROR, 4),
-}
-SICK, HEALTHY = dict(job_files("CFG002", "sick")), dict(job_files("CFG002", "healthy"))
+SICK = dict(job_files("CFG002", "sick"))
 ARGUMENTS = "from transformers import TrainingArguments\nargs = TrainingArguments('o', deepspeed='ds.json'%s)\n"
 DS = '{"zero_optimization": {"stage": 2}, %s}'
-
-
-def test_every_job_is_named() -> None:
-    assert set(SICK) == set(EXPECTED)
-
-
-@pytest.mark.parametrize("name", sorted(SICK))
-def test_sick_jobs(name: str) -> None:
-    [finding] = examine(BatchMismatch, job_patient(SICK[name]))
-    assert (finding.severity, finding.evidence[0].line) == EXPECTED[name]
-    assert finding.cost.breaks
-
-
-@pytest.mark.parametrize("name", sorted(HEALTHY))
-def test_healthy_jobs(name: str) -> None:
-    assert examine(BatchMismatch, job_patient(HEALTHY[name])) == []
 
 
 @pytest.mark.parametrize(
@@ -113,11 +91,6 @@ def test_sick_accelerate() -> None:
 def test_healthy_accelerate(steps: object) -> None:
     patient = patient_of({"train.py": SCRIPT, "acc.yaml": ACCELERATE.format(steps=steps)})
     assert examine(BatchMismatch, patient) == []
-
-
-def test_skipped_without_source_and_configs() -> None:
-    with pytest.raises(Unavailable):
-        examine(BatchMismatch, make_patient())
 
 
 def test_the_remedy_is_auto_and_cures() -> None:

@@ -2,36 +2,13 @@ import pytest
 from jobs import job_files, job_patient, patient_of
 from mending import gone
 
-from gpudoctor.model import Severity, Unavailable
-from gpudoctor.testing import examine, make_patient, prescribe
+from gpudoctor.model import Severity
+from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.config.lora_misfit import LoraMisfit
 from gpudoctor_rules.config import lora_misfit
 
 NOTE, ERROR = Severity.NOTE, Severity.ERROR
-EXPECTED = {
-    "configs-sick_axolotl": (NOTE, 7),
-    "configs-sick_gather": (NOTE, 5),
-    "configs-sick_llama_factory": (NOTE, 4),
-    "source-sick_alpha": (NOTE, 3),
-    "source-sick_some_targets": (NOTE, 15),
-    "source-sick_targets": (NOTE, 5),
-}
-SICK, HEALTHY = dict(job_files("CFG007", "sick")), dict(job_files("CFG007", "healthy"))
-
-
-def test_every_job_is_named() -> None:
-    assert set(SICK) == set(EXPECTED)
-
-
-@pytest.mark.parametrize("name", sorted(SICK))
-def test_sick_jobs(name: str) -> None:
-    [finding] = examine(LoraMisfit, job_patient(SICK[name]))
-    assert (finding.severity, finding.evidence[0].line) == EXPECTED[name]
-
-
-@pytest.mark.parametrize("name", sorted(HEALTHY))
-def test_healthy_jobs(name: str) -> None:
-    assert examine(LoraMisfit, job_patient(HEALTHY[name])) == []
+SICK = dict(job_files("CFG007", "sick"))
 
 
 def config(text: str) -> str:
@@ -91,11 +68,6 @@ def test_healthy_scales(text: str) -> None:
 def test_sick_at_the_users_threshold() -> None:
     patient = patient_of({"train.py": config("r=8, lora_alpha=64")})
     assert len(examine(LoraMisfit, patient, scale_high=4)) == 1
-
-
-def test_skipped_without_source_and_configs() -> None:
-    with pytest.raises(Unavailable):
-        examine(LoraMisfit, make_patient())
 
 
 @pytest.mark.parametrize("name", sorted(set(SICK) - {"configs-sick_gather"}))

@@ -3,41 +3,15 @@ from jobs import job_files, job_patient, launch_line, patient_of
 from mending import gone
 from some import some
 
-from gpudoctor.model import Severity, Unavailable
-from gpudoctor.testing import examine, make_patient, prescribe
+from gpudoctor.model import Severity
+from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.config.precision_conflict import PrecisionConflict
 from gpudoctor_rules.config import precision_conflict
 
 ERROR, WARNING = Severity.ERROR, Severity.WARNING
-EXPECTED = {
-    "configs-sick_accelerate": (ERROR, 6),
-    "configs-sick_both_halves": (ERROR, 6),
-    "configs-sick_engine": (ERROR, 4),
-    "configs-sick_llama_factory": (ERROR, 5),
-    "configs-sick_sections": (WARNING, 5),
-    "source-sick_both": (ERROR, 4),
-    "source-sick_dict": (ERROR, 6),
-    "source-sick_loaded_in_half": (WARNING, 4),
-}
-SICK, HEALTHY = dict(job_files("CFG001", "sick")), dict(job_files("CFG001", "healthy"))
+SICK = dict(job_files("CFG001", "sick"))
 HF = "output_dir: o\nper_device_train_batch_size: 1\nnum_train_epochs: 1\n"
 DS = '{"zero_optimization": {"stage": 2}, %s}'
-
-
-def test_every_job_is_named() -> None:
-    assert set(SICK) == set(EXPECTED)
-
-
-@pytest.mark.parametrize("name", sorted(SICK))
-def test_sick_jobs(name: str) -> None:
-    [finding] = examine(PrecisionConflict, job_patient(SICK[name]))
-    assert (finding.severity, finding.evidence[0].line) == EXPECTED[name]
-    assert (finding.cost.breaks is not None) == (finding.severity is ERROR)
-
-
-@pytest.mark.parametrize("name", sorted(HEALTHY))
-def test_healthy_jobs(name: str) -> None:
-    assert examine(PrecisionConflict, job_patient(HEALTHY[name])) == []
 
 
 def test_sick_the_launch_line_links_script_and_file() -> None:
@@ -123,11 +97,6 @@ def test_healthy_dtypes(dtype: str) -> None:
         Trainer(model=model, args=TrainingArguments("o", bf16=True))
         """
     assert examine(PrecisionConflict, patient_of({"train.py": script})) == []
-
-
-def test_skipped_without_source_and_configs() -> None:
-    with pytest.raises(Unavailable):
-        examine(PrecisionConflict, make_patient())
 
 
 @pytest.mark.parametrize(
