@@ -345,7 +345,7 @@ def test_a_sick_and_a_healthy_case(code):
     if check.reads == {Reads.LOG} and not check.thresholds and code not in {"FAIL018", "FAIL019"}:
         return  # all of them in failure/test_known_messages.py
     texts = [path.read_text("utf-8") for path in (ROOT / "tests/checks" / FOLDERS[topic_of(code)]).glob("test_*.py")]
-    own = [text for text in texts if re.search(rf"\b{check.__name__}\b", text)]
+    own = [text for text in texts if re.search(rf"\b({check.__name__}|{code})\b", text)]
     tests = re.findall(r"^def (test_\w+)", "\n".join(own), re.MULTILINE)
     assert any(name.startswith("test_sick") for name in tests)
     assert any(name.startswith("test_healthy") for name in tests)
