@@ -99,24 +99,14 @@ def test_sick_threads_that_a_run_has_shown():
 @pytest.mark.parametrize(
     "patient",
     [
-        script(4, host=cpus(32), job=torchrun(4), environment={"OMP_NUM_THREADS": "4"}),
-        script(7, host=cpus(64), job=torchrun(8), environment={}),
-        script(24, host=cpus(8), environment={}),
-        make_patient(host=cpus(64), environment={}),
-        make_patient(host=cpus(64, quota=2.0), environment={}),
-        make_patient(host=cpus(8), gpus=[make_gpu()], environment={}),
-        make_patient(host=cpus(64), job=torchrun(4), environment={"OMP_NUM_THREADS": "1"}),
-        make_patient(host=cpus(8), job=torchrun(4), environment={}),
-    ],
-    ids=[
-        "fits",
-        "torchrun and workers that fill the CPUs",
-        "one loader is DATA003's",
-        "no job",
-        "no purpose",
-        "a workstation",
-        "the user's own 1",
-        "one spare CPU",
+        script(4, host=cpus(32), job=torchrun(4), environment={"OMP_NUM_THREADS": "4"}),  # fits
+        script(7, host=cpus(64), job=torchrun(8), environment={}),  # torchrun and workers that fill the CPUs
+        script(24, host=cpus(8), environment={}),  # one loader is DATA003's
+        make_patient(host=cpus(64), environment={}),  # no job
+        make_patient(host=cpus(64, quota=2.0), environment={}),  # no purpose
+        make_patient(host=cpus(8), gpus=[make_gpu()], environment={}),  # a workstation
+        make_patient(host=cpus(64), job=torchrun(4), environment={"OMP_NUM_THREADS": "1"}),  # the user's own 1
+        make_patient(host=cpus(8), job=torchrun(4), environment={}),  # one spare CPU
     ],
 )
 def test_healthy(patient):

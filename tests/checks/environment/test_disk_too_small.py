@@ -73,18 +73,17 @@ def test_sick_one_disk_is_one_finding():
 @pytest.mark.parametrize(
     "patient",
     [
-        finetune(keep=", save_total_limit=2", host=host(disk("working folder", 400 * GIB))),
-        finetune(model="gpt2", host=host(disk("working folder", 20 * GIB))),
-        finetune(model="mistralai/Mixtral-8x7B-v0.1", host=host(disk("working folder", 20 * GIB))),
+        finetune(keep=", save_total_limit=2", host=host(disk("working folder", 400 * GIB))),  # fits
+        finetune(model="gpt2", host=host(disk("working folder", 20 * GIB))),  # no size in the name
+        finetune(model="mistralai/Mixtral-8x7B-v0.1", host=host(disk("working folder", 20 * GIB))),  # a mixture
         finetune(
             extra="import peft; model = peft.get_peft_model(model, config)", host=host(disk("working folder", 20 * GIB))
-        ),
-        make_patient(host=host(disk("working folder", MIB))),
-        make_patient(host=host(disk("Hugging Face cache", 0, read_only=True)), gpus=[make_gpu()]),
-        make_patient(host=host(disk("temporary files", 2 * GIB)), gpus=[make_gpu()]),
-        make_patient(host=host(disk("output", 0, total=0)), gpus=[make_gpu()]),
+        ),  # adapters
+        make_patient(host=host(disk("working folder", MIB))),  # no purpose
+        make_patient(host=host(disk("Hugging Face cache", 0, read_only=True)), gpus=[make_gpu()]),  # read-only
+        make_patient(host=host(disk("temporary files", 2 * GIB)), gpus=[make_gpu()]),  # enough
+        make_patient(host=host(disk("output", 0, total=0)), gpus=[make_gpu()]),  # no real disk
     ],
-    ids=["fits", "no size in the name", "a mixture", "adapters", "no purpose", "read-only", "enough", "no real disk"],
 )
 def test_healthy(patient):
     assert examine(DiskTooSmall, patient) == []

@@ -60,15 +60,16 @@ def test_sick_swapping():
 @pytest.mark.parametrize(
     "patient",
     [
-        script(8, host=make_host(), gpus=[make_gpu()]),
-        make_patient(host=make_host(swap_total=GIB, swap_used=GIB, swap_rate=0.0)),
-        make_patient(host=make_host(swap_total=GIB, swap_used=GIB, swap_rate=4096.0)),
-        make_patient(host=make_host(swap_total=GIB, swap_used=GIB, swap_rate=Absent("no counters"))),
-        make_patient(host=make_host(memory_available=300 * MIB)),
-        make_patient(host=make_host(memory_limit=64 * GIB), gpus=[make_gpu()]),
-        make_patient(host=make_host(memory_limit=64 * GIB), gpus=[make_gpu(i) for i in range(8)]),
+        script(8, host=make_host(), gpus=[make_gpu()]),  # plenty
+        make_patient(host=make_host(swap_total=GIB, swap_used=GIB, swap_rate=0.0)),  # parked pages
+        make_patient(host=make_host(swap_total=GIB, swap_used=GIB, swap_rate=4096.0)),  # a page or two
+        make_patient(host=make_host(swap_total=GIB, swap_used=GIB, swap_rate=Absent("no counters"))),  # untold
+        make_patient(host=make_host(memory_available=300 * MIB)),  # a laptop
+        make_patient(host=make_host(memory_limit=64 * GIB), gpus=[make_gpu()]),  # a limit
+        make_patient(
+            host=make_host(memory_limit=64 * GIB), gpus=[make_gpu(i) for i in range(8)]
+        ),  # one rank of eight GPUs
     ],
-    ids=["plenty", "parked pages", "a page or two", "untold", "a laptop", "a limit", "one rank of eight GPUs"],
 )
 def test_healthy(patient):
     assert examine(HostMemoryTight, patient) == []

@@ -80,28 +80,21 @@ def test_sick_processes():
 @pytest.mark.parametrize(
     "patient",
     [
-        script(8, host=make_host()),
-        script(0, host=make_host(open_files=LOW)),
-        script(8, host=make_host(open_files=Limit(soft=1025, hard=4096))),
-        make_patient(host=make_host(open_files=LOW), gpus=[make_gpu()]),
-        make_patient(host=make_host(locked_memory=SMALL)),
-        make_patient(host=make_host(locked_memory=SMALL, infiniband=("mlx5_0",), roce=("mlx5_0",))),
+        script(8, host=make_host()),  # high
+        script(0, host=make_host(open_files=LOW)),  # no workers
+        script(8, host=make_host(open_files=Limit(soft=1025, hard=4096))),  # above
+        make_patient(host=make_host(open_files=LOW), gpus=[make_gpu()]),  # no script
+        make_patient(host=make_host(locked_memory=SMALL)),  # no RDMA
+        make_patient(
+            host=make_host(locked_memory=SMALL, infiniband=("mlx5_0",), roce=("mlx5_0",))
+        ),  # Ethernet card on a lone machine
         make_patient(
             host=make_host(locked_memory=SMALL, infiniband=("mlx5_0",)), job=Job(profile=Profile.SLURM, nodes=1)
-        ),
-        make_patient(host=make_host(locked_memory=Limit(soft=200 * GIB, hard=200 * GIB), infiniband=("mlx5_0",))),
-        script(8, host=make_host(processes=Limit(soft=4096, hard=4096)), environment={}),
-    ],
-    ids=[
-        "high",
-        "no workers",
-        "above",
-        "no script",
-        "no RDMA",
-        "Ethernet card on a lone machine",
-        "one node",
-        "generous",
-        "processes enough",
+        ),  # one node
+        make_patient(
+            host=make_host(locked_memory=Limit(soft=200 * GIB, hard=200 * GIB), infiniband=("mlx5_0",))
+        ),  # generous
+        script(8, host=make_host(processes=Limit(soft=4096, hard=4096)), environment={}),  # processes enough
     ],
 )
 def test_healthy(patient):

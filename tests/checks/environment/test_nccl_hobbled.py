@@ -40,12 +40,13 @@ def test_sick_switched_off_with_several_gpus(name):
 @pytest.mark.parametrize(
     "patient",
     [
-        make_patient(environment={"NCCL_P2P_DISABLE": "1"}),
-        make_patient(environment={"NCCL_P2P_DISABLE": "1"}, gpus=gpus(1)),
-        make_patient(environment={"NCCL_IB_DISABLE": "1"}, gpus=gpus(8), host=make_host()),
-        make_patient(environment={"NCCL_P2P_DISABLE": "1"}, survey=make_survey(gpus(2), p2p_blocked=((0, 1), (1, 0)))),
+        make_patient(environment={"NCCL_P2P_DISABLE": "1"}),  # no GPU
+        make_patient(environment={"NCCL_P2P_DISABLE": "1"}, gpus=gpus(1)),  # one GPU
+        make_patient(environment={"NCCL_IB_DISABLE": "1"}, gpus=gpus(8), host=make_host()),  # no InfiniBand
+        make_patient(
+            environment={"NCCL_P2P_DISABLE": "1"}, survey=make_survey(gpus(2), p2p_blocked=((0, 1), (1, 0)))
+        ),  # no peer access
     ],
-    ids=["no GPU", "one GPU", "no InfiniBand", "no peer access"],
 )
 def test_sick_but_a_note_where_the_hardware_is_not(patient):
     [finding] = examine(NcclHobbled, patient)
@@ -117,31 +118,22 @@ def test_sick_another_nccl_on_the_loader_path(variable, severity):
 @pytest.mark.parametrize(
     "patient",
     [
-        make_patient(environment={}, gpus=gpus(8), host=make_host()),
-        make_patient(environment={"NCCL_P2P_DISABLE": "0", "NCCL_IB_DISABLE": ""}, gpus=gpus(8)),
-        make_patient(environment={"NCCL_P2P_LEVEL": "NVL", "NCCL_NET": "IB"}, gpus=gpus(8)),
-        make_patient(environment={}, gpus=gpus(1), host=make_host(acs=True, iommu=True)),
-        make_patient(environment={}, gpus=gpus(8, nvlinks=(LINK,)), host=make_host(acs=True, iommu=True)),
-        make_patient(environment={}, gpus=gpus(4), host=make_host(acs=ABSENT, iommu=ABSENT)),
-        make_patient(environment={}, packages=packages("torch", "nvidia-nccl-cu12", "nvidia-cublas-cu12")),
+        make_patient(environment={}, gpus=gpus(8), host=make_host()),  # clean
+        make_patient(environment={"NCCL_P2P_DISABLE": "0", "NCCL_IB_DISABLE": ""}, gpus=gpus(8)),  # off
+        make_patient(environment={"NCCL_P2P_LEVEL": "NVL", "NCCL_NET": "IB"}, gpus=gpus(8)),  # levels that are fine
+        make_patient(environment={}, gpus=gpus(1), host=make_host(acs=True, iommu=True)),  # one GPU
+        make_patient(environment={}, gpus=gpus(8, nvlinks=(LINK,)), host=make_host(acs=True, iommu=True)),  # NVLink
+        make_patient(environment={}, gpus=gpus(4), host=make_host(acs=ABSENT, iommu=ABSENT)),  # untold
+        make_patient(environment={}, packages=packages("torch", "nvidia-nccl-cu12", "nvidia-cublas-cu12")),  # one NCCL
         make_patient(
             environment=Environment(
                 variables={"LD_LIBRARY_PATH": "/l"}, shadowing=(("libnccl.so", "/l/libnccl.so.2"),)
             ),
             packages=packages("torch"),
-        ),
-        script_patient('import os\nos.environ["NCCL_P2P_DISABLE"] = "0"\n', environment={"NCCL_P2P_DISABLE": "1"}),
-    ],
-    ids=[
-        "clean",
-        "off",
-        "levels that are fine",
-        "one GPU",
-        "NVLink",
-        "untold",
-        "one NCCL",
-        "the system's own NCCL",
-        "the script turns it on again",
+        ),  # the system's own NCCL
+        script_patient(
+            'import os\nos.environ["NCCL_P2P_DISABLE"] = "0"\n', environment={"NCCL_P2P_DISABLE": "1"}
+        ),  # the script turns it on again
     ],
 )
 def test_healthy(patient):

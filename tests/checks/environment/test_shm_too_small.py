@@ -88,13 +88,12 @@ def test_sick_the_size_that_the_launch_asks_for():
 @pytest.mark.parametrize(
     "patient",
     [
-        script("8", host=docker(16 * GIB)),
-        script("0", host=docker()),
-        make_patient(host=docker()),
-        make_patient(host=make_host()),
-        script("8", host=docker(), job=Job(profile=Profile.NONE, shared_memory_granted=16 * GIB)),
+        script("8", host=docker(16 * GIB)),  # enough
+        script("0", host=docker()),  # no workers
+        make_patient(host=docker()),  # no purpose
+        make_patient(host=make_host()),  # bare metal
+        script("8", host=docker(), job=Job(profile=Profile.NONE, shared_memory_granted=16 * GIB)),  # launch gives more
     ],
-    ids=["enough", "no workers", "no purpose", "bare metal", "launch gives more"],
 )
 def test_healthy(patient):
     assert examine(ShmTooSmall, patient) == []

@@ -71,34 +71,21 @@ def test_sick_workers_that_tokenize_under_true_can_wait_for_ever():
 @pytest.mark.parametrize(
     "patient",
     [
-        mapped({NAME: "false"}),
-        mapped({NAME: "0"}),
-        mapped({NAME: "true"}),
-        mapped(before=f'os.environ["{NAME}"] = "false"'),
-        mapped(before=f'os.environ["{NAME}"] = args.parallel'),
-        mapped(workers=0),
-        mapped(fast=", use_fast=False"),
-        mapped(context=', multiprocessing_context="spawn"'),
-        mapped(before='torch.multiprocessing.set_start_method("spawn")'),
-        mapped(host=make_host(system="Darwin 24.1 arm64")),
-        mapped(packages=Packages(python="3.14.0", executable="python", prefix="/", distributions={})),
-        script_patient(IN_WORKERS.format(early="self.texts = texts"), environment={}),
-        script_patient(IN_WORKERS.format(early="self.texts = texts"), environment={NAME: "true"}),
-    ],
-    ids=[
-        "off",
-        "0",
-        "true and the workers do not tokenize",
-        "set by the script",
-        "set to something",
-        "no workers",
-        "slow",
-        "spawn",
-        "start method",
-        "macOS",
-        "forkserver",
-        "only in the workers",
-        "true, only in the workers",
+        mapped({NAME: "false"}),  # off
+        mapped({NAME: "0"}),  # 0
+        mapped({NAME: "true"}),  # true and the workers do not tokenize
+        mapped(before=f'os.environ["{NAME}"] = "false"'),  # set by the script
+        mapped(before=f'os.environ["{NAME}"] = args.parallel'),  # set to something
+        mapped(workers=0),  # no workers
+        mapped(fast=", use_fast=False"),  # slow
+        mapped(context=', multiprocessing_context="spawn"'),  # spawn
+        mapped(before='torch.multiprocessing.set_start_method("spawn")'),  # start method
+        mapped(host=make_host(system="Darwin 24.1 arm64")),  # macOS
+        mapped(packages=Packages(python="3.14.0", executable="python", prefix="/", distributions={})),  # forkserver
+        script_patient(IN_WORKERS.format(early="self.texts = texts"), environment={}),  # only in the workers
+        script_patient(
+            IN_WORKERS.format(early="self.texts = texts"), environment={NAME: "true"}
+        ),  # true, only in the workers
     ],
 )
 def test_healthy(patient):
