@@ -61,13 +61,6 @@ def test_sick_threads_that_do_not_know_of_the_quota():
     assert remedy.title == "export OMP_NUM_THREADS=4"
 
 
-def test_sick_omp_threads_set_far_too_high():
-    patient = script(0, host=cpus(4), environment={"OMP_NUM_THREADS": "64"})
-    [finding] = examine(CpuBudget, patient)
-    assert finding.severity is Severity.WARNING
-    assert "OMP_NUM_THREADS=64" in finding.message
-
-
 def test_sick_one_thread_a_rank_from_torchrun():
     patient = make_patient(host=cpus(64), job=torchrun(4), environment={})
     [finding] = examine(CpuBudget, patient)
@@ -79,10 +72,17 @@ def test_sick_one_thread_a_rank_from_torchrun():
     assert prescribe(cpu_budget, finding, with_workers)[0].title == "export OMP_NUM_THREADS=4"
 
 
-def test_sick_by_the_schedulers_grant_when_the_script_is_read_elsewhere():
-    job = Job(profile=Profile.SLURM, ranks_per_node=4, cpus_granted=4, script_path="job.sbatch")
-    [finding] = examine(CpuBudget, script(8, host=cpus(128), job=job, environment={"OMP_NUM_THREADS": "1"}))
-    assert "36 on 4 CPUs" in finding.message
+@pytest.mark.parametrize(
+    ("patient", "words"),
+    [
+        (script(0, host=cpus(4), environment={"OMP_NUM_THREADS": "64"}), "OMP_NUM_THREADS=64"),
+        (script(8, host=cpus(128), environment={"OMP_NUM_THREADS": "1"}, job=Job(
+            profile=Profile.SLURM, ranks_per_node=4, cpus_granted=4, script_path="job.sbatch")), "36 on 4 CPUs"),
+    ],
+)  # fmt: skip
+def test_sick_threads_or_a_grant_that_is_written(patient, words):
+    [finding] = examine(CpuBudget, patient)
+    assert finding.severity is Severity.WARNING and words in finding.message
 
 
 def test_sick_threads_that_a_run_has_shown():

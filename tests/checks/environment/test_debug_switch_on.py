@@ -30,22 +30,20 @@ def test_sick_every_switch_of_the_table(row):
     assert row["name"] in remedy.title
 
 
-def test_sick_nccl_debug_is_turned_down_and_not_off():
-    patient = make_patient(environment={"NCCL_DEBUG": "info"})
-    [finding] = examine(DebugSwitchOn, patient)
-    assert finding.severity is Severity.NOTE
-    [remedy] = prescribe(debug_switch_on, finding, patient)
-    assert remedy.title == "export NCCL_DEBUG=WARN"
+EXPORTED = Environment(variables={"CUDA_LAUNCH_BLOCKING": "1"}, exports={"CUDA_LAUNCH_BLOCKING": ("job.sbatch", 12)})
 
 
-def test_sick_export_of_a_job_script_has_its_line():
-    environment = Environment(
-        variables={"CUDA_LAUNCH_BLOCKING": "1"}, exports={"CUDA_LAUNCH_BLOCKING": ("job.sbatch", 12)}
-    )
+@pytest.mark.parametrize(
+    ("environment", "step"),
+    [
+        ({"NCCL_DEBUG": "info"}, "export NCCL_DEBUG=WARN"),  # turned down and not off
+        (EXPORTED, "delete the export of CUDA_LAUNCH_BLOCKING in job.sbatch, line 12"),
+    ],
+)
+def test_sick_the_step_says_what_to_do_where(environment, step):
     patient = make_patient(environment=environment)
     [finding] = examine(DebugSwitchOn, patient)
-    [remedy] = prescribe(debug_switch_on, finding, patient)
-    assert remedy.steps == ("delete the export of CUDA_LAUNCH_BLOCKING in job.sbatch, line 12",)
+    assert [remedy.steps for remedy in prescribe(debug_switch_on, finding, patient)] == [(step,)]
 
 
 @pytest.mark.parametrize(
@@ -59,6 +57,7 @@ def test_sick_export_of_a_job_script_has_its_line():
         'os.environ |= {"CUDA_LAUNCH_BLOCKING": "1"}',
         'os.putenv("CUDA_LAUNCH_BLOCKING", "1")',
         'env["CUDA_LAUNCH_BLOCKING"] = "1"',
+        'def main(): env["CUDA_LAUNCH_BLOCKING"] = "1"\nif __name__ == "__main__": main()',
     ],
 )
 def test_sick_set_by_the_script(line):
@@ -68,19 +67,6 @@ def test_sick_set_by_the_script(line):
     assert finding.span is not None and finding.span.line == 3
     [remedy] = prescribe(debug_switch_on, finding, patient)
     assert "line 3" in remedy.steps[0]
-
-
-def test_sick_inside_main_and_functions():
-    patient = script_patient(
-        """
-        import os
-        def main():
-            os.environ["TORCH_DISTRIBUTED_DEBUG"] = "DETAIL"
-        if __name__ == "__main__":
-            main()
-        """
-    )
-    assert len(examine(DebugSwitchOn, patient)) == 1
 
 
 @pytest.mark.parametrize(

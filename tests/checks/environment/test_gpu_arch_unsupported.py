@@ -2,7 +2,6 @@ import pytest
 
 from gpudoctor.model import Absent, Severity, Unavailable
 from gpudoctor.model.cuda import runs_on
-from gpudoctor.model.signs.gpu import DriverState
 from gpudoctor.testing import examine, make_gpu, make_packages, make_patient, make_survey, make_torch, prescribe
 from gpudoctor_checks.environment.gpu_arch_unsupported import GpuArchUnsupported
 from gpudoctor_rules.environment.installs import gpu_arch_unsupported
@@ -86,35 +85,21 @@ def test_healthy_an_unknown_list_is_no_finding(arches):
         examine(GpuArchUnsupported, patient(arches, (9, 0)))
 
 
-def test_healthy_without_a_gpu_it_is_skipped():
-    one = make_patient(survey=make_survey([], driver=DriverState.HUNG), torch=make_torch(), packages=make_packages())
-    with pytest.raises(Unavailable):
-        examine(GpuArchUnsupported, one)
-
-
-def remedy_of(one):
+@pytest.mark.parametrize(
+    ("one", "remedy", "words"),
+    [
+        (patient(CU126, (12, 0), driver_version="570.86.15", cuda_driver_version=(12, 8)), "install",
+         "pip install torch==2.9.1+cu128 --index-url"),
+        (patient(CU130, (7, 0), version="2.14.0+cu130", driver_version="580.65.06", cuda_driver_version=(13, 0)),
+         "install", "pip install torch==2.14.0+cu126 --index-url"),
+        (patient(CU126, (12, 0), driver_version="470.57.02", cuda_driver_version=(11, 4)), "driver", "525.60.13"),
+        (patient(CU126, (3, 5)), "source", "TORCH_CUDA_ARCH_LIST=3.5"),
+    ],
+)  # fmt: skip
+def test_the_build_that_has_it_and_that_this_driver_runs_else_the_driver_else_the_source(one, remedy, words):
     [finding] = examine(GpuArchUnsupported, one)
-    [remedy] = prescribe(gpu_arch_unsupported, finding, one)
-    return remedy
-
-
-def test_the_build_that_has_the_architecture_and_that_this_driver_runs():
-    one = patient(CU126, (12, 0), driver_version="570.86.15", cuda_driver_version=(12, 8))
-    assert remedy_of(one).steps[0].startswith("pip install torch==2.9.1+cu128 --index-url")
-    one = patient(CU130, (7, 0), version="2.14.0+cu130", driver_version="580.65.06", cuda_driver_version=(13, 0))
-    assert remedy_of(one).steps[0].startswith("pip install torch==2.14.0+cu126 --index-url")
-
-
-def test_where_the_driver_stands_in_the_way_it_is_the_driver():
-    one = patient(CU126, (12, 0), driver_version="470.57.02", cuda_driver_version=(11, 4))
-    remedy = remedy_of(one)
-    assert remedy.id == "ENV004-driver"
-    assert "525.60.13" in remedy.title
-
-
-def test_where_no_build_has_it_the_source():
-    remedy = remedy_of(patient(CU126, (3, 5)))
-    assert (remedy.id, "TORCH_CUDA_ARCH_LIST=3.5" in remedy.steps[0]) == ("ENV004-source", True)
+    [found] = prescribe(gpu_arch_unsupported, finding, one)
+    assert found.id == f"ENV004-{remedy}" and words in found.steps[0]
 
 
 def test_machine_code_is_preferred_to_intermediate_code():

@@ -75,18 +75,21 @@ def test_sick_set_by_the_script():
     assert "line 2" in remedy.steps[0]
 
 
-@pytest.mark.parametrize(("field", "subject"), [("acs", "ACS"), ("iommu", "IOMMU")])
-def test_sick_detours_on_the_bus(field, subject):
-    patient = make_patient(environment={}, gpus=gpus(4), host=make_host(**{field: True}))
+@pytest.mark.parametrize(
+    ("field", "subject", "more"),
+    [
+        ("acs", "ACS", {}),
+        ("iommu", "IOMMU", {}),
+        ("acs", "ACS", {"nvlinks": (LINK,)}),
+    ],  # the network cards still suffer
+)
+def test_sick_detours_on_the_bus(field, subject, more):
+    host = make_host(**{field: True}, infiniband=("mlx5_0",) if more else ())
+    patient = make_patient(environment={}, gpus=gpus(4, **more), host=host)
     [finding] = examine(NcclHobbled, patient)
     assert finding.subject == subject
     [remedy] = prescribe((nccl_hobbled, *advice("environment")), finding, patient)
     assert subject.lower() in remedy.id
-
-
-def test_sick_with_nvlink_the_network_cards_still_suffer():
-    host = make_host(acs=True, infiniband=("mlx5_0",))
-    assert examine(NcclHobbled, make_patient(environment={}, gpus=gpus(4, nvlinks=(LINK,)), host=host))
 
 
 def test_sick_two_nccls():

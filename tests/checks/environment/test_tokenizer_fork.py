@@ -3,9 +3,9 @@
 import pytest
 from scripts import script_patient
 
-from gpudoctor.model import Severity, Unavailable
+from gpudoctor.model import Severity
 from gpudoctor.model.signs.packages import Packages
-from gpudoctor.testing import examine, make_host, make_patient, prescribe
+from gpudoctor.testing import examine, make_host, prescribe
 from gpudoctor_checks.environment.tokenizer_fork import TokenizerFork
 from gpudoctor_rules.advice import advice
 
@@ -90,8 +90,3 @@ def test_sick_workers_that_tokenize_under_true_can_wait_for_ever():
 )
 def test_healthy(patient):
     assert examine(TokenizerFork, patient) == []
-
-
-def test_healthy_without_a_script_nothing_is_said():
-    with pytest.raises(Unavailable):
-        examine(TokenizerFork, make_patient(environment={}))
