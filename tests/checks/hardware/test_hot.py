@@ -17,20 +17,18 @@ def test_sick_close_to_the_slowdown():
     assert away.title == "CUDA_VISIBLE_DEVICES=0" and cool.title.startswith("cool GPU 1")
 
 
-def test_sick_by_the_threshold_where_there_is_no_margin():
-    gpu = make_gpu(0, temperature=91.0, temperature_margin=NONE, temperature_slowdown=95.0, temperature_max=NONE)
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"temperature": 91.0, "temperature_margin": NONE, "temperature_slowdown": 95.0, "temperature_max": NONE}, "4 °C below"),
+        ({"temperature": 89.0, "temperature_margin": 1.0}, "above its operating maximum of 87 °C"),
+        ({"temperature_memory": 97.0}, "memory 97 °C, above its maximum of 95 °C"),
+    ],
+)  # fmt: skip
+def test_sick_by_limits(changes, words):
+    gpu = make_gpu(0, **changes)
     [finding] = examine(Hot, make_patient(gpus=[gpu]))
-    assert "4 °C below" in finding.message
-
-
-def test_sick_above_the_maximum():
-    [finding] = examine(Hot, make_patient(gpus=[make_gpu(0, temperature=89.0, temperature_margin=1.0)]))
-    assert "above its operating maximum of 87 °C" in finding.message
-
-
-def test_sick_memory_above_its_maximum():
-    [finding] = examine(Hot, make_patient(gpus=[make_gpu(0, temperature_memory=97.0)]))
-    assert "memory 97 °C, above its maximum of 95 °C" in finding.message
+    assert words in finding.message and finding.evidence[0].value == gpu.temperature
 
 
 @pytest.mark.parametrize(

@@ -66,18 +66,9 @@ def test_healthy_near_misses_are_silent():
 
 
 def test_healthy_a_card_without_any_record_is_skipped_not_passed():
-    geforce = make_gpu(
-        0,
-        name="NVIDIA GeForce RTX 4090",
-        ecc_enabled=NONE,
-        ecc_uncorrected_volatile=NONE,
-        ecc_corrected_volatile=NONE,
-        ecc_sram_uncorrected_aggregate=NONE,
-        ecc_sram_threshold_exceeded=NONE,
-        row_remap=NONE,
-        row_remap_exhausted_banks=NONE,
-        inforom_valid=NONE,
-    )
+    names = ("ecc_enabled ecc_uncorrected_volatile ecc_corrected_volatile ecc_sram_uncorrected_aggregate inforom_valid "
+             "ecc_sram_threshold_exceeded row_remap row_remap_exhausted_banks")  # fmt: skip
+    geforce = make_gpu(0, name="NVIDIA GeForce RTX 4090", **dict.fromkeys(names.split(), NONE))
     with pytest.raises(Unavailable, match="no ECC"):
         examine(MemoryErrors, make_patient(gpus=[geforce]))
 

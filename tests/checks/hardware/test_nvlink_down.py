@@ -33,22 +33,18 @@ def test_sick_one_port_off_on_a_board_that_wires_all():
     assert titles[:2] == ["CUDA_VISIBLE_DEVICES=0", "reset GPU 1 before it is used again"]
 
 
-def test_sick_a_lone_sxm_card_with_a_port_off():
-    gpu = make_gpu(0, name="NVIDIA A100-SXM4-80GB", nvlinks=links(12, off={3, 4}), fabric_state=NONE)
-    [finding] = examine(NvlinkDown, make_patient(gpus=[gpu]))
-    assert "ports 3, 4 of 12 off" in finding.message
-
-
-def test_sick_a_bridged_card_with_fewer_ports_than_its_siblings():
-    gpus = [bridged(0), bridged(1, off={0, 1, 2, 3})]
+@pytest.mark.parametrize(
+    ("gpus", "words"),
+    [
+        ([make_gpu(0, name="NVIDIA A100-SXM4-80GB", nvlinks=links(12, off={3, 4}), fabric_state=NONE)], "GPU 0: ports 3, 4 of 12 off"),
+        ([bridged(0), bridged(1, off={0, 1, 2, 3})], "GPU 1"),  # fewer ports than its sibling
+        ([*(make_gpu(i, nvlinks=links(18)) for i in range(3)), make_gpu(3, nvlinks=links(18, off=range(18)))], "GPU 3"),
+        ([make_gpu(0), make_gpu(1, fabric_unhealthy=True)], "unhealthy for GPU 1"),
+    ],
+)  # fmt: skip
+def test_sick_ports_and_fabrics(gpus, words):
     [finding] = examine(NvlinkDown, make_patient(gpus=gpus))
-    assert finding.subject == "GPU 1"
-
-
-def test_sick_all_ports_off_while_siblings_have_them():
-    gpus = [make_gpu(i, nvlinks=links(18)) for i in range(3)] + [make_gpu(3, nvlinks=links(18, off=range(18)))]
-    [finding] = examine(NvlinkDown, make_patient(gpus=gpus))
-    assert finding.subject == "GPU 3"
+    assert words in finding.message
 
 
 @pytest.mark.parametrize(("state", "words"), [(1, "not started"), (2, "in progress")])
@@ -60,12 +56,6 @@ def test_sick_a_fabric_that_is_not_ready(state, words):
     assert "fabricmanager" in manager.title
 
 
-def test_sick_a_fabric_that_is_unhealthy():
-    patient = make_patient(gpus=[make_gpu(0), make_gpu(1, fabric_unhealthy=True)])
-    [finding] = examine(NvlinkDown, patient)
-    assert "unhealthy" in finding.message and finding.subject == "GPU 1"
-
-
 @pytest.mark.parametrize(
     "name", ["NVIDIA H100 PCIe", "NVIDIA H100 NVL", "NVIDIA GH200 480GB", "NVIDIA GeForce RTX 3090"]
 )
@@ -73,23 +63,17 @@ def test_healthy_fabric_states_of_cards_without_switches_are_not_judged(name):
     assert examine(NvlinkDown, make_patient(gpus=[make_gpu(0, name=name, fabric_state=2)])) == []
 
 
-def test_healthy_bridged_cards_that_are_all_alike():
-    gpus = [bridged(0, off={8, 9, 10, 11}), bridged(1, off={8, 9, 10, 11})]
+@pytest.mark.parametrize(
+    "gpus",
+    [
+        [bridged(0, off={8, 9, 10, 11}), bridged(1, off={8, 9, 10, 11})],
+        [bridged(0), bridged(1), bridged(2, off=range(12)), bridged(3, off=range(12))],  # a pair with a bridge
+        [make_gpu(0, nvlinks=links(18)), make_gpu(1, nvlinks=links(18, off=range(18)), mig_enabled=True)],
+        [make_gpu(i, nvlinks=links(18)) for i in range(8)],
+    ],
+)
+def test_healthy_ports(gpus):
     assert examine(NvlinkDown, make_patient(gpus=gpus)) == []
-
-
-def test_healthy_cards_without_a_bridge_and_a_pair_with_one():
-    gpus = [bridged(0), bridged(1), bridged(2, off=range(12)), bridged(3, off=range(12))]
-    assert examine(NvlinkDown, make_patient(gpus=gpus)) == []
-
-
-def test_healthy_mig_turns_links_off_by_design():
-    gpus = [make_gpu(0, nvlinks=links(18)), make_gpu(1, nvlinks=links(18, off=range(18)), mig_enabled=True)]
-    assert examine(NvlinkDown, make_patient(gpus=gpus)) == []
-
-
-def test_healthy_all_on():
-    assert examine(NvlinkDown, make_patient(gpus=[make_gpu(i, nvlinks=links(18)) for i in range(8)])) == []
 
 
 def test_cards_without_nvlink_are_skipped():

@@ -55,42 +55,32 @@ def test_sick_a_large_program_on_a_desktop_card():
     assert "ollama" in finding.message and "Xorg" not in finding.message
 
 
-def test_sick_compute_mode_prohibited():
-    patient = make_patient(gpus=[make_gpu(0, compute_mode=2)])
-    [finding] = examine(Occupied, patient)
-    assert finding.severity is Severity.ERROR and finding.cost.breaks
-    assert titles(finding, patient) == ["compute mode default on GPU 0"]
+PROHIBITED, EXCLUSIVE = {"compute_mode": 2}, {"compute_mode": 3}
+SPLIT = {"mig_enabled": True, "mig_instances": ("MIG-a", "MIG-b")}
 
 
-def test_sick_exclusive_mode_with_more_ranks_than_gpus():
-    job = Job(profile=Profile.TORCHRUN, ranks_per_node=4)
-    gpus = [make_gpu(0, compute_mode=3), make_gpu(1, compute_mode=3)]
-    [finding] = examine(Occupied, make_patient(gpus=gpus, job=job))
-    assert "4 ranks share 2 GPUs" in finding.message
+def ranks(number):
+    return Job(profile=Profile.TORCHRUN, ranks_per_node=number)
 
 
-def test_sick_exclusive_mode_that_is_taken():
-    findings = examine(Occupied, make_patient(gpus=[busy(0, process(9), compute_mode=3)]))
-    assert [finding.severity for finding in findings] == [Severity.WARNING, Severity.ERROR]
-
-
-def test_sick_mig_with_several_ranks():
-    gpu = make_gpu(0, mig_enabled=True, mig_instances=("MIG-a", "MIG-b"))
-    patient = make_patient(gpus=[gpu], job=Job(profile=Profile.TORCHRUN, ranks_per_node=2))
-    [finding] = examine(Occupied, patient)
-    assert finding.severity is Severity.WARNING and "2 ranks" in finding.message
-
-
-def test_sick_mig_without_an_instance():
-    [finding] = examine(Occupied, make_patient(gpus=[make_gpu(0, mig_enabled=True)]))
-    assert finding.severity is Severity.ERROR and "no instance" in finding.message
-
-
-def test_mig_is_a_note_when_the_job_is_not_known_and_silent_when_it_asks_for_a_slice():
-    gpu = make_gpu(0, mig_enabled=True, mig_instances=("MIG-a",))
-    [finding] = examine(Occupied, make_patient(gpus=[gpu]))
-    assert finding.severity is Severity.NOTE
-    assert examine(Occupied, make_patient(gpus=[gpu], environment={"CUDA_VISIBLE_DEVICES": "MIG-a"})) == []
+@pytest.mark.parametrize(
+    ("gpus", "job", "severity", "words"),
+    [
+        ([make_gpu(0, **PROHIBITED)], None, Severity.ERROR, "no program may compute on it"),
+        ([make_gpu(0, **EXCLUSIVE), make_gpu(1, **EXCLUSIVE)], ranks(4), Severity.ERROR, "4 ranks share 2 GPUs"),
+        ([busy(0, process(9), **EXCLUSIVE)], None, Severity.ERROR, "another one does"),
+        ([make_gpu(0, **SPLIT)], ranks(2), Severity.WARNING, "2 ranks"),
+        ([make_gpu(0, **SPLIT)], None, Severity.NOTE, "sees one slice of it"),
+        ([make_gpu(0, mig_enabled=True)], None, Severity.ERROR, "no instance"),
+        ([make_gpu(0, mig_enabled=True), make_gpu(1)], None, Severity.WARNING, "no instance"),
+    ],
+)
+def test_sick_modes(gpus, job, severity, words):
+    patient = make_patient(gpus=gpus, job=job)
+    finding = examine(Occupied, patient)[-1]
+    assert finding.severity is severity and words in finding.message
+    assert (finding.cost.breaks is not None) == (severity is Severity.ERROR)
+    assert any("compute mode default" in title or "MIG" in title for title in titles(finding, patient))
 
 
 @pytest.mark.parametrize(
@@ -114,20 +104,19 @@ def test_healthy(gpu):
     assert examine(Occupied, make_patient(gpus=[gpu])) == []
 
 
-def test_healthy_the_same_gpu_with_its_own_process_counted_once():
-    gpu = busy(0, process(1, 30 * GIB, ours=True), memory_used=30 * GIB + 700 * MIB)
-    assert examine(Occupied, make_patient(gpus=[gpu], kind=PatientKind.PROCESS)) == []
+CONTAINED = make_survey([busy(0, process(4711, name=None), memory_used=40 * GIB)], pids_visible=False)
+OWN = busy(0, process(1, 30 * GIB, ours=True), memory_used=30 * GIB + 700 * MIB)
 
 
-def test_healthy_a_running_job_in_a_container_cannot_be_told_from_others():
-    survey = make_survey([busy(0, process(4711, name=None), memory_used=40 * GIB)], pids_visible=False)
-    assert examine(Occupied, make_patient(survey=survey, kind=PatientKind.PROCESS)) == []
-
-
-def test_healthy_a_busy_gpu_that_the_job_leaves_out():
-    patient = make_patient(gpus=[make_gpu(0), busy(1, process(4711))], environment={"CUDA_VISIBLE_DEVICES": "0"})
+@pytest.mark.parametrize(
+    "patient",
+    [
+        make_patient(gpus=[OWN], kind=PatientKind.PROCESS),
+        make_patient(survey=CONTAINED, kind=PatientKind.PROCESS),  # a running job cannot be told from others
+        make_patient(gpus=[make_gpu(0), busy(1, process(4711))], environment={"CUDA_VISIBLE_DEVICES": "0"}),
+        make_patient(gpus=[make_gpu(0, **SPLIT)], environment={"CUDA_VISIBLE_DEVICES": "MIG-a"}),
+        make_patient(gpus=[make_gpu(0, name="NVIDIA GH200 480GB", memory_used=30 * GIB)]),  # the host's pages
+    ],
+)
+def test_healthy_patients(patient):
     assert examine(Occupied, patient) == []
-
-
-def test_healthy_the_memory_of_a_grace_module_may_hold_the_hosts_pages():
-    assert examine(Occupied, make_patient(gpus=[make_gpu(0, name="NVIDIA GH200 480GB", memory_used=30 * GIB)])) == []

@@ -35,15 +35,15 @@ def test_sick_a_gpu_that_does_not_answer(cause, remedy):
     assert away.title == "CUDA_VISIBLE_DEVICES=0,2" and act.id == f"GPU008-{remedy}"
 
 
-def test_sick_all_gpus_lost_leaves_nothing_to_run_on():
-    patient = make_patient(survey=make_survey([], lost=(LostGpu(index=0, error="GPU is lost"),)))
+def test_sick_all_gpus_lost_and_a_lost_one_on_an_old_driver():
+    lost = LostGpu(index=0, error="GPU is lost")
+    patient = make_patient(survey=make_survey([], lost=(lost,)))
     [finding] = examine(RecoveryNeeded, patient)
     assert remedies(finding, patient) == ["GPU008-reboot"]
-
-
-def test_sick_a_lost_gpu_is_told_on_an_old_driver_too():
-    survey = make_survey([make_gpu(0, recovery_action=OLD)], lost=(LostGpu(index=1, error="GPU is lost"),))
-    assert len(examine(RecoveryNeeded, make_patient(survey=survey))) == 1
+    assert (
+        len(examine(RecoveryNeeded, make_patient(survey=make_survey([make_gpu(1, recovery_action=OLD)], lost=(lost,)))))
+        == 1
+    )
 
 
 def test_healthy_no_action_is_asked_for():

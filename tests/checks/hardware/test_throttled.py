@@ -21,14 +21,9 @@ def test_sick_several_gpus_are_one_finding():
     assert finding.detail.power is True and finding.detail.heat is False
 
 
-def test_healthy_idle_power_cap_application_clocks_and_display_are_silent():
-    reasons = [0x1, 0x0, 0x4, 0x2, 0x10, 0x100, 0x1 | 0x8]
+def test_healthy_idle_power_cap_application_clocks_display_and_a_card_that_does_not_tell_are_silent():
+    reasons = [0x1, 0x0, 0x4, 0x2, 0x10, 0x100, 0x1 | 0x8, Absent("no permission")]
     gpus = [make_gpu(index, event_reasons=bits) for index, bits in enumerate(reasons)]
-    assert examine(Throttled, make_patient(gpus=gpus)) == []
-
-
-def test_healthy_a_card_that_does_not_tell_is_left_out():
-    gpus = [make_gpu(0), make_gpu(1, event_reasons=Absent("no permission"))]
     assert examine(Throttled, make_patient(gpus=gpus)) == []
 
 

@@ -7,7 +7,7 @@ from some import some
 from gpudoctor.model import Confidence, Severity
 from gpudoctor.model.signs.kernel_log import KernelLog, KernelMessage
 from gpudoctor.testing import examine, make_gpu, make_patient, prescribe
-from gpudoctor_checks.hardware.xid import Xid, events, meaning_of
+from gpudoctor_checks.hardware.xid import Xid, events
 from gpudoctor_rules import hardware
 
 GPUS = [make_gpu(index) for index in range(4)]  # 0000:1b:00.0, 1c, 1d, 1e
@@ -99,17 +99,21 @@ def test_healthy_power_smoothing_that_came_back_is_no_warning():
     assert len(found(off, on.replace("0018", "0019"))) == 2
 
 
-def test_sick_nvlink5_events_go_by_the_word_fatal():
-    [fatal] = found("NVRM: Xid (PCI:0000:1d:00): 149, NETIR_LINK_EVT  Fatal   XC0 i0 Link 08 (0x4a)")
-    [mild] = found("NVRM: Xid (PCI:0000:1d:00): 145, RLW_REMAP  Nonfatal XC0 i0 Link -1 (0x4)")
-    assert (fatal.severity, mild.severity) == (Severity.ERROR, Severity.WARNING)
+NVSWITCH = "nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): "
 
 
-def test_sick_nvswitch_events_go_by_the_word_fatal():
-    [fatal] = found("nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): 20034, Fatal, Link 30 LTSSM Fault Up")
-    [mild] = found("nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): 11004, Non-fatal, Link 46 ingress")
-    assert (fatal.severity, mild.severity) == (Severity.ERROR, Severity.NOTE)
-    assert fatal.subject == "NVSwitch 0000:c1:00"
+@pytest.mark.parametrize(
+    ("line", "severity"),
+    [
+        ("NVRM: Xid (PCI:0000:1d:00): 149, NETIR_LINK_EVT  Fatal   XC0 i0 Link 08 (0x4a)", Severity.ERROR),
+        ("NVRM: Xid (PCI:0000:1d:00): 145, RLW_REMAP  Nonfatal XC0 i0 Link -1 (0x4)", Severity.WARNING),
+        (f"{NVSWITCH}20034, Fatal, Link 30 LTSSM Fault Up", Severity.ERROR),
+        (f"{NVSWITCH}11004, Non-fatal, Link 46 ingress", Severity.NOTE),
+    ],
+)
+def test_sick_events_of_links_go_by_the_word_fatal(line, severity):
+    [finding] = found(line)
+    assert finding.severity is severity
 
 
 def test_sick_an_nvlink_error_is_a_warning_where_there_is_one_gpu():
@@ -117,16 +121,15 @@ def test_sick_an_nvlink_error_is_a_warning_where_there_is_one_gpu():
     assert finding.severity is Severity.WARNING
 
 
-def test_sick_the_recovery_action_that_the_driver_asks_for():
-    change = "GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)"
+@pytest.mark.parametrize(
+    ("asked", "remedy"), [("1 (GPU Reset Required)", "reset"), ("2 (Node Reboot Required)", "reboot")]
+)
+def test_sick_the_recovery_action_that_the_driver_asks_for(asked, remedy):
+    change = f"GPU recovery action changed from 0x0 (None) to 0x{asked}"
     patient = make_patient(gpus=GPUS, kernel_log=log(xid(154, tail=change)))
     [finding] = examine(Xid, patient)
-    assert finding.severity is Severity.ERROR and "GPU Reset Required" in finding.message
-    assert prescribe(hardware.xid, finding, patient)[-1].id == "GPU004-reset"
-    reboot = change.replace("0x1 (GPU Reset Required)", "0x2 (Node Reboot Required)")
-    patient = make_patient(gpus=GPUS, kernel_log=log(xid(154, tail=reboot)))
-    [finding] = examine(Xid, patient)
-    assert prescribe(hardware.xid, finding, patient)[-1].id == "GPU004-reboot"
+    assert finding.severity is Severity.ERROR and asked[3:-1] in finding.message
+    assert prescribe(hardware.xid, finding, patient)[-1].id == f"GPU004-{remedy}"
 
 
 def test_an_error_that_a_reset_has_settled_is_a_note():
@@ -144,28 +147,19 @@ def test_what_follows_another_event_on_the_same_gpu_is_left_out():
     assert sorted(finding.detail.code for finding in found(xid(31, "1b"), xid(45, "1c"))) == [31, 45]
 
 
-def test_a_number_that_nobody_knows_is_a_warning():
+def test_what_is_not_known_of_an_event_is_said():
     [finding] = found(xid(777))
     assert finding.severity is Severity.WARNING and "not in gpudoctor's table" in finding.message
-
-
-def test_a_log_without_times_is_believed_less():
-    [finding] = found(xid(79), age=None)
+    [finding] = found(xid(79), age=None)  # a log without times
     assert finding.confidence is Confidence.PROBABLE
-
-
-def test_a_gpu_that_the_driver_does_not_show_keeps_its_address():
-    [finding] = found(xid(79, "ff"))
+    [finding] = found(xid(79, "ff"))  # a GPU that the driver does not show
     assert "the GPU at 0000:ff:00" in finding.message
 
 
-def test_healthy_old_events_and_other_lines_are_silent():
+def test_healthy_old_events_other_lines_and_a_demand_that_was_taken_back_are_silent():
     assert found(xid(79), age=90000.0) == []
     assert len(found(xid(79), age=90000.0, window=100000)) == 1
     assert found("NVRM: loading NVIDIA UNIX x86_64 Kernel Module  570.86.15", "usb 1-1: Xid 79") == []
-
-
-def test_healthy_a_demand_that_was_taken_back_is_silent():
     assert found(xid(154, tail="recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)")) == []
 
 
@@ -181,17 +175,10 @@ def test_every_row_of_the_table_is_whole_and_has_a_remedy():
             patient = make_patient(gpus=GPUS, kernel_log=log(xid(code)))
             [finding] = examine(Xid, patient)
             remedies = prescribe(hardware.xid, finding, patient)
+            assert all(row.get(key) in {None, "note", "warning", "error"} for key in ("repeated", "fatal", "single"))
             assert remedies and row["source"] and row["meaning"].endswith(".") and row["advice"].endswith(".")
             if row["blame"] == "application":
                 assert finding.severity is not Severity.ERROR
-
-
-def test_the_table_names_only_severities_and_keys_that_are_read():
-    for row in some(rows()):
-        for key in ("severity", "repeated", "fatal", "single"):
-            assert row.get(key) in {None, "note", "warning", "error"}
-        [event] = events([KernelMessage(text=xid(row["codes"][0]), age=1.0)])
-        assert meaning_of(event).name == row["name"]
 
 
 def test_the_rule_answers_by_what_the_table_says():
