@@ -1,9 +1,8 @@
 import pytest
-from jobs import job_files, job_patient, launch_line, patient_of
+from jobs import job_files, launch_line, patient_of
 
-from gpudoctor.model import Severity, TextEdit
+from gpudoctor.model import Severity
 from gpudoctor.testing import examine, prescribe
-from gpudoctor.vitals.configs import parse
 from gpudoctor_checks.config.batch_mismatch import BatchMismatch
 from gpudoctor_rules.config import batch_mismatch
 
@@ -14,46 +13,35 @@ DS = '{"zero_optimization": {"stage": 2}, %s}'
 
 
 @pytest.mark.parametrize(
-    ("more", "engine"),
+    ("more", "engine", "found"),
     [
-        (", per_device_train_batch_size=4", '"train_micro_batch_size_per_gpu": 2'),
-        ("", '"train_micro_batch_size_per_gpu": 2'),  # transformers' default is 8
-        (", gradient_accumulation_steps=4", '"gradient_accumulation_steps": 2'),
-        (", per_device_train_batch_size=6", '"train_batch_size": 32'),
+        (", per_device_train_batch_size=4", '"train_micro_batch_size_per_gpu": 2', 1),
+        ("", '"train_micro_batch_size_per_gpu": 2', 1),  # transformers' default is 8
+        (", gradient_accumulation_steps=4", '"gradient_accumulation_steps": 2', 1),
+        (", per_device_train_batch_size=6", '"train_batch_size": 32', 1),
+        (", per_device_train_batch_size=4", '"train_micro_batch_size_per_gpu": 4', 0),
+        (", per_device_train_batch_size=4", '"train_micro_batch_size_per_gpu": "auto"', 0),
+        ("", '"train_micro_batch_size_per_gpu": 8', 0),
+        (", per_device_train_batch_size=BATCH", '"train_micro_batch_size_per_gpu": 4', 0),
+        (", **options", '"train_micro_batch_size_per_gpu": 4', 0),
+        (", per_device_train_batch_size=4", '"train_batch_size": 32', 0),
+        (", gradient_accumulation_steps=1", '"gradient_accumulation_steps": 1', 0),
     ],
 )
-def test_sick_arguments_and_engine(more: str, engine: str) -> None:
-    [finding] = examine(BatchMismatch, patient_of({"train.py": ARGUMENTS % more, "ds.json": DS % engine}))
-    assert finding.severity is ERROR
+def test_sick_and_healthy_arguments_and_engine(more: str, engine: str, found: int) -> None:
+    findings = examine(BatchMismatch, patient_of({"train.py": ARGUMENTS % more, "ds.json": DS % engine}))
+    assert [finding.severity for finding in findings] == [ERROR] * found
 
 
 @pytest.mark.parametrize(
-    ("more", "engine"),
-    [
-        (", per_device_train_batch_size=4", '"train_micro_batch_size_per_gpu": 4'),
-        (", per_device_train_batch_size=4", '"train_micro_batch_size_per_gpu": "auto"'),
-        ("", '"train_micro_batch_size_per_gpu": 8'),
-        (", per_device_train_batch_size=BATCH", '"train_micro_batch_size_per_gpu": 4'),
-        (", **options", '"train_micro_batch_size_per_gpu": 4'),
-        (", per_device_train_batch_size=4", '"train_batch_size": 32'),
-        (", gradient_accumulation_steps=1", '"gradient_accumulation_steps": 1'),
-    ],
+    ("total", "ranks", "severities"),
+    [(64, 4, [ERROR]), (64, 8, []), (32, 8, [WARNING])],  # model parallelism may explain the last
 )
-def test_healthy_arguments_and_engine(more: str, engine: str) -> None:
-    assert examine(BatchMismatch, patient_of({"train.py": ARGUMENTS % more, "ds.json": DS % engine})) == []
-
-
-def test_sick_ranks_of_the_launch_line() -> None:
-    engine = DS % '"train_batch_size": 64, "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 2'
-    sick = patient_of({"ds.json": engine}, launch_line("deepspeed --num_gpus 4 train.py", ranks=4))
-    assert examine(BatchMismatch, sick)[0].severity is ERROR
-    [finding] = examine(BatchMismatch, sick)
-    assert "on 4 ranks are 32" in finding.message
-
-
-def test_healthy_ranks_of_the_launch_line() -> None:
-    engine = DS % '"train_batch_size": 64, "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 2'
-    assert examine(BatchMismatch, patient_of({"ds.json": engine}, launch_line("x train.py", ranks=8))) == []
+def test_sick_and_healthy_ranks_of_the_launch_line(total: int, ranks: int, severities: list[Severity]) -> None:
+    engine = DS % f'"train_batch_size": {total}, "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 2'
+    found = examine(BatchMismatch, patient_of({"ds.json": engine}, launch_line("x train.py", ranks=ranks)))
+    assert [finding.severity for finding in found] == severities
+    assert all(f"on {ranks} ranks are {8 * ranks}" in finding.message for finding in found)
 
 
 def test_sick_an_options_default_is_only_suspected() -> None:
@@ -81,37 +69,10 @@ ACCELERATE = """
 SCRIPT = "from accelerate import Accelerator\naccelerator = Accelerator(gradient_accumulation_steps=4)\n"
 
 
-def test_sick_accelerate() -> None:
-    patient = patient_of({"train.py": SCRIPT, "acc.yaml": ACCELERATE.format(steps=8)})
-    [finding] = examine(BatchMismatch, patient)
-    assert finding.severity is WARNING
-
-
-@pytest.mark.parametrize("steps", [4, "auto"])
-def test_healthy_accelerate(steps: object) -> None:
+@pytest.mark.parametrize(("steps", "severities"), [(8, [WARNING]), (4, []), ("auto", [])])
+def test_sick_and_healthy_accelerate(steps: object, severities: list[Severity]) -> None:
     patient = patient_of({"train.py": SCRIPT, "acc.yaml": ACCELERATE.format(steps=steps)})
-    assert examine(BatchMismatch, patient) == []
-
-
-def test_the_remedy_is_auto_and_cures() -> None:
-    paths = SICK["configs-sick_pair"]
-    patient = job_patient(paths)
-    [finding] = examine(BatchMismatch, patient)
-    [remedy] = prescribe(batch_mismatch, finding, patient)
-    [edit] = remedy.edits
-    assert isinstance(edit, TextEdit)
-    engine = next(path for path in paths if path.suffix == ".json")
-    lines = engine.read_text("utf-8").split("\n")
-    line = lines[edit.line - 1]
-    lines[edit.line - 1] = line[: edit.column - 1] + edit.new_text + line[edit.end_column - 1 :]
-    cured = parse(str(engine), "\n".join(lines))
-    assert cured.value("train_micro_batch_size_per_gpu") == "auto"
-
-
-def test_sick_ranks_that_model_parallelism_may_explain() -> None:
-    engine = DS % '"train_batch_size": 32, "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 2'
-    [finding] = examine(BatchMismatch, patient_of({"ds.json": engine}, launch_line("x train.py", ranks=8)))
-    assert finding.severity is WARNING
+    assert [finding.severity for finding in examine(BatchMismatch, patient)] == severities
 
 
 CHAT = """
@@ -135,8 +96,9 @@ def test_nobody_compares_or_fills_in_the_config_of_a_program_that_starts_deepspe
     assert examine(BatchMismatch, patient_of({"main.py": script, "ds.json": engine}, job)) == []
 
 
-def test_the_remedy_names_who_reads_auto() -> None:
+def test_the_remedy_is_auto_and_names_who_reads_it() -> None:
     patient = patient_of({"train.py": ARGUMENTS % "", "ds.json": DS % '"train_micro_batch_size_per_gpu": 2'})
     [finding] = examine(BatchMismatch, patient)
     [remedy] = prescribe(batch_mismatch, finding, patient)
-    assert "transformers" in remedy.steps[0] and remedy.edits
+    [edit] = remedy.edits
+    assert "transformers" in remedy.steps[0] and (edit.expected, edit.new_text) == ("2", '"auto"')

@@ -39,37 +39,36 @@ def test_healthy_scripts(path):
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "found"),
     [
-        "logging_steps=9",
-        "logging_steps=1, gradient_accumulation_steps=16",
-        "save_steps=49",
-        "eval_strategy='steps', eval_steps=49",
-        "evaluation_strategy='steps', eval_steps=1",
+        ("logging_steps=9", 1),
+        ("logging_steps=1, gradient_accumulation_steps=16", 1),
+        ("save_steps=49", 1),
+        ("eval_strategy='steps', eval_steps=49", 1),
+        ("evaluation_strategy='steps', eval_steps=1", 1),
+        ("logging_steps=10", 0),
+        ("logging_steps=2, gradient_accumulation_steps=8", 0),
+        ("save_steps=50", 0),
+        ("eval_strategy='steps', eval_steps=50", 0),
+        ("eval_steps=1", 0),
+        ("logging_strategy='epoch', logging_steps=1", 0),
+        ("save_strategy=STRATEGY, save_steps=1", 0),
+        ("logging_steps=STEPS", 0),
+        ("max_steps=-1, logging_steps=500", 0),
+        ("save_steps=1000, max_steps=500", 0),
+        ("eval_strategy='steps', eval_steps=0.001, max_steps=10000", 0),
+        ("**options", 0),
     ],
 )
-def test_sick_arguments(text):
-    assert len(examine(Frequencies, arguments(text))) == 1
+def test_sick_and_healthy_arguments(text, found):
+    assert len(examine(Frequencies, arguments(text))) == found
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "logging_steps=10",
-        "save_steps=50",
-        "eval_strategy='steps', eval_steps=50",
-        "eval_steps=1",
-        "logging_strategy='epoch', logging_steps=1",
-        "save_strategy=STRATEGY, save_steps=1",
-        "logging_steps=STEPS",
-        "max_steps=-1, logging_steps=500",
-        "save_steps=1000, max_steps=500",
-        "eval_strategy='steps', eval_steps=0.001, max_steps=10000",
-        "**options",
-    ],
-)
-def test_healthy_arguments(text):
-    assert examine(Frequencies, arguments(text)) == []
+@pytest.mark.parametrize(("steps", "severity"), [(9, Severity.WARNING), (10, NOTE), (49, NOTE)])
+def test_sick_saves_every_few_steps_are_a_warning(steps, severity):
+    check = Frequencies()
+    [finding] = check.examine(arguments(f"save_steps={steps}"))
+    assert finding.severity is severity
 
 
 def test_sick_at_the_users_threshold():

@@ -1,6 +1,5 @@
 import pytest
 from jobs import job_files, job_patient, patient_of
-from mending import gone
 
 from gpudoctor.model import Severity
 from gpudoctor.testing import examine, prescribe
@@ -51,29 +50,19 @@ def test_a_rank_that_its_own_guard_keeps_out(guard: str, outer: str, found: int)
     assert len(examine(LoraMisfit, patient_of({"train.py": text}))) == found
 
 
-@pytest.mark.parametrize("text", ["r=8, lora_alpha=136", "r=64, lora_alpha=6"])
-def test_sick_scales(text: str) -> None:
-    assert len(examine(LoraMisfit, patient_of({"train.py": config(text)}))) == 1
-
-
 @pytest.mark.parametrize(
-    "text",
-    ["r=8, lora_alpha=128", "r=160, lora_alpha=16", "r=2, lora_alpha=64", "r=RANK, lora_alpha=512",
-     "r=8, lora_alpha=512, use_rslora=True", "**options"],
+    ("text", "found"),
+    [("r=8, lora_alpha=136", 1), ("r=64, lora_alpha=6", 1), ("r=8, lora_alpha=128", 0), ("r=160, lora_alpha=16", 0),
+     ("r=2, lora_alpha=64", 0), ("r=RANK, lora_alpha=512", 0), ("r=8, lora_alpha=512, use_rslora=True", 0),
+     ("**options", 0)],
 )  # fmt: skip
-def test_healthy_scales(text: str) -> None:
-    assert examine(LoraMisfit, patient_of({"train.py": config(text)})) == []
+def test_sick_and_healthy_scales(text: str, found: int) -> None:
+    assert len(examine(LoraMisfit, patient_of({"train.py": config(text)}))) == found
 
 
 def test_sick_at_the_users_threshold() -> None:
     patient = patient_of({"train.py": config("r=8, lora_alpha=64")})
     assert len(examine(LoraMisfit, patient, scale_high=4)) == 1
-
-
-@pytest.mark.parametrize("name", sorted(set(SICK) - {"configs-sick_gather"}))
-def test_the_mend_cures(name: str) -> None:
-    [path] = SICK[name]
-    assert gone("CFG007", path.read_text("utf-8"), path.name)
 
 
 def test_the_rule_names_two_times_the_rank() -> None:

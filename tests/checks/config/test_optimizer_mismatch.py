@@ -13,32 +13,24 @@ DS = '{"zero_optimization": {"stage": 2}, %s}'
 
 
 @pytest.mark.parametrize(
-    ("arguments", "engine"),
+    ("arguments", "engine", "found"),
     [
-        ("weight_decay: 0.01", '"optimizer": {"type": "AdamW", "params": {"weight_decay": 0.1}}'),
-        ("max_grad_norm: 1.0", '"gradient_clipping": 0.5'),
-        ("warmup_steps: 100", '"scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 500}}'),
-        ("learning_rate: 1e-4", '"scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": 0.001}}'),
-        ("optim: adafactor", '"optimizer": {"type": "AdamW", "params": {"lr": "auto"}}'),
+        ("weight_decay: 0.01", '"optimizer": {"type": "AdamW", "params": {"weight_decay": 0.1}}', 1),
+        ("max_grad_norm: 1.0", '"gradient_clipping": 0.5', 1),
+        ("warmup_steps: 100", '"scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 500}}', 1),
+        ("learning_rate: 1e-4", '"scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": 0.001}}', 1),
+        ("optim: adafactor", '"optimizer": {"type": "AdamW", "params": {"lr": "auto"}}', 1),
+        ("weight_decay: 0.1", '"optimizer": {"type": "AdamW", "params": {"weight_decay": 1e-1}}', 0),
+        ("max_grad_norm: 1.0", '"gradient_clipping": "auto"', 0),
+        ("warmup_steps: 0", '"scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 500}}', 0),
+        ("learning_rate: 1e-4", '"scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": 0.0001}}', 0),
+        ("optim: adamw_torch_fused", '"optimizer": {"type": "AdamW", "params": {"lr": "auto"}}', 0),
+        ("seed: 1", '"optimizer": {"type": "AdamW", "params": {"lr": 0.001}}', 0),  # whose default is not known
     ],
 )
-def test_sick_arguments(arguments: str, engine: str) -> None:
-    assert len(examine(OptimizerMismatch, patient_of({"a.yaml": HF + arguments + "\n", "ds.json": DS % engine}))) == 1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "engine"),
-    [
-        ("weight_decay: 0.1", '"optimizer": {"type": "AdamW", "params": {"weight_decay": 1e-1}}'),
-        ("max_grad_norm: 1.0", '"gradient_clipping": "auto"'),
-        ("warmup_steps: 0", '"scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 500}}'),
-        ("learning_rate: 1e-4", '"scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": 0.0001}}'),
-        ("optim: adamw_torch_fused", '"optimizer": {"type": "AdamW", "params": {"lr": "auto"}}'),
-        ("seed: 1", '"optimizer": {"type": "AdamW", "params": {"lr": 0.001}}'),  # whose default is not known
-    ],
-)
-def test_healthy_arguments(arguments: str, engine: str) -> None:
-    assert examine(OptimizerMismatch, patient_of({"a.yaml": HF + arguments + "\n", "ds.json": DS % engine})) == []
+def test_sick_and_healthy_arguments(arguments: str, engine: str, found: int) -> None:
+    patient = patient_of({"a.yaml": HF + arguments + "\n", "ds.json": DS % engine})
+    assert len(examine(OptimizerMismatch, patient)) == found
 
 
 ACCELERATE = """
@@ -59,21 +51,21 @@ PREPARES = """
 LAUNCH = "accelerate launch --config_file acc.yaml train.py"
 
 
-def test_sick_accelerate() -> None:
-    engine = DS % '"optimizer": {"type": "AdamW", "params": {"lr": 0.001}}'
-    files = {"train.py": PREPARES.format(optimizer="torch.optim.AdamW"), "acc.yaml": ACCELERATE, "ds.json": engine}
-    [finding] = examine(OptimizerMismatch, patient_of(files, launch_line(LAUNCH)))
-    assert finding.severity is ERROR
+OWN = '"optimizer": {"type": "AdamW", "params": {"lr": 0.001}}'
 
 
-def test_healthy_accelerate() -> None:
-    engine = DS % '"optimizer": {"type": "AdamW", "params": {"lr": 0.001}}'
-    dummy = PREPARES.format(optimizer="accelerate.utils.DummyOptim")
-    files = {"train.py": dummy, "acc.yaml": ACCELERATE, "ds.json": engine}
-    assert examine(OptimizerMismatch, patient_of(files, launch_line(LAUNCH))) == []
-    own = PREPARES.format(optimizer="torch.optim.AdamW")
-    files = {"train.py": own, "acc.yaml": ACCELERATE, "ds.json": DS % '"gradient_clipping": 1.0'}
-    assert examine(OptimizerMismatch, patient_of(files, launch_line(LAUNCH))) == []
+@pytest.mark.parametrize(
+    ("optimizer", "engine", "severities"),
+    [
+        ("torch.optim.AdamW", OWN, [ERROR]),
+        ("accelerate.utils.DummyOptim", OWN, []),
+        ("torch.optim.AdamW", '"gradient_clipping": 1.0', []),
+    ],
+)
+def test_sick_and_healthy_accelerate(optimizer: str, engine: str, severities: list[Severity]) -> None:
+    files = {"train.py": PREPARES.format(optimizer=optimizer), "acc.yaml": ACCELERATE, "ds.json": DS % engine}
+    findings = examine(OptimizerMismatch, patient_of(files, launch_line(LAUNCH)))
+    assert [finding.severity for finding in findings] == severities
 
 
 def test_the_remedy_leaves_the_number_to_the_arguments() -> None:

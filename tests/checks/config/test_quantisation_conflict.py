@@ -1,6 +1,5 @@
 import pytest
 from jobs import job_files, job_patient, patient_of
-from mending import gone
 
 from gpudoctor.model import Severity
 from gpudoctor.testing import examine, make_gpu, prescribe
@@ -41,16 +40,6 @@ def test_healthy_behind_a_switch(flag: str) -> None:
         Trainer(model=model, args=TrainingArguments("o")).train()
         """
     assert examine(QuantisationConflict, patient_of({"train.py": script})) == []
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["configs-sick_axolotl_qlora", "configs-sick_both", "configs-sick_dtype", "configs-sick_llama_factory",
-     "source-sick_both", "source-sick_compute_dtype", "source-sick_default_dtype"],
-)  # fmt: skip
-def test_the_mend_cures(name: str) -> None:
-    [path] = SICK[name]
-    assert gone("CFG008", path.read_text("utf-8"), path.name)
 
 
 @pytest.mark.parametrize(("capability", "word"), [((7, 5), "float16"), ((8, 0), "bfloat16")])
