@@ -1,5 +1,4 @@
 import pytest
-from mending import gone, mended
 from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 
 from gpudoctor.model import Severity
@@ -28,10 +27,3 @@ def test_healthy_script(path):
 
 def test_healthy_when_the_launch_line_says_nccl():
     assert examine(BackendSlow, script_patient(FOLDER / "sick_option.py", ["--backend", "nccl"])) == []
-
-
-@pytest.mark.parametrize("name", ["sick_literal", "sick_keyword"])
-def test_sick_edit_cures(name):
-    text = (FOLDER / f"{name}.py").read_text("utf-8")
-    assert gone("DIST006", text)
-    assert mended(text, select="DIST006") == text.replace('"gloo"', '"nccl"')

@@ -77,28 +77,6 @@ def test_sick_each_wrap_is_listed():
     assert [item.line for item in finding.evidence[:2]] == [4, 5]
 
 
-EXPERIMENT = """
-    import torch
-    class Experiment:
-        def __init__(self, args):
-            self.model = torch.nn.Linear(8, 8)
-            if args.many:
-                self.model = torch.nn.DataParallel(self.model)
-            self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
-        def fit(self, loader):
-            for x in loader:
-                self.optimizer.zero_grad()
-                self.model(x).mean().backward()
-                self.optimizer.step()
-    {start}
-"""
-
-
-@pytest.mark.parametrize(("start", "count"), [("pass", 0), ("Experiment(settings()).fit(batches())", 1)])
-def test_a_switch_of_a_class_is_its_users(start, count):
-    assert len(examine(Dataparallel, script_patient(EXPERIMENT.format(start=start)))) == count
-
-
 HELD = """
 import torch
 from torch import nn
@@ -183,18 +161,14 @@ def test_a_program_that_leaves_itself_one_gpu_copies_to_none(value, said):
 
 CARDS = """
     import argparse, torch
-    from torch import nn
     options = argparse.ArgumentParser()
     options.add_argument("--cards", nargs="+", type=int, default={default})
     options = options.parse_args()
-    if isinstance(options.cards, int):
-        options.cards = [options.cards]
-    net = nn.DataParallel(nn.Linear(512, 4096), device_ids=options.cards).cuda()
+    net = torch.nn.DataParallel(torch.nn.Linear(512, 4096), device_ids=options.cards).cuda()
     optimizer = torch.optim.Adam(net.parameters())
     for x in torch.utils.data.DataLoader(torch.load("x.pt"), batch_size=64):
-        loss = net(x.cuda()).mean()
         optimizer.zero_grad()
-        loss.backward()
+        net(x.cuda()).mean().backward()
         optimizer.step()
 """
 

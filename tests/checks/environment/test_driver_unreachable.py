@@ -57,21 +57,17 @@ def test_sick_versions_that_differ_are_both_named():
     assert remedy_of(survey, host=make_host(container="docker")).id == "ENV001-restart-container"
 
 
-def test_sick_a_card_that_nouveau_holds():
-    survey = broken(DriverState.NO_LIBRARY, driver="nouveau", nodes=(), kernel_module_version=NONE)
+@pytest.mark.parametrize(
+    ("survey", "words"),
+    [
+        (broken(DriverState.NO_LIBRARY, driver="nouveau", nodes=(), kernel_module_version=NONE), "nouveau"),
+        (broken(DriverState.HUNG, devices=0, nodes=()), "does not answer"),  # told even where the bus is hidden
+        (broken(DriverState.READY, devices=8), "sees none of them"),
+    ],
+)
+def test_sick_what_the_bus_shows(survey, words):
     [finding] = examine(DriverUnreachable, make_patient(survey=survey, host=make_host()))
-    assert "nouveau" in finding.message
-
-
-def test_sick_a_hang_is_told_even_where_the_bus_is_hidden():
-    survey = broken(DriverState.HUNG, devices=0, nodes=())
-    assert len(examine(DriverUnreachable, make_patient(survey=survey))) == 1
-
-
-def test_sick_a_driver_that_sees_none_of_its_gpus():
-    survey = broken(DriverState.READY, devices=8)
-    [finding] = examine(DriverUnreachable, make_patient(survey=survey))
-    assert "sees none of them" in finding.message
+    assert words in finding.message
 
 
 def test_sick_a_container_that_was_to_have_gpus():
@@ -85,6 +81,8 @@ def test_sick_a_container_that_was_to_have_gpus():
         assert finding.severity is Severity.ERROR
     assert "--gpus all" in remedy_of(survey, host=host).steps[0]
     assert "--nv" in remedy_of(survey, host=make_host(container="singularity")).steps[0]
+    lost = broken(DriverState.FAILED, driver_error="Unknown Error")  # while it ran
+    assert remedy_of(lost, host=host).id == "ENV001-restart-container"
 
 
 def test_a_container_without_gpus_is_a_note_when_nothing_asks_for_them():
@@ -94,11 +92,6 @@ def test_a_container_without_gpus_is_a_note_when_nothing_asks_for_them():
         patient = make_patient(survey=survey, host=host, environment=environment)
         [finding] = examine(DriverUnreachable, patient)
         assert finding.severity is Severity.NOTE and finding.cost.breaks is None
-
-
-def test_sick_a_container_that_lost_its_gpus_while_it_ran():
-    survey = broken(DriverState.FAILED, driver_error="Unknown Error")
-    assert remedy_of(survey, host=make_host(container="docker")).id == "ENV001-restart-container"
 
 
 @pytest.mark.parametrize(

@@ -34,11 +34,8 @@ def test_sick_open_files_with_workers():
     first, second = prescribe((limits_too_low, *advice("environment")), finding, patient)
     assert first.title == "ulimit -n 65536"
     assert "file_system" in second.title
-
-
-def test_sick_open_files_with_workers_that_only_a_run_tells():
     [finding] = examine(LimitsTooLow, script("int(sys.argv[1])", host=make_host(open_files=LOW)))
-    assert finding.severity is Severity.NOTE
+    assert finding.severity is Severity.NOTE  # only a run tells
 
 
 @pytest.mark.parametrize(

@@ -55,11 +55,6 @@ def test_healthy_lines_that_are_no_error_of_the_job(tmp_path, line):
     assert not found_in_log("FAIL019", tmp_path, f"step 1 loss 2.1\nstep 2 loss 2.0\n{line}\n")
 
 
-def test_healthy_the_cause_has_known_words(tmp_path):
-    text = STEPS + 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    go()\nZeroDivisionError: x\n'
-    assert not found_in_log("FAIL019", tmp_path, text + "ERROR trainer: the job ends\n")
-
-
 def test_the_verdict_names_the_line(tmp_path):
     said = pronounce_log(log_patient(tmp_path, "loading\nstep 1 loss 2.1\nERROR one shard is gone\n"), ())
     assert "line 3 of" in said and "no failure" not in said
@@ -73,11 +68,16 @@ def test_sick_a_traceback_that_the_end_of_the_log_cuts(tmp_path):
     assert finding.evidence[0].line == 5 and "b.py" in finding.message and "before its exception" in finding.message
 
 
-def test_healthy_frames_of_a_dump_before_the_next_steps(tmp_path):
-    dump = 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    go()\n'
-    assert not found_in_log("FAIL019", tmp_path, dump + STEPS)
+FRAME = 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    go()\n'
 
 
-def test_words_of_a_known_exception_in_a_line_of_a_logger(tmp_path):
-    text = "loading\nERROR frob: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`\n"
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{STEPS}{FRAME}ZeroDivisionError: x\nERROR trainer: the job ends\n",  # the cause has known words
+        FRAME + STEPS,  # frames of a dump before the next steps
+        "loading\nERROR frob: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`\n",
+    ],
+)
+def test_healthy_known_words_and_dumps(tmp_path, text):
     assert not found_in_log("FAIL019", tmp_path, text)

@@ -1,12 +1,8 @@
 """GPU005 and GPU011 of a recorded run: the samples beside its steps, and a fake driver the whole way."""
 
-import json
 import math
-import os
-import sys
 
 import pytest
-from command import gpudoctor
 from recordings import make_machine, make_process, make_recording, make_steps
 
 from gpudoctor.analysis.run.recorded_gpus import cards
@@ -117,47 +113,3 @@ def test_a_card_of_another_node_is_named_with_it():
         machine_facts={"gpus": [{"node": "a", "index": 4}, {"node": "b", "index": 0}]},
     )
     assert [(card.label, card.here) for card in cards(run)] == [("GPU 4 of a", True), ("GPU 0 of b", False)]
-
-
-TRAIN = """
-import time, torch
-model = torch.nn.Linear(8, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-end = time.monotonic() + 5.0
-while time.monotonic() < end:
-    optimizer.zero_grad()
-    model(torch.zeros(4, 8)).mean().backward()
-    optimizer.step()
-    time.sleep(0.02)
-"""
-
-
-@pytest.mark.slow
-def test_a_run_beside_a_sick_card(tmp_path):
-    """The real binding, the child, the recorder, the reader and the checks, with a driver that says what we want."""
-    pytest.importorskip("torch")
-    from fake_nvml import Machine, compiler
-    from fake_nvml.machine import h100
-    from fake_nvml.run import environment
-    from fake_nvml.scenarios import Scenario
-
-    if compiler() is None:
-        pytest.skip("no C compiler for the fake driver")
-    sick = [
-        *h100(2), "* UtilizationRates 0 90 40", "* CurrPcieLinkGeneration 0 5", "* ClocksEventReasons 0 0",
-        "* ClockInfo:1 0 1980", "1 CurrPcieLinkWidth 0 8", "1 Temperature:0 0 89", "1 MarginTemperature 0 1",
-    ]  # fmt: skip
-    scenario = Scenario(name="sick", machine=Machine(answers=sick, addresses=("0000:1b:00.0", "0000:1c:00.0"), nodes=2))
-    variables = environment(scenario, tmp_path / "machine", tmp_path / "libraries")
-    own = {name: value for name, value in variables.items() if os.environ.get(name) != value}
-    script = tmp_path / "train.py"
-    script.write_text(TRAIN)
-    report, folder = tmp_path / "report.json", tmp_path / "recording"
-    words = ["run", "--quiet", "--recording", str(folder), "--format", "json", "--output", str(report)]
-    command = [sys.executable, str(script)]
-    done = gpudoctor(*words, "--", *command, trainings=1, **own, CUDA_VISIBLE_DEVICES="1")
-    assert done.returncode == 0, done.stderr
-    found = {item["code"]: item for item in json.loads(report.read_text())["findings"]}
-    assert found["GPU005"]["message"].endswith("GPU 1 ran at x8 of x16.")
-    assert found["GPU011"]["message"].startswith("While the training ran: GPU 1: up to 89 °C")
-    assert {"GPU005", "GPU011"} & {code for code, item in found.items() if item["confidence"] != "confirmed"} == set()
