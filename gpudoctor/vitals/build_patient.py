@@ -115,18 +115,18 @@ def admit(admission: PatientRequest) -> Patient:
     kind = PatientKind.SCRIPT if named else PatientKind.MACHINE
     signs = Signs(
         environment=Sign("the environment", readers.environment),
-        host=_limited("the host", readers.host, FILES_LIMIT),
+        host=_limited("the host", readers.host),
         gpu_survey=Sign("the GPUs", readers.gpu_survey),
-        kernel_log=_limited("the kernel log", readers.kernel_log, FILES_LIMIT),
-        packages=_limited("the packages", readers.packages, FILES_LIMIT),
-        torch=_limited("torch", readers.torch, FILES_LIMIT),
-        argument_fields=_limited("the argument classes", readers.argument_fields, FILES_LIMIT),
-        project_versions=_limited("the project's versions", readers.project_versions, FILES_LIMIT),
-        job=Sign("the job", readers.job),
+        kernel_log=_limited("the kernel log", readers.kernel_log),
+        packages=_limited("the packages", readers.packages.take),
+        torch=_limited("torch", readers.torch),
+        argument_fields=_limited("the argument classes", readers.argument_fields),
+        project_versions=_limited("the project's versions", readers.project_versions),
+        job=readers.job,
         source=readers.source,
         configs=readers.configs,
         memory=Sign("the memory", lambda: _memory(patient, admission)),
-        recording=Sign("the recording", readers.recording),
+        recording=readers.recording,
         job_log=Sign("the log", readers.job_log),
     )
     if targets.of(TargetKind.LEFT):
@@ -164,8 +164,8 @@ def _has_card(patient: Patient) -> bool:
     return False
 
 
-def _limited(name: str, reader: Callable[[], T], seconds: float) -> Sign[T]:
-    return Sign(name, lambda: within(seconds, reader, name))
+def _limited(name: str, reader: Callable[[], T]) -> Sign[T]:
+    return Sign(name, lambda: within(FILES_LIMIT, reader, name))
 
 
 def command_title(command: Sequence[str]) -> str:
@@ -191,9 +191,9 @@ class _Readers:
         self._admission = admission
         self._targets = admission.targets
         self._base = Sign("the environment", self._own_environment)
-        self._job = Sign("the job", self._read_job)
-        self._packages = Sign("the packages", self._read_packages)
-        self._recording = Sign("the recording", self._read_recording)
+        self.job = Sign("the job", self._read_job)
+        self.packages = Sign("the packages", self._read_packages)
+        self.recording = Sign("the recording", self._read_recording)
         self.source = Sign("the source", self._read_source)
         self.configs = Sign("the configs", self._read_configs)
 
@@ -227,9 +227,6 @@ class _Readers:
 
         return read_kernel_log()
 
-    def recording(self) -> "Recording":
-        return self._recording.take()
-
     def _read_recording(self) -> "Recording":
         if not self._admission.recording:
             raise Unavailable("nothing was run")
@@ -249,7 +246,7 @@ class _Readers:
 
     def _read_output(self) -> "JobLog":
         """What a command printed that died before a rank reported: a log only if it names a failure."""
-        recording = self._recording.take()
+        recording = self.recording.take()
         output = self._admission.output
         written = output.written(self._admission.command)
         seen = output.keeps_errors or written.keys() - output.starts.keys()
@@ -262,18 +259,15 @@ class _Readers:
             early=not seen,  # a terminal keeps nothing
         )
 
-    def packages(self) -> "Packages":
-        return self._packages.take()
-
     def torch(self) -> "TorchBuild":
         from gpudoctor.vitals.torch_build import read_torch
 
-        return read_torch(self._packages.take())
+        return read_torch(self.packages.take())
 
     def argument_fields(self) -> "ArgumentFields":
         from gpudoctor.vitals.argument_fields import read_argument_fields
 
-        return read_argument_fields(self._packages.take())
+        return read_argument_fields(self.packages.take())
 
     def project_versions(self) -> "ProjectVersions":
         from gpudoctor.vitals.project import read_project_versions
@@ -286,9 +280,6 @@ class _Readers:
         if not paths:
             raise Unavailable("no script and no config was given")
         return read_project_versions(paths)
-
-    def job(self) -> Job:
-        return self._job.take()
 
     def _read_source(self) -> "Source":
         paths, arguments = self._scripts()
@@ -324,7 +315,7 @@ class _Readers:
         from gpudoctor.vitals.named_files import launch_configs, source_configs, word_configs
 
         scripts = self._targets.of(TargetKind.SCRIPT)
-        launches = self._job.take().launches if self._launched() else ()
+        launches = self.job.take().launches if self._launched() else ()
         found = [*launch_configs(launches)]
         found += word_configs(self._admission.arguments, [Path(), *(script.parent for script in scripts)])
         with suppress(Unavailable):  # no script, so none that names a config
@@ -365,7 +356,7 @@ class _Readers:
         if self._admission.arguments:
             arguments |= {str(path): self._admission.arguments for path in paths if os.path.isfile(path)}
         if self._launched():
-            for launch in self._job.take().launches:
+            for launch in self.job.take().launches:
                 script = _launched(launch.script, launch.module, launch.path)
                 if script is not None:
                     if script not in paths:

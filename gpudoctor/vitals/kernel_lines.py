@@ -1,7 +1,6 @@
 """One line of a kernel log in the ways that dmesg, journalctl and syslog write it."""
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
@@ -22,7 +21,7 @@ _HEADS = (
 _FORMS = tuple(re.compile(head + r"(?P<text>.*)", re.ASCII) for head in _HEADS)
 """`[ 12.345678] text`, `Feb  3 10:00:00 host kernel: text`, `[Mon Feb  3 10:00:00 2025] text` (dmesg -T),
 `2025-02-03T10:00:00,123456+01:00 text` (dmesg --time-format iso), `NVRM: text` (dmesg -t)."""
-_HEAD = re.compile("|".join(f"(?:{re.sub(r'[?]P<[a-z]+>', '?:', head)})" for head in _HEADS).encode("ascii"), re.ASCII)
+_HEAD = re.compile("|".join(f"(?:{re.sub(r'[?]P<[a-z]+>', '?:', head)})" for head in _HEADS), re.ASCII)
 _PROGRAM = re.compile(rf"(?:<\d{{1,3}}>)?{_STAMP} \S+ [\w.\-/@()]{{1,80}}(?:\[\d+\])?: ")
 
 
@@ -52,9 +51,9 @@ def parse(line: str) -> KernelLine | None:
     return None
 
 
-def count_kernel_lines(lines: Iterable[bytes]) -> int:
-    """How many of the lines are the kernel's: what `parse` says of each, without taking it apart."""
-    return len(list(filter(_HEAD.match, lines)))
+def is_kernel_line(line: str) -> bool:
+    """What `parse` says of a line, without taking it apart."""
+    return _HEAD.match(line) is not None
 
 
 def of_program(line: str) -> bool:

@@ -17,15 +17,15 @@ from gpudoctor.model.read_limits import KERNEL_LINE, KERNEL_LOG, KERNEL_MESSAGES
 from gpudoctor.model.signs.kernel_log import KernelLog, KernelMessage
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import count
-from gpudoctor.vitals.kernel_lines import KernelLine, count_kernel_lines, of_program, parse
-from gpudoctor.vitals.log_lines import blocks_of, text_of
+from gpudoctor.vitals.kernel_lines import KernelLine, is_kernel_line, of_program, parse
+from gpudoctor.vitals.log_lines import lines_of, text_of
 
 _HEAD = 1 << 20
 """Bytes by which a file is told: a syslog begins with hours of other programs' lines."""
 _DRIVER = re.compile(r"NVRM|nvidia-nvswitch")
 _EVENT = re.compile(r"(?:NVRM: |nvidia-nvswitch\d+: S)Xid\b|NVRM: .*fallen off the bus", re.IGNORECASE)
 _WHOLE = re.compile(r"Xid \([^)]*\)[^:]*: \d+\s*[,\s]\s*\S|fallen off the bus")
-_WORDS = (b"nvrm", b"nvidia-nvswitch")
+_WORDS = ("nvrm", "nvidia-nvswitch")
 """What every line of `_DRIVER` and `_EVENT` holds, in small letters."""
 _WIDE = (b"\xff\xfe", b"\xfe\xff")
 
@@ -77,20 +77,6 @@ def _printer(packed: bool, wide: bool) -> str:
     return "gzip -cd" if packed else "iconv -f UTF-16 -t UTF-8" if wide else "cat"
 
 
-def _naming_driver(data: bytes) -> list[int]:
-    """Places of the lines that may hold a word of the driver, in whatever letters."""
-    small = data.lower()
-    found: set[int] = set()
-    for word in _WORDS:
-        line = begun = 0
-        at = small.find(word)
-        while at >= 0:
-            line += small.count(b"\n", begun, at)
-            found.add(line)
-            begun, at = at, small.find(word, at + 1)
-    return sorted(found)
-
-
 @dataclass
 class _Reader:
     """What was read so far."""
@@ -105,31 +91,24 @@ class _Reader:
     damage: str = ""
 
     def take(self, stream: IO[bytes], most: int) -> None:
-        """Every line, up to so many bytes.
-
-        Only lines that name the driver are taken apart: of a hundred megabytes they are a handful.
-        """
-        size = number = 0
-        for block in blocks_of(stream, KERNEL_LINE):
-            lines = block.lines
-            if not block.data.endswith(b"\n") and not block.long and self._ends_within(lines[-1]):
-                self.cut = True
-                lines.pop()
-            self.long += block.long
-            self.read += count_kernel_lines(lines)
-            for place in _naming_driver(block.data):
-                if place < len(lines):
-                    self._add(number + place + 1, text_of(lines[place]))
-            number += len(lines)
-            size += len(block.data)
+        """Every line, up to so many bytes. Only lines that name the driver are taken apart: they are a handful."""
+        size = 0
+        line = "\n"
+        for number, line in enumerate(lines_of(stream, KERNEL_LINE), 1):
+            size += len(line)
+            self.read += is_kernel_line(line)
+            self.long += not line.endswith("\n") and len(line) >= KERNEL_LINE.most
+            small = line.lower()
+            if any(word in small for word in _WORDS):
+                self._add(number, line)
             if size > most:
                 self.damage = say("it is {words}; gpudoctor read what precedes it", words=KERNEL_LOG.words)
                 break
-
-    def _ends_within(self, line: bytes) -> bool:
-        """Whether a last line without its newline is an event of the driver that was cut."""
-        text = text_of(line)
-        return bool(_EVENT.search(text)) and not _WHOLE.search(text)
+        if not line.endswith("\n") and not self.long and _EVENT.search(line) and not _WHOLE.search(line):
+            self.cut = True  # the last line ends within an event of the driver
+            self.read -= is_kernel_line(line)
+            self.driver -= 1
+            self.kept.pop()
 
     def _add(self, number: int, line: str) -> None:
         found = parse(line)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from gpudoctor.vitals.job.options import Anywhere, Options, is_python, whole
+from gpudoctor.vitals.job.options import Options, is_python, whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,15 +117,9 @@ def _accelerate(words: list[str], _depth: int) -> FoundLaunch | None:
 
 def _accelerate_launch(words: list[str], _depth: int) -> FoundLaunch | None:
     options = Options(words, "config_file num_processes num_machines mixed_precision", "m")
-    module = options.given("m", "module")
     total, nodes = options.number("num-processes"), options.number("num-machines")
-    facts: dict[str, object] = {"nodes": nodes}
-    facts |= {"ranks": total} if total is not None and (nodes or 1) == 1 else {"total_ranks": total}
-    if module:
-        rest = options.rest
-        found = FoundLaunch(launcher="accelerate", module=rest[0], arguments=tuple(rest[1:])) if rest else None
-        return replace(found, **facts) if found else None  # type: ignore[arg-type]
-    return _target("accelerate", options, options.rest, **facts)
+    ranks = {"ranks": total} if total is not None and (nodes or 1) == 1 else {"total_ranks": total}
+    return _target("accelerate", options, options.rest, nodes=nodes, **ranks)
 
 
 def _deepspeed(words: list[str], _depth: int) -> FoundLaunch | None:
@@ -137,10 +131,6 @@ def _deepspeed(words: list[str], _depth: int) -> FoundLaunch | None:
         ranks = len([item for item in slots.split(",") if item]) or None
         nodes = nodes or len(include.split("@"))
     every = ranks is None and not options.given("H", "hostfile")
-    if options.given("module"):
-        rest = options.rest
-        found = FoundLaunch(launcher="deepspeed", module=rest[0], arguments=tuple(rest[1:])) if rest else None
-        return replace(found, ranks=ranks, nodes=nodes, every_gpu=every) if found else None
     return _target("deepspeed", options, options.rest, ranks=ranks, nodes=nodes, every_gpu=every)
 
 
@@ -159,32 +149,30 @@ def _srun(words: list[str], depth: int) -> FoundLaunch | None:
 
 
 def _mpirun(words: list[str], depth: int) -> FoundLaunch | None:
+    plain: list[str] = []
+    rest = list(words)
+    while rest:  # `--mca key value` takes two words, which a plain option does not
+        if rest[0] in {"--mca", "-mca", "--gmca", "-gmca"}:
+            rest = rest[3:]
+        else:
+            plain.append(rest.pop(0))
     options = Options(
-        words,
+        plain,
         "np n c N npernode ppn H host hosts hostfile machinefile f x wdir map-by bind-to rank-by genv env p "
         "ssh-port network-interface timeline-filename cycle-time-ms fusion-threshold-mb num-proc "
         "envlist start-timeout min-np max-np slots-per-host",
         "genvall",
     )
-    rest = options.rest
-    for _ in range(64):  # `--mca key value` takes two words, which a plain option does not
-        if len(rest) > 1 and options.given("mca", "gmca") and _find(rest, depth + 1) is None:
-            options = Options(rest[1:], "np n N npernode ppn H host hostfile x map-by bind-to")
-            rest = options.rest
-        else:
-            break
-    merged = Anywhere(words)
-    found = _find(rest, depth + 1)
+    found = _find(options.rest, depth + 1)
     if found is None or found.launcher != "python":
         return found
-    per_node = merged.number("npernode", "ppn", "N") or whole(
-        (re.search(r"ppr:(\d+):node", " ".join(words)) or [None, None])[1]
-    )
-    hosts = (merged.text("H", "host", "hosts") or "").split(",")
+    mapped = re.match(r"ppr:(\d+):node", options.get("map-by") or "")
+    per_node = options.number("npernode", "ppn", "N") or (int(mapped[1]) if mapped else None)
+    hosts = (options.get("H", "host", "hosts") or "").split(",")
     slots = [whole(host.partition(":")[2]) for host in hosts if host]
     if per_node is None and slots and slots[0]:
         per_node = slots[0]
-    total = merged.number("np", "n", "num-proc")
+    total = options.number("np", "n", "num-proc")
     nodes = len(slots) or None
     if per_node is None and total is not None and nodes:
         per_node = max(1, total // nodes)
@@ -241,62 +229,40 @@ _LAUNCHERS: Mapping[str, Callable[[list[str], int], FoundLaunch | None]] = {
     "accelerate-launch": _accelerate_launch,
     "deepspeed": _deepspeed,
     "srun": _srun,
-    "mpirun": _mpirun,
-    "mpiexec": _mpirun,
-    "mpiexec.hydra": _mpirun,
-    "horovodrun": _mpirun,
-    "orterun": _mpirun,
+    **dict.fromkeys(("mpirun", "mpiexec", "mpiexec.hydra", "horovodrun", "orterun"), _mpirun),
 }
 _MODULE_LAUNCHERS: Mapping[str, Callable[[list[str], int], FoundLaunch | None]] = {
-    "torch.distributed.run": _torchrun,
-    "torch.distributed.launch": _torchrun,
-    "torch.distributed.launcher": _torchrun,
+    **dict.fromkeys(("torch.distributed.run", "torch.distributed.launch", "torch.distributed.launcher"), _torchrun),
     "accelerate.commands.launch": _accelerate_launch,
     "accelerate.commands.accelerate_cli": _accelerate,
     "deepspeed.launcher.runner": _deepspeed,
 }
 _WRAPPERS: Mapping[str, Callable[[list[str]], list[str]]] = {
+    **dict.fromkeys(("nohup", "command", "builtin", "setsid", "unbuffer", "catchsegv"), _skip()),
     "exec": _skip("a"),
     "time": _skip("f o"),
-    "nohup": _skip(),
-    "command": _skip(),
-    "builtin": _skip(),
     "env": _env,
     "nice": _skip("n adjustment"),
     "ionice": _skip("c n"),
-    "setsid": _skip(),
     "stdbuf": _skip("i o e"),
-    "unbuffer": _skip(),
     "sudo": _skip("u g"),
     "numactl": _skip("m N C p cpunodebind membind physcpubind interleave"),
     "taskset": _skip("", 1),
     "timeout": _skip("k s signal kill-after", 1),
-    "catchsegv": _skip(),
     "nsys": _after("profile", "launch", valued="t o s w f c d y b trace output sample"),
     "ncu": _skip("o k s c set section"),
-    "py-spy": _after("--"),
-    "gpudoctor": _after("--"),
+    **dict.fromkeys(("py-spy", "gpudoctor"), _after("--")),
     "uv": _after("run", valued="with p python group extra env-file project directory with-requirements"),
     "uvx": _skip("from with"),
-    "poetry": _after("run"),
-    "pdm": _after("run"),
-    "pipenv": _after("run"),
-    "hatch": _after("run"),
-    "rye": _after("run"),
+    **dict.fromkeys(("poetry", "pdm", "pipenv", "hatch", "rye", "wandb"), _after("run")),
     "pixi": _after("run", valued="e environment"),
-    "conda": _after("run", valued="n name p prefix cwd"),
-    "mamba": _after("run", valued="n name p prefix cwd"),
-    "micromamba": _after("run", valued="n name p prefix cwd"),
-    "singularity": _after("exec", "run", valued=_SINGULARITY, operands=1),
-    "apptainer": _after("exec", "run", valued=_SINGULARITY, operands=1),
-    "docker": _after("run", "exec", valued=_DOCKER, operands=1),
-    "podman": _after("run", "exec", valued=_DOCKER, operands=1),
-    "nerdctl": _after("run", "exec", valued=_DOCKER, operands=1),
+    **dict.fromkeys(("conda", "mamba", "micromamba"), _after("run", valued="n name p prefix cwd")),
+    **dict.fromkeys(("singularity", "apptainer"), _after("exec", "run", valued=_SINGULARITY, operands=1)),
+    **dict.fromkeys(("docker", "podman", "nerdctl"), _after("run", "exec", valued=_DOCKER, operands=1)),
     "enroot": _after("start", valued="c m e r root conf mount env", operands=1),
     "ssh": _skip("p i l o F J", 1),
     "shifter": _skip("image volume entrypoint"),
     "aprun": _skip("n N d cc S"),
     "jsrun": _skip("n r a g c b smpiargs"),
     "ibrun": _skip("n o"),
-    "wandb": _after("run"),
 }

@@ -95,24 +95,3 @@ def whole(text: str | None) -> int | None:
 def _starts_program(word: str) -> bool:
     name = PurePosixPath(word).name
     return word.endswith((".py", ".sh")) or is_python(name) or name in _PROGRAMS
-
-
-class Anywhere:
-    """Options anywhere before the program, where order does not matter."""
-
-    def __init__(self, words: Sequence[str]) -> None:
-        self._words = words
-
-    def text(self, *names: str) -> str | None:
-        """The value of the first of these options, whatever stands before it."""
-        for at, word in enumerate(self._words):
-            key, equals, value = word.partition("=")
-            if key.startswith("-") and key.lstrip("-") in names:
-                return value if equals else next(iter(self._words[at + 1 : at + 2]), None)
-            if is_python(PurePosixPath(word).name):
-                return None
-        return None
-
-    def number(self, *names: str) -> int | None:
-        """The same as a whole number."""
-        return whole(self.text(*names))

@@ -4,8 +4,10 @@ It knows quotes, continuations, comments, here-documents, redirections, arrays, 
 What it cannot know (a command substitution, an unset variable) stays in the word as it was written.
 """
 
+import ast
+import operator
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from gpudoctor.lang import say
@@ -25,6 +27,10 @@ _LEADING = frozenset({"then", "else", "elif", "do", "while", "until", "!", "{", 
 _TESTS = frozenset({"[", "[[", "test", "command", "which", "grep", "type", "hash", "((", "mountpoint"})
 _SPLIT = re.compile(r"(?:\$\((?:[^()]|\([^()]*\))*\)|`[^`]*`|\S)+")
 """Words of an unquoted value; a command substitution in it stays whole."""
+_OPERATIONS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.floordiv,
+    ast.Mod: operator.mod,
+}  # fmt: skip
 _DEEPEST = 8
 """Nested expansions that are followed; a variable that names itself ends there."""
 
@@ -272,46 +278,27 @@ def _arithmetic(text: str, variables: Mapping[str, Value], written: str) -> str:
     filled = re.sub(
         r"\$\{([A-Za-z_]\w*)\}|\$?([A-Za-z_]\w*)", lambda m: _text(variables.get(m[1] or m[2], "?"))[:200], text
     )
-    if filled.count("(") + filled.count("-") > JOB_NESTING.most:
+    if not re.fullmatch(r"[\d\s()+*/%-]+", filled) or filled.count("(") + filled.count("-") > JOB_NESTING.most:
         return written
-    tokens = re.findall(r"\d+|[-+*/%()]|\S", filled)
     try:
-        value, rest = _sum(tokens, 0)
-    except (ValueError, IndexError, ZeroDivisionError):
+        value = _whole(ast.parse(re.sub(r"\b0+(?=\d)", "", filled).strip(), mode="eval").body)
+    except (ValueError, SyntaxError, ZeroDivisionError, RecursionError, MemoryError):
         return written
-    return str(value) if rest == len(tokens) and abs(value) < 1 << 63 else written
+    return str(value)
 
 
-def _sum(tokens: list[str], at: int) -> tuple[int, int]:
-    value, at = _product(tokens, at)
-    while at < len(tokens) and tokens[at] in "+-":
-        other, after = _product(tokens, at + 1)
-        value = value + other if tokens[at] == "+" else value - other
-        at = after
-    return value, at
-
-
-def _product(tokens: list[str], at: int) -> tuple[int, int]:
-    value, at = _factor(tokens, at)
-    while at < len(tokens) and tokens[at] in "*/%":
-        other, after = _factor(tokens, at + 1)
-        value = value * other if tokens[at] == "*" else value // other if tokens[at] == "/" else value % other
-        if abs(value) > 1 << 63:
-            raise ValueError(value)
-        at = after
-    return value, at
-
-
-def _factor(tokens: list[str], at: int) -> tuple[int, int]:
-    if tokens[at] == "(":
-        value, at = _sum(tokens, at + 1)
-        if tokens[at] != ")":
-            raise ValueError(tokens[at])
-        return value, at + 1
-    if tokens[at] == "-":
-        value, at = _factor(tokens, at + 1)
-        return -value, at
-    return int(tokens[at][:18]), at + 1
+def _whole(node: ast.expr) -> int:
+    """The value of an expression of whole numbers. Raises `ValueError` for another, and for a huge one."""
+    value: int | None = None
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        value = node.value
+    elif isinstance(node, ast.UnaryOp):
+        value = -_whole(node.operand) if isinstance(node.op, ast.USub) else _whole(node.operand)
+    elif isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:
+        value = _OPERATIONS[type(node.op)](_whole(node.left), _whole(node.right))
+    if value is None or abs(value) >= 1 << 63:
+        raise ValueError(node)
+    return value
 
 
 def _plain(word: list[Piece]) -> str:
