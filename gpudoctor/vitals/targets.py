@@ -88,11 +88,12 @@ def _is_left_behind(path: Path) -> bool:
         return False
     try:
         kind = kind_of(path)
+        if kind is LeftKind.SNAPSHOT:
+            head = read_head(path, _HEAD)
+            return b"segments" in head or b"device_traces" in head
     except OSError:
         return False
-    if kind is LeftKind.LOG or kind is LeftKind.CONFIG:
-        return False
-    return kind is not LeftKind.SURVEY and not (kind is LeftKind.SNAPSHOT and not _is_snapshot(path))
+    return kind not in (LeftKind.LOG, LeftKind.CONFIG, LeftKind.SURVEY)
 
 
 def _holds_inspector(path: Path) -> bool:
@@ -111,25 +112,24 @@ def _holds_inspector(path: Path) -> bool:
         return False
 
 
-def _is_snapshot(path: Path) -> bool:
-    """Whether a pickle begins as a memory snapshot of torch does."""
-    return b"segments" in read_head(path, _HEAD) or b"device_traces" in read_head(path, _HEAD)
-
-
 def _reported(path: Path) -> str:
     """A clause that says that another command reads a file; "" for one that no command reads."""
     from gpudoctor.vitals.recording.opening import is_log
 
+    if not is_log(path):
+        return ""
     named = shlex.quote(str(path))
-    return (
-        say("check does not read such logs; read this one with `gpudoctor report {named}`", named=named)
-        if is_log(path)
-        else ""
-    )
+    return say("check does not read such logs; read this one with `gpudoctor report {named}`", named=named)
 
 
 class _Unreadable(SpokenError):
     """A target is there and cannot be read."""
+
+
+def _unreadable(path: Path, error: OSError) -> _Unreadable:
+    if isinstance(error, PermissionError):
+        return _Unreadable(say("{path}: no permission to read it; run as its owner, or chmod +r", path=path))
+    return _Unreadable(say("{path}: cannot be read: {reason}", path=path, reason=error.strerror or error))
 
 
 def _kind(path: Path) -> TargetKind:
@@ -143,10 +143,8 @@ def _kind(path: Path) -> TargetKind:
         ) from None
     except NotADirectoryError:
         raise UsageError(say("{path}: a part of this path is a file, not a folder", path=path)) from None
-    except PermissionError:
-        raise _Unreadable(say("{path}: no permission to read it; run as its owner, or chmod", path=path)) from None
     except OSError as error:
-        raise _Unreadable(say("{path}: cannot be read: {reason}", path=path, reason=error.strerror or error)) from None
+        raise _unreadable(path, error) from None
     if path.is_dir():
         _refuse_empty(path)
         return TargetKind.FOLDER
@@ -169,9 +167,7 @@ def _refuse_empty(folder: Path) -> None:
                 )
             )
     except OSError as error:
-        raise _Unreadable(
-            say("{folder}: this folder cannot be read: {reason}", folder=folder, reason=error.strerror or error)
-        ) from None
+        raise _unreadable(folder, error) from None
     seen = 0
     for _, _, files in os.walk(folder):
         seen += len(files)
@@ -195,7 +191,10 @@ def near_name(path: Path) -> str:
 
 
 def _kind_of_file(path: Path) -> TargetKind:
-    head = _head(path)
+    try:
+        head = read_head(path, _HEAD)
+    except OSError as error:
+        raise _unreadable(path, error) from None
     suffix = path.suffix.lower()
     if suffix in _SCRIPTS:
         return TargetKind.SCRIPT
@@ -218,15 +217,6 @@ def _kind_of_file(path: Path) -> TargetKind:
     if suffix in _LOGS:
         return TargetKind.LOG
     return _by_shebang(path, head)
-
-
-def _head(path: Path) -> bytes:
-    try:
-        return read_head(path, _HEAD)
-    except PermissionError:
-        raise _Unreadable(say("{path}: no permission to read it; run as its owner, or chmod +r", path=path)) from None
-    except OSError as error:
-        raise _Unreadable(say("{path}: cannot be read: {reason}", path=path, reason=error.strerror or error)) from None
 
 
 def _by_shebang(path: Path, head: bytes) -> TargetKind:

@@ -33,9 +33,7 @@ def asked(folder, name="torch", script="train.py"):
         ("pyproject.toml", '[project]\nname = "x"\ndependencies = ["torch<2.1"]\n', "<2.1", 3),
         ("pyproject.toml", '[tool.poetry.dependencies]\npython = "^3.8"\ntorch = "^1.13"\n', ">=1.13,<2", 3),
         ("pyproject.toml", '[tool.poetry.dependencies]\ntorch = { version = "~1.13.1" }\n', ">=1.13.1,<1.14", 2),
-        ("setup.cfg", "[options]\ninstall_requires =\n    numpy\n    torch==1.8.*\n", "==1.8.*", 4),
         ("setup.py", "needs = [\n 'torch<1.9',\n]\nsetup(install_requires=needs)\n", "<1.9", 2),
-        ("Pipfile", '[packages]\ntorch = "==1.10.0"\n', "==1.10.0", 2),
         ("Dockerfile", "# GPU\nFROM pytorch/pytorch:1.9.0-cuda11.1-cudnn8-runtime\n", "==1.9.0", 2),
         ("Dockerfile", 'ARG PYTORCH="1.6.0"\nFROM pytorch/pytorch:${PYTORCH}-cuda10.1\n', "==1.6.0", 2),
         ("setup.sh", "#!/bin/bash\npip install torch==1.8.1+cu111 -f https://x.html\n", "==1.8.1+cu111", 2),
@@ -259,15 +257,3 @@ def test_the_setup_of_a_source_tree_tells_its_release(tmp_path, monkeypatch):
     assert asked(tmp_path, "trl", "code/train.py") == {("setup.py", "==0.3.1", 3)}
     monkeypatch.chdir(tmp_path)
     assert read_project_versions(["train.py"]).of("train.py", "trl")[0].own
-
-
-@pytest.mark.parametrize(
-    ("command", "counts"), [("!torchrun --nproc 2 code/train.py --lr 1", 1), ("print('code/train.py')", 0)]
-)
-def test_a_notebook_that_launches_a_script_speaks_for_it(tmp_path, command, counts):
-    (tmp_path / ".git").mkdir()
-    (tmp_path / "launch.ipynb").write_text(NOTEBOOK.replace("EXTRA", command))
-    with contextlib.suppress(Unavailable):
-        assert {item[1] for item in asked(tmp_path, script="code/train.py")} == ({"==2.4.0"} if counts else set())
-        return
-    assert not counts

@@ -200,8 +200,7 @@ def _documents(path: str, text: str) -> tuple[str, list[ConfigNode], tuple[str, 
         return "json", [node], notes
     from gpudoctor.vitals.configs.yaml_reader import read_yaml
 
-    documents, notes = read_yaml(text)
-    return "yaml", documents, notes
+    return "yaml", read_yaml(text), ()
 
 
 def _ignored(text: str) -> tuple[dict[int, tuple[str, ...]], dict[int, str]]:

@@ -26,37 +26,12 @@ _BASED: Final = re.compile(r"[-+]?0([0-7_]+|x[0-9a-fA-F_]+|b[01_]+)\Z")
 _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9]{1,6})?\Z")
 _SPECIAL: Final = re.compile(r"(?P<sign>[-+]?)\.(?P<what>inf|Inf|INF|nan|NaN|NAN)\Z")
 
-_JINJA_VALUE: Final = re.compile(r"\{\{(?:(?!\}\}|\{\{)[^\n])*\}\}")
-_JINJA_LINE: Final = re.compile(r"^[ \t]*\{[%#][^\n]*[%#]\}[ \t]*$", re.MULTILINE)
-_OPEN, _CLOSE, _COLON, _HASH, _QUOTES = "\ue000", "\ue001", "\ue002", "\ue003", {'"': "\ue004", "'": "\ue005"}
-_BACK: Final = {_OPEN: "{", _CLOSE: "}", _COLON: ":", _HASH: "#", "\ue004": '"', "\ue005": "'"}
 
-JINJA = say("a Jinja template: gpudoctor does not judge its {{{{ ... }}}} values")
-
-
-def read_yaml(text: str) -> tuple[list[ConfigNode], tuple[str, ...]]:
-    """The trees of the documents (empty ones left out) and notes. Raises `UnreadConfig` with the line."""
-    try:
-        documents, odd = _read(text, templated=False)
-    except UnreadConfig:
-        softened = _without_jinja(text)
-        if softened == text:
-            raise
-        return _read(softened, templated=True)[0], (JINJA,)
-    # `{{ lr }}` is YAML by accident: a mapping whose key is a mapping. In a quoted string it is just text.
-    if odd and (softened := _without_jinja(text)) != text:
-        try:
-            return _read(softened, templated=True)[0], (JINJA,)
-        except UnreadConfig:
-            pass
-    return documents, ()
-
-
-def _read(text: str, *, templated: bool) -> tuple[list[ConfigNode], bool]:
-    """The documents, and whether a key of a mapping is itself a mapping."""
+def read_yaml(text: str) -> list[ConfigNode]:
+    """The trees of the documents, empty ones left out. Raises `UnreadConfig` with the line."""
     import yaml  # type: ignore[import-untyped, unused-ignore]
 
-    builder = _Builder(templated)
+    builder = _Builder()
     try:
         for event in islice(yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)), MAX_EVENTS):
             builder.take(event)
@@ -64,20 +39,18 @@ def _read(text: str, *, templated: bool) -> tuple[list[ConfigNode], bool]:
         raise UnreadConfig(_sentence(error, text)) from error
     except RecursionError as error:
         raise UnreadConfig(TOO_DEEP) from error
-    return builder.documents, builder.odd
+    return builder.documents
 
 
 class _Builder:
     """Events to trees, without recursion."""
 
-    def __init__(self, templated: bool) -> None:
+    def __init__(self) -> None:
         self.documents: list[ConfigNode] = []
-        self.templated = templated
         self.anchors: dict[str, ConfigNode] = {}
         self.stack: list[tuple[ConfigNode, list[ConfigNode]]] = []
         """Open collections, each with the key that waits for its value (a list of none or one)."""
         self.merged = 0
-        self.odd = False
 
     def take(self, event: Any) -> None:
         name = type(event).__name__
@@ -144,7 +117,6 @@ class _Builder:
             parent.items.append(node)
         elif waiting:
             key = waiting.pop()
-            self.odd = self.odd or key.pairs is not None
             if parent.pairs is not None:
                 parent.pairs.append(ConfigPair(_name(key), key.line, key.column, node))
         else:
@@ -153,8 +125,6 @@ class _Builder:
     def scalar(self, event: Any) -> ConfigNode:
         start, end = event.start_mark, event.end_mark
         text = str(event.value)
-        if self.templated:
-            text = "".join(_BACK.get(char, char) for char in text)
         tag = str(event.tag or "")
         value: Scalar = text
         if tag.endswith((":int", ":float", ":bool", ":null")) or (event.style in {None, ""} and not tag):
@@ -191,19 +161,6 @@ def resolve(text: str) -> Scalar:
     return float(special["sign"] + special["what"]) if special else text
 
 
-def _without_jinja(text: str) -> str:
-    """The text with template marks replaced, character for character, by what YAML takes for words."""
-
-    def soften(match: "re.Match[str]") -> str:
-        inner = match.group()[2:-2].replace("{", _OPEN).replace("}", _CLOSE).replace(":", _COLON)
-        for quote, mark in _QUOTES.items():
-            inner = inner.replace(quote, mark)
-        return _OPEN * 2 + inner.replace("#", _HASH) + _CLOSE * 2
-
-    text = _JINJA_LINE.sub(lambda match: "#" * len(match.group()), text)
-    return _JINJA_VALUE.sub(soften, text)
-
-
 def _sentence(error: Exception, text: str) -> str:
     """What the parser said, as one sentence with the 1-based line."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
@@ -216,7 +173,7 @@ def _sentence(error: Exception, text: str) -> str:
     line = lines[mark.line] if mark.line < len(lines) else ""
     if "\t" in line[: len(line) - len(line.lstrip())]:
         return say("line {line}: a tab in the indentation; YAML indents with spaces only", line=mark.line + 1)
-    if any(mark in line for mark in ("{%", "{{", _OPEN)):
+    if any(mark in line for mark in ("{%", "{{")):
         return say("line {line}: a Jinja template that is not YAML before it is rendered", line=mark.line + 1)
     return say(
         "line {line}, column {column}: not valid YAML: {problem}",

@@ -35,7 +35,7 @@ def read_manifest(text: str, path: str) -> list[Container]:
     if len(text) > JOB_MANIFEST.most:
         raise Unavailable(say("{path}: it is {words}", path=path, words=JOB_MANIFEST.words))
     try:
-        documents, _ = read_yaml(text)
+        documents = read_yaml(text)
     except UnreadConfig as error:
         raise Unavailable(say("{path}: {error}", path=path, error=error)) from error
     found: list[Container] = []

@@ -21,7 +21,7 @@ _MAX_LINKS = 36
 _LARGEST_PID = 1 << 22
 """PID_MAX_LIMIT. A pid beyond it, or 0, comes of records of another size: drivers 535.43 to 535.86 and
 nvidia-ml-py 12.535.77 have 32 bytes a process, all others 24."""
-_FIELD_MEMORY_TEMPERATURE = 82
+FIELD_MEMORY_TEMPERATURE = 82
 _FIELD_RECOVERY_ACTION = 230
 _NO_FIELD = NotSupported("the driver did not answer this field")
 _FIELDS_THROTTLE = {74: "power", 269: "thermal", 270: "hw_thermal", 271: "power_brake"}  # nanoseconds
@@ -43,26 +43,73 @@ def _watts(milliwatts: int) -> float:
     return milliwatts / 1000.0
 
 
+def short_address(bus_id: str) -> str:
+    """`0000:3b:00.0`: NVML writes an eight-digit domain in capitals, the kernel four digits in small ones."""
+    domain, _, rest = bus_id.lower().partition(":")
+    return f"{domain[-4:].zfill(4)}:{rest}" if rest else bus_id.lower()
+
+
+# Version 2 keeps the driver's own reserve out of "used"; version 1 charges it to nobody.
+_MEMORY = (("MemoryInfo", 0x02000028), ("MemoryInfo",))
+_READINGS: dict[str, tuple[Any, ...]] = {
+    "uuid": (text, ("UUID",)),
+    "pci_address": (lambda info: short_address(text(info.busId)), ("PciInfo",)),
+    "memory_total": (lambda memory: memory.total, *_MEMORY),
+    "memory_used": (lambda memory: memory.used, *_MEMORY),
+    "compute_capability": (list, ("CudaComputeCapability",)),
+    "architecture": (lambda number: _ARCHITECTURES.get(number, f"{number}"), ("Architecture",)),
+    "utilization": (lambda rates: rates.gpu / 100.0, ("UtilizationRates",)),
+    "vbios": (text, ("VbiosVersion",)),
+    "display_active": (bool, ("DisplayActive",)),
+    "ecc_enabled": (lambda mode: bool(mode[0]), ("EccMode",)),
+    "ecc_pending": (lambda mode: bool(mode[1]), ("EccMode",)),
+    # Arguments: 0 corrected, 1 uncorrected; 0 volatile, 1 aggregate; location 7 SRAM.
+    "ecc_uncorrected_volatile": (None, ("TotalEccErrors", 1, 0)),
+    "ecc_uncorrected_aggregate": (None, ("TotalEccErrors", 1, 1)),
+    "ecc_corrected_volatile": (None, ("TotalEccErrors", 0, 0)),
+    "ecc_sram_uncorrected_aggregate": (None, ("MemoryErrorCounter", 1, 1, 7)),
+    "row_remap": (list, ("RemappedRows",)),
+    "row_remap_exhausted_banks": (lambda banks: banks.none, ("RowRemapperHistogram",)),
+    "retired_pages_pending": (bool, ("RetiredPagesPendingStatus",)),
+    "event_reasons": (None, ("CurrentClocksEventReasons",), ("CurrentClocksThrottleReasons",)),  # before r535
+    "clock_sm": (None, ("ClockInfo", 1)),
+    "clock_sm_max": (None, ("MaxClockInfo", 1)),
+    "clock_application": (None, ("ApplicationsClock", 1)),
+    "clock_application_default": (None, ("DefaultApplicationsClock", 1)),
+    "power": (_watts, ("PowerUsage",)),
+    "power_limit": (_watts, ("EnforcedPowerLimit",)),
+    "power_limit_default": (_watts, ("PowerManagementDefaultLimit",)),
+    "persistence": (bool, ("PersistenceMode",)),
+    "temperature": (float, ("TemperatureV", 0), ("Temperature", 0)),  # drivers after r565 drop the older call
+    "temperature_slowdown": (float, ("TemperatureThreshold", 1)),
+    "temperature_memory_max": (float, ("TemperatureThreshold", 2)),
+    "temperature_max": (float, ("TemperatureThreshold", 3)),
+    "temperature_margin": (float, ("MarginTemperature",)),
+    "pcie_width": (None, ("CurrPcieLinkWidth",)),
+    "pcie_width_max": (None, ("MaxPcieLinkWidth",)),
+    "pcie_generation": (None, ("CurrPcieLinkGeneration",)),
+    "pcie_generation_max": (None, ("MaxPcieLinkGeneration",)),
+    "pcie_replays": (None, ("PcieReplayCounter",)),
+    "compute_mode": (None, ("ComputeMode",)),
+    "mig_enabled": (lambda modes: bool(modes[0]), ("MigMode",)),
+}
+"""Field of `Gpu` to the conversion of the answer and the calls that give it, without `nvmlDeviceGet`: the first
+one that the driver and the binding have. Watts, degrees Celsius, megahertz, bytes."""
+
+
+def reading(funnel: NvmlClient, gpu: Any, field: str) -> Json:
+    """One reading of the table, or why it is not there."""
+    convert, *calls = _READINGS[field]
+    return plain(funnel.first(*((f"nvmlDeviceGet{call}", gpu, *more) for call, *more in calls)), convert)
+
+
 def read_gpu(funnel: NvmlClient, handle: Any, index: int) -> dict[str, Json]:
-    """All readings of one GPU; raises `Gone` when it is lost on the way."""
-    record: dict[str, Json] = {"index": index}
-    for part in (_identity, _memory_errors, _recovery, _clocks, _power, heat, link, _links, _fabric, _use):
+    """All readings of one GPU; raises `GpuLost` when it is lost on the way."""
+    record: dict[str, Json] = {"index": index, "name": name(funnel, handle)}
+    record |= {field: reading(funnel, handle, field) for field in _READINGS}
+    for part in (_memory_errors, _recovery, _links, _fabric, _use):
         record.update(part(funnel, handle))
     return record
-
-
-def uuid(funnel: NvmlClient, gpu: Any) -> Json:
-    """The UUID of a GPU or MIG device, or why it is not told."""
-    return plain(funnel.read("nvmlDeviceGetUUID", gpu), text)
-
-
-def memory_info(funnel: NvmlClient, gpu: Any) -> Any:
-    """`total` and `used` bytes of a GPU's memory, or `Missing`."""
-    return funnel.first(
-        # Version 2 keeps the driver's own reserve out of "used"; version 1 charges it to nobody.
-        ("nvmlDeviceGetMemoryInfo", gpu, 0x02000028),
-        ("nvmlDeviceGetMemoryInfo", gpu),
-    )
 
 
 def name(funnel: NvmlClient, gpu: Any) -> str:
@@ -71,54 +118,17 @@ def name(funnel: NvmlClient, gpu: Any) -> str:
     return answer if isinstance(answer, str) else "NVIDIA GPU"
 
 
-def _identity(funnel: NvmlClient, gpu: Any) -> dict[str, Json]:
-    read = funnel.read
-    memory = memory_info(funnel, gpu)
-    return {
-        "name": name(funnel, gpu),
-        "uuid": uuid(funnel, gpu),
-        "pci_address": plain(read("nvmlDeviceGetPciInfo", gpu), lambda info: short_address(text(info.busId))),
-        "memory_total": plain(memory, lambda m: m.total),
-        "memory_used": plain(memory, lambda m: m.used),
-        "compute_capability": plain(read("nvmlDeviceGetCudaComputeCapability", gpu), list),
-        "architecture": plain(read("nvmlDeviceGetArchitecture", gpu), lambda n: _ARCHITECTURES.get(n, f"{n}")),
-        "utilization": plain(read("nvmlDeviceGetUtilizationRates", gpu), lambda u: u.gpu / 100.0),
-        "vbios": plain(read("nvmlDeviceGetVbiosVersion", gpu), text),
-        "display_active": plain(read("nvmlDeviceGetDisplayActive", gpu), bool),
-    }
-
-
-def short_address(bus_id: str) -> str:
-    """`0000:3b:00.0`: NVML writes an eight-digit domain in capitals, the kernel four digits in small ones."""
-    domain, _, rest = bus_id.lower().partition(":")
-    return f"{domain[-4:].zfill(4)}:{rest}" if rest else bus_id.lower()
-
-
 def _memory_errors(funnel: NvmlClient, gpu: Any) -> dict[str, Json]:
-    read = funnel.read
-    mode = read("nvmlDeviceGetEccMode", gpu)
-    remap = plain(read("nvmlDeviceGetRemappedRows", gpu), list)
-    retired = [read("nvmlDeviceGetRetiredPages", gpu, cause) for cause in (0, 1)]
+    retired = [funnel.read("nvmlDeviceGetRetiredPages", gpu, cause) for cause in (0, 1)]
     status = getattr(funnel.nvml, "c_nvmlEccSramErrorStatus_v1_t", None)
     sram = _fill(funnel, "nvmlDeviceGetSramEccErrorStatus", gpu, status() if status else None)
-    inforom = _inforom(funnel, gpu)
     return {
-        "ecc_enabled": plain(mode, lambda m: bool(m[0])),
-        "ecc_pending": plain(mode, lambda m: bool(m[1])),
-        # Arguments: 0 corrected, 1 uncorrected; 0 volatile, 1 aggregate; location 7 SRAM.
-        "ecc_uncorrected_volatile": plain(read("nvmlDeviceGetTotalEccErrors", gpu, 1, 0)),
-        "ecc_uncorrected_aggregate": plain(read("nvmlDeviceGetTotalEccErrors", gpu, 1, 1)),
-        "ecc_corrected_volatile": plain(read("nvmlDeviceGetTotalEccErrors", gpu, 0, 0)),
-        "ecc_sram_uncorrected_aggregate": plain(read("nvmlDeviceGetMemoryErrorCounter", gpu, 1, 1, 7)),
         "ecc_sram_threshold_exceeded": plain(sram, lambda s: bool(s.bThresholdExceeded)),
-        "row_remap": remap,
-        "row_remap_exhausted_banks": plain(read("nvmlDeviceGetRowRemapperHistogram", gpu), lambda h: h.none),
         "retired_pages": plain(
             next((pages for pages in retired if isinstance(pages, NotSupported)), retired),
             lambda lists: sum(len(pages) for pages in lists),
         ),
-        "retired_pages_pending": plain(read("nvmlDeviceGetRetiredPagesPendingStatus", gpu), bool),
-        "inforom_valid": inforom,
+        "inforom_valid": _inforom(funnel, gpu),
     }
 
 
@@ -149,79 +159,21 @@ def _fill(funnel: NvmlClient, call: str, gpu: Any, *empty: ctypes.Structure | No
 
 
 def _recovery(funnel: NvmlClient, gpu: Any) -> dict[str, Json]:
-    ids = (_FIELD_RECOVERY_ACTION, _FIELD_MEMORY_TEMPERATURE, *_FIELDS_THROTTLE)
+    ids = (_FIELD_RECOVERY_ACTION, FIELD_MEMORY_TEMPERATURE, *_FIELDS_THROTTLE)
     fields = funnel.fields(gpu, ids)
     times = {name: fields.get(key) for key, name in _FIELDS_THROTTLE.items()}
     known = {name: value / 1e9 for name, value in times.items() if isinstance(value, int | float)}
     return {
         "recovery_action": plain(fields.get(_FIELD_RECOVERY_ACTION, _NO_FIELD)),
-        "temperature_memory": _memory_degrees(fields),
+        "temperature_memory": memory_temperature(fields),
         "throttle_time": known or plain(times["power"] or _NO_FIELD),
     }
 
 
-def _clocks(funnel: NvmlClient, gpu: Any) -> dict[str, Json]:
-    reasons = funnel.first(
-        ("nvmlDeviceGetCurrentClocksEventReasons", gpu),  # drivers from r535 on
-        ("nvmlDeviceGetCurrentClocksThrottleReasons", gpu),
-    )
-    read = funnel.read
-    return {
-        "event_reasons": plain(reasons),
-        "clock_sm": plain(read("nvmlDeviceGetClockInfo", gpu, 1)),
-        "clock_sm_max": plain(read("nvmlDeviceGetMaxClockInfo", gpu, 1)),
-        "clock_application": plain(read("nvmlDeviceGetApplicationsClock", gpu, 1)),
-        "clock_application_default": plain(read("nvmlDeviceGetDefaultApplicationsClock", gpu, 1)),
-    }
-
-
-def _power(funnel: NvmlClient, gpu: Any) -> dict[str, Json]:
-    read = funnel.read
-    return {
-        "power": plain(read("nvmlDeviceGetPowerUsage", gpu), _watts),
-        "power_limit": plain(read("nvmlDeviceGetEnforcedPowerLimit", gpu), _watts),
-        "power_limit_default": plain(read("nvmlDeviceGetPowerManagementDefaultLimit", gpu), _watts),
-        "persistence": plain(read("nvmlDeviceGetPersistenceMode", gpu), bool),
-    }
-
-
-def degrees(funnel: NvmlClient, gpu: Any) -> Any:
-    """Temperature of the GPU in degrees Celsius, or `Missing`; drivers after r565 drop the older call."""
-    return funnel.first(("nvmlDeviceGetTemperatureV", gpu, 0), ("nvmlDeviceGetTemperature", gpu, 0))
-
-
-def heat(funnel: NvmlClient, gpu: Any) -> dict[str, Json]:
-    """Temperature of the GPU in degrees Celsius, its thresholds, and the margin to its slowdown."""
-    read = funnel.read
-    return {
-        "temperature": plain(degrees(funnel, gpu), float),
-        "temperature_slowdown": plain(read("nvmlDeviceGetTemperatureThreshold", gpu, 1), float),
-        "temperature_memory_max": plain(read("nvmlDeviceGetTemperatureThreshold", gpu, 2), float),
-        "temperature_max": plain(read("nvmlDeviceGetTemperatureThreshold", gpu, 3), float),
-        "temperature_margin": plain(read("nvmlDeviceGetMarginTemperature", gpu), float),
-    }
-
-
-def memory_heat(funnel: NvmlClient, gpu: Any) -> dict[str, Json]:
-    """Temperature of the memory in degrees Celsius; one without a sensor answers 0."""
-    return {"temperature_memory": _memory_degrees(funnel.fields(gpu, (_FIELD_MEMORY_TEMPERATURE,)))}
-
-
-def _memory_degrees(fields: Mapping[int, Any]) -> Json:
-    answer = fields.get(_FIELD_MEMORY_TEMPERATURE, _NO_FIELD)
+def memory_temperature(fields: Mapping[int, Any]) -> Json:
+    """Of the NVML fields, degrees Celsius; a card without a sensor answers 0."""
+    answer = fields.get(FIELD_MEMORY_TEMPERATURE, _NO_FIELD)
     return plain(answer if answer != 0 else NotSupported("not supported by this card"))
-
-
-def link(funnel: NvmlClient, gpu: Any) -> dict[str, Json]:
-    """Width and generation of the PCIe link, now and at most, and its replays since the driver was loaded."""
-    read = funnel.read
-    return {
-        "pcie_width": plain(read("nvmlDeviceGetCurrPcieLinkWidth", gpu)),
-        "pcie_width_max": plain(read("nvmlDeviceGetMaxPcieLinkWidth", gpu)),
-        "pcie_generation": plain(read("nvmlDeviceGetCurrPcieLinkGeneration", gpu)),
-        "pcie_generation_max": plain(read("nvmlDeviceGetMaxPcieLinkGeneration", gpu)),
-        "pcie_replays": plain(read("nvmlDeviceGetPcieReplayCounter", gpu)),
-    }
 
 
 def _links(funnel: NvmlClient, gpu: Any) -> dict[str, Json]:
@@ -281,11 +233,9 @@ def _fabric(funnel: NvmlClient, gpu: Any) -> dict[str, Json]:
 
 
 def _use(funnel: NvmlClient, gpu: Any) -> dict[str, Json]:
-    mode = plain(funnel.read("nvmlDeviceGetMigMode", gpu), lambda modes: bool(modes[0]))
-    count = funnel.read("nvmlDeviceGetMaxMigDeviceCount", gpu) if mode is True else 0
+    cut = reading(funnel, gpu, "mig_enabled") is True
+    count = funnel.read("nvmlDeviceGetMaxMigDeviceCount", gpu) if cut else 0
     return {
-        "compute_mode": plain(funnel.read("nvmlDeviceGetComputeMode", gpu)),
-        "mig_enabled": mode,
         "mig_instances": plain(count, lambda slots: list(mig_devices(funnel, gpu)) if slots else []),
         "processes": processes(funnel, gpu),
     }
@@ -298,7 +248,7 @@ def mig_devices(funnel: NvmlClient, gpu: Any) -> dict[str, Any]:
     for slot in range(0 if isinstance(count, NotSupported) else count):
         device = funnel.read("nvmlDeviceGetMigDeviceHandleByIndex", gpu, slot)
         if not isinstance(device, NotSupported):  # else an empty slot
-            named = uuid(funnel, device)
+            named = reading(funnel, device, "uuid")
             if isinstance(named, str):
                 found[named] = device
     return found

@@ -5,7 +5,7 @@ It ends when its standard input does, and so never outlives the recorder. Standa
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 _GPM_SM, _GPM_PCIE_TX, _GPM_PCIE_RX = 2, 20, 21
@@ -13,17 +13,19 @@ _MIB = 1 << 20
 _PCIE_EVERY = 5
 """Samples between two readings of the PCIe counters without GPM: each holds the call for 20 ms."""
 _LIMITS = (
-    "temperature_slowdown", "temperature_max", "temperature_memory_max",
-    "pcie_width_max", "pcie_generation_max",
+    "power_limit", "temperature_slowdown", "temperature_max", "temperature_memory_max", "pcie_width_max",
+    "pcie_generation_max",
 )  # fmt: skip
 """Readings that stay as they are while a run lasts."""
-_STATES = {
-    "margin": "nvmlDeviceGetMarginTemperature",
-    "pcie_width": "nvmlDeviceGetCurrPcieLinkWidth",
-    "pcie_generation": "nvmlDeviceGetCurrPcieLinkGeneration",
-    "pcie_replays": "nvmlDeviceGetPcieReplayCounter",
-}
-"""Columns of heat and link, each with the call that answers it."""
+_SAMPLE = {
+    "util": "utilization", "memory": "memory_used", "power": "power", "temperature": "temperature",
+    "clock": "clock_sm", "reasons": "event_reasons",
+}  # fmt: skip
+_HEALTH = {
+    "margin": "temperature_margin", "pcie_width": "pcie_width", "pcie_generation": "pcie_generation",
+    "pcie_replays": "pcie_replays",
+}  # fmt: skip
+"""Columns, each with its reading."""
 
 
 def main(visible: str, order: str, interval: float, search_path: list[str]) -> int:
@@ -61,70 +63,43 @@ class GpuSampler:
 
     def facts(self) -> dict[str, Any]:
         """Name, memory in bytes, power limit in watts, limits of temperature and of the PCIe link."""
-        from gpudoctor.vitals.nvml.reading import memory_info, name, plain
+        from gpudoctor.vitals.nvml.reading import name
 
-        limit = plain(self._read("nvmlDeviceGetEnforcedPowerLimit"), lambda mw: mw / 1000.0)
-        total = plain(self._safely(lambda: memory_info(self._funnel, self._gpu)), lambda m: m.total)
+        total = self._numbers({"bytes": "memory_total"}).get("bytes")
+        called = self._safely(lambda: name(self._funnel, self._gpu))
         return {
-            "name": plain(self._safely(lambda: name(self._funnel, self._gpu)), str),
-            "bytes": total if isinstance(total, int) else None,
-            "power_limit": limit if isinstance(limit, float) else None,
-            **self._limits(),
+            "name": called if isinstance(called, str) else "NVIDIA GPU",
+            "bytes": None if total is None else int(total),
+            "power_limit": None,
+            **self._numbers({field: field for field in _LIMITS}),
         }
 
     def sample(self, turn: int) -> dict[str, float]:
         """One reading of everything."""
-        from gpudoctor.vitals.nvml.client import NotSupported
-        from gpudoctor.vitals.nvml.reading import degrees, memory_info
-
-        readings: dict[str, tuple[Any, Callable[[Any], float]]] = {
-            "util": (self._read("nvmlDeviceGetUtilizationRates"), lambda u: u.gpu / 100.0),
-            "memory": (self._safely(lambda: memory_info(self._funnel, self._gpu)), lambda m: m.used),
-            "power": (self._read("nvmlDeviceGetPowerUsage"), lambda mw: mw / 1000.0),
-            "temperature": (self._safely(lambda: degrees(self._funnel, self._gpu)), float),
-            "clock": (self._read("nvmlDeviceGetClockInfo", 1), float),
-            "reasons": (self._reasons(), float),
-        }
-        taken = {
-            key: float(convert(value))
-            for key, (value, convert) in readings.items()
-            if not isinstance(value, NotSupported)
-        }
-        taken |= self._gpm.sample()
+        taken = self._numbers(_SAMPLE) | self._gpm.sample()
         if "pcie_rx" not in taken and turn % _PCIE_EVERY == 0:
             for key, counter in (("pcie_tx", 0), ("pcie_rx", 1)):
-                rate = self._read("nvmlDeviceGetPcieThroughput", counter)
+                rate = self._safely(lambda c=counter: self._funnel.read("nvmlDeviceGetPcieThroughput", self._gpu, c))
                 if isinstance(rate, int):
                     taken[key] = rate * 1024.0
         return taken
 
     def health(self) -> dict[str, float]:
         """Heat of the memory and margin of the GPU in degrees Celsius, and the state of its PCIe link."""
-        from gpudoctor.vitals.nvml.reading import memory_heat
+        from gpudoctor.vitals.nvml.reading import FIELD_MEMORY_TEMPERATURE, memory_temperature
 
-        answers = {column: self._read(call) for column, call in _STATES.items()}
-        heat = self._safely(lambda: memory_heat(self._funnel, self._gpu))
-        answers["memory_temperature"] = heat.get("temperature_memory") if isinstance(heat, dict) else None
-        return {column: float(value) for column, value in answers.items() if isinstance(value, int | float)}
+        fields = self._safely(lambda: self._funnel.fields(self._gpu, (FIELD_MEMORY_TEMPERATURE,)))
+        heat = memory_temperature(fields) if isinstance(fields, dict) else None
+        return self._numbers(_HEALTH) | ({"memory_temperature": float(heat)} if isinstance(heat, int | float) else {})
 
-    def _limits(self) -> dict[str, float]:
-        from gpudoctor.vitals.nvml.reading import heat, link
+    def _numbers(self, columns: Mapping[str, str]) -> dict[str, float]:
+        """The readings that are there, by column."""
+        from gpudoctor.vitals.nvml.reading import reading
 
-        found: dict[str, Any] = {}
-        for part in (heat, link):
-            answer = self._safely(lambda part=part: part(self._funnel, self._gpu))
-            found |= answer if isinstance(answer, dict) else {}
-        return {key: found[key] for key in _LIMITS if isinstance(found.get(key), int | float)}
-
-    def _reasons(self) -> Any:
-        from gpudoctor.vitals.nvml.client import NotSupported
-
-        value = self._read("nvmlDeviceGetCurrentClocksEventReasons")
-        old = isinstance(value, NotSupported)
-        return self._read("nvmlDeviceGetCurrentClocksThrottleReasons") if old else value
-
-    def _read(self, call: str, *arguments: Any) -> Any:
-        return self._safely(lambda: self._funnel.read(call, self._gpu, *arguments))
+        taken = {
+            key: self._safely(lambda f=field: reading(self._funnel, self._gpu, f)) for key, field in columns.items()
+        }
+        return {key: float(value) for key, value in taken.items() if isinstance(value, int | float)}
 
     def _safely(self, read: Any) -> Any:
         """The value, or `Missing` once the GPU is lost: the others are sampled on."""
@@ -180,7 +155,7 @@ def _visible(nvml: Any, value: str | None, order: str) -> list[tuple[int, Any]]:
     """
     from gpudoctor.model.visible_devices import ListedGpu, UnknownCards, visible
     from gpudoctor.vitals.nvml.client import GpuLost, NvmlClient
-    from gpudoctor.vitals.nvml.reading import mig_devices, name, uuid
+    from gpudoctor.vitals.nvml.reading import mig_devices, name, reading
 
     funnel = NvmlClient(nvml)
     handles: dict[int, Any] = {}
@@ -191,7 +166,7 @@ def _visible(nvml: Any, value: str | None, order: str) -> list[tuple[int, Any]]:
             gpu = handles[index] = nvml.nvmlDeviceGetHandleByIndex(index)
             mig = mig_devices(funnel, gpu)
             slices |= mig
-            told = uuid(funnel, gpu)
+            told = reading(funnel, gpu, "uuid")
             known = told if isinstance(told, str) else None
             cards.append(ListedGpu(index=index, name=name(funnel, gpu), uuid=known, mig=tuple(mig)))
         except (nvml.NVMLError, GpuLost):

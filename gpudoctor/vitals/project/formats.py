@@ -1,11 +1,9 @@
 """The files in which projects name versions, one reader a format."""
 
 import ast
-import configparser
 import os
 import re
-import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from gpudoctor.model.cuda import numbers
@@ -137,22 +135,6 @@ def pyproject(text: str) -> Iterator[RequiredPackage]:
     yield from _named(text, _table(poetry, "dependencies"))
 
 
-def pipfile(text: str) -> Iterator[RequiredPackage]:
-    """Pipenv's own file."""
-    yield from _named(text, _table(load_toml(text), "packages"))
-
-
-def setup_cfg(text: str) -> Iterator[RequiredPackage]:
-    """`install_requires` of setuptools' declarative file."""
-    parser = configparser.ConfigParser(interpolation=None, strict=False)
-    try:
-        parser.read_string(text)
-    except configparser.Error:
-        return
-    for line in parser.get("options", "install_requires", fallback="").splitlines():
-        yield from _pip(line.strip(), _line(text, line.strip()))
-
-
 def setup_py(text: str) -> Iterator[RequiredPackage]:
     """`install_requires=` of a setup script where it is written out; the script is not run."""
     tree = ast.parse(text)
@@ -197,40 +179,29 @@ def manual(text: str) -> Iterator[RequiredPackage]:
 
 def shell(text: str) -> Iterator[RequiredPackage]:
     """The one release of a package that the install commands of a script name; two of them are a choice."""
-    found: dict[str, list[RequiredPackage]] = {}
-    for number, line in _joined(text, comments=True):
-        typed = _TYPED.match(line.lstrip())
-        read = _pip if typed is not None and typed[1].startswith("pip") else _conda
-        for word in typed[2].split() if typed is not None else ():
-            if not word.startswith(("-", "$", ".", "/", "<", "[", "http")):
-                for item in read(word.strip("\"'"), number):
-                    if item.wanted:  # `-c pytorch` names a channel
-                        found.setdefault(item.name, []).append(item)
-    for items in found.values():
-        if items[0].wanted.startswith("==") and len({item.wanted for item in items}) == 1:
-            yield items[0]
+    lines = ((number, line.lstrip()) for number, line in _joined(text, comments=True))
+    return (item for item in _installed(lines) if item.wanted.startswith("=="))
 
 
 def notebook(text: str) -> Iterator[RequiredPackage]:
     """The versions that a notebook's own cells install; two of one package are a choice."""
+    return _installed(read_notebook(text).commands, bare=True)
+
+
+def _installed(lines: Iterable[tuple[int, str]], *, bare: bool = False) -> Iterator[RequiredPackage]:
+    """What these commands install, of packages that have one version in all of them; `bare`: none counts as one."""
     found: dict[str, list[RequiredPackage]] = {}
-    for number, command in read_notebook(text).commands:
-        typed = _TYPED.match(command)
+    for number, line in lines:
+        typed = _TYPED.match(line)
         read = _pip if typed is not None and typed[1].startswith("pip") else _conda
-        for word in _words(typed[2]) if typed is not None else ():
+        for word in typed[2].split("#")[0].split() if typed is not None else ():
             if not word.startswith(("-", "$", ".", "/", "<", "[", "http", "git+")):
-                for item in read(word, number):
-                    found.setdefault(item.name, []).append(item)
+                for item in read(word.strip("\"'"), number):
+                    if item.wanted or bare:  # `-c pytorch` names a channel
+                        found.setdefault(item.name, []).append(item)
     for items in found.values():
         if items[0].wanted and len({item.wanted for item in items}) == 1:
             yield items[0]
-
-
-def _words(command: str) -> list[str]:
-    try:
-        return shlex.split(command, comments=True)
-    except ValueError:
-        return command.split()
 
 
 def _sentences(text: str) -> Iterator[RequiredPackage]:
@@ -356,9 +327,4 @@ def _line(text: str, words: str) -> int:
     return text.count("\n", 0, place) + 1 if place >= 0 else 1
 
 
-_BY_NAME: Mapping[str, Reader] = {
-    "pyproject.toml": pyproject,
-    "setup.cfg": setup_cfg,
-    "setup.py": setup_py,
-    "pipfile": pipfile,
-}
+_BY_NAME: Mapping[str, Reader] = {"pyproject.toml": pyproject, "setup.py": setup_py}

@@ -9,7 +9,6 @@ from gpudoctor.model.external_files import read_file
 from gpudoctor.model.read_limits import REQUIREMENTS, SCRIPT, SETTINGS
 from gpudoctor.model.signs.project import Asked, ProjectVersions
 from gpudoctor.vitals.project.formats import RequiredPackage, formats, is_lock, is_manual
-from gpudoctor.vitals.source.notebook import NotANotebook, read_notebook
 
 _TOPS = (".git", ".hg")
 """What the top folder of a repository has."""
@@ -32,8 +31,6 @@ _RELEASE = re.compile(
 )
 """A release as a package or its setup script writes it."""
 _NOTEBOOK = ".ipynb"
-_FEW = 4
-"""Scripts of a program, the entry first, whose folders are searched for a notebook that launches it."""
 _ENOUGH_FILES = 40
 """Files of one folder that are read; a folder with more of them is a collection, not a project."""
 
@@ -44,8 +41,6 @@ def read_project_versions(paths: Iterable[str]) -> ProjectVersions:
     read: dict[str, tuple[Asked, ...]] = {}
     found: dict[str, tuple[Asked, ...]] = {}
     own = {path: tuple(_in_notebook(path)) for path in paths if path.endswith(_NOTEBOOK)}
-    launched = tuple(asked for notebook in _launching(paths) for asked in _in_notebook(notebook))
-    notebooks = {path: (*own.get(path, ()), *launched) for path in paths}
     for folder in dict.fromkeys(os.path.dirname(path) for path in paths):
         lines: list[Asked] = []
         for place in _upwards(folder):
@@ -53,33 +48,13 @@ def read_project_versions(paths: Iterable[str]) -> ProjectVersions:
                 read[place] = tuple(_asked_in(place))
             lines += read[place]
         found[folder] = tuple(lines)
-    if not any(found.values()) and not any(notebooks.values()):
+    if not any(found.values()) and not any(own.values()):
         raise Unavailable("no requirements file, environment file, Dockerfile or README names a version")
-    return ProjectVersions(folders=found, files=notebooks)
-
-
-def _launching(paths: list[str]) -> Iterator[str]:
-    """Notebooks above a script that launch it: `!torchrun scripts/train.py`."""
-    names = {os.path.basename(path) for path in paths if path.endswith(".py")}
-    folders = dict.fromkeys(place for path in paths[:_FEW] for place in _upwards(os.path.dirname(path)))
-    for folder in folders if names else ():
-        beside = [name for name in _listed(folder or os.curdir, "") if name.endswith(_NOTEBOOK)]
-        for name in beside[:_ENOUGH_FILES]:
-            text = _text(os.path.join(folder, name))
-            if any(script in text for script in names) and _runs(text, names):
-                yield os.path.join(folder, name)
-
-
-def _runs(text: str, names: set[str]) -> bool:
-    try:
-        commands = [command for _, command in read_notebook(text).commands]
-    except NotANotebook:
-        return False
-    return any(os.path.basename(word) in names for command in commands for word in command.split())
+    return ProjectVersions(folders=found, files=own)
 
 
 def _in_notebook(path: str) -> Iterator[Asked]:
-    """What a notebook's cells install: for the notebook itself, and before what its project asks for."""
+    """What a notebook's cells install: before what its project asks for."""
     for item in _read(path):
         yield Asked(name=item.name, wanted=item.wanted, path=path, line=item.line, folder=path)
 
