@@ -174,17 +174,7 @@ class Agent:
                 )
             ) from None
         except asyncio.TimeoutError:
-            writer.close()
-            raise IncompleteError(
-                say(
-                    "{host}:{port} accepted the connection and said nothing within {answer_seconds:g} s; "
-                    "see whether rank 0 is stopped or overloaded, or give every rank another --port "
-                    "if a program has this one",
-                    host=host,
-                    port=port,
-                    answer_seconds=ANSWER_SECONDS,
-                )
-            ) from None
+            answer = None
         if answer is None:
             writer.close()
             raise IncompleteError(

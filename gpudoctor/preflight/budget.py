@@ -35,19 +35,16 @@ class Budget:
 
 
 MIB = 1 << 20
+
+
+def _limits(*seconds: float) -> Mapping[Stage, float]:
+    return dict(zip(Stage, seconds, strict=True))
+
+
 BUDGETS = {
     "quick": Budget(
         mode="quick",
-        limits={
-            Stage.ARRIVE: 15.0,
-            Stage.MACHINE: 30.0,
-            Stage.CARD: 8.0,
-            Stage.NODE: 6.0,
-            Stage.PAIRS: 12.0,
-            Stage.GROUP: 6.0,
-            Stage.STORAGE: 6.0,
-            Stage.BURN: 15.0,
-        },
+        limits=_limits(15.0, 30.0, 8.0, 6.0, 12.0, 6.0, 6.0, 15.0),
         whole=40.0,
         test_limit=5.0,
         card_seconds=1.5,
@@ -58,16 +55,7 @@ BUDGETS = {
     ),
     "standard": Budget(
         mode="standard",
-        limits={
-            Stage.ARRIVE: 60.0,
-            Stage.MACHINE: 60.0,
-            Stage.CARD: 20.0,
-            Stage.NODE: 25.0,
-            Stage.PAIRS: 45.0,
-            Stage.GROUP: 25.0,
-            Stage.STORAGE: 20.0,
-            Stage.BURN: 30.0,
-        },
+        limits=_limits(60.0, 60.0, 20.0, 25.0, 45.0, 25.0, 20.0, 30.0),
         whole=180.0,
         test_limit=10.0,
         card_seconds=4.0,
@@ -78,16 +66,7 @@ BUDGETS = {
     ),
     "deep": Budget(
         mode="deep",
-        limits={
-            Stage.ARRIVE: 300.0,
-            Stage.MACHINE: 120.0,
-            Stage.CARD: 120.0,
-            Stage.NODE: 120.0,
-            Stage.PAIRS: 1200.0,
-            Stage.GROUP: 600.0,
-            Stage.STORAGE: 120.0,
-            Stage.BURN: 120.0,
-        },
+        limits=_limits(300.0, 120.0, 120.0, 120.0, 1200.0, 600.0, 120.0, 120.0),
         whole=2400.0,
         test_limit=40.0,
         card_seconds=20.0,

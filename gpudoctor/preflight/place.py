@@ -58,30 +58,50 @@ def find_place(flags: PlaceFlags, environment: Mapping[str, str]) -> RankPlace:
     """The agent's place; raises `UsageError` where two sources disagree or one makes no sense."""
     said = list(_sources(flags, environment))
     for one in said:
-        _consistent(one)
-    for other in said[1:]:
-        _agreeing(said[0], other)
-    job = _job(environment)
-    if not said or said[0].world == 1:
-        return RankPlace(
-            rank=0,
-            world=1,
-            local=0,
-            head="127.0.0.1",
-            port=flags.port or 0,
-            token=_token(job),
-            source=said[0].source if said else "alone",
-        )
-    first = said[0]
+        _judge(one, said[0])
+    several = bool(said) and said[0].world > 1
     return RankPlace(
-        rank=first.rank,
-        world=first.world,
-        local=next((one.local for one in said if one.local is not None), None),
-        head=_head(first, flags, environment),
-        port=_port(first, flags, environment),
-        token=_token(job),
-        source=first.source,
+        rank=said[0].rank if several else 0,
+        world=said[0].world if several else 1,
+        local=next((one.local for one in said if one.local is not None), None) if several else 0,
+        head=_head(said[0], flags, environment) if several else "127.0.0.1",
+        port=_port(said[0], flags, environment) if several else flags.port or 0,
+        token=sha256(f"gpudoctor preflight {_job(environment)}".encode()).hexdigest()[:16],
+        source=said[0].source if said else "alone",
     )
+
+
+def _judge(said: _Said, first: _Said) -> None:
+    """Raise `UsageError` for a source that makes no sense, or that says something else than the first one."""
+    rank, world = said.names
+    if said.world < 1:
+        raise UsageError(say("{variable} is {world}; a job has at least one rank", variable=world, world=said.world))
+    if not 0 <= said.rank < said.world:
+        raise UsageError(
+            say(
+                "{rank_variable} is {rank} and {world_variable} is {world}; ranks go from 0 to {last_rank}: "
+                "correct one of them",
+                rank_variable=rank,
+                rank=said.rank,
+                world_variable=world,
+                world=said.world,
+                last_rank=said.world - 1,
+            )
+        )
+    for index, name in enumerate(("rank", say("world size"))):
+        own, its = (first.rank, first.world)[index], (said.rank, said.world)[index]
+        if own != its:
+            raise UsageError(
+                say(
+                    "two sources disagree about the {name}: {names} is {own}, {other_names} is {its}; "
+                    "correct one of them or unset it",
+                    name=name,
+                    names=first.names[index],
+                    own=own,
+                    other_names=said.names[index],
+                    its=its,
+                )
+            )
 
 
 def _sources(flags: PlaceFlags, environment: Mapping[str, str]) -> Iterator[_Said]:
@@ -145,41 +165,6 @@ def _number(environment: Mapping[str, str], name: str) -> int | None:
         ) from None
 
 
-def _consistent(said: _Said) -> None:
-    rank, world = said.names
-    if said.world < 1:
-        raise UsageError(say("{variable} is {world}; a job has at least one rank", variable=world, world=said.world))
-    if not 0 <= said.rank < said.world:
-        raise UsageError(
-            say(
-                "{rank_variable} is {rank} and {world_variable} is {world}; ranks go from 0 to {last_rank}: "
-                "correct one of them",
-                rank_variable=rank,
-                rank=said.rank,
-                world_variable=world,
-                world=said.world,
-                last_rank=said.world - 1,
-            )
-        )
-
-
-def _agreeing(first: _Said, other: _Said) -> None:
-    for index, name in enumerate(("rank", say("world size"))):
-        own, its = (first.rank, first.world)[index], (other.rank, other.world)[index]
-        if own != its:
-            raise UsageError(
-                say(
-                    "two sources disagree about the {name}: {names} is {own}, {other_names} is {its}; "
-                    "correct one of them or unset it",
-                    name=name,
-                    names=first.names[index],
-                    own=own,
-                    other_names=other.names[index],
-                    its=its,
-                )
-            )
-
-
 def _head(first: _Said, flags: PlaceFlags, environment: Mapping[str, str]) -> str:
     if flags.head:
         return flags.head
@@ -219,20 +204,8 @@ def _port(first: _Said, flags: PlaceFlags, environment: Mapping[str, str]) -> in
 
 def first_host(nodes: str) -> str:
     """The first host of a list as Slurm writes it: `node[03-07,9],login` is `node03`."""
-    name: list[str] = []
-    inside = behind_first = False
-    for letter in nodes.strip():
-        if letter == "[":
-            inside, behind_first = True, False
-        elif letter == "]":
-            inside = False
-        elif not inside and letter == ",":
-            break
-        elif inside and letter in ",-":
-            behind_first = True
-        elif not (inside and behind_first):
-            name.append(letter)
-    return "".join(name)
+    first = re.match(r"(?:\[[^\]]*\]|[^,\[])*", nodes.strip())
+    return re.sub(r"\[([^\],-]*)[^\]]*\]", r"\1", first[0] if first else "")
 
 
 def _job(environment: Mapping[str, str]) -> str:
@@ -242,7 +215,3 @@ def _job(environment: Mapping[str, str]) -> str:
     if job := environment.get("SLURM_JOB_ID"):
         return f"slurm {job} {environment.get('SLURM_STEP_ID', '')}"
     return environment.get("OMPI_MCA_ess_base_jobid") or environment.get("PMIX_NAMESPACE") or ""
-
-
-def _token(job: str) -> str:
-    return sha256(f"gpudoctor preflight {job}".encode()).hexdigest()[:16]

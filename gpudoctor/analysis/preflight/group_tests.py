@@ -101,7 +101,7 @@ class GroupTests:
             shift = bits - 1 - bit
             ones = frozenset(node for place, node in enumerate(rest) if place >> shift & 1)
             sets = [frozenset(rest) - ones, ones] if bit else _halves(rest)
-            if bit and not any(set(nodes) in map(set, self._bad_sets()) for nodes in _halves(rest)):
+            if bit and not any(set(nodes) in [set(test.nodes) for test in self.lasting] for nodes in _halves(rest)):
                 break  # halves do not show it, however they are cut
             yield sets
         # A fault of more than half of them: leave out a quarter, an eighth, ...; it goes with one of them.
@@ -111,9 +111,6 @@ class GroupTests:
                 continue
             for start in range(0, len(rest), step):
                 yield [frozenset([*rest[:start], *rest[start + step :]])]
-
-    def _bad_sets(self) -> list[tuple[int, ...]]:
-        return [test.nodes for test in self.lasting]
 
     def accused(self) -> list[tuple[frozenset[int], list[LinkTest]]]:
         """Each culprit with the bad groups that held it; then what is left between several candidates."""

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gpudoctor.vitals.environment import parse_environ
@@ -10,12 +10,12 @@ from gpudoctor.vitals.process import procfs
 from gpudoctor.vitals.process.classify_stack import is_worker, last_part
 from gpudoctor.vitals.process.dump import dump
 from gpudoctor.vitals.process.stack_classes import WAITING_PARENTS
-from gpudoctor.vitals.process.torch_processes import is_python
 
 _RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 _JOBS = ("TORCHELASTIC_RUN_ID", "MASTER_PORT", "OMPI_MCA_ess_base_jobid", "SLURM_JOB_ID")
 _HELPERS = re.compile(r"resource_tracker|resource_sharer|forkserver|compile_worker|wandb[-_](service|core)")
 _WORKER_NAMES = ("pt_data_worker", "pt_data_pin")
+_PYTHON = re.compile(r"(python|pypy)[\d.]*\w?")
 _SPAWNED = re.compile(r"multiprocessing[.-](spawn|fork)|spawn_main")
 
 
@@ -54,6 +54,12 @@ def member(pid: int) -> Member | None:
         job=" ".join(environment.get(name, "") for name in _JOBS),
         torch=bool(procfs.maps(pid, "libtorch")) or not os.access(f"/proc/{pid}/maps", os.R_OK),
     )
+
+
+def is_python(words: Sequence[str], name: str, pid: int) -> bool:
+    """Whether a process runs Python, by its command line, its program, its name or its libraries."""
+    heads = (os.path.basename(words[0]) if words else "", os.path.basename(procfs.executable(pid)), name)
+    return any(_PYTHON.fullmatch(head) for head in heads) or bool(procfs.maps(pid, "libpython"))
 
 
 def variables(pid: int) -> dict[str, str]:

@@ -1,22 +1,11 @@
 """Which processes of this machine have loaded torch: a quick look, without their ranks, jobs and GPUs."""
 
 import os
-import re
-from collections.abc import Sequence
 
 from gpudoctor.vitals.process import procfs
 
-_PYTHON = re.compile(r"(python|pypy)[\d.]*\w?")
 _BOUNDED = 4096
 """Processes that are looked at; a machine with more of them is a container host."""
-
-
-def is_python(words: Sequence[str], name: str, pid: int) -> bool:
-    """Whether a process runs Python, by its command line, its program, its name or its libraries."""
-    heads = (os.path.basename(words[0]) if words else "", os.path.basename(procfs.executable(pid)), name)
-    if any(_PYTHON.fullmatch(head) for head in heads):
-        return True
-    return bool(procfs.maps(pid, "libpython"))
 
 
 def torch_processes() -> list[tuple[int, tuple[str, ...]]]:
