@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from gpudoctor.analysis.preflight.accusation import Accused, Aspect
-from gpudoctor.analysis.preflight.judging import accusations
+from gpudoctor.analysis.preflight.judging import judge
 from gpudoctor.analysis.preflight.search import next_round
 from gpudoctor.analysis.preflight.search_plan import PLANS, NodeGroup
 from gpudoctor.model.finding import Confidence
@@ -283,7 +283,7 @@ def run(made: Cluster, mode: str) -> list[tuple[Accused, tuple[int, ...], Aspect
     plan = PLANS[mode]
     while groups := next_round(plan, made.nodes, made.tests):
         made.tests.extend(made.measure(group) for group in groups)
-    found = accusations(made.nodes, made.tests, plan=plan)
+    found = judge(made.nodes, made.tests, plan=plan).accusations
     return [(item.accused, item.nodes, item.aspect) for item in found if item.confidence is not Confidence.SUSPECTED]
 
 

@@ -25,7 +25,7 @@ from gpudoctor.model.signs.preflight import Preflight, Stage
 from gpudoctor.preflight.budget import Budget, Wishes
 from gpudoctor.preflight.coordinator import Coordinator, Stopped
 from gpudoctor.preflight.facts import free_bytes, identity, interface_of, node_facts
-from gpudoctor.preflight.messages import LINE_LIMIT, VERSION, BrokenProtocol, Message, receive, send
+from gpudoctor.preflight.messages import LINE_LIMIT, BrokenProtocol, Message, receive, send
 from gpudoctor.preflight.place import RankPlace
 from gpudoctor.preflight.worker_process import WorkerProcess
 from gpudoctor.vitals.interpreter import find_interpreter
@@ -196,7 +196,6 @@ class Agent:
     def _greeting(self) -> Message:
         return {
             "type": "hello",
-            "version": VERSION,
             "gpudoctor": __version__,
             "token": self._place.token,
             "rank": self._place.rank,

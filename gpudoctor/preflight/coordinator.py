@@ -345,13 +345,12 @@ class Coordinator(RankConnections):
             answer = await self._ask_unit(first, {**work, "seconds": seconds}, self._left())
             for item in (answer or {}).get("figures", ()):
                 pair = [[node, local] for local in item["pair"]]
-                self._note_test(Stage.NODE, 0, [node], pair, [item])
+                self._note(**_test(Stage.NODE, 0, [node], pair, figures=[item]))
             if answer is None or answer.get("failure"):
                 words = say("its rank was lost") if answer is None else answer["failure"] + _where(answer)
                 places = [[node, unit.local] for unit in units]
-                self._note_test(
-                    Stage.NODE, 0, [node], places, [], failure=say("copies between cards: {words}", words=words)
-                )
+                failure = say("copies between cards: {words}", words=words)
+                self._note(**_test(Stage.NODE, 0, [node], places, failure=failure))
         for turn, algorithm in enumerate(self._budget.algorithms):
             if self._end - time.monotonic() < 2.0:
                 self._untested(
@@ -371,18 +370,6 @@ class Coordinator(RankConnections):
             if found["failure"] and algorithm:
                 continue  # NVLS is not there on most machines, and says so by an error
             self._note(**found)
-
-    def _note_test(
-        self,
-        stage: Stage,
-        turn: int,
-        nodes: list[int],
-        units: list[list[int]],
-        figures: list[Message],
-        failure: str = "",
-    ) -> None:
-        event = {"what": "test", "stage": stage.value, "round": turn, "nodes": nodes, "units": units}
-        self._note(**event, figures=figures, failure=failure, blamed=[])
 
     async def _pairs(self) -> None:
         await self._search(Stage.PAIRS)
@@ -437,19 +424,10 @@ class Coordinator(RankConnections):
         """One test of several units, as an event; whoever failed is asked to make a new worker."""
         nodes = list(dict.fromkeys(unit.node for unit in units))
         backend = self._backend(units)
-        event: Message = {
-            "what": "test",
-            "stage": stage.value,
-            "round": turn,
-            "nodes": nodes,
-            "units": [[unit.node, unit.local] for unit in units],
-            "figures": [],
-            "failure": "",
-            "blamed": [],
-        }
         if backend == "tcp":
             units = [next(unit for unit in units if unit.node == node) for node in nodes]
-            event["units"] = [[unit.node, unit.local] for unit in units]
+        event = _test(stage, turn, nodes, [[unit.node, unit.local] for unit in units])
+        if backend == "tcp":
             if len(units) > 2:
                 return event | {"failure": say("a group of more than two nodes needs torch on each of them")}
         elif self.gathered.backend != backend:
@@ -574,6 +552,12 @@ class Coordinator(RankConnections):
             self._take_unit(unit, await self._ask_unit(unit, work, self._left()))
 
         await asyncio.gather(*(load(unit) for unit in self._usable() if self._has_torch(unit)))
+
+
+def _test(stage: Stage, turn: int, nodes: list[int], units: list[list[int]], **more: Any) -> Message:
+    """The event of a test; `more` are its figures or its failure."""
+    event = {"what": "test", "stage": stage.value, "round": turn, "nodes": nodes, "units": units}
+    return {**event, "figures": [], "failure": "", "blamed": [], **more}
 
 
 def _retransmitted(units: Sequence[MeasuredUnit], answers: Sequence[Message | None]) -> list[Message]:

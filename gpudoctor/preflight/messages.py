@@ -4,8 +4,6 @@ import asyncio
 import json
 from typing import Any
 
-VERSION = 1
-"""Of the protocol; agents with another one are refused."""
 LINE_LIMIT = 1 << 20
 """Bytes of the longest line."""
 Message = dict[str, Any]

@@ -17,7 +17,7 @@ from gpudoctor.lang import say
 from gpudoctor.model.signs.preflight import LossKind, Stage
 from gpudoctor.preflight.budget import Budget
 from gpudoctor.preflight.gathered import Gathered
-from gpudoctor.preflight.messages import LINE_LIMIT, VERSION, BrokenProtocol, Message, receive, send
+from gpudoctor.preflight.messages import LINE_LIMIT, BrokenProtocol, Message, receive, send
 from gpudoctor.preflight.place import RankPlace
 
 BEAT_SECONDS = 1.0
@@ -187,7 +187,7 @@ class RankConnections:
         words, theirs = "", hello.get("gpudoctor")
         if hello.get("token") != self._place.token:
             words = say("it belongs to another job; give the two jobs different ports by --port")
-        elif hello.get("version") != VERSION or theirs != __version__:
+        elif theirs != __version__:
             words = say(
                 "it runs gpudoctor {theirs}, and rank 0 runs {version}; install one version on every node",
                 theirs=theirs,

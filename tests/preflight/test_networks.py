@@ -9,7 +9,7 @@ from preflight_agent import ENDED_WITH
 from preflight_ranks import examine
 
 from gpudoctor.analysis.preflight.accusation import Accused
-from gpudoctor.analysis.preflight.judging import accusations
+from gpudoctor.analysis.preflight.judging import judge
 from gpudoctor.model.plain_data import from_plain
 from gpudoctor.model.signs.preflight import LinkTest, PreflightNode
 
@@ -29,7 +29,7 @@ def accused(found):
     """Whom the search accuses by the tests that were made."""
     nodes = [PreflightNode(index=item["index"], name=f"n{item['index']}", ranks=()) for item in found["nodes"]]
     tests = [from_plain(LinkTest, item) for item in found["tests"]]
-    return {(item.accused, item.nodes) for item in accusations(nodes, tests)}
+    return {(item.accused, item.nodes) for item in judge(nodes, tests).accusations}
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from recordings import MAGIC, column_frames, frame, make_process, make_recording, make_steps, write_recording
+from recordings import MAGIC, frame, make_process, make_recording, make_steps, write_recording
 
 from gpudoctor.cli import main
 from gpudoctor.errors import DoctorError, UsageError
@@ -23,7 +23,7 @@ from gpudoctor.model.external_files import Damaged, RefusedFile, load_json, open
 from gpudoctor.model.read_limits import ReadLimit
 from gpudoctor.model.signs.recording import Table
 from gpudoctor.vitals.job import read_job
-from gpudoctor.vitals.recording import open_recording, read_recording
+from gpudoctor.vitals.recording import read_recording
 from gpudoctor.vitals.recording.chrome import read_events
 from gpudoctor.vitals.recording.fields import judged
 from gpudoctor.vitals.recording.gdr_file import read_frames
@@ -226,22 +226,6 @@ def test_a_bomb_in_a_zip_file_is_left_packed(tmp_path, files):
     assert any("unpacks to more than 50 times its size" in problem for problem in recording.problems)
 
 
-@FEW
-@given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=40))
-def test_a_damaged_zip_file_is_read_as_far_as_it_goes(tmp_path, files, damage):
-    data = bytearray(_zip(tmp_path / "run.zip", files).read_bytes())
-    for place, byte in damage:
-        data[place % len(data)] = byte
-    path = tmp_path / "damaged.zip"
-    path.write_bytes(data)
-    try:
-        recording = open_recording(str(path))
-    except (UsageError, Unavailable) as error:
-        assert str(path) in str(error)
-    else:
-        assert recording.path == str(path)
-
-
 def test_a_table_of_contents_beyond_its_budget_is_not_read(tmp_path, files):
     path = _zip(tmp_path / "run.zip", files)
     data = bytearray(path.read_bytes())
@@ -254,89 +238,7 @@ def test_a_table_of_contents_beyond_its_budget_is_not_read(tmp_path, files):
 # -- other logs
 
 
-@FEW
-@given(
-    st.lists(
-        st.dictionaries(
-            st.sampled_from(["ph", "name", "cat", "ts", "dur", "pid", "tid"]),
-            MEETS | st.just("X") | st.just("ProfilerStep#1"),
-        ),
-        max_size=6,
-    ),
-    MEETS,
-)
-def test_traces_of_anything_get_a_sentence(tmp_path, events, info):
-    path = tmp_path / "odd.pt.trace.json"
-    path.write_text(
-        json.dumps({"schemaVersion": 1, "traceEvents": events, "distributedInfo": info, "deviceProperties": info})
-    )
-    try:
-        recording = open_recording(str(path))
-    except (UsageError, Unavailable) as error:
-        assert "odd.pt.trace.json" in str(error)
-    else:
-        assert recording.origin == "kineto"
-
-
-@FEW
-@given(
-    st.lists(
-        st.lists(
-            st.sampled_from(
-                ["2026/11/22 12:00:01.000", "0001/01/01 00:00:00", "9" * 400, "5 %", "[N/A]", '"', "\x00", "-1", "nan"]
-            ),
-            min_size=3,
-            max_size=3,
-        ),
-        max_size=8,
-    )
-)
-def test_logs_of_nvidia_smi_with_odd_cells(tmp_path, rows):
-    path = tmp_path / "odd.csv"
-    path.write_text("".join(", ".join(row) + "\n" for row in [["timestamp", "index", "utilization.gpu [%]"], *rows]))
-    try:
-        recording = open_recording(str(path))
-    except UsageError as error:
-        assert "odd.csv" in str(error)
-    else:
-        assert all(map(math.isfinite, recording.machine.column("t")))
-
-
 # -- job scripts and sources
-
-PIECES = st.sampled_from(
-    [
-        "X=a\n",
-        "X=$X$X\n",
-        "A=(a b)\n",
-        'A+=("${A[@]}")\n',
-        "$(",
-        ")",
-        "`",
-        "'",
-        '"',
-        "${X:-",
-        "}",
-        "<<E\n",
-        "E\n",
-        "((",
-        "))",
-        "torchrun train.py $X\n",
-        "bash odd.sh\n",
-        "\\\n",
-    ]
-)
-
-
-@FEW
-@given(st.lists(PIECES, max_size=60))
-def test_job_scripts_of_any_pieces(tmp_path, pieces):
-    path = tmp_path / "odd.sh"
-    path.write_text("#!/bin/bash\n" + "".join(pieces))
-    try:
-        read_job(None, {}, [path])
-    except Unavailable as reason:
-        assert "odd.sh is not followed" in str(reason)
 
 
 @pytest.mark.parametrize("line", ["X=$X$X", 'X="${X}${X}"', "X+=$X", 'A=("${A[@]}" "${A[@]}")'])
@@ -378,11 +280,3 @@ def test_a_fault_of_ours_is_called_one(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("gpudoctor.cli.report.read", lambda *_: (_ for _ in ()).throw(MemoryError()))
     assert main(["report", str(folder)]) == DoctorError.exit_code
     assert "out of memory" in capsys.readouterr().err
-
-
-def test_columns_of_one_name_are_no_block():
-    twice = Table(columns={"index": array("I", [1])})
-    data = column_frames("steps", twice).replace(b'["index", "I"]', b'["index", "I"], ["index", "I"]')
-    assert data
-    head = b'{"table": "steps", "n": 1, "columns": [["t", "B"], ["t", "B"]]}\n'
-    assert read_frames(MAGIC + frame(b"C", head + b"ab")).bad == 1

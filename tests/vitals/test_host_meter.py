@@ -1,7 +1,6 @@
 """The meter of `run` and `watch`: every byte once, no rate over a moment, the memory of the control group."""
 
 import os
-import sys
 from types import SimpleNamespace
 
 import psutil
@@ -18,7 +17,6 @@ def disks(**read: int) -> dict[str, SimpleNamespace]:
     return {name.replace("_", "-"): SimpleNamespace(read_bytes=size, write_bytes=0) for name, size in read.items()}
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="names of Linux")
 @pytest.mark.parametrize(
     "name", ["dm_0", "md127", "loop3", "zram0", "sda1", "nvme0n1p2"], ids=lambda name: name.replace("_", "-")
 )

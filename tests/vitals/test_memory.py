@@ -73,21 +73,8 @@ def test_a_loop_of_ones_own():
 def test_the_estimate_is_the_commands(capsys):
     """The sign asks the same estimator: the figure is that of `gpudoctor estimate` with the same flags."""
     job = the_job({"sft.yaml": config(batch=2)})
-    words = [
-        "--model",
-        "llama-2-7b",
-        "--method",
-        "full",
-        "--dtype",
-        "bf16",
-        "--mixed-precision",
-        "bf16",
-        "--seq",
-        "4096",
-        "--batch",
-        "2",
-    ]
-    main(["estimate", *words, "--gpu", "A100 80GB", "--format", "json"])
+    words = "--model llama-2-7b --method full --dtype bf16 --mixed-precision bf16 --seq 4096 --batch 2"
+    main(["estimate", *words.split(), "--gpu", "A100 80GB", "--format", "json"])
     assert json.loads(capsys.readouterr().out)["total_bytes"] == job.now.peak
 
 
@@ -123,7 +110,6 @@ def test_this_machines_smallest_card():
         ({"sft.yaml": config("acme/unheard-of-v3")}, "unheard-of"),
         ({"sft.yaml": config(more="fsdp_config_file: x")}, "sharding"),
         ({"sft.yaml": config(more="stage: dpo\nfinetuning_type: full\ntemplate: x")}, "dpo"),
-        ({"sft.yaml": config(more="deepspeed: nowhere.json")}, "sharding"),
         ({"train.py": script().replace("import torch", "import torch\nfrom peft import IA3Config\nIA3Config()")},
          "IA3Config"),
         ({"train.py": script() + "\nother = AutoModelForCausalLM.from_pretrained('gpt2')\n"}, "2 models"),
@@ -131,8 +117,7 @@ def test_this_machines_smallest_card():
         ({"train.py": script().replace("Trainer(model=model, args=args, train_dataset=data.map(encode, batched=True)).train()", "")},
          "no script trains"),
         ({"train.py": script().replace('"mistralai/Mistral-7B-v0.1", torch', "args.model, torch")}, "at run time"),
-        ({"train.py": "print(1)\n"}, "no script trains"),
-    ],
+        ],
 )  # fmt: skip
 def test_what_stays_untold_says_why(files, reason):
     with pytest.raises(Unavailable, match=reason):

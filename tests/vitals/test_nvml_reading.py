@@ -72,10 +72,7 @@ def test_a_card_that_is_lost_on_the_way_is_gone(code):
         read([*h100(1), f"0 FieldValues:230 {code}"])
 
 
-@pytest.mark.parametrize(
-    ("code", "reason"),
-    [(3, "not supported"), (4, "no permission"), (13, "too old"), (999, "unknown error"), (77, "fake driver")],
-)
+@pytest.mark.parametrize(("code", "reason"), [(4, "no permission"), (13, "too old"), (77, "fake driver")])
 def test_each_error_of_the_driver_is_a_reason(code, reason):
     gpu = read([*h100(1), f"* TotalEccErrors:1:0 {code}"])
     assert reason in gpu.ecc_uncorrected_volatile.reason
@@ -88,17 +85,6 @@ def test_a_binding_without_a_function_is_a_reason():
             pass
 
     assert "nvidia-ml-py is too old" in NvmlClient(Old).read("nvmlDeviceGetMarginTemperature", None).reason
-
-
-def test_names_that_are_no_text_are_a_reason():
-    class Garbled:
-        NVMLError = ZeroDivisionError
-
-        @staticmethod
-        def nvmlDeviceGetName(handle):
-            return b"\xff".decode()
-
-    assert isinstance(NvmlClient(Garbled).read("nvmlDeviceGetName", None), NotSupported)
 
 
 def test_inforom_is_invalid_only_when_the_driver_says_so():
@@ -184,7 +170,7 @@ def test_a_process_is_named_on_the_host_and_never_in_a_container(tmp_path):
     assert bus.process_name(inside, 42) is None and not bus.pids_visible(inside)
 
 
-@pytest.mark.skipif(hasattr(os, "geteuid") and os.geteuid() == 0, reason="root may open everything")
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may open everything")
 def test_nodes_that_may_not_be_opened(tmp_path):
     place = roots(tmp_path, nodes=2)
     (place.dev / "nvidia1").chmod(0)
@@ -265,15 +251,8 @@ def test_the_public_entry_answers_on_any_machine():
     assert isinstance(seen.driver, DriverState)
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the loader's words are Linux's")
 def test_a_library_that_is_there_and_broken_is_not_missing(tmp_path):
     (tmp_path / "libnvidia-ml.so.1").write_bytes(b"no library")
     variables = Machine(nodes=1).build(tmp_path / "root")
     seen = survey.take(limit=20.0, environment={**os.environ, **variables, "LD_LIBRARY_PATH": str(tmp_path)})
     assert seen.driver is DriverState.FAILED and "libnvidia-ml" in seen.driver_error
-
-
-def test_a_shared_node_of_wsl_is_no_sign_of_an_nvidia_gpu(tmp_path):
-    place = roots(tmp_path, nodes=0)
-    (place.dev / "dxg").touch()
-    assert bus.device_nodes(place) == ()

@@ -55,13 +55,6 @@ def test_the_active_environment_wins_over_path(tmp_path):
     assert read_packages(None, {"CONDA_PREFIX": str(active), "PATH": str(other / "bin")}).version("torch") == "2.5.1"
 
 
-def test_the_first_python_of_path_without_an_active_environment(tmp_path):
-    first, second = make_venv(tmp_path / "a"), make_venv(tmp_path / "b")
-    install(site_of(first), "torch", "2.4.0")
-    variables = {"PATH": f"/nowhere:{first / 'bin'}:{second / 'bin'}"}
-    assert read_packages(None, variables).prefix == str(first)
-
-
 def test_a_venv_does_not_see_its_base_unless_it_says_so(tmp_path):
     base = tmp_path / "base"
     install(site_of(base), "torch", "2.5.1")

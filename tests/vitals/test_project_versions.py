@@ -73,11 +73,6 @@ def test_a_manual_speaks_of_what_no_other_file_bounds(tmp_path, line, wins):
     assert ("README.md" in {file for file, _, _ in asked(tmp_path)}) == (wins == "==1.6.0")
 
 
-def test_powershell_writes_utf16(tmp_path):
-    (tmp_path / "requirements.txt").write_text("torch==1.4\n", encoding="utf-16")
-    assert asked(tmp_path) == {("requirements.txt", "==1.4", 1)}
-
-
 def test_the_nearest_folder_that_names_the_package_counts(tmp_path):
     (tmp_path / ".git").mkdir()
     (tmp_path / "setup.py").write_text("setup(install_requires=['torch>=2', 'timm==0.4'])\n")
@@ -130,14 +125,11 @@ def test_a_relative_path_keeps_its_form(tmp_path, monkeypatch):
     ("wanted", "admitted", "refused", "newest"),
     [
         ("==1.7.1+cu110", ["1.7.1", "1.7.1+cpu"], ["1.7.2", "2.13.0"], "1.7.1"),
-        ("==2.0", ["2.0", "2.0.0+cu118"], ["2.0.1"], "2.0"),
         ("==1.7.*", ["1.7.1", "1.7"], ["1.70", "2.0"], "1.7.99999"),
         ("<2", ["1.13.1"], ["2.0.0", "2.13.0+cpu"], "1.99999"),
-        (">=1.6,<=1.13.1", ["1.13.1"], ["1.5", "1.13.2"], "1.13.1"),
         ("~=1.9.0", ["1.9.4"], ["1.10.0"], "1.9.99999"),
         ("~=1.9", ["1.13"], ["2.0"], "1.99999"),
         (">=1.4", ["1.4", "2.13.0a0+git12"], ["1.3.9"], None),
-        ("!=2.13.0", ["2.12.0"], ["2.13.0"], None),
         ("", ["0.4"], [], None),
     ],
 )
@@ -163,16 +155,12 @@ def told(folder, text):
     ("text", "wanted", "line"),
     [
         ("# Needs\nPytorch 0.3\n", "==0.3.*", 2),
-        ("Tested on Ubuntu 16.04 (Python3.6, PyTorch_0.4.0, CUDA8.0).\n", "==0.4.0", 1),
         ("* [PyTorch](https://pytorch.org/) (0.4.0)\n", "==0.4.0", 1),
         ("This code requires **PyTorch** 1.x.\n", "==1.*", 1),
-        ("- torch version 1.5.1+cu101\n", "==1.5.1", 1),
         ("We tested it with Pytorch 0.3.0/0.4.0/1.0.0 and others.\n", "==1.0.0", 1),
         ("| Package | Version |\n|---|---|\n| torch | 1.4.0 |\n", "==1.4.0", 3),
         ("- pytorch 0.4.0 (it does not support 0.4.1 or higher)\n", "==0.4.0", 1),
-        ("- PyTorch >= 1.0\n\nFor the paper we used PyTorch 1.0.1.\n", ">=1.0", 1),
         ("- PyTorch 1.0+\n", ">=1.0", 1),
-        ("- PyTorch 1.1 or newer\n", ">=1.1", 1),
         ("| | Minimum |\n|---|---|\n| torch | 2.1.0 |\n", ">=2.1.0", 3),
     ],
 )
@@ -234,7 +222,6 @@ def test_a_shells_cell_is_read_and_a_comment_is_not(tmp_path):
     [
         ("peft-main/src/peft", "peft-main/setup.py", "==0.4.0"),
         ("third_party/timm/timm", "third_party/timm/pyproject.toml", "==0.4.0"),
-        ("external/my-peft/peft", "external/my-peft/setup.cfg", "==0.4.0"),
         ("baselines/peft", None, None),
     ],
 )

@@ -79,11 +79,6 @@ def test_without_a_version_file_the_local_version_tells(tmp_path):
         read_torch(packages_in(tmp_path, "2.6.0"))
 
 
-def test_a_version_file_full_of_rubbish_does_not_crash(tmp_path):
-    make_torch(tmp_path, "def (:\n\0")
-    assert read_torch(packages_in(tmp_path)).cuda == "12.4"
-
-
 def test_no_torch_is_a_sentence(tmp_path):
     with pytest.raises(Unavailable, match="torch is not installed in"):
         read_torch(packages_in(tmp_path, there=False))

@@ -34,16 +34,6 @@ def judge(
     return _Judge(plan, nodes, tests, lost).judgement()
 
 
-def accusations(
-    nodes: Sequence[PreflightNode],
-    tests: Sequence[LinkTest],
-    lost: Collection[int] = (),
-    plan: Plan = PLANS["standard"],
-) -> tuple[Accusation, ...]:
-    """The accusations of `judge`."""
-    return judge(nodes, tests, lost, plan).accusations
-
-
 class _Judge(NodeEvidence):
     """One reading of the tests; made anew for each question."""
 

@@ -33,25 +33,6 @@ _DEEPEST = 3
 """Shell scripts that call shell scripts, followed so far."""
 
 
-class _Calls:
-    """Calls of shells and shell scripts that were followed."""
-
-    def __init__(self) -> None:
-        self._scripts: Counter[str] = Counter()
-
-    def follow(self, script: str) -> bool:
-        """Whether one more is followed; raises `Unavailable` where all together are too many.
-
-        The same script again and again, with other arguments, launches the same.
-        """
-        if script and self._scripts[script] >= _AGAIN:
-            return False
-        self._scripts[script] += 1
-        if self._scripts.total() > JOB_FOLLOWED.most:
-            raise Unavailable(say("it has {words}", words=JOB_FOLLOWED.words))
-        return True
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Read:
     """What one job script says."""
@@ -91,7 +72,7 @@ def read_job(
         grants = replace(grants, gpus=gpus, gpus_origin="--gpus")
     launches = [launch for item in scripts for launch in item.launches]
     if command:
-        launches += _launches(list(command), None, None, Path(), grants, 0, _Calls())
+        launches += _Launches(grants).of(ShellCommand(words=tuple(command), line=0, text=" ".join(command)))
     asked = [launch.ranks_per_node for launch in launches if launch.ranks_per_node]
     nodes = [launch.nodes for launch in launches if launch.nodes]
     # Tasks are ranks where srun or mpirun starts them; a launcher inside one task counts for itself.
@@ -169,14 +150,10 @@ def _read(path: Path, environment: Mapping[str, str]) -> _Read:
 def _read_script(
     path: Path, text: str, options: Mapping[str, str], grants: Grants, lines: Sequence[ShellCommand]
 ) -> _Read:
-    calls = _Calls()
     shm = next((size for line in lines if (size := _container_shm(line.words)) is not None), None)
     grants = replace(grants, shared_memory=shm)
-    launches = [
-        launch
-        for line in lines
-        for launch in _launches(list(line.words), str(path), line, path.parent, grants, 0, calls)
-    ]
+    followed = _Launches(grants, path)
+    launches = [launch for line in lines for launch in followed.of(line)]
     slurm = bool(options) or any(launch.launcher == "srun" for launch in launches)
     return _Read(
         path=str(path),
@@ -192,7 +169,6 @@ def _read_manifest(path: Path, text: str) -> _Read:
     grants = Grants()
     launches: list[Launch] = []
     exports: list[tuple[str, str | None, int]] = []
-    calls = _Calls()
     for container in read_manifest(text, str(path)):
         grants = grants.over(container.grants)
         exports += container.variables
@@ -200,13 +176,9 @@ def _read_manifest(path: Path, text: str) -> _Read:
             words=container.words,
             line=container.line,
             text=" ".join(container.words),
-            assigned={},
-            exported={},
-            unset=(),
-            conditional=False,
             inherited={name: value for name, value, _ in container.variables},
         )
-        launches += _launches(list(container.words), str(path), line, path.parent, grants, 0, calls)
+        launches += _Launches(grants, path).of(line)
         exports += _exports([line])
     return _Read(
         path=str(path),
@@ -238,89 +210,85 @@ def _exports(lines: Iterable[ShellCommand]) -> list[tuple[str, str | None, int]]
     return found
 
 
-def _launches(
-    words: list[str],
-    path: str | None,
-    line: ShellCommand | None,
-    folder: Path,
-    grants: Grants,
-    depth: int,
-    calls: _Calls,
-) -> list[Launch]:
-    """Launches of one command; `bash -c` and called shell scripts are followed, which `calls` counts.
+class _Launches:
+    """Launches of the commands of one script; `bash -c` and the shell scripts that it calls are followed.
 
     Raises `Unavailable` where they are too many.
     """
-    found = find_launch(words)
-    if found is None:
-        return []
-    if found.shell is not None or found.shell_script is not None:
-        return _followed(found, words, path, line, folder, grants, depth, calls)
-    ranks = found.ranks
-    if ranks is None and found.every_gpu:
-        ranks = grants.gpus
-    if ranks is None and found.launcher == "srun":
-        ranks = grants.ranks_per_node
-    nodes = found.nodes or (grants.nodes if found.launcher == "srun" else None)
-    if ranks is None and found.total_ranks is not None:
-        ranks = max(1, found.total_ranks // (nodes or 1))
-    return [
-        Launch(
-            launcher=found.launcher,
-            script=_HERE.sub("", found.script) if found.script else None,
-            module=found.module,
-            arguments=mask_arguments(found.arguments),
-            ranks_per_node=ranks,
-            nodes=nodes,
-            path=path,
-            line=line.line if line else None,
-            text=mask_text(" ".join((line.text if line else " ".join(words)).split())),
-        )
-    ]
 
+    def __init__(self, grants: Grants, path: Path | None = None) -> None:
+        self._grants = grants
+        self._path = str(path) if path else None
+        self._folder = path.parent if path else Path()
+        self._scripts: Counter[str] = Counter()
 
-def _followed(
-    found: FoundLaunch,
-    words: list[str],
-    path: str | None,
-    line: ShellCommand | None,
-    folder: Path,
-    grants: Grants,
-    depth: int,
-    calls: _Calls,
-) -> list[Launch]:
-    """Launches inside `bash -c "..."` (told at the line that holds it) or in a shell script beside this one."""
-    if depth >= _DEEPEST:
-        return []
-    if not calls.follow(found.shell_script or ""):
-        return []
-    known = _scheduler_variables(grants) | dict(line.inherited if line else {})
-    stepped = "srun" in {Path(word).name for word in words[:1]}
-    launches: list[Launch] = []
-    if found.shell is not None:
-        for inner in read_lines(found.shell, known):
-            at = replace(inner, line=line.line) if line else None
-            launches += _launches(list(inner.words), path, at, folder, grants, depth + 1, calls)
-    else:
-        script = next(
-            (p for p in (folder / str(found.shell_script), Path(str(found.shell_script))) if os.path.isfile(p)), None
-        )
-        if script is None:
+    def of(self, line: ShellCommand, path: str | None = None, depth: int = 0) -> list[Launch]:
+        """Those of one command, which stands in this script or in the one at `path`."""
+        found = find_launch(line.words)
+        if found is None:
             return []
-        try:
-            text = _text(script)
-        except Unavailable:
-            return []
-        for inner in read_lines(text, known):
-            launches += _launches(list(inner.words), str(script), inner, folder, grants, depth + 1, calls)
-    if stepped:  # srun runs the shell once a task: a plain python in it is a rank
-        launches = [
-            replace(item, launcher="srun", ranks_per_node=grants.ranks_per_node, nodes=item.nodes or grants.nodes)
+        path = path or self._path
+        if found.shell is not None or found.shell_script is not None:
+            follow = depth < _DEEPEST and self._follow(found.shell_script or "")
+            return self._inside(found, line, path, depth + 1) if follow else []
+        stepped = found.launcher == "srun"
+        ranks = found.ranks
+        if ranks is None and found.every_gpu:
+            ranks = self._grants.gpus
+        if ranks is None and stepped:
+            ranks = self._grants.ranks_per_node
+        nodes = found.nodes or (self._grants.nodes if stepped else None)
+        if ranks is None and found.total_ranks is not None:
+            ranks = max(1, found.total_ranks // (nodes or 1))
+        return [
+            Launch(
+                launcher=found.launcher,
+                script=_HERE.sub("", found.script) if found.script else None,
+                module=found.module,
+                arguments=mask_arguments(found.arguments),
+                ranks_per_node=ranks,
+                nodes=nodes,
+                path=path,
+                line=line.line or None,
+                text=mask_text(" ".join(line.text.split())),
+            )
+        ]
+
+    def _follow(self, script: str) -> bool:
+        """Whether one more is followed: the same script again and again, with other arguments, launches the same."""
+        if script and self._scripts[script] >= _AGAIN:
+            return False
+        self._scripts[script] += 1
+        if self._scripts.total() > JOB_FOLLOWED.most:
+            raise Unavailable(say("it has {words}", words=JOB_FOLLOWED.words))
+        return True
+
+    def _inside(self, found: FoundLaunch, line: ShellCommand, path: str | None, depth: int) -> list[Launch]:
+        """Launches inside `bash -c "..."` (told at the line that holds it) or in a shell script beside this one."""
+        known = _scheduler_variables(self._grants) | dict(line.inherited)
+        launches: list[Launch] = []
+        if found.shell is not None:
+            for inner in read_lines(found.shell, known):
+                launches += self.of(replace(inner, line=line.line), path, depth)
+        else:
+            places = (self._folder / str(found.shell_script), Path(str(found.shell_script)))
+            script = next((place for place in places if os.path.isfile(place)), None)
+            try:
+                text = _text(script) if script else ""
+            except Unavailable:
+                return []
+            for inner in read_lines(text, known):
+                launches += self.of(inner, str(script), depth)
+        if Path(line.words[0]).name != "srun":
+            return launches
+        # srun runs the shell once a task: a plain python in it is a rank
+        ranks, nodes = self._grants.ranks_per_node, self._grants.nodes
+        return [
+            replace(item, launcher="srun", ranks_per_node=ranks, nodes=item.nodes or nodes)
             if item.launcher == "python"
             else item
             for item in launches
         ]
-    return launches
 
 
 def _scheduler_variables(grants: Grants) -> dict[str, str]:

@@ -45,12 +45,12 @@ class ShellCommand:
     """1-based line of its first word."""
     text: str
     """As written, continuations joined."""
-    assigned: Mapping[str, str]
+    assigned: Mapping[str, str] = field(default_factory=dict)
     """`X=1` before the command, for this command only."""
-    exported: Mapping[str, str]
+    exported: Mapping[str, str] = field(default_factory=dict)
     """Variables that it exports."""
-    unset: tuple[str, ...]
-    conditional: bool
+    unset: tuple[str, ...] = ()
+    conditional: bool = False
     """Whether it stands in an `if`, a `case`, a function or after a test."""
     inherited: Mapping[str, str] = field(default_factory=dict)
     """Variables that a shell which it starts will have; only told for commands that seem to start one."""

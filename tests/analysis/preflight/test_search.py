@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpudoctor.analysis.preflight.accusation import Accused, Aspect
-from gpudoctor.analysis.preflight.judging import accusations, judge
+from gpudoctor.analysis.preflight.judging import judge
 from gpudoctor.analysis.preflight.node_domains import domains
 from gpudoctor.analysis.preflight.search import next_round
 from gpudoctor.analysis.preflight.search_plan import PLANS, NodeGroup
@@ -49,6 +49,11 @@ def searched(members, measure: Callable[[NodeGroup], LinkTest], plan=PLANS["stan
         rounds += 1
         assert rounds < 200
     return tests, rounds
+
+
+def accusations(*read, **more):
+    """Whom a search accuses."""
+    return judge(*read, **more).accusations
 
 
 def slow(*bad, share=0.5):
@@ -204,13 +209,6 @@ def test_one_slow_test_among_good_ones_accuses_nobody():
     assert accusations(members, tests) == ()
 
 
-def test_stage_of_single_node_tests_is_ignored():
-    members = nodes(6)
-    inside = LinkTest(stage=Stage.NODE, round=0, nodes=(1,), failure="no peer access")
-    tests, _ = searched(members, result)
-    assert accusations(members, [inside, *tests]) == ()
-
-
 def test_figures_that_are_slow_by_chance_accuse_nobody_and_say_so():
     members = nodes(32)
     turn = iter(range(10_000))
@@ -272,16 +270,6 @@ def test_three_percent_of_noise_accuses_nobody_whoever_is_lost(count, noise, los
     assert said.accusations == () and not gone & set(said.proven)
 
 
-def test_a_search_of_512_nodes_pairs_all_of_them_and_then_tests_them_together():
-    members = racks(512, 16)
-    plan = PLANS["standard"]
-    tests = []
-    for _ in range(2):
-        tests += [result(group) for group in next_round(plan, members, tests)]
-    (all_of_them,) = next_round(plan, members, tests)
-    assert all_of_them.stage is Stage.GROUP and len(all_of_them.nodes) == 512
-
-
 @pytest.mark.parametrize("link", [(a, (a + step) % 8) for step in (1, 2, 4) for a in (0, 3, 6)])
 def test_of_eight_nodes_the_standard_search_finds_any_bad_link(link):
     members, link = nodes(8), tuple(sorted(link))
@@ -324,24 +312,6 @@ def test_tests_that_vary_by_factors_accuse_no_slow_node_or_group_and_the_spread_
     said = judge(members, tests)
     assert not [item for item in said.accusations if item.confidence is not Confidence.SUSPECTED]
     assert any("would not show" in item for item in said.undecided)
-
-
-def test_members_of_a_slow_rack_whose_near_tests_were_late_once_are_not_named_apart():
-    members = racks(32, 8)
-    inside = set(range(8, 16))
-    seen = []
-
-    def measure(group):
-        ends = set(group.nodes)
-        far = bool(ends & inside and ends - inside)
-        late = len(ends) == 2 and ends <= inside and not seen
-        seen.extend([group] if late else [])
-        return result(group, 0.5 if far or late else 1.0)
-
-    tests, _ = searched(members, measure)
-    assert seen
-    (found,) = accusations(members, tests)
-    assert found.accused is Accused.DOMAIN and set(found.nodes) == inside
 
 
 def test_three_slow_tests_beside_a_good_one_are_not_enough():

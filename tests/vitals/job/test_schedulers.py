@@ -31,11 +31,9 @@ def test_sbatch_lines(tmp_path):
     ("lines", "gpus"),
     [
         (("--gres=gpu:2",), 2),
-        (("--gres=gpu",), 1),
         (("--gres=gpu:h100:8,nvme:1",), 8),
         (("--gres=nvme:1",), None),
         (("--gpus-per-node=a100:4",), 4),
-        (("--gpus-per-node 4",), 4),
         (("-G 8", "--nodes=2"), 4),
         (("--gpus-per-task=1", "--ntasks-per-node=4"), 4),
         (("--gpus-per-task=1", "--ntasks=8", "--nodes=2"), 4),

@@ -15,7 +15,6 @@ from gpudoctor.vitals.process import procfs
 from gpudoctor.vitals.process.attach import attach, blind_gap
 from gpudoctor.vitals.process.dump import Dump, DumpError, dump, find_pyspy
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 PYSPY = find_pyspy()
 IDLE = READY + "import time\nwhile True:\n    time.sleep(0.05)\n"
 

@@ -11,8 +11,6 @@ from gpudoctor.vitals.process import procfs
 from gpudoctor.vitals.process.process_tree import Member
 from gpudoctor.vitals.process.ranks import WatchedRank
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-
 LOOPS = {
     "steps every 10 ms": "while True:\n    time.sleep(0.01)\n",
     "a short step now and then": "while True:\n    time.sleep(0.4)\n    sum(range(50_000))\n",

@@ -11,7 +11,6 @@ import pytest
 from recordings import (
     MAGIC,
     column_frames,
-    frame,
     json_frame,
     make_machine,
     make_process,
@@ -116,19 +115,6 @@ def test_a_damaged_frame_ends_the_file_there(tmp_path):
     assert f"last {rank.lost_bytes} bytes of {path.name}" in problem
 
 
-def test_frames_that_make_no_sense_are_left_out(tmp_path):
-    folder = write_recording(make_recording(make_process(make_steps(8))), tmp_path / "run")
-    path = rank_file(folder)
-    wrong = frame(b"C", b'{"table": "steps", "n": 3, "columns": [["index", "I"]]}\n1234')
-    strange = frame(b"C", b'{"table": "steps", "n": 1, "columns": [["index", "?"]]}\n1')
-    future = frame(b"Z", b"something of a later version")
-    path.write_bytes(path.read_bytes() + wrong + strange + frame(b"J", b"[1]") + future)
-    recording = read_recording(str(folder))
-    assert len(recording.ranks[0].steps) == 8
-    [problem] = recording.problems
-    assert "3 frames" in problem
-
-
 def test_columns_may_come_and_go(tmp_path):
     folder = write_recording(make_recording(make_process(Table(columns={}))), tmp_path / "run")
     first = Table(columns={"index": array("I", [0, 1]), "t": array("d", [1, 2]), "duration": array("f", [1, 2])})
@@ -197,16 +183,6 @@ def test_a_rank_that_was_started_again(tmp_path):
     assert any("started 2 times" in problem for problem in read.problems)
 
 
-def test_a_launcher_without_rank_is_no_rank(tmp_path):
-    recording = make_recording(*(make_process(make_steps(20), rank=rank, world=2) for rank in (0, 1)))
-    folder = write_recording(recording, tmp_path / "run")
-    start = record("start", 0.0, format=1, rank=None, pid=77, node="node-1", wall=1.0)
-    (folder / "rank-x-77.gdr").write_bytes(MAGIC + json_frame(start))
-    read = read_recording(str(folder))
-    assert [rank.rank for rank in read.ranks] == [0, 1]
-    assert [process.pid for process in read.launchers] == [77]
-
-
 def test_a_launcher_alone_is_no_rank(tmp_path):
     folder = write_recording(make_recording(make_process(make_steps(20))), tmp_path / "run")
     for file in folder.glob("rank-*"):
@@ -222,14 +198,6 @@ def test_a_launcher_alone_is_no_rank(tmp_path):
     own = record("exception", 1.0, exception="RuntimeError", message="port in use", frames=[])
     (folder / "rank-x-77.gdr").write_bytes(MAGIC + json_frame(start) + json_frame(own))
     assert len(read_recording(str(folder)).ranks) == 1  # its own failure is the run's
-
-
-def test_of_processes_without_a_rank_the_one_that_trains(tmp_path):
-    folder = write_recording(make_recording(make_process(make_steps(20))), tmp_path / "run")
-    start = record("start", 0.0, format=1, rank=None, pid=77, node="node-1", wall=1.8e9)
-    (folder / "rank-x-77.gdr").write_bytes(MAGIC + json_frame(start))
-    [rank] = read_recording(str(folder)).ranks
-    assert (rank.rank, len(rank.steps)) == (0, 20)
 
 
 FAULT = """Fatal Python error: Segmentation fault

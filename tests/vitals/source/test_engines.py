@@ -153,13 +153,6 @@ if __name__ == "__main__":
     assert event(loop, "print").every_pass
 
 
-def test_a_lightning_module_that_a_program_only_evaluates_has_no_training() -> None:
-    text = LIGHTNING.replace("{module}", "lightning") + "trainer = L.Trainer()\n"
-    only = read_main(text + "trainer.validate(Lit(), DataLoader(x))\n")
-    assert all(loop.role is not LoopRole.TRAINING for loop in only.loops)
-    assert training(read_main(text + "trainer.fit(Lit(), DataLoader(x))\ntrainer.test(Lit(), DataLoader(x))\n"))
-
-
 def test_a_lightning_module_that_the_program_only_defines_is_not_fitted() -> None:
     other = LIGHTNING.split("class Lit", 1)[1].replace("loss.item()", "loss.cpu()")
     fit = "trainer = L.Trainer()\ntrainer.fit({made}, DataLoader(x))\n"

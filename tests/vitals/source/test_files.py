@@ -2,7 +2,6 @@ import ast
 import json
 import os
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -26,14 +25,10 @@ def unread(path: Path, **options: ReadLimit) -> str:
     [
         (b"x = 1\nfor in y:\n", "line 2: syntax error: invalid syntax"),
         (b"print 'hello'\n", "line 1: Python 2 code"),
-        (b"try:\n    pass\nexcept ValueError, e:\n    pass\n", "line 3: Python 2 code"),
         (b"x = 1\ny = '\xff'\n", "line 2: a byte is not utf-8 (0xff)"),
         (b"# -*- coding: klingon -*-\n", "line 1: unknown encoding"),
         (b"\x7fELF\0\0\0", "binary file"),
         ("x = 1".encode("utf-16"), "UTF-16"),
-        (b"def f(:\n", "line 1: syntax error"),
-        (b"if True:\nx = 1\n", "line 2: syntax error: expected an indented block"),
-        (b"x = (" * 300, "syntax error"),
         (b"(" * 100000, "line 1: syntax error: too many nested parentheses"),
         (b"-" * 100000 + b"1", "nests deeper than Python can parse"),
         (b"x = 1" + b"0" * 5000, "syntax error"),
@@ -70,16 +65,7 @@ def test_declared_encodings_are_respected(tmp_path: Path) -> None:
 
 
 def test_folders(tmp_path: Path) -> None:
-    for name in (
-        "a.py",
-        "deep/b.py",
-        ".git/c.py",
-        "venv/d.py",
-        "build/e.py",
-        "x/site-packages/f.py",
-        "g.txt",
-        "deep/h.py",
-    ):
+    for name in ("a.py", "deep/b.py", ".git/c.py", "venv/d.py", "x/site-packages/f.py", "g.txt", "deep/h.py"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("import torch\n" if name != "deep/h.py" else "def broken(:\n")
@@ -162,12 +148,6 @@ def test_rubbish_notebooks(tmp_path: Path, text: str) -> None:
     assert len(source.scripts) + len(source.unread) == 1
 
 
-def test_a_notebook_of_another_language(tmp_path: Path) -> None:
-    path = tmp_path / "x.ipynb"
-    path.write_text(notebook("x <- 1", language="R"))
-    assert "its language is R" in unread(path)
-
-
 def test_silencing() -> None:
     script = read_main(
         """
@@ -194,42 +174,6 @@ for z in w:  # gpudoctor: ignore[LOOP001]
     assert script.ignored[13] == ("LOOP001",)
     assert 14 not in script.ignored
     assert 2 not in script.ignored
-
-
-BLOCK = """
-def train_{i}(model, loader, optimizer, n={i}):
-    total = 0
-    for step, (x, y) in enumerate(loader):
-        out = model(x.cuda())
-        loss = F.cross_entropy(out, y.cuda())
-        loss.backward()
-        optimizer.step()
-        if step % {i} == 0:
-            total += loss.item()
-            print(f"{{step}} {{total / n:.3f}}", [k for k in range(n)], {{"a": 1, "b": total}})
-    return total
-train_{i}(model, loader, optimizer)
-"""
-
-
-def cost(folder: Path, blocks: int) -> float:
-    path = folder / f"b{blocks}.py"
-    path.write_text(
-        "import torch\nimport torch.nn.functional as F\n"
-        + "".join(BLOCK.replace("{i}", str(i + 1)).replace("{{", "{").replace("}}", "}") for i in range(blocks))
-    )
-    best = 1e9
-    for _ in range(3):
-        start = time.process_time()
-        source = read_source([path])
-        assert sum(1 for _ in source.training_loops) == blocks
-        best = min(best, time.process_time() - start)
-    return best
-
-
-def test_time_is_linear_in_lines(tmp_path: Path) -> None:
-    small, large = cost(tmp_path, 40), cost(tmp_path, 400)
-    assert large < 20 * small + 0.2, (small, large)
 
 
 NEWER = '''

@@ -78,14 +78,10 @@ BODY = """
         ("for x in train_loader:\n    for o in [optimizer, optimizer]:\n        o.zero_grad()\n    model(x).sum().backward()\n    for o in [optimizer]:\n        o.step()", {"train_loader": "training", "[optimizer, optimizer]": "other", "[optimizer]": "other"}),
         ("for x in train_loader:\n    for loss in losses(model(x)):\n        loss.backward()\n    optimizer.step()", {"train_loader": "training", "losses(model(x))": "other"}),
         ("for path in paths:\n    print(path)", {"paths": "other"}),
-        ("for p in model.parameters():\n    p.requires_grad = False", {"model.parameters()": "other"}),
         ("for t in range(100):\n    loss = (x @ w - y).pow(2).sum()\n    loss.backward()\n    with torch.no_grad():\n        w -= 0.1 * w.grad", {"range(100)": "training"}),
-        ("for t in range(100):\n    loss = model(x).sum()\n    loss.backward()\n    for p in model.parameters():\n        p.data.add_(p.grad, alpha=-0.1)", {"range(100)": "training", "model.parameters()": "other"}),
         ("def closure():\n    optimizer.zero_grad()\n    loss = model(x).sum()\n    loss.backward()\n    return loss\nfor i in range(20):\n    optimizer.step(closure)", {"range(20)": "training"}),
-        ("for i in range(20):\n    def closure():\n        loss = model(x).sum()\n        loss.backward()\n        return loss\n    optimizer.step(closure)", {"range(20)": "training"}),
         ("with torch.no_grad():\n    for i in range(10):\n        model(x)", {"range(10)": "evaluation"}),
         ("for x in val_loader:\n    model(x)", {"val_loader": "evaluation"}),
-        ("for i in range(10):\n    scheduler.step()", {"range(10)": "other"}),
         ("for x in train_loader:\n    with torch.autocast('cuda'):\n        loss = model(x).sum()\n    scaler.scale(loss).backward()\n    scaler.step(optimizer)\n    scaler.update()", {"train_loader": "training"}),
         ("for x in train_loader:\n    loss = model(x).sum()\n    g = torch.autograd.grad(loss, model.parameters())\n    optimizer.step()", {"train_loader": "training"}),
         ("for x in train_loader:\n    for k in range(5):\n        d(x).backward()\n        optimizer.step()\n    g(x).backward()\n    optimizer.step()", {"train_loader": "training", "range(5)": "other"}),
@@ -182,7 +178,6 @@ for x in train_loader:
     [
         ("for i, x in enumerate(train_loader):\n    (model(x).sum() / 4).backward()\n    if (i + 1) % 4 == 0:\n        optimizer.step()\n        optimizer.zero_grad()", 4),
         ("N = 8\nfor step in range(100):\n    for micro in range(N):\n        model(x).sum().backward()\n    optimizer.step()", 8),
-        ("for i, x in enumerate(train_loader):\n    model(x).sum().backward()\n    optimizer.step()", None),
         ("for i, x in enumerate(train_loader):\n    model(x).sum().backward()\n    if i % 1 == 0:\n        optimizer.step()", None),
         ("from accelerate import Accelerator\na = Accelerator(gradient_accumulation_steps=6)\nfor x in train_loader:\n    with a.accumulate(model):\n        a.backward(model(x).sum())\n        optimizer.step()", 6),
         ("for i, x in enumerate(train_loader):\n    model(x).sum().backward()\n    if (i + 1) % n() == 0:\n        optimizer.step()", "?"),
@@ -275,14 +270,11 @@ for x in train_loader:
     [
         ("total += loss", True),
         ("total += loss.item()", False),
-        ("total += loss.detach()", False),
         ("total += float(loss)", False),
         ("total = total + loss", True),
-        ("losses.append(loss)", True),
         ("losses.append(loss.cpu())", True),
         ("losses.append(loss.detach().cpu())", False),
         ("preds = out.argmax(1)", False),
-        ("kept = x.cuda()", False),
         ("with torch.no_grad(): total = model(x)", False),
     ],
 )
@@ -299,16 +291,6 @@ for x, y in train_loader:
     loop = training(read_main(HEAD + text))
     last = [e for e in loop.events if e.span.text == line][-1]
     assert last.graph is graph
-
-
-def test_every_loop_is_there_once_with_its_end() -> None:
-    text = "for a in b:\n    while c:\n        pass\ndef f():\n    for d in e:\n        pass\n"
-    script = read_main(text)
-    assert [(loop.span.line, loop.end_line, loop.function) for loop in script.loops] == [
-        (1, 3, ""),
-        (2, 3, ""),
-        (5, 6, "f"),
-    ]
 
 
 @pytest.mark.parametrize(

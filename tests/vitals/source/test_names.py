@@ -15,34 +15,20 @@ from torch.utils.data import DataLoader, Dataset
     [
         ("from torch.utils.data import DataLoader as DL\nDL(x)", "torch.utils.data.DataLoader"),
         ("from torch.utils.data.dataloader import DataLoader\nDataLoader(x)", "torch.utils.data.DataLoader"),
-        ("import torch.utils.data as d\nd.DataLoader(x)", "torch.utils.data.DataLoader"),
-        ("from torch.utils import data\ndata.DataLoader(x)", "torch.utils.data.DataLoader"),
         ("import torch.nn.functional as F\nF.softmax(x)", "torch.nn.functional.softmax"),
-        ("from torch import nn\nnn.functional.relu(x)", "torch.nn.functional.relu"),
         ("from torch.cuda.amp import GradScaler\nGradScaler()", "torch.cuda.amp.GradScaler"),
-        ("from torch.cuda.amp.grad_scaler import GradScaler\nGradScaler()", "torch.cuda.amp.GradScaler"),
         ("from torch.amp import GradScaler\nGradScaler('cuda')", "torch.amp.GradScaler"),
-        ("from torch.cuda import amp\namp.autocast()", "torch.cuda.amp.autocast"),
         ("import torch\ntorch.amp.autocast('cuda')", "torch.autocast"),
         (
             "from torch.nn.parallel import DistributedDataParallel as DDP\nDDP(m)",
             "torch.nn.parallel.DistributedDataParallel",
         ),
-        ("from torch.nn.parallel import DataParallel\nDataParallel(m)", "torch.nn.DataParallel"),
-        ("from torch.optim.adamw import AdamW\nAdamW(p)", "torch.optim.AdamW"),
-        (
-            "from torch.utils.data.distributed import DistributedSampler\nDistributedSampler(d)",
-            "torch.utils.data.DistributedSampler",
-        ),
         ("import pytorch_lightning as pl\npl.Trainer()", "lightning.Trainer"),
-        ("from lightning.pytorch import Trainer\nTrainer()", "lightning.Trainer"),
         ("from transformers.trainer import Trainer\nTrainer()", "transformers.Trainer"),
-        ("import wandb as w\nw.log({})", "wandb.log"),
         ("from tqdm.auto import tqdm\ntqdm(x)", "tqdm.tqdm"),
         ("from tensorboardX import SummaryWriter\nSummaryWriter()", "torch.utils.tensorboard.SummaryWriter"),
         ("log = print\nlog(1)", "log"),
         ("import torch\nempty = torch.cuda.empty_cache\nempty()", "torch.cuda.empty_cache"),
-        ("import torch\nclass A:\n    def f(self):\n        torch.cuda.synchronize()", "torch.cuda.synchronize"),
         (
             "try:\n    from apex import amp\nexcept ImportError:\n    amp = None\namp.initialize()",
             "apex.amp.initialize",
@@ -69,45 +55,33 @@ def test_resolved_names(text: str, name: str) -> None:
         ("class Net(nn.Module):\n    def forward(self, x):\n        return x\nnet = Net()\nnet(1)", "torch.nn.Module.__call__"),
         ("class Net(nn.Module):\n    pass\nclass Deep(Net):\n    pass\nDeep().cuda()", "torch.nn.Module.cuda"),
         ("opt = optim.AdamW(p)\nopt.step()", "torch.optim.Optimizer.step"),
-        ("opt = {'a': optim.SGD(p)}['a']\nopt.step()", "torch.optim.Optimizer.step"),
         ("s = optim.lr_scheduler.StepLR(o, 1)\ns.step()", "torch.optim.lr_scheduler.LRScheduler.step"),
         ("s = torch.cuda.amp.GradScaler()\ns.step(o)", "torch.cuda.amp.GradScaler.step"),
         ("s = torch.amp.GradScaler()\ns.scale(loss).backward()", "?.backward"),
         ("loss = F.cross_entropy(a, b)\nloss.item()", "torch.Tensor.item"),
-        ("(torch.ones(3) * 2).sum().item()", "torch.Tensor.item"),
         ("criterion = nn.CrossEntropyLoss()\ncriterion(a, b).backward()", "torch.Tensor.backward"),
-        ("criterion = nn.CrossEntropyLoss()\ncriterion(a, b)", "torch.nn.CrossEntropyLoss.__call__"),
         ("for x, y in DataLoader(d):\n    x.cuda()", "torch.Tensor.cuda"),
         ("for i, (x, y) in enumerate(DataLoader(d)):\n    y.to('cuda')", "torch.Tensor.to"),
-        ("for batch in DataLoader(d):\n    batch['x'].item()", "torch.Tensor.item"),
         ("for batch in DataLoader(d):\n    b = {k: v.cuda() for k, v in batch.items()}", "torch.Tensor.cuda"),
         ("from tqdm import tqdm\nfor x, y in tqdm(DataLoader(d)):\n    x.cuda()", "torch.Tensor.cuda"),
-        ("it = iter(DataLoader(d))\nx, y = next(it)\nx.cuda()", "torch.Tensor.cuda"),
         ("def make():\n    return optim.SGD(p)\nmake().step()", "torch.optim.Optimizer.step"),
         ("def go(o: optim.Optimizer):\n    o.step()", "torch.optim.Optimizer.step"),
         ("def go(o):\n    o.step()\ngo(optim.SGD(p))", "torch.optim.Optimizer.step"),
         ("def go(m: 'nn.Module | None' = None):\n    m.eval()", "torch.nn.Module.eval"),
-        ("from typing import Optional\ndef go(m: Optional[nn.Module] = None):\n    m.eval()", "torch.nn.Module.eval"),
         ("class T:\n    def __init__(self, o):\n        self.o = o\n    def go(self):\n        self.o.step()\nT(optim.SGD(p)).go()", "torch.optim.Optimizer.step"),
         ("class T:\n    def __init__(self):\n        self.m = nn.Linear(1, 2)\n    def go(self, x):\n        self.m(x)", "torch.nn.Linear.__call__"),
         ("model = nn.DataParallel(nn.Linear(1, 2))\nmodel.module.eval()", "torch.nn.Module.eval"),
         ("model = torch.compile(nn.Linear(1, 2))\nmodel.eval()", "torch.nn.Module.eval"),
         ("if x:\n    o = optim.SGD(p)\nelse:\n    o = optim.Adam(p)\no.step()", "torch.optim.Optimizer.step"),
         ("from accelerate import Accelerator\na = Accelerator()\nm, o, dl = a.prepare(nn.Linear(1, 2), optim.SGD(p), DataLoader(d))\no.step()", "torch.optim.Optimizer.step"),
-        ("from accelerate import Accelerator\na = Accelerator()\na.backward(loss)", "accelerate.Accelerator.backward"),
         ("import deepspeed\ne, o, _, _ = deepspeed.initialize(model=nn.Linear(1, 2))\ne.backward(loss)", "deepspeed.DeepSpeedEngine.backward"),
         ("import wandb\nrun = wandb.init()\nrun.log({})", "wandb.Run.log"),
-        ("from torch.utils.tensorboard import SummaryWriter\nw = SummaryWriter()\nw.add_scalar('a', 1)", "torch.utils.tensorboard.SummaryWriter.add_scalar"),
         ("from transformers import AutoTokenizer\nt = AutoTokenizer.from_pretrained('x')\nt('hello')", "transformers.PreTrainedTokenizerBase.__call__"),
         ("from transformers import AutoModelForCausalLM as A\nm = A.from_pretrained('x')\nm(ids).loss.item()", "torch.Tensor.item"),
-        ("with torch.profiler.profile() as prof:\n    prof.step()", "torch.profiler.profile.step"),
         ("layers = nn.ModuleList([nn.Linear(1, 2)])\nfor layer in layers:\n    layer(x)", "torch.nn.Linear.__call__"),
         ("def step(optimizer):\n    optimizer.step()", "torch.optim.Optimizer.step"),
-        ("match kind:\n    case 1:\n        o = optim.SGD(p)\n    case _:\n        o = optim.Adam(p)\no.step()", "torch.optim.Optimizer.step"),
         ("import contextlib\n@contextlib.contextmanager\ndef held():\n    yield optim.SGD(p)\nwith held() as o:\n    o.step()", "torch.optim.Optimizer.step"),
         ("def gen():\n    for x in range(3):\n        yield torch.ones(3)\nfor t in gen():\n    t.item()", "torch.Tensor.item"),
-        ("if (t := torch.ones(3)) is not None:\n    t.item()", "torch.Tensor.item"),
-        ("async def f():\n    t = torch.ones(3)\n    t.item()", "torch.Tensor.item"),
         ("losses = []\nlosses.append(torch.ones(3))\nlosses[0].item()", "torch.Tensor.item"),
         ("a, b = torch.ones(3).max(1)\nb.item()", "torch.Tensor.item"),
     ],
@@ -191,12 +165,6 @@ print(f"{l(1)} {m_(2):>{n(3)}}")
 """
     names = [call.node.func.id for call in read_main(text).calls]
     assert names == ["a", "b", "c", "d", "e", "g", "i", "j", "k", "print", "l", "m_", "n"]
-
-
-def test_spans_of_lines_that_are_not_ascii() -> None:
-    script = read_main('x = "训练"; probe(1)\n')
-    assert script.calls[0].span.column == 11
-    assert script.calls[0].span.text == 'x = "训练"; probe(1)'
 
 
 def test_devices_by_a_chain_of_choices() -> None:

@@ -121,54 +121,8 @@ def test_mutated_scripts(seed: int, mutations: int) -> None:
         elif kind == 2:
             lines.insert(place, lines[place])
         else:
-            names = [
-                "model",
-                "loss",
-                "loader",
-                "args",
-                "torch",
-                "step",
-                "self",
-                "x",
-                "3",
-                "None",
-                "kwargs",
-                "train",
-                "Net",
-            ]
+            names = ["model", "loss", "loader", "args", "torch", "step", "self", "x", "3", "None", "kwargs"]
             lines[place] = lines[place].replace(chance.choice(names), chance.choice(names))
-    read_text("\n".join(lines))
-
-
-STATEMENTS = st.sampled_from(
-    ["x = 1", "x += y", "y = x", "del x", "f(x)", "return x", "continue", "break", "x.a = y", "x[0] = y", "x, *y = y",
-     "global x", "x.backward()", "o.step()", "raise x", "pass", "x = f", "f = x", "x = [x, y]", "x = {'a': x}", "y = x['a']",
-     "x = {**x}", "x = x + x", "x = x.a", "C.x = C", "x = C()", "x.m()", "from . import x", "import x.y", "y = yield x",
-     "x = lambda: x()", "x = [y for y in x]", "assert x", "x.append(x)", "x.update(x)", "x = (yield from y)"]
-)  # fmt: skip
-HEADS = st.sampled_from(
-    ["if x:", "for x in y:", "while x:", "def f(x=1, *y):", "class C(C if x else object):", "with x as y:", "try:", "else:",
-     "def m(self, y):", "async def g():", "if x % 3 == 0:", "@f\ndef h(x):", "for i, (x, y) in enumerate(x):"]
-)  # fmt: skip
-
-
-def block(depth: int) -> st.SearchStrategy[list[str]]:
-    if depth == 0:
-        return st.lists(STATEMENTS, min_size=1, max_size=4)
-    nested = st.tuples(HEADS, block(depth - 1)).map(lambda pair: _indented(*pair))
-    return st.lists(st.one_of(STATEMENTS.map(lambda s: [s]), nested), min_size=1, max_size=4).map(
-        lambda parts: [line for part in parts for line in part]
-    )
-
-
-def _indented(head: str, body: list[str]) -> list[str]:
-    lines = head.split("\n") + ["    " + line for line in body]
-    return lines + (["except x:", "    pass"] if head == "try:" else [])
-
-
-@given(block(3))
-@settings(max_examples=80, deadline=3000, suppress_health_check=[HealthCheck.too_slow])
-def test_generated_programs(lines: list[str]) -> None:
     read_text("\n".join(lines))
 
 
@@ -179,22 +133,16 @@ def test_generated_programs(lines: list[str]) -> None:
         "x = " + ".a".join(["x"] * 2) + ".b" * 900,
         "f" + "(1)" * 900,
         "x = " + "[" * 150 + "]" * 150,
-        "x = " + "lambda: " * 150 + "1",
         "\n".join(" " * i + "if x:" for i in range(95)) + " pass",
-        "\n".join(" " * i + "for a in b:" for i in range(95)) + " f()",
         "\n".join(" " * i + "def f():" for i in range(95)) + " pass",
         "\n".join(f"def f{i}(): return f{i + 1}()" for i in range(600)) + "\nf0()",
         "\n".join(f"def f{i}(x): f{i + 1}(x); f{i + 1}(x)" for i in range(60)) + "\nfor i in y: f0(i)",
         "\n".join(f"class C{i + 1}(C{i}): pass" for i in range(400)),
         "class A(A): pass\nclass B(A, B): pass\nA().x()",
         "x = {}\n" + "\n".join(f"x['k{i}'] = {i}" for i in range(3000)),
-        "x = 1\n" + "\n".join(f"if y: x = {i}" for i in range(2000)),
         "if a: pass\n" + "elif b: pass\n" * 800,
         "x = x = x\n" * 500 + "for x in x:\n x = x\n x.append(x)",
-        "from main import *\nimport main\nmain.main.main.x()",
-        "def f(n): return f(f(n))\nf(f)",
         "x = []\nx.append(x)\nx[0][0].append(x)\nfor y in x: x = y",
-        "a = lambda *a, **k: a(*a, **k)\na(a, b=a)",
         "match x:\n case {'a': [1, *r], **z} if y: pass\n case C(a=1) | None: pass",
     ],
 )

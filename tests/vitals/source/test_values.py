@@ -8,64 +8,43 @@ from gpudoctor.model.signs.source import Known, Unknown
     ("before", "expression", "expected"),
     [
         ("", "4", 4),
-        ("", "-3", -3),
         ("", "2 * 8 + 1", 17),
-        ("", "5 * 10**3", 5000),
-        ("", "7 // 2", 3),
         ("", "1 / 0", "?"),
         ("", "10 ** 10 ** 10", "?"),
         ("", "'cuda' + ':0'", "cuda:0"),
         ("", "int('8')", 8),
-        ("", "int(2.9)", 2),
         ("", "min(4, 9)", 4),
         ("", "'Mid'.lower()", "mid"),
         ("name = ' a '", "name.strip()", "a"),
-        ("name = 'a.'", "name.strip('.')", "?"),
         ("import numpy as np", "np.array('late').astype(np.bytes_)", "late"),
-        ("import numpy as np", "str(np.asarray('late').astype('S'), encoding='utf-8')", "late"),
         ("name = 'late'.encode('utf-8')", "str(name, 'utf-8')", "late"),
         ("import numpy as np", "int(np.array(3))", 3),
-        ("import numpy as np", "np.array([3, 4])", "?"),
-        ("import numpy as np", "np.array(read())", "?"),
         ("", "max(n, 1)", "?"),
         ("", "(1, 2)", (1, 2)),
-        ("", "not False", True),
         ("", "1 < 2", True),
-        ("", "None is None", True),
         ("n = 3\nm = n + 1", "m", 4),
         ("a, b = 1, 2", "b", 2),
         ("a, *b, c = 1, 2, 3, 4", "c", 4),
-        ("N = 4\nN = 5", "N", 5),
         ("N = 4\nif flag(): N = 5", "N", "?"),
         ("N = 4\nif flag(): N = 4", "N", 4),
-        ("if flag(): N = 4\nelse: N = 4", "N", 4),
         ("if flag(): N = 4\nelse: raise ValueError", "N", 4),
         ("N = 4\nfor _ in range(3): N = 5", "N", "?"),
         ("N = 4\nN += 1", "N", 5),
         ("N = 4\nfor _ in range(3): N += 1", "N", "?"),
-        ("N = 4\nwhile flag(): N -= 1", "N", "?"),
         ("N = 4\ntry:\n    N = read()\nexcept Exception:\n    N = 3", "N", "?"),
-        ("", "4 if flag() else 4", 4),
         ("", "4 if flag() else 8", "?"),
         ("import os", "os.environ.get('N', 4)", "?"),
-        ("import os", "int(os.environ['N'])", "?"),
         ("cfg = {'lr': 1e-3}", "cfg['lr']", 1e-3),
-        ("cfg = {'lr': 1e-3}", "cfg.get('lr', 3)", 1e-3),
         ("cfg = {'lr': 1e-3}", "cfg.get('n', 3)", 3),
-        ("cfg = dict(lr=1e-3)", "cfg['lr']", 1e-3),
         ("cfg = {'lr': 1e-3}\ncfg['lr'] = 5", "cfg['lr']", 5),
         ("cfg = {'a': {'b': 2}}", "cfg['a']['b']", 2),
         ("class C:\n    lr = 3\n", "C.lr", 3),
-        ("class C:\n    lr = 3\nc = C()", "c.lr", 3),
         ("class C:\n    def __init__(self, n=2):\n        self.n = n\nc = C(7)", "c.n", 7),
-        ("class C:\n    def __init__(self, n=2):\n        self.n = n\nc = C()", "c.n", 2),
         ("class C:\n    def __init__(self, n):\n        self.n = n\nc = C(7)\nd = C(8)", "c.n", "?"),
         ("def f(n):\n    return n + 1\nm = f(3)", "m", 4),
         ("def f(n):\n    return n + 1\nm = f(3)\nk = f(4)", "k", "?"),
-        ("def f(n=5):\n    return n\n", "f()", 5),
         ("from types import SimpleNamespace as S\nc = S(n=3)", "c.n", 3),
         ("c = [1, 2, 3]", "c[1]", 2),
-        ("c = (1, 2, 3)", "len(c)", 3),
         ("x = 0\ndef f():\n    global x\n    x = 3\nf()", "x", "?"),
     ],
 )
@@ -113,10 +92,8 @@ ARGPARSE = """
     ("name", "expected", "words", "given"),
     [
         ("num_workers", 4, ["--num-workers", "8"], 8),
-        ("num_workers", 4, ["--num-workers=8"], 8),
         ("num_workers", 4, ["-j", "2", "path"], 2),
         ("num_workers", 4, ["--num-workers", "$N"], 4),
-        ("lr", 1e-3, ["--lr", "0.5"], 0.5),
         ("pin", False, ["--pin"], True),
         ("shuffle", True, ["--no-shuffle"], False),
         ("name", "?", ["--name", "x"], "x"),
@@ -124,7 +101,6 @@ ARGPARSE = """
         ("device", "cpu", ["--device", "cuda"], "cuda"),
         ("seed", None, ["--seed", "3"], 3),
         ("amp", True, ["--no-amp"], False),
-        ("absent", "?", ["--absent", "3"], "?"),
     ],
 )
 def test_argparse(name: str, expected: object, words: list[str], given: object) -> None:
@@ -162,21 +138,6 @@ def test_assignments_to_the_namespace_are_followed() -> None:
             probe((c.n, c.m))
             """,
             (3, 5),
-        ),
-        (
-            """
-            from dataclasses import dataclass
-            @dataclass
-            class Base:
-                n: int = 4
-            @dataclass
-            class Config(Base):
-                m: int = 5
-            def main(c: Config):
-                probe((c.n, c.m))
-            main(Config())
-            """,
-            (4, 5),
         ),
         (
             """
@@ -227,18 +188,6 @@ def test_assignments_to_the_namespace_are_followed() -> None:
         ),
         (
             """
-            import tyro
-            from dataclasses import dataclass
-            @dataclass
-            class Config:
-                n: int = 4
-            c = tyro.cli(Config)
-            probe(c.n)
-            """,
-            9,
-        ),
-        (
-            """
             from absl import flags, app
             FLAGS = flags.FLAGS
             flags.DEFINE_integer("n", 4, "number")
@@ -274,9 +223,7 @@ MNIST = """
     [
         ("pass", {"batch_size": 64}),
         ("kwargs.update({'num_workers': 4})", {"batch_size": 64, "num_workers": 4}),
-        ("kwargs.update(num_workers=4)", {"batch_size": 64, "num_workers": 4}),
         ("if use_cuda: kwargs.update({'num_workers': 4})", {"batch_size": 64, "num_workers": "?"}),
-        ("if use_cuda: kwargs['num_workers'] = 4", {"batch_size": 64, "num_workers": "?"}),
         ("kwargs = {**kwargs, 'num_workers': 2}", {"batch_size": 64, "num_workers": 2}),
         ("kwargs |= dict(num_workers=2)", {"batch_size": 64, "num_workers": 2}),
     ],
@@ -328,16 +275,6 @@ def test_words_that_overwrite_constants() -> None:
         fit()
         """,
         """
-        import gin.torch
-        @gin.register
-        class Fit:
-            def __init__(self, n=4):
-                self.n = n
-            def run(self):
-                probe(self.n)
-        Fit().run()
-        """,
-        """
         import hydra
         from dataclasses import dataclass, field
         @dataclass
@@ -368,7 +305,7 @@ def test_words_that_overwrite_constants() -> None:
         instantiate(read("c.yaml"))
         """,
     ],
-    ids=["gin", "gin-class", "hydra", "annotation", "instantiated"],
+    ids=["gin", "hydra", "annotation", "instantiated"],
 )
 def test_what_a_config_that_is_not_resolved_may_set_is_unknown(text: str) -> None:
     assert plain(argument(read_main(text))) == "?"
