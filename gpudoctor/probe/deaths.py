@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from .call_sites import PROBE, stack_of, where
 from .clock import NAMES
+from .importlib_bootstrap import wrapped
 from .interrupts import interrupts
 from .wire.frames import private
 from .wire.masking import mask_cut
@@ -250,13 +251,11 @@ def _noted(probe: Probe, leaves: Any, original: Any) -> Any:
     """`sys.exit` that is noted with its argument."""
     clock = probe.clock
 
-    @functools.wraps(original)
-    def hooked(*args: Any, **kwargs: Any) -> Any:
+    def enter(args: Any, _kwargs: Any) -> None:
         if threading.get_ident() == clock.ident:
-            leaves(args[0] if args else None, sys._getframe(1))
-        return original(*args, **kwargs)
+            leaves(args[0] if args else None, sys._getframe(2))
 
-    return hooked
+    return wrapped(original, enter, leaves, probe.guard.compiling)
 
 
 # Stacks at fatal signals, written into a file of ours by the interpreter's C handlers (`faulthandler`).

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 import threading
 from typing import TYPE_CHECKING, Any, Callable
 
+from .importlib_bootstrap import MISSING, Enter, Leave, wrapped
 from .interrupts import interrupts
 from .tensor_reads import Outside
 
 if TYPE_CHECKING:
     from .clock import Clock
-
-MISSING: Any = object()
-"""The result of a call that raised; what an owner has by a name that it has not."""
-
-Enter = Callable[[Any, Any], Any]
-"""`enter(args, kwargs)` gives a token; None wants no `leave`."""
-Leave = Callable[[Any, Any], None]
-"""`leave(token, result)`; the result is `MISSING` where the call raised."""
 
 CALLER = 3
 """Frames from the `begin` or `end` of a hook out to the caller of what it is hooked to."""
@@ -195,35 +187,3 @@ def _put_everywhere(owner: Any, name: str, original: Any, replacement: Any) -> N
 
 def _never(_token: Any, _result: Any) -> None:
     """The end of what has none."""
-
-
-def wrapped(function: Any, enter: Enter, leave: Leave, compiling: Callable[[], bool]) -> Any:
-    """A function around one of others. Its frame takes itself out of tracebacks.
-
-    A bare `raise` adds no entry for its own frame, and from Python 3.11 on it raises with what the error has
-    as its traceback.
-    """
-
-    @functools.wraps(function)
-    def hooked(*args: Any, **kwargs: Any) -> Any:
-        if compiling():  # Dynamo follows this branch alone; our objects mean nothing to it
-            return function(*args, **kwargs)
-        token = enter(args, kwargs)
-        result = MISSING
-        try:
-            result = function(*args, **kwargs)
-            return result
-        except BaseException as error:
-            without_us(error)
-            raise
-        finally:
-            if token is not None:
-                leave(token, result)
-
-    return hooked
-
-
-def without_us(error: BaseException) -> None:
-    """Take the outermost frame, the caller's, out of an error's traceback."""
-    trace = error.__traceback__
-    error.__traceback__ = trace.tb_next if trace is not None else None

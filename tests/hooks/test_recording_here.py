@@ -14,7 +14,6 @@ from forks import zygote
 from probed import forked
 from recorded_here import PLAIN
 
-from gpudoctor.hooks import in_process
 from gpudoctor.hooks.flat_summary import flat, summary
 from gpudoctor.vitals.recording import read_recording
 
@@ -182,18 +181,3 @@ def test_importing_gpudoctor_and_its_hooks_loads_no_framework():
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
-
-
-@pytest.mark.parametrize("bars", [0, 1])
-def test_the_verdict_does_not_run_into_a_progress_bar(monkeypatch, capsys, bars):
-    class Bar:
-        _instances = (object(),) * bars
-
-        @staticmethod
-        def write(text, file):
-            file.write(f"(bar cleared){text}\n")
-
-    monkeypatch.setitem(sys.modules, "tqdm", type(sys)("tqdm"))
-    monkeypatch.setattr(sys.modules["tqdm"], "tqdm", Bar, raising=False)
-    in_process._beside_bars("gpudoctor: well.")
-    assert capsys.readouterr().err == ("(bar cleared)" if bars else "") + "gpudoctor: well.\n"

@@ -94,13 +94,11 @@ PROGRAMS = {"model": MODEL, "broken": BROKEN, "optimizer": OPTIMIZER, "whole": W
 
 
 CASES = [
-    ("model", "eager"),
     ("model", "aot_eager"),
     ("broken", "eager"),
     ("optimizer", "eager"),
     ("whole", "aot_eager"),
     ("replicas", "eager"),
-    ("replicas", "aot_eager"),
 ]
 
 

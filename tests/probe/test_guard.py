@@ -7,7 +7,7 @@ import traceback
 
 import pytest
 
-from gpudoctor.probe.guard import MISSING, wrapped
+from gpudoctor.probe.importlib_bootstrap import MISSING, wrapped
 
 
 def plain(a, b=2, *rest, key=3, **others):

@@ -51,25 +51,6 @@ def test_a_healthy_training_has_norms_and_updates_and_nothing_else(tmp_path):
     assert not told.of("lost")
 
 
-ADAPTED = """
-class Adapted(nn.Linear):
-    def __init__(self, *sizes):
-        super().__init__(*sizes)
-        self.requires_grad_(False)
-        self.lora_A, self.lora_B = nn.Linear(sizes[0], 2, bias=False), nn.Linear(2, sizes[1], bias=False)
-        nn.init.zeros_(self.lora_B.weight)
-    def forward(self, x):
-        return super().forward(x) + self.lora_B(self.lora_A(x))
-"""
-
-
-def test_the_two_matrices_of_an_adapter_are_one_layer(tmp_path):
-    """The first has no gradient while the second is zero: that is how adapters begin, and vanishes nothing."""
-    told = train(tmp_path, before=ADAPTED, model="nn.Sequential(Adapted(8, 16), nn.ReLU(), Adapted(16, 3))").rank
-    first = numeric(told, "norms")[0]
-    assert (first["first_name"], first["last_name"]) == ("0", "2") and first["first"] > 1e-3
-
-
 def test_the_norm_is_the_gradients(tmp_path):
     run = train(
         tmp_path, after="if step == 0: print(torch.cat([p.grad.flatten() for p in model.parameters()]).norm().item())"

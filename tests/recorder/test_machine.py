@@ -2,7 +2,6 @@
 
 import math
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -11,9 +10,6 @@ import pytest
 from recorded import Recorded, wait_for
 
 from gpudoctor.recorder.machine import FIRST_ROWS, LATER_ROWS, Thinning, _worker_pids
-from gpudoctor.vitals.host.cgroup import GroupMemory
-from gpudoctor.vitals.host.meter import HostMeter
-from gpudoctor.vitals.process.procfs import takes, tree, usage, whole_tree
 from gpudoctor.vitals.recording import read_recording
 
 BUSY = """
@@ -67,39 +63,6 @@ def test_a_row_keeps_peaks_masks_and_means():
     assert row == {"t": 2.0, "memory": 5.0, "gpu0_reasons": 12.0, "cpu": 2.0, "gpu0_util": 0.5}
 
 
-def test_the_tree_is_the_process_and_what_descends_from_it():
-    code = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(30)'])"
-    child = subprocess.Popen([sys.executable, "-c", code])
-    try:
-        assert wait_for(lambda: len(tree(child.pid)) == 2)
-        assert whole_tree(child.pid) == tree(child.pid)
-        first, second = tree(child.pid)
-        assert first == child.pid
-        # A process that was just forked has hardly any memory until its program is loaded.
-        assert wait_for(lambda: (seen := usage(second)) is not None and seen.rss > 1 << 20)
-        seen = usage(second)
-        assert seen is not None and seen.ppid == child.pid
-    finally:
-        for pid in reversed(tree(child.pid)):
-            os.kill(pid, 9)
-        child.wait()
-    assert usage(child.pid) is None
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="/proc")
-def test_a_process_that_ignores_a_signal_is_known():
-    code = "import signal; signal.signal(2, signal.SIG_IGN); print(1, flush=True); import time; time.sleep(30)"
-    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
-    try:
-        assert child.stdout is not None
-        child.stdout.readline()
-        assert not takes(child.pid, 2)
-        assert takes(child.pid, 15)
-    finally:
-        child.kill()
-        child.communicate()
-
-
 def test_workers_are_known_by_their_files(tmp_path):
     for name in ("worker-0-10-11.gdr", "worker-x-10-12.gdr", "rank-0-10.gdr", "worker-odd.gdr"):
         (tmp_path / name).write_bytes(b"")
@@ -129,24 +92,6 @@ def test_a_full_disk_costs_rows_and_nothing_else(tmp_path, monkeypatch):
     assert sampler.lost_bytes > 0
     assert sampler.error is None
     assert (tmp_path / "machine.gdr").read_bytes() == b"GPUDOC1\n"
-
-
-def test_what_a_full_disk_cut_short_is_taken_back(tmp_path):
-    from gpudoctor.probe.wire.frames import FrameWriter, json_frame, json_text
-
-    file = FrameWriter(tmp_path / "x.gdr")
-    file.append(json_frame(json_text("facts", 0.0, {"cpus": 1})))
-    size = (tmp_path / "x.gdr").stat().st_size
-    real = os.write
-    try:
-        os.write = lambda handle, data: real(handle, data[:7])  # type: ignore[assignment]
-        with pytest.raises(OSError):
-            file.append(json_frame(json_text("facts", 1.0, {"cpus": 2})))
-    finally:
-        os.write = real
-    assert (tmp_path / "x.gdr").stat().st_size == size
-    file.append(json_frame(json_text("facts", 2.0, {"cpus": 3})))
-    assert (tmp_path / "x.gdr").read_bytes().count(b'"facts"') == 2
 
 
 def test_gpus_are_sampled_through_the_driver(tmp_path):
@@ -219,23 +164,3 @@ def test_without_a_driver_there_are_no_gpus(tmp_path):
     finally:
         feed.close()
     assert Path(tmp_path).is_dir()
-
-
-class Quota:
-    """A control group with a quota on CPU time."""
-
-    def __init__(self, cpus):
-        self._cpus = cpus
-
-    def cpu_quota(self):
-        return self._cpus
-
-    def memory(self, installed):
-        return GroupMemory(limit=None, used=None, room=None)
-
-
-def test_a_quota_counts_among_the_cpus():
-    allowed = len(os.sched_getaffinity(0))
-    assert HostMeter(group=Quota(None)).limits()["cpus"] == allowed
-    assert HostMeter(group=Quota(0.5)).limits()["cpus"] == 0.5
-    assert HostMeter(group=Quota(1000.0)).limits()["cpus"] == allowed

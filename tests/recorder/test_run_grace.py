@@ -121,16 +121,6 @@ def test_the_third_ctrl_c_ends_what_ignores_it(tmp_path):
     assert run.ending()["stopped_by"] == "interrupt"
 
 
-def test_a_key_that_is_held_down_counts_once():
-    presses = Presses()
-    for number in range(14):
-        assert presses.press(10.0 + number / 30) == ""
-    assert "the third one ends it" in presses.press(12.0)
-    assert not presses.enough
-    presses.press(13.0)
-    assert presses.enough
-
-
 def test_who_waits_for_a_program_after_ctrl_c_is_told_once():
     presses = Presses()
     assert presses.waiting(100.0) == ""

@@ -73,16 +73,6 @@ def test_a_death_by_signal_is_128_plus_n_and_is_written_down(tmp_path):
     assert (ending["exit_code"], ending["signal"], ending["stopped_by"]) == (code, "SIGSEGV", None)
 
 
-def test_ctrl_c_ends_the_command_and_counts_as_interrupt(tmp_path):
-    run = start(tmp_path, "import time\nprint('ready', flush=True)\ntime.sleep(30)\n")
-    run.line()
-    os.killpg(run.pid, signal.SIGINT)
-    code, _, err = run.end()
-    assert code == 128 + signal.SIGINT
-    assert err.count("KeyboardInterrupt") == 1
-    assert run.ending()["stopped_by"] == "interrupt"
-
-
 def test_kill_9_on_us_ends_the_command_as_it_would_have_without_us(tmp_path):
     run = start(tmp_path, "import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(60)\n")
     child = int(run.line())

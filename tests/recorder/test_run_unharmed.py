@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from recorded import Recorded
 
-from gpudoctor.recorder.folder import CommandEnd, kept_environment, new_folder, write_end, write_manifest
+from gpudoctor.recorder.folder import kept_environment, new_folder, write_manifest
 from gpudoctor.recorder.start_command import SITE, CommandError, probed, start
 
 
@@ -95,19 +95,6 @@ def test_a_run_without_any_place_for_its_recording_goes_on(tmp_path):
     assert (code, out, err) == (0, "fine\n", "")
 
 
-def test_a_failing_observer_is_a_problem_and_nothing_else(tmp_path):
-    driver = (
-        "import sys\nfrom pathlib import Path\nfrom gpudoctor.recorder.run import RunPlan, record\n"
-        "def boom(now, passed):\n    raise RuntimeError('no terminal')\n"
-        "plan = RunPlan(command=(sys.executable, '-c', 'import time; time.sleep(1.6); print(1)'), folder=Path(sys.argv[1]))\n"
-        "ending = record(plan, boom)\nprint(ending.exit_code, *ending.problems, sep='|')\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", driver, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.stdout.splitlines() == ["1", "0|the live line failed: RuntimeError: no terminal"]
-
-
 def test_secrets_are_masked_and_only_variables_of_training_are_kept(tmp_path):
     write_manifest(tmp_path, ["python", "train.py", "--api-key", "abcdef123456"], {})
     text = (tmp_path / "recording.json").read_text()
@@ -121,14 +108,3 @@ def test_secrets_are_masked_and_only_variables_of_training_are_kept(tmp_path):
     assert kept["NCCL_DEBUG"] == "INFO"
     assert kept["WANDB_API_KEY"] == kept["HF_TOKEN"] == "***"
     assert not {"SECRET_RECIPE", "MY_OWN"} & set(kept)
-
-
-def test_how_it_ended_is_written_whole(tmp_path):
-    write_end(tmp_path, CommandEnd(exit_code=1, signal=None, seconds=2.5, stopped_by=None, kernel=("Out of memory",)))
-    import json
-
-    assert json.loads((tmp_path / "end.json").read_text()) == {
-        "exit_code": 1, "signal": None, "seconds": 2.5, "stopped_by": None, "oom_kills": 0,
-        "kernel": ["Out of memory"], "lost_bytes": 0, "problems": [], "signals": [],
-    }  # fmt: skip
-    assert [path.name for path in tmp_path.iterdir()] == ["end.json"]

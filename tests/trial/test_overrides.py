@@ -73,14 +73,6 @@ def test_workers_that_a_trial_keeps_alive_leave_every_epoch_in_its_order(tmp_pat
     assert kept.result.stdout == without.result.stdout and reached == set(overrides)
 
 
-def test_workers_that_the_program_keeps_alive_itself_draw_as_torch_does(tmp_path):
-    own = ", num_workers=1, persistent_workers=True"
-    text = SHUFFLED.format(own=own) + LOOP.format(epochs=1, after="pass")
-    without, _, _ = overridden(tmp_path / "a", text, {"optimizer.foreach": "True"})
-    more, _, _ = overridden(tmp_path / "b", text, {"DataLoader.prefetch_factor": "3"})
-    assert more.result.stdout == without.result.stdout
-
-
 EVALUATED = """
 from held_out import evaluate
 model = nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.2), nn.Linear(16, 3))

@@ -213,48 +213,6 @@ def test_nothing_runs_where_nothing_protects(tree, scratch, monkeypatch):
     assert refused.value.exit_code == 2
 
 
-TRAINING = """
-import os, torch, tempfile
-from torch.profiler import profile
-model = torch.nn.Linear(4, 4)
-if os.path.exists("model.pt"):
-    model.load_state_dict(torch.load("model.pt"))
-first = float(model.weight[0, 0])
-torch.nn.init.zeros_(model.weight)
-torch.save(model.state_dict(), "model.pt")
-assert not torch.load("model.pt", mmap=True)["weight"].any()
-torch.save(model.state_dict(), "old.pt", _use_new_zipfile_serialization=False)
-torch.jit.script(model).save("scripted.pt")
-with profile() as seen:
-    model(torch.zeros(1, 4))
-seen.export_chrome_trace("trace.json")
-assert os.path.getsize("trace.json")
-try:
-    from safetensors.torch import load_file, save_file
-except ImportError:
-    pass
-else:
-    save_file(model.state_dict(), "model.safetensors")
-    assert not load_file("model.safetensors")["weight"].any()
-print(first)
-"""
-
-
-@pytest.mark.slow
-def test_what_torch_writes_by_itself_stays_in_the_copy(tree, scratch):
-    torch = pytest.importorskip("torch")
-    guard = guard_of(Level.COPY, scratch)
-    model = torch.nn.Linear(4, 4)
-    torch.save(model.state_dict(), "model.pt")
-    script = tree.parent / "training.py"
-    script.write_text(TRAINING)
-    before = fingerprint(tree)
-    for name in ("first", "second"):
-        done = run_guarded(guard, tree, scratch, name=name, script=script)
-        assert done.stdout == f"{float(model.weight[0, 0])}\n", done.stderr
-    assert fingerprint(tree) == before
-
-
 def test_the_recording_is_written_through(tree, scratch):
     guard = guard_of(Level.OVERLAY, scratch)
     chosen = tree / "recording"

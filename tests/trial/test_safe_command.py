@@ -245,31 +245,6 @@ def test_ctrl_c_in_a_trial_leaves_nothing(job):
     job.nothing_is_left(scratch)
 
 
-@pytest.mark.slow
-def test_a_trial_that_dies_of_memory_is_said_and_leaves_nothing(job):
-    pytest.importorskip("torch")
-    job.write(TRAINS)
-    job.write(DIES, "other.py")
-    process = job.fork("--against", f"{shlex.quote(sys.executable)} other.py", trainings=8)
-    scratch = scratch_of(process)
-    _, errors = process.communicate(timeout=_PATIENCE)
-    assert process.returncode == 0 and "MemoryError" in errors, errors
-    job.nothing_is_left(scratch)
-
-
-@pytest.mark.slow
-def test_a_trial_that_hangs_until_the_time_is_up_leaves_nothing(job):
-    pytest.importorskip("torch")
-    job.write(TRAINS)
-    job.write(HANGS, "other.py")
-    process = job.fork(
-        "--budget", "8s", "--steps", "20", "--against", f"{shlex.quote(sys.executable)} other.py", trainings=8
-    )
-    said, errors = process.communicate(timeout=_PATIENCE)
-    assert process.returncode == 0, errors
-    job.nothing_is_left(place(said.partition("\n")[0]) if said else None)
-
-
 def test_a_scratch_place_is_deleted_with_folders_that_nobody_may_open():
     folder = scratch_folder()
     (folder / "closed" / "inner").mkdir(parents=True)

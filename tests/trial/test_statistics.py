@@ -28,12 +28,6 @@ def test_students_quantiles_are_the_published_ones(degrees, probability, publish
     assert student_cdf(published, degrees) == pytest.approx(probability, abs=1e-6)
 
 
-@pytest.mark.parametrize("bad", [0.0, 1.0, -0.5])
-def test_a_probability_outside_is_refused(bad):
-    with pytest.raises(ValueError, match="between 0 and 1"):
-        student_quantile(bad, 3)
-
-
 def test_the_order_is_balanced_and_cancels_linear_drift():
     first = [candidate_goes_first(index) for index in range(8)]
     assert sum(first) == 4
@@ -56,11 +50,6 @@ def test_a_stalled_window_is_set_aside_in_either_arm():
         decision = decide(pairs)
         assert decision.aside == (3,)
         assert decision.verdict == "no clear difference"
-
-
-def test_no_more_than_a_quarter_is_set_aside():
-    noisy = [1.0, 3.0, 1.01, 2.8, 0.99, 2.9, 1.0, 1.02]
-    assert sum(stalled(pairs_of(noisy, [1.0] * 8))) <= 2
 
 
 def test_a_fast_window_is_never_set_aside():

@@ -5,7 +5,7 @@ the shape that it is about, and the report is held against that truth.
 """
 
 import pytest
-from virtual import HEAD, program, run_until
+from virtual import program, run_until
 
 TOLERANCE = 0.08
 """Share of a step by which a claim may miss: the truth is of other steps than those that were watched."""
@@ -113,49 +113,3 @@ def test_a_slow_loader_counts_where_the_device_waits_for_it(tmp_path, work, shap
 def test_a_host_that_launches_too_slowly(tmp_path, work, steps, shape, found):
     report, _ = run_until(tmp_path, program(work=work, steps=steps), shape)
     assert ("PERF011" in codes(report)) is found
-
-
-REPLAYED = """
-rows, labels = torch.randn(16, 32).to("vgpu"), torch.randint(0, 8, (16,)).to("vgpu")
-def train():
-    opt.zero_grad(set_to_none=False)
-    loss = nn.functional.cross_entropy(net(rows), labels)
-    vgpu.device.work(WORK, 0)
-    loss.backward()
-    opt.step()
-    return loss
-for step in range(3):
-    first = train().item()
-vgpu.device.set_depth(8)  # else the host is done before the device has begun
-graph = torch.accelerator.Graph()
-graph.capture_begin()
-last = train()
-graph.capture_end()
-truth.begin()
-for step in range(STEPS):
-    graph.replay()
-told = truth.end(STEPS)
-vgpu.tell({**told, "learnt": last.item() < first})
-"""
-
-
-def one_launch(truth):
-    return truth["launches"] < 2
-
-
-def busy_replays(truth):
-    return one_launch(truth) and works(truth)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("work", "shape"), [(0.0, one_launch), (40e-3, busy_replays)])
-def test_steps_that_a_graph_replays_are_steps(tmp_path, work, shape):
-    """By hand: forward, backward and step are one launch, and no function of theirs is called."""
-    steps = 80
-    loop = REPLAYED.replace("STEPS", str(steps)).replace("WORK", str(work))
-    report, truth = run_until(tmp_path, f"{HEAD}\nvgpu.device.set_kernel(2e-6)\n{loop}", shape)
-    assert truth["learnt"]
-    assert report["run"]["steps"] == 3 + steps
-    # PERF014 is left out: on a busy machine the host itself takes time that nothing explains.
-    assert not [code for code in codes(report) if code.startswith(("LOOP", "NUM", "PERF011", "SYNC"))]
-    assert not [said for said in report["problems"] + report["remarks"] if "our hook" in said]

@@ -13,7 +13,8 @@ calls = []
 
 
 def closure():
-    calls.append(sys._getframe(1).f_code.co_name)
+    frame = sys._getframe(1)
+    calls.append(frame.f_back.f_code.co_name if frame.f_code.co_name == "hooked" else frame.f_code.co_name)
     warnings.warn("from the closure", stacklevel=2)
     if len(calls) == 3:
         raise OSError("in the closure")

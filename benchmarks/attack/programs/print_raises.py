@@ -8,7 +8,7 @@ class Paper:
     def write(self, text):
         frame, names = sys._getframe(), []
         while frame is not None:
-            names.append(frame.f_code.co_name)
+            names.extend([frame.f_code.co_name] * (frame.f_code.co_name != "hooked"))
             frame = frame.f_back
         sys.stdout.write(" ".join(names) + "\n")
         raise BrokenPipeError("no paper")
@@ -16,7 +16,8 @@ class Paper:
 
 class Thing:
     def __str__(self):
-        return sys._getframe(1).f_code.co_name
+        frame = sys._getframe(1)
+        return frame.f_back.f_code.co_name if frame.f_code.co_name == "hooked" else frame.f_code.co_name
 
 
 train()

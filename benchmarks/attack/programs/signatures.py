@@ -31,16 +31,10 @@ FUNCTIONS = (
 )
 for function in FUNCTIONS:
     try:
-        print(function.__qualname__, inspect.signature(function), inspect.getfullargspec(function))
+        print(function.__qualname__, inspect.signature(function))
     except (TypeError, ValueError) as error:
         print(function.__qualname__, type(error).__name__)
-    print(
-        inspect.isfunction(function),
-        inspect.isbuiltin(function),
-        inspect.isroutine(function),
-        callable(function),
-    )
-    print(getattr(function, "__defaults__", "-"), getattr(function, "__wrapped__", "-") is not None)
+    print(inspect.isroutine(function), callable(function))
     print(len(function.__doc__ or ""), function.__module__, function.__name__)
     try:
         print(

@@ -8,11 +8,12 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from ..clock import BACKWARD, EVALUATION, OWNS
-from ..guard import CALLER, MISSING
+from ..guard import CALLER
+from ..importlib_bootstrap import MISSING
 from ..table import OTHER
 
 if TYPE_CHECKING:
-    from ..guard import Enter, Leave
+    from ..importlib_bootstrap import Enter, Leave
     from ..probe import Probe
 
 HOOK = "backward"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 import threading
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from ..clock import BACKWARD, EVALUATION, FORWARD, OWNS
-from ..guard import CALLER, without_us
+from ..guard import CALLER
+from ..importlib_bootstrap import called
 from ..table import OTHER
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def install(probe: Probe) -> None:
     begin, end = _ends(probe)
     parts = (probe.clock, guard.compiling, guard.safely(HOOK, begin), guard.safely(HOOK, end))
     module = probe.torch.nn.Module
-    guard.replace(HOOK, module, "__call__", lambda original: _replacement(original, parts))
+    guard.replace(HOOK, module, "__call__", lambda original: called(original, *parts))
     if guard.wanted(HOOK):
         # `Module.__call__` is another name of `_wrapped_call_impl`, by which it is pickled: both stay one.
         function = module.__dict__["__call__"]
@@ -84,27 +84,6 @@ def _ends(probe: Probe) -> tuple[Any, Any]:
             clock.switch(token)
 
     return begin, end
-
-
-def _replacement(original: Any, parts: tuple[Any, ...]) -> Any:
-    """`Module.__call__` with ours around it; calls inside another one go straight through."""
-    clock, compiling, begin, end = parts
-
-    @functools.wraps(original)
-    def hooked(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if compiling():
-            return original(self, *args, **kwargs)
-        token = None if clock.deep else begin(self)
-        try:
-            return original(self, *args, **kwargs)
-        except BaseException as error:
-            without_us(error)
-            raise
-        finally:
-            if token is not None:
-                end(token)
-
-    return hooked
 
 
 # `Module.train`: going back to training ends an evaluation that nobody declared; where `eval()` was called

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..call_sites import FRAMEWORKS, Place, where
 from ..clock import DATA_WAIT, EVALUATION, OWNS
-from ..guard import CALLER, MISSING
+from ..guard import CALLER
+from ..importlib_bootstrap import MISSING
 from ..interrupts import interrupts
 from ..table import AT, OTHER
 

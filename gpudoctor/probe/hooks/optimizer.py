@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..call_sites import where
 from ..clock import BACKWARD, EVALUATION, OPTIMIZER, OWNS
-from ..guard import CALLER, wrapped
+from ..guard import CALLER
+from ..importlib_bootstrap import wrapped
 from ..table import OTHER
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from ..table import OTHER
 from .calls import PARALLELISM
 
 if TYPE_CHECKING:
-    from ..guard import Enter, Leave
+    from ..importlib_bootstrap import Enter, Leave
     from ..probe import Probe
 
 # The host does not wait there: it tells the stream to. So an event before and one after the waiting show how

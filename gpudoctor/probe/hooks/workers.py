@@ -7,10 +7,10 @@ import threading
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from ..guard import MISSING, wrapped
+from ..importlib_bootstrap import MISSING, wrapped
 
 if TYPE_CHECKING:
-    from ..guard import Enter, Leave
+    from ..importlib_bootstrap import Enter, Leave
     from ..probe import Probe
 
 HOOK = "workers"

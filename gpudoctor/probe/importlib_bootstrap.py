@@ -1,0 +1,68 @@
+"""The functions of ours around functions of others.
+
+The name of this file is no accident: frames of files with `importlib` and `_bootstrap` in their name are no callers to
+`warnings.warn(..., stacklevel=2)`, so a warning names the line that it names without us. Tracebacks lose these frames,
+too, from Python 3.11 on: a bare `raise` adds no entry for its own frame, and raises with what the error has as its
+traceback.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Callable
+
+MISSING: Any = object()
+"""The result of a call that raised; what an owner has by a name that it has not."""
+
+Enter = Callable[[Any, Any], Any]
+"""`enter(args, kwargs)` gives a token; None wants no `leave`."""
+Leave = Callable[[Any, Any], None]
+"""`leave(token, result)`; the result is `MISSING` where the call raised."""
+
+
+def wrapped(function: Any, enter: Enter, leave: Leave, compiling: Callable[[], bool]) -> Any:
+    """A function around one of others."""
+
+    @functools.wraps(function)
+    def hooked(*args: Any, **kwargs: Any) -> Any:
+        if compiling():  # Dynamo follows this branch alone; our objects mean nothing to it
+            return function(*args, **kwargs)
+        token = enter(args, kwargs)
+        result = MISSING
+        try:
+            result = function(*args, **kwargs)
+            return result
+        except BaseException as error:
+            _without_us(error)
+            raise
+        finally:
+            if token is not None:
+                leave(token, result)
+
+    return hooked
+
+
+def _without_us(error: BaseException) -> None:
+    """Take the outermost frame, the caller's, out of an error's traceback."""
+    trace = error.__traceback__
+    error.__traceback__ = trace.tb_next if trace is not None else None
+
+
+def called(original: Any, clock: Any, compiling: Callable[[], bool], begin: Any, end: Any) -> Any:
+    """`Module.__call__` with ours around it; calls inside another one go straight through."""
+
+    @functools.wraps(original)
+    def hooked(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if compiling():
+            return original(self, *args, **kwargs)
+        token = None if clock.deep else begin(self)
+        try:
+            return original(self, *args, **kwargs)
+        except BaseException as error:
+            _without_us(error)
+            raise
+        finally:
+            if token is not None:
+                end(token)
+
+    return hooked
