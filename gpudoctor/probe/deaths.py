@@ -297,30 +297,24 @@ class Faults:
                 _ORIGINALS["register"](number, self._stream, all_threads=False, chain=True)
                 self._registered.add(number)
 
-    def renew(self) -> None:
-        """In a forked child: the handlers would write into the parent's file, at an orderly SIGTERM too."""
-        stream = self._unwatch()
-        if stream is not None:
-            stream.close()
+    def renew(self) -> bool:
+        """In a forked child the handlers would write into the parent's file, at an orderly SIGTERM too."""
+        stream, self._stream = self._stream, None
+        if stream is None:
+            return False
+        for number in self._registered:
+            if signal.getsignal(number) is signal.SIG_DFL:  # else the program has set one since
+                _ORIGINALS["unregister"](number)
+        self._registered.clear()
+        if not self._theirs:
+            _ORIGINALS["disable"]()
+        stream.close()
+        return True
 
     def close(self) -> None:
         """The interpreter ends in order: an empty file is none."""
-        stream = self._unwatch()
-        if stream is not None:
-            stream.close()
-            if os.path.getsize(self._path) == 0:
-                os.unlink(self._path)
-
-    def _unwatch(self) -> Any:
-        stream, self._stream = self._stream, None
-        if stream is not None:
-            for number in self._registered:
-                if signal.getsignal(number) is signal.SIG_DFL:  # else the program has set one since
-                    _ORIGINALS["unregister"](number)
-            self._registered.clear()
-            if not self._theirs:
-                _ORIGINALS["disable"]()
-        return stream
+        if self.renew() and os.path.getsize(self._path) == 0:
+            os.unlink(self._path)
 
     def _is_enabled(self) -> bool:
         return self._theirs if self._stream is not None else _ORIGINALS["is_enabled"]()

@@ -410,7 +410,7 @@ def unwrapped(module: Any) -> Any:
 
 def optimizer_facts(optimizer: Any, modules: list[Any], every: list[Any]) -> dict[str, Any]:
     """What an optimizer is, of every one that makes steps: the `optimizer` record without its line."""
-    held = _held(optimizer)
+    held = held_by(optimizer)
     first = optimizer.param_groups[0] if optimizer.param_groups else {}
     rates = [_number(group.get("lr")) for group in optimizer.param_groups]
     missing = [
@@ -429,11 +429,12 @@ def optimizer_facts(optimizer: Any, modules: list[Any], every: list[Any]) -> dic
         "fused": first.get("fused"),
         "missing": missing[:64],
         "missing_count": len(missing),
-        "twin": any(other is not optimizer and _held(other) == held for other in every),
+        "twin": any(other is not optimizer and held_by(other) == held for other in every),
     }
 
 
-def _held(optimizer: Any) -> set[int]:
+def held_by(optimizer: Any) -> set[int]:
+    """Ids of the parameters that an optimizer has."""
     return {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
 
 

@@ -6,7 +6,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from .call_sites import Place
-from .models import class_name, parameters
+from .models import class_name, held_by, parameters
 from .parameters import sample
 
 if TYPE_CHECKING:
@@ -186,11 +186,6 @@ def _parameters(optimizer: Any) -> Iterator[Any]:
     return (parameter for group in optimizer.param_groups for parameter in group["params"][:_MANY])
 
 
-def _held(optimizer: Any) -> set[int]:
-    """Ids of the parameters that an optimizer has."""
-    return set(map(id, _parameters(optimizer)))
-
-
 class Idle:
     """Counts the steps of each optimizer, and those without any gradient."""
 
@@ -274,7 +269,7 @@ class Idle:
 
     def _models_of(self, optimizer: Any) -> list[tuple[Any, Any]]:
         """The models whose parameters an optimizer has; none of one that steps copies of them."""
-        held = _held(optimizer)
+        held = held_by(optimizer)
         return [
             (module, model)
             for module, model in self._probe.models.all()
@@ -283,7 +278,7 @@ class Idle:
 
     def _record(self, optimizer: Any, steps: int, lost: int = 0) -> None:
         """So many steps without a gradient; 0: it has found one after all."""
-        held = _held(optimizer)
+        held = held_by(optimizer)
         others = [known.optimizer() for known in self._seen.values() if known.found]
         found = self._models_of(optimizer)
         path, line, function = self._probe.models.made.get(id(optimizer), (None, None, None))
@@ -291,7 +286,7 @@ class Idle:
             "kind": "idle", "step": self._probe.steps.index, "steps": steps, "cleared": lost,
             "model": class_name(found[0][0]) if found else "",
             "called": any(model.grad_calls for _, model in found),
-            "shared": any(other is not None and held & _held(other) for other in others),
+            "shared": any(other is not None and held & held_by(other) for other in others),
             "alone": not others,
             "path": path, "line": line, "function": function,
         }  # fmt: skip

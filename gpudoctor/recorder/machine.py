@@ -3,7 +3,7 @@
 import math
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
@@ -202,21 +202,15 @@ class _Command:
 
     def _workers(self, seen: Mapping[int, ProcessUsage]) -> Row:
         """Loader workers: each has a file in the folder, worker-RANK-PARENT-PID.gdr."""
-        pids = set(_worker_pids(self._folder))
+        pids: set[int] = set()
+        with suppress(OSError, ValueError):
+            pids.update(int(path.stem.rpartition("-")[2]) for path in self._folder.glob("worker-*.gdr"))
         states = [found.state for pid, found in seen.items() if pid in pids and found.state not in "ZX"]
         return {
             "workers": float(len(states)),
             "workers_running": float(states.count("R")),
             "workers_disk": float(states.count("D")),
         }
-
-
-def _worker_pids(folder: Path) -> Iterator[int]:
-    with suppress(OSError):
-        for path in folder.glob("worker-*.gdr"):
-            last = path.stem.rpartition("-")[2]
-            if last.isdigit():
-                yield int(last)
 
 
 class _Writer:

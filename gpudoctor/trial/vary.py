@@ -100,19 +100,12 @@ _JSON, _YAML = {".json"}, {".yaml", ".yml"}
 _AUTO = "auto"
 """What transformers fills in: it stands for a value of any kind."""
 _LISTED = 12
-_KINDS: tuple[tuple[tuple[type, ...], str], ...] = (
-    ((bool,), say("true or false")),
-    ((int, float), say("a number")),
-    ((str,), say("a text")),
-    ((list,), say("a list")),
-    ((dict,), say("a section")),
-)
 
 
 def with_setting(name: str, key: str, value: str) -> tuple[str, str]:
     """Real path of a config file, and its text with another value.
 
-    Raises `UsageError` where the file cannot be read, the key is not in it, or holds a value of another kind.
+    Raises `UsageError` where the file cannot be read, or the key is not in it or a section.
     """
     import yaml
 
@@ -154,42 +147,20 @@ def with_setting(name: str, key: str, value: str) -> tuple[str, str]:
 
 
 def _absent(name: str, parts: list[str], depth: int, section: Any) -> str:
-    where = ".".join(parts[:depth])
-    key = ".".join(parts[: depth + 1])
-    if not isinstance(section, (dict, list)):
-        return f"--vary {name}: {where} is {_kind(section)}, so there is no {key}"
     names = [str(item) for item in section] if isinstance(section, dict) else []
     listed = ", ".join(names[:_LISTED]) + (", ..." if len(names) > _LISTED else "")
-    there = say("{where} has {listed}", where=where or say("it"), listed=listed) if listed else say("it is empty")
-    return f"--vary {name}: no key {key}; {there}"
+    where = ".".join(parts[:depth]) or say("it")
+    there = say("{where} has {listed}", where=where, listed=listed) if listed else say("it is empty")
+    return f"--vary {name}: no key {'.'.join(parts[: depth + 1])}; {there}"
 
 
 def _value(name: str, key: str, text: str, given: Any, present: Any) -> Any:
-    """The given value, as the kind that is there. Raises `UsageError`."""
+    """The given value; a text stays one. Raises `UsageError` for a section."""
     if isinstance(present, (dict, list)):
-        inside = ", ".join(present) if isinstance(present, dict) else ""
-        names = say("; name one of its keys: {inside}", inside=inside) if inside else ""
-        raise UsageError(
-            say("--vary {name}: {key} is {present}{names}", name=name, key=key, present=_kind(present), names=names)
-        )
+        raise UsageError(_absent(name, [*key.split("."), "..."], len(key.split(".")), present))
     if isinstance(present, str) and present != _AUTO:
         return text
-    if present is None or present == _AUTO or given == _AUTO or _kind(given) == _kind(present):
-        return given
-    if Path(name).suffix.lower() not in _JSON and isinstance(given, str):
+    if isinstance(present, float) and isinstance(given, str):
         with suppress(ValueError):
             return float(given)  # 1e-4 is a text to YAML 1.1
-    raise UsageError(
-        say(
-            "--vary {name}: {key} is {present} ({value}), and {given} is not",
-            name=name,
-            key=key,
-            present=_kind(present),
-            value=json.dumps(present),
-            given=text,
-        )
-    )
-
-
-def _kind(value: Any) -> str:
-    return next((words for kinds, words in _KINDS if isinstance(value, kinds)), say("nothing"))
+    return given

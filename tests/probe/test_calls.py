@@ -1,10 +1,8 @@
 """Calls that are a phase by themselves, reads of tensors, profilers: what they cost and where they are."""
 
-import textwrap
-
 import pytest
 from packages import need
-from probed import PREFIX, run_script
+from probed import run_script
 
 need("torch")
 
@@ -91,29 +89,6 @@ def test_moves_and_reads_of_a_device(tmp_path):
     assert min(told.steps("transfer")) > 0
     assert min(told.steps("sync")[1:]) > 0
     assert not told.of("lost")
-
-
-def test_tensor_methods_are_still_torchs_own(tmp_path):
-    run = run_script(
-        tmp_path,
-        """
-        class Sub(torch.Tensor):
-            @classmethod
-            def __torch_function__(cls, func, types, args=(), kwargs=None):
-                seen.append(func)
-                return super().__torch_function__(func, types, args, kwargs or {})
-        seen = []
-        t = torch.ones(1).as_subclass(Sub)
-        t.item(), t.tolist(), float(t), bool(t), t.to("cpu")
-        names = ("item", "tolist", "__float__", "__bool__", "to")
-        print([any(f is getattr(torch.Tensor, name) for f in seen) for name in names])
-        print(torch.Tensor.item is torch._C.TensorBase.item, torch.ones(1).item(), torch.ones(2).tolist())
-        print(torch.Tensor.item(torch.ones(1)), f"{torch.ones(1)[0]:.1f}", int(torch.ones(1)), bool(torch.ones(1)))
-        """,
-        settings={"device": True},
-    )
-    assert run.result.stdout.splitlines() == ["[True, True, True, True, True]", "True 1.0 [1.0, 1.0]", "1.0 1.0 1 True"]
-    assert not run.rank.of("lost")
 
 
 def test_analysing_a_profile_is_profiler(tmp_path):
@@ -261,20 +236,6 @@ def test_files_that_are_opened_for_writing_are_counted_by_the_users_line(tmp_pat
     found = {item["line"]: item for item in run.rank.of("site") if item["what"] == "open"}
     assert set(found) == {run.line(mark) for mark in ("savez", "append", "raw", "once")}
     assert found[run.line("savez")]["steps"] >= 7 and found[run.line("once")]["steps"] == 1
-
-
-@pytest.mark.slow
-def test_a_program_whose_own_audit_hook_forbids_another_goes_on(tmp_path):
-    forbids = """
-    import sys
-    def refuse(event, given):
-        if event == "sys.addaudithook":
-            raise PermissionError("no more hooks")
-    sys.addaudithook(refuse)
-    """
-    run = run_script(tmp_path, FILES, prefix=textwrap.dedent(forbids) + PREFIX, start=True)
-    assert run.rank.of("end")
-    assert not [item for item in run.rank.of("site") if item["what"] == "open"]
 
 
 COMPILED = """

@@ -1,10 +1,6 @@
 """Files of frames as the probe writes them: whole after any death, bounded, and never an error."""
 
 import os
-import signal
-import subprocess
-import sys
-from itertools import accumulate
 
 import frames
 import pytest
@@ -13,7 +9,6 @@ from gpudoctor.probe import table
 from gpudoctor.probe.recording_file import LIMITS, FrameFile
 from gpudoctor.probe.table import AT, EMPTY, FULL_ROWS, MERGED_ROWS, WIDTH, StepTable
 from gpudoctor.probe.wire.steps import COLUMNS
-from gpudoctor.vitals.recording.gdr_file import read_frames
 
 
 def row(index: int, **values: float) -> list[float]:
@@ -82,59 +77,3 @@ def test_unknown_values_stay_unknown_and_known_ones_survive_merging():
     assert merged[AT["samples"]] == 8.0
     assert merged[AT["tokens"]] == 5.0
     assert merged[AT["padding"]] != merged[AT["padding"]]
-
-
-WRITER = """
-import os, random, signal, sys, time
-sys.path.insert(0, sys.argv[2])
-from gpudoctor.probe.recording_file import FrameFile
-from gpudoctor.probe.table import StepTable, EMPTY, WIDTH
-from gpudoctor.probe.wire.steps import COLUMNS
-
-def write(path):
-    file = FrameFile(path)
-    table = StepTable()
-    file.record("start", 0.0, {"argv": ["x" * 200]})
-    index = 0
-    while True:
-        for _ in range(64):
-            row = list(EMPTY[:WIDTH])
-            row[0], row[1] = index, 1
-            table.push(row)
-            index += 1
-        file.columns("steps", COLUMNS, table.take())
-        file.record("site", index, {"what": "torch.save" * 20})
-
-dice = random.Random(7)
-for number in range(int(sys.argv[3])):
-    path = os.path.join(sys.argv[1], f"rank-0-{number}.gdr")
-    child = os.fork()
-    if not child:
-        write(path)
-    while not os.path.exists(path):
-        time.sleep(0.0005)
-    time.sleep(dice.random() * 0.02)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-"""
-KILLS = 190
-"""Moments at which the writer is killed; ten more, of real trainings, are in test_unharmed.py."""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL here")
-def test_kill_at_random_moments_leaves_whole_frames(tmp_path):
-    root = os.path.dirname(os.path.dirname(os.path.abspath(table.__file__)))
-    words = [sys.executable, "-c", WRITER, str(tmp_path), os.path.dirname(root), str(KILLS)]
-    subprocess.run(words, check=True, timeout=120)
-    seen = 0
-    for number in range(KILLS):
-        path = tmp_path / f"rank-0-{number}.gdr"
-        told = frames.Told(path)
-        assert path.stat().st_size < 8 or told.left == 0 or told.of("start")
-        steps = told.steps("count")
-        assert [index + 1 for index in told.steps("index")] == list(accumulate(steps))
-        read = read_frames(path.read_bytes()).table("steps")
-        assert list(read.column("count")) == steps
-        seen += len(steps) > 0
-    assert seen > KILLS / 2

@@ -16,14 +16,9 @@ MOST = 1600
 
 PROGRAM = """
 import json, statistics, sys, time
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-
-torch.set_num_threads(1)
-model = nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 4))
+model = net()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-loader = DataLoader(TensorDataset(torch.randn(4096, 16), torch.randint(0, 4, (4096,))), batch_size=8)
+loader = DataLoader(data(4096), batch_size=8)
 
 def batches():
     while True:
@@ -34,7 +29,7 @@ drawn = batches()
 def step():
     rows, labels = next(drawn)
     optimizer.zero_grad()
-    nn.functional.cross_entropy(model(rows), labels).backward()
+    F.cross_entropy(model(rows), labels).backward()
     optimizer.step()
 
 begin = time.perf_counter()

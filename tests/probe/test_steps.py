@@ -131,11 +131,6 @@ def test_several_optimizers_make_cycles(tmp_path, body, backwards):
     )
 
 
-def test_steps_that_two_optimizers_took_in_blocks_are_all_counted(tmp_path):
-    told = run_script(tmp_path, CYCLES.format("train((actor, critic)[number // 10 % 2])")).rank
-    assert told.one("end")["steps"] == 30
-
-
 def test_a_loop_without_an_optimizer_steps_by_its_backward_passes(tmp_path):
     told = run_script(
         tmp_path,

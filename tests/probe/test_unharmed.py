@@ -5,13 +5,12 @@ import json
 import os
 import random
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from packages import need
-from probed import COMPILING, Run, run_script, run_without
+from probed import Run, run_script, run_without
 
 import gpudoctor.probe
 from gpudoctor.vitals.recording import read_recording
@@ -107,30 +106,6 @@ def test_numbers_random_state_files_and_words_are_as_without_us(tmp_path, words,
     assert files(tmp_path) == left
     assert run.rank.one("end")["steps"] == int(words[1]) // 8 * int(words[2])
     assert not run.rank.of("lost")
-
-
-COMPILED = """
-import hashlib, random, numpy
-model = torch.compile(net(), backend={backend!r})
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-for x, y in DataLoader(data(80), batch_size=8, shuffle=True):
-    optimizer.zero_grad()
-    loss = F.cross_entropy(model(x), y)
-    loss.backward()
-    optimizer.step()
-    print(loss.item().hex())
-print(torch.rand(3), random.random(), numpy.random.rand())
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-def test_a_compiled_model_learns_the_same(tmp_path, backend):
-    text = "import random, numpy; random.seed(0); numpy.random.seed(0)\n" + COMPILED.format(backend=backend)
-    run = run_script(tmp_path, text, loaded=COMPILING)
-    plain, _ = alone(tmp_path, run.script, loaded=COMPILING)
-    assert run.result.stdout == plain.stdout
-    assert run.rank.one("end")["steps"] == 10
 
 
 @pytest.mark.parametrize("option", ["-I", "-S", "-E"])
@@ -231,28 +206,6 @@ def test_a_disk_that_fills_up_costs_the_recording_and_nothing_else(tmp_path):
     (run.folder / "end.json").write_text(json.dumps({"exit_code": 0, "signal": None, "seconds": 1.0}))
     recording = read_recording(str(run.folder))
     assert recording.ranks[0].lost_bytes == 0 and recording.ranks[0].first("start") is not None
-
-
-@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="a user who may not write everywhere")
-def test_a_folder_that_may_not_be_written_is_no_matter(tmp_path):
-    (tmp_path / "recording").mkdir(mode=0o500)
-    run = run_script(tmp_path, TRAINING, *SMALL)
-    assert not run.ranks and run.result.stderr == ""
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux") or os.geteuid() != 0, reason="mounts of root")
-def test_a_small_file_system_that_is_full(tmp_path):
-    folder = tmp_path / "recording"
-    folder.mkdir()
-    words = ["mount", "-t", "tmpfs", "-o", "size=8k", "none", str(folder)]
-    if subprocess.run(words, capture_output=True, check=False).returncode:
-        pytest.skip("no mounts here")
-    try:
-        run = run_script(tmp_path, TRAINING, *SMALL)
-        assert run.result.stderr == "" and len(run.result.stdout.splitlines()) == 7
-        assert read_recording(str(folder)).ranks
-    finally:
-        subprocess.run(["umount", str(folder)], check=False)
 
 
 QUIETLY = {

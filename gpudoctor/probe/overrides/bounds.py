@@ -126,8 +126,9 @@ class Isolation:
             self._keep()
 
     def _draws(self, iterator: Any) -> None:
-        if self._kept is not None:
-            entry = getattr(iterator, "_gpudoctor_loader", None)
+        loaders = self._trial.probe.loaders
+        if self._kept is not None and loaders is not None:
+            entry = loaders.iterating.get(iterator)
             if entry is not None and entry.role == "training":
                 self._restore()
 
