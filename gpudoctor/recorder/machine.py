@@ -202,10 +202,10 @@ class _Command:
 
     def _workers(self, seen: Mapping[int, ProcessUsage]) -> Row:
         """Loader workers: each has a file in the folder, worker-RANK-PARENT-PID.gdr."""
-        pids: set[int] = set()
-        with suppress(OSError, ValueError):
-            pids.update(int(path.stem.rpartition("-")[2]) for path in self._folder.glob("worker-*.gdr"))
-        states = [found.state for pid, found in seen.items() if pid in pids and found.state not in "ZX"]
+        pids: set[str] = set()
+        with suppress(OSError):
+            pids.update(path.stem.rpartition("-")[2] for path in self._folder.glob("worker-*.gdr"))
+        states = [found.state for pid, found in seen.items() if str(pid) in pids and found.state not in "ZX"]
         return {
             "workers": float(len(states)),
             "workers_running": float(states.count("R")),

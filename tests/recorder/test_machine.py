@@ -5,11 +5,12 @@ import os
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from recorded import Recorded, wait_for
 
-from gpudoctor.recorder.machine import FIRST_ROWS, LATER_ROWS, Thinning, _worker_pids
+from gpudoctor.recorder.machine import FIRST_ROWS, LATER_ROWS, Thinning, _Command
 from gpudoctor.vitals.recording import read_recording
 
 BUSY = """
@@ -66,7 +67,8 @@ def test_a_row_keeps_peaks_masks_and_means():
 def test_workers_are_known_by_their_files(tmp_path):
     for name in ("worker-0-10-11.gdr", "worker-x-10-12.gdr", "rank-0-10.gdr", "worker-odd.gdr"):
         (tmp_path / name).write_bytes(b"")
-    assert sorted(_worker_pids(tmp_path)) == [11, 12]
+    seen = {pid: SimpleNamespace(state=state) for pid, state in ((10, "R"), (11, "D"), (12, "R"), (13, "R"))}
+    assert list(_Command(10, tmp_path)._workers(seen).values()) == [2, 1, 1]
 
 
 def test_a_full_disk_costs_rows_and_nothing_else(tmp_path, monkeypatch):
