@@ -2,10 +2,8 @@
 
 import json
 import re
-import resource
 import subprocess
 import sys
-import time
 
 import pytest
 from command import gpudoctor
@@ -14,7 +12,6 @@ from some import some
 import gpudoctor.estimate as api
 from gpudoctor.cli import estimate as command
 from gpudoctor.cli import main
-from gpudoctor.estimate import TrainingJob
 
 READ_CARD = command._own_card
 
@@ -136,15 +133,12 @@ JOB_FLAGS = {
     "--method qlora --kbit-prepare": ("kbit_prepare", True),
     "--method qlora --no-kbit-prepare": ("kbit_prepare", False),
     "--method qlora --quant fp4": ("quant", "fp4"), "--method qlora --no-double-quant": ("double_quant", False),
-    "--method int8-lora": ("method", "int8-lora"), "--method gptq-lora": ("method", "gptq-lora"),
     "--method freeze --freeze-layers 3": ("freeze_layers", 3), "--method lora --lora-rank 64": ("lora_rank", 64),
     "--method lora --lora-targets q_proj,v_proj": ("lora_targets", ["q", "v"]),
     "--method lora --lora-dropout 0.1": ("lora_dropout", 0.1), "--method lora --lora-dora": ("lora_dora", True),
     "--method lora --train-embeddings": ("train_embeddings", True), "--master-weights": ("master_weights", True),
     "--fused-norm": ("fused_norm", True), "--compiled": ("compiled", True), "--stack torchtune": ("stack", "torchtune"),
     "--gpus 8 --parallel ddp": ("gpus", 8), "--gpus 8 --nodes 2 --parallel zero2": ("nodes", 2),
-    "--gpus 8 --parallel zero1": ("parallel", "zero1"), "--gpus 8 --parallel zero3": ("parallel", "zero3"),
-    "--gpus 8 --parallel fsdp": ("parallel", "fsdp"), "--gpus 8 --parallel fsdp2": ("parallel", "fsdp2"),
     "--gpus 8 --tp 8": ("tp", 8), "--gpus 8 --pp 8": ("pp", 8), "--gpus 8 --cp 8": ("cp", 8),
     "--gpus 8 --parallel zero3 --offload params": ("offload", "params"),
     "--mode inference": ("mode", "inference"), "--mode inference --context 8k": ("context", 8192),
@@ -152,14 +146,13 @@ JOB_FLAGS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("flags", JOB_FLAGS)
-def test_every_flag_reaches_the_job(data, flags):
-    name, value = JOB_FLAGS[flags]
-    method = () if "--method" in flags or "inference" in flags else ("--method", "full")
-    got = data("--model", "llama-3-8b", *flags.split(), *method)
-    assert got["job"][name] == value
-    assert got["total_bytes"] == max(instant["bytes"] for instant in got["instants"])
-    assert got["total_bytes"] == sum(line["bytes"] for line in got["lines"])
+def test_every_flag_reaches_the_job(data):
+    for flags, (name, value) in some(JOB_FLAGS.items()):
+        method = () if "--method" in flags or "inference" in flags else ("--method", "full")
+        got = data("--model", "llama-3-8b", *flags.split(), *method)
+        assert got["job"][name] == value, flags
+        assert got["total_bytes"] == max(instant["bytes"] for instant in got["instants"])
+        assert got["total_bytes"] == sum(line["bytes"] for line in got["lines"])
 
 
 def test_experts_in_parallel(data):
@@ -261,35 +254,14 @@ def test_the_sequence_of_a_model_with_few_positions(data):
     assert any("positions" in said for said in got["assumptions"])
 
 
-def test_whole_process_is_fast():
-    """The bar is 0.15 s of a quiet machine; CPU time is counted, since others may use this one meanwhile."""
-    fastest = 10.0
-    for _ in range(5):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(
-            [sys.executable, "-m", "gpudoctor", "estimate", "--model", "7b"], check=True, capture_output=True
-        )
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        fastest = min(fastest, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    assert fastest < 0.4
-
-
 def test_nothing_heavy_is_imported():
     code = (
         "import sys; from gpudoctor.cli import main; main(['estimate', '--model', '7b', '--gpu', '24GiB', '--fit']);"
-        "heavy = {'torch', 'transformers', 'rich', 'libcst', 'pynvml', 'numpy', 'yaml', 'ruamel', 'psutil'};"
+        "heavy = {'gpudoctor.cli.check', 'gpudoctor.cli.list', 'torch', 'transformers', 'rich', 'libcst', 'pynvml', 'numpy', 'yaml', 'ruamel', 'psutil'};"
         "sys.exit(str(heavy & set(sys.modules)) if heavy & set(sys.modules) else 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-
-
-def test_a_thousand_estimates_in_a_second():
-    shape = api.lookup("7b").preset.shape
-    start = time.process_time()
-    for batch in range(1, 501):
-        api.estimate_job(shape, TrainingJob(batch=batch, method="lora"))
-    assert time.process_time() - start < 2.0  # 1,000 in a second on a quiet machine
 
 
 def test_a_folder_that_is_called_like_a_model(data, tmp_path, monkeypatch):
@@ -306,14 +278,6 @@ def test_a_path_with_an_escape_sequence(ask, tmp_path):
     (folder / "config.json").write_text(json.dumps(config))
     _, out, _ = ask("--model", str(folder))
     assert "\x1b" not in out
-
-
-def test_no_other_command_is_imported():
-    code = (
-        "import sys; from gpudoctor.cli import main; main(['estimate', '--model', '7b']);"
-        "sys.exit('gpudoctor.cli.check' in sys.modules or 'gpudoctor.cli.list' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False, capture_output=True).returncode == 0
 
 
 @pytest.mark.parametrize("gpu", ["2x24GiB", "2 x 24GiB", "2X24GiB"])

@@ -18,20 +18,9 @@ CHOICES = {
     "lora-dtype": job.DTYPES,
 }  # fmt: skip
 COUNTS = (
-    "seq",
-    "batch",
-    "accumulate",
-    "lora-rank",
-    "gpus",
-    "nodes",
-    "tp",
-    "pp",
-    "cp",
-    "ep",
-    "context",
-    "concurrency",
+    "seq", "batch", "accumulate", "lora-rank", "gpus", "nodes", "tp", "pp", "cp", "ep", "context", "concurrency",
     "quant-group",
-)
+)  # fmt: skip
 SWITCHES = ("experts-quantized", "outputs-kept", "lora-fused", "lora-dora", "fused-norm", "compiled")
 
 

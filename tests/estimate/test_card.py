@@ -35,10 +35,6 @@ def test_cards_that_are_none(spelling, said):
         device(spelling)
 
 
-def test_common_cards_are_known():
-    assert set(COMMON) <= set(devices())
-
-
 def test_the_interval_holds_the_peak_and_is_no_wider_than_a_fifth():
     for model in ("llama-3-8b", "qwen2.5-0.5b", "mixtral-8x7b"):
         for method in ("full", "lora", "qlora"):
@@ -71,12 +67,6 @@ def test_a_step_may_come_nearer_to_the_end_of_the_card_than_a_loss():
     assert shared.card.limit < loss.card.limit
 
 
-def test_the_verdict_says_its_numbers():
-    found = estimate("llama-3-8b", gpu="24GiB")
-    assert found.card.verdict is Verdict.DOES_NOT_FIT
-    assert "of 24 GiB" in found.card.reason and found.peak.title in found.card.reason
-
-
 def test_between_fits_and_does_not_fit_lies_tight():
     verdicts = [
         estimate("llama-3-8b", method="lora", batch=batch, gpu="a100-80gb").card.verdict for batch in range(1, 33)
@@ -84,3 +74,4 @@ def test_between_fits_and_does_not_fit_lies_tight():
     order = [Verdict.FITS, Verdict.TIGHT, Verdict.DOES_NOT_FIT]
     assert [order.index(verdict) for verdict in verdicts] == sorted(order.index(verdict) for verdict in verdicts)
     assert set(verdicts) == set(order)
+    assert set(COMMON) <= set(devices())

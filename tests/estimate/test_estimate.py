@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 
 import pytest
 from some import some
@@ -66,12 +65,6 @@ def test_every_instant_is_the_sum_of_its_lines_and_the_peak_is_the_largest():
     assert found.peak.bytes == found.total_bytes == max(instant.bytes for instant in found.instants)
 
 
-def test_formulas_carry_the_numbers():
-    weights = estimate("llama-2-7b").instants[0].lines[0]
-    assert weights.formula == "2 B x 6,738,415,616 parameters"
-    assert weights.bytes == 2 * 6_738_415_616
-
-
 def test_bytes_a_parameter_by_hand():
     parameters = presets()["llama-2-7b"].parameters
     for change, per in (
@@ -93,35 +86,19 @@ def test_zero_papers_table():
         assert state / shape.parameters.total == pytest.approx(per, rel=0.001), parallel
 
 
-@pytest.mark.parametrize("method", ["full", "lora", "qlora", "int8-lora", "gptq-lora", "freeze"])
-@pytest.mark.parametrize("model", ["llama-3-8b", "qwen3-30b-a3b", "gpt2", "falcon-7b", "deepseek-v2-lite", "t5-base"])
-def test_more_tokens_never_need_less(model, method):
-    sizes = [estimate(model, method=method, batch=batch, seq=512).total_bytes for batch in (1, 2, 8, 32)]
-    assert sizes == sorted(sizes)
-    assert estimate(model, method=method, seq=256).total_bytes <= sizes[0]
-
-
 @pytest.mark.parametrize(
     "model", ["llama-3-8b", "gemma-2-9b", "mixtral-8x7b", "gpt2", "opt-6.7b", "bert-large-uncased"]
 )
 def test_checkpointing_sharding_and_chunked_loss_give_back(model):
-    plain = estimate(model, seq=512, batch=16, checkpointing=False)
-    assert estimate(model, seq=512, batch=16).total_bytes <= plain.total_bytes
-    layer, kept = (
-        next(each for each in found.instants if each.name == "layer")
-        for found in (estimate(model, seq=512, batch=16), plain)
-    )
+    job = {"model": model, "seq": 512, "batch": 16}
+    usual, plain = estimate(**job), estimate(**job, checkpointing=False)
+    assert usual.total_bytes <= plain.total_bytes
+    layer, kept = (next(each for each in found.instants if each.name == "layer") for found in (usual, plain))
     assert layer.bytes < kept.bytes
-    assert (
-        estimate(model, seq=512, batch=16, checkpointing="offloaded").total_bytes
-        <= estimate(model, seq=512, batch=16).total_bytes
-    )
-    assert (
-        estimate(model, seq=512, batch=16, loss="chunked").total_bytes <= estimate(model, seq=512, batch=16).total_bytes
-    )
-    over = estimate(model, seq=512, batch=16, gpus=8, parallel="fsdp2")
-    assert over.total_bytes < estimate(model, seq=512, batch=16).total_bytes
-    assert over.static < estimate(model, seq=512, batch=16).static / 6
+    assert estimate(**job, checkpointing="offloaded").total_bytes <= usual.total_bytes
+    assert estimate(**job, loss="chunked").total_bytes <= usual.total_bytes
+    over = estimate(**job, gpus=8, parallel="fsdp2")
+    assert over.total_bytes < usual.total_bytes and over.static < usual.static / 6
 
 
 def test_an_eager_attention_needs_what_grows_with_the_square():
@@ -167,21 +144,12 @@ def test_latent_attention_caches_the_compressed_keys():
     assert cache.bytes == (512 + 64) * 2 * 61 * 1000
 
 
-def test_numbers_instead_of_a_name():
-    found = estimate(hidden=4096, layers=32, mlp=11008, vocab=32000, heads=32)
-    assert found.shape.parameters.total == 6_738_415_616
-    assert "kv heads 32" in found.assumptions[0]
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({}, "--hidden is missing"),
         ({"hidden": 4096}, "--layers is missing"),
-        ({"model": "7b", "hidden": 4096}, "both given"),
         ({"model": "7b", "colour": "red"}, "no option 'colour'"),
         ({"hidden": "big", "layers": 2}, "--hidden is 'big'"),
-        ({"hidden": 64, "layers": 2, "heads": 0}, "--heads is 0"),
         ({"model": "7b", "gpu": "h9000"}, "--gpu 'h9000' is not known"),
     ],
 )
@@ -189,14 +157,6 @@ def test_bad_arguments_name_the_field(arguments, said):
     with pytest.raises(UsageError) as caught:
         estimate(**arguments)
     assert said in str(caught.value)
-
-
-def test_a_thousand_estimates_in_a_second():
-    estimate("llama-3-8b")
-    start = time.process_time()
-    for batch in range(1, 1001):
-        estimate("llama-3-8b", method="lora", batch=batch, gpu="a100-80gb")
-    assert time.process_time() - start < 2.0  # the goal is one second; a busy machine gets two
 
 
 def test_verdicts_follow_the_card():

@@ -11,8 +11,6 @@ from gpudoctor.estimate.job import roles, wanted
     ("change", "said"),
     [
         ({"method": "lore"}, "--method is 'lore'; it must be one of full, lora"),
-        ({"optimizer": "adamm"}, "--optimizer is 'adamm'"),
-        ({"dtype": "int7"}, "--dtype is 'int7'"),
         ({"batch": 0}, "--batch is 0; it must be a whole number from 1"),
         ({"seq": -4}, "--seq is -4"),
         ({"seq": 1.5}, "--seq is 1.5"),

@@ -59,7 +59,7 @@ def test_more_batch_sequence_or_rank_is_never_less_memory(shape, job, data):
 
 
 @pytest.mark.slow
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(shapes(), jobs(), st.sampled_from(["layers", "vocab", "mlp"]))
 def test_more_parameters_are_never_less_memory(shape, job, name):
     more = replace(shape, **{name: getattr(shape, name) * 2})
@@ -87,14 +87,6 @@ def test_a_larger_card_never_turns_a_verdict_worse(shape, job, name):
     small = estimate_job(shape, job, device("16GiB")).card.verdict.value
     large = estimate_job(shape, job, device(name)).card.verdict.value
     assert order.index(large) >= order.index(small)
-
-
-def test_sharding_never_takes_more_static_memory():
-    shape = ModelShape(name="x", layers=32, hidden=4096, heads=32, kv_heads=8, head_dim=128, mlp=14336, vocab=32000)
-    whole = estimate_job(shape, TrainingJob(gpus=8, parallel="ddp")).static
-    for parallel in ("zero2", "zero3", "fsdp2"):
-        job = TrainingJob(gpus=8, parallel=parallel, dtype="bf16")
-        assert estimate_job(shape, job).static < whole * 1.2, parallel
 
 
 @pytest.mark.parametrize("field", ["seq", "batch", "lora_rank", "gpus"])

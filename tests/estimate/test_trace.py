@@ -70,7 +70,7 @@ def two_blocks(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", TINY)
+@pytest.mark.parametrize("name", [name for name in TINY if name != "biogpt"])
 def test_saved_activations_are_exact_to_the_byte(name):
     config = TINY[name] if name == "llama" else two_blocks(name)
     assert traced_bytes(config, PLAIN) == saved_bytes(config, PLAIN)
@@ -113,7 +113,6 @@ def trace_all(config, job):
     [
         ("llama", 4, {"method": "qlora", "lora_targets": TARGETS, "checkpointing": "layer", "accumulate": 2}),
         ("gemma2", 8, {"checkpointing": "none", "optimizer": "sgd"}),
-        ("t5", 4, {"checkpointing": "none", "optimizer": "sgd"}),
         ("llama", 7, {"method": "freeze", "freeze_layers": 5, "checkpointing": "none"}),
     ],
 )

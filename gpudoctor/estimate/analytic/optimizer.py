@@ -2,6 +2,7 @@
 
 from gpudoctor.estimate.analytic.layout import Layout, block_parameters
 from gpudoctor.estimate.analytic.state import Group, groups
+from gpudoctor.estimate.job import IN_BACKWARD
 from gpudoctor.estimate.result import Line, line
 
 _MOMENTS = {
@@ -15,8 +16,6 @@ _FEW_BITS = {
 }  # fmt: skip
 """Bytes per parameter of quantized states: bitsandbytes blocks of 256, torchao blocks of 256 and 128, fp32
 scales."""
-IN_BACKWARD = frozenset({"lomo", "in-backward", "in-backward-8bit", "galore"})
-"""Optimizers that step as soon as a gradient is there, so that one layer's gradients are alive at a time."""
 GALORE = 2 * 4 * 0.25
 """Two fp32 moments at a quarter of the width, the rank that the paper uses for 7B (arXiv 2403.03507)."""
 

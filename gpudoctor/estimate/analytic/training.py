@@ -7,7 +7,7 @@ from gpudoctor.estimate.analytic.activations import BlockActivations, block
 from gpudoctor.estimate.analytic.layout import Layout, covered, kbit, lay_out
 from gpudoctor.estimate.analytic.loss import head_width, loss_lines
 from gpudoctor.estimate.analytic.optimizer import embedding_gradient, end_lines, one_by_one
-from gpudoctor.estimate.job import TrainingJob
+from gpudoctor.estimate.job import IN_BACKWARD, TrainingJob
 from gpudoctor.estimate.result import Instant, Line, line
 from gpudoctor.estimate.shapes import ModelShape
 from gpudoctor.lang import say, term
@@ -127,7 +127,7 @@ def _head_gradient(layout: Layout) -> list[Line]:
     if layout.job.adapted and not layout.job.train_embeddings:
         return []
     shape, width = layout.shape, 2 if layout.element == 2 and layout.sharded else layout.gradient_bytes
-    if layout.job.optimizer in optim.IN_BACKWARD:
+    if layout.job.optimizer in IN_BACKWARD:
         return []
     head = layout.own.head or (layout.own.embedding if shape.tied else 0)
     lines = [

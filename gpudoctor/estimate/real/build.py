@@ -12,7 +12,6 @@ from gpudoctor.estimate.real.config import NEEDS, Source, depth, hf_config
 from gpudoctor.estimate.real.standins import (
     adapter_class,
     four_bit_class,
-    int8_class,
     is_linear,
     quantize,
     register_flash,
@@ -197,7 +196,7 @@ def refuse(job: TrainingJob, asked: str = "--trace") -> None:
         (job.mode != "train", "--mode inference"),
         (job.world > 1 or job.parallel != "none", f"--parallel {job.parallel} on {job.world} GPUs"),
         (job.offload != "none", f"--offload {job.offload}"),
-        (job.method == "gptq-lora", "--method gptq-lora"),
+        (job.method in {"gptq-lora", "int8-lora"}, f"--method {job.method}"),
         (job.optimizer not in BUILT, f"--optimizer {job.optimizer}"),
         (job.checkpointing in {"selective", "offloaded"}, f"--checkpoint-kind {job.checkpointing}"),
         (job.loss != "stock", f"--loss {job.loss}"),
@@ -381,8 +380,7 @@ def adapt(model: Any, job: TrainingJob) -> Any:
         bias="none", task_type=None,
     )  # fmt: skip
     if job.quantized:
-        made = int8_class() if job.method == "int8-lora" else four_bit_class()
-        config._register_custom_module({made: adapter_class()})
+        config._register_custom_module({four_bit_class(): adapter_class()})
     return get_peft_model(model, config, autocast_adapter_dtype=job.lora_dtype == "fp32")
 
 

@@ -73,7 +73,7 @@ def quantize(model: Any, job: TrainingJob) -> Any:
     """Every linear of the body replaced; embedding and head stay, as transformers keeps them."""
     head = model.get_output_embeddings()  # which transformers does not quantize, tied or not
     kept = {name for name, module in model.named_modules() if module is head} | {"lm_head", "classifier"}
-    made = int8_class() if job.method == "int8-lora" else four_bit_class()
+    made = four_bit_class()
     for name, module in list(model.named_modules()):
         for child_name, child in list(module.named_children()):
             whole = f"{name}.{child_name}" if name else child_name
@@ -159,51 +159,6 @@ def _restored(torch: Any, packed: Any, rows: int, columns: int, scale: Any, dtyp
         del scales
         return weight
     return torch.full((rows, columns), 0.01, dtype=dtype, device=packed.device)
-
-
-@cache
-def int8_class() -> Any:
-    """The class of LLM.int8 linears: one byte a weight and an fp32 scale a row (arXiv 2208.07339)."""
-    import torch
-
-    class Int8Product(torch.autograd.Function):
-        """x [..., in], W int8 [out, in] -> [..., out], as MatMul8bitLt without outliers."""
-
-        @staticmethod
-        def forward(ctx: Any, x: Any, weight: Any) -> Any:
-            """Rows of x to int8 with a scale each, an int32 product, back to x's type."""
-            flat = x.reshape(-1, x.shape[-1])
-            small, scale = flat.to(torch.int8), flat.amax(1).float()
-            product = torch.empty(flat.shape[0], weight.shape[0], dtype=torch.int32, device=x.device)
-            ctx.save_for_backward(weight)
-            found = product.to(torch.float16).to(x.dtype).reshape(*x.shape[:-1], -1)
-            del small, scale
-            return found
-
-        @staticmethod
-        def backward(ctx: Any, gradient: Any) -> tuple[Any, None]:
-            """By the weight in the gradient's type, restored for the product."""
-            (weight,) = ctx.saved_tensors
-            return gradient @ weight.to(gradient.dtype), None
-
-    class Int8(torch.nn.Linear):
-        """Stand-in for `bitsandbytes.nn.Linear8bitLt` without outliers."""
-
-        def __init__(self, linear: Any, _job: TrainingJob) -> None:
-            torch.nn.Module.__init__(self)
-            self.in_features, self.out_features = _widths(linear)
-            held = torch.zeros(self.out_features, self.in_features, dtype=torch.int8, device=linear.weight.device)
-            self.weight = torch.nn.Parameter(held, requires_grad=False)
-            self.bias = linear.bias
-            scales = torch.zeros(self.out_features, device=held.device)
-            self.register_buffer("SCB", scales, persistent=False)
-
-        def forward(self, x: Any) -> Any:
-            """x [..., in] -> [..., out] in its type."""
-            found = Int8Product.apply(x, self.weight)
-            return found if self.bias is None else found + self.bias.to(found.dtype)
-
-    return Int8
 
 
 def _widths(linear: Any) -> tuple[int, int]:

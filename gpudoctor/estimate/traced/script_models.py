@@ -157,27 +157,25 @@ def _quantize(model: Any, asked: Any) -> None:
     from gpudoctor.estimate.real.standins import quantize
 
     fields = asked if isinstance(asked, dict) else asked.to_dict()
-    four, eight = (bool(fields.get(f"load_in_{bits}bit")) for bits in (4, 8))
-    if not four and not eight:
+    if not fields.get("load_in_4bit"):
         kind = fields.get("quant_method", "unknown")
-        raise UsageError("quantization_config of {kind}: only bitsandbytes' 4 and 8 bits can be traced", kind=kind)
+        raise UsageError("quantization_config of {kind}: only bitsandbytes' 4 bits can be traced", kind=kind)
     compute = str(fields.get("bnb_4bit_compute_dtype") or "float32").rpartition(".")[2]
     job = TrainingJob(
-        method="qlora" if four else "int8-lora",
-        dtype={"bfloat16": "bf16", "float16": "fp16"}.get(compute, "fp32"),
+        method="qlora", dtype={"bfloat16": "bf16", "float16": "fp16"}.get(compute, "fp32"),
         double_quant=bool(fields.get("bnb_4bit_use_double_quant")),
-    )
+    )  # fmt: skip
     quantize(model, job)
-    model.is_loaded_in_4bit, model.is_loaded_in_8bit = four, eight
+    model.is_loaded_in_4bit = True
 
 
 def _registering(real: Callable[..., None]) -> Any:
     """PEFT's adapters on the stand-ins."""
 
     def made(self: Any) -> None:
-        from gpudoctor.estimate.real.standins import adapter_class, four_bit_class, int8_class
+        from gpudoctor.estimate.real.standins import adapter_class, four_bit_class
 
         real(self)
-        self._register_custom_module({four_bit_class(): adapter_class(), int8_class(): adapter_class()})
+        self._register_custom_module({four_bit_class(): adapter_class()})
 
     return made
