@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from gpudoctor.errors import UsageError
+from gpudoctor.lang import template
 
 Kind = Literal["decoder", "encoder", "encoder-decoder", "vision"]
 Norm = Literal["rmsnorm", "layernorm", "layernorm-without-bias", "plain"]
@@ -164,51 +165,38 @@ class ModelShape:
     """Weights of single linears outside blocks (the transform of a masked-language head, a classifier)."""
 
     def __post_init__(self) -> None:
-        for name in ("layers", "hidden", "heads", "kv_heads", "head_dim"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise UsageError(
-                    "the model's {name} is {value!r}; it must be a whole number of at least 1",
-                    name=name.replace("_", " "),
-                    value=value,
-                )
-        for name in ("mlp", "vocab", "experts", "top_k", "expert_mlp", "shared_mlp", "dense_layers", "max_positions"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-                raise UsageError(
-                    "the model's {name} is {value!r}; it must be a whole number, not negative",
-                    name=name.replace("_", " "),
-                    value=value,
-                )
+        counts = {"layers": 1, "hidden": 1, "heads": 1, "kv_heads": 1, "head_dim": 1}
+        counts |= dict.fromkeys(
+            ("mlp", "vocab", "experts", "top_k", "expert_mlp", "shared_mlp", "dense_layers", "max_positions"), 0
+        )
+        for name, least in counts.items():
+            value, plain = getattr(self, name), name.replace("_", " ")
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                text = template("the model's {name} is {value!r}; it must be a whole number of at least 1")
+                none = template("the model's {name} is {value!r}; it must be a whole number, not negative")
+                raise UsageError(text if least else none, name=plain, value=value)
         if self.heads % self.kv_heads:
             raise UsageError(
                 "the model's kv heads is {kv_heads}; it must divide the heads, which are {heads}",
-                kv_heads=self.kv_heads,
-                heads=self.heads,
-            )
+                kv_heads=self.kv_heads, heads=self.heads,
+            )  # fmt: skip
         if self.experts and not 1 <= self.top_k <= self.experts:
             raise UsageError(
                 "the model has {experts} experts and top_k {top_k}; top_k must be from 1 to {experts}",
-                experts=self.experts,
-                top_k=self.top_k,
-            )
+                experts=self.experts, top_k=self.top_k,
+            )  # fmt: skip
         if self.dense_layers > self.layers:
             raise UsageError(
                 "the model has {dense_layers} dense layers out of {layers} layers",
-                dense_layers=self.dense_layers,
-                layers=self.layers,
-            )
+                dense_layers=self.dense_layers, layers=self.layers,
+            )  # fmt: skip
         if self.parameters.total > LARGEST:
             raise UsageError(
                 "the model would have {total:.3g} parameters; more than {largest:.0e} is taken for a "
                 "mistake. Correct hidden ({hidden}), layers ({layers}), mlp ({mlp}) or vocab ({vocab})",
-                total=self.parameters.total,
-                largest=LARGEST,
-                hidden=self.hidden,
-                layers=self.layers,
-                mlp=self.mlp,
+                total=self.parameters.total, largest=LARGEST, hidden=self.hidden, layers=self.layers, mlp=self.mlp,
                 vocab=self.vocab,
-            )
+            )  # fmt: skip
 
     @property
     def q_width(self) -> int:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from gpudoctor.estimate.job import TrainingJob, bare, wanted
-from gpudoctor.estimate.shapes import Linear, ModelShape, ParameterCounts, norm_size
+from gpudoctor.estimate.shapes import Linear, ModelShape, ParameterCounts
 from gpudoctor.estimate.tables import Stack, stack
 
 SIZE = {"fp32": 4, "bf16": 2, "fp16": 2}
@@ -75,23 +75,12 @@ def lay_out(shape: ModelShape, job: TrainingJob) -> Layout:
     autocast_fp32 = held == 4 and low == 2 and not fsdp_low and not prepared
     element = 4 if prepared or wide else 2 if fsdp_low else low
     return Layout(
-        shape=shape,
-        job=job,
-        stack=code,
-        tokens=-(-job.batch * job.seq // job.cp),
-        sharded=sharded,
-        shards=job.shards if job.parallel != "none" else 1,
-        element=element,
-        residual=4 if autocast_fp32 else element,
-        prepared=prepared,
-        autocast_fp32=autocast_fp32,
-        weight_bytes=held,
-        gradient_bytes=4 if code.name == "megatron" else held,
-        master=master,
-        own=_own(shape, job),
-        layers=-(-shape.blocks // job.pp),
-        in_flight=job.pp if job.pp > 1 else 1,
-    )
+        shape=shape, job=job, stack=code, tokens=-(-job.batch * job.seq // job.cp), sharded=sharded,
+        shards=job.shards if job.parallel != "none" else 1, element=element,
+        residual=4 if autocast_fp32 else element, prepared=prepared, autocast_fp32=autocast_fp32,
+        weight_bytes=held, gradient_bytes=4 if code.name == "megatron" else held, master=master,
+        own=_own(shape, job), layers=-(-shape.blocks // job.pp), in_flight=job.pp,
+    )  # fmt: skip
 
 
 def _own(shape: ModelShape, job: TrainingJob) -> ParameterCounts:
@@ -160,13 +149,6 @@ def kbit(job: TrainingJob) -> float:
     if job.method == "gptq-lora":
         return 0.5 + (2.5 / job.quant_group if job.quant_group else 0.0)
     return DOUBLE_QUANT if job.double_quant else KBIT[job.quant]
-
-
-def block_parameters(shape: ModelShape) -> tuple[int, int]:
-    """Linear weights and small parameters of the largest block: what a sharded job gathers at a time."""
-    return shape.layer_parameters - shape.block_norms * norm_size(shape, shape.hidden), (
-        shape.block_norms * norm_size(shape, shape.hidden)
-    )
 
 
 def scales(job: TrainingJob) -> float:

@@ -32,43 +32,18 @@ def loss_lines(layout: Layout) -> list[Line]:
         if code.litgpt:
             text = f"{norm / h:g} B x {h:,} x {t:,} tokens"
             return [*litgpt.loss_lines(layout), line("final-norm", t * norm / job.tp, text, "tensor count")]
-        amount = t * CHUNK_WIDTHS * h
-        return [
-            line(
-                "loss",
-                amount + t * norm,
-                f"({CHUNK_WIDTHS} + {norm / h:g}) B x {h:,} hidden x {t:,} tokens",
-                "chunked head and loss: whole logits never exist",
-            )
-        ]
+        text = f"({CHUNK_WIDTHS} + {norm / h:g}) B x {h:,} hidden x {t:,} tokens"
+        return [line("loss", t * (CHUNK_WIDTHS * h + norm), text, "chunked head and loss: whole logits never exist")]
     if shape.kind == "vision":
-        return [
-            line(
-                "loss",
-                16 * job.batch * shape.vocab,
-                f"16 B x {shape.vocab:,} classes x {job.batch} images",
-                "one row of logits an image",
-            )
-        ]
+        text = f"16 B x {shape.vocab:,} classes x {job.batch} images"
+        return [line("loss", 16 * job.batch * shape.vocab, text, "one row of logits an image")]
     per, why = _per_entry(layout)
     lines = [line("loss", t * per * v, f"{per} B x {v:,} vocabulary x {t:,} tokens", why)]
-    lines.append(
-        line(
-            "final-norm",
-            t * norm,
-            f"{norm / h:g} B x {h:,} hidden x {t:,} tokens",
-            "tensor count: the last norm and its output",
-        )
-    )
+    text = f"{norm / h:g} B x {h:,} hidden x {t:,} tokens"
+    lines.append(line("final-norm", t * norm, text, "tensor count: the last norm and its output"))
     if shape.family in {"granite", "granitemoe", "granitemoeshared"}:
-        lines.append(
-            line(
-                "embedding-scale",
-                t * 2 * h,
-                f"2 B x {h:,} hidden x {t:,} tokens",
-                "Granite scales the embedding: both tensors stay",
-            )
-        )
+        text = f"2 B x {h:,} hidden x {t:,} tokens"
+        lines.append(line("embedding-scale", t * 2 * h, text, "Granite scales the embedding: both tensors stay"))
     return lines
 
 

@@ -1,6 +1,6 @@
 """Gradients, optimizer state, the temporaries of a step, and the gradients that come last in the backward."""
 
-from gpudoctor.estimate.analytic.layout import Layout, block_parameters
+from gpudoctor.estimate.analytic.layout import Layout
 from gpudoctor.estimate.analytic.state import Group, groups
 from gpudoctor.estimate.job import IN_BACKWARD
 from gpudoctor.estimate.result import Line, line
@@ -24,7 +24,7 @@ def gradient_lines(layout: Layout, what: str = "gradients") -> list[Line]:
     """All gradients of a step."""
     job = layout.job
     if job.optimizer in IN_BACKWARD:
-        block, width = sum(block_parameters(layout.shape)), layout.gradient_bytes
+        block, width = layout.shape.layer_parameters, layout.gradient_bytes
         text = f"{width} B x {block:,} parameters of one layer"
         return [line(what, width * block, text, "the optimizer steps inside the backward")]
     if job.offload != "none" and job.parallel in {"zero1", "zero2", "zero3"}:

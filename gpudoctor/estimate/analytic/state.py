@@ -33,17 +33,8 @@ def groups(layout: Layout) -> tuple[Group, ...]:
     """Adapters and whole trained modules, or the trained part of the model."""
     job = layout.job
     if not job.adapted:
-        return (
-            _group(
-                layout,
-                "weights",
-                "trained parameters",
-                _trained(layout),
-                layout.weight_bytes,
-                layout.gradient_bytes,
-                whole=False,
-            ),
-        )
+        held, gradient = layout.weight_bytes, layout.gradient_bytes
+        return (_group(layout, "weights", "trained parameters", _trained(layout), held, gradient, whole=False),)
     width = _adapter_width(layout)
     whole = job.quantized and layout.stack.fsdp_adapters_low
     count = -(-adapter_count(layout.shape, job) // (job.pp * job.tp))
@@ -96,6 +87,11 @@ WORKSPACE = 8_519_680
 """cuBLAS workspace per handle and stream, CUBLAS_WORKSPACE_CONFIG :4096:2:16:8 (before Hopper)."""
 WORKSPACE_HOPPER = 32 << 20
 """The same on Hopper and later (aten/src/ATen/cuda/CUDABlas.cpp)."""
+_KBIT_SOURCES = {
+    "qlora": "bitsandbytes 4-bit with one scale per 64 weights (QLoRA, arXiv 2305.14314)",
+    "int8-lora": "bitsandbytes LLM.int8 (arXiv 2208.07339)",
+    "gptq-lora": "GPTQ 4-bit, one scale and zero point a group of weights",
+}
 BUCKET = 500_000_000
 """DeepSpeed's default reduce and gather bucket, elements (deepspeed/runtime/zero/config.py)."""
 
@@ -111,71 +107,46 @@ def weight_lines(layout: Layout) -> list[Line]:
     if not job.quantized:
         count = own.total
         return [line("weights", width * count / n, f"{width} B x {count:,} parameters{over}", "tensor count")]
-    inside, per = covered(layout), kbit(job)
-    packed = inside + quantized_head(layout)
-    vocabulary_rows = own.embedding + own.head - quantized_head(layout)
-    what = "the embedding" if quantized_head(layout) else "embedding and head"
+    inside, per, head = covered(layout), kbit(job), quantized_head(layout)
     whole = scales(job) if n > 1 else 0.0
-    rest = own.total - inside - own.embedding - own.head
-    prepared = layout.prepared
-    small = 4 if prepared else 2
-    vocabulary = 4 if prepared and layout.stack.kbit_vocab_fp32 else 2
-    small_matrices = own.experts if own.linear - shape.extra_linear != inside else 0
-    lines = [
-        line(
-            "weights",
-            (per - whole) * packed / n + whole * packed,
-            f"{per - whole:.4f} B x {packed:,} quantized weights{over}"
-            + (f" + {whole:.4f} B of scales, whole on each" if whole else ""),
-            _kbit_source(job.method),
-        ),
-        line(
-            "embeddings",
-            vocabulary * vocabulary_rows / n,
-            f"{vocabulary} B x {vocabulary_rows:,} weights of {what}{over}",
-            (
-                "Lightning quantizes every nn.Linear, so the head too"
-                if layout.stack.litgpt
-                else "quantizers leave the vocabulary matrices"
-            )
-            + (" and PEFT's k-bit preparation turns them to fp32" if vocabulary == 4 else ""),
-        ),
-    ]
-    if small_matrices:
-        lines.append(
-            line("experts", small * small_matrices / n,
-                  f"{small} B x {small_matrices:,} weights of fused experts{over}",
-                  "transformers 5 fuses experts into 3-D parameters, which bitsandbytes passes by"
-                  + (" and PEFT's k-bit preparation turns to fp32" if small == 4 else ""))
-        )  # fmt: skip
-    lines.append(
-        line(
-            "small-weights",
-            small * (rest - small_matrices) / n,
-            f"{small} B x {rest - small_matrices:,} norms, biases and others{over}",
-            "tensor count",
-        )
+    small = 4 if layout.prepared else 2
+    vocabulary = 4 if layout.prepared and layout.stack.kbit_vocab_fp32 else 2
+    rows = own.embedding + own.head - head
+    experts = own.experts if own.linear - shape.extra_linear != inside else 0
+    rest = own.total - inside - own.embedding - own.head - experts
+    text = f"{per - whole:.4f} B x {inside + head:,} quantized weights{over}"
+    text += f" + {whole:.4f} B of scales, whole on each" if whole else ""
+    left = (
+        "Lightning quantizes every nn.Linear, so the head too"
+        if layout.stack.litgpt
+        else "quantizers leave the vocabulary matrices"
     )
-    return lines
+    left += " and PEFT's k-bit preparation turns them to fp32" if vocabulary == 4 else ""
+    fused = "transformers 5 fuses experts into 3-D parameters, which bitsandbytes passes by"
+    fused += " and PEFT's k-bit preparation turns to fp32" if small == 4 else ""
+    what = "the embedding" if head else "embedding and head"
+    held = [
+        ("weights", ((per - whole) / n + whole) * (inside + head), text, _KBIT_SOURCES[job.method]),
+        ("embeddings", vocabulary * rows / n, f"{vocabulary} B x {rows:,} weights of {what}{over}", left),
+        ("experts", small * experts / n, f"{small} B x {experts:,} weights of fused experts{over}", fused),
+        ("small-weights", small * rest / n, f"{small} B x {rest:,} norms, biases and others{over}", "tensor count"),
+    ]
+    return [line(*each) for each in held if each[0] != "experts" or experts]
 
 
 def adapter_lines(layout: Layout) -> list[Line]:
     """Adapters' weights, and the copies of embedding and head that are trained whole."""
     if not layout.job.adapted:
         return []
-    source = "rank x (inputs + outputs) for each adapted matrix (LoRA, arXiv 2106.09685)"
+    sources = {
+        "adapters": "rank x (inputs + outputs) for each adapted matrix (LoRA, arXiv 2106.09685)",
+        "trained-copies": "PEFT copies modules_to_save",
+    }
     lines = []
     for group in groups(layout):
         n = group.shards
         text = f"{group.width} B x {group.count:,} {group.what}" + (f" / {n} GPUs" if n > 1 else "")
-        lines.append(
-            line(
-                group.kind,
-                group.width * group.count / n,
-                text,
-                source if group.kind == "adapters" else "PEFT copies modules_to_save",
-            )
-        )
+        lines.append(line(group.kind, group.width * group.count / n, text, sources[group.kind]))
     return lines
 
 
@@ -185,20 +156,11 @@ def fixed_lines(layout: Layout, capability: tuple[int, int] | None) -> list[Line
     each = WORKSPACE_HOPPER if capability is not None and capability >= (9, 0) else WORKSPACE
     # one handle for the thread of the forward, one for autograd's
     threads = 2 if job.mode == "train" else 1
-    lines = [
-        line(
-            "workspace",
-            threads * each,
-            f"{threads} x {each:,} B (cuBLAS, one per thread and stream)",
-            "aten/src/ATen/cuda/CublasHandlePool.cpp",
-        )
-    ]
+    text = f"{threads} x {each:,} B (cuBLAS, one per thread and stream)"
+    lines = [line("workspace", threads * each, text, "aten/src/ATen/cuda/CublasHandlePool.cpp")]
     if job.mode == "train":
-        lines.append(
-            line(
-                "batch", 24 * layout.tokens, f"3 x 8 B x {layout.tokens:,} tokens (ids, labels, mask)", "int64 tensors"
-            )
-        )
+        text = f"3 x 8 B x {layout.tokens:,} tokens (ids, labels, mask)"
+        lines.append(line("batch", 24 * layout.tokens, text, "int64 tensors"))
     parts = groups(layout)
     if job.parallel == "ddp" and layout.shards > 1 and job.mode == "train":
         for part in parts:
@@ -210,11 +172,3 @@ def fixed_lines(layout: Layout, capability: tuple[int, int] | None) -> list[Line
         text = f"2 x 2 B x {bucket:,} elements (reduce and gather buckets)"
         lines.append(line("buckets", 4 * bucket, text, "deepspeed/runtime/zero/config.py defaults"))
     return lines
-
-
-def _kbit_source(method: str) -> str:
-    return {
-        "qlora": "bitsandbytes 4-bit with one scale per 64 weights (QLoRA, arXiv 2305.14314)",
-        "int8-lora": "bitsandbytes LLM.int8 (arXiv 2208.07339)",
-        "gptq-lora": "GPTQ 4-bit, one scale and zero point a group of weights",
-    }[method]

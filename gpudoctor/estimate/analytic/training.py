@@ -27,18 +27,12 @@ def training_instants(
     held = [*weights, *adapters, *optimizer, *fixed, *litgpt.held_lines(layout)]
 
     root = _root_lines(layout)
-    loss = [*held, *root, *_checkpoint_lines(layout, one, 1), *_copies(layout, whole=True), *loss_lines(layout)]
+    loss = [*held, *root, *_checkpoint_lines(layout, one, 1), *_copies(layout), *loss_lines(layout)]
     layer = [
-        *held,
-        *root,
-        *_gathered(layout),
-        *litgpt.unit_lines(layout),
-        *_head_gradient(layout),
-        *_checkpoint_lines(layout, one, layout.in_flight),
-        *_kept_twice(layout),
-        *_live_lines(layout, one),
+        *held, *root, *_gathered(layout), *litgpt.unit_lines(layout), *_head_gradient(layout),
+        *_checkpoint_lines(layout, one, layout.in_flight), *_kept_twice(layout), *_live_lines(layout, one),
         *_kept_logits(layout),
-    ]
+    ]  # fmt: skip
     end = [*held, *root, *_gathered(layout), *end_lines(layout, _live_lines(layout, one, last=True), gradients)]
     step = [*held, *gradients, *optim.step_lines(layout), *litgpt.step_lines(layout)]
     instants = [
@@ -57,15 +51,9 @@ def training_instants(
             lines = (*held, *root, *ends, *_kept_logits(layout))
             candidates.append(Instant(name="backward", title="the end of the backward", lines=lines))
         worst = max(candidates, key=lambda instant: instant.bytes)
-        piled = litgpt.accumulated_lines(layout)
-        instants.insert(
-            4,
-            Instant(
-                name="accumulation",
-                title=say("{title}, with gradients of earlier micro batches", title=term(worst.title)),
-                lines=(*worst.lines, *piled),
-            ),
-        )
+        title = say("{title}, with gradients of earlier micro batches", title=term(worst.title))
+        lines = (*worst.lines, *litgpt.accumulated_lines(layout))
+        instants.insert(4, Instant(name="accumulation", title=title, lines=lines))
     static = sum(line.bytes for line in held)
     if layout.sharded and job.parallel == "fsdp":  # FSDP1 frees the flat gradient in the next forward only
         static += sum(line.bytes for line in gradients)
@@ -77,74 +65,47 @@ def _root_lines(layout: Layout) -> list[Line]:
     if not layout.sharded:
         return []
     width, count = _gathered_width(layout), layout.own.embedding + layout.own.head
-    if layout.job.parallel == "zero3":
-        return [
-            line(
-                "gathered-root",
-                width * count,
-                f"{width} B x {count:,} weights of embedding and head",
-                "ZeRO-3 gathers the vocabulary matrices whole",
-            )
-        ]
-    return [
-        line(
-            "gathered-root",
-            width * count,
-            f"{width} B x {count:,} weights of embedding and head",
-            "FSDP keeps the root unit gathered until the backward",
-        )
-    ]
+    zero = "ZeRO-3 gathers the vocabulary matrices whole"
+    source = zero if layout.job.parallel == "zero3" else "FSDP keeps the root unit gathered until the backward"
+    return [line("gathered-root", width * count, f"{width} B x {count:,} weights of embedding and head", source)]
 
 
 def _gathered_width(layout: Layout) -> int:
     return 2 if layout.element == 2 or layout.job.quantized else 4
 
 
-def _layer_bytes(layout: Layout) -> tuple[float, str]:
-    """One gathered block."""
-    count = layout.shape.layer_parameters // layout.job.tp
-    if layout.job.quantized:
-        packed = covered(layout) / max(layout.layers, 1)
-        return kbit(layout.job) * packed, f"{kbit(layout.job):.4f} B x {packed:,.0f} weights of one block"
-    width = _gathered_width(layout)
-    return float(width * count), f"{width} B x {count:,} weights of one block"
-
-
 def _gathered(layout: Layout) -> list[Line]:
     """Blocks gathered during the backward."""
+    job, width = layout.job, _gathered_width(layout)
     if not layout.sharded:
         return []
-    if layout.job.pp > 1:  # a pipeline stage is gathered once for all its micro batches, its gradients reduced once
-        width, count = _gathered_width(layout), layout.own.total
+    if job.pp > 1:  # a pipeline stage is gathered once for all its micro batches, its gradients reduced once
+        count = layout.own.total
         text = f"2 x {width} B x {count:,} parameters of the stage"
         return [line("gathered-layer", 2 * width * count, text, "torchtitan: no resharding between micro batches")]
-    amount, text = _layer_bytes(layout)
+    if job.quantized:
+        packed = covered(layout) / max(layout.layers, 1)
+        amount, text = kbit(job) * packed, f"{kbit(job):.4f} B x {packed:,.0f} weights of one block"
+    else:
+        count = layout.shape.layer_parameters // job.tp
+        amount, text = float(width * count), f"{width} B x {count:,} weights of one block"
     return [line("gathered-layer", amount, text, "FSDP gathers block by block")]
 
 
 def _head_gradient(layout: Layout) -> list[Line]:
     """Gradients that exist when the last block's backward peaks: the head's, the MLP's last matrix's."""
-    if layout.job.adapted and not layout.job.train_embeddings:
+    shape, job = layout.shape, layout.job
+    if (job.adapted and not job.train_embeddings) or job.optimizer in IN_BACKWARD:
         return []
-    shape, width = layout.shape, 2 if layout.element == 2 and layout.sharded else layout.gradient_bytes
-    if layout.job.optimizer in IN_BACKWARD:
-        return []
+    width = 2 if layout.element == 2 and layout.sharded else layout.gradient_bytes
     head = layout.own.head or (layout.own.embedding if shape.tied else 0)
-    lines = [
-        line("head-gradient", width * head, f"{width} B x {head:,} weights of the head", "its gradient comes first")
-    ]
-    if layout.job.adapted:
-        return lines
-    down = shape.hidden * (shape.mlp if not shape.experts else shape.expert_mlp) // layout.job.tp
-    return [
-        *lines,
-        line(
-            "matrix-gradient",
-            width * down,
-            f"{width} B x {down:,} weights of the MLP's last matrix",
-            "its gradient was just made",
-        ),
-    ]
+    text = f"{width} B x {head:,} weights of the head"
+    lines = [line("head-gradient", width * head, text, "its gradient comes first")]
+    if not job.adapted:
+        down = shape.hidden * (shape.mlp if not shape.experts else shape.expert_mlp) // job.tp
+        text = f"{width} B x {down:,} weights of the MLP's last matrix"
+        lines.append(line("matrix-gradient", width * down, text, "its gradient was just made"))
+    return lines
 
 
 def _checkpoint_lines(layout: Layout, one: BlockActivations, flight: int) -> list[Line]:
@@ -181,23 +142,14 @@ def _selective(layout: Layout, one: BlockActivations) -> float:
 
 def _kept_twice(layout: Layout) -> list[Line]:
     """FSDP1 over a frozen base: inputs of frozen units stay referenced to the end of the backward."""
-    if (
-        layout.job.parallel != "fsdp"
-        or not layout.sharded
-        or not layout.job.adapted
-        or layout.job.checkpointing == "none"
-        or layout.mixed_units
-    ):
+    job = layout.job
+    frozen = job.parallel == "fsdp" and layout.sharded and job.adapted and not layout.mixed_units
+    if not frozen or job.checkpointing == "none":
         return []
     h, n, t = layout.shape.hidden, max(layout.layers - 2, 0), layout.tokens
-    return [
-        line(
-            "checkpoints-kept",
-            2 * h * n * t,
-            f"2 B x {h:,} hidden x {n} blocks x {t:,} tokens",
-            "FSDP1 frees a frozen unit's input only when the backward ends",
-        )
-    ]
+    text = f"2 B x {h:,} hidden x {n} blocks x {t:,} tokens"
+    source = "FSDP1 frees a frozen unit's input only when the backward ends"
+    return [line("checkpoints-kept", 2 * h * n * t, text, source)]
 
 
 def _live_lines(layout: Layout, one: BlockActivations, *, last: bool = False) -> list[Line]:
@@ -223,23 +175,11 @@ def _live_lines(layout: Layout, one: BlockActivations, *, last: bool = False) ->
     else:
         per = one.mlp_live - one.mlp + grads
         text = f"{one.mlp_live - one.mlp:,.0f} B MLP gradients + {grads:,.0f} B gradients"
-    lines = [
-        line(
-            "block",
-            per * t,
-            f"({text}) x {t:,} tokens",
-            "one block's tensors at the worst operation of its backward, counted",
-        )
-    ]
+    source = "one block's tensors at the worst operation of its backward, counted"
+    lines = [line("block", per * t, f"({text}) x {t:,} tokens", source)]
     if one.copies:
-        lines.append(
-            line(
-                "weight-copies",
-                one.copies,
-                f"2 B x {one.copies / 2:,.0f} weights of one block",
-                "autocast's 16-bit copies",
-            )
-        )
+        text = f"2 B x {one.copies / 2:,.0f} weights of one block"
+        lines.append(line("weight-copies", one.copies, text, "autocast's 16-bit copies"))
     return lines
 
 
@@ -250,9 +190,9 @@ def _input_is_checkpoint(layout: Layout) -> bool:
     return fused or layout.residual == 4
 
 
-def _copies(layout: Layout, *, whole: bool) -> list[Line]:
+def _copies(layout: Layout) -> list[Line]:
     """Autocast's cached 16-bit copies of all linear weights, alive to the end of the forward."""
-    if not layout.autocast_fp32 or not whole:
+    if not layout.autocast_fp32:
         return []
     head = layout.own.head or (layout.own.embedding if layout.shape.tied and layout.shape.kind == "decoder" else 0)
     count = layout.own.linear + head
@@ -276,44 +216,33 @@ def _kept_logits(layout: Layout) -> list[Line]:
         return []
     width = 4 if layout.stack.litgpt else head_width(layout)  # Lightning Fabric returns fp32
     amount = width * layout.shape.vocab * layout.tokens / job.tp
-    return [
-        line(
-            "logits-kept",
-            amount,
-            f"{width} B x {layout.shape.vocab:,} vocabulary x {layout.tokens:,} tokens",
-            "the loop keeps its outputs until after backward",
-        )
-    ]
+    text = f"{width} B x {layout.shape.vocab:,} vocabulary x {layout.tokens:,} tokens"
+    return [line("logits-kept", amount, text, "the loop keeps its outputs until after backward")]
 
 
 def _notes(layout: Layout) -> list[str]:
     """What the user should know about this job."""
-    job, shape, notes = layout.job, layout.shape, []
-    if layout.weight_bytes == 4 and job.dtype != "fp32" and job.method == "full":
-        notes.append(
-            say(
-                "accelerate turns trained weights to fp32 under FSDP with bf16 mixed precision: 20 bytes a "
-                "parameter instead of 10"
-            )
-        )
-    if job.quantized and shape.experts and covered(layout) < layout.own.linear - shape.extra_linear:
-        notes.append(
-            say("transformers 5 fuses routed experts into 3-D parameters, which bitsandbytes leaves in 16 bits")
-        )
-    if job.method == "qlora" and layout.sharded:
-        notes.append(
-            say(
-                "{parallel} shards a 4-bit base only with bnb_4bit_quant_storage in the type of the other "
-                "weights (bitsandbytes 0.43, PEFT 0.10)",
-                parallel=job.parallel,
-            )
-        )
-    if layout.prepared:
-        notes.append(say("k-bit preparation makes norms fp32, and with them every activation: twice the bytes of bf16"))
-    if job.parallel == "fsdp" and job.adapted and layout.sharded:
-        notes.append(
-            say("FSDP1 keeps the inputs of frozen blocks to the end of the backward: a second copy of the checkpoints")
-        )
-    if shape.experts and job.mode == "train":
-        notes.append(say("expert load was taken as even; an uneven one needs more"))
-    return notes
+    job, shape = layout.job, layout.shape
+    upcast = layout.weight_bytes == 4 and job.dtype != "fp32" and job.method == "full"
+    whole_experts = job.quantized and shape.experts and covered(layout) < layout.own.linear - shape.extra_linear
+    rows = (
+        (upcast, say(
+            "accelerate turns trained weights to fp32 under FSDP with bf16 mixed precision: 20 bytes a "
+            "parameter instead of 10"
+        )),
+        (whole_experts, say(
+            "transformers 5 fuses routed experts into 3-D parameters, which bitsandbytes leaves in 16 bits"
+        )),
+        (job.method == "qlora" and layout.sharded, say(
+            "{parallel} shards a 4-bit base only with bnb_4bit_quant_storage in the type of the other "
+            "weights (bitsandbytes 0.43, PEFT 0.10)", parallel=job.parallel,
+        )),
+        (layout.prepared, say(
+            "k-bit preparation makes norms fp32, and with them every activation: twice the bytes of bf16"
+        )),
+        (job.parallel == "fsdp" and job.adapted and layout.sharded, say(
+            "FSDP1 keeps the inputs of frozen blocks to the end of the backward: a second copy of the checkpoints"
+        )),
+        (shape.experts and job.mode == "train", say("expert load was taken as even; an uneven one needs more")),
+    )  # fmt: skip
+    return [said for so, said in rows if so]

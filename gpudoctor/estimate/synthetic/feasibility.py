@@ -57,9 +57,7 @@ def _refusals(job: TrainingJob, place: RunPlace, engine: bool) -> Iterator[tuple
     yield job.adapted and sharded and job.lora_dtype != job.dtype, both, one_type
     flash = place.kind == "cpu" and job.attention == "flash"
     yield flash, "--attention flash", "its kernels are for CUDA, and this runs on the CPU; use sdpa or eager"
-    fewer = say(
-        "this machine has {cards}; `gpudoctor estimate` computes what more of them would need", cards=place.cards
-    )
+    fewer = template("this machine has {cards}; `gpudoctor estimate` computes what more of them would need")
     yield place.kind == "cuda" and job.world > place.cards, f"--gpus {job.world}", say(fewer, cards=place.cards)
 
 
