@@ -1,14 +1,12 @@
 """Real torchrun and gloo jobs that die, their merged logs, and what killed them.
 
-    python benchmarks/dying_jobs.py FOLDER [--only NAME ...] [--how tee folder plain srun] [--many 64]
+    python benchmarks/dying_jobs.py FOLDER [--only NAME ...] [--how tee folder plain]
     python benchmarks/dying_jobs.py FOLDER --score [--json benchmarks/data/dying-jobs.json]
 
 `FOLDER/NAME.HOW.log` is what the job left behind (`folder` leaves a folder), `FOLDER/truth.json` what happened:
 the code, the rank and the cause. The launchers: `tee` is `torchrun --tee 3`, `plain` is torchrun with one pipe
-for all, `folder` is `torchrun --log-dir --redirects 3`; `srun` is 64 ranks forked from one import of torch
-(`benchmarks/dying/many.py`), with srun's labels. All ranks are processes that train together over gloo on the
-CPU. torchrun has 4 ranks: each imports torch, which takes seconds of a core. `--score` asks `gpudoctor autopsy`
-for the first cause of each log and compares.
+for all, `folder` is `torchrun --log-dir --redirects 3`. All ranks are processes that train together over gloo on
+the CPU. `--score` asks `gpudoctor autopsy` for the first cause of each log and compares.
 """
 
 import argparse
@@ -30,12 +28,9 @@ from dataclasses import dataclass, field
 from datetime import date
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 HERE = Path(__file__).resolve().parent / "dying"
 ROWS, LENGTH = 160, 16
-LABELS = {"srun": "srun", "mpi": "mpi", "bare": "none"}
-"""What forked ranks write before their lines."""
 LIMIT = 90.0
 """Seconds after which a job that should be dead is ended, and counted as not produced."""
 
@@ -55,12 +50,8 @@ class Death:
     surroundings: Callable[["Stage"], contextlib.AbstractContextManager[None]] | None = None
     also: tuple[str, ...] = field(default=())
     """Codes that name the same cause as well."""
-    hows: tuple[str, ...] = ()
-    """The launchers that run it; () for those that are asked for."""
     at: int = 0
     """The step in which it happens; 0 for a random one."""
-    first: bool = False
-    """Whether rank 0 is the one that dies."""
 
 
 @dataclass
@@ -76,7 +67,6 @@ class Stage:
     port: int
     job: "subprocess.Popen[bytes] | None" = None
     log: Path | None = None
-    many_options: list[str] = field(default_factory=list)
     torchrun_options: list[str] = field(default_factory=list)
     prelude: list[str] = field(default_factory=list)
 
@@ -109,9 +99,6 @@ def cancel(stage: Stage) -> bool:
     assert stage.job is not None
     if stage.where(0)[1] < stage.at:
         return False
-    if stage.how == "srun":
-        (stage.folder / "cancel").touch()
-        return True
     if stage.log is not None:
         with open(stage.log, "ab") as file:
             now = time.strftime("%Y-%m-%dT%H:%M:%S")
@@ -139,7 +126,6 @@ def small_disk(stage: Stage) -> None:
 
 def no_node(stage: Stage) -> None:
     stage.torchrun_options = ["--nnodes", "2", "--node-rank", "0", "--rdzv-conf", "timeout=15,read_timeout=15"]
-    stage.many_options = ["--missing", str(stage.victim)]
 
 
 @contextlib.contextmanager
@@ -174,52 +160,6 @@ DEATHS = (
     Death("handled", None, "a handled traceback, ends well", "handled"),
 )  # fmt: skip
 
-OTHERS = (
-    Death("o_trainer", "FAIL001", "KeyError in a loader worker", "others/trainer", hows=("plain",), also=("DATA010",)),
-    Death("o_accelerated", "FAIL002", "SIGKILL", "others/accelerated", hows=("plain",)),
-    Death("o_spawned", "FAIL001", "ValueError of the script's own", "others/spawned", hows=("spawn",)),
-    Death("o_spawned_killed", "FAIL002", "SIGKILL", "others/spawned_killed", hows=("spawn",)),
-    Death(
-        "o_barrier", "FAIL004", "does not reach a monitored barrier", "others/barrier", hows=("bare",), options=SHORT
-    ),
-    Death(
-        "o_silent_exit",
-        "FAIL001",
-        "exits with a code and no word",
-        "others/silent_exit",
-        hows=("srun",),
-        also=("FAIL004", "FAIL018"),
-    ),
-    Death("o_early_stop", "FAIL004", "one rank stops early", "others/early_stop", hows=("bare",), options=SHORT),
-    Death(
-        "o_token_id",
-        "FAIL001",
-        "IndexError: a token id out of range",
-        "others/token_id",
-        hows=("mpi",),
-        also=("FAIL003",),
-    ),
-    Death(
-        "o_slow_preprocessing",
-        "FAIL004",
-        "rank 0 is busy longer than the timeout",
-        "others/slow_preprocessing",
-        hows=("srun",),
-        first=True,
-        options=SHORT,
-    ),
-    Death(
-        "o_validation",
-        "FAIL004",
-        "one rank validates, the others time out",
-        "others/validation",
-        hows=("bare",),
-        options=SHORT,
-    ),
-    Death("o_stops_itself", "FAIL001", "an exception without a message", "others/stops_itself", hows=("bare",)),
-)
-"""Programs that print in other styles than those that autopsy was first mended with."""
-
 
 def free_port() -> int:
     with socket.create_server(("", 0)) as server:
@@ -234,8 +174,7 @@ def furnish(stage: Stage, seed: int) -> None:
     for rank in range(stage.ranks * 2):
         path = stage.folder / "shards" / f"train-{rank:05d}.bin"
         path.write_bytes(random.Random(seed * 1000 + rank).randbytes(ROWS * LENGTH))
-    for shared in (HERE / "job.py", HERE / "others" / "small.py"):
-        shutil.copy(shared, stage.folder / shared.name)
+    shutil.copy(HERE / "job.py", stage.folder / "job.py")
     shutil.copy(HERE / f"{stage.death.script}.py", stage.folder / "train.py")  # a log must not tell by a file's name
     if stage.death.spoil is not None:
         stage.death.spoil(stage)
@@ -246,12 +185,6 @@ def command(stage: Stage, logs: Path) -> list[str]:
     script = str(stage.folder / "train.py")
     arguments = [str(stage.folder), "--at", str(stage.at), *death.options]
     arguments += ["--victim", str(stage.victim)] if death.one_rank else []
-    if stage.how == "spawn":
-        return [sys.executable, script, *arguments, "--ranks", str(stage.ranks)]
-    if stage.how in LABELS:
-        extra = ["--labels", LABELS[stage.how], "--cancel", str(stage.folder / "cancel"), *stage.many_options]
-        words = ["--ranks", str(stage.ranks), "--port", str(stage.port), *extra, script, *arguments]
-        return [*stage.prelude, sys.executable, str(HERE / "many.py"), *words]
     streams = {
         "tee": ["--log-dir", str(stage.folder / "torchrun"), "--tee", "3"],
         "folder": ["--log-dir", str(logs), "--redirects", "3"],
@@ -303,7 +236,7 @@ def run(stage: Stage, out: Path) -> int | None:
 def produce(death: Death, how: str, ranks: int, seed: int, out: Path) -> dict[str, object]:
     """One log and its truth."""
     chance = random.Random(f"{seed} {death.name} {how}")
-    victim = 0 if death.name == "disk_full" or death.first else chance.randrange(1, ranks)
+    victim = 0 if death.name == "disk_full" else chance.randrange(1, ranks)
     with tempfile.TemporaryDirectory(prefix="job-") as folder:
         at = death.at or chance.randrange(11, 20)
         stage = Stage(death, how, Path(folder), ranks, victim, at, free_port())
@@ -337,27 +270,24 @@ def verdict_of(log: Path) -> tuple[str | None, int | None]:
 
 def score(folder: Path, kept: Path | None) -> int:
     """Prints what autopsy names for each log of a folder; 1 when a first cause is missed."""
-    others = {death.name for death in OTHERS}
     rows = []
     for row in json.loads((folder / "truth.json").read_text()):
         code, rank = verdict_of(folder / row["log"])
         right = code in (row["code"], *row["also"])
-        part = "other styles" if row["death"] in others else "mended"
         rows.append(
             {
-                "log": row["log"], "part": part, "code": row["code"], "rank": row["rank"],
+                "log": row["log"], "code": row["code"], "rank": row["rank"],
                 "said": code, "said_rank": rank, "right": right,
             }
         )  # fmt: skip
         mark = "ok  " if right else "MISS"
         print(f"{mark} {row['log']:32} {row['code']} rank {row['rank']}: {code} rank {rank}", flush=True)
-    for title, group in _groups(rows):
-        dead = [row for row in group if row["code"] is not None]
-        ranked = [row for row in dead if row["rank"] is not None]
-        named = sum(row["right"] and row["said_rank"] == row["rank"] for row in ranked)
-        quiet = [row["said"] is None for row in group if row["code"] is None]
-        print(f"{title}: first cause named: {sum(row['right'] for row in dead)} of {len(dead)}; its rank: "
-              f"{named} of {len(ranked)}; silent on healthy jobs: {sum(quiet)} of {len(quiet)}")  # fmt: skip
+    dead = [row for row in rows if row["code"] is not None]
+    ranked = [row for row in dead if row["rank"] is not None]
+    named = sum(row["right"] and row["said_rank"] == row["rank"] for row in ranked)
+    quiet = [row["said"] is None for row in rows if row["code"] is None]
+    print(f"first cause named: {sum(row['right'] for row in dead)} of {len(dead)}; its rank: "
+          f"{named} of {len(ranked)}; silent on healthy jobs: {sum(quiet)} of {len(quiet)}")  # fmt: skip
     if kept is not None:
         git = ["git", "-C", str(HERE), "rev-parse", "--short", "HEAD"]
         commit = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
@@ -370,24 +300,12 @@ def score(folder: Path, kept: Path | None) -> int:
     return int(not all(row["right"] for row in rows))
 
 
-def _groups(rows: list[dict[str, Any]]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """The rows that belong together: forked ranks, torchrun, programs of other styles."""
-    of_styles = [row for row in rows if row["part"] == "other styles"]
-    mended = [row for row in rows if row["part"] == "mended"]
-    forked = [row for row in mended if ".srun." in row["log"]]
-    yield "forked ranks", forked
-    yield "torchrun", [row for row in mended if row not in forked]
-    yield "other styles", of_styles
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--only", nargs="+", choices=[death.name for death in (*DEATHS, *OTHERS)])
-    parser.add_argument("--how", nargs="+", default=["tee", "plain", "folder", "srun"])
-    parser.add_argument("--others", action="store_true", help="the programs of other styles alone")
+    parser.add_argument("--only", nargs="+", choices=[death.name for death in DEATHS])
+    parser.add_argument("--how", nargs="+", default=["tee", "plain", "folder"])
     parser.add_argument("--ranks", type=int, default=4, help="of a torchrun job")
-    parser.add_argument("--many", type=int, default=64, help="of a forked job")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--score", action="store_true", help="produce nothing, score the folder's logs")
     parser.add_argument("--json", type=Path, metavar="FILE", help="where --score keeps its rows")
@@ -397,12 +315,10 @@ def main() -> int:
     options.folder.mkdir(parents=True, exist_ok=True)
     truth = options.folder / "truth.json"
     rows = json.loads(truth.read_text()) if truth.exists() else []
-    jobs = [(how, death) for how in options.how for death in (() if options.others else DEATHS)]
-    jobs += [(how, death) for death in OTHERS for how in death.hows] if options.others or options.only else []
+    jobs = [(how, death) for how in options.how for death in DEATHS]
     for how, death in jobs:
         if not options.only or death.name in options.only:
-            ranks = options.many if how in LABELS else options.ranks
-            row = produce(death, how, ranks, options.seed, options.folder)
+            row = produce(death, how, options.ranks, options.seed, options.folder)
             rows = [old for old in rows if old["log"] != row["log"]] + [row]
             truth.write_text(json.dumps(sorted(rows, key=lambda row: str(row["log"])), indent=1) + "\n")
             print(f"{row['log']:32} exit {row['exit']}  {row['seconds']} s", flush=True)

@@ -23,7 +23,7 @@ sys.path.insert(0, str(HERE.parent))
 
 from attack.case import Attempt, attack  # noqa: E402 - the folder above must be on the path first
 
-ALONE = {"expressions", "kills", "secrets", "unharmed"}
+ALONE = {"expressions", "secrets", "unharmed"}
 """Modules that measure time, or use all CPUs themselves."""
 NOT_GROUPS = {"__main__", "case"}
 

@@ -16,7 +16,7 @@ def test_the_first_cause_of_real_deaths_is_named(tmp_path):
     pytest.importorskip("torch")
     words = [sys.executable, str(PROGRAM), str(tmp_path)]
     produced = subprocess.run(
-        [*words, "--how", "srun", "--many", "2", "--only", *DEATHS], capture_output=True, text=True, timeout=400
+        [*words, "--how", "plain", "--ranks", "2", "--only", *DEATHS], capture_output=True, text=True, timeout=400
     )
     assert produced.returncode == 0, produced.stderr
     truth = json.loads((tmp_path / "truth.json").read_text())
