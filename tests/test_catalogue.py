@@ -347,5 +347,5 @@ def test_a_sick_and_a_healthy_case(code):
     texts = [path.read_text("utf-8") for path in (ROOT / "tests/checks" / FOLDERS[topic_of(code)]).glob("test_*.py")]
     own = [text for text in texts if re.search(rf"\b({check.__name__}|{code})\b", text)]
     tests = re.findall(r"^def (test_\w+)", "\n".join(own), re.MULTILINE)
-    assert any(name.startswith("test_sick") for name in tests)
-    assert any(name.startswith("test_healthy") for name in tests)
+    assert any("sick" in name for name in tests)
+    assert any("healthy" in name for name in tests)

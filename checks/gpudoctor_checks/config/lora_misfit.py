@@ -134,18 +134,14 @@ class LoraMisfit(Check):
 
 def _names(targets: Written) -> list[str]:
     """Module names that are plain words; none for a pattern or a word for all of them."""
-    value = targets.value
-    if isinstance(value, tuple):
-        items = [str(item) for item in value]
-    elif isinstance(value, str) and "," in value:
-        items = [part.strip() for part in value.split(",")]
-    elif isinstance(value, str) and targets.file is not None and targets.file.kind is ConfigKind.LLAMA_FACTORY:
-        items = [value]
-    else:
+    value, factory = targets.value, targets.file is not None and targets.file.kind is ConfigKind.LLAMA_FACTORY
+    if isinstance(value, str) and not factory and "," not in value:
         return []  # one string is a pattern for PEFT
-    if set(items) & ALL or any(re.search(r"[*()\[\]|\\^$+?]", item) for item in items):
+    items = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+    names = [str(item) for item in items] if isinstance(items, list | tuple) else []
+    if set(names) & ALL or any(re.search(r"[*()\[\]|\\^$+?]", item) for item in names):
         return []
-    return [item for item in items if item]
+    return [item for item in names if item]
 
 
 def _config(file: ConfigFile) -> Iterator[Adapter]:
@@ -173,21 +169,16 @@ def _calls(source: Source) -> Iterator[Adapter]:
     model = _model(source)
     for script in source.scripts:
         for call in script.calls:
-            if (
-                call.method != "LoraConfig"
-                or call.name.split(".", 1)[0] not in {"peft", "trl"}
-                or in_a_test(call)
-                or never_runs(source, call)
-            ):
-                continue
-            rslora = call.keywords.get("use_rslora")
-            yield Adapter(
-                targets=from_keyword(script, call, "target_modules"),
-                rank=from_keyword(script, call, "r"),
-                alpha=from_keyword(script, call, "lora_alpha"),
-                rslora=rslora is not None and not (isinstance(rslora, Known) and not rslora.value),
-                model=model,
-            )
+            ours = call.method == "LoraConfig" and call.name.split(".", 1)[0] in {"peft", "trl"}
+            if ours and not in_a_test(call) and not never_runs(source, call):
+                rslora = call.keywords.get("use_rslora")
+                yield Adapter(
+                    targets=from_keyword(script, call, "target_modules"),
+                    rank=from_keyword(script, call, "r"),
+                    alpha=from_keyword(script, call, "lora_alpha"),
+                    rslora=rslora is not None and not (isinstance(rslora, Known) and not rslora.value),
+                    model=model,
+                )
 
 
 def _model(source: Source) -> str:

@@ -15,7 +15,7 @@ from gpudoctor.model.signs.configs import CanonicalValue, ConfigKind
 from gpudoctor.model.signs.source import Call, Script, Source
 from gpudoctor_checks.config.disagreement import OPTIMISATION, REFUSED, mismatches, sentence, settings_finding
 
-FAMILIES = ("adam", "lamb", "lion", "sgd", "adagrad", "adafactor", "muon", "rmsprop", "galore", "lomo", "apollo")
+FAMILIES = ("adafactor", "adagrad", "adam", "lamb", "lion", "sgd", "muon", "rmsprop", "galore", "lomo", "apollo")
 """Optimizers that are not each other; `adamw_torch` and DeepSpeed's `AdamW` are one."""
 
 SCHEDULES = {
@@ -167,8 +167,6 @@ def _kinds(link: Link) -> Iterator[tuple[Written, Written]]:
 def _family(name: str) -> str:
     """Which of the optimizers a name means; "" for a name of neither."""
     lowered = name.lower().replace("_", "")
-    if "adafactor" in lowered or "adagrad" in lowered:
-        return "adafactor" if "adafactor" in lowered else "adagrad"
     return next((family for family in FAMILIES if family in lowered), "")
 
 
@@ -179,18 +177,15 @@ def _speaks_of_the_run(item: CanonicalValue) -> bool:
 
 def _engine_of(patient: Patient, script: Script, call: Call, engines: list[Setup]) -> Setup | None:
     """The config that a call of deepspeed.initialize takes: its dict, its file, or the launch line's."""
-    for engine in engines:
-        if engine.call is call:
-            return engine
     given = call.keywords.get("config") or call.keywords.get("config_params")
     name = getattr(given, "value", None)
     if isinstance(name, str):
         return same_file(name, script.path, engines)
+    own = [engine for engine in engines if engine.call is call]
     job = optional(lambda: patient.job)
-    for launch in job.launches if job is not None else ():
-        found = launched_engine(patient, launch, engines)
-        if found is not None:
-            return found
+    own += [found for launch in (job.launches if job else ()) if (found := launched_engine(patient, launch, engines))]
     files = [item for item in engines if item.kind is ConfigKind.DEEPSPEED and named(patient, item.path)]
     only = len(list(script.calls_to("deepspeed.initialize"))) == 1 and named(patient, script.path)
-    return files[0] if len(files) == 1 and given is None and only else None
+    if not own and given is None and only and len(files) == 1:
+        own = files
+    return own[0] if own else None

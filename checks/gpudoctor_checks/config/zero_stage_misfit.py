@@ -16,7 +16,7 @@ from gpudoctor.analysis.memory_forecasts import (
 )
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Cost, Finding, Patient, Reads, Resource, Severity
-from gpudoctor.model.signs.memory import Choice, Holds, JobMemory
+from gpudoctor.model.signs.memory import Choice, Holds
 from gpudoctor.text import size
 
 
@@ -57,42 +57,35 @@ class ZeroStageMisfit(Check):
             if better is None:
                 continue
             present: dict[str, Choice] = {name: job.values[name] for name in ("parallel", "offload")}
-            if job.now.holds is Holds.NOT:
-                yield self._short(job, present, better)
-            elif sure(job) and layout_cost(present) > layout_cost(better):
-                yield self._needless(job, present, better)
-
-    def _short(self, job: JobMemory, present: dict[str, Choice], better: dict[str, Choice]) -> Finding:
-        return self.finding(
-            say(
-                "{job} under {setting}: {shortage}; {fitting} fits.",
-                job=describe(job),
-                setting=change_words(present),
-                shortage=short_words(job),
-                fitting=change_words(better),
-            ),
-            evidence=evidence(job, "parallel", "offload", "batch", "seq"),
-            confidence=confidence(job),
-            severity=Severity.ERROR,
-            cost=Cost(bytes=job.now.peak - job.room, breaks=say("it runs out of GPU memory")),
-            subject=job.title,
-            scarce=frozenset({Resource.DEVICE_MEMORY}),
-        )
-
-    def _needless(self, job: JobMemory, present: dict[str, Choice], better: dict[str, Choice]) -> Finding:
-        projected = job.projected(**better)
-        needs = say(" with {peak}", peak=size(projected.peak)) if projected is not None else ""
-        return self.finding(
-            say(
-                "{job}: {setting} needs {peak}; {fitting} fits{needs} in {room} and moves less.",
-                job=describe(job),
-                setting=change_words(present),
-                peak=size(job.now.peak),
-                fitting=change_words(better),
-                needs=needs,
-                room=room_words(job),
-            ),
-            evidence=evidence(job, "parallel", "offload", "batch", "seq"),
-            confidence=confidence(job),
-            subject=job.title,
-        )
+            short = job.now.holds is Holds.NOT
+            if not short and not (sure(job) and layout_cost(present) > layout_cost(better)):
+                continue
+            if short:
+                message = say(
+                    "{job} under {setting}: {shortage}; {fitting} fits.",
+                    job=describe(job),
+                    setting=change_words(present),
+                    shortage=short_words(job),
+                    fitting=change_words(better),
+                )
+            else:
+                projected = job.projected(**better)
+                message = say(
+                    "{job}: {setting} needs {peak}; {fitting} fits{needs} in {room} and moves less.",
+                    job=describe(job),
+                    setting=change_words(present),
+                    peak=size(job.now.peak),
+                    fitting=change_words(better),
+                    needs=say(" with {peak}", peak=size(projected.peak)) if projected is not None else "",
+                    room=room_words(job),
+                )
+            breaks = Cost(bytes=job.now.peak - job.room, breaks=say("it runs out of GPU memory"))
+            yield self.finding(
+                message,
+                evidence=evidence(job, "parallel", "offload", "batch", "seq"),
+                confidence=confidence(job),
+                severity=Severity.ERROR if short else Severity.WARNING,
+                cost=breaks if short else None,
+                subject=job.title,
+                scarce=frozenset({Resource.DEVICE_MEMORY}) if short else frozenset(),
+            )

@@ -103,10 +103,9 @@ class CpuBudget(Check):
     def _too_many(
         self, cpus: float, evidence: tuple[Evidence, ...], ranks: int, workers: Workers, threads: Threads
     ) -> Finding:
-        each = workers.count or 0
-        places = (threads.call.span,) if threads.call is not None else ()
-        total = ranks * (each + threads.count)
-        pool_alone = ranks * (each + 1) <= self.limit("oversubscription") * cpus and threads.by_default
+        each, limit = workers.count or 0, self.limit("oversubscription")
+        pool_alone = ranks * (each + 1) <= limit * cpus and threads.by_default
+        kind = "threads" if pool_alone else "both"
         return self.finding(
             say(
                 "{ranks} x ({workers} + {threads}; "
@@ -116,37 +115,31 @@ class CpuBudget(Check):
                 workers=count(each, "worker"),
                 threads=count(threads.count, "thread"),
                 origin=threads.origin,
-                total=total,
+                total=ranks * (each + threads.count),
                 cpus=cpus,
-                limit=self.limit("oversubscription"),
+                limit=limit,
             ),
-            evidence=(*places, *evidence, *workers.evidence),
+            evidence=(*((threads.call.span,) if threads.call is not None else ()), *evidence, *workers.evidence),
             confidence=Confidence.CONFIRMED if threads.recorded else Confidence.PROBABLE,
             severity=Severity.NOTE if pool_alone else Severity.WARNING,
             subject="CPUs",
             scarce=frozenset({Resource.CPU}),
-            detail=CpuBudgetDetail(
-                kind="threads" if pool_alone else "both", cpus=cpus, ranks=ranks, workers=each, threads=threads.count
-            ),
+            detail=CpuBudgetDetail(kind=kind, cpus=cpus, ranks=ranks, workers=each, threads=threads.count),
         )
 
     def _one_thread(
         self, cpus: float, evidence: tuple[Evidence, ...], ranks: int, workers: Workers
     ) -> Iterator[Finding]:
-        each = cpus / ranks
-        spare = each - (workers.count or 0) - 1
-        if spare < self.limit("spare_cpus"):
+        each, loaders = cpus / ranks, workers.count or 0
+        if each - loaders - 1 < self.limit("spare_cpus"):
             return
-        known = (
-            say(", {workers_count} of them for loader workers", workers_count=workers.count) if workers.count else ""
-        )
         yield self.finding(
             say(
                 "torchrun sets OMP_NUM_THREADS=1 for {ranks} ranks, and each has {each:g} CPUs{known}: "
                 "work on the CPU runs on one of them.",
                 ranks=ranks,
                 each=each,
-                known=known,
+                known=say(", {workers_count} of them for loader workers", workers_count=loaders) if loaders else "",
             ),
             evidence=(
                 Setting(key="OMP_NUM_THREADS", value="1", origin="torchrun's default", reproduce="torchrun --help"),
@@ -155,5 +148,5 @@ class CpuBudget(Check):
             confidence=Confidence.PROBABLE,
             severity=Severity.NOTE,
             subject="torchrun",
-            detail=CpuBudgetDetail(kind="torchrun", cpus=cpus, ranks=ranks, workers=workers.count or 0, threads=1),
+            detail=CpuBudgetDetail(kind="torchrun", cpus=cpus, ranks=ranks, workers=loaders, threads=1),
         )

@@ -102,7 +102,20 @@ class DiskTooSmall(Check):
             for disk in host.disks:
                 if disk.mount not in seen and self._is_full(disk):
                     seen.add(disk.mount)
-                    yield self._full(disk)
+                    yield self.finding(
+                        say(
+                            "The disk under the {role} ({disk_path}) has {free} of {disk_total} free.",
+                            role=disk.role,
+                            disk_path=disk.path,
+                            free=size(disk.free),
+                            disk_total=size(disk.total),
+                        ),
+                        evidence=(_shown(disk),),
+                        confidence=Confidence.CONFIRMED,
+                        subject=disk.role,
+                        scarce=frozenset({Resource.DISK}),
+                        detail=DiskTooSmallDetail(kind="full", role=disk.role, path=disk.path, mount=disk.mount),
+                    )
         if host.silent_folders and not seen:
             silent = host.silent_folders[0]
             raise Unavailable(
@@ -121,34 +134,14 @@ class DiskTooSmall(Check):
             return disk.free < self.limit("output_free")
         return disk.free < self.limit("cache_free" if disk.role in _CACHES else "temporary_free")
 
-    def _full(self, disk: Disk) -> Finding:
-        return self.finding(
-            say(
-                "The disk under the {role} ({disk_path}) has {free} of {disk_total} free.",
-                role=disk.role,
-                disk_path=disk.path,
-                free=size(disk.free),
-                disk_total=size(disk.total),
-            ),
-            evidence=(_shown(disk),),
-            confidence=Confidence.CONFIRMED,
-            subject=disk.role,
-            scarce=frozenset({Resource.DISK}),
-            detail=DiskTooSmallDetail(kind="full", role=disk.role, path=disk.path, mount=disk.mount),
-        )
-
     def _checkpoints(self, patient: Patient, disks: tuple[Disk, ...]) -> Iterator[Finding]:
         """What the run keeps against the room under the output."""
         disk = next((disk for role in _OUTPUTS for disk in disks if disk.role == role), None)
         source = optional(lambda: patient.source)
-        if (
-            disk is None
-            or source is None
-            or any(call.name.startswith(_ADAPTERS) for script in source.scripts for call in script.calls)
-        ):
+        if disk is None or source is None or not source.trains:
             return
         model = _largest_model(source)
-        if model is None or not source.trains:
+        if model is None or any(call.name.startswith(_ADAPTERS) for script in source.scripts for call in script.calls):
             return
         billions, call = model
         keep, evidence = _kept(patient, source)
@@ -157,14 +150,13 @@ class DiskTooSmall(Check):
         need = one * ((keep or 1) + 1)
         if disk.free >= need:
             return
-        kept = say("{keep} kept", keep=keep) if keep else say("without a limit on their number")
         yield self.finding(
             say(
                 "A checkpoint of {billions:g} billion parameters with AdamW takes about {size} ({kept}), and "
                 "{free} is free under the {role} ({path}).",
                 billions=billions,
                 size=size(one),
-                kept=kept,
+                kept=say("{keep} kept", keep=keep) if keep else say("without a limit on their number"),
                 free=size(disk.free),
                 role=disk.role,
                 path=disk.path,

@@ -9,33 +9,30 @@ from importlib import resources
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.cuda import dotted, is_jetson, numbers
-from gpudoctor.model.evidence import Measurement, Provenance
-from gpudoctor.model.unavailable import Absent, Unavailable
+from gpudoctor.model.evidence import Measurement
+from gpudoctor.model.unavailable import Absent, Unavailable, known
+from gpudoctor_checks.environment.torch_reading import of_torch
+
+_QUERY = "nvidia-smi --query-gpu"
 
 
 @cache
 def _table() -> dict[str, dict[str, str]]:
+    """Oldest drivers by CUDA major (`floors`), and the drivers that came with toolkits (`toolkits`)."""
     text = resources.files("gpudoctor_checks.environment").joinpath("driver_floors.json").read_text("utf-8")
-    table = json.loads(text)
-    return {"floors": table["floors"], "toolkits": table["toolkits"]}
+    return {name: table for name, table in json.loads(text).items() if name in ("floors", "toolkits")}
 
 
-def floor_of(cuda: str) -> str | None:
-    """The oldest driver for a CUDA version; None for a major version that the table does not know.
+def _drivers(cuda: str) -> tuple[str | None, str]:
+    """The oldest driver for a CUDA version and the one that came with it; None and "" where the table has none.
 
     Before CUDA 11 there was no minor version compatibility: the toolkit's own driver is the floor.
     """
     version = numbers(cuda)
+    own = _table()["toolkits"].get(".".join(str(part) for part in version[:2]))
     if not version:
-        return None
-    if version[0] < 11:
-        return _table()["toolkits"].get(".".join(str(part) for part in version[:2]))
-    return _table()["floors"].get(str(version[0]))
-
-
-def toolkit_driver(cuda: str) -> str | None:
-    """The driver that came with a toolkit, `12.8`; None for one that the table does not know."""
-    return _table()["toolkits"].get(".".join(str(part) for part in numbers(cuda)[:2]))
+        return None, ""
+    return own if version[0] < 11 else _table()["floors"].get(str(version[0])), own or ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,20 +90,16 @@ class DriverTooOld(Check):
         driver = survey.driver_version
         if isinstance(driver, Absent):
             raise Unavailable(say("the driver's version: {reason}", reason=driver.reason))
-        floor = floor_of(torch.cuda)
-        speaks = survey.cuda_driver_version
-        newest = None if isinstance(speaks, Absent) else speaks
+        floor, toolkit = _drivers(torch.cuda)
+        newest = known(survey.cuda_driver_version)
         cuda, own = numbers(torch.cuda), numbers(driver)
         # The CUDA that the driver itself says it speaks settles it where it is known: it knows about custom builds.
         if newest is not None and cuda and newest[0] >= cuda[0]:
             return
         if (not own or own >= numbers(floor)) if floor is not None else (newest is None or not cuda):
             return
-        wanted = (
-            say("needs {floor} or newer", floor=floor)
-            if floor
-            else say("needs a driver for CUDA {cuda}", cuda=torch.cuda)
-        )
+        wanted = say("needs a driver for CUDA {cuda}", cuda=torch.cuda)
+        wanted = say("needs {floor} or newer", floor=floor) if floor else wanted
         knows = say(", which supports CUDA up to {version}", version=dotted(newest)) if newest else ""
         yield self.finding(
             say(
@@ -118,28 +111,13 @@ class DriverTooOld(Check):
                 knows=knows,
             ),
             evidence=(
-                Measurement(
-                    "driver_version",
-                    driver,
-                    "",
-                    reproduce="nvidia-smi --query-gpu=driver_version --format=csv,noheader",
-                ),
-                Measurement(
-                    "torch_cuda",
-                    torch.cuda,
-                    "",
-                    provenance=Provenance.DECLARED,
-                    reproduce=f"{patient.packages.executable} -c 'import torch; print(torch.version.cuda)'",
-                ),
+                Measurement("driver_version", driver, "", reproduce=f"{_QUERY}=driver_version --format=csv,noheader"),
+                of_torch(patient, "torch_cuda", torch.cuda, "torch.version.cuda"),
             ),
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks=say("torch cannot start CUDA: the run fails or falls back to the CPU")),
             subject="driver",
             detail=DriverTooOldDetail(
-                torch=torch.version,
-                cuda=torch.cuda,
-                driver=driver,
-                floor=floor or "",
-                toolkit_driver=toolkit_driver(torch.cuda) or "",
+                torch=torch.version, cuda=torch.cuda, driver=driver, floor=floor or "", toolkit_driver=toolkit
             ),
         )

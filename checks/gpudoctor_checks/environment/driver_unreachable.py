@@ -8,20 +8,22 @@ from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
 from gpudoctor.model.evidence import Evidence, Measurement
 from gpudoctor.model.signs.gpu import DriverState, GpuSurvey
-from gpudoctor.model.unavailable import optional
+from gpudoctor.model.unavailable import known, optional
 from gpudoctor.text import count
 
 # Drivers that keep a GPU for a virtual machine: it is not for this system to use.
 _GIVEN_AWAY = frozenset({"vfio-pci", "xen-pciback", "pci-stub"})
-_CAUSES = {
-    DriverState.NO_LIBRARY: "no-library",
-    DriverState.NOT_LOADED: "not-loaded",
-    DriverState.MISMATCH: "mismatch",
-    DriverState.NO_PERMISSION: "no-permission",
-    DriverState.FAILED: "failed",
-    DriverState.HUNG: "hung",
-    DriverState.CRASHED: "crashed",
+_STATES = {
+    DriverState.NO_LIBRARY: ("no-library", say("but the driver's library (libnvidia-ml.so.1) is missing")),
+    DriverState.NOT_LOADED: ("not-loaded", say("and the nvidia kernel module is not loaded")),
+    DriverState.MISMATCH: ("mismatch", ""),
+    DriverState.NO_PERMISSION: ("no-permission", say("and this user may not open them")),
+    DriverState.FAILED: ("failed", say("and NVML does not start")),
+    DriverState.HUNG: ("hung", say("and the driver does not answer")),
+    DriverState.CRASHED: ("crashed", say("and the driver's library crashes")),
+    DriverState.READY: ("no-gpu", say("and the driver sees none of them")),
 }
+"""The cause as the detail has it, and the words of a message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +79,7 @@ class DriverUnreachable(Check):
         here = [device for device in survey.pci_devices if device.driver not in _GIVEN_AWAY]
         host = optional(lambda: patient.host)
         container = host.container if host is not None else None
-        cause = _CAUSES.get(survey.driver, "no-gpu")
+        cause, words = _STATES[survey.driver]
         if survey.driver is DriverState.READY:
             # blind: it starts and sees nothing, although GPUs are there and nobody keeps them from us
             if survey.gpus or survey.lost or not here or not survey.device_nodes or survey.denied_nodes:
@@ -88,8 +90,8 @@ class DriverUnreachable(Check):
         bare = bool(container) and not survey.device_nodes and cause in {"no-library", "not-loaded", "failed"}
         meant = bare and not asked
         yield self.finding(
-            _message(survey, len(here), container if bare else None),
-            evidence=_evidence(survey),
+            _message(survey, words, len(here), container if bare else None),
+            evidence=tuple(_evidence(survey)),
             confidence=Confidence.CONFIRMED,
             severity=Severity.NOTE if meant else Severity.ERROR,
             cost=None if meant else Cost(breaks=say("CUDA does not start")),
@@ -97,8 +99,8 @@ class DriverUnreachable(Check):
                 cause="container" if bare else cause,
                 container=container or "",
                 gpus=max(1, len(here)),
-                module=survey.kernel_module_version if isinstance(survey.kernel_module_version, str) else "",
-                library=survey.driver_version if isinstance(survey.driver_version, str) else "",
+                module=known(survey.kernel_module_version) or "",
+                library=known(survey.driver_version) or "",
             ),
         )
 
@@ -115,62 +117,33 @@ def _asked_for_gpus(patient: Patient) -> bool:
     return any(value not in {"", "void", "none", "-1"} for value in values)
 
 
-def _message(survey: GpuSurvey, found: int, container: str | None) -> str:
+def _message(survey: GpuSurvey, words: str, found: int, container: str | None) -> str:
+    module, library = known(survey.kernel_module_version), known(survey.driver_version)
+    if container is None and survey.driver is DriverState.MISMATCH:
+        versions = [say("module {module}", module=module)] if module is not None else []
+        versions += [say("library {library}", library=library)] if library is not None else []
+        told = say(" ({known})", known=concatenated(", ", versions)) if versions else ""
+        return say("The driver's kernel module and its library have different versions{versions}.", versions=told)
     gpus = say("{gpus} on the PCI bus", gpus=count(found, "NVIDIA GPU")) if found else say("A GPU's device node exists")
-    words = {
-        DriverState.NO_LIBRARY: say("but the driver's library (libnvidia-ml.so.1) is missing"),
-        DriverState.NOT_LOADED: say("and the nvidia kernel module is not loaded"),
-        DriverState.NO_PERMISSION: say("and this user may not open them"),
-        DriverState.FAILED: say("and NVML does not start"),
-        DriverState.HUNG: say("and the driver does not answer"),
-        DriverState.CRASHED: say("and the driver's library crashes"),
-        DriverState.READY: say("and the driver sees none of them"),
-    }
-    if container:
+    if container is not None:
         return say("{gpus}, but this container ({container}) was started without them.", gpus=gpus, container=container)
-    if survey.driver is DriverState.MISMATCH:
-        return say(
-            "The driver's kernel module and its library have different versions{versions}.", versions=_versions(survey)
-        )
     bound = sorted({device.driver or say("no driver") for device in survey.pci_devices} - {"nvidia"} - _GIVEN_AWAY)
-    held = (
-        say(" (bound to {bound})", bound=concatenated(", ", bound))
-        if bound and survey.driver is not DriverState.READY
-        else ""
+    held = say(" (bound to {bound})", bound=concatenated(", ", bound))
+    return say(
+        "{gpus}{holders}, {word}{error}.",
+        gpus=gpus,
+        holders=held if bound and survey.driver is not DriverState.READY else "",
+        word=words,
+        error=say(": {driver_error}", driver_error=survey.driver_error) if survey.driver_error else "",
     )
-    error = say(": {driver_error}", driver_error=survey.driver_error) if survey.driver_error else ""
-    return say("{gpus}{holders}, {word}{error}.", gpus=gpus, holders=held, word=words[survey.driver], error=error)
 
 
-def _versions(survey: GpuSurvey) -> str:
-    module, library = survey.kernel_module_version, survey.driver_version
-    known = [say("module {module}", module=module)] if isinstance(module, str) else []
-    known += [say("library {library}", library=library)] if isinstance(library, str) else []
-    return say(" ({known})", known=concatenated(", ", known)) if known else ""
-
-
-def _evidence(survey: GpuSurvey) -> tuple[Evidence, ...]:
-    items: list[Evidence] = [
-        Measurement(
-            "driver_state",
-            f"{survey.driver.value}{': ' + survey.driver_error if survey.driver_error else ''}",
-            "",
-            reproduce="nvidia-smi",
-        )
-    ]
-    items += [
-        Measurement(
-            "pci_device",
-            f"{device.address} [{device.device_id}] {device.driver or 'no driver'}",
-            "",
-            reproduce=f"lspci -nnk -s {device.address}",
-        )
-        for device in survey.pci_devices[:2]
-    ]
-    if isinstance(survey.kernel_module_version, str):
-        items.append(
-            Measurement(
-                "kernel_module_version", survey.kernel_module_version, "", reproduce="cat /proc/driver/nvidia/version"
-            )
-        )
-    return tuple(items)
+def _evidence(survey: GpuSurvey) -> Iterator[Evidence]:
+    error = f": {survey.driver_error}" if survey.driver_error else ""
+    yield Measurement("driver_state", f"{survey.driver.value}{error}", "", reproduce="nvidia-smi")
+    for device in survey.pci_devices[:2]:
+        shown = f"{device.address} [{device.device_id}] {device.driver or 'no driver'}"
+        yield Measurement("pci_device", shown, "", reproduce=f"lspci -nnk -s {device.address}")
+    module = known(survey.kernel_module_version)
+    if module is not None:
+        yield Measurement("kernel_module_version", module, "", reproduce="cat /proc/driver/nvidia/version")

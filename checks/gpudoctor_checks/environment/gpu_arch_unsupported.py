@@ -1,25 +1,16 @@
 """ENV004."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Measurement, Patient, Reads, Severity
 from gpudoctor.model.cuda import architecture, dotted, is_jetson, runs_on
-from gpudoctor.model.evidence import Measurement, Provenance
-from gpudoctor.model.signs.gpu import Gpu, answering
-from gpudoctor.model.unavailable import Absent, Unavailable
+from gpudoctor.model.signs.gpu import answering
+from gpudoctor.model.unavailable import Absent, Unavailable, known
 from gpudoctor.text import count
+from gpudoctor_checks.environment.torch_reading import TorchBuildDetail, of_torch
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuArchUnsupportedDetail(Detail):
-    """What the rule reads."""
-
-    torch: str
-    capabilities: str
-    """Of the card."""
-    driver: str
+_QUERY = "nvidia-smi --query-gpu=name,compute_cap --format=csv"
 
 
 class GpuArchUnsupported(Check):
@@ -68,45 +59,27 @@ class GpuArchUnsupported(Check):
         missing = [(gpu, card) for gpu, card in cards if runs_on(built, card) is None]
         others = len(cards) > len(missing)
         for card in dict.fromkeys(card for _, card in missing):
-            yield self._missing([gpu for gpu, own in missing if own == card], card, built, patient, others)
-
-    def _missing(
-        self, gpus: list[Gpu], card: tuple[int, int], built: tuple[str, ...], patient: Patient, others: bool
-    ) -> Finding:
-        torch = patient.torch
-        driver = patient.gpu_survey.driver_version
-        label = gpus[0].label if len(gpus) == 1 else count(len(gpus), "GPU")
-        have = ", ".join(built)
-        python = patient.packages.executable
-        return self.finding(
-            say(
-                "{label} ({gpu}) has compute capability {capability}, and torch {version} has code for {have} only.",
-                label=label,
-                gpu=gpus[0].name,
-                capability=dotted(card),
-                version=torch.version,
-                have=have,
-            ),
-            evidence=(
-                Measurement(
-                    "compute_capability",
-                    dotted(card),
-                    "",
-                    reproduce="nvidia-smi --query-gpu=name,compute_cap --format=csv",
+            gpus, have = [gpu for gpu, own in missing if own == card], ", ".join(built)
+            yield self.finding(
+                say(
+                    "{label} ({gpu}) has compute capability {capability}, and torch {version} has code for {have} only.",  # noqa: E501
+                    label=gpus[0].label if len(gpus) == 1 else count(len(gpus), "GPU"),
+                    gpu=gpus[0].name,
+                    capability=dotted(card),
+                    version=torch.version,
+                    have=have,
                 ),
-                Measurement(
-                    "torch_architectures",
-                    have,
-                    "",
-                    provenance=Provenance.DECLARED,
-                    reproduce=f"{python} -c 'import torch; print(torch.cuda.get_arch_list())'",
+                evidence=(
+                    Measurement("compute_capability", dotted(card), "", reproduce=_QUERY),
+                    of_torch(patient, "torch_architectures", have, "torch.cuda.get_arch_list()"),
                 ),
-            ),
-            confidence=Confidence.CONFIRMED,
-            severity=Severity.WARNING if others else None,
-            cost=Cost() if others else Cost(breaks=say("no kernel of torch runs on this GPU")),
-            subject=gpus[0].label,
-            detail=GpuArchUnsupportedDetail(
-                torch=torch.version, capabilities=dotted(card), driver="" if isinstance(driver, Absent) else driver
-            ),
-        )
+                confidence=Confidence.CONFIRMED,
+                severity=Severity.WARNING if others else None,
+                cost=Cost() if others else Cost(breaks=say("no kernel of torch runs on this GPU")),
+                subject=gpus[0].label,
+                detail=TorchBuildDetail(
+                    torch=torch.version,
+                    capabilities=dotted(card),
+                    driver=known(patient.gpu_survey.driver_version) or "",
+                ),
+            )

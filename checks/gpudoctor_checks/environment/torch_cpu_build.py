@@ -1,25 +1,14 @@
 """ENV002."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Measurement, Patient, Reads, Severity, Threshold
 from gpudoctor.model.cuda import dotted
-from gpudoctor.model.evidence import Measurement, Provenance
 from gpudoctor.model.signs.gpu import Gpu
-from gpudoctor.model.unavailable import Absent, known
+from gpudoctor.model.unavailable import known
 from gpudoctor.text import count
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TorchCpuBuildDetail(Detail):
-    """What the rule reads."""
-
-    torch: str
-    driver: str
-    capabilities: str
-    """Of the cards, with spaces."""
+from gpudoctor_checks.environment.torch_reading import TorchBuildDetail, of_torch
 
 
 class TorchCpuBuild(Check):
@@ -65,41 +54,29 @@ class TorchCpuBuild(Check):
         torch = patient.torch
         if torch.cuda is not None or torch.hip is not None or not gpus:
             return
-        names = ", ".join(dict.fromkeys(gpu.name for gpu in gpus))
-        driver = patient.gpu_survey.driver_version
-        python = patient.packages.executable
+        capabilities = {dotted(found) for gpu in gpus if (found := known(gpu.compute_capability)) is not None}
         yield self.finding(
             say(
                 "torch {version} is built without CUDA, and this machine has {count} ({names}): "
                 "the training cannot use them.",
                 version=torch.version,
                 count=say("a GPU") if len(gpus) == 1 else count(len(gpus), "GPU"),
-                names=names,
+                names=", ".join(dict.fromkeys(gpu.name for gpu in gpus)),
             ),
             evidence=(
-                Measurement(
-                    "torch_cuda",
-                    "none",
-                    "",
-                    provenance=Provenance.DECLARED,
-                    reproduce=f"{python} -c 'import torch; print(torch.__version__, torch.version.cuda)'",
-                ),
+                of_torch(patient, "torch_cuda", "none", "torch.__version__, torch.version.cuda"),
                 Measurement("gpus", len(gpus), "{GPU}", reproduce="nvidia-smi -L"),
             ),
             confidence=Confidence.CONFIRMED,
             cost=Cost(breaks=say("the training cannot use the GPU")),
             subject="torch",
-            detail=TorchCpuBuildDetail(
+            detail=TorchBuildDetail(
                 torch=torch.version,
-                driver="" if isinstance(driver, Absent) else driver,
-                capabilities=" ".join(
-                    sorted({dotted(found) for gpu in gpus if (found := known(gpu.compute_capability)) is not None})
-                ),
+                driver=known(patient.gpu_survey.driver_version) or "",
+                capabilities=" ".join(sorted(capabilities)),
             ),
         )
 
     def _usable(self, gpu: Gpu) -> bool:
-        capability = gpu.compute_capability
-        if isinstance(capability, Absent):
-            return True
-        return capability[0] + capability[1] / 10 >= self.limit("capability")
+        capability = known(gpu.compute_capability)
+        return capability is None or capability[0] + capability[1] / 10 >= self.limit("capability")

@@ -13,9 +13,8 @@ from gpudoctor.model.cuda import Capability, dotted, numbers, runs_on
 from gpudoctor.model.unavailable import Absent
 from gpudoctor.text import chained
 from gpudoctor_checks.environment.driver_too_old import DriverTooOldDetail
-from gpudoctor_checks.environment.gpu_arch_unsupported import GpuArchUnsupportedDetail
 from gpudoctor_checks.environment.package_conflict import PackageConflictDetail
-from gpudoctor_checks.environment.torch_cpu_build import TorchCpuBuildDetail
+from gpudoctor_checks.environment.torch_reading import TorchBuildDetail
 from gpudoctor_rules.remedies import remedy
 
 INDEX = "https://download.pytorch.org/whl"
@@ -150,7 +149,7 @@ _START = "https://pytorch.org/get-started/locally/"
 @answers("ENV002")
 def torch_cpu_build(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """The CUDA build of the installed release that this driver and these cards run."""
-    detail = finding.detail_of(TorchCpuBuildDetail)
+    detail = finding.detail_of(TorchBuildDetail)
     release, driver = detail.torch, detail.driver
     build = _choose_for(patient, driver, detail.capabilities, release)
     python = patient.packages.executable
@@ -278,7 +277,7 @@ _SOURCE = "https://github.com/pytorch/pytorch#from-source"
 @answers("ENV004")
 def gpu_arch_unsupported(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """A build that has the architecture; where only the driver stands in the way, the driver too."""
-    detail = finding.detail_of(GpuArchUnsupportedDetail)
+    detail = finding.detail_of(TorchBuildDetail)
     card, release = detail.capabilities, detail.torch
     driver = detail.driver
     build = _choose_for(patient, driver, card, release)

@@ -91,7 +91,7 @@ def test_every_job_is_named():
 
 
 @pytest.mark.parametrize(("check", "name", "paths", "expected"), JOBS, ids=[f"{job[0].code}-{job[1]}" for job in JOBS])
-def test_jobs(check, name, paths, expected):
+def test_sick_and_healthy_jobs(check, name, paths, expected):
     findings = examine(check, job_patient(paths))
     assert {(finding.severity, finding.evidence[0].line) for finding in findings} == expected
     if check.code in ("CFG001", "CFG002", "CFG005", "CFG008"):
