@@ -8,30 +8,18 @@
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from typing import TypeAlias, TypeVar
+from dataclasses import fields, replace
+from typing import Any, TypeAlias
 
 from gpudoctor.model import Absent, Advice, Check, Finding, Patient, PatientKind, Remedy, Rule, Sign, Signs, rules_of
 from gpudoctor.model.check import track_record
 from gpudoctor.model.rule import Prescriber
-from gpudoctor.model.signs.configs import Configs
-from gpudoctor.model.signs.flight_recorder import FlightRecords
 from gpudoctor.model.signs.gpu import DriverState, Gpu, GpuSurvey, PciDevice, RowRemap
 from gpudoctor.model.signs.host import Disk, Host, Limit
-from gpudoctor.model.signs.job import Environment, Job
-from gpudoctor.model.signs.kernel_log import KernelLog
-from gpudoctor.model.signs.memory import MemoryForecast
-from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
-from gpudoctor.model.signs.nccl_inspector import InspectorRecords
-from gpudoctor.model.signs.packages import ArgumentFields, Distribution, Packages, TorchBuild
-from gpudoctor.model.signs.preflight import Preflight
-from gpudoctor.model.signs.process import ProcessWindow
-from gpudoctor.model.signs.project import ProjectVersions
-from gpudoctor.model.signs.recording import Recording
-from gpudoctor.model.signs.source import Source
+from gpudoctor.model.signs.job import Environment
+from gpudoctor.model.signs.packages import Distribution, Packages, TorchBuild
 
 GIB = 1 << 30
-T = TypeVar("T")
 Given: TypeAlias = type[Rule] | Advice | Prescriber
 
 _UNASKED = Absent("not supported by this card")
@@ -187,58 +175,21 @@ def make_patient(
     *,
     gpus: Iterable[Gpu] | None = None,
     survey: GpuSurvey | None = None,
-    host: Host | None = None,
     environment: Mapping[str, str] | Environment | None = None,
-    packages: Packages | None = None,
-    torch: TorchBuild | None = None,
-    argument_fields: ArgumentFields | None = None,
-    project_versions: ProjectVersions | None = None,
-    job: Job | None = None,
-    kernel_log: KernelLog | None = None,
-    source: Source | None = None,
-    configs: Configs | None = None,
-    memory: MemoryForecast | None = None,
-    recording: Recording | None = None,
-    memory_snapshot: MemorySnapshot | None = None,
-    flight_records: FlightRecords | None = None,
-    nccl_inspector: InspectorRecords | None = None,
-    process: ProcessWindow | None = None,
-    preflight: Preflight | None = None,
     kind: PatientKind = PatientKind.MACHINE,
+    **signs: object,
 ) -> Patient:
-    """A patient with the signs that are given; the others are unavailable."""
+    """A patient with the signs that are given, by the names of `Signs`; the others are unavailable."""
     if survey is None and gpus is not None:
         survey = make_survey(gpus)
     if environment is not None and not isinstance(environment, Environment):
         environment = Environment(variables=dict(environment))
-    return Patient(
-        kind,
-        "a patient",
-        Signs(
-            environment=_sign("the environment", environment),
-            host=_sign("the host", host),
-            gpu_survey=_sign("the GPUs", survey),
-            kernel_log=_sign("the kernel log", kernel_log),
-            packages=_sign("the packages", packages),
-            torch=_sign("torch", torch),
-            argument_fields=_sign("the argument classes", argument_fields),
-            project_versions=_sign("the project's versions", project_versions),
-            job=_sign("the job", job),
-            source=_sign("the source", source),
-            configs=_sign("the configs", configs),
-            memory=_sign("the memory", memory),
-            recording=_sign("the recording", recording),
-            memory_snapshot=_sign("the memory snapshot", memory_snapshot),
-            flight_records=_sign("the flight recorder", flight_records),
-            nccl_inspector=_sign("NCCL Inspector", nccl_inspector),
-            process=_sign("the process", process),
-            preflight=_sign("the preflight", preflight),
-        ),
-    )
-
-
-def _sign(name: str, value: T | None) -> Sign[T]:
-    return Sign.missing(name, f"{name} was not given") if value is None else Sign.of(name, value)
+    signs |= {"gpu_survey": survey, "environment": environment}
+    taken: dict[str, Sign[Any]] = {}
+    for name in {**dict.fromkeys(field.name for field in fields(Signs)), **signs}:
+        title, value = f"the {name.replace('_', ' ')}", signs.get(name)
+        taken[name] = Sign.missing(title, f"{title} was not given") if value is None else Sign.of(title, value)
+    return Patient(kind, "a patient", Signs(**taken))
 
 
 def examine(check: type[Check], patient: Patient, **overrides: float) -> list[Finding]:

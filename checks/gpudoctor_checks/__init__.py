@@ -9,11 +9,17 @@ from collections import defaultdict
 from importlib.resources import files
 
 from gpudoctor.model import Check, Severity
-from gpudoctor.model.collecting import classes_of
+from gpudoctor.model.collecting import classes_of, indexed
 from gpudoctor.model.log_message import Bearing, LibraryWarning
 
 
+@functools.cache
 def collect() -> tuple[type[Check], ...]:
+    """The checks of this package; their modules are imported when they are needed."""
+    return indexed(__name__, classes)
+
+
+def classes() -> tuple[type[Check], ...]:
     """Every Check class defined in a module of this package, with the warnings of libraries that it answers."""
     warnings = _library_warnings()
     found = classes_of(__name__, Check)
@@ -22,7 +28,6 @@ def collect() -> tuple[type[Check], ...]:
     return found
 
 
-@functools.cache
 def _library_warnings() -> dict[str, list[LibraryWarning]]:
     """The rows of library_warnings.json by code."""
     found: defaultdict[str, list[LibraryWarning]] = defaultdict(list)

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from gpudoctor.analysis.job_log.findings import log_line
 from gpudoctor.analysis.run.line_costs import LinePlace
 from gpudoctor.analysis.run.steady_run import recorded, spots
 from gpudoctor.lang import term
@@ -45,6 +44,8 @@ def library_findings(check: Check, patient: Patient) -> Iterator[Finding]:
                     yield _finding(check, row, (line, *spots(patient, place)))
                     break
         elif log := optional(lambda: patient.job_log):
+            from gpudoctor.analysis.job_log.findings import log_line
+
             hints = (item for item in log.events if item.bearing is Bearing.HINT)
             event = next((item for item in hints if re.search(row.pattern, item.text)), None)
             if event is not None:  # nobody knows what came of it

@@ -9,9 +9,6 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from gpudoctor.analysis.saved_gpus import not_held
-from gpudoctor.analysis.source.device_tensors import Target, training_target
-from gpudoctor.analysis.source.loaders import loaders
-from gpudoctor.analysis.workload import runs_here
 from gpudoctor.lang import say, template, term
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Crashed, Found, Outcome, Passed, Patient, PatientKind, Ranked, Severity, Skipped
@@ -20,6 +17,7 @@ from gpudoctor.model.proof import TrialRow
 from gpudoctor.model.run import RunSummary
 from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.recording import Recording
+from gpudoctor.model.signs.source import Source
 from gpudoctor.model.unavailable import optional
 from gpudoctor.text import capitalised, count, joined, percent
 
@@ -115,9 +113,17 @@ AREAS = {
     PatientKind.PROCESS: _OF_RUNS,
 }
 """Areas of an examination, each with the topics whose checks judge it beside those that name it (`judges`)."""
+
+
+def _loaders(source: Source) -> object:
+    from gpudoctor.analysis.source.loaders import loaders
+
+    return loaders(source)
+
+
 _THERE: dict[str, Callable[[Patient], object]] = {
     "GPU state": lambda patient: patient.gpu_survey.gpus,
-    "data loading": lambda patient: loaders(patient.source),
+    "data loading": lambda patient: _loaders(patient.source),
     "settings": lambda patient: patient.configs.files,
     "training loop": lambda patient: any(loop.engine is None for _, loop in patient.source.training_loops),
 }
@@ -220,17 +226,26 @@ def _elsewhere(case: Examined) -> str:
     """The job's GPUs, if it requests any, are here."""
     job = optional(lambda: case.patient.job)
     survey = optional(lambda: case.patient.gpu_survey)
-    if job is not None and not runs_here(case.patient):
-        return say("it runs on another machine, which was not examined")
+    if job is not None:
+        from gpudoctor.analysis.workload import runs_here
+
+        if not runs_here(case.patient):
+            return say("it runs on another machine, which was not examined")
     if survey is not None and survey.gpus:
         return ""
     if job is not None and job.card is not None:
         return say("its card ({card}) was not examined", card=job.card)
     source = optional(lambda: case.patient.source)
-    if (job is not None and job.gpus_granted) or (source is not None and training_target(source) is Target.CUDA):
+    if (job is not None and job.gpus_granted) or (source is not None and _on_cuda(source)):
         why = say(" ({absence})", absence=survey.absence) if survey is not None else ""
         return say("its GPUs were not examined{why}", why=why)
     return ""
+
+
+def _on_cuda(source: Source) -> bool:
+    from gpudoctor.analysis.source.device_tensors import Target, training_target
+
+    return training_target(source) is Target.CUDA
 
 
 def _ranks_lost(case: Examined) -> str:

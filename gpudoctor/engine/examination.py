@@ -9,7 +9,6 @@ from gpudoctor import __version__
 from gpudoctor.analysis.known_gain import claimed, knowable, speedup
 from gpudoctor.analysis.library_warnings import unjudged
 from gpudoctor.analysis.run.unmeasured import as_note, as_notes, not_taken, unmeasured
-from gpudoctor.analysis.source.target_versions import too_old
 from gpudoctor.engine.claims import Examined, Ran, areas, unexamined
 from gpudoctor.engine.manual import named
 from gpudoctor.engine.ranking import Case, rank
@@ -314,6 +313,10 @@ def _editable(remedy: Remedy) -> Remedy:
 
 def _supported(remedy: Remedy, patient: Patient) -> Remedy:
     """The remedy without edits that write what the project's own torch may lack; a step says why."""
+    if not remedy.edits:
+        return remedy
+    from gpudoctor.analysis.source.target_versions import too_old
+
     lacks = too_old(patient, remedy)
     if lacks is None:
         return remedy

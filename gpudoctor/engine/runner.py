@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 
-from gpudoctor.analysis.job_log.findings import log_findings
 from gpudoctor.analysis.library_warnings import library_findings
 from gpudoctor.analysis.run.unmeasured import elsewhere
 from gpudoctor.lang import say
@@ -84,6 +83,8 @@ def _examined(check: Check, patient: Patient) -> Iterator[Finding]:
     except Unavailable:
         yield from check.examine(patient)
         return
+    from gpudoctor.analysis.job_log.findings import log_findings
+
     with suppress(Unavailable):
         yield from check.examine(patient)
     for finding in log_findings(check, patient):

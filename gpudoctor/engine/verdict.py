@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from gpudoctor.analysis.workload import runs_here
 from gpudoctor.engine.claims import Examined, areas, health, not_judged, nothing_read, warned, why_unread
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
@@ -99,7 +98,12 @@ def _sick(patient: Patient, errors: Sequence[Ranked], warnings: Sequence[Ranked]
     if patient.kind is PatientKind.MACHINE:
         return say("This machine is not fit for training ({counts}).", counts=counts)
     machine = [item for item in errors if not _in_a_file(item)]
-    if machine and len(machine) == len(errors) and runs_here(patient):
+    here = machine and len(machine) == len(errors)
+    if here:
+        from gpudoctor.analysis.workload import runs_here
+
+        here = runs_here(patient)
+    if here:
         return say("{title} will not run well on this machine ({counts}).", title=patient.title, counts=counts)
     return say("{title} will fail or give a wrong result ({counts}).", title=patient.title, counts=counts)
 

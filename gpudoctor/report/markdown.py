@@ -5,7 +5,6 @@ import re
 from gpudoctor.lang import rendered, tr, word
 from gpudoctor.lang.message import row as in_a_row
 from gpudoctor.model import Crashed, Evidence, Ranked, Report, Setting, Skipped, SourceSpan
-from gpudoctor.report.preflight_words import figure_rows, preflight_facts, untested
 from gpudoctor.report.printable import one_line, printable
 from gpudoctor.report.run_words import (
     job_words,
@@ -124,6 +123,8 @@ def _preflight(report: Report) -> str:
     found = report.preflight
     if found is None:
         return ""
+    from gpudoctor.report.preflight_words import figure_rows, preflight_facts, untested
+
     lines = ["", escape(" · ".join(preflight_facts(found)))]
     rows = figure_rows(found)
     if rows:

@@ -8,7 +8,6 @@ from gpudoctor.lang.message import concatenated, row
 from gpudoctor.model import Report
 from gpudoctor.model.log_message import LogMoment, LogSummary
 from gpudoctor.model.run import RunSummary, SyntheticSummary
-from gpudoctor.report.preflight_words import preflight_facts
 from gpudoctor.text import count, duration, percent, rate, size
 
 
@@ -23,6 +22,8 @@ def subject_facts(report: Report) -> list[str]:
     if report.log is not None:
         parts.append(read_words(report.log))
     if report.preflight is not None:
+        from gpudoctor.report.preflight_words import preflight_facts
+
         return [*parts, *preflight_facts(report.preflight)]
     cards = Counter(report.subject.gpus)
     parts += [name if number == 1 else f"{number} x {name}" for name, number in cards.items()]

@@ -8,7 +8,6 @@ from pathlib import Path
 from gpudoctor.model.external_files import open_file, open_unpacked, read_head
 from gpudoctor.model.read_limits import SMALL_JSON
 from gpudoctor.vitals.log_lines import text_of
-from gpudoctor.vitals.scheduler_records import begins_as_record, is_scheduler_record
 
 _HEAD = 8192
 _CONFIG_HEAD = 4096
@@ -55,15 +54,16 @@ _CONFIGS = {".yaml", ".yml", ".toml", ".jsonc"}
 
 def kind_of(path: Path) -> LeftKind:
     """The kind of a file, by its ending where that says it, else by its content. Raises `OSError`."""
-    from gpudoctor.vitals.inspector_lines import is_inspector
-    from gpudoctor.vitals.recording.snapshot import is_pickle
-    from gpudoctor.vitals.saved_kernel_log import is_kernel_log
-
     suffix = path.suffix.lower()
     if suffix in _SCRIPTS:
         return LeftKind.SCRIPT
     if suffix in _CONFIGS:
         return LeftKind.CONFIG
+    from gpudoctor.vitals.inspector_lines import is_inspector
+    from gpudoctor.vitals.plain_pickle import is_pickle
+    from gpudoctor.vitals.saved_kernel_log import is_kernel_log
+    from gpudoctor.vitals.scheduler_records import begins_as_record, is_scheduler_record
+
     raw = read_head(path, _HEAD)
     if is_flight_dump(path, raw):
         return LeftKind.FLIGHT

@@ -13,9 +13,7 @@ from gpudoctor.model.comparison import Comparison
 from gpudoctor.model.log_message import LogSummary
 from gpudoctor.model.run import RunSummary, SyntheticSummary
 from gpudoctor.model.signs.preflight import Preflight
-from gpudoctor.report.comparison import groups, remarks
 from gpudoctor.report.palette import phase_colour
-from gpudoctor.report.preflight_words import figure_rows, untested
 from gpudoctor.report.printable import one_line
 from gpudoctor.report.run_words import (
     job_words,
@@ -51,6 +49,8 @@ _UNTESTED = 3
 
 def preflight_part(canvas: Canvas, found: Preflight, verbose: bool) -> None:
     """Slowest (and who), median and fastest of each quantity."""
+    from gpudoctor.report.preflight_words import figure_rows, untested
+
     rows = figure_rows(found)
     if rows:
         canvas.blank()
@@ -231,6 +231,8 @@ _NUMBER = 12
 
 def render_comparison(item: Comparison, *, width: int, colour: bool) -> str:
     """The verdict, then speed, phases and memory in columns."""
+    from gpudoctor.report.comparison import groups, remarks
+
     canvas = Canvas(width, colour)
     canvas.joined(["gpudoctor", tr("before and after")])
     canvas.blank()
