@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from threading import Lock
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from gpudoctor.lang import say
 from gpudoctor.model.signs.configs import Configs
@@ -98,45 +98,33 @@ class Sign(Generic[T]):
             self._error.__cause__ = error
 
 
-def _no(name: str, reason: str) -> Callable[[], Sign[T]]:
-    return lambda: Sign.missing(name, reason)
+def _no(name: str, reason: str) -> Any:
+    return field(default_factory=lambda: Sign.missing(name, reason))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signs:
     """Every sign a patient can have. A field left out is one that this patient does not have."""
 
-    environment: Sign[Environment] = field(default_factory=_no("the environment", "no environment was given"))
-    host: Sign[Host] = field(default_factory=_no("the host", "the host was not examined"))
-    gpu_survey: Sign[GpuSurvey] = field(default_factory=_no("the GPUs", "the GPUs were not examined"))
-    kernel_log: Sign[KernelLog] = field(default_factory=_no("the kernel log", "the kernel log was not read"))
-    packages: Sign[Packages] = field(default_factory=_no("the packages", "no Python environment was examined"))
-    torch: Sign[TorchBuild] = field(default_factory=_no("torch", "no Python environment was examined"))
-    argument_fields: Sign[ArgumentFields] = field(
-        default_factory=_no("the argument classes", "no Python environment was examined")
-    )
-    project_versions: Sign[ProjectVersions] = field(
-        default_factory=_no("the project's versions", "no script and no config was given")
-    )
-    job: Sign[Job] = field(default_factory=_no("the job", "no launch line or job script was given"))
-    source: Sign[Source] = field(default_factory=_no("the source", "no script was given"))
-    configs: Sign[Configs] = field(default_factory=_no("the configs", "no config file was given"))
-    recording: Sign[Recording] = field(default_factory=_no("the recording", "nothing was run"))
-    memory_snapshot: Sign[MemorySnapshot] = field(
-        default_factory=_no("the memory snapshot", "no memory snapshot was named")
-    )
-    flight_records: Sign[FlightRecords] = field(
-        default_factory=_no("the flight recorder", "no flight-recorder dump was named")
-    )
-    nccl_inspector: Sign[InspectorRecords] = field(
-        default_factory=_no("NCCL Inspector", "no file of NCCL Inspector was named")
-    )
-    job_log: Sign[JobLog] = field(default_factory=_no("the log", "no log was named"))
-    process: Sign[ProcessWindow] = field(default_factory=_no("the process", "no running process was named"))
-    memory: Sign[MemoryForecast] = field(default_factory=_no("the memory", "no job was given"))
-    preflight: Sign[Preflight] = field(
-        default_factory=_no("the preflight", "nothing was measured (gpudoctor preflight does that)")
-    )
+    environment: Sign[Environment] = _no("the environment", "no environment was given")
+    host: Sign[Host] = _no("the host", "the host was not examined")
+    gpu_survey: Sign[GpuSurvey] = _no("the GPUs", "the GPUs were not examined")
+    kernel_log: Sign[KernelLog] = _no("the kernel log", "the kernel log was not read")
+    packages: Sign[Packages] = _no("the packages", "no Python environment was examined")
+    torch: Sign[TorchBuild] = _no("torch", "no Python environment was examined")
+    argument_fields: Sign[ArgumentFields] = _no("the argument classes", "no Python environment was examined")
+    project_versions: Sign[ProjectVersions] = _no("the project's versions", "no script and no config was given")
+    job: Sign[Job] = _no("the job", "no launch line or job script was given")
+    source: Sign[Source] = _no("the source", "no script was given")
+    configs: Sign[Configs] = _no("the configs", "no config file was given")
+    recording: Sign[Recording] = _no("the recording", "nothing was run")
+    memory_snapshot: Sign[MemorySnapshot] = _no("the memory snapshot", "no memory snapshot was named")
+    flight_records: Sign[FlightRecords] = _no("the flight recorder", "no flight-recorder dump was named")
+    nccl_inspector: Sign[InspectorRecords] = _no("NCCL Inspector", "no file of NCCL Inspector was named")
+    job_log: Sign[JobLog] = _no("the log", "no log was named")
+    process: Sign[ProcessWindow] = _no("the process", "no running process was named")
+    memory: Sign[MemoryForecast] = _no("the memory", "no job was given")
+    preflight: Sign[Preflight] = _no("the preflight", "nothing was measured (gpudoctor preflight does that)")
 
 
 class Patient:
