@@ -22,7 +22,7 @@ def collect() -> tuple[type[Check], ...]:
 def classes() -> tuple[type[Check], ...]:
     """Every Check class defined in a module of this package, with the warnings of libraries that it answers."""
     warnings = _library_warnings()
-    found = classes_of(__name__, Check)
+    found = classes_of(__name__)
     for check in found:
         check.library_warnings = tuple(warnings.get(check.code, ()))
     return found

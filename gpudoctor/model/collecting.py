@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields
 from types import SimpleNamespace
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias
 
 from gpudoctor.lang import say
 from gpudoctor.lang.message import Message
@@ -24,7 +24,6 @@ from gpudoctor.model.finding import Finding
 from gpudoctor.model.patient import Patient, PatientKind, Sign, Signs
 from gpudoctor.model.unavailable import Unavailable
 
-T = TypeVar("T")
 _Asked: TypeAlias = tuple[tuple[str, ...], str]
 """The signs that a check asks for in turn, and its reason to be skipped if all are missing."""
 _SURVEY = "gpu_survey"
@@ -99,25 +98,21 @@ def indexed(package: str, classes: Callable[[], tuple[type[Check], ...]]) -> tup
     return tuple(type(name, (IndexedCheck,), row) for name, row in kept["rows"])
 
 
-def classes_of(package: str, kind: type[T]) -> tuple[type[T], ...]:
-    """Every class of a kind that a module of the package defines, in the order of the modules.
+def classes_of(package: str) -> tuple[type[Check], ...]:
+    """Every check that a module of the package defines, in the order of the modules, which are imported.
 
-    The modules are imported; names with an underscore are left out.
+    Names with an underscore are left out.
     """
-    found: list[type[T]] = []
-    for entry in pkgutil.walk_packages(importlib.import_module(package).__path__, package + "."):
-        if entry.ispkg:
-            continue  # the packages themselves are left out
-        module = importlib.import_module(entry.name)
-        found += [
-            item
-            for item in vars(module).values()
-            if isinstance(item, type)
-            and kind in item.__mro__  # `issubclass` asks each subclass of an abstract kind
-            and item.__module__ == module.__name__
-            and not item.__name__.startswith("_")
-        ]
-    return tuple(found)
+    modules = [entry.name for entry in pkgutil.walk_packages(importlib.import_module(package).__path__, package + ".")]
+    return tuple(
+        item
+        for module in modules
+        for item in vars(importlib.import_module(module)).values()
+        if isinstance(item, type)
+        and Check in item.__mro__  # `issubclass` asks each subclass of an abstract class
+        and item.__module__ == module
+        and not item.__name__.startswith("_")
+    )
 
 
 def _row(check: type[Check]) -> tuple[str, dict[str, Any]]:
