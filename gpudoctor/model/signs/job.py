@@ -32,10 +32,6 @@ class Environment:
         """The value, or None when the variable is unset."""
         return self.variables.get(name)
 
-    def is_on(self, name: str) -> bool:
-        """Whether a switch is set to something other than empty, 0, false, off or no."""
-        return self.variables.get(name, "").strip().lower() not in {"", "0", "false", "off", "no"}
-
     def evidence(self, name: str) -> Setting:
         """The variable as evidence."""
         path, line = self.exports.get(name, (None, None))
