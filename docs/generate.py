@@ -11,7 +11,6 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from manual_markdown import index_markdown, overrides_markdown, page_markdown
@@ -40,17 +39,9 @@ def pages() -> dict[Path, str]:
     return written
 
 
-def _requires(need: Callable[..., str]) -> str:
-    said = str(need.__doc__).rstrip(".")
-    return said[0].lower() + said[1:]
-
-
 def _verdicts() -> str:
     """What each sentence that calls something well requires, and the areas of each examination."""
-    rows = [
-        f'| `{claim.command}` | "{claim.says}" | {"; ".join(_requires(need) for need in claim.needs)} |'
-        for claim in CLAIMS
-    ]
+    rows = [f'| `{claim.command}` | "{claim.says}" | {"; ".join(claim.requires)} |' for claim in CLAIMS]
     judged = [f"| {kind.value} | {', '.join(name for name, _ in areas)} |" for kind, areas in AREAS.items()]
     return "\n".join(
         [

@@ -74,10 +74,11 @@ class Request:
 def examine(patient: Patient, request: Request, problems: Iterable[str] = ()) -> Report:
     """Run the selected checks, silence, prescribe, rank and sum up."""
     registry = request.registry
-    chosen, left = request.selection.splits(registry.checks.values())
     take_signs(patient, request.signs_first)
+    chosen = [check for code, check in registry.checks.items() if code in request.selection.selected]
     outcomes = run_checks(patient, chosen, request.settings.thresholds, preview=request.preview)
-    outcomes += [Skipped(code=check.code, reason=say("not selected"), deselected=True) for check in left]
+    left_out = (code for code in registry.checks if code not in request.selection.selected)
+    outcomes += [Skipped(code=code, reason=say("not selected"), deselected=True) for code in left_out]
     outcomes, silenced = _silence(outcomes, patient, request)
     outcomes = [_unmeasured(_claimed(item, patient), patient) for item in outcomes]
     found = [finding for item in outcomes if isinstance(item, Found) for finding in item.findings]

@@ -9,7 +9,7 @@ from importlib.resources import files
 from gpudoctor.engine.registry import Registry
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code
+from gpudoctor.model import Code
 
 ALL = "ALL"
 _NEAR = 0.5
@@ -78,14 +78,6 @@ class Selection:
     selected: frozenset[Code]
     ignored: dict[Code, str | None]
     """Code to the user's reason; the check runs and its findings are silenced."""
-
-    def splits(self, checks: Iterable[type[Check]]) -> tuple[list[type[Check]], list[type[Check]]]:
-        """Selected and deselected checks, in order."""
-        chosen: list[type[Check]] = []
-        left: list[type[Check]] = []
-        for check in checks:
-            (chosen if check.code in self.selected else left).append(check)
-        return chosen, left
 
 
 def make_selection(

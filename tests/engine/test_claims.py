@@ -274,15 +274,10 @@ def case_of(claim):
     return CASES.get(claim.says) or CASES[f"{claim.command}: {claim.says}"]
 
 
-def requires(need):
-    said = need.__doc__.rstrip(".")
-    return said[0].lower() + said[1:]
-
-
 def test_every_claim_and_every_need_has_a_case():
     assert len(CASES) == len(CLAIMS)
     for claim in CLAIMS:
-        assert set(map(requires, claim.needs)) == set(case_of(claim)[1])
+        assert set(claim.requires) == set(case_of(claim)[1])
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: f"{claim.command}-{claim.says}")
@@ -294,9 +289,9 @@ def test_what_has_all_is_called_well(claim):
 @pytest.mark.parametrize(
     ("claim", "need"),
     [
-        pytest.param(claim, requires(need), id=f"{claim.command}-{claim.says}-{requires(need)}")
+        pytest.param(claim, need, id=f"{claim.command}-{claim.says}-{need}")
         for claim in CLAIMS
-        for need in claim.needs
+        for need in claim.requires
     ],
 )
 def test_what_lacks_one_is_not(claim, need):
