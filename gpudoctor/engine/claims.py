@@ -6,7 +6,6 @@ each; docs/verdicts.md says what each claim requires.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Generic, TypeAlias, TypeVar
 
 from gpudoctor.analysis.saved_gpus import not_held
@@ -136,9 +135,7 @@ def areas(
     rows = AREAS.get(kind, ())
     judged = {name: any(item.judges == name or item.code.startswith(topic) for item in looked) for name, topic in rows}
     missed = tuple(term(name) for name, is_judged in judged.items() if not is_judged)
-    there = [
-        name for name in judged if patient is None or name not in _THERE or optional(partial(_THERE[name], patient))
-    ]
+    there = [name for name in judged if patient is None or _is_there(name, patient)]
     return tuple(term(name) for name in there if judged[name]), missed
 
 
@@ -146,6 +143,10 @@ def _loads(source: Source) -> bool:
     from gpudoctor.analysis.source.loaders import loaders
 
     return bool(loaders(source))
+
+
+def _is_there(name: str, patient: Patient) -> bool:
+    return name not in _THERE or bool(optional(lambda: _THERE[name](patient)))
 
 
 def not_judged(kind: PatientKind, outcomes: Iterable[Outcome]) -> str:
