@@ -5,6 +5,9 @@ import re
 from gpudoctor.lang import rendered, tr, word
 from gpudoctor.lang.message import row as in_a_row
 from gpudoctor.model import Crashed, Evidence, Ranked, Report, Setting, Skipped, SourceSpan
+from gpudoctor.model.log_message import LogSummary
+from gpudoctor.model.run import RunSummary
+from gpudoctor.model.signs.preflight import Preflight
 from gpudoctor.report.printable import one_line, printable
 from gpudoctor.report.run_words import (
     job_words,
@@ -42,9 +45,9 @@ def render(report: Report) -> str:
     head = (
         f"### gpudoctor: {escape(report.summary.verdict)}\n"
         + _synthetic(report)
-        + _run(report)
-        + _log(report)
-        + _preflight(report)
+        + (_run(report.run) if report.run else "")
+        + (_log(report.log) if report.log else "")
+        + (_preflight(report.preflight) if report.preflight else "")
     )
     tail = "\n".join(_tail(report)) + "\n"
     room = LONGEST - len(head) - len(tail) - 200
@@ -85,11 +88,8 @@ def _synthetic(report: Report) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _run(report: Report) -> str:
+def _run(run: RunSummary) -> str:
     """What was run: its facts, and where a step's time goes unless all is well."""
-    run = report.run
-    if run is None:
-        return ""
     lines = ["", escape(" · ".join(run_facts(run)))] if run.steps else []
     rows = [] if run.healthy else phase_rows(run)
     if rows:
@@ -98,11 +98,8 @@ def _run(report: Report) -> str:
     return "\n".join(lines) + "\n" if lines else ""
 
 
-def _log(report: Report) -> str:
+def _log(log: LogSummary) -> str:
     """What was read of the log, and the time line, folded."""
-    log = report.log
-    if log is None:
-        return ""
     lines = ["", escape(read_words(log))]
     rows = [*moment_rows(log)][:_MOMENTS]
     if rows:
@@ -118,11 +115,8 @@ def _log(report: Report) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _preflight(report: Report) -> str:
+def _preflight(found: Preflight) -> str:
     """What nodes, cards and links reached: the slowest, the median, the fastest of each quantity."""
-    found = report.preflight
-    if found is None:
-        return ""
     from gpudoctor.report.preflight_words import figure_rows, preflight_facts, untested
 
     lines = ["", escape(" · ".join(preflight_facts(found)))]
