@@ -20,19 +20,13 @@ def collect() -> tuple[type[Check], ...]:
 
 
 def classes() -> tuple[type[Check], ...]:
-    """Every Check class defined in a module of this package, with the warnings of libraries that it answers."""
-    warnings = _library_warnings()
-    found = classes_of(__name__)
-    for check in found:
-        check.library_warnings = tuple(warnings.get(check.code, ()))
-    return found
-
-
-def _library_warnings() -> dict[str, list[LibraryWarning]]:
-    """The rows of library_warnings.json by code."""
-    found: defaultdict[str, list[LibraryWarning]] = defaultdict(list)
+    """Every Check class of this package, with the rows of library_warnings.json that it answers."""
+    warnings: defaultdict[str, list[LibraryWarning]] = defaultdict(list)
     for row in json.loads(files(__name__).joinpath("library_warnings.json").read_text("utf-8"))["warnings"]:
         code, severity = row.pop("code"), Severity(row.pop("severity"))
         row |= {"bearing": Bearing.HINT, "everywhere": True, "explains": "(?!)"}  # of no failure
-        found[code].append(LibraryWarning(severity=severity, **row))
+        warnings[code].append(LibraryWarning(severity=severity, **row))
+    found = classes_of(__name__)
+    for check in found:
+        check.library_warnings = tuple(warnings[check.code])
     return found
