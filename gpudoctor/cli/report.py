@@ -98,7 +98,7 @@ def read(paths: list[str]) -> "Recording":
     """
     from gpudoctor.model import Unavailable
     from gpudoctor.recorder.kept_recordings import recording_path
-    from gpudoctor.vitals.recording import open_recording
+    from gpudoctor.vitals.recording.opening import open_recording
 
     try:
         return open_recording(*map(recording_path, paths))

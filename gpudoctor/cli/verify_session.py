@@ -95,7 +95,7 @@ def examine_and_try(
     from gpudoctor.trial.trial_runner import TrialRunner
     from gpudoctor.trial.trial_verdict import proven_report, summarise_trials
     from gpudoctor.ui.status_line import StatusLine
-    from gpudoctor.vitals.recording import read_recording
+    from gpudoctor.vitals.recording.reader import read_recording
 
     adopt_orphans()
     line = StatusLine(sys.stderr, shown=not arguments.quiet)

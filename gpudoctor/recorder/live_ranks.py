@@ -120,7 +120,7 @@ def standings(folder: Path) -> list[RankStanding]:
     """Where the ranks stand by their last heartbeats; the fewest first, for they are the odd ones."""
     # All that reads recordings: a run that never hangs, or a program that records itself, does without.
     from gpudoctor.model import Unavailable
-    from gpudoctor.vitals.recording import read_recording
+    from gpudoctor.vitals.recording.reader import read_recording
 
     with suppress(DoctorError, Unavailable, OSError):
         groups: dict[tuple[int, str, str], list[int]] = {}

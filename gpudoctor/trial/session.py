@@ -22,7 +22,7 @@ from gpudoctor.trial.decision import LOOKS
 from gpudoctor.trial.paired_runs import BaselineFailed, Tried, try_arm
 from gpudoctor.trial.trial_runner import Arm, TrialRunner
 from gpudoctor.trial.window import FEWEST_STEPS, longest_rhythm, steps_made, warm_up
-from gpudoctor.vitals.recording import read_recording
+from gpudoctor.vitals.recording.reader import read_recording
 
 _SAFE = Applicability.SAFE
 WINDOW_SECONDS = 3.0

@@ -13,7 +13,7 @@ from gpudoctor.model.signs.recording import Recording
 from gpudoctor.text import duration
 from gpudoctor.trial.bounded_run import Enough, RunOutcome, RunSpec, Watching, in_copy, run_bounded, unwatched
 from gpudoctor.trial.window import FENCES, TrialWindow, fences, first_step, window
-from gpudoctor.vitals.recording import read_recording
+from gpudoctor.vitals.recording.reader import read_recording
 
 # An arm of a trial: the user's command with one change, or with none.
 

@@ -230,7 +230,7 @@ class _Readers:
     def _read_recording(self) -> "Recording":
         if not self._admission.recording:
             raise Unavailable("nothing was run")
-        from gpudoctor.vitals.recording import read_recording
+        from gpudoctor.vitals.recording.reader import read_recording
 
         return read_recording(*self._admission.recording)
 

@@ -60,7 +60,7 @@ def kind_of(path: Path) -> LeftKind:
     if suffix in _CONFIGS:
         return LeftKind.CONFIG
     from gpudoctor.vitals.inspector_lines import is_inspector
-    from gpudoctor.vitals.plain_pickle import is_pickle
+    from gpudoctor.vitals.recording.snapshot import is_pickle
     from gpudoctor.vitals.saved_kernel_log import is_kernel_log
     from gpudoctor.vitals.scheduler_records import begins_as_record, is_scheduler_record
 

@@ -5,11 +5,9 @@ What a hostile file may still do is take time and memory.
 
 import io
 import pickle
-from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from gpudoctor.lang import SpokenError
-from gpudoctor.model.external_files import open_unpacked
 
 _NAMES_CODE: Final = "it names a class or a function, which loading would run; gpudoctor reads plain values only"
 
@@ -35,13 +33,3 @@ def load_plain(data: bytes) -> Any:
         raise
     except Exception as error:  # the reader raises nearly everything for a damaged file
         raise NotPlain("it is damaged or cut short") from error
-
-
-def is_pickle(path: Path) -> bool:
-    """Whether a file begins as a pickle of protocol 2 to 5 does."""
-    try:
-        with open_unpacked(path) as stream:
-            head = stream.read(2)
-    except OSError:
-        return False
-    return len(head) == 2 and head[0] == 0x80 and 2 <= head[1] <= 5

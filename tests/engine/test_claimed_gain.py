@@ -21,7 +21,7 @@ from gpudoctor.model.signs.process import Gap, LiveSteps, Series
 from gpudoctor.report import FORMATS, render
 from gpudoctor.testing import make_host, make_patient
 from gpudoctor.ui.console import render_text
-from gpudoctor.vitals.recording import open_recording
+from gpudoctor.vitals.recording.opening import open_recording
 
 REGISTRY = load_registry()
 REQUEST = Request(registry=REGISTRY, selection=make_selection(REGISTRY, [], []))

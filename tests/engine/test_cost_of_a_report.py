@@ -13,7 +13,7 @@ from gpudoctor.model.signs.recording import Recording
 from gpudoctor.report import render
 from gpudoctor.ui.console import render_text
 from gpudoctor.vitals.build_recorded_patient import admit_recording
-from gpudoctor.vitals.recording import read_recording
+from gpudoctor.vitals.recording.reader import read_recording
 from tests.helpers.large_recordings import large_recording
 from tests.helpers.recordings import write_recording
 

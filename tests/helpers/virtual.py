@@ -21,7 +21,7 @@ from forks import Request, own_environment, zygote
 from probed import environment, forked
 
 from gpudoctor.analysis.run.line_costs import sites
-from gpudoctor.vitals.recording import read_recording
+from gpudoctor.vitals.recording.reader import read_recording
 
 FOLDER = Path(__file__).parents[1] / "virtual_device"
 TIMEOUT = 120

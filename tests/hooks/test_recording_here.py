@@ -15,7 +15,7 @@ from probed import forked
 from recorded_here import PLAIN
 
 from gpudoctor.hooks.flat_summary import flat, summary
-from gpudoctor.vitals.recording import read_recording
+from gpudoctor.vitals.recording.reader import read_recording
 
 ROOT = Path(__file__).parents[2]
 KINDS = {"start", "loop", "model", "optimizer", "loader", "torch", "end"}

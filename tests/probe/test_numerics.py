@@ -7,7 +7,7 @@ from packages import need
 from probed import run_script
 
 from gpudoctor.analysis.run.curves import first_bad
-from gpudoctor.vitals.recording import read_recording
+from gpudoctor.vitals.recording.reader import read_recording
 
 need("torch")
 

@@ -13,7 +13,7 @@ from packages import need
 from probed import Run, run_script, run_without
 
 import gpudoctor.probe
-from gpudoctor.vitals.recording import read_recording
+from gpudoctor.vitals.recording.reader import read_recording
 
 need("torch")
 

@@ -11,7 +11,7 @@ import pytest
 from recorded import Recorded, wait_for
 
 from gpudoctor.recorder.machine import FIRST_ROWS, LATER_ROWS, Thinning, _Command
-from gpudoctor.vitals.recording import read_recording
+from gpudoctor.vitals.recording.reader import read_recording
 
 BUSY = """
 import subprocess, sys, time

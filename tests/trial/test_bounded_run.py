@@ -14,7 +14,7 @@ from gpudoctor.recorder.start_command import CommandError
 from gpudoctor.trial.bounded_run import RunSpec, run_bounded
 from gpudoctor.trial.processes import adopt_orphans
 from gpudoctor.trial.window import steps_made, warm_up, window
-from gpudoctor.vitals.recording import read_recording
+from gpudoctor.vitals.recording.reader import read_recording
 
 CHILDREN = """
 import os, subprocess, sys, time

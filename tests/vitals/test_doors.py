@@ -23,11 +23,11 @@ from gpudoctor.model.external_files import Damaged, RefusedFile, load_json, open
 from gpudoctor.model.read_limits import ReadLimit
 from gpudoctor.model.signs.recording import Table
 from gpudoctor.vitals.job import read_job
-from gpudoctor.vitals.recording import read_recording
 from gpudoctor.vitals.recording.chrome import read_events
 from gpudoctor.vitals.recording.fields import judged
 from gpudoctor.vitals.recording.gdr_file import read_frames
 from gpudoctor.vitals.recording.plausibility import sound
+from gpudoctor.vitals.recording.reader import read_recording
 from gpudoctor.vitals.source import read_source
 
 FEW = settings(

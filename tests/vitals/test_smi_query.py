@@ -9,7 +9,7 @@ from gpudoctor.errors import UsageError
 from gpudoctor.model import Absent
 from gpudoctor.model.read_limits import SMI_VALUES
 from gpudoctor.model.signs.gpu import Gpu, RowRemap
-from gpudoctor.vitals.recording import open_recording
+from gpudoctor.vitals.recording.opening import open_recording
 
 OLD = {"double": "1", "pages": "1", "waits": "Yes"}
 

@@ -6,12 +6,11 @@ from pathlib import Path
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import say
 from gpudoctor.model.signs.recording import Recording
-from gpudoctor.vitals.plain_pickle import is_pickle
 from gpudoctor.vitals.recording.archive import MANIFEST
 from gpudoctor.vitals.recording.kineto import is_trace, read_trace
 from gpudoctor.vitals.recording.reader import read_recording
 from gpudoctor.vitals.recording.smi import is_smi_log, read_smi_log
-from gpudoctor.vitals.recording.snapshot import read_snapshot
+from gpudoctor.vitals.recording.snapshot import is_pickle, read_snapshot
 from gpudoctor.vitals.saved_kernel_log import is_kernel_log, read_saved_log
 
 _TRACES = ("*.pt.trace.json", "*.pt.trace.json.gz")

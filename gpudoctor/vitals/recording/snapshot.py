@@ -32,6 +32,16 @@ _SEGMENTS = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_
 Line = tuple[str, int, str]
 
 
+def is_pickle(path: Path) -> bool:
+    """Whether a file begins as a pickle of protocol 2 to 5 does."""
+    try:
+        with open_unpacked(path) as stream:
+            head = stream.read(2)
+    except OSError:
+        return False
+    return len(head) == 2 and head[0] == 0x80 and 2 <= head[1] <= 5
+
+
 def read_snapshot(name: str) -> MemorySnapshot:
     """The snapshot of a file. Raises `UsageError` for what is none, or names code."""
     try:

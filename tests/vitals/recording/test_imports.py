@@ -13,7 +13,7 @@ import pytest
 from gpudoctor.analysis.run.steady_state import steady
 from gpudoctor.cli import main
 from gpudoctor.errors import UsageError
-from gpudoctor.vitals.recording import open_recording
+from gpudoctor.vitals.recording.opening import open_recording
 from gpudoctor.vitals.recording.trace_intervals import covered, union, without
 
 HEADER = (

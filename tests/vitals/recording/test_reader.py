@@ -28,7 +28,7 @@ from gpudoctor.analysis.run.deaths import first_failed
 from gpudoctor.errors import UsageError
 from gpudoctor.model import Unavailable
 from gpudoctor.model.signs.recording import RunEnd, Table
-from gpudoctor.vitals.recording import read_recording
+from gpudoctor.vitals.recording.reader import read_recording
 
 
 def plain(table):

@@ -9,7 +9,7 @@ import pytest
 from gpudoctor.cli import main
 from gpudoctor.errors import UsageError
 from gpudoctor.model.signs.recording import Recording
-from gpudoctor.vitals.recording import open_recording
+from gpudoctor.vitals.recording.opening import open_recording
 
 HEADER = "timestamp, index, name, utilization.gpu [%], memory.used [MiB], power.draw [W]\n"
 ROWS = [

@@ -12,7 +12,8 @@ import pytest
 from gpudoctor.cli import main
 from gpudoctor.errors import UsageError
 from gpudoctor.model.signs.recording import Process
-from gpudoctor.vitals.recording import chrome, open_recording
+from gpudoctor.vitals.recording import chrome
+from gpudoctor.vitals.recording.opening import open_recording
 
 STEP = 20_000.0
 Events = list[dict]
@@ -327,7 +328,7 @@ def test_a_large_trace_is_read_in_little_memory(tmp_path):
             file.write(json.dumps(row) + ",\n")
         file.write(json.dumps(event("ProfilerStep#1", 0, many * 4.0, "user_annotation")) + "]}")
     code = (
-        "import resource, sys\nfrom gpudoctor.vitals.recording import open_recording\n"
+        "import resource, sys\nfrom gpudoctor.vitals.recording.opening import open_recording\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "(rank,) = open_recording(sys.argv[1]).ranks\nassert len(rank.steps) == 1\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
