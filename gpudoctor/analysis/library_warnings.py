@@ -27,8 +27,8 @@ def said_in(recording: Recording) -> tuple[Warned, ...]:
             if key in found:
                 found[key] = replace(found[key], count=found[key].count + times)
             else:
-                path, line = item.get("path"), item.get("line")
-                found[key] = Warned(library=key[0], text=text, count=times, path=path, line=line)
+                place = {"path": item.get("path"), "line": item.get("line")}
+                found[key] = Warned(library=key[0], text=text, count=times, **place)
     return tuple(found.values())
 
 
@@ -67,7 +67,6 @@ def _finding(check: Check, row: LibraryWarning, evidence: tuple[Evidence, ...]) 
 
 def unjudged(patient: Patient, checks: Iterable[type[Check]]) -> list[Warned]:
     """The warnings of libraries in a run that no row of these checks is about."""
-    recording = recorded(patient)
-    told = [item for item in said_in(recording) if item.library] if recording is not None else []
+    told = [item for item in said_in(recording) if item.library] if (recording := recorded(patient)) else []
     patterns = [row.pattern for check in checks for row in check.library_warnings] if told else []
     return [item for item in told if not any(re.search(pattern, item.text) for pattern in patterns)]
