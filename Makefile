@@ -5,7 +5,7 @@ BIN = $(VENV)/bin
 KIND ?= source
 FROM ?=
 
-.PHONY: help dev lint test quick new-check docs messages site snapshots golden gate clean
+.PHONY: help dev lint test quick new-check docs messages site snapshots gate clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -45,15 +45,6 @@ snapshots: dev ## accept the text reports as they are now
 	GPUDOCTOR_UPDATE_SNAPSHOTS=1 $(BIN)/pytest -q tests/ui
 
 BASE ?= HEAD
-TESTS ?= tests/checks tests/report tests/watch tests/estimate
-TREE = $(CURDIR)/build/golden/tree
-
-golden: dev ## compare all findings, remedies and texts of the tests with those of BASE (a commit)
-	rm -rf build/golden && git worktree prune && git worktree add --detach $(TREE) $(BASE)
-	cd $(TREE) && PYTHONPATH=$(TREE):$(TREE)/checks:$(TREE)/rules $(CURDIR)/$(BIN)/pytest -q -n auto -p golden --golden ../before $(TESTS)
-	$(BIN)/pytest -q -n auto -p golden --golden build/golden/now $(TESTS)
-	$(BIN)/python tests/helpers/golden.py build/golden/before build/golden/now
-
 GATE = $(CURDIR)/benchmarks/gate.py
 INPUTS = $(PUBLIC:%=--public %) $(RECORDINGS:%=--recordings %)
 
