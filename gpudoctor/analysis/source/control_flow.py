@@ -45,16 +45,6 @@ def may_run(source: Source, span: SourceSpan) -> bool:
     return script is None or not any(first <= span.line <= last for first, last in script.unused)
 
 
-def taken_back(script: Script, call: Call) -> bool:
-    """Whether a function that sets a switch sets it again in a `finally`: it holds for what runs meanwhile."""
-    function = function_of(script, call.node)
-    if function is None:
-        return False
-    ends = [part for node in walk(function) if isinstance(node, ast.Try) for part in node.finalbody]
-    again = {id(node) for part in ends for node in walk(part)}
-    return any(id(other.node) in again for other in script.calls if other.name == call.name and other is not call)
-
-
 def bound_to(script: Script, node: ast.AST) -> str:
     """The name or attribute that a value is assigned to, `self.prof`, through `a if b else c`; else ""."""
     for above in enclosing(script, node):
