@@ -20,8 +20,6 @@ from gpudoctor.model.unavailable import Unavailable, optional
 
 LEAST_STEPS = 30
 """Steady steps before a share of time is judged (with fewer, one slow step would decide)."""
-_HARDLY_MORE = 1.05
-"""Backward passes a step, on average, of a training that makes one: the last of an epoch may have no step."""
 TRACED = "kineto"
 """The origin of a recording made from a profiler's trace."""
 _LEAST_TRACED = 1
