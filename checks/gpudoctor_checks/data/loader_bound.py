@@ -219,7 +219,9 @@ class LoaderBound(Check):
         elif quick or (light and alone):
             handed = WHOLE
         else:
-            handed = _hand_over(busy, each) if idle else ""
+            # Where workers keep up and the training waits all the same: would it make the batch faster by itself?
+            quicker = busy is not None and 0 < busy.batch_seconds < _CHEAP * each
+            handed = (CHEAP if quicker else DEAR) if idle else ""
         used = cpu_use(run.recording)
         few = used is not None and loader is not None and used.reach <= loader.workers
         shared = used if few and used is not None and (used.reach < 2 or used.job >= _FULL * used.reach) else None
@@ -341,12 +343,6 @@ def _felt(loader: Loader, item: ItemWork) -> bool:
     """Whether work is felt beside any step: dear, of the data set that is drawn from, and not an engine's few
     rows collated beside the step of a large model."""
     return item.dear and not item.chosen and not (loader.engine and item.collated)
-
-
-def _hand_over(busy: WorkerActivity | None, wait: float) -> str:
-    """Where workers keep up and the training waits all the same: would it make the batch faster by itself?"""
-    quicker = busy is not None and 0 < busy.batch_seconds < _CHEAP * wait
-    return CHEAP if quicker else DEAR
 
 
 def _how(loader: LoaderFacts | None, busy: WorkerActivity | None, shared: CpuUse | None, *, crowded: bool) -> str:

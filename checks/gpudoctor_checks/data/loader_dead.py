@@ -103,13 +103,17 @@ class LoaderDead(Check):
                 yield self._lost(rank)
             elif rank.alive and waits and (idle or standing_for(rank) >= self.limit("wait_seconds")):
                 waited, how = standing_for(rank), by_hand(window)
+                asleep = sum(worker.cpu < 0.02 for worker in rank.workers if worker.cpu == worker.cpu)
+                known = len(rank.workers)
                 surely = waited >= self.limit("wait_seconds")
                 yield self.finding(
                     say(
                         "{rank} has been waiting for one batch for {waited}{idle_workers}.",
                         rank=capitalised(rank.title),
                         waited=duration(waited),
-                        idle_workers=_idle_workers(rank),
+                        idle_workers=say("; {asleep} of its {workers} workers do nothing", asleep=asleep, workers=known)
+                        if known
+                        else "",
                     ),
                     evidence=(
                         *spans(rank.places[:1]),
@@ -165,11 +169,3 @@ class LoaderDead(Check):
                 detail=LoaderDeadDetail(hangs=True),
             )
             return
-
-
-def _idle_workers(rank: Rank) -> str:
-    """Workers that do nothing meanwhile, as a clause."""
-    if not rank.workers:
-        return ""
-    asleep = sum(worker.cpu < 0.02 for worker in rank.workers if worker.cpu == worker.cpu)
-    return say("; {asleep} of its {workers} workers do nothing", asleep=asleep, workers=len(rank.workers))

@@ -308,14 +308,13 @@ def _by_data(patient: Patient, run: Run) -> bool:
         if any(_NOT_BY_DATA.search(without_comments(script)) for script in source.scripts):
             return False
         wrapped = wrapped or any(_parallel(program) for program in training_programs(source))
-    own = [site for site in sites_of(run, "collective") if not by_parallelism(site) and site.steps > 1]
-    return wrapped and all(_of_gradients(patient, site.place.path, site.place.line) for site in own)
-
-
-def _of_gradients(patient: Patient, path: str, line: int) -> bool:
-    script = script_at(patient, path)
-    whole = statement_at(script, line) if script is not None else None
-    return whole is not None and bool(_GRADIENT.search(_text(whole)))
+    for site in sites_of(run, "collective"):
+        if not by_parallelism(site) and site.steps > 1:
+            script = script_at(patient, site.place.path)
+            whole = statement_at(script, site.place.line) if script is not None else None
+            if whole is None or not _GRADIENT.search(_text(whole)):
+                return False
+    return wrapped
 
 
 def _place(program: Program, loader: Loader, kind: str) -> SamplerMisuseDetail:

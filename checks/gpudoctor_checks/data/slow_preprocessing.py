@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.observation import suspicions
 from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
-from gpudoctor.analysis.run.data_waits import BatchWait, LoaderFacts, item_lines, training_loader, waiting, workers
+from gpudoctor.analysis.run.data_waits import item_lines, training_loader, waiting, workers
 from gpudoctor.analysis.run.recorded_statements import callers, heads_loop
 from gpudoctor.analysis.run.steady_run import Run, judged, spot
-from gpudoctor.analysis.run.steady_state import Steady
 from gpudoctor.analysis.source.control_flow import function_of
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole, loaders
 from gpudoctor.analysis.source.sample_cost import ItemWork, item_work
@@ -116,7 +115,11 @@ class SlowPreprocessing(Check):
         made = item_lines(run.recording, process, lambda place: heads_loop(patient, place))
         own = sum(item.share for item in made)
         busy = workers(run.recording, process.rank)
-        each = busy.item_seconds if busy is not None else _each(run.lead, wait, loader)
+        samples = run.lead.per_step("samples")
+        if not samples and loader is not None and loader.batch_size:
+            samples = loader.batch_size * max(1.0, run.lead.per_step("batches"))
+        own_items = wait.per_step / samples if samples else None  # where the training process makes them itself
+        each = busy.item_seconds if busy is not None else own_items
         if own < self.limit("own_share") or wait.always < self.limit("wait_share"):
             return
         if each is None or each < self.limit("item_seconds"):
@@ -187,14 +190,6 @@ class SlowPreprocessing(Check):
             subject=f"{work.span.path}:{work.span.line}",
             detail=SlowPreprocessingDetail(kind),
         )
-
-
-def _each(state: Steady, wait: BatchWait, loader: LoaderFacts | None) -> float | None:
-    """Seconds an item where the training process makes them itself; None where the batch is not known."""
-    samples = state.per_step("samples")
-    if not samples and loader is not None and loader.batch_size:
-        samples = loader.batch_size * max(1.0, state.per_step("batches"))
-    return wait.per_step / samples if samples else None
 
 
 def _over_cells(loop: ast.For) -> bool:

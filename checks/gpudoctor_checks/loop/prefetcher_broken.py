@@ -102,7 +102,8 @@ class PrefetcherBroken(Check):
         if not _FETCHES.search(method.name) or any(value is not None for value in results):
             return
         for part in ast.walk(node):
-            if isinstance(part, ast.Return | ast.Assign | ast.NamedExpr) and _calls(part.value, method.name):
+            value = part.value if isinstance(part, ast.Return | ast.Assign | ast.NamedExpr) else None
+            if isinstance(value, ast.Call) and ast.unparse(value.func) == f"self.{method.name}":
                 yield self._found("nothing", script, node, part, fetch=method.name)
                 return
 
@@ -116,10 +117,6 @@ class PrefetcherBroken(Check):
             subject=f"{span.path}:{span.line}",
             detail=PrefetcherBrokenDetail(how=how, text=text),
         )
-
-
-def _calls(node: ast.expr | None, method: str) -> bool:
-    return isinstance(node, ast.Call) and ast.unparse(node.func) == f"self.{method}"
 
 
 def _ends_late(method: ast.FunctionDef) -> ast.If | None:

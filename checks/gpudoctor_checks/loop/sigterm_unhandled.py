@@ -17,6 +17,8 @@ from gpudoctor_checks.loop.time_limits import limit_setting
 _HANDLERS = re.compile(
     r"^(signal\.(?!Signals)\w+|asyncio\..*add_signal_handler|submitit\.\w.*|faulthandler\.register)$"
 )
+_TRAPS = re.compile(r"(?m)^\s*trap\s|--signal|preStop|timeout\s+(-s|--signal)")
+"""In a job script: it deals with a signal itself."""
 _OWN = ("lightning.", "composer.", "nemo.")
 """Engines that catch the scheduler's signals."""
 _NAMES = re.compile(r"sigterm|sigusr|preempt|signal_handler|requeue", re.IGNORECASE)
@@ -72,7 +74,7 @@ class SigtermUnhandled(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         job = patient.job
         long = job.time_limit is not None and job.time_limit >= self.limit("time_limit")
-        if not (long or job.preemptible) or job.signal or _trapped(job):
+        if not (long or job.preemptible) or job.signal or _TRAPS.search(job.script_text):
             return
         for program in launched(patient.source, job):
             if not _handled(program):
@@ -109,11 +111,6 @@ class SigtermUnhandled(Check):
                 kubernetes=job.profile is Profile.KUBERNETES,
             ),
         )
-
-
-def _trapped(job: Job) -> bool:
-    """Whether the job script deals with a signal itself."""
-    return bool(re.search(r"(?m)^\s*trap\s|--signal|preStop|timeout\s+(-s|--signal)", job.script_text))
 
 
 def _handled(program: Program) -> bool:

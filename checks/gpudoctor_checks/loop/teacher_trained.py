@@ -15,7 +15,6 @@ from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.source.train_eval_mode import forwards, model_of
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.signs.recording import Record
 from gpudoctor.model.signs.source import Event, Source
 from gpudoctor.text import percent
 
@@ -98,7 +97,9 @@ class TeacherTrained(Check):
                 "{last} built a graph in {steps} training steps{use}: it keeps activations that are never used.",
                 last=last.get("model") or say("A second model"),
                 steps=steps,
-                use=_use(last),
+                use=say(", gradients were computed through it, but no optimizer has its parameters")
+                if last.get("reached")
+                else say(" that no backward pass used"),
             ),
             evidence=(*spots(patient, where), run.measured("forward_passes", steps, "{steps}")),
             severity=self._worth(run),
@@ -155,12 +156,6 @@ class TeacherTrained(Check):
             subject=f"{event.span.path}:{event.span.line}",
             detail=TeacherTrainedDetail(name),
         )
-
-
-def _use(reading: Record) -> str:
-    if reading.get("reached"):
-        return say(", gradients were computed through it, but no optimizer has its parameters")
-    return say(" that no backward pass used")
 
 
 def _held(source: Source, last: str) -> bool:

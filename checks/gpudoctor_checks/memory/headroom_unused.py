@@ -26,7 +26,6 @@ from gpudoctor.analysis.run.memory_headroom import (
 from gpudoctor.analysis.run.steady_run import judged
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.signs.memory import JobMemory
 from gpudoctor.text import percent, size
 
 
@@ -96,7 +95,9 @@ class HeadroomUnused(Check):
 
     def _suspected(self, patient: Patient) -> Iterator[Finding]:
         for job in patient.memory:
-            if sure(job) and "batch" in job.places and self._unused(job):
+            roomy = job.now.peak < self.limit("used_share") * job.device_bytes and bool(job.batches)
+            told = checkpoints_needlessly(job) or tokens(job) < FEW_TOKENS  # MEM008 and PERF007
+            if sure(job) and "batch" in job.places and roomy and not told:
                 greatest, share = job.batches[-1], job.now.peak / job.device_bytes
                 yield self.finding(
                     say(
@@ -115,7 +116,3 @@ class HeadroomUnused(Check):
                     subject=job.title,
                     detail=HeadroomDetail(),
                 )
-
-    def _unused(self, job: JobMemory) -> bool:
-        roomy = job.now.peak < self.limit("used_share") * job.device_bytes and bool(job.batches)
-        return roomy and not checkpoints_needlessly(job) and tokens(job) >= FEW_TOKENS

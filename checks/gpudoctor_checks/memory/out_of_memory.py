@@ -158,7 +158,9 @@ class OutOfMemory(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         snapshot = optional(lambda: patient.memory_snapshot)
         if snapshot is not None:
-            if _named_in_log(patient):
+            log = optional(lambda: patient.job_log)
+            first = first_cause(log) if log is not None else None
+            if first is not None and first.root is not None:
                 return  # the log names the death; what the snapshot adds stands in `beside_log`
             yield from self._refused(patient, snapshot)
             return
@@ -262,13 +264,6 @@ class OutOfMemory(Check):
         if told.phase == "evaluation":
             return "evaluation", say("the evaluation needs more than a training step")
         return "batch", say("the steps before it fitted: this batch or sequence is longer")
-
-
-def _named_in_log(patient: Patient) -> bool:
-    """Whether a log beside the snapshot names a first cause, this one or another."""
-    log = optional(lambda: patient.job_log)
-    cause = first_cause(log) if log is not None else None
-    return cause is not None and cause.root is not None
 
 
 def _failed(snapshot: MemorySnapshot, finding: Finding) -> DeviceMemory | None:

@@ -7,7 +7,7 @@ from gpudoctor.analysis.source.control_flow import switched_off
 from gpudoctor.analysis.source.syntax import without_comments
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
-from gpudoctor.model.signs.source import Call, GuardKind, Script, Source
+from gpudoctor.model.signs.source import GuardKind, Script, Source
 
 _UNSTRUCTURED = frozenset(
     {
@@ -72,7 +72,13 @@ class PruningSavesNothing(Check):
         code = without_comments(script)
         if any(word in code for word in _REAL):
             return
-        calls = [call for call in script.calls_to(*_UNSTRUCTURED) if not _optional(source, call)]
+        calls = []
+        for call in script.calls_to(*_UNSTRUCTURED):
+            # A test of a layer's kind chooses layers, no more.
+            plain = [item for item in call.guards if item.kind is GuardKind.OTHER and "isinstance(" in item.text]
+            others = tuple(item for item in call.guards if item not in plain)
+            if not switched_off(source, replace(call, guards=others)):
+                calls.append(call)
         if not calls:
             return
         first = calls[0]
@@ -87,11 +93,3 @@ class PruningSavesNothing(Check):
             evidence=tuple(call.span for call in calls[:6]),
             subject=f"{script.path}:{first.span.line}",
         )
-
-
-def _optional(source: Source, call: Call) -> bool:
-    """Whether it prunes only when somebody asks; a test of a layer's kind chooses layers, no more."""
-    guards = tuple(
-        guard for guard in call.guards if not (guard.kind is GuardKind.OTHER and "isinstance(" in guard.text)
-    )
-    return switched_off(source, replace(call, guards=guards))

@@ -104,6 +104,8 @@ class DeadParameters(Check):
         how = say("got no gradient at all") if none >= set(dead) else say("got no gradient but zeros")
         kinds = list(dict.fromkeys(str(item.get("name")) for item in called))
         modules = joined(kinds) if kinds else ""
+        losses = loss_curve(run.lead.process).values
+        no_loss = bool(losses) and not any(losses)
         verb = say("is") if len(kinds) == 1 else say("are")
         why = (
             say(
@@ -138,15 +140,9 @@ class DeadParameters(Check):
             subject=dead[0],
             # Without a loss nothing gets a gradient. An output that is the same whatever goes in (a softmax
             # over one score) cuts off what makes it.
-            effect_of=None if meant else Code("NUM012" if _no_loss(run.lead.process) else "NUM010"),
+            effect_of=None if meant else Code("NUM012" if no_loss else "NUM010"),
             detail=DeadParametersDetail(layer=dead[0].rpartition(".")[0] or dead[0], module=modules),
         )
-
-
-def _no_loss(process: Process) -> bool:
-    """Whether every known loss is exactly zero."""
-    losses = loss_curve(process).values
-    return bool(losses) and not any(losses)
 
 
 def _last_of_each_model(process: Process) -> list[Record]:

@@ -13,7 +13,6 @@ from gpudoctor.analysis.run.steady_run import Run, demanded, spots
 from gpudoctor.analysis.run.untrained_models import unheld
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
-from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import figure
 
@@ -114,8 +113,11 @@ class ExplodingGradients(Check):
         if unheld(process):
             return  # no step applies these gradients, and none clears them: NUM008
         ratio, late = grown
-        better = _better(process)
-        if not better or self._steep(process):
+        loss, norms = loss_curve(process), norm_curve(process).values
+        better = len(loss) >= 8 and loss.late < 0.9 * loss.early
+        # Large for the loss, too, which has the scale of its targets.
+        steep = len(loss) > 0 and median(norms) > self.limit("norm_of_loss") * median(map(abs, loss.values))
+        if not better or steep:
             yield from self._huge(patient, run, norm_curve(process))
         if better or gathers(patient):  # in reinforcement learning the norms follow the returns
             return
@@ -176,11 +178,6 @@ class ExplodingGradients(Check):
             )
             yield self._all_the_time(patient, run, curve, message)
 
-    def _steep(self, process: Process) -> bool:
-        """Whether the norms are large for the loss, too, which has the scale of its targets."""
-        losses, norms = loss_curve(process).values, norm_curve(process).values
-        return bool(losses) and median(norms) > self.limit("norm_of_loss") * median(map(abs, losses))
-
     def _all_the_time(self, patient: Patient, run: Run, curve: Curve, message: str) -> Finding:
         clipped = bool(numerics(run.lead.process, "clips"))
         return self.finding(
@@ -195,9 +192,3 @@ class ExplodingGradients(Check):
             cost=Cost(breaks=None if clipped else say("single updates undo what the model learned")),
             detail=ExplodingGradientsDetail(clipped),
         )
-
-
-def _better(process: Process) -> bool:
-    """Whether the loss has fallen although its gradients grew."""
-    loss = loss_curve(process)
-    return len(loss) >= 8 and loss.late < 0.9 * loss.early

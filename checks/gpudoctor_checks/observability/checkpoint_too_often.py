@@ -194,7 +194,9 @@ def _saves(call: Call, event: Event) -> bool:
         return True
     if call.name.startswith("transformers.PreTrainedTokenizer"):
         return False
-    return call.method in _METHODS and bool(call.receiver) and not _local(call)
+    # A method of the program's own is followed, and judged by what it does.
+    own = call.receiver in {"self", "cls"} or "tokenizer" in call.receiver.lower()
+    return call.method in _METHODS and bool(call.receiver) and not own
 
 
 def _is_state(node: ast.expr, event: Event) -> bool:
@@ -203,8 +205,3 @@ def _is_state(node: ast.expr, event: Event) -> bool:
     if kind == "torch.Tensor":
         return False
     return isinstance(node, ast.Dict) or any(word in text for word in _WHOLE)
-
-
-def _local(call: Call) -> bool:
-    """A method of the program's own: followed, and judged by what it does."""
-    return call.receiver in {"self", "cls"} or "tokenizer" in call.receiver.lower()

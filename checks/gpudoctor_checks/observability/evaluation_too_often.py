@@ -176,7 +176,8 @@ class EvaluationTooOften(Check):
                 few = here is not None and here <= self.limit("few_batches")
                 span = event.via[0] if event.via else own.span
                 place = (span.path, span.line)
-                if not rare and not few and place not in said and _evaluates(own):
+                named = _EVALUATES.search(own.function.rpartition(".")[2]) or _EVALUATES.search(own.iterates)
+                if not rare and not few and place not in said and own.confident and named:
                     said.add(place)
                     yield self._found(loop, own, event, period, span)
 
@@ -216,11 +217,6 @@ def _acts(patient: Patient, seen: Observation) -> bool:
     run = run_of(seen.recording) if seen.recording is not None else None
     gathered = experience(patient, run) if run is not None else None
     return gathered is not None and gathered.evaluation > 0
-
-
-def _evaluates(own: Loop) -> bool:
-    named = _EVALUATES.search(own.function.rpartition(".")[2]) or _EVALUATES.search(own.iterates)
-    return own.confident and bool(named)
 
 
 def _period(event: Event) -> float | None:

@@ -157,7 +157,8 @@ def _kind(call: Call) -> str:
         known = call.name.endswith(("SummaryWriter.flush", "sys.stdout.flush", "sys.stderr.flush"))
         return "flush" if known or _FILE.search(call.receiver.lower()) else ""
     if call.name in _OPENS:
-        return "open" if _appends(call) else ""
+        mode = call.argument("mode", 1)
+        return "open" if isinstance(mode, Known) and str(mode.value).startswith("a") else ""
     if call.name in _PRINTS:
         flush = call.keywords.get("flush")
         return "print" if isinstance(flush, Known) and flush.value is True and flush.origin == "literal" else ""
@@ -165,8 +166,3 @@ def _kind(call: Call) -> str:
         first = call.node.args[0] if call.node.args else None
         return "open" if isinstance(first, ast.Constant) and str(first.value).startswith("a") else ""
     return ""
-
-
-def _appends(call: Call) -> bool:
-    mode = call.argument("mode", 1)
-    return isinstance(mode, Known) and str(mode.value).startswith("a")

@@ -10,7 +10,7 @@ from gpudoctor.analysis.run.job_facts import on_gpu, torch_fact
 from gpudoctor.analysis.run.steady_run import judged, ran_on_cpu
 from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import training_programs
-from gpudoctor.analysis.source.networks import Network, network
+from gpudoctor.analysis.source.networks import network
 from gpudoctor.analysis.source.syntax import is_attribute, nodes
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, SourceSpan, Threshold
@@ -85,7 +85,9 @@ class AutotuneOff(Check):
             if fixed or not program.starts:
                 continue
             built, shape = network(program), fixed_shape(program)
-            if built is None or shape is None or not self._worth(built):
+            if built is None or shape is None or not built.convolutional:
+                continue
+            if built.tiny if built.library else built.parameters < self.limit("weights"):
                 continue
             seen.add(script.path)
             said: tuple[SourceSpan, ...] = tuple(span for span, _ in settings)
@@ -101,11 +103,6 @@ class AutotuneOff(Check):
                 subject=program.entry.path,
                 detail=AutotuneOffDetail(written=bool(said)),
             )
-
-    def _worth(self, built: Network) -> bool:
-        if not built.convolutional:
-            return False
-        return not built.tiny if built.library else built.parameters >= self.limit("weights")
 
 
 @once

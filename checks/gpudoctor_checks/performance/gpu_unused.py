@@ -97,7 +97,8 @@ class GpuUnused(Check):
         if not source.trains or source.unread or any(loop.engine for _, loop in source.training_loops):
             return
         target = training_target(source)
-        if target is Target.OTHER or _helped(source):
+        helped = any(call.method in _HELPERS for script in source.scripts for call in script.calls)
+        if target is Target.OTHER or helped:
             return
         if target in (Target.CUDA, Target.MAYBE):
             yield from self._never_used(source, patient)
@@ -138,11 +139,6 @@ class GpuUnused(Check):
             subject=chosen.span.path,
             detail=GpuUnusedDetail(kind="chosen"),
         )
-
-
-def _helped(source: Source) -> bool:
-    """Whether the program leaves placement to a library."""
-    return any(call.method in _HELPERS for script in source.scripts for call in script.calls)
 
 
 def _device_keyword(source: Source) -> bool:

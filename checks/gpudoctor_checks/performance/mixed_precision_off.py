@@ -236,10 +236,9 @@ class MixedPrecisionOff(Check):
 
     def _worth(self, program: Program, built: Network | None, told: DeclaredPrecision) -> Severity | None:
         """How much there is to gain; None for nothing that could be told."""
-        if told.precision is Precision.SWITCHED_OFF or _searches(program):
-            least = Severity.NOTE
-        else:
-            least = Severity.WARNING
+        # The losses that L-BFGS compares differ in digits that 16 bits do not have.
+        searches = "torch.optim.LBFGS" in program.called
+        least = Severity.NOTE if told.precision is Precision.SWITCHED_OFF or searches else Severity.WARNING
         if built is not None and not built.certain:
             least = Severity.NOTE  # the largest that it has, and perhaps not the one that trains
         if built is None:
@@ -301,13 +300,6 @@ def _may_decide(patient: Patient, programs: Sequence[Program], file: ConfigFile)
         for _, call in programs[0].calls
     )
     return not given and named(patient, file.path) and told_precision(programs[0]).precision is Precision.UNKNOWN
-
-
-def _searches(program: Program) -> bool:
-    """Whether L-BFGS may be the optimizer: its losses differ in digits that 16 bits do not have."""
-    return any(
-        call.name == "torch.optim.LBFGS" and not any(guard.never for guard in call.guards) for _, call in program.calls
-    )
 
 
 def _decides(file: ConfigFile, entries: list[Entry]) -> bool:

@@ -18,7 +18,6 @@ from gpudoctor.analysis.source.target_versions import Meant, a_line_admits, mean
 from gpudoctor.lang import say, template
 from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
 from gpudoctor.model.cuda import numbers
-from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.signs.source import Call, Script
 from gpudoctor.text import percent
 
@@ -104,7 +103,9 @@ class OptimizerUnfused(Check):
         process = run.lead.process if run is not None else None
         if run is None and ran_on_cpu(patient):
             return
-        here = process is not None and on_gpu(process) is False and _fuses(process)
+        # Fused optimizers for the CPU came with torch 2.4.
+        version = tuple(numbers(str(torch_fact(process, "version") or ""))[:2]) if process is not None else ()
+        here = process is not None and on_gpu(process) is False and version >= (2, 4)
         suspected = suspicions(lambda: self._suspected(patient, cpu=here), run)
         if run is None or process is None or on_gpu(process) is None:
             yield from suspected
@@ -167,12 +168,6 @@ class OptimizerUnfused(Check):
                     subject=f"{script.path}:{min(call.span.line for call in calls)}",
                     detail=OptimizerUnfusedDetail(kind=kind, optimizer=optimizer, calls=len(calls)),
                 )
-
-
-def _fuses(process: Process) -> bool:
-    """Whether the torch of a run has fused optimizers for the CPU: Adam, AdamW, SGD, Adagrad, from 2.4 on."""
-    version = numbers(str(torch_fact(process, "version") or ""))
-    return tuple(version[:2]) >= (2, 4)
 
 
 def _kind(call: Call, old: bool) -> str | None:

@@ -124,7 +124,9 @@ class StepTimeDrift(Check):
         found = _drift(run.lead, run.recording)
         if found is None:
             return
-        rise = self._rise(found)
+        # That of an hour at the same pace where the run is long enough to tell.
+        hours = max(1.0, 3600.0 / found.seconds) if found.seconds >= self.limit("hour_seconds") else 1.0
+        rise = found.rise * hours
         severity = self.level(rise)
         if severity is None:
             return
@@ -153,12 +155,6 @@ class StepTimeDrift(Check):
             priced=not longer,
         )
 
-    def _rise(self, found: Drift) -> float:
-        """The rise over the run, or that of an hour at the same pace where the run is long enough to tell."""
-        if found.seconds < self.limit("hour_seconds"):
-            return found.rise
-        return max(found.rise, found.rise * 3600.0 / found.seconds)
-
 
 def _drift(state: Steady, recording: Recording) -> Drift | None:
     """The rise of the step time, without what comes now and then; None where none is sure and goes on.
@@ -167,7 +163,7 @@ def _drift(state: Steady, recording: Recording) -> Drift | None:
     """
     served = fairness(recording, state.process, state.values("t"))
     every = counts(state.process)
-    weights = [every[row] / fair for row, fair in zip(state.rows, map(_some, served), strict=True)]
+    weights = [every[row] / max(_LEAST_SERVED, fair) for row, fair in zip(state.rows, served, strict=True)]
     columns = {name: _each(state, name, weights) for name in ("duration", *PHASES)}
     usual = _without(columns, _OWNED)
     indices = state.values("index")
@@ -176,7 +172,9 @@ def _drift(state: Steady, recording: Recording) -> Drift | None:
         return None
     part, own = _part(indices, columns)
     last, p = found.last, found.p
-    if _rises(found) and part in _PASSES and _joined_late(recording):
+    others = crowd(recording)
+    if _rises(found) and part in _PASSES and others is not None and others.later > _LATER:
+        # A pass then takes longer than the lost CPUs can tell: caches and the memory's bandwidth are shared as well.
         return None
     if not _rises(found):
         # The passes of a step on a busy machine hide what rises beside them.
@@ -186,18 +184,6 @@ def _drift(state: Steady, recording: Recording) -> Drift | None:
     return Drift(
         first=found.first, last=last, p=p, steps=state.steps, seconds=state.seconds, part=part
     )  # fmt: skip
-
-
-def _joined_late(recording: Recording) -> bool:
-    """Whether others came to crowd the CPUs during the run: a pass then takes longer than the CPUs that it lost
-    can tell, for caches and the memory's bandwidth are shared as well.
-    """
-    found = crowd(recording)
-    return found is not None and found.later > _LATER
-
-
-def _some(share: float) -> float:
-    return max(_LEAST_SERVED, share)
 
 
 def _rises(found: Trend) -> bool:

@@ -10,7 +10,7 @@ from gpudoctor.analysis.source.device_tensors import Target
 from gpudoctor.analysis.source.entry_points import Program, training_programs
 from gpudoctor.analysis.source.networks import network
 from gpudoctor.analysis.source.precision import Precision, config_precision, told_precision
-from gpudoctor.analysis.source.tf32 import Tf32, Tf32Setting, tf32_settings
+from gpudoctor.analysis.source.tf32 import Tf32, tf32_settings
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold, Unavailable
 from gpudoctor.model.evidence import Evidence
@@ -143,7 +143,9 @@ class Tf32Off(Check):
             span = setting.script.span(setting.node)
             if setting.state is not Tf32.OFF or setting.guarded or (span.path, span.line) in seen:
                 continue
-            if _overruled(setting, settings):
+            # Another place allows the same, or only a run can tell.
+            others = [item for item in settings if item is not setting and item.convolutions is setting.convolutions]
+            if any(item.state in (Tf32.ON, Tf32.UNKNOWN) for item in others):
                 continue
             if setting.convolutions and (built := network(program)) is not None and not built.convolutional:
                 continue
@@ -191,11 +193,3 @@ class Tf32Off(Check):
                         subject=f"{file.path}:{entry.line}",
                         detail=Tf32OffDetail(kind="config", target=entry.key, path=file.path),
                     )
-
-
-def _overruled(setting: Tf32Setting, settings: list[Tf32Setting]) -> bool:
-    """Whether another place allows the same, or only a run can tell."""
-    return any(
-        other is not setting and other.convolutions is setting.convolutions and other.state in (Tf32.ON, Tf32.UNKNOWN)
-        for other in settings
-    )

@@ -133,7 +133,10 @@ class UnexplainedTime(Check):
         run = demanded(patient)
         yield from self._gathering(patient, run)
         yield from self._foreign(patient, run)
-        share = run.worth(self._unexplained(patient, run), OTHER)
+        # All of what is left where the sampler saw nothing.
+        seen = owned(patient, run)
+        left = share_of(patient, run, LineOwner.NOBODY, LineOwner.ENGINE) if seen else run.share(OTHER)
+        share = run.worth(left, OTHER)
         severity = self.level(share)
         brief = share * run.lead.step_seconds < self.limit("seconds_noted")
         if severity is None or (severity is Severity.NOTE and brief):
@@ -142,8 +145,10 @@ class UnexplainedTime(Check):
             severity = Severity.NOTE  # a framework's own loop: what it does is not the program's to change
         places = lines_of(patient, run, LineOwner.NOBODY, LineOwner.ENGINE)
         if not places or _of_one_rank(run):
-            if self._told_as_straggler(run):
-                return
+            late = straggler(run.recording)
+            told = late is not None and late.share >= self.limit("share_noted") and next(iter(late.parts)) == OTHER
+            if told and _of_one_rank(run):
+                return  # DIST001 names the rank and its lines
             severity = Severity.NOTE
         spans = [spot(patient, place) for place in places]
         heads = [head for span in spans[:2] for head in loop_heads(patient, span)]
@@ -236,22 +241,6 @@ class UnexplainedTime(Check):
             severity=severity,
             detail=UnexplainedTimeDetail(nature=_FOREIGN, package=found.packages[0]),
         )
-
-    def _told_as_straggler(self, run: Run) -> bool:
-        """Whether DIST001 names the rank and its lines."""
-        late = straggler(run.recording)
-        return (
-            late is not None
-            and late.share >= self.limit("share_noted")
-            and next(iter(late.parts)) == OTHER
-            and _of_one_rank(run)
-        )
-
-    def _unexplained(self, patient: Patient, run: Run) -> float:
-        """What nobody answers for; all of what is left where the sampler saw nothing."""
-        if not owned(patient, run):
-            return run.share(OTHER)
-        return share_of(patient, run, LineOwner.NOBODY, LineOwner.ENGINE)
 
 
 def _time(run: Run, share: float) -> str:
