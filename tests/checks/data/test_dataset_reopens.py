@@ -9,15 +9,6 @@ from gpudoctor_rules.data.items import dataset_reopens
 
 FOLDER = PATIENTS / "DATA011"
 GUILTY = {"sick_hdf5": 15, "sick_numpy": 16, "sick_table": 16}
-ITEM = """
-    import h5py, torch, numpy as np
-    from torch.utils.data import Dataset
-    class Own(Dataset):
-        def __init__(self, path, files):
-            self.path, self.files, self.kept = path, files, {{}}
-        def __getitem__(self, index):
-            {body}
-"""
 
 
 @pytest.mark.parametrize("path", sick_scripts("DATA011"), ids=lambda path: path.stem)
@@ -29,37 +20,6 @@ def test_sick_script(path):
 @pytest.mark.parametrize("path", healthy_scripts("DATA011"), ids=lambda path: path.stem)
 def test_healthy_script(path):
     assert examine(DatasetReopens, script_patient(path)) == []
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        "return torch.load(self.path)[index]",
-        "return torch.load(self.path + '.pt')[index]",
-        "return np.load(f'{self.path}/x.npy')[index]",
-        "data = h5py.File(self.path, 'r'); return data['x'][index]",
-    ],
-)
-def test_sick_items(body):
-    assert len(examine(DatasetReopens, script_patient(ITEM.format(body=body)))) == 1
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        "return torch.load(self.files[index])",
-        "return torch.load(f'{self.path}/{index}.pt')",
-        "path = self.files[index]; return torch.load(path)",
-        "return np.load(self.path, mmap_mode='r')[index]",
-        "return np.load(self.path, 'r')[index]",
-        "self.data = h5py.File(self.path, 'r'); return self.data['x'][index]",
-        "self.kept['x'] = torch.load(self.path); return self.kept['x'][index]",
-        "data = torch.load(self.path) if not self.kept else self.kept; return data[index]",
-        "return torch.load(self.path_of(index))",
-    ],
-)
-def test_healthy_items(body):
-    assert examine(DatasetReopens, script_patient(ITEM.format(body=body))) == []
 
 
 def test_an_array_is_mapped_by_hand_for_one_of_objects_cannot_be():

@@ -23,21 +23,6 @@ def test_sick_script(path):
     assert ("Only a run shows" in finding.message) is unpriced
 
 
-@pytest.mark.parametrize(
-    ("script", "guilty", "work"),
-    [
-        ("sick_plain_loop.py", "DataLoader(train_set", "Image.open"),
-        ("sick_argparse_default.py", "num_workers=args.workers", "np.load"),
-        ("sick_tokenize_in_collate.py", "collate_fn=collate", "tokenizer(texts"),
-        ("sick_python_loop.py", "DataLoader(data", "for _ in range(200)"),
-    ],
-)
-def test_sick_evidence_names_the_loader_and_the_work(script, guilty, work):
-    [finding] = examine(LoaderBound, script_patient(FOLDER / script))
-    assert guilty in finding.evidence[0].text
-    assert any(work in span.text for span in finding.evidence[1:])
-
-
 def test_sick_default_of_an_option_is_said():
     [finding] = examine(LoaderBound, script_patient(FOLDER / "sick_argparse_default.py"))
     assert "default of --workers" in finding.message
@@ -172,82 +157,6 @@ def test_sick_stream_has_to_be_split_between_workers():
     assert any("get_worker_info" in step for step in remedy.steps)
 
 
-STREAM = """
-    import json
-    import torch
-    from torch.utils.data import DataLoader, IterableDataset
-
-    class Stream(IterableDataset):
-        def __init__(self, path):
-            self.path = path
-
-        def __iter__(self):
-            {body}
-
-    model = torch.nn.Linear(4, 1)
-    opt = torch.optim.SGD(model.parameters(), lr=0.1)
-    for x in DataLoader(Stream("rows.jsonl"), batch_size=32):
-        opt.zero_grad()
-        model(x).mean().backward()
-        opt.step()
-"""
-
-
-@pytest.mark.parametrize(
-    ("body", "words"),
-    [
-        (
-            """for line in open(self.path):
-                yield torch.tensor(json.loads(line)["x"])""",
-            "for every item",
-        ),
-        (
-            """for line in open(self.path):
-                kept = json.loads(line)["x"]
-                for one in kept:
-                    yield torch.tensor(one)""",
-            "for several items at once",
-        ),
-        (
-            """for path in self.path:
-                for line in open(path):
-                    yield torch.tensor(json.loads(line)["x"])""",
-            "for every item",
-        ),
-    ],
-)
-def test_sick_work_of_a_stream_is_of_one_item_or_of_several(body, words):
-    [finding] = examine(LoaderBound, script_patient(STREAM.format(body=body)))
-    assert f"{words} (train.py" in finding.message
-
-
-def test_healthy_options_are_no_steps_of_a_transform():
-    # `opt` of `opt.mean` is looked up for its value; the parser behind it does not work on images.
-    [finding] = examine(LoaderBound, script_patient(DIGITS))
-    assert finding.severity is Severity.NOTE
-    assert "ArgumentParser" not in finding.message
-
-
-DIGITS = """
-    import argparse
-    import torch
-    from torch.utils.data import DataLoader
-    from torchvision import datasets, transforms
-
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--mean", type=float, default=0.5)
-    opt = parser.parse_args()
-    ready = transforms.Compose([transforms.ToTensor(), transforms.Normalize([opt.mean], [0.5])])
-    loader = DataLoader(datasets.MNIST("data", transform=ready), batch_size=256, shuffle=True)
-    net = torch.nn.Linear(784, 10).cuda()
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    for images, labels in loader:
-        optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(net(images.cuda().flatten(1)), labels.cuda()).backward()
-        optimizer.step()
-"""
-
-
 def test_no_workers_where_no_cpu_is_left_for_one():
     patient = script_patient(FOLDER / "sick_plain_loop.py", host=make_host(cpus_affinity=1))
     [finding] = examine(LoaderBound, patient)
@@ -261,24 +170,6 @@ def test_the_gain_is_bounded_by_the_cpus(cpus, cuda, most):
     detail = replace(finding.detail, cuda=cuda, workers=0, cpus_used=0.5, cpus_reached=float(cpus))
     measured = replace(finding, cost=Cost(step_share=0.7), detail=detail)
     assert prescribe(loader_bound, measured, patient)[0].effect.high == pytest.approx(most)
-
-
-@pytest.mark.parametrize(
-    ("used", "reached", "words"),
-    [
-        (1.9, 2.0, "The run keeps 1.9 of 2 CPUs busy, so workers may give nothing."),
-        (None, None, "How many CPUs are idle was not seen, so workers may give nothing."),
-    ],
-)
-def test_without_a_gpu_and_an_idle_cpu_that_was_seen_nobody_knows_the_gain(used, reached, words):
-    patient = script_patient(FOLDER / "sick_plain_loop.py", host=make_host(cpus_affinity=2))
-    [finding] = examine(LoaderBound, patient)
-    assert not any("may give nothing" in step for step in prescribe(loader_bound, finding, patient)[0].steps)
-    detail = replace(finding.detail, cuda=False, workers=0, cpus_used=used, cpus_reached=reached)
-    measured = replace(finding, cost=Cost(step_share=0.7), detail=detail)
-    remedy = prescribe(loader_bound, measured, patient)[0]
-    assert remedy.effect is None and not remedy.bounded
-    assert any(words in step for step in remedy.steps)
 
 
 @pytest.mark.parametrize(("given", "findings"), [("**words", 0), ("root='x'", 1)])
@@ -308,21 +199,6 @@ def test_a_default_that_a_configuration_may_replace_is_not_known(given, findings
             rule.step()
     """
     assert len(examine(LoaderBound, script_patient(script))) == findings
-
-
-def test_the_default_of_an_engine_is_named_after_its_arguments():
-    text = """
-        from transformers import AutoModelForImageClassification, AutoImageProcessor, Trainer, TrainingArguments
-        processor = AutoImageProcessor.from_pretrained("org/vision")
-        def together(rows):
-            return processor(images=[row["image"] for row in rows], return_tensors="pt")
-        model = AutoModelForImageClassification.from_pretrained("org/vision")
-        arguments = TrainingArguments("out", remove_unused_columns=False)
-        Trainer(model=model, args=arguments, train_dataset=rows, data_collator=together).train()
-    """
-    [finding] = examine(LoaderBound, script_patient(text))
-    assert "num_workers=0 (default of TrainingArguments)" in finding.message
-    assert "the training process itself calls a processor for every item" in finding.message
 
 
 IMAGES = """
@@ -551,20 +427,3 @@ def test_healthy_a_tokenizer_of_the_programs_own_is_read_for_what_it_does():
     assert examine(LoaderBound, script_patient(OWN_WORDS)) == []
     slow = OWN_WORDS.replace("return [self.index", "import nltk; nltk.word_tokenize(line); return [self.index")
     assert len(examine(LoaderBound, script_patient(slow))) == 1
-
-
-def test_healthy_the_loader_that_a_fit_is_given_to_evaluate_with():
-    text = OWN_WORDS.replace("return [self.index", "import nltk; nltk.word_tokenize(line); return [self.index")
-    head = text.partition("    for x in ")[0]
-    made = "torch.utils.data.DataLoader(rows, batch_size=32)"
-    fit = f"""
-    import lightning
-    class Net(lightning.LightningModule):
-        def training_step(self, batch, index):
-            return batch.sum()
-    train_dl = {made}
-    val_dl = {made}
-    lightning.Trainer().fit(Net(), train_dl, val_dl)
-"""
-    found = [item.message.split()[0] for item in examine(LoaderBound, script_patient(head + fit))]
-    assert found == ["train_dl"]

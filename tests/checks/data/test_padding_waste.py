@@ -32,15 +32,6 @@ def test_sick_tokenizer_is_mended(name, new):
     assert gone("DATA006", text)
 
 
-@pytest.mark.parametrize(("strategy", "found"), [("group_by_length", 0), ("sequential", 1)])
-def test_transformers_5_groups_by_another_name(strategy, found):
-    text = (FOLDER / "sick_map.py").read_text("utf-8") + (
-        "\nfrom transformers import TrainingArguments\n"
-        f'more = TrainingArguments("out", train_sampling_strategy="{strategy}")\n'
-    )
-    assert len(examine(PaddingWaste, script_patient(text))) == found
-
-
 def test_healthy_where_nothing_would_pad_later():
     text = (FOLDER / "sick_map.py").read_text("utf-8").replace("    processing_class=tokenizer,\n", "")
     patient = script_patient(text)

@@ -133,15 +133,6 @@ OWN_AVERAGE = """
 """
 
 
-def test_sick_gradients_averaged_by_hand_and_no_split():
-    [finding] = examine(SamplerMisuse, script_patient(OWN_AVERAGE))
-    assert finding.detail.kind == "unsplit" and "averages the gradients" in finding.message
-    split = OWN_AVERAGE.replace("(pictures,", "(pictures[dist.get_rank()::2],")
-    assert examine(SamplerMisuse, script_patient(split)) == []
-    alone = OWN_AVERAGE.replace("weight.grad)", "weight.norm())")  # a value of all ranks, and no gradients
-    assert examine(SamplerMisuse, script_patient(alone)) == []
-
-
 def _ranks(*losses, sites=(), wrapped=None):
     """A recording of ranks with these losses."""
     loader = record("loader", id=0, role="training", dataset="Tensor", path="/job/train.py", line=13, workers=0)
@@ -255,29 +246,3 @@ def test_a_sampler_that_only_an_option_makes_is_no_error(before, head, severitie
     found = [item for item in examine(SamplerMisuse, script_patient(text)) if item.detail.kind == "twice"]
     assert [item.severity for item in found] == severities
     assert all(("(if `" in item.message) == (item.severity is not Severity.ERROR) for item in found)
-
-
-OWN_FILES = """
-    import torch
-    import torch.distributed as dist
-    dist.init_process_group("nccl")
-    {place} = dist.get_rank()
-    names = open("files.txt").read().split()
-    mine = names[{place}]
-    rows = torch.load(mine)
-    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(rows), batch_size=8, shuffle=True)
-    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 1))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for x, in loader:
-        optimizer.zero_grad()
-        model(x).mean().backward()
-        optimizer.step()
-"""
-
-
-@pytest.mark.parametrize(("place", "found"), [("rank", 0), ("number", 0), ("other", 1)])
-def test_rows_that_are_made_from_the_rank_are_split(place, found):
-    text = OWN_FILES.format(place=place)
-    if place == "other":
-        text = text.replace("names[other]", "names[0]")
-    assert len(examine(SamplerMisuse, script_patient(text))) == found

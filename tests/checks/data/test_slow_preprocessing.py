@@ -101,37 +101,6 @@ def test_sick_cells_one_by_one_behind_several_calls(held):
     assert finding.detail.kind == "pixels" and finding.severity is Severity.NOTE
 
 
-@pytest.mark.parametrize(("epochs", "findings"), [(20, 1), (1, 0)])
-def test_numbers_that_are_parsed_from_text_again_in_every_epoch(epochs, findings):
-    script = f"""
-        import numpy as np
-        import torch
-        class Clouds(torch.utils.data.Dataset):
-            def __init__(self, names):
-                self.names = names
-            def __getitem__(self, n):
-                return self.points(n)
-            def points(self, n):
-                return torch.from_numpy(np.loadtxt(self.names[n], delimiter=","))
-        net = torch.nn.Linear(8, 8).cuda()
-        rule = torch.optim.SGD(net.parameters(), lr=0.1)
-        clouds = torch.utils.data.DataLoader(Clouds(["a"]), num_workers=2)
-        for epoch in range({epochs}):
-            for x in clouds:
-                loss = net(x.cuda()).square().mean()
-                rule.zero_grad()
-                loss.backward()
-                rule.step()
-    """
-    patient = script_patient(script)
-    found = examine(SlowPreprocessing, patient)
-    assert [finding.severity for finding in found] == [Severity.NOTE] * findings
-    for finding in found:
-        assert "loadtxt() of a text file" in finding.message
-        [remedy] = prescribe(advice("data"), finding, patient)
-        assert remedy.id == "DATA002-binary"
-
-
 CHATS = """
     from datasets import load_dataset
     from transformers import AutoModelForImageTextToText, AutoProcessor

@@ -115,21 +115,6 @@ def test_healthy_a_probe_now_and_then_does_not_make_the_batches_another_loaders(
     assert not examine(UnpinnedTransfer, script_patient(TWO_LOADERS.format(pinned=True, copy="non_blocking=True")))
 
 
-def test_sick_more_than_eight_copies_are_edited():
-    names = ", ".join("abcdefghij")
-    moved = "".join(f"    {name} = {name}.cuda()\n" for name in "abcdefghij")
-    patient = script_patient(
-        "import torch\nfrom torch.utils.data import DataLoader\n"
-        "loader = DataLoader(range(64), 8, pin_memory=True)\n"
-        "model = torch.nn.Linear(8, 1).cuda()\noptimizer = torch.optim.SGD(model.parameters(), 0.1)\n"
-        f"for {names} in loader:\n{moved}"
-        "    optimizer.zero_grad()\n    model(j).sum().backward()\n    optimizer.step()\n"
-    )
-    [finding] = examine(UnpinnedTransfer, patient)
-    [remedy] = prescribe(unpinned_transfer, finding, patient)
-    assert [edit.method for edit in remedy.edits] == ["cuda"] * 10
-
-
 IMAGES = """
     import torch
     from torchvision import datasets, transforms
@@ -158,33 +143,6 @@ IMAGES = """
 def test_batches_that_the_source_shows_to_be_small_are_silent(change, found):
     text = IMAGES.format(**{"name": "MNIST", "size": 64, "steps": ""} | change)
     assert len(examine(UnpinnedTransfer, script_patient(text))) == found
-
-
-TEXTS = """
-    import torch
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
-    tokenizer = AutoTokenizer.from_pretrained("org/encoder")
-    class Texts(torch.utils.data.Dataset):
-        def __init__(self, lines):
-            self.lines = lines
-        def __len__(self):
-            return len(self.lines)
-        def __getitem__(self, i):
-            return tokenizer(self.lines[i], return_tensors="pt")["input_ids"]
-    loader = torch.utils.data.DataLoader(Texts(open("a.txt").readlines()), batch_size={size})
-    model = AutoModelForSequenceClassification.from_pretrained("org/encoder").cuda()
-    model.train()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for ids in loader:
-        optimizer.zero_grad()
-        model(ids.cuda()).loss.backward()
-        optimizer.step()
-"""
-
-
-@pytest.mark.parametrize(("size", "found"), [(32, 0), (4096, 1)])
-def test_batches_of_ids_are_small(size, found):
-    assert len(examine(UnpinnedTransfer, script_patient(TEXTS.format(size=size)))) == found
 
 
 MADE_BY_WORD = """
@@ -223,47 +181,3 @@ MADE_BY_WORD = """
 def test_the_loader_that_is_named_is_the_one_whose_batches_are_copied(uses, after, lines):
     found = examine(UnpinnedTransfer, script_patient(MADE_BY_WORD.format(uses=uses, after=after)))
     assert sorted(finding.span.line for finding in found) == lines
-
-
-@pytest.mark.parametrize("name", ["DataLoader", "DataLoader as Feed"])
-def test_a_loader_is_followed_by_the_name_that_it_is_imported_by(name):
-    script = f"""
-        import torch
-        from elsewhere import Pictures
-        from torch.utils.data import {name}
-
-        batches = {name.rpartition(" ")[2]}(Pictures(), batch_size=64)
-        model = torch.nn.Linear(8, 1).cuda()
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        for x in batches:
-            optimizer.zero_grad()
-            model(x.cuda()).mean().backward()
-            optimizer.step()
-        """
-    assert len(examine(UnpinnedTransfer, script_patient(script))) == 1
-
-
-@pytest.mark.parametrize(
-    ("moves", "found"),
-    [
-        ("x, y = x.cuda(), y.cuda()", 1),
-        ("x, y = x.float().cuda(), y.long().cuda()", 0),
-        ("x = x.cuda().float()", 1),
-        ("x, y = x.float().cuda(), y.cuda()", 1),
-    ],
-)
-def test_a_batch_that_changes_its_type_before_the_copy_is_not_the_pinned_one(moves, found):
-    script = f"""
-        import torch
-        from elsewhere import Pictures
-
-        batches = torch.utils.data.DataLoader(Pictures(), batch_size=64)
-        model = torch.nn.Linear(8, 1).cuda()
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        for x, y in batches:
-            {moves}
-            optimizer.zero_grad()
-            (model(x) - y).mean().backward()
-            optimizer.step()
-        """
-    assert len(examine(UnpinnedTransfer, script_patient(script))) == found

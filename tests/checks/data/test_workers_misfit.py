@@ -16,28 +16,6 @@ def test_sick_script(path):
     assert len(examine(WorkersMisfit, script_patient(path, host=make_host(cpus_affinity=16)))) == 1
 
 
-def test_sick_too_many_is_measured_against_the_quota():
-    patient = script_patient(FOLDER / "sick_too_many.py", host=make_host(cpus_affinity=128, cpu_quota=6.0))
-    [finding] = examine(WorkersMisfit, patient)
-    assert finding.severity is Severity.WARNING
-    assert "64 workers" in finding.message
-    assert "6 CPUs" in finding.message
-    [remedy] = prescribe(workers_misfit, finding, patient)
-    assert remedy.sets == (("DataLoader.num_workers", "5"),)
-    assert remedy.edits[0].set == (("num_workers", "5"),)
-
-
-@pytest.mark.parametrize("script", ["sick_prefetch_without_workers.py", "sick_persistent_without_workers.py"])
-def test_sick_arguments_without_workers_break_the_constructor(script):
-    patient = script_patient(FOLDER / script, host=make_host(cpus_affinity=8))
-    [finding] = examine(WorkersMisfit, patient)
-    assert finding.severity is Severity.ERROR
-    assert "ValueError" in finding.cost.breaks
-    drop, workers = prescribe(workers_misfit, finding, patient)
-    assert drop.edits[0].remove == (finding.detail.keyword,)
-    assert workers.edits[0].set == (("num_workers", "7"),)
-
-
 @pytest.mark.parametrize("path", healthy_scripts("DATA003"), ids=lambda path: path.stem)
 def test_healthy_script(path):
     assert examine(WorkersMisfit, script_patient(path, host=make_host(cpus_affinity=16))) == []

@@ -114,24 +114,6 @@ def test_healthy_calls_that_fit_or_that_nobody_can_tell(line):
     assert examine(CallMisfit, script_patient(PROGRAM.format(line=line))) == []
 
 
-HELD = "class Held:\n        def __init__(self):\n            Base(3)\n    "
-
-
-@pytest.mark.parametrize(
-    ("line", "severity"),
-    [
-        ("if len(options) > 3:\n        Base(3)", Severity.WARNING),
-        ("def make():\n        Base(3)\n    if len(options) > 3:\n        make()", Severity.WARNING),
-        ("def make():\n        Base(3)\n    make()", Severity.ERROR),
-        (HELD + "Held()", Severity.ERROR),
-        (HELD + "if options: Held()", Severity.WARNING),
-    ],
-)
-def test_sick_behind_an_open_condition_it_is_a_warning(line, severity):
-    patient = script_patient(PROGRAM.format(line=line))
-    assert [finding.severity for finding in examine(CallMisfit, patient)] == [severity]
-
-
 def test_healthy_a_program_that_trains_nothing():
     assert examine(CallMisfit, script_patient("def f(a):\n    return a\nf()\n")) == []
 

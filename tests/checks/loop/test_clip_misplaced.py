@@ -1,7 +1,4 @@
-import ast
-
 import pytest
-from mending import gone, mended
 from scripts import healthy_scripts, script_patient, sick_scripts
 
 from gpudoctor.model import Applicability, Confidence, Severity
@@ -62,64 +59,6 @@ def test_sick_orders():
     assert scaled[0].detail.how == "scaled"
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        ("loss.backward()", CLIP, "optimizer.step()"),
-        ("scaler.scale(loss).backward()", "scaler.unscale_(optimizer)", CLIP, "scaler.step(optimizer)"),
-        ("loss.backward()", "optimizer.step()", CLIP.replace("1.0", "float('inf')")),
-        ("loss.backward()", "optimizer.step()"),
-        ("def closure(): loss.backward()", CLIP, "optimizer.step(closure)"),
-    ],
-)
-def test_healthy_orders(body):
-    assert look(*body) == []
-
-
 def test_healthy_with_a_scaler_that_is_off():
     body = ("scaler.scale(loss).backward()", CLIP, "scaler.step(optimizer)")
     assert look(*body, scaler="scaler = torch.amp.GradScaler('cuda', enabled=False)") == []
-
-
-@pytest.mark.parametrize("name", sorted(set(GUILTY) - {"sick_before_backward"}))
-def test_the_edit_cures(name):
-    path = next(path for path in sick_scripts("LOOP004") if path.stem == name)
-    text = path.read_text(encoding="utf-8")
-    assert gone("LOOP004", text)
-    new = mended(text, select="LOOP004")
-    ast.parse(new)
-    assert mended(new, select="LOOP004") == new
-    assert new.count("unscale_(") == (0 if name == "sick_after_step" else 1)
-
-
-OWN = """
-    import torch
-
-    class Session:
-        def __init__(self):
-            self.model = torch.nn.Linear(8, 1)
-            self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
-            self.scaler = torch.amp.GradScaler("cuda")
-
-        def clip_grad_norm_(self, most):
-            {before}
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), most)
-
-        def fit(self):
-            for x in torch.utils.data.DataLoader(torch.randn(1000, 8)):
-                self.optimizer.zero_grad()
-                self.scaler.scale(self.model(x).mean()).backward()
-                self.clip_grad_norm_(1.0)
-                self.scaler.step(self.optimizer)
-                self.scaler.update()
-
-    Session().fit()
-"""
-
-
-@pytest.mark.parametrize(
-    ("before", "lines"), [("self.scaler.unscale_(self.optimizer)", []), ("pass", [12])], ids=["healthy", "sick"]
-)
-def test_a_method_named_like_a_clip_is_judged_by_what_it_runs(before, lines):
-    found = examine(ClipMisplaced, script_patient(OWN.format(before=before)))
-    assert [finding.span.line for finding in found] == lines

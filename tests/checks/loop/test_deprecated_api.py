@@ -1,16 +1,12 @@
 import pytest
-from packaging.version import Version
 from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
-from some import some
 
 from gpudoctor.model import Severity
 from gpudoctor.model.signs.job import Job, Launch, Profile
 from gpudoctor.model.signs.packages import TorchBuild
-from gpudoctor.testing import examine, make_packages, prescribe
+from gpudoctor.testing import examine, make_packages
 from gpudoctor.vitals.project import read_project_versions
-from gpudoctor_checks.api_facts import facts
 from gpudoctor_checks.loop.deprecated_api import DeprecatedApi
-from gpudoctor_rules.loop import deprecated_api
 
 FOLDER = PATIENTS / "LOOP005"
 
@@ -70,23 +66,6 @@ def test_sick_arguments_and_missing_arguments():
     }
 
 
-def test_sick_renaming_edit_applies_to_the_text():
-    path = FOLDER / "sick_amp.py"
-    patient = script_patient(path, torch=build("2.13.0"))
-    lines = path.read_text().splitlines()
-    edited = []
-    for finding in some(examine(DeprecatedApi, patient)):
-        [remedy] = prescribe(deprecated_api, finding, patient)
-        [edit] = remedy.edits
-        line = lines[edit.line - 1]
-        assert line[edit.column - 1 : edit.end_column - 1] == edit.expected
-        edited.append(line[: edit.column - 1] + edit.new_text + line[edit.end_column - 1 :])
-    assert sorted(text.strip() for text in edited) == [
-        "scaler = torch.amp.GradScaler('cuda')",
-        "with torch.amp.autocast('cuda', enabled=True):",
-    ]
-
-
 def test_sick_launcher_in_a_job_script():
     launch = Launch(
         launcher="python", script="train.py", module="torch.distributed.launch", arguments=(), ranks_per_node=4,
@@ -104,42 +83,6 @@ def test_healthy_before_its_deprecation():
 @pytest.mark.parametrize("path", healthy_scripts("LOOP005"), ids=lambda path: path.stem)
 def test_healthy_script(path):
     assert examine(DeprecatedApi, script_patient(path, torch=build("2.13.0"))) == []
-
-
-def test_healthy_table_is_sound():
-    for kind in ("calls", "arguments", "missing", "values", "launchers", "scalars", "attributes", "methods"):
-        for row in some(facts(kind)):
-            assert row.source.startswith("https://"), (kind, row)
-            assert row.new
-            if row.gone:
-                assert Version(row.gone) >= Version(row.since)
-
-
-SOUND = """
-import torch
-wave = torch.randn(16000)
-
-
-def spectrum(frames):
-    return torch.stft(frames, n_fft=400{more})
-
-
-print(spectrum(wave))
-"""
-
-
-@pytest.mark.parametrize(
-    ("more", "version", "severities"),
-    [
-        ("", "2.4.0", [Severity.ERROR]),
-        ("", "1.13.1", [Severity.NOTE]),
-        (", return_complex=False", "2.4.0", []),
-        (", **options", "2.4.0", []),
-    ],
-)
-def test_a_spectrum_says_whether_it_is_complex(more, version, severities):
-    patient = script_patient(SOUND.format(more=more), torch=build(version))
-    assert [item.severity for item in examine(DeprecatedApi, patient)] == severities
 
 
 @pytest.mark.parametrize(
@@ -166,37 +109,6 @@ def test_an_argument_that_does_nothing_breaks_nothing():
     assert finding.severity is Severity.NOTE
     assert finding.cost.breaks is None
     assert "has no effect since torch 0.4; line 3." in finding.message
-
-
-def test_lines_that_are_left_out_are_counted():
-    calls = "".join(f"x = torch.norm(x + {number})\n" for number in range(11))
-    [finding] = examine(
-        DeprecatedApi, script_patient("import torch\nx = torch.ones(3)\n" + calls, torch=build("2.13.0"))
-    )
-    assert finding.message.endswith("lines 3, 4, 5, 6, 7, 8, 9, 10 and 3 more.")
-    assert len(finding.evidence) == 8
-
-
-SWITCHED = """
-import torch
-from torch.utils.checkpoint import checkpoint
-def saving(block, x):
-    return checkpoint(block, x)
-def run(block, x, save={default}):
-    if save:
-        return saving(block, x)
-    return block(x)
-run(torch.nn.Linear(2, 2), torch.ones(2))
-"""
-
-
-@pytest.mark.parametrize(
-    ("default", "version", "findings"),
-    [("True", "2.13.0", 1), ("True", "2.1.0", 1), ("True", "2.0.1", 0), ("False", "2.13.0", 0)],
-)
-def test_what_a_default_keeps_out_is_no_use(default, version, findings):
-    patient = script_patient(SWITCHED.format(default=default), torch=build(version))
-    assert len(examine(DeprecatedApi, patient)) == findings
 
 
 DRAWN = """
@@ -238,24 +150,6 @@ PLAIN = {"draw": "next(batches)", "loss": "net(x).square().mean()", "shown": "lo
 def test_what_old_tutorials_write(changed, version, severities):
     patient = script_patient(DRAWN.format(**(PLAIN | changed)), torch=build(version))
     assert [item.severity for item in examine(DeprecatedApi, patient)] == severities
-
-
-@pytest.mark.parametrize(
-    ("head", "severities"),
-    [
-        ("from torch.utils.ffi import create_extension", [Severity.NOTE]),
-        ("from torch.utils.data.dataloader import _DataLoaderIter", [Severity.ERROR]),  # 1.1 has no data[0] either
-        ("try:\n        from torch.utils.ffi import create_extension\n    except ImportError: pass", [Severity.ERROR]),
-        ("import torch._six", [Severity.ERROR, Severity.ERROR]),
-        ("import torch.utils.ffi, torch._six", [Severity.NOTE, Severity.NOTE]),
-    ],
-)
-def test_what_a_release_has_that_an_import_is_last_in_is_a_note(head, severities):
-    text = DRAWN.format(**(PLAIN | {"shown": "loss.data[0]"})).replace(
-        "import torch\n", f"import torch\n    {head}\n", 1
-    )
-    found = examine(DeprecatedApi, script_patient(text, torch=build("2.13.0")))
-    assert [item.severity for item in found] == severities
 
 
 COMPANIONS = """
@@ -313,43 +207,6 @@ def test_in_a_project_of_an_older_torch_its_companions_are_older_too(tmp_path, p
     assert "was removed in scipy 1.3" in finding.message
 
 
-LIVE = """
-    import numpy as np
-    import torch
-    from registry import DATASETS
-
-    {head}
-    class Boxes:
-        def sizes(self, x):
-            return np.float(x)
-
-    def scaled(x):
-        return np.float(x)
-
-    {call}
-"""
-
-
-@pytest.mark.parametrize(
-    ("head", "call", "severities"),
-    [
-        ("", "Boxes().sizes(1); scaled(2)", {Severity.ERROR}),
-        ("", "print({'scaled': scaled})", {Severity.ERROR}),
-        ("", "print(getattr(Boxes(), 'sizes')(3))", {Severity.ERROR}),
-        ("", "print(1)", {Severity.NOTE}),
-        ("@DATASETS.register_module()", "print(1)", {Severity.NOTE}),
-        ("@DATASETS.register_module()", "build('Boxes').sizes(1)", {Severity.ERROR}),
-        ("", "globals()[input()]()", {Severity.ERROR}),
-        ("", "", {Severity.ERROR}),  # a module for others
-    ],
-)
-def test_what_nothing_uses_breaks_nothing(head, call, severities):
-    text = LIVE.format(head=head, call=call)
-    found = examine(DeprecatedApi, script_patient(text, packages=make_packages(numpy="2.4.6")))
-    assert {item.severity for item in found} == severities
-    assert all(("Nothing that was read uses" in item.message) == (item.severity is Severity.NOTE) for item in found)
-
-
 MODULE = """
 import torch
 import pytorch_lightning as pl
@@ -360,51 +217,6 @@ class Net(pl.LightningModule):
 trainer = pl.Trainer({given})
 trainer.fit(Net(), {loader}=loader)
 """
-
-
-@pytest.mark.parametrize(
-    ("given", "loader", "pinned", "severities"),
-    [
-        ("gpus=1", "train_dataloaders", "pytorch-lightning", [Severity.WARNING]),
-        ("gpus=1", "train_dataloaders", "pytorch-lightning==1.8", [Severity.NOTE]),
-        ("gpus=1", "train_dataloaders", "pytorch-lightning==1.5", []),
-        ("devices=1, accelerator='gpu'", "train_dataloaders", "pytorch-lightning", []),
-        ("gpus=None", "train_dataloader", "pytorch-lightning", [Severity.WARNING]),
-    ],
-)
-def test_what_the_trainer_of_lightning_no_longer_takes(given, loader, pinned, severities, tmp_path):
-    (tmp_path / "requirements.txt").write_text(pinned + "\n")
-    (tmp_path / "train.py").write_text(MODULE.format(given=given, loader=loader))
-    patient = script_patient(
-        tmp_path / "train.py", project_versions=read_project_versions([str(tmp_path / "train.py")])
-    )
-    assert [item.severity for item in examine(DeprecatedApi, patient)] == severities
-
-
-CHOSEN = """
-    import argparse, torch, yaml
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--plateau", action="store_true", default=True)
-    args = parser.parse_args()
-    config = yaml.safe_load(open("train.yaml"))
-    model = torch.nn.Linear(8, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    {head}
-        scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, verbose=True)
-"""
-
-
-@pytest.mark.parametrize(
-    ("head", "severity"),
-    [
-        ('if config["scheduler"] == "plateau":', Severity.WARNING),
-        ("if args.plateau:", Severity.ERROR),
-        ("if True:", Severity.ERROR),
-    ],
-)
-def test_what_a_config_chooses_is_no_error(head, severity):
-    [finding] = examine(DeprecatedApi, script_patient(CHOSEN.format(head=head), torch=build("2.13.0")))
-    assert finding.severity is severity
 
 
 DEMANDED = """
@@ -480,34 +292,6 @@ def test_who_asks_for_a_package_without_a_bound_gets_the_newest(tmp_path, requir
         tmp_path / "train.py", project_versions=read_project_versions([str(tmp_path / "train.py")])
     )
     assert [item.severity for item in examine(DeprecatedApi, patient)] == severities
-
-
-@pytest.mark.parametrize(
-    ("made", "said"),
-    [
-        ("Ahead(iter(DataLoader([1])))", 0),
-        ("iter(Rows([1]))", 0),
-        ("iter(Ahead(DataLoader([1])))", 0),
-        ("iter(DataLoader([1]))", 1),
-    ],
-)
-def test_a_method_next_of_ones_own_is_no_iterators(made, said):
-    text = f"""
-    from torch.utils.data import DataLoader
-    class Ahead:
-        def __init__(self, behind):
-            self.behind = behind
-        def __iter__(self):
-            return self
-        def next(self):
-            return next(self.behind)
-    class Rows(DataLoader):
-        def __iter__(self):
-            return Ahead(super().__iter__())
-    stream = {made}
-    first = stream.next()
-    """
-    assert len(examine(DeprecatedApi, script_patient(text))) == said
 
 
 @pytest.mark.xfail(strict=True, reason="a test of the version that is bound to a name is not followed")

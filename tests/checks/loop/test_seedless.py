@@ -1,8 +1,5 @@
-import ast
-
 import pytest
 from configs import configs
-from mending import gone, mended
 from scripts import healthy_scripts, script_patient, sick_scripts
 
 from gpudoctor.model import Applicability, Severity
@@ -34,16 +31,6 @@ def test_the_rule_names_each_generator():
     [remedy] = prescribe(seedless, examine(Seedless, patient)[0], patient)
     assert [line.split("(")[0] for line in remedy.steps] == ["torch.manual_seed", "numpy.random.seed"]
     assert remedy.applicability is Applicability.UNSAFE
-
-
-@pytest.mark.parametrize("path", sick_scripts("LOOP008"), ids=lambda path: path.stem)
-def test_the_edit_cures(path):
-    text = path.read_text(encoding="utf-8")
-    assert gone("LOOP008", text)
-    new = mended(text, select="LOOP008")
-    ast.parse(new)
-    assert new.count("torch.manual_seed(0)") == 1
-    assert new.index("torch.manual_seed(0)") > new.index("import torch")
 
 
 STEPS = """
@@ -99,22 +86,3 @@ class Digits(lightning.LightningModule):
 """
     assert examine(Seedless, script_patient(text)) == []
     assert len(examine(Seedless, script_patient(text + "lightning.Trainer().fit(Digits())\n"))) == 1
-
-
-@pytest.mark.parametrize(("after", "notes"), [("", 0), ("torch.save(net.state_dict(), 'net.pt')", 1)])
-def test_an_example_that_reads_nothing_and_keeps_nothing_needs_no_seed(after, notes):
-    text = f"""
-        import time
-        import torch
-        net = torch.nn.Conv2d(3, 8, 3)
-        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-        start = time.time()
-        for x in torch.rand(100, 4, 3, 32, 32):
-            optimizer.zero_grad()
-            net(x).sum().backward()
-            optimizer.step()
-        with open("speed.txt", "w") as file:
-            file.write(str(time.time() - start))
-        {after}
-    """
-    assert len(examine(Seedless, script_patient(text))) == notes

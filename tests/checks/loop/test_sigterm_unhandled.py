@@ -3,9 +3,8 @@ from scripts import healthy_scripts, script_patient, sick_scripts
 
 from gpudoctor.model import Severity
 from gpudoctor.model.signs.job import Job, Profile
-from gpudoctor.testing import examine, prescribe
+from gpudoctor.testing import examine
 from gpudoctor_checks.loop.sigterm_unhandled import SigtermUnhandled
-from gpudoctor_rules.advice import advice
 
 
 def job(text="#SBATCH --time=24:00:00\npython train.py\n", **fields):
@@ -49,18 +48,3 @@ def test_healthy_jobs(one):
 @pytest.mark.parametrize("path", healthy_scripts("LOOP010"), ids=lambda path: path.stem)
 def test_healthy_scripts(path):
     assert examine(SigtermUnhandled, script_patient(path, job=job())) == []
-
-
-@pytest.mark.parametrize(
-    ("one", "wanted"),
-    [
-        (job(text="#SBATCH --time=1-0\nsrun python train.py\n"), "#SBATCH --signal=USR1@300"),
-        (job(), "#SBATCH --signal=B:USR1@300"),
-        (job(profile=Profile.KUBERNETES), "terminationGracePeriodSeconds: 300  # in the pod"),
-    ],
-)
-def test_the_rule_fits_the_launch(one, wanted):
-    patient = script_patient(SICK, job=one)
-    [remedy] = prescribe(advice("loop"), examine(SigtermUnhandled, patient)[0], patient)
-    assert wanted in remedy.steps
-    assert any("signal.signal(" in step for step in remedy.steps)

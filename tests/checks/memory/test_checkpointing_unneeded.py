@@ -2,7 +2,6 @@ import pytest
 from jobs import memory_patient
 from memory_jobs import config, script
 
-from gpudoctor.cli import main
 from gpudoctor.model import Severity
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.memory.checkpointing_unneeded import CheckpointingUnneeded
@@ -35,15 +34,3 @@ def test_sick_jobs(name: str, text: str, line: int) -> None:
 )
 def test_healthy_jobs(text: str) -> None:
     assert examine(CheckpointingUnneeded, memory_patient({"sft.yaml": text})) == []
-
-
-def test_the_mend_switches_it_off_and_the_finding_is_gone(tmp_path, monkeypatch, capsys) -> None:
-    monkeypatch.chdir(tmp_path)
-    path = tmp_path / "sft.yaml"
-    path.write_text(config(SMALL, batch=2, seq=1024))
-    words = ["check", "sft.yaml", "--gpu", "H100", "--select", "MEM008", "--fail-on", "warning"]
-    assert main(words) == 1
-    assert main([*words, "--fix", "--unsafe"]) == 0
-    assert "gradient_checkpointing: false" in path.read_text()
-    assert main(words) == 0
-    capsys.readouterr()

@@ -68,27 +68,6 @@ def test_sick_statements(statement):
     assert finding.evidence
 
 
-UNREAD = """
-    import torch
-    from elsewhere import build, helper, loader
-    model, optimizer = build()
-    total, aux_total, kept = 0, 0, []
-    for batch in loader:
-        optimizer.zero_grad()
-        loss, logs = helper(model, batch)
-        aux = helper(batch)
-        full = loss + 0.1 * aux
-        full.backward()
-        optimizer.step()
-        {statement}
-"""
-
-
-@pytest.mark.parametrize("statement", ["kept.append(logs)", "total += loss.item()", "total += float(aux)"])
-def test_healthy_when_nothing_tells(statement):
-    assert examine(GraphRetained, script_patient(UNREAD.format(statement=statement))) == []
-
-
 @pytest.mark.parametrize(
     "statement",
     [
@@ -124,19 +103,6 @@ def test_healthy_statements(statement):
     assert look(statement) == []
 
 
-def test_healthy_micro_batches_of_one_step():
-    text = """
-        def forward_backward(model, batches):
-            outputs = []
-            for batch in batches:
-                loss = model(batch).mean()
-                loss.backward()
-                outputs.append(loss)
-            return outputs
-    """
-    assert examine(GraphRetained, script_patient(text)) == []
-
-
 STEP_LOSSES = """
     import torch
     net = torch.nn.Linear(6, 6)
@@ -167,50 +133,3 @@ def test_no_edit_cuts_a_graph_that_a_backward_pass_may_need(name):
         [remedy] = prescribe(graph_retained, finding, patient)
         assert (remedy.edits, remedy.applicability) == ((), Applicability.DISPLAY_ONLY)
         assert ".detach()" in remedy.title and "backward" in remedy.steps[-1]
-
-
-LAYERED = """
-    import torch
-    from torch import nn
-
-    total = torch.zeros(())
-
-    class Block(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.dense, self.drop = nn.Linear(8, 8), nn.Dropout(0.1)
-            self.kept = []
-
-        def add(self, drop, out):
-            return drop(out)
-
-        def forward(self, x):
-            out = self.dense(x)
-            {statement}
-            return out
-
-    class Net(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.blocks = nn.ModuleList([Block() for _ in range(3)])
-
-        def forward(self, x):
-            for block in self.blocks:
-                x = block(x)
-            return x
-
-    model = Net()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for x in torch.utils.data.DataLoader(torch.load("x.pt"), batch_size=4):
-        loss = model(x).square().mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-"""
-
-
-@pytest.mark.parametrize(
-    "statement", ["out = self.add(self.drop, out)", "out = out + self.dense(out)", "out = torch.cat([out, x])"]
-)
-def test_healthy_a_method_called_add_and_names_of_the_call(statement):
-    assert examine(GraphRetained, script_patient(LAYERED.format(statement=statement))) == []

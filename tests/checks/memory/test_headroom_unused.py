@@ -3,9 +3,8 @@ from jobs import memory_patient
 from memory_jobs import config, script
 
 from gpudoctor.model import Severity
-from gpudoctor.testing import examine, prescribe
+from gpudoctor.testing import examine
 from gpudoctor_checks.memory.headroom_unused import HeadroomUnused
-from gpudoctor_rules.memory import greater_batch
 
 SMALL = "Qwen/Qwen2.5-0.5B"
 
@@ -35,15 +34,3 @@ def test_sick_jobs(name: str, text: str, line: int) -> None:
 )
 def test_healthy_jobs(text: str) -> None:
     assert examine(HeadroomUnused, memory_patient({"sft.yaml": text})) == []
-
-
-def test_accumulation_is_folded_into_the_batch_first() -> None:
-    """The effective batch of 4 stays: 4 rows at once instead of 4 times one."""
-    patient = memory_patient({"sft.yaml": config(SMALL, accumulate=4, seq=2048, checkpointing=False)})
-    [finding] = examine(HeadroomUnused, patient)
-    folded, greater = prescribe(greater_batch, finding, patient)
-    assert folded.id == "MEM007-accumulation"
-    batch, accumulate = (int(value) for _, value in folded.sets)
-    assert batch * accumulate == 4 and batch > 1
-    assert sorted(edit.expected for edit in folded.edits) == ["1", "4"]  # type: ignore[union-attr]
-    assert greater.id == "MEM007-batch"

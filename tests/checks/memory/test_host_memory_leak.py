@@ -27,15 +27,6 @@ def leaking(shape, n=300, records=()):
     return make_process(make_steps(n, rss=lambda i: 9e8 + shape(i)), records=records)
 
 
-def test_sick_a_list_that_grows():
-    grown = record("memory", 4.0, step=250, kind="census", device="cpu",
-                   growth=[["Tensor", 250, 60 * MIB, "/job/train.py", 41]])  # fmt: skip
-    [finding] = look(leaking(lambda i: 0.25 * MIB * i, records=[grown]))
-    assert finding.severity is Severity.ERROR and finding.detail.kind is LeakKind.OBJECTS
-    assert (finding.span.path, finding.span.line) == ("train.py", 41)
-    assert "deque" in remedies(finding)
-
-
 def test_sick_graphs_are_told_apart():
     grown = record("memory", 4.0, step=250, kind="census", device="cpu", growth=[["NllLossBackward0", 250, 0]])
     [finding] = look(leaking(lambda i: 0.25 * MIB * i, records=[grown]))

@@ -1,7 +1,5 @@
 """A remedy for memory, applied and estimated again, gives what it promised: in each reader's own keys."""
 
-import re
-
 import pytest
 from cures import after
 from jobs import memory_patient
@@ -99,21 +97,3 @@ def test_what_is_applied_gives_the_bytes_that_were_promised(kind):
         assert (mended.now.holds is Holds.FITS) == remedy.title.endswith("fits"), remedy.title
         for name, value in remedy.sets:
             assert str(mended.values[name]) == value, remedy.title
-
-
-@pytest.mark.parametrize("kind", [kind for kind in JOBS if kind != "script"])
-def test_what_a_person_must_write_is_a_key_that_the_reader_knows(kind):
-    """A step `key: value`, written into the file in place of the key, gives the field its value."""
-    _, _, _, found = remedies(kind)
-    [text] = JOBS[kind].values()
-    seen = 0
-    for remedy in found:
-        for step, (name, value) in zip(remedy.steps, remedy.sets, strict=False):
-            said = re.fullmatch(r"(?:.*?:\d+: )?([a-z_]+): ([\w.]+)", step)
-            if said is None:
-                continue
-            seen += 1
-            kept = "".join(line + "\n" for line in text.splitlines() if not line.startswith(said[1] + ":"))
-            mended = again(kind, {"": f"{kept}{said[1]}: {said[2]}\n"})
-            assert str(mended.values[name]) == value, step
-    assert seen

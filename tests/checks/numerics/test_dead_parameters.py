@@ -36,15 +36,6 @@ def test_sick_a_branch_that_is_cut_off():
     assert "branch" in remedies(finding)
 
 
-def test_a_loss_that_is_always_zero_is_the_cause():
-    """Freezing the parameters would be wrong: the labels or the mask are to be corrected first."""
-    [records] = [dead().records]
-    [finding] = look(make_process(make_steps(200, loss=0.0), records=records))
-    assert finding.effect_of == "NUM012"
-    [finding] = look(make_process(make_steps(200, loss=lambda step: 0.0 if step % 2 else 0.4), records=records))
-    assert finding.effect_of == "NUM010"
-
-
 def test_sick_a_small_part_is_a_note():
     [finding] = look(dead(share=0.01, none=[]))
     assert finding.severity is Severity.NOTE and finding.cost.breaks is None
@@ -134,22 +125,6 @@ def test_an_optimizer_over_another_model_is_one_finding(rank, said):
         [one] = found
         assert one.severity is Severity.ERROR and one.cost.breaks and "Actor (rl.py:12)" in one.message
         assert "over the model" in prescribe(advice("numerics"), one, patient)[0].steps[0]
-
-
-@pytest.mark.parametrize(
-    ("more", "severity"),
-    [
-        ({"of": 10, "front": True, "count": 4}, Severity.ERROR),
-        ({"of": 10, "front": False, "count": 4}, Severity.NOTE),  # here and there
-        ({"of": 40, "front": True, "count": 4}, Severity.NOTE),
-        ({"of": 10, "front": True, "count": 1}, Severity.NOTE),  # a table of positions that is never used
-    ],
-)
-def test_the_first_layers_of_a_network_are_few_elements_and_much_of_it(more, severity):
-    """A convolution's weights are few: what is cut off counts in layers, too."""
-    [finding] = look(dead(share=0.05, **more))
-    assert finding.severity is severity
-    assert ("the first 4 of 10 tensors" in finding.message) is (severity is Severity.ERROR)
 
 
 @pytest.mark.parametrize(("head", "severity"), [("torch.no_grad()", Severity.WARNING), ("timer()", Severity.ERROR)])

@@ -71,20 +71,6 @@ def test_several_optimizers_of_one_class():
     assert of_run(lambda i: 0.5 if i % 2 else 1e-9, name="Adam", optimizers=2) == []
 
 
-HEALTHY_SCHEDULES = {
-    "cosine to zero": lambda i: 0.0005 * (1 + math.cos(math.pi * i / 2000)),
-    "square to zero": lambda i: 1e-3 * (1 - i / 2000) ** 2,
-    "restarts": lambda i: 1e-3 * (1 - i % 500 / 500),
-    "warm-up from zero": lambda i: 1e-3 * min(1.0, i / 1000),
-    "cool-down of a hundred": lambda i: 1e-3 if i < 1900 else 1e-9,
-}
-
-
-@pytest.mark.parametrize("name", HEALTHY_SCHEDULES)
-def test_healthy_schedules_end_low(name):
-    assert of_run(HEALTHY_SCHEDULES[name], n=2000) == []
-
-
 def test_sick_a_rate_that_was_never_high_enough_breaks_the_run():
     [finding] = of_run(lambda i: 1e-9)
     assert finding.detail.cure == "low" and finding.cost.breaks

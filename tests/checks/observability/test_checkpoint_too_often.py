@@ -44,16 +44,6 @@ def test_sick_at_the_users_threshold():
     assert len(examine(CheckpointTooOften, patient, occasions=4)) == 1
 
 
-def test_an_option_is_named():
-    patient = script_patient(FOLDER / "sick_option.py")
-    [finding] = examine(CheckpointTooOften, patient)
-    every, later = prescribe((checkpoint_too_often, *advice("observability")), finding, patient)
-    assert every.title == "save every 500 steps (--save-every 500)"
-    assert later.id == "OBS003-async"
-    patient = script_patient(FOLDER / "sick_option.py", arguments=["--save-every", "1000"])
-    assert examine(CheckpointTooOften, patient) == []
-
-
 CHANGES = """
 import torch
 from torch import nn

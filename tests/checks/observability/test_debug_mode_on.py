@@ -1,5 +1,4 @@
 import pytest
-from edits import apply_edits
 from scripts import healthy_scripts, script_patient, sick_scripts
 
 from gpudoctor.model import Applicability, Severity
@@ -51,19 +50,6 @@ def test_healthy_scripts(path):
     assert examine(DebugModeOn, script_patient(path)) == []
 
 
-@pytest.mark.parametrize(
-    "before",
-    [
-        "torch.autograd.set_detect_anomaly(mode=True)",
-        "torch.autograd.anomaly_mode.set_detect_anomaly(True, check_nan=False)",
-        "torch.cuda.set_sync_debug_mode(1)",
-        "L.Trainer(detect_anomaly=True)",
-    ],
-)
-def test_sick_before_the_loop(before):
-    assert len(look(before=before)) == 1
-
-
 @pytest.mark.parametrize("inside", ["torch.autograd.gradcheck(model, x)", "torch.autograd.set_detect_anomaly(True)"])
 def test_sick_in_the_loop(inside):
     assert len(look(inside=inside)) == 1
@@ -94,16 +80,6 @@ def test_healthy_in_the_loop(inside):
 
 def test_healthy_without_a_training():
     assert examine(DebugModeOn, script_patient("import torch\ntorch.autograd.set_detect_anomaly(True)\n")) == []
-
-
-@pytest.mark.parametrize("name", ["sick_anomaly_global", "sick_trainers"])
-def test_the_rule_cures(name):
-    path = next(path for path in sick_scripts("OBS005") if path.stem == name)
-    patient = script_patient(path)
-    [finding] = examine(DebugModeOn, patient)
-    [remedy] = prescribe(debug_mode_on, finding, patient)
-    assert remedy.applicability is Applicability.SAFE and remedy.edits
-    assert examine(DebugModeOn, script_patient(apply_edits(path.read_text(), remedy.edits))) == []
 
 
 def test_the_rule_leaves_a_history_of_memory_to_a_person():

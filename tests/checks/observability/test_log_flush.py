@@ -1,7 +1,6 @@
 from datetime import datetime, timezone
 
 import pytest
-from mending import gone, mended
 from recordings import make_machine, make_process, make_recording, make_steps, site
 from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 
@@ -27,16 +26,6 @@ def test_sick_script(path):
 @pytest.mark.parametrize("path", healthy_scripts("OBS007"), ids=lambda path: path.stem)
 def test_healthy_script(path):
     assert examine(LogFlush, script_patient(path)) == []
-
-
-@pytest.mark.parametrize("name", ["sick_fsync", "sick_writer"])
-def test_sick_flush_goes(name):
-    text = (FOLDER / f"{name}.py").read_text("utf-8")
-    assert mended(text, unsafe=False, select="OBS007") == text  # another program may read the file
-    cured = mended(text, select="OBS007")
-    assert "flush" not in cured
-    assert "fsync" not in cured
-    assert gone("OBS007", text)
 
 
 def test_an_open_file_is_left_to_a_person():

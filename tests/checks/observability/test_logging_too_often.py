@@ -6,7 +6,7 @@ from edits import apply_edits
 from recordings import make_machine, make_process, make_recording, make_steps, site
 from scripts import healthy_scripts, script_patient, sick_scripts
 
-from gpudoctor.model import Applicability, Severity
+from gpudoctor.model import Severity
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.observability.logging_too_often import LoggingTooOften
 from gpudoctor_rules.observability import logging_too_often
@@ -114,18 +114,6 @@ def test_one_finding_names_every_line():
     assert "wandb.log" in finding.message
 
 
-def test_the_rule_cures():
-    text = script_patient(LOOP.format(statement="print(step, loss.item())")).source.scripts[0].text
-    patient = script_patient(text)
-    [finding] = examine(LoggingTooOften, patient)
-    [remedy] = prescribe(logging_too_often, finding, patient)
-    assert remedy.title == "write every 50 steps"
-    assert remedy.applicability is Applicability.UNSAFE
-    cured = apply_edits(text, remedy.edits)
-    assert "    if step % 50 == 0:\n        print(step, loss.item())" in cured
-    assert examine(LoggingTooOften, script_patient(cured)) == []
-
-
 def test_the_rule_puts_neighbours_under_one_condition():
     path = EXAMPLES / "train_crops.py"
     patient = script_patient(path)
@@ -156,36 +144,6 @@ def test_the_rule_changes_the_number_of_a_period():
     assert (edit.expected, edit.new_text) == ("3", "50")
 
 
-def test_the_rule_edits_nothing_that_it_cannot_count():
-    path = next(path for path in sick_scripts("OBS002") if path.stem == "sick_tensorboard_and_print")
-    patient = script_patient(path)
-    [finding] = examine(LoggingTooOften, patient)
-    [remedy] = prescribe(logging_too_often, finding, patient)
-    assert remedy.edits == ()
-    assert remedy.applicability is Applicability.DISPLAY_ONLY
-
-
-@pytest.mark.parametrize(("body", "findings"), [("pass", 0), ("print(values)", 1)])
-def test_a_logger_of_the_program_writes_what_its_method_writes(body, findings):
-    script = f"""
-        import torch
-        class Silent:
-            def log(self, values):
-                {body}
-        wandb_run = Silent()
-        net = torch.nn.Linear(8, 8).cuda()
-        rule = torch.optim.SGD(net.parameters(), lr=0.1)
-        for x in torch.utils.data.DataLoader(torch.load("x.pt")):
-            loss = net(x.cuda()).square().mean()
-            rule.zero_grad()
-            loss.backward()
-            rule.step()
-            wandb_run.log(dict(step=1))
-    """
-    found = examine(LoggingTooOften, script_patient(script))
-    assert len(found) == findings and all("print on every step" in item.message for item in found)
-
-
 def test_the_option_that_the_period_comes_from_is_named():
     text = """
     import argparse, torch
@@ -206,37 +164,6 @@ def test_the_option_that_the_period_comes_from_is_named():
     [finding] = examine(LoggingTooOften, patient)
     [remedy] = prescribe(logging_too_often, finding, patient)
     assert remedy.steps[0] == "Launch with --report-every 50, or write in the script:"
-
-
-EXAMPLE = """
-    import torch{more}
-    x, y = {rows}
-    model = torch.nn.Sequential(torch.nn.Linear(8, 20), torch.nn.ReLU(), torch.nn.Linear(20, 1))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    for t in range(500):
-        loss = (model(x) - y).square().sum()
-        {shows}
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    {after}
-"""
-NOISE = "torch.randn(64, 8), torch.randn(64, 1)"
-
-
-@pytest.mark.parametrize(
-    ("change", "found"),
-    [
-        ({}, 0),
-        ({"rows": "torch.load('rows.pt')"}, 1),
-        ({"after": "torch.save(model.state_dict(), 'net.pt')"}, 1),
-        ({"more": ", wandb", "shows": "wandb.log({'loss': loss})"}, 1),
-        ({"more": ", some_data", "rows": "some_data.get(torch.rand(1))"}, 1),
-    ],
-)
-def test_the_lines_of_an_example_that_reads_nothing_are_what_it_is_for(change, found):
-    parts = {"more": "", "rows": NOISE, "shows": "print(t, loss)", "after": ""} | change
-    assert len(examine(LoggingTooOften, script_patient(EXAMPLE.format(**parts)))) == found
 
 
 @pytest.mark.parametrize(

@@ -47,21 +47,3 @@ def test_healthy_machine_without_a_gpu_is_no_case():
 def test_healthy_when_the_launch_line_names_cuda():
     patient = script_patient(FOLDER / "sick_option_default_cpu.py", ["--device", "cuda"], gpus=[make_gpu()])
     assert examine(GpuUnused, patient) == []
-
-
-def test_healthy_module_whose_model_comes_from_elsewhere():
-    text = """
-        import torch
-        import torch.nn.functional as F
-
-        def train(model, device, loader, optimizer):
-            for x, y in loader:
-                loss = F.nll_loss(model(x.to(device)), y.to(device))
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-
-        if __name__ == "__main__":
-            device = torch.device("cuda")
-    """
-    assert examine(GpuUnused, script_patient(text, gpus=[make_gpu()])) == []

@@ -4,7 +4,6 @@ from datetime import datetime
 
 import pytest
 from recordings import lines, make_machine, make_process, make_recording, make_steps
-from scripts import read_script
 
 from gpudoctor.model import Severity, Unavailable
 from gpudoctor.testing import examine, make_patient, prescribe
@@ -43,21 +42,6 @@ def test_sick_the_phase_is_named():
     [finding] = look(make_process(make_steps(400, logging=growing)))
     assert finding.detail.part == "logging"
     assert "append" in remedies(finding)
-
-
-@pytest.mark.parametrize(
-    "columns",
-    [
-        {},
-        {"other": lambda i: 0.0003 if i < 150 else 0.003},  # a step up that comes to rest
-        {"noise": 0.3},
-        {"other": lambda i: 0.004 - 0.00001 * i},
-        {"evaluation": lambda i: 0.002 * (i // 50) if i % 50 == 49 else 0.0},
-    ],
-    ids=["steady", "plateau", "noise", "falling", "evaluation"],
-)
-def test_healthy_times_that_stay(columns):
-    assert look(make_process(make_steps(400, **columns))) == []
 
 
 def test_few_steps_are_no_evidence():
@@ -124,30 +108,3 @@ def test_healthy_others_come_late_and_slow_the_passes_by_more_than_the_cpus_they
 def test_sick_host_work_that_rises_long_before_others_come():
     host = {"other": lambda i: 0.02 + 0.0006 * i}
     assert [item.detail.part for item in beside(late, served, host)] == ["other"]
-
-
-AGENT = """
-import random, torch
-policy = torch.nn.Linear(4, 2)
-optimizer = torch.optim.Adam(policy.parameters(), 1e-3)
-state = env.reset()
-for update in range(5000):
-    for _ in range(8):
-        if random.random() < rate:
-            action = random.randrange(2)
-        else:
-            action = policy(state).argmax().item()
-        state, reward, done, info = env.step(action)
-    loss = policy(state).mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-"""
-
-
-@pytest.mark.parametrize(("text", "severity"), [(AGENT, Severity.NOTE), ("import torch\n", Severity.WARNING)])
-def test_an_agent_that_decides_more_often_itself_is_no_leak(text, severity):
-    recording = make_recording(make_process(make_steps(400, forward=lambda i: 0.001 + 0.00003 * i)))
-    [finding] = examine(StepTimeDrift, make_patient(source=read_script(text), recording=recording))
-    assert finding.severity is severity and finding.detail.part == "forward"
-    assert ("deque" in remedies(finding)) is (severity is Severity.WARNING)

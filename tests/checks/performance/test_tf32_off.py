@@ -1,9 +1,8 @@
 import pytest
 from configs import config_files, config_patient
-from mending import gone
 from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 
-from gpudoctor.model import Applicability, Severity
+from gpudoctor.model import Severity
 from gpudoctor.testing import examine, make_gpu, prescribe
 from gpudoctor_checks.performance.tf32_off import Tf32Off
 from gpudoctor_rules.performance import tf32_off
@@ -51,18 +50,3 @@ def test_sick_environment():
 def test_healthy_environment():
     patient = script_patient(FOLDER / "healthy_unspoken.py", environment={"NVIDIA_TF32_OVERRIDE": "1"})
     assert examine(Tf32Off, patient) == []
-
-
-@pytest.mark.parametrize(
-    ("name", "title"),
-    [
-        ("sick_matmul", "torch.backends.cuda.matmul.allow_tf32 = True"),
-        ("sick_highest", 'torch.set_float32_matmul_precision("high")'),
-        ("sick_trainer", "tf32=True"),
-    ],
-)
-def test_sick_remedy_and_edit(name, title):
-    patient = script_patient(FOLDER / f"{name}.py")
-    [remedy] = prescribe(tf32_off, examine(Tf32Off, patient)[0], patient)
-    assert remedy.title == title and remedy.applicability is Applicability.UNSAFE
-    assert gone("PERF002", (FOLDER / f"{name}.py").read_text("utf-8"))

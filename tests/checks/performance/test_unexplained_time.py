@@ -1,11 +1,9 @@
 import pytest
 from recordings import lines, make_process, make_recording, make_steps, site
 
-from gpudoctor.model import Confidence, Severity, Unavailable
-from gpudoctor.testing import examine, make_patient, prescribe
+from gpudoctor.model import Severity, Unavailable
+from gpudoctor.testing import examine, make_patient
 from gpudoctor_checks.performance.unexplained_time import UnexplainedTime
-from gpudoctor_rules.advice import advice
-from gpudoctor_rules.performance import unexplained_time
 
 
 def look(*ranks, **changes):
@@ -13,23 +11,7 @@ def look(*ranks, **changes):
     return examine(UnexplainedTime, make_patient(recording=make_recording(*ranks, **changes)))
 
 
-def remedies(finding):
-    """Titles and steps of the remedies, in one text."""
-    found = prescribe((unexplained_time, *advice("performance")), finding, make_patient(recording=make_recording()))
-    assert found
-    return " ".join([item.title for item in found] + [step for item in found for step in item.steps])
-
-
 HOT = ("other", "/job/train.py", 41, "penalty", 60)
-
-
-def test_sick_lines_of_the_program():
-    process = make_process(make_steps(200, other=0.008), records=[lines(HOT, ("forward", "/job/net.py", 3, "f", 40))])
-    [finding] = look(process)
-    assert (finding.severity, finding.confidence) == (Severity.WARNING, Confidence.CONFIRMED)
-    assert finding.cost.step_share == pytest.approx(0.45, abs=0.03)
-    assert (finding.span.path, finding.span.line) == ("train.py", 41)
-    assert "train.py:41" in remedies(finding)
 
 
 def test_sick_without_a_sampler_the_share_is_told():

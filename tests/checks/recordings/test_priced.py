@@ -8,7 +8,7 @@ from recordings import lines, make_machine, make_process, make_recording, make_s
 from scripts import script_patient
 
 from gpudoctor.engine.registry import load_registry
-from gpudoctor.model import Applicability, Confidence, Severity, SourceSpan
+from gpudoctor.model import Confidence, Severity, SourceSpan
 from gpudoctor.testing import examine, make_host, make_patient, prescribe
 
 REGISTRY = load_registry()
@@ -214,16 +214,6 @@ def test_lines_that_compute_the_loss_are_not_unexplained():
     assert findings("PERF014", text, make_process(make_steps(200, other=0.01), records=[seen])) == []
 
 
-@pytest.mark.parametrize("statement", ["out = compiled(x)", "loss = penalised_loss(out, y)"])
-def test_a_line_on_which_a_library_logged_once_is_no_logging(statement):
-    """torch warned there that it compiles no more: what the line takes on each step is its own work."""
-    text, line = script(statement)
-    warned = site("logging", "logging", 2e-4, 1, line=line)
-    seen = lines(("other", "/job/train.py", line, "<module>", 60))
-    process = make_process(make_steps(200, other=0.01), records=[warned, seen])
-    assert findings("OBS002", text, process) == []
-
-
 def test_a_line_that_makes_the_passes_is_no_logging():
     text, line = script("print(compiled(x).sum().backward())")
     prints = site("logging", "print", 2e-4, 200, line=line)
@@ -330,36 +320,6 @@ def test_waiting_for_data():
     assert remedies("DATA001", finding)[0].startswith("num_workers=")
 
 
-@pytest.mark.parametrize(("used", "others", "cuda", "known"),
-                         [(7.5, 0.1, False, False), (3.0, 4.6, False, False), (3.0, 0.2, False, True),
-                          (7.5, 0.1, True, True)])  # fmt: skip
-def test_a_training_that_keeps_the_cpus_busy_is_promised_nothing_by_workers(used, others, cuda, known):
-    loader = record("loader", 1.1, id=0, dataset="Items", workers=0, batch_size=8, role="training",
-                    path="/job/train.py", line=13, batches=100)  # fmt: skip
-    device = {"device_forward": 0.01} if cuda else {}
-    process = make_process(make_steps(200, data_wait=0.04, **device), records=[loader])
-    machine = make_machine(30, cpu=used + others, tree_cpu=used)
-    [finding] = findings("DATA001", None, process, machine=machine, started="")
-    patient = make_patient(recording=make_recording(), host=make_host())
-    [rule] = REGISTRY.rules["DATA001"]
-    workers = next(item for item in prescribe(rule, finding, patient) if item.id == "DATA001-workers")
-    assert (workers.effect is not None, workers.bounded) == (known, known)
-    assert any("so workers may give nothing" in step for step in workers.steps) is not known
-
-
-@pytest.mark.parametrize("iterable", [False, True])
-def test_workers_are_no_safe_remedy_and_a_stream_is_to_be_split(iterable):
-    loader = record("loader", 1.1, id=0, dataset="Items", workers=0, batch_size=8, role="training", iterable=iterable,
-                    path="/job/train.py", line=13, batches=100)  # fmt: skip
-    recording = make_recording(make_process(make_steps(200, data_wait=0.04), records=[loader]))
-    [finding] = examine(REGISTRY.checks["DATA001"], make_patient(recording=recording))
-    [rule] = REGISTRY.rules["DATA001"]
-    remedy = prescribe(rule, finding, make_patient(host=make_host(cpus_affinity=8)))[0]
-    assert remedy.id == "DATA001-workers"
-    assert remedy.applicability is Applicability.UNSAFE  # each worker draws its own random numbers
-    assert iterable == any("get_worker_info" in step for step in remedy.steps)
-
-
 def test_a_generator_without_a_loader_has_no_workers_to_set():
     seen = lines(("data_wait", "/job/train.py", 7, "stream", 80), ("forward", "/job/train.py", 17, "<module>", 20))
     [finding] = findings("DATA001", None, make_process(make_steps(200, data_wait=0.04), records=[seen]))
@@ -413,24 +373,6 @@ def test_as_many_workers_as_there_are_is_no_remedy(workers):
     assert len(numbers) == (workers < 64)
     assert f"num_workers={workers}," not in " ".join(numbers)
     assert any("once, before the training" in title for title in remedies("DATA001", finding))
-
-
-def test_what_the_recording_knows_goes_before_the_suspicions_facts():
-    """The source says CUDA and a pinned loader may be; the run was on the CPU, and its loader had no worker."""
-    text, line = script(item="x = open('a').read(); x = x.lower().split()")
-    text = text.replace("Linear(8, 1)", 'Linear(8, 1).to("cuda" if torch.cuda.is_available() else "cpu")')
-    loader = record("loader", 1.1, id=0, dataset="Items", workers=0, pin_memory=False, batch_size=8, role="training",
-                    path="/job/train.py", line=13, batches=100)  # fmt: skip
-    seen = lines(("data_wait", "/job/train.py", line, "__getitem__", 80))
-    process = make_process(make_steps(200, data_wait=0.04), records=[loader, seen])
-    [finding] = findings("DATA001", text, process)
-    assert (finding.detail.workers, finding.detail.cuda) == (0, False)
-    [rule] = REGISTRY.rules["DATA001"]
-    patient = make_patient(recording=make_recording(process, machine_facts={"cpus": 2}))
-    finding = replace(finding, detail=replace(finding.detail, cpus_used=0.6, cpus_reached=2.0))
-    [remedy] = [item for item in prescribe(rule, finding, patient) if item.id == "DATA001-workers"]
-    assert remedy.effect.high <= 2.0  # two CPUs share the items and the training
-    assert "pin_memory" not in remedy.title
 
 
 def test_waiting_little_refutes_a_loader_without_workers():
@@ -572,18 +514,6 @@ def test_a_suspected_graph_is_priced_by_the_evaluation_that_was_seen(evaluation,
     [finding] = findings("LOOP002", JUDGED, make_process(make_steps(200, evaluation=evaluation)))
     assert finding.severity is severity and 0 < finding.cost.step_share < 0.12
     assert finding.confidence is Confidence.SUSPECTED
-
-
-@pytest.mark.parametrize("kind_of", ["eval-training", "train-evaluation"])
-def test_only_layers_that_the_model_has_are_named(kind_of):
-    for affected, named, other in [
-        (["AlphaDropout"], "dropout", "batch"),
-        (["SyncBatchNorm"], "batch norm", "dropout"),
-    ]:
-        [finding] = findings("LOOP002", None, make_process(records=[mode(kind_of, affected=affected)]))
-        assert named in finding.message and other not in finding.message.replace("the evaluation's data", "")
-    [finding] = findings("LOOP002", None, make_process(records=[mode(kind_of, affected=["BatchNorm1d", "Dropout"])]))
-    assert "dropout" in finding.message and "batch norm" in finding.message
 
 
 def test_weights_that_do_not_move():
@@ -865,42 +795,6 @@ def test_a_logarithm_is_no_log():
     text, line = script("out = torch.log(out)")
     seen = lines(("other", "/job/train.py", line, "<module>", 60))
     assert findings("OBS002", text, make_process(make_steps(200, other=0.01), records=[seen])) == []
-
-
-def test_a_frameworks_own_loop_is_a_note():
-    """All of a step falls on the line that starts the loop: whose time `other` is, nobody can tell from it."""
-    seen = lines(*((phase, "/job/train.py", 60, "main", 30) for phase in ("forward", "backward", "optimizer", "other")))
-    shown = site("logging", "tqdm.refresh", 0.1, 200, line=60)
-    process = make_process(make_steps(200, other=0.008), records=[seen, shown])
-    [finding] = findings("PERF014", None, process)
-    assert finding.severity is Severity.NOTE and finding.span.line == 60
-    assert findings("OBS002", None, process) == []
-
-
-def test_hot_lines_lead_to_those_who_call():
-    text = """
-        import torch
-
-        def inner(n):
-            return sum(i * i for i in range(n))
-
-        def penalty(step):
-            return inner(step)
-
-        model = torch.nn.Linear(8, 1)
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        for step in range(1000):
-            optimizer.zero_grad()
-            loss = model(torch.zeros(8, 8)).mean()
-            loss.backward()
-            optimizer.step()
-            penalty(step)
-    """
-    import textwrap
-
-    seen = lines(("other", "/job/train.py", 5, "inner", 60))
-    [finding] = findings("PERF014", textwrap.dedent(text), make_process(make_steps(200, other=0.01), records=[seen]))
-    assert [span.line for span in finding.evidence if isinstance(span, SourceSpan)] == [5, 8, 17]
 
 
 def test_collections_that_hooks_measured_count_once():

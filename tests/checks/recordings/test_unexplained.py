@@ -189,46 +189,6 @@ def test_what_only_acting_calls_is_acting():
     assert verdict(patient)[0].startswith("Little time is lost")
 
 
-def test_what_training_calls_too_is_not():
-    patient, places = patient_of(
-        EPISODES.replace("loss.backward()", "encode(1, 10 ** 7); loss.backward()"),
-        ("other", "encode", 60), ("other", "stepped", 5), other=0.01,
-    )  # fmt: skip
-    [finding] = findings(patient)
-    assert finding.severity is Severity.WARNING
-    assert places["encode"] in {span.line for span in finding.evidence if hasattr(span, "line")}
-
-
-BOOKS = """
-env, kept = make(), []
-while True:
-    state, over = env.reset(), False
-    while not over:
-        if len(kept) > 100:
-            learner.learn(kept)
-            with open("books.txt", "w") as books:  # opens
-                yaml.dump(kept, books)  # writes
-        action = learner.choose(state)  # acts
-        state, reward, over = env.step(action)  # stepped
-        kept.append(reward)
-
-def learn(loss):
-    loss.backward()
-"""
-
-
-def test_sick_what_is_written_while_an_environment_is_played_is_logging():
-    seen = (("other", "writes", 50), ("other", "opens", 10), ("other", "acts", 5), ("other", "stepped", 5))
-    patient, places = patient_of(BOOKS, *seen, other=0.02)
-    [finding] = findings(patient, "OBS002")
-    assert finding.severity is Severity.WARNING and finding.cost.step_share > 0.4
-    assert places["writes"] in {span.line for span in finding.evidence if hasattr(span, "line")}
-    assert findings(patient) == []  # what is left is too little to tell of
-    played = (("other", "acts", 50), ("other", "stepped", 50))
-    patient, _ = patient_of(BOOKS, *played, other=0.02)
-    assert findings(patient, "OBS002") == [] and findings(patient)[0].detail.nature == "experience"
-
-
 SHARED = """
 class Policy(nn.Module):
     def choose(self, seen, taken=None):
@@ -318,17 +278,6 @@ def test_what_has_one_cure_is_one_finding(keep, writes, codes):
     assert {code for code in ("PERF014", "OBS002") if findings(patient, code)} == codes
 
 
-@pytest.mark.parametrize(("imports", "first"), [(0, "loads"), (50, "works")])
-def test_an_import_is_no_cost_of_every_step(imports, first):
-    loop = "for x in rows():\n    prepare(x)  # loads\n    weigh(x)  # works\n    G(x).mean().backward()\n"
-    patient, places = patient_of(loop, ("other", "loads", 50), ("other", "works", 20), other=0.01)
-    seen = patient.recording.ranks[0].last("lines")
-    seen.fields["leaves"] = [[0, "<frozen importlib._bootstrap>", "_find_and_load", imports]]
-    [finding] = findings(patient)
-    assert finding.span.line == places[first]
-    assert (places["loads"] in {item.line for item in finding.evidence if hasattr(item, "line")}) == (imports == 0)
-
-
 def test_lines_inside_of_a_model_are_given_to_the_evaluation_that_calls_it():
     patient, places = patient_of(
         "def judge():\n    return G(1)  # judges\ndef inner(x):\n    return x * 2  # inner\nG(judge())\n",
@@ -347,25 +296,6 @@ def test_playing_to_judge_is_an_evaluation():
     patient, _ = patient_of(WORLD, ("evaluation", "judged", 50), evaluation=lambda i: 0.05 * (i % 5 == 4))
     assert findings(patient) == []
     assert len(findings(patient, "OBS004")) == 1
-
-
-def test_a_python_loop_is_named_with_its_head():
-    loop = """
-        def penalty(values):
-            total = 0.0
-            for value in values:  # head
-                total += float(value) ** 2  # line
-            return total
-
-        for step in range(1000):
-            G(torch.zeros(4, 8)).mean().backward()
-            first.step()
-            penalty([1.0] * 1000)
-    """
-    patient, places = patient_of(loop, ("other", "line", 50), ("other", "head", 1), other=0.01)
-    [finding] = findings(patient)
-    assert finding.severity is Severity.WARNING
-    assert f"the Python loop at {finding.span.path}:{places['head']} " in remedies(patient, finding)[0]
 
 
 META = """
@@ -453,21 +383,6 @@ def test_statistics_of_all_weights_are_watching(body, code):
         assert len(found) == (other == code), (other, found)
     [finding] = findings(patient, code)
     assert finding.severity is Severity.WARNING and finding.span.line == places["line"]
-
-
-def test_a_line_by_itself_is_to_be_done_less_often():
-    loop = """
-        for step in range(1000):
-            G(torch.zeros(4, 8)).mean().backward()
-            first.step()
-            table = sorted(str(n) for n in (1, 2, 3))  # line
-    """
-    patient, places = patient_of(loop, ("other", "line", 50), other=0.0025)
-    [finding] = findings(patient)
-    assert finding.severity is Severity.NOTE
-    assert f":{places['line']} once before the loop" in remedies(patient, finding)[0]
-    said, _ = verdict(patient)
-    assert said.startswith("No fault was found") and "see note 1." in said
 
 
 def two_ranks(n):

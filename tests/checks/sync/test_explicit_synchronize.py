@@ -49,26 +49,3 @@ def test_sick_at_the_users_threshold():
     patient = script_patient(FOLDER / "healthy_period.py")
     assert len(examine(ExplicitSynchronize, patient, period=200)) == 1
     assert len(examine(ExplicitSynchronize, script_patient(FOLDER / "healthy_measurement.py"), measurement_steps=5))
-
-
-def test_sick_one_line_that_several_calls_reach_is_one_place():
-    script = """
-        import torch
-        from torch import nn
-        def mark(times):
-            torch.cuda.synchronize()
-            times.append(0)
-        net = nn.Linear(8, 2).cuda()
-        opt = torch.optim.SGD(net.parameters(), lr=0.1)
-        times = []
-        for x, y in torch.utils.data.DataLoader(data, batch_size=4, shuffle=True):
-            mark(times)
-            opt.zero_grad()
-            nn.functional.cross_entropy(net(x.cuda()), y.cuda()).backward()
-            mark(times)
-            opt.step()
-            mark(times)
-    """
-    [finding] = examine(ExplicitSynchronize, script_patient(script))
-    assert "waits" not in finding.message and "3 times on every training step (train.py:5)." in finding.message
-    assert len(finding.evidence) == 1

@@ -116,22 +116,3 @@ def test_every_call_that_leads_to_a_metric_gets_a_guard():
 def test_nothing_is_edited_where_one_call_cannot_wait():
     text = TWICE.format(second="loss = loss * score(out, z)")
     assert mended(text, select="SYNC004") == text
-
-
-OWN_EVALUATE = """
-    import torch, evaluate
-    from evaluate import top_one
-    net = torch.nn.Linear(4, 2)
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    for x, y in torch.utils.data.DataLoader(rows):
-        optimizer.zero_grad()
-        loss = torch.nn.functional.cross_entropy(net(x), y)
-        loss.backward()
-        optimizer.step()
-        seen = {statement}
-"""
-
-
-@pytest.mark.parametrize("statement", ["evaluate.top_one(net, x, y)", "top_one(net, x, y)"])
-def test_a_file_of_the_program_called_evaluate_is_not_the_library(statement):
-    assert examine(PerSampleMetrics, script_patient(OWN_EVALUATE.format(statement=statement))) == []
