@@ -52,20 +52,6 @@ def severities(check, patient):
     return [finding.severity for finding in examine(check, patient)]
 
 
-def test_a_call_that_the_pinned_torch_deprecates_is_a_note(project):
-    patient = project(TORCH, {"requirements.txt": "torch>=1.9,<2\n"})
-    [finding] = examine(DeprecatedApi, patient)
-    assert finding.severity is Severity.NOTE
-    assert finding.cost.breaks is None
-
-
-def test_a_call_that_the_pinned_torch_has_removed_is_a_warning_that_names_the_pin(project):
-    patient = project(TORCH, {"requirements.txt": "torch==2.1.0\n"})
-    [finding] = examine(DeprecatedApi, patient)
-    assert finding.severity is Severity.WARNING
-    assert "asks for torch==2.1.0" in finding.message
-
-
 @pytest.mark.parametrize(
     "files",
     [

@@ -43,24 +43,6 @@ def job(tmp_path):
     return build
 
 
-OWN = """import transformers
-from dataclasses import dataclass
-@dataclass
-class Arguments(transformers.TrainingArguments):
-    evaluation_strategy: str = "no"
-    model_max_length: int = 512
-    warmup_step: int = 3
-args = Arguments(output_dir="x", evaluation_strategy="epoch", model_max_length=3, warmup_step=2{more})
-"""
-
-
-def test_sick_a_field_that_neither_subclass_nor_library_declares(job):
-    patient = job({"train.py": OWN.format(more=", outptu_dir=3, per_gpu_train_batch_size=4")})
-    assert [item.detail.near for item in examine(UnknownKey, patient)] == ["output_dir"]
-    [finding] = examine(DeprecatedKey, patient)
-    assert "per_gpu_train_batch_size" in finding.message
-
-
 def test_sick_the_class_of_the_library_itself_by_another_name(job):
     text = "import transformers as hf\nargs = hf.TrainingArguments('x', evaluation_strategy='no', outptu_dir=3)\n"
     patient = job({"train.py": text})
@@ -174,60 +156,6 @@ for x in torch.utils.data.DataLoader(range(30)):
 def test_healthy_a_data_parallel_of_another_library(job):
     other = PARALLEL.format(imports="from torch_geometric.nn import DataParallel", wrap="DataParallel")
     assert examine(Dataparallel, job({"train.py": other})) == []
-
-
-def test_healthy_a_data_parallel_of_the_repository(job):
-    text = PARALLEL.format(imports="from parallel import DataParallel", wrap="DataParallel")
-    own = "import torch\nclass DataParallel(torch.nn.Module):\n    def __init__(self, m): ...\n"
-    assert examine(Dataparallel, job({"train.py": text, "parallel.py": own})) == []
-
-
-@pytest.mark.parametrize(
-    ("imports", "wrap"),
-    [("from torch.nn.parallel import DataParallel as Wrap", "Wrap"), ("import torch.nn as nn", "nn.DataParallel")],
-)
-def test_sick_the_data_parallel_of_torch(job, imports, wrap):
-    assert len(examine(Dataparallel, job({"train.py": PARALLEL.format(imports=imports, wrap=wrap)}))) == 1
-
-
-MODES = """import torch
-from torch import nn
-{classes}
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layer = nn.Sequential(nn.Linear(3, 3), nn.Dropout())
-    def forward(self, x):
-        return self.layer(x)
-{methods}
-model = Net().cuda()
-{setup}
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-loader = torch.utils.data.DataLoader(list(range(90)))
-def evaluate():
-    {switch}
-    with torch.no_grad():
-        return [model(x) for x in loader]
-for epoch in range(3):
-    {back}
-    for x in loader:
-        optimizer.zero_grad()
-        model(x.cuda()).sum().backward()
-        optimizer.step()
-    evaluate()
-"""
-OVERRIDDEN = (
-    "    def train(self, mode=True):\n        super().train(mode)\n        self.layer[0].eval()\n        return self\n"
-)
-
-
-@pytest.mark.parametrize("methods", ["", OVERRIDDEN])
-def test_sick_an_eval_of_the_model_that_stays(job, methods):
-    from gpudoctor_checks.loop.eval_mode_misuse import EvalModeMisuse
-
-    filled = {"classes": "", "methods": methods, "setup": "", "switch": "model.eval()", "back": "pass"}
-    found = examine(EvalModeMisuse, job({"train.py": MODES.format(**filled)}))
-    assert [item.detail.how for item in found] == ["training"]
 
 
 @pytest.mark.parametrize(("devices", "found"), [("[0]", 0), ("(args_gpu,)", 0), ("[0, 1]", 1), ("[*ids]", 1)])

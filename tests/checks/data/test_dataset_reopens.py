@@ -2,10 +2,9 @@ import pytest
 from mending import gone, mended
 from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 
-from gpudoctor.model import Applicability, Severity
-from gpudoctor.testing import examine, prescribe
+from gpudoctor.model import Severity
+from gpudoctor.testing import examine
 from gpudoctor_checks.data.dataset_reopens import DatasetReopens
-from gpudoctor_rules.data.items import dataset_reopens
 
 FOLDER = PATIENTS / "DATA011"
 GUILTY = {"sick_hdf5": 15, "sick_numpy": 16, "sick_table": 16}
@@ -22,13 +21,6 @@ def test_healthy_script(path):
     assert examine(DatasetReopens, script_patient(path)) == []
 
 
-def test_an_array_is_mapped_by_hand_for_one_of_objects_cannot_be():
-    patient = script_patient(FOLDER / "sick_numpy.py")
-    [finding] = examine(DatasetReopens, patient)
-    mapped = next(iter(prescribe(dataset_reopens, finding, patient)))
-    assert (mapped.id, mapped.edits, mapped.applicability) == ("DATA011-map", (), Applicability.DISPLAY_ONLY)
-
-
 def test_sick_table_moves_to_the_constructor():
     text = (FOLDER / "sick_table.py").read_text("utf-8")
     assert mended(text, unsafe=False, select="DATA011") == text
@@ -36,11 +28,3 @@ def test_sick_table_moves_to_the_constructor():
     assert "        self.length = 500\n        self._loaded = pd.read_csv(self.path)\n" in new
     assert "frame = self._loaded" in new
     assert gone("DATA011", text)
-
-
-def test_an_open_file_is_left_to_a_person():
-    patient = script_patient(FOLDER / "sick_hdf5.py")
-    [finding] = examine(DatasetReopens, patient)
-    [remedy] = prescribe(dataset_reopens, finding, patient)
-    assert remedy.applicability is Applicability.DISPLAY_ONLY
-    assert "each worker" in remedy.title

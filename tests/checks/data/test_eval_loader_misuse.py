@@ -1,12 +1,10 @@
 import pytest
-from mending import gone, mended
-from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
+from scripts import healthy_scripts, script_patient, sick_scripts
 
 from gpudoctor.model import Severity
 from gpudoctor.testing import examine
 from gpudoctor_checks.data.eval_loader_misuse import EvalLoaderMisuse
 
-FOLDER = PATIENTS / "DATA007"
 GUILTY = {"sick_shuffled": (5, "shuffle"), "sick_lightning": (11, "drop_last")}
 
 
@@ -20,14 +18,6 @@ def test_sick_script(path):
 @pytest.mark.parametrize("path", healthy_scripts("DATA007"), ids=lambda path: path.stem)
 def test_healthy_script(path):
     assert examine(EvalLoaderMisuse, script_patient(path)) == []
-
-
-@pytest.mark.parametrize(("name", "new"), [("sick_shuffled", "shuffle=False"), ("sick_lightning", "drop_last=False")])
-def test_sick_loader_is_mended(name, new):
-    text = (FOLDER / f"{name}.py").read_text("utf-8")
-    assert mended(text, unsafe=False, select="DATA007") == text
-    assert new in mended(text, select="DATA007")
-    assert gone("DATA007", text)
 
 
 @pytest.mark.parametrize(("draw", "findings"), [("next(enumerate(held_out))", 0), ("0, 1", 1)])

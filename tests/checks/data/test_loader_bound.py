@@ -64,25 +64,11 @@ def test_sick_rule_names_the_number_for_this_machine(host, job, workers):
     assert remedy.effect is None  # nobody knows before a run
 
 
-def test_sick_option_is_answered_on_the_launch_line():
-    patient = script_patient(FOLDER / "sick_argparse_default.py", host=make_host(cpus_affinity=8))
-    [finding] = examine(LoaderBound, patient)
-    remedy = prescribe(loader_bound, finding, patient)[0]
-    assert "--workers 7" in remedy.steps[0]
-    assert remedy.edits == ()
-
-
 def test_sick_trainer_is_answered_with_its_own_keyword():
     patient = script_patient(FOLDER / "sick_trainer_set_transform.py", host=make_host(cpus_affinity=4))
     [finding] = examine(LoaderBound, patient)
     remedy = prescribe(loader_bound, finding, patient)[0]
     assert dict(remedy.edits[0].set)["dataloader_num_workers"] == "3"
-
-
-def test_sick_machine_unknown_still_gets_a_number():
-    patient = script_patient(FOLDER / "sick_plain_loop.py")
-    [finding] = examine(LoaderBound, patient)
-    assert prescribe(loader_bound, finding, patient)[0].sets == (("DataLoader.num_workers", "4"),)
 
 
 @pytest.mark.parametrize(
@@ -157,12 +143,6 @@ def test_sick_stream_has_to_be_split_between_workers():
     assert any("get_worker_info" in step for step in remedy.steps)
 
 
-def test_no_workers_where_no_cpu_is_left_for_one():
-    patient = script_patient(FOLDER / "sick_plain_loop.py", host=make_host(cpus_affinity=1))
-    [finding] = examine(LoaderBound, patient)
-    assert [item.id for item in prescribe(loader_bound, finding, patient)] == ["DATA001-precompute"]
-
-
 @pytest.mark.parametrize(("cpus", "cuda", "most"), [(2, True, 2.857), (2, False, 2.0), (8, True, 3.333)])
 def test_the_gain_is_bounded_by_the_cpus(cpus, cuda, most):
     patient = script_patient(FOLDER / "sick_plain_loop.py", host=make_host(cpus_affinity=cpus))
@@ -170,35 +150,6 @@ def test_the_gain_is_bounded_by_the_cpus(cpus, cuda, most):
     detail = replace(finding.detail, cuda=cuda, workers=0, cpus_used=0.5, cpus_reached=float(cpus))
     measured = replace(finding, cost=Cost(step_share=0.7), detail=detail)
     assert prescribe(loader_bound, measured, patient)[0].effect.high == pytest.approx(most)
-
-
-@pytest.mark.parametrize(("given", "findings"), [("**words", 0), ("root='x'", 1)])
-def test_a_default_that_a_configuration_may_replace_is_not_known(given, findings):
-    script = f"""
-        import json
-        import torch
-        from PIL import Image
-        class Photos(torch.utils.data.Dataset):
-            def __init__(self, paths):
-                self.paths = paths
-            def __getitem__(self, n):
-                return Image.open(self.paths[n]).convert("RGB")
-        class Source:
-            def __init__(self, root="", helpers=0):
-                self.root, self.helpers = root, helpers
-            def batches(self):
-                return torch.utils.data.DataLoader(Photos([self.root]), num_workers=self.helpers)
-        words = json.load(open("job.json"))
-        source = Source({given})
-        net = torch.nn.Linear(8, 8).cuda()
-        rule = torch.optim.SGD(net.parameters(), lr=0.1)
-        for x in source.batches():
-            loss = net(x.cuda()).square().mean()
-            rule.zero_grad()
-            loss.backward()
-            rule.step()
-    """
-    assert len(examine(LoaderBound, script_patient(script))) == findings
 
 
 IMAGES = """
@@ -303,127 +254,3 @@ def test_a_loader_of_a_branch_that_no_call_takes_is_never_made(change, found):
         "given": "32, 0.1",
     }
     assert len(examine(LoaderBound, script_patient(BRANCHES.format(**parts | change)))) == found
-
-
-def test_a_method_of_the_same_name_in_another_class_is_no_caller():
-    text = BRANCHES.format(before="pass", setup="pass", test="not None", one="num_workers=8",
-                           two="num_workers=0", given="32, 0.1")  # fmt: skip
-    text = textwrap.dedent(text).replace("for x in make(32, 0.1):", "for x in First().data():")
-    text = text.replace("model = torch", CLASSES + "model = torch", 1)
-    assert examine(LoaderBound, script_patient(text)) == []
-    text = text.replace("return self.build(0.1)", "return self.build(None)")
-    assert len(examine(LoaderBound, script_patient(text))) == 1
-
-
-CLASSES = """
-class First:
-    def data(self):
-        return self.build(0.1)
-
-    def build(self, part):
-        return make(32, part)
-
-class Second:
-    def data(self):
-        return self.build()
-
-    def build(self, part=None):
-        return [part]
-
-print(Second().data())
-"""
-
-
-TWO_SETS = """
-    import torch
-    from torch.utils.data import DataLoader
-    {imports}
-
-    rows = {rows}
-    model = torch.nn.Linear(8, 8).cuda()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for x in DataLoader(rows, batch_size=32):
-        optimizer.zero_grad()
-        model(x.cuda()).mean().backward()
-        optimizer.step()
-"""
-FROM_FILES = """
-    import torch
-    from PIL import Image
-
-    class Rows(torch.utils.data.Dataset):
-        def __len__(self):
-            return 9000
-
-        def __getitem__(self, i):
-            return torch.tensor(list(Image.open(f"{i}.jpg").getdata()))
-
-    def open_rows():
-        return Rows()
-"""
-FROM_MEMORY = """
-    import torch
-
-    class Rows(torch.utils.data.Dataset):
-        def __init__(self):
-            self.rows = torch.zeros(9000, 8)
-
-        def __len__(self):
-            return 9000
-
-        def __getitem__(self, i):
-            return self.rows[i]
-
-    def open_rows():
-        return Rows()
-"""
-
-
-@pytest.mark.parametrize(
-    ("imports", "rows", "severity"),
-    [
-        ("from pictures import Rows; import tables", "Rows()", Severity.NOTE),
-        ("from tables import Rows; import pictures", "Rows()", None),
-        ("from pictures import open_rows; import tables", "open_rows()", Severity.NOTE),
-        ("from tables import open_rows; import pictures", "open_rows()", None),
-        ("import sys, pictures, tables; from tables import Rows",
-         "pictures.open_rows() if len(sys.argv) > 1 else Rows()", Severity.NOTE),
-    ],
-)  # fmt: skip
-def test_a_loader_has_the_work_of_the_data_set_that_is_meant(tmp_path, monkeypatch, imports, rows, severity):
-    (tmp_path / "pictures.py").write_text(textwrap.dedent(FROM_FILES))
-    (tmp_path / "tables.py").write_text(textwrap.dedent(FROM_MEMORY))
-    path = tmp_path / "run.py"
-    path.write_text(textwrap.dedent(TWO_SETS.format(imports=imports, rows=rows)))
-    found = examine(LoaderBound, script_patient(path))
-    assert [item.severity for item in found] == ([severity] if severity is not None else [])
-
-
-OWN_WORDS = """
-    import torch
-    class Words:
-        def __init__(self):
-            self.index = {}
-        def encode(self, line):
-            return [self.index.get(word, 0) for word in line.split()]
-    class Lines(torch.utils.data.Dataset):
-        def __init__(self, lines, tokenizer: Words):
-            self.lines, self.tokenizer = lines, tokenizer
-        def __len__(self):
-            return len(self.lines)
-        def __getitem__(self, i):
-            return torch.tensor(self.tokenizer.encode(self.lines[i]))
-    rows = Lines(open("a.txt").readlines(), Words())
-    model = torch.nn.EmbeddingBag(100, 8)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for x in torch.utils.data.DataLoader(rows, batch_size=32):
-        optimizer.zero_grad()
-        model(x).mean().backward()
-        optimizer.step()
-"""
-
-
-def test_healthy_a_tokenizer_of_the_programs_own_is_read_for_what_it_does():
-    assert examine(LoaderBound, script_patient(OWN_WORDS)) == []
-    slow = OWN_WORDS.replace("return [self.index", "import nltk; nltk.word_tokenize(line); return [self.index")
-    assert len(examine(LoaderBound, script_patient(slow))) == 1

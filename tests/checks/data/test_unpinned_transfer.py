@@ -105,12 +105,6 @@ for batch in train:
 """
 
 
-def test_sick_batches_are_those_of_the_loader_that_the_loop_goes_over():
-    patient = script_patient(TWO_LOADERS.format(pinned=False, copy=""))
-    [finding] = examine(UnpinnedTransfer, patient)
-    assert "Batches of train are" in finding.message
-
-
 def test_healthy_a_probe_now_and_then_does_not_make_the_batches_another_loaders():
     assert not examine(UnpinnedTransfer, script_patient(TWO_LOADERS.format(pinned=True, copy="non_blocking=True")))
 

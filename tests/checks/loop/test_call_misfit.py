@@ -1,10 +1,9 @@
 import textwrap
 
 import pytest
-from recordings import make_process, make_recording, make_steps
 from scripts import script_patient
 
-from gpudoctor.model import Severity, Unavailable
+from gpudoctor.model import Severity
 from gpudoctor.testing import examine
 from gpudoctor_checks.loop.call_misfit import CallMisfit
 
@@ -127,9 +126,3 @@ def test_sick_one_function_that_two_functions_import(tmp_path):
     (tmp_path / "train.py").write_text(text.replace("model =", bodies + "model =", 1))
     [finding] = examine(CallMisfit, script_patient(tmp_path / "train.py"))
     assert "build() (line 1 of parts.py) needs wide" in finding.message
-
-
-def test_healthy_a_job_that_ran_tells_by_its_exception():
-    recording = make_recording(make_process(make_steps(100)))
-    with pytest.raises(Unavailable, match="the job has run"):
-        examine(CallMisfit, script_patient(PROGRAM.format(line="Base(3)"), recording=recording))

@@ -28,14 +28,6 @@ def test_sick_script(path):
     assert examine(DeprecatedApi, script_patient(path, torch=build("2.13.0+cu128")))
 
 
-def test_sick_aliases_and_imported_names_are_resolved():
-    assert set(found("sick_memory_and_imports.py")) == {
-        "torch.cuda.amp.autocast()",
-        "torch.nn.utils.clip_grad_norm()",
-        "torch.cuda.memory_cached()",
-    }
-
-
 @pytest.mark.parametrize(
     ("version", "severity"), [("2.13.0+cpu", Severity.ERROR), ("2.6.0", Severity.NOTE), (None, Severity.NOTE)]
 )
@@ -44,26 +36,6 @@ def test_sick_removed_argument_depends_on_the_installed_torch(version, severity)
     finding = found("sick_removed.py", version)[what]
     assert finding.severity is severity
     assert (finding.cost.breaks is not None) == (severity is Severity.ERROR)
-
-
-def test_sick_removed_calls_and_modules():
-    names = found("sick_removed.py", "2.13.0")
-    assert "torch.symeig()" in names
-    assert all(finding.severity is Severity.ERROR for finding in names.values())
-
-
-def test_sick_a_removed_module_is_the_one_error_of_a_program_that_lives_with_an_older_torch():
-    names = found("sick_removed_module.py", "2.13.0")
-    errors = [name for name, finding in names.items() if finding.severity is Severity.ERROR]
-    assert errors == ["torch._six"] and "torch.symeig()" in names
-    assert "imports torch._six, last in 1.13" in names["torch.symeig()"].message
-
-
-def test_sick_arguments_and_missing_arguments():
-    assert set(found("sick_loss_arguments.py", "2.13.0")) == {
-        "size_average= of torch.nn.MSELoss",
-        "torch.utils.checkpoint.checkpoint() without use_reentrant",
-    }
 
 
 def test_sick_launcher_in_a_job_script():
@@ -207,18 +179,6 @@ def test_in_a_project_of_an_older_torch_its_companions_are_older_too(tmp_path, p
     assert "was removed in scipy 1.3" in finding.message
 
 
-MODULE = """
-import torch
-import pytorch_lightning as pl
-from data import loader
-class Net(pl.LightningModule):
-    def training_step(self, batch, index):
-        return batch.mean()
-trainer = pl.Trainer({given})
-trainer.fit(Net(), {loader}=loader)
-"""
-
-
 DEMANDED = """
     import torch
     from packaging import version
@@ -243,12 +203,6 @@ DEMANDED = """
 def test_the_version_that_a_program_demands_settles_what_it_meets(head, severities):
     found = examine(DeprecatedApi, script_patient(DEMANDED.format(head=head), torch=build("2.13.0")))
     assert [item.severity for item in found] == severities
-
-
-def test_two_removed_arguments_of_one_call_are_two_findings():
-    given = "gpus=1, resume_from_checkpoint='last.ckpt'"
-    found = examine(DeprecatedApi, script_patient(MODULE.format(given=given, loader="train_dataloaders")))
-    assert len({item.subject for item in found}) == 2
 
 
 OPTIONAL = """

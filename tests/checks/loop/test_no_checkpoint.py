@@ -1,13 +1,11 @@
 import pytest
 from configs import configs
-from mending import gone, mended
 from scripts import healthy_scripts, script_patient, sick_scripts
 
-from gpudoctor.model import Applicability, Severity
+from gpudoctor.model import Severity
 from gpudoctor.model.signs.job import Job, Launch, Profile
-from gpudoctor.testing import examine, prescribe
+from gpudoctor.testing import examine
 from gpudoctor_checks.loop.no_checkpoint import NoCheckpoint
-from gpudoctor_rules.loop import no_checkpoint
 
 TEXT = "#!/bin/bash\n#SBATCH --time=04:00:00\nsrun python train.py\n"
 LIMITED = Job(profile=Profile.SLURM, time_limit=4 * 3600.0, script_path="job.sbatch", script_text=TEXT)
@@ -84,17 +82,3 @@ def launch(script):
 @pytest.mark.parametrize("path", healthy_scripts("LOOP009"), ids=lambda path: path.stem)
 def test_healthy_scripts(path):
     assert examine(NoCheckpoint, script_patient(path, job=LIMITED)) == []
-
-
-def test_the_rule_gives_an_interval():
-    patient = script_patient(sick("sick_nothing"), job=LIMITED)
-    [remedy] = prescribe(no_checkpoint, examine(NoCheckpoint, patient)[0], patient)
-    assert "24 minutes" in remedy.title  # a tenth of four hours
-    assert remedy.applicability is Applicability.DISPLAY_ONLY
-    assert any("optimizer.state_dict()" in step for step in remedy.steps)
-
-
-def test_the_engine_is_switched_on_again():
-    text = sick("sick_trainer_off").read_text()
-    assert gone("LOOP009", text)
-    assert 'save_strategy="steps"' in mended(text, select="LOOP009")

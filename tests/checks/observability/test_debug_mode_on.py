@@ -1,10 +1,9 @@
 import pytest
 from scripts import healthy_scripts, script_patient, sick_scripts
 
-from gpudoctor.model import Applicability, Severity
-from gpudoctor.testing import examine, prescribe
+from gpudoctor.model import Severity
+from gpudoctor.testing import examine
 from gpudoctor_checks.observability.debug_mode_on import DebugModeOn
-from gpudoctor_rules.observability import debug_mode_on
 
 GUILTY = {
     "sick_anomaly_global": ("torch.autograd.set_detect_anomaly(True)", Severity.WARNING),
@@ -80,11 +79,3 @@ def test_healthy_in_the_loop(inside):
 
 def test_healthy_without_a_training():
     assert examine(DebugModeOn, script_patient("import torch\ntorch.autograd.set_detect_anomaly(True)\n")) == []
-
-
-def test_the_rule_leaves_a_history_of_memory_to_a_person():
-    path = next(path for path in sick_scripts("OBS005") if path.stem == "sick_memory_history")
-    patient = script_patient(path)
-    [finding] = examine(DebugModeOn, patient)
-    [remedy] = prescribe(debug_mode_on, finding, patient)
-    assert remedy.applicability is Applicability.DISPLAY_ONLY and remedy.edits == ()

@@ -4,10 +4,9 @@ import pytest
 from recordings import make_machine, make_process, make_recording, make_steps, site
 from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 
-from gpudoctor.model import Applicability, Severity
-from gpudoctor.testing import examine, make_patient, prescribe
+from gpudoctor.model import Severity
+from gpudoctor.testing import examine, make_patient
 from gpudoctor_checks.observability.log_flush import LogFlush
-from gpudoctor_rules.observability import log_flush
 
 FOLDER = PATIENTS / "OBS007"
 GUILTY = {
@@ -26,14 +25,6 @@ def test_sick_script(path):
 @pytest.mark.parametrize("path", healthy_scripts("OBS007"), ids=lambda path: path.stem)
 def test_healthy_script(path):
     assert examine(LogFlush, script_patient(path)) == []
-
-
-def test_an_open_file_is_left_to_a_person():
-    patient = script_patient(FOLDER / "sick_reopened.py")
-    [finding] = examine(LogFlush, patient)
-    [remedy] = prescribe(log_flush, finding, patient)
-    assert remedy.applicability is Applicability.DISPLAY_ONLY
-    assert remedy.title == "open the log once, before the loop"
 
 
 def test_sick_at_the_users_threshold():

@@ -136,14 +136,6 @@ def test_the_rule_keeps_tabs():
     assert apply_edits(text, remedy.edits).endswith("\tif step % 50 == 0:\n\t\tprint('步', step)\n")
 
 
-def test_the_rule_changes_the_number_of_a_period():
-    patient = script_patient(LOOP.format(statement="if step % 3 == 0: print(step)"))
-    [finding] = examine(LoggingTooOften, patient)
-    [remedy] = prescribe(logging_too_often, finding, patient)
-    [edit] = remedy.edits
-    assert (edit.expected, edit.new_text) == ("3", "50")
-
-
 def test_the_option_that_the_period_comes_from_is_named():
     text = """
     import argparse, torch

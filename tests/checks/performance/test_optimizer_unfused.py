@@ -1,5 +1,4 @@
 import pytest
-from mending import gone, mended
 from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 
 from gpudoctor.model import Severity
@@ -30,10 +29,3 @@ def test_sick_default_of_an_old_torch():
     [finding] = examine(OptimizerUnfused, script_patient(path, torch=make_torch("1.13.1+cu117")))
     [remedy] = prescribe(optimizer_unfused, finding, script_patient(path))
     assert "foreach=True" in remedy.title
-
-
-def test_sick_edit_cures():
-    text = (FOLDER / "sick_foreach_off.py").read_text("utf-8")
-    assert gone("PERF005", text)
-    after = mended(text, select="PERF005")
-    assert "fused=True" in after and "foreach" not in after

@@ -107,14 +107,6 @@ def test_what_the_source_suspects_is_confirmed_with_its_share(code):
     assert finding.span.line == line and finding.span.end_line  # the place in the source stays the first
 
 
-@pytest.mark.parametrize("code", CASES)
-def test_the_recording_alone_is_enough(code):
-    _, columns, calls = CASES[code]
-    records = [site(phase, what, seconds, n, line=41) for phase, what, seconds, n in calls]
-    [finding] = findings(code, None, make_process(make_steps(200, **columns), records=records))
-    assert (finding.confidence, finding.span.path, finding.span.line) == (Confidence.CONFIRMED, "train.py", 41)
-
-
 @pytest.mark.parametrize("code", [*CASES, "SYNC004", "OBS006"])
 def test_what_costs_nothing_is_refuted(code):
     statement = {
@@ -214,14 +206,6 @@ def test_lines_that_compute_the_loss_are_not_unexplained():
     assert findings("PERF014", text, make_process(make_steps(200, other=0.01), records=[seen])) == []
 
 
-def test_a_line_that_makes_the_passes_is_no_logging():
-    text, line = script("print(compiled(x).sum().backward())")
-    prints = site("logging", "print", 2e-4, 200, line=line)
-    seen = lines(("other", "/job/train.py", line, "<module>", 50), ("backward", "/job/train.py", line, "<module>", 90))
-    steps = make_steps(200, other=0.01, logging=1e-6)
-    assert findings("OBS002", text, make_process(steps, records=[prints, seen])) == []
-
-
 def test_what_writes_files_is_known_by_the_files_whatever_its_name():
     text, line = script("keep_panel(x)")
     seen = lines(("other", "/job/train.py", line, "<module>", 60))
@@ -277,14 +261,6 @@ def test_a_counter_inside_the_operations_of_the_forward_pass():
     assert finding.span.line == 12 and finding.cost.step_share == pytest.approx(0.3, abs=0.01)
     library = seen("/env/site-packages/torch/nn/functional.py")
     assert findings("OBS001", None, make_process(make_steps(200), records=[library])) == []
-
-
-def test_a_facility_that_makes_steps_longer_is_priced():
-    window = record("window", 1.0, what="detect_anomaly", begin=100, end=199, path="/job/train.py", line=9)
-    steps = make_steps(200, backward=lambda i: 0.015 if i >= 100 else 0.005)
-    [finding] = findings("OBS005", None, make_process(steps, records=[window]))
-    assert finding.span.line == 9 and "2 times as long" in finding.message
-    assert finding.cost.step_share == pytest.approx(0.33, abs=0.03)  # half of the steps are twice as long
 
 
 @pytest.mark.parametrize(("on", "ended", "percent"), [(True, False, 100), (True, True, 51), (False, False, 51)])
@@ -806,12 +782,6 @@ def test_collections_that_hooks_measured_count_once():
     assert finding.cost.step_share == pytest.approx(4 / 28, abs=0.01)
 
 
-def test_a_few_collections_are_no_period():
-    calls = site("sync", "gc.collect", 0.8, 2, line=41)
-    steps = make_steps(200, sync=lambda i: 0.4 if i in (80, 160) else 0.0)
-    assert findings("SYNC002", None, make_process(steps, records=[calls])) == []
-
-
 @pytest.mark.parametrize(
     ("seconds", "severity"),
     [
@@ -826,11 +796,3 @@ def test_evaluation_that_fills_a_short_run(seconds, severity):
     rank = make_process(make_steps(14, forward=0.3, evaluation=seconds), records=[seen])
     found = findings("OBS004", script()[0], rank)
     assert [item.severity for item in found] == ([severity] if severity else [])
-
-
-@pytest.mark.parametrize(("wait", "said"), [(0.04, 0), (0.9, 1)])
-def test_a_short_run_that_hardly_waits_refutes_what_the_source_suspects_of_its_loader(wait, said):
-    text, _ = script("pass", "open(str(index)).read()")
-    assert examine(REGISTRY.checks["DATA001"], script_patient(text))
-    steps = make_steps(12, forward=0.5, backward=0.5, data_wait=wait)
-    assert len(findings("DATA001", text, make_process(steps))) == said

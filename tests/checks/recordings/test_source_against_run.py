@@ -4,10 +4,8 @@ import pytest
 from recordings import make_process, make_recording, make_steps, record
 from scripts import read_script
 
-from gpudoctor.analysis.run.recorded_loaders import loaders_as_run
 from gpudoctor.analysis.workload import read_workers
 from gpudoctor.engine.registry import load_registry
-from gpudoctor.model.signs.source import Known, Unknown
 from gpudoctor.testing import examine, make_host, make_patient
 
 REGISTRY = load_registry()
@@ -67,25 +65,10 @@ def test_sick_without_a_run_the_default_counts():
     assert [item.detail.workers for item in found("DATA003", patient)] == [12, 12]
 
 
-def test_an_option_of_a_loader_that_the_run_did_not_use_is_unknown():
-    train, val = loaders_as_run(patient_of(workers=1))
-    assert train.workers.value == 1
-    assert isinstance(val.workers, Unknown)
-    assert isinstance(val.argument("batch_size"), Known)  # it is written
-
-
 def test_healthy_a_constructor_that_ran_did_not_raise():
     text = SCRIPT.replace("num_workers=options.readers)  # made", "prefetch_factor=2)  # made")
     assert "constructor raises" in found("DATA003", make_patient(source=read_script(text)))[0].message
     assert found("DATA003", patient_of(workers=0, text=text)) == []
-
-
-@pytest.mark.parametrize("code", ["SYNC001", "SYNC002", "SYNC003", "DATA004"])
-def test_healthy_a_short_run_on_the_cpu_has_no_ailment_of_gpus(code):
-    alone = make_patient(source=read_script(SCRIPT))
-    assert found(code, alone) != []  # sick by its source
-    assert found(code, patient_of(device="cuda:0")) != []
-    assert found(code, patient_of(device="cpu")) == []
 
 
 def test_sick_a_collection_on_every_step_costs_on_the_cpu_too():

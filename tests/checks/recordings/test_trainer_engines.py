@@ -78,12 +78,6 @@ def test_a_trainers_setting_is_written_where_the_program_writes_it():
     assert edit.line == 3 and 20 <= int(edit.set[0][1]) <= 200, "cheap, and at least twice in the run"
 
 
-def test_a_loop_of_the_users_own_is_mended_on_its_line():
-    here = site("checkpoint", "torch.save", 1.0, 100, line=62)
-    patient, [finding] = look("OBS003", loop("accelerate"), here, checkpoint=0.01)
-    assert titles("OBS003", patient, finding)[0] == "save every 98 steps", "half of the 197 steps that the run made"
-
-
 def test_what_an_engine_does_by_itself_is_called_so():
     seen = lines(
         ("other", "/job/train.py", START, "<module>", 80), ("optimizer", "/job/train.py", START, "<module>", 20)
@@ -118,12 +112,6 @@ def test_collectives_of_the_parallelism_and_meetings_at_the_end_are_no_findings(
     assert len(findings) == found
     for finding in findings:
         assert titles("DIST004", patient, finding) == ["Reduce for the log every 50 steps"]
-
-
-def test_an_uncleared_optimizer_has_the_name_on_its_line():
-    told = record("numeric", 9.0, kind="uncleared", step=200, steps=200, found=200, path="/job/train.py", line=49)
-    patient, [finding] = look("LOOP001", told)
-    assert titles("LOOP001", patient, finding) == ["call optimizer.zero_grad() after each step"]
 
 
 @pytest.mark.parametrize(("exit_code", "severity"), [(0, Severity.NOTE), (1, Severity.ERROR)])

@@ -121,36 +121,6 @@ def test_experience_is_gathered_by_the_job_itself():
     assert run.phases["evaluation"] == 0 and sum(run.phases.values()) == pytest.approx(1)
 
 
-def test_where_acting_is_dear_the_policy_acts_for_many_at_once():
-    patient, _ = patient_of(WORLD, ("other", "world", 5), ("other", "act", 60), other=0.01)
-    [finding] = findings(patient)
-    assert "with one policy call" in remedies(patient, finding)[0]
-
-
-EPISODES = """
-from torch.distributions import Categorical
-
-def select(state):
-    chosen = Categorical(logits=G(torch.tensor(state)))
-    return encode(chosen.sample(), 50), chosen  # act
-
-def encode(action, many):
-    return [float(action) for _ in range(many)]  # encode
-
-env = make()
-for episode in range(400):
-    state, over, kept = env.reset(), False, []
-    while not over:
-        action, chosen = select(state)
-        state, reward, over = env.step(action)  # stepped
-        kept.append(chosen)
-    loss = torch.stack([one.entropy() for one in kept]).mean()
-    first.zero_grad()
-    loss.backward()
-    first.step()
-"""
-
-
 AGENT = """
 class Agent:
     def act(self, state):
@@ -179,14 +149,6 @@ def test_a_loop_that_learns_through_a_call_is_no_acting(given, found):
     seen = (("other", "stepped", 2), ("forward", "learn", 60), ("forward", "", 40))
     patient, _ = patient_of(AGENT.format(given=given), *seen, other=0.0001, forward=0.02)
     assert bool(findings(patient)) is found
-
-
-def test_what_only_acting_calls_is_acting():
-    seen = (("other", "act", 60), ("other", "encode", 10), ("other", "stepped", 5))
-    patient, _ = patient_of(EPISODES, *seen, other=0.01)
-    [finding] = findings(patient)
-    assert finding.severity is Severity.NOTE and "gathers experience" in finding.message
-    assert verdict(patient)[0].startswith("Little time is lost")
 
 
 SHARED = """
@@ -330,13 +292,6 @@ for step in range(1000):
 """
 
 
-@pytest.mark.parametrize("loop", [META, ROLLOUT], ids=["meta", "rollout"])
-def test_a_loop_that_makes_the_passes_is_the_jobs_own(loop):
-    patient, _ = patient_of(loop, ("other", "line", 50), ("forward", "line", 5), other=0.01)
-    assert findings(patient) == []
-    assert verdict(patient)[0].startswith("Little time is lost")
-
-
 @pytest.mark.parametrize(
     "loop",
     [
@@ -403,13 +358,6 @@ def test_the_time_of_a_straggler_is_told_once():
     assert findings(patient) == []
     [late] = findings(patient, "DIST001")
     assert late.span.line == 9
-
-
-def test_episodes_that_get_longer_are_no_fault():
-    patient, _ = patient_of(WORLD, ("other", "world", 60), other=lambda i: 0.002 + 0.0001 * i)
-    [finding] = findings(patient, "PERF013")
-    assert finding.severity is Severity.NOTE and finding.cost.step_share is None
-    assert "episodes" in finding.message
 
 
 SPREADS = """

@@ -110,13 +110,6 @@ def test_healthy_an_operand_that_is_seldom_reached(condition):
     assert examine(HostSyncInLoop, script_patient(script)) == []
 
 
-@pytest.mark.parametrize("condition", ["if out.max() > 3 or filled:", "if not (out.max() > 3 and filled):"])
-def test_sick_the_first_operand_is_read_in_any_case(condition):
-    script = _training(f"{condition}\n    loss = loss * 2", "filled = bool(open('state').read())")
-    [finding] = examine(HostSyncInLoop, script_patient(script))
-    assert finding.detail.reads == 1
-
-
 def test_sick_reads_of_a_function_count_for_each_call():
     before = "def parts(x):\n    return x, {'low': x.min().item(), 'high': x.max().item()}"
     script = _training("a, seen = parts(out)\nb, others = parts(loss)", before)
@@ -144,14 +137,6 @@ def test_reads_with_no_work_between_them_are_one_wait(between, said, waits):
     assert finding.detail.waits == waits
 
 
-def test_one_wait_leaves_nothing_to_fetch_together():
-    patient = script_patient(_training("a = loss.item()\nb = out.max().item()"))
-    [finding] = examine(HostSyncInLoop, patient)
-    assert [remedy.id for remedy in prescribe((host_sync_in_loop, *advice("sync")), finding, patient)] == [
-        "SYNC001-every"
-    ]
-
-
 def test_an_inner_loop_over_values_that_are_there_waits_once():
     """Its first read empties the queue, and the loop launches nothing."""
     [finding] = examine(
@@ -159,12 +144,6 @@ def test_an_inner_loop_over_values_that_are_there_waits_once():
     )
     assert finding.severity is Severity.NOTE
     assert finding.message.startswith("4 reads of the GPU")
-
-
-def test_sick_the_count_is_that_of_the_places_named():
-    body = "total = loss.item()\nif step % 2 == 0:\n    print(loss.item(), out.sum().item())"
-    [finding] = examine(HostSyncInLoop, script_patient(_training(body)))
-    assert "once to read a value" in finding.message and len(finding.evidence) == 1
 
 
 NOTE, WARNING = Severity.NOTE, Severity.WARNING
@@ -283,52 +262,6 @@ ASKED = """
 @pytest.mark.parametrize(("test", "found"), [("extra", 0), ("not extra", 0), ("loss > 3", 1)])
 def test_one_of_several_results_as_a_bare_condition_is_asked_for_itself(test, found):
     assert len(examine(HostSyncInLoop, script_patient(ASKED.format(test=test)))) == found
-
-
-FUNCTION = """
-    import torch
-    from torch import nn
-
-    class Limit(torch.autograd.Function):
-        @staticmethod
-        def forward({first}x, top):
-            {ahead}
-            return x.clamp(max=top)
-        {setup}
-        @staticmethod
-        def backward(ctx, grad):
-            {back}
-            return grad, None
-
-    class Net(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.wide = nn.Linear(8, 8)
-        def forward(self, x):
-            return {out}
-
-    net = Net().cuda()
-    optimizer = torch.optim.AdamW(net.parameters())
-    for x in torch.utils.data.DataLoader(torch.load("rows.pt")):
-        loss = net(x.cuda()).square().mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-"""
-APPLIED = {
-    "first": "ctx, ", "ahead": "pass", "back": "pass", "setup": "", "out": "Limit.apply(self.wide(x), 3.0)",
-}  # fmt: skip
-
-
-def applied(**parts):
-    return examine(HostSyncInLoop, script_patient(FUNCTION.format(**{**APPLIED, **parts})))
-
-
-@pytest.mark.parametrize(
-    "parts", [{}, {"ahead": "worst = x.abs().max()", "back": "worst = grad.norm()"}, {"ahead": "wide = float(top)"}]
-)
-def test_healthy_autograd_functions(parts):
-    assert applied(**parts) == []
 
 
 READ = """
