@@ -15,9 +15,9 @@ def uncleared(found, steps=100):
     return examine(ZeroGradMissing, make_patient(recording=make_recording(make_process(records=[seen]))))
 
 
-@pytest.mark.parametrize("found", [80, 100])
-def test_sick_gradients_that_are_never_cleared(found):
-    [finding] = uncleared(found)
+@pytest.mark.parametrize(("found", "steps"), [(80, 100), (20, 20)])
+def test_sick_gradients_that_are_never_cleared(found, steps):
+    [finding] = uncleared(found, steps)
     assert (finding.severity, finding.confidence) == (Severity.ERROR, Confidence.CONFIRMED)
     assert finding.span.line == 21 and finding.cost.breaks
     [remedy] = prescribe(zero_grad_missing, finding, make_patient())
