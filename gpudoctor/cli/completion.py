@@ -7,16 +7,13 @@ names of recordings change, so the script asks for them (`gpudoctor completion -
 import argparse
 import os
 import re
-import shlex
 from collections.abc import Callable, Iterable
-from pathlib import Path
 
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import say, template
 
 SHELLS = ("bash", "zsh", "fish")
 _SAFE_WORD = re.compile(r"^[A-Za-z0-9_.:+/-]+$")
-_MARK = "# completion of gpudoctor"
 _SHOWN = 60
 """Characters of a description."""
 _ASKED_BY = {
@@ -53,15 +50,10 @@ _gpudoctor_recordings() {
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """The shell."""
-    parser.usage = "gpudoctor completion [--install] [bash|zsh|fish]"
+    parser.usage = "gpudoctor completion [bash|zsh|fish]"
     parser.add_argument("shell", nargs="?", choices=SHELLS, help="the shell that will read the script (default: yours)")
-    parser.add_argument(
-        "--install", action="store_true", help="write the script where your shell finds it, and say where"
-    )
     parser.add_argument("--ask", choices=tuple(_ASKED), help=argparse.SUPPRESS)
     parser.epilog = template(
-        "gpudoctor completion --install     one command for the shell that you use\n"
-        "By hand:\n"
         'bash:  eval "$(gpudoctor completion bash)"            in ~/.bashrc\n'
         'zsh:   eval "$(gpudoctor completion zsh)"             in ~/.zshrc, after compinit\n'
         "fish:  gpudoctor completion fish > ~/.config/fish/completions/gpudoctor.fish"
@@ -84,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     checks = load_registry().checks
     script = script_for(shell, map(str, checks), (check.name for check in checks.values()))
-    show(installed(shell, script) if arguments.install else script)
+    show(script)
     return 0
 
 
@@ -116,49 +108,6 @@ def script_for(shell: str, codes: Iterable[str], names: Iterable[str]) -> str:
 def _safe(words: Iterable[str]) -> tuple[str, ...]:
     """Only words that a shell takes as they are: a plugin's strange name must not become a command."""
     return tuple(dict.fromkeys(word for word in words if _SAFE_WORD.match(word)))
-
-
-def installed(shell: str, script: str) -> str:
-    """Write the script, and a line in the shell's start-up file where it needs one; returns what was done."""
-    home = Path.home()
-    if shell == "fish":
-        config = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
-        path = config / "fish" / "completions" / "gpudoctor.fish"
-        _write(path, script)
-        return f"written: {path}\nopen a new shell, type: gpudoctor <TAB>\n"
-    data = Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share")
-    path = data / "gpudoctor" / f"completion.{shell}"
-    _write(path, script)
-    start = home / ".bashrc" if shell == "bash" else Path(os.environ.get("ZDOTDIR") or home) / ".zshrc"
-    quoted = shlex.quote(str(path))
-    line = f"[ -r {quoted} ] && . {quoted}  {_MARK}"
-    if shell == "zsh":  # a script of shtab that is sourced takes itself for a function of fpath; one in eval does not
-        line = "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }; "
-        line += f'[ -r {quoted} ] && eval "$(<{quoted})"  {_MARK}'
-    try:
-        before = start.read_text(encoding="utf-8") if start.exists() else ""
-        if line not in before.splitlines():
-            kept = [each for each in before.splitlines(keepends=True) if not each.rstrip().endswith(_MARK)]
-            text = "".join(kept)
-            text += ("" if not text or text.endswith("\n") else "\n") + line + "\n"
-            start.resolve().write_text(text, encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise UsageError(
-            "{start}: cannot be changed ({error}); add this line by hand: {line}", start=start, error=error, line=line
-        ) from None
-    return f"written: {path}\nloaded by a line in {start}\nopen a new shell, type: gpudoctor <TAB>\n"
-
-
-def _write(path: Path, text: str) -> None:
-    from gpudoctor.cli.output import write_file
-
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(
-            "{parent}: cannot be made: {error}", parent=path.parent, error=error.strerror or error
-        ) from None
-    write_file(path, text, "--install")
 
 
 def _pids() -> list[str]:

@@ -12,13 +12,12 @@ from gpudoctor.errors import UsageError
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 
-CHECK, RUN, WATCH, REPLAY = "check", "run", "watch", "watch --replay"
+CHECK, RUN, WATCH = "check", "run", "watch"
 REPORT, AUTOPSY, EXPLAIN, COMPARE = "report", "autopsy", "explain", "compare"
 _CODE = re.compile(r"[A-Za-z]{2,5}\d{3}")
 _MODEL = re.compile(r"\d+(?:\.\d+)?[bBmM]")
 _SOURCES = {".py", ".pyw", ".ipynb", ".sh", ".bash", ".sbatch", ".slurm", ".pbs", ".job", ".lsf"}
 _CONFIGS = {".yaml", ".yml", ".toml", ".jsonc"}
-_TAPE = b'"schema": "gpudoctor.watch/'
 _REPORT_OF_OURS = re.compile(rb'"schema":\s*"gpudoctor\.(report|comparison|estimate)/')
 _HEAD = 4096
 _NSIGHT = (".nsys-rep", ".qdrep")
@@ -48,7 +47,7 @@ def meant_command(words: Sequence[str], commands: Iterable[str]) -> list[str]:
         _refuse_words(words, commands)
     things = [recognise(name) for name in names]
     command = _common(things)
-    meant = [*command.split(), *names, *flags]
+    meant = [command, *names, *flags]
     if not {"-q", "--quiet"} & set(flags):
         first = things[0]
         what = (
@@ -66,12 +65,12 @@ def refuse_elsewhere(names: Sequence[str]) -> None:
         if not _is_there(name) or os.path.isdir(name):
             continue
         suffix = Path(name).suffix.lower()
-        if name.isdigit() or suffix in (".zip", ".gz", ".jsonl"):
+        if name.isdigit() or suffix == ".zip":
             try:
                 thing = recognise(name)
             except UsageError:
                 continue  # `check` has a sentence of its own for it
-            if thing.read_by[0] in (WATCH, REPLAY) or suffix == ".zip":
+            if thing.read_by[0] == WATCH or suffix == ".zip":
                 raise UsageError(
                     "{name}: {what}; examine it with `{typed}`",
                     name=name,
@@ -189,8 +188,6 @@ def _by_content(path: Path, suffix: str) -> tuple[str, tuple[str, ...]]:
         return say("a recording in a zip file"), (REPORT,)
     with open_unpacked(path) as stream:
         head = stream.read(_HEAD) or b""
-    if _TAPE in head:
-        return say("a recording of `gpudoctor watch`"), (REPLAY,)
     if found := _REPORT_OF_OURS.search(head):
         kind = found[1].decode()
         raise UsageError(

@@ -166,17 +166,29 @@ def page(text: str, *, rendered: bool = False) -> None:
 
     PAGER chooses the pager; `PAGER=cat` and an empty one turn it off. `rendered`: the text may have colours.
     """
+    import signal
+    import subprocess
+    from shutil import get_terminal_size, which
+
     from gpudoctor.report.printable import printable
     from gpudoctor.ui.encoding import fit_encoding, write_text
 
-    words = _pager() if _longer_than_the_screen(text) else []
-    if not words:
+    words: list[str] = []
+    if sys.stdout.isatty() and sys.stdin is not None and sys.stdin.isatty() and os.environ.get("TERM") != "dumb":
+        with suppress(ValueError):  # a quotation that does not end
+            words = shlex.split(os.environ.get("PAGER", "less"))
+    if not words or words[0] == "cat" or which(words[0]) is None or text.count("\n") < get_terminal_size().lines:
         write_text(text, sys.stdout, rendered=rendered)
         return
     sys.stdout.flush()
     shown = fit_encoding(text if rendered else printable(text), sys.stdout.encoding)
-    if not _paged(words, shown.encode(sys.stdout.encoding or "utf-8", "replace")):
-        write_text(text, sys.stdout, rendered=rendered)
+    pager = subprocess.Popen(words, stdin=subprocess.PIPE, env={"LESS": _LESS, **os.environ})
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the pager's
+    try:
+        with suppress(BrokenPipeError):
+            pager.communicate(shown.encode(sys.stdout.encoding or "utf-8", "replace"))
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def deliver_page(text: str, arguments: argparse.Namespace, *, through_pager: bool = True) -> None:
@@ -187,46 +199,6 @@ def deliver_page(text: str, arguments: argparse.Namespace, *, through_pager: boo
         page(text)
     else:
         show(text)
-
-
-def _pager() -> list[str]:
-    """The words of the user's pager; empty where there is none, or none is wanted."""
-    from shutil import which
-
-    chosen = os.environ.get("PAGER", "less")
-    try:
-        words = shlex.split(chosen)
-    except ValueError:
-        return []
-    return words if words and words[0] != "cat" and which(words[0]) else []
-
-
-def _longer_than_the_screen(text: str) -> bool:
-    if not (sys.stdout.isatty() and sys.stdin is not None and sys.stdin.isatty()):
-        return False
-    if os.environ.get("TERM", "dumb") == "dumb":
-        return False
-    from shutil import get_terminal_size
-
-    return text.count("\n") >= get_terminal_size().lines
-
-
-def _paged(words: list[str], data: bytes) -> bool:
-    """Whether the pager took the text."""
-    import signal
-    import subprocess
-
-    try:
-        pager = subprocess.Popen(words, stdin=subprocess.PIPE, env={"LESS": _LESS, **os.environ})
-    except OSError:
-        return False
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the pager's
-    try:
-        with suppress(BrokenPipeError):
-            pager.communicate(data)
-        return True
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def answers_yes(question: str) -> bool:

@@ -171,6 +171,10 @@ def _near_flag(parser: argparse.ArgumentParser, command: str, left: Sequence[str
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """Parse a command line. What follows `--` belongs to the user's script: `arguments.script_arguments`."""
     words = list(argv)
+    if words[:1] == [LANGUAGE_FLAG] and len(words) > 2:
+        words = [*words[2:], *words[:2]]  # `--lang zh check`: the command decides what is loaded
+    elif words[:1] and words[0].startswith(f"{LANGUAGE_FLAG}=") and len(words) > 1:
+        words = [*words[1:], words[0]]
     rest: list[str] = []
     if "--" in words:
         cut = words.index("--")

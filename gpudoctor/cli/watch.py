@@ -15,10 +15,9 @@ from gpudoctor.errors import UsageError
 from gpudoctor.lang import template
 
 if TYPE_CHECKING:
-    from gpudoctor.engine.examination import Request
     from gpudoctor.engine.registry import Registry
     from gpudoctor.model.watch import FoundJob
-    from gpudoctor.watch.tick_source import TickSource
+    from gpudoctor.watch.session import WatchSession
 
 EPILOG = template("""\
 examples:
@@ -28,7 +27,6 @@ examples:
   gpudoctor watch 48213 --once               sample for some seconds, then report
   gpudoctor watch 48213 --duration 60 --format json --fail-on warning
   gpudoctor watch 48213 --plain              a line a tick, for a log
-  gpudoctor watch 48213 --record w.gz; gpudoctor watch --replay w.gz
 gpudoctor only reads the process: it never stops, signals or changes it.
 exit codes: 0 nothing at or above --fail-on, 1 findings, 2 wrong usage, 3 it cannot be watched.""")
 INTERVAL, WINDOW = 1.0, 120.0
@@ -53,8 +51,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--window", type=seconds, default=WINDOW, metavar="S", help="seconds that findings cover (default: 120)"
     )
     files = parser.add_argument_group("files and metrics")
-    files.add_argument("--record", metavar="FILE", help="write every tick to a new file (.gz: compressed)")
-    files.add_argument("--replay", metavar="FILE", help="replay such a file instead of watching a process")
     files.add_argument("--prometheus", type=_port, metavar="PORT", help="serve metrics on 127.0.0.1:PORT")
     add_flamegraph_flag(files)
     add_report_flags(parser, json=False)
@@ -77,92 +73,65 @@ def run(arguments: argparse.Namespace) -> int:
             return 0
         _show_jobs(jobs, arguments)
         return 0
-    if arguments.replay and arguments.flamegraph:
-        raise UsageError("--flamegraph draws the stacks of a running process; remove --replay")
-    if arguments.replay and arguments.targets:
-        raise UsageError("--replay shows a file; remove the process ids")
     if arguments.plain and arguments.json:
         raise UsageError("--plain and --json exclude each other")
-    if not _silent(arguments) and not (sys.stdin.isatty() and sys.stdout.isatty()):
+    silent = bool(arguments.once or arguments.plain or arguments.json or arguments.duration)
+    if not silent and not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("the live view needs a terminal; without one use --once, --plain or --json")
-    if not arguments.targets and not arguments.replay:
+    if not arguments.targets:
         found = _only_job(arguments)
         if found is None:
             return UsageError.exit_code
         arguments.targets = [found]
     with ExitStack() as stack:
-        if not _silent(arguments):
+        if not silent:
             from gpudoctor.cli.watch_screen import show
 
-            return show(lambda: open_source(arguments, stack), arguments)
-        source, _ = open_source(arguments, stack)
-        if arguments.plain or arguments.json:
-            from gpudoctor.cli.watch_stream import stream
+            return show(lambda: open_session(arguments, stack), arguments)
+        from gpudoctor.cli.watch_stream import observe, stream
 
-            return stream(source, arguments)
-        from gpudoctor.cli.watch_stream import observe
-
-        return observe(source, arguments)
+        session, _ = open_session(arguments, stack)
+        return (stream if arguments.plain or arguments.json else observe)(session, arguments)
 
 
-def open_source(arguments: argparse.Namespace, stack: ExitStack) -> "tuple[TickSource, Registry]":
+def open_session(arguments: argparse.Namespace, stack: ExitStack) -> "tuple[WatchSession, Registry]":
     """Load the checks and attach; the stack closes it all. Raises `DoctorError`s with a sentence."""
+    from dataclasses import replace
+
+    from gpudoctor.engine.examination import Request
     from gpudoctor.engine.registry import load_registry
+    from gpudoctor.model import Reads
+    from gpudoctor.watch.session import WatchSession
 
     registry = load_registry()
     settings = load_settings(arguments, registry, Path())
     arguments.fail_on = arguments.fail_on or settings.fail_on
-    # The checks that read a live process, and those that read its output, of those that the user selects.
-    from dataclasses import replace
-
-    from gpudoctor.engine.examination import Request
-    from gpudoctor.model import Reads
-
     selection = choose_checks(arguments, registry, settings)
 
     def reading(what: Reads) -> Request:
+        """The checks that read a live process, or its output, of those that the user selects."""
         codes = {code for code, check in registry.checks.items() if what in check.reads}
         selected = replace(selection, selected=selection.selected & codes)
         return Request(registry=registry, selection=selected, settings=settings)
-
-    source = _source(arguments, *(reading(Reads.PROCESS), reading(Reads.LOG)), stack)
-    if arguments.flamegraph is not None:
-        # Called at the end, before the source is closed: the stacks of the whole watch.
-        stack.callback(lambda: write_flamegraph(_flames(source, arguments), arguments))
-    if arguments.record:
-        source.record(Path(arguments.record))
-    return source, registry
-
-
-def _flames(source: "TickSource", arguments: argparse.Namespace) -> str:
-    pids = " ".join(map(str, arguments.targets))
-    return flamegraph_text(source.flames(), f"gpudoctor watch {pids}", arguments)
-
-
-def _silent(arguments: argparse.Namespace) -> bool:
-    """Whether no screen is wanted."""
-    return bool(arguments.once or arguments.plain or arguments.json or arguments.duration)
-
-
-def _source(arguments: argparse.Namespace, request: "Request", of_output: "Request", stack: ExitStack) -> "TickSource":
-    from gpudoctor.watch.tape import TapeReader
-    from gpudoctor.watch.tick_source import TickSource
 
     exporter = None
     if arguments.prometheus is not None:
         from gpudoctor.watch.exporter import Exporter
 
         exporter = Exporter(arguments.prometheus)
-    if arguments.replay:
-        source = TickSource(TapeReader(Path(arguments.replay)), exporter)
-    else:
-        from gpudoctor.watch.session import WatchSession
-
-        pids = tuple(dict.fromkeys(arguments.targets))
-        session = WatchSession(pids, request, length=arguments.window, of_output=of_output)
-        source = TickSource(session, exporter)
-    stack.callback(source.close)
-    return source
+    session = WatchSession(
+        tuple(dict.fromkeys(arguments.targets)),
+        reading(Reads.PROCESS),
+        length=arguments.window,
+        of_output=reading(Reads.LOG),
+        exporter=exporter,
+    )
+    stack.callback(session.close)
+    if arguments.flamegraph is not None:
+        # Called at the end, before the session is closed: the stacks of the whole watch.
+        title = f"gpudoctor watch {' '.join(map(str, arguments.targets))}"
+        stack.callback(lambda: write_flamegraph(flamegraph_text(session.flames(), title, arguments), arguments))
+    return session, registry
 
 
 def _show_jobs(jobs: "list[FoundJob]", arguments: argparse.Namespace) -> None:

@@ -15,37 +15,36 @@ if TYPE_CHECKING:
     from gpudoctor.engine.registry import Registry
     from gpudoctor.model.watch import Tick
     from gpudoctor.ui.watch.app import Actions
-    from gpudoctor.watch.tick_source import TickSource
+    from gpudoctor.watch.session import WatchSession
 
 
-Opened = Callable[[], "tuple[TickSource, Registry]"]
+Opened = Callable[[], "tuple[WatchSession, Registry]"]
 
 
-class LazySource:
-    """Opens the source at the first tick, in the application's thread: the first frame need not wait for it."""
+class LazySession:
+    """Opens the session at the first tick, in the application's thread: the first frame need not wait for it."""
 
-    def __init__(self, open_source: Opened) -> None:
-        self._open = open_source
-        self.source: TickSource | None = None
+    def __init__(self, open_session: Opened) -> None:
+        self._open = open_session
+        self._session: WatchSession | None = None
         self.registry: Registry | None = None
 
-    def tick(self) -> "Tick | None":
+    def tick(self) -> "Tick":
         """The next tick."""
-        if self.source is None:
-            self.source, self.registry = self._open()
-        return self.source.tick()
+        if self._session is None:
+            self._session, self.registry = self._open()
+        return self._session.tick()
 
     def pause(self, on: bool) -> None:
         """Stop looking, or go on."""
-        if self.source is not None:
-            self.source.pause(on)
+        if self._session is not None:
+            self._session.pause(on)
 
 
-def show(open_source: Opened, arguments: argparse.Namespace) -> int:
+def show(open_session: Opened, arguments: argparse.Namespace) -> int:
     """Run the application until the user quits; the last verdict stays on the terminal."""
     from gpudoctor.engine.exit_codes import exit_code
     from gpudoctor.ui.watch.app import LEAST_HEIGHT, LEAST_WIDTH, WatchApp
-    from gpudoctor.ui.watch.marks import View
 
     columns, lines = os.get_terminal_size(sys.stdout.fileno())
     if columns < LEAST_WIDTH // 2 or lines < LEAST_HEIGHT // 2:
@@ -57,9 +56,8 @@ def show(open_source: Opened, arguments: argparse.Namespace) -> int:
             least_width=LEAST_WIDTH,
             least_height=LEAST_HEIGHT,
         )
-    lazy = LazySource(open_source)
-    view = View(replay=arguments.replay or "", recording=arguments.record or "")
-    app = WatchApp(lazy, _actions(lazy, arguments), interval=arguments.interval, view=view)
+    lazy = LazySession(open_session)
+    app = WatchApp(lazy, _actions(lazy, arguments), interval=arguments.interval)
     app.run()
     if app.fatal is not None:
         raise app.fatal
@@ -69,7 +67,7 @@ def show(open_source: Opened, arguments: argparse.Namespace) -> int:
     return exit_code(app.whole.report, arguments.fail_on, arguments.strict)
 
 
-def _actions(lazy: LazySource, arguments: argparse.Namespace) -> "Actions":
+def _actions(lazy: LazySession, arguments: argparse.Namespace) -> "Actions":
     from gpudoctor.ui.watch.app import Actions
 
     def manual(code: str, width: int) -> str:
@@ -84,21 +82,12 @@ def _actions(lazy: LazySource, arguments: argparse.Namespace) -> "Actions":
 
     def save(tick: "Tick") -> str:
         endings = {"text": "txt", "markdown": "md", "github": "txt", "nagios": "txt", "junit": "xml"}
-        name = _name(tick, endings.get(arguments.format, arguments.format))
+        ending = endings.get(arguments.format, arguments.format)
+        name = f"gpudoctor-watch-{tick.window.ranks[0].pid}-{time.strftime('%H%M%S')}.{ending}"
         write_file(Path(name), _rendered(tick, arguments), "save")
         return name
 
-    def record(on: bool) -> str:
-        name = f"gpudoctor-watch-{time.strftime('%H%M%S')}.jsonl.gz" if on else ""
-        if lazy.source is not None:
-            lazy.source.record(Path(name) if name else None)
-        return name
-
-    return Actions(manual=manual, save=save, record=record)
-
-
-def _name(tick: "Tick", ending: str) -> str:
-    return f"gpudoctor-watch-{tick.window.ranks[0].pid}-{time.strftime('%H%M%S')}.{ending}"
+    return Actions(manual=manual, save=save)
 
 
 def _rendered(tick: "Tick", arguments: argparse.Namespace) -> str:

@@ -143,8 +143,4 @@ KERNEL_LOG = ReadLimit(2 * _GIB, "a saved kernel log, unpacked")
 KERNEL_LINE = ReadLimit(16 * _KIB, "a line of a kernel log")
 """The kernel cuts its messages at 1 KiB."""
 KERNEL_MESSAGES = ReadLimit(100_000, "a saved kernel log", "messages of the GPU driver")
-TAPE_LINE = ReadLimit(32 * _MIB, "a line of a tape")
-"""The first line of 64 ranks has 1 MB."""
 JSON_DEPTH = ReadLimit(100, "JSON of ours", "levels of nesting")
-TAPE_LINES = ReadLimit(2_000_000, "a tape", "lines")
-"""A tick a second for three weeks."""

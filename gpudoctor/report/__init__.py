@@ -4,14 +4,12 @@ One module a format, with one function `render(report) -> str`, imported when it
 `text` is not here: it needs Rich and lives in `gpudoctor.ui.console`.
 """
 
-import difflib
 import importlib
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
-from gpudoctor.errors import UsageError
-from gpudoctor.lang import ENGLISH, say, speaking
+from gpudoctor.lang import ENGLISH, speaking
 
 if TYPE_CHECKING:
     from gpudoctor.model import Report
@@ -40,21 +38,11 @@ def render(report: "Report", format: str, fail_on: str = "error") -> str:
     """The report in a format of `FORMATS`, ending in a line feed; secrets are masked whatever the format.
 
     What people read is in the language of now, what programs read in English. `fail_on` is the lowest severity
-    that makes the exit code 1. Raises `UsageError` for a format that nobody
-    renders.
+    that makes the exit code 1.
     """
     from gpudoctor.report.few_notes import with_few_notes
     from gpudoctor.report.strings import for_reader, presentable
 
-    if format not in FORMATS:
-        near = difflib.get_close_matches(format, FORMATS, n=1)
-        hint = say("; did you mean {near}?", near=near[0]) if near else ""
-        raise UsageError(
-            "unknown format {format!r}{hint} (formats: text, {formats})",
-            format=format,
-            hint=hint,
-            formats=", ".join(FORMATS),
-        )
     module = importlib.import_module(FORMATS[format])
     further = (fail_on,) if format in _BY_SEVERITY else ()
     if format not in _FOR_PEOPLE:

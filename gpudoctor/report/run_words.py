@@ -1,5 +1,6 @@
 """Runs, logs and synthetic jobs in words and rows, for every format that people read."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
@@ -8,7 +9,7 @@ from gpudoctor.lang.message import concatenated, row
 from gpudoctor.model import Report
 from gpudoctor.model.log_message import LogMoment, LogSummary
 from gpudoctor.model.run import RunSummary, SyntheticSummary
-from gpudoctor.text import count, duration, percent, rate, size
+from gpudoctor.text import count, duration, number, percent, rate, size
 
 
 def listed(items: Iterable[str], separator: str = ", ") -> str:
@@ -128,6 +129,67 @@ def phase_rows(run: RunSummary) -> list[tuple[str, float, str]]:
 def rate_text(value: float) -> str:
     """A rate with three digits: 24.5, 1,240."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def run_numbers(run: RunSummary) -> Iterator[tuple[str, str]]:
+    """Every number of the run, for HTML and `--verbose`."""
+    step, memory = run.step_seconds, run.memory
+    if run.seconds is not None:
+        took = [duration(run.seconds)]
+        took += [tr("exit code {code}", code=run.exit_code)] if run.exit_code is not None else []
+        yield tr("whole command"), listed(took)
+    if step is not None and not math.isnan(step.min):  # a live file has one number
+        yield (
+            tr("step"),
+            tr(
+                "mean {mean}, median {median}, p10 {p10}, p90 {p90}, {min} to {max}, deviation {std}",
+                mean=duration(step.mean),
+                median=duration(step.median),
+                p10=duration(step.p10),
+                p90=duration(step.p90),
+                min=duration(step.min),
+                max=duration(step.max),
+                std=duration(step.std),
+            ),
+        )
+    if run.start_seconds is not None:
+        begun, warm = duration(run.start_seconds), duration(run.warm_up_seconds)
+        said = tr(
+            "{start_seconds} to the end of the first step, then {warm_up_seconds} of warm-up",
+            start_seconds=begun,
+            warm_up_seconds=warm,
+        )
+        yield word("start"), said
+    for name, spread in run.throughput.spreads.items():
+        said = tr(
+            "{mean} on average, {min} to {max}, deviation {std}",
+            mean=rate_text(spread.mean),
+            min=rate_text(spread.min),
+            max=rate_text(spread.max),
+            std=rate_text(spread.std),
+        )
+        yield word(name.replace("_per_second", "/s")), said
+    if run.throughput.mfu is not None:
+        yield "MFU", tr("{mfu} of the dense bf16 peak", mfu=percent(run.throughput.mfu))
+    for value, label in (
+        (memory.allocated, tr("GPU memory allocated")), (memory.reserved, tr("GPU memory reserved")),
+        (memory.tree_rss, tr("memory of the command")), (memory.machine, tr("memory of the machine")),
+    ):  # fmt: skip
+        if value is not None:
+            yield label, tr("{value} at most", value=size(value))
+    for index, gpu in enumerate(run.gpus):
+        facts = [gpu.name]
+        facts += [tr("{share} utilised", share=percent(gpu.utilization))] if gpu.utilization is not None else []
+        facts += [tr("{share} of SMs busy", share=percent(gpu.sm_active))] if gpu.sm_active is not None else []
+        facts += [size(gpu.memory)] if gpu.memory is not None else []
+        facts += [f"{number(round(gpu.power))} W"] if gpu.power is not None else []
+        facts += (
+            [tr("limit {limit}", limit=f"{number(round(gpu.power_limit))} W")] if gpu.power_limit is not None else []
+        )
+        facts += (
+            [tr("{value} at most", value=f"{number(round(gpu.temperature))} °C")] if gpu.temperature is not None else []
+        )
+        yield f"GPU {index}", listed(facts)
 
 
 # A synthetic job in words and rows, for every format that people read.

@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from gpudoctor.engine.claims import FEWEST_SAMPLES
@@ -17,6 +18,7 @@ from gpudoctor.vitals.build_patient import PatientRequest, admit
 from gpudoctor.vitals.job.launch import find_launch
 from gpudoctor.vitals.process.watcher import WINDOW, Watcher
 from gpudoctor.vitals.targets import Targets
+from gpudoctor.watch.exporter import Exporter
 from gpudoctor.watch.job_output import JobOutput
 from gpudoctor.watch.window_summary import summarise
 
@@ -30,9 +32,16 @@ class WatchSession:
     """Ticks of the processes that the user named. Raises `IncompleteError` when they cannot be watched."""
 
     def __init__(
-        self, pids: Sequence[int], request: Request, *, length: float = WINDOW, of_output: Request | None = None
+        self,
+        pids: Sequence[int],
+        request: Request,
+        *,
+        length: float = WINDOW,
+        of_output: Request | None = None,
+        exporter: Exporter | None = None,
     ) -> None:
         """`of_output` has the checks that read what the job prints; None reads nothing of it."""
+        self._exporter = exporter
         self._watcher = Watcher(pids, length=length)
         self._request = request
         self._output = JobOutput(of_output) if of_output is not None else None
@@ -60,6 +69,8 @@ class WatchSession:
             self._report = replace(self._report, summary=replace(self._report.summary, verdict=verdict))
         tick = Tick(window=window, report=self._report, number=self._number)
         self._number += 1
+        if self._exporter is not None:
+            self._exporter.take(tick)
         return tick
 
     def pause(self, on: bool) -> None:
@@ -74,6 +85,9 @@ class WatchSession:
     def close(self) -> None:
         """End; the target goes on."""
         self._watcher.close()
+        if self._exporter is not None:
+            with suppress(OSError):
+                self._exporter.close()
 
     def _examine(self, window: ProcessWindow, *, last: bool) -> Report:
         began = time.process_time()

@@ -43,24 +43,6 @@ def test_the_shell_reads_its_script(shell, script):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_one_command_installs_it_and_a_second_time_changes_nothing(shell, tmp_path, monkeypatch, capsys):
-    home = tmp_path / "a home"
-    home.mkdir()
-    (home / ".bashrc").write_text("alias x=y")
-    monkeypatch.setenv("HOME", str(home))
-    monkeypatch.setenv("SHELL", f"/usr/bin/{shell}")
-    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "ZDOTDIR"):
-        monkeypatch.delenv(name, raising=False)
-    assert main(["completion", "--install"]) == 0
-    told = capsys.readouterr().out
-    where = {"fish": ".config/fish/completions/gpudoctor.fish"}.get(shell, f".local/share/gpudoctor/completion.{shell}")
-    assert (home / where).read_text() and str(home / where) in told
-    files = {path: path.read_text() for path in home.rglob("*") if path.is_file()}
-    assert main(["completion", "--install"]) == 0
-    assert {path: path.read_text() for path in home.rglob("*") if path.is_file()} == files
-    assert (home / ".bashrc").read_text().startswith("alias x=y" + ("\n[ -r" if shell == "bash" else ""))
-
-
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
 @pytest.mark.parametrize(
     ("offered", "typed", "shown"),

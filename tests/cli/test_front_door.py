@@ -42,7 +42,7 @@ def things(here) -> Path:
         "smi.csv": "timestamp, index, utilization.gpu [%]\n2026/01/01 10:00:00.000, 0, 3 %\n",
         "dmesg.log": "[  1.0] NVRM: Xid (PCI:0000:41:00): 79, GPU has fallen off the bus.\n",
         "sacct.txt": "JobID|State|ExitCode\n1|FAILED|1:0\n",
-        "tape.jsonl": '{"schema": "gpudoctor.watch/1"}\n', "old.json": '{"schema": "gpudoctor.report/1"}',
+        "old.json": '{"schema": "gpudoctor.report/1"}',
     }.items():  # fmt: skip
         (here / name).write_text(text)
     (here / "mem.pickle").write_bytes(b"\x80\x04}\x94(\x8c\x08segments\x94]\x94u.")
@@ -66,7 +66,7 @@ def things(here) -> Path:
         ("job.out", "autopsy"), ("notes.txt", "autopsy"), ("logs", "autopsy"), ("-", "autopsy"),
         ("train.py job.out", "autopsy"), ("job.out dmesg.log", "autopsy"), ("sacct.txt", "autopsy"),
         ("t.pt.trace.json", "report"), ("smi.csv", "report"), ("dmesg.log", "report"), ("mem.pickle", "report"),
-        ("run-1", "report"), ("run.zip", "report"), ("tape.jsonl", "watch --replay"),
+        ("run-1", "report"), ("run.zip", "report"),
     ],
 )  # fmt: skip
 def test_a_thing_leads_to_its_command(things, capsys, words, command):
@@ -105,14 +105,16 @@ def test_what_is_meant_is_named(things, words, sentence):
     assert sentence in str(refusal.value)
 
 
-@pytest.mark.parametrize(
-    ("name", "command"),
-    [("run.zip", "report"), ("tape.jsonl", "watch --replay"), ("PID", "watch"), ("run-1", "report")],
-)
+@pytest.mark.parametrize(("name", "command"), [("run.zip", "report"), ("PID", "watch"), ("run-1", "report")])
 def test_check_names_the_command_for_what_another_one_reads(things, capsys, name, command):
     name = name.replace("PID", str(os.getpid()))
     assert main(["check", name]) == 2
     assert f"gpudoctor {command} {name}" in capsys.readouterr().err
+
+
+def test_the_language_may_stand_before_a_command(capsys):
+    assert main(["--lang", "zh", "list", "data"]) == main(["--lang=zh", "list", "data"]) == 0
+    assert capsys.readouterr().out.count("数据加载") == 2
 
 
 def test_a_thing_is_examined(things, capsys):

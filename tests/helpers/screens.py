@@ -12,7 +12,6 @@ from gpudoctor.model.finding import Code
 from gpudoctor.model.signs.process import Frame, GpuUser
 from gpudoctor.model.watch import Tick
 from gpudoctor.ui.watch.app import Actions, WatchApp
-from gpudoctor.ui.watch.marks import View
 
 
 class Given:
@@ -39,8 +38,6 @@ class Noted:
 
     def __init__(self, fails: bool = False) -> None:
         self.saved: list[Tick] = []
-        self.recorded: list[bool] = []
-        self.killed: list[int] = []
         self.fails = fails
 
     def save(self, tick: Tick) -> str:
@@ -49,21 +46,8 @@ class Noted:
         self.saved.append(tick)
         return "report.txt"
 
-    def record(self, on: bool) -> str:
-        self.recorded.append(on)
-        return "ticks.gz" if on else ""
-
-    def kill(self, pid: int) -> str:
-        self.killed.append(pid)
-        return f"SIGTERM sent to {pid}"
-
-    def actions(self, kill: bool = False) -> Actions:
-        return Actions(
-            manual=lambda code, width: f"{code} manual page, {width} columns",
-            save=self.save,
-            record=self.record,
-            kill=self.kill if kill else None,
-        )
+    def actions(self) -> Actions:
+        return Actions(manual=lambda code, width: f"{code} manual page, {width} columns", save=self.save)
 
 
 def on_screen(
@@ -72,8 +56,6 @@ def on_screen(
     *,
     size: tuple[int, int] = (100, 30),
     noted: Noted | None = None,
-    kill: bool = False,
-    view: View | None = None,
     goes_on: bool = False,
 ) -> tuple[str, WatchApp]:
     """Run the application on these ticks, act on it, and give the screen's text and the application.
@@ -83,7 +65,7 @@ def on_screen(
     """
     source = Given(ticks)
     interval = 0.05 if goes_on or len(ticks) > 1 else 3600.0
-    app = WatchApp(source, (noted or Noted()).actions(kill), interval=interval, view=view)
+    app = WatchApp(source, (noted or Noted()).actions(), interval=interval)
     shown: list[str] = []
 
     async def go() -> None:

@@ -89,11 +89,6 @@ def test_any_report_can_be_shared(report):
     assert [item.code for item in shared.outcomes] == [item.code for item in report.outcomes]
 
 
-def test_an_unknown_format_names_the_nearest():
-    with pytest.raises(UsageError, match="did you mean sarif"):
-        render(healthy_report(), "serif")
-
-
 @pytest.mark.parametrize("format", [*FORMATS, "text"])
 def test_a_secret_in_any_text_is_masked_in_every_format(format):
     secret = "hf_" + "aB3dE6gH9jK2mN5pQ8rS1tU4vW7xY0zA"

@@ -21,7 +21,7 @@ from gpudoctor.report.html.charts import (
 )
 from gpudoctor.report.palette import CURVES, PHASES
 from gpudoctor.report.run_words import listed, rate_text
-from gpudoctor.text import count, duration, number, percent, size
+from gpudoctor.text import count, duration, percent, size
 
 _LEAST = 0.01
 """A phase with a smaller share on average has no band; it counts as `other`."""
@@ -303,55 +303,3 @@ def run_origin(report: Report, run: RunSummary) -> Iterator[tuple[str, str]]:
         yield tr("commit"), run.commit
     if run.command:
         yield tr("command"), " ".join(run.command)
-
-
-def run_numbers(run: RunSummary) -> Iterator[tuple[str, str]]:
-    """Every number of the run."""
-    step, memory = run.step_seconds, run.memory
-    if run.seconds is not None:
-        took = [duration(run.seconds)]
-        took += [tr("exit code {code}", code=run.exit_code)] if run.exit_code is not None else []
-        yield tr("whole command"), listed(took)
-    if step is not None:
-        yield (
-            tr("step"),
-            tr(
-                "mean {mean}, median {median}, p10 {p10}, p90 {p90}, {min} to {max}, deviation {std}",
-                mean=duration(step.mean),
-                median=duration(step.median),
-                p10=duration(step.p10),
-                p90=duration(step.p90),
-                min=duration(step.min),
-                max=duration(step.max),
-                std=duration(step.std),
-            ),
-        )
-    for name, spread in run.throughput.spreads.items():
-        said = tr(
-            "{mean} on average, {min} to {max}, deviation {std}",
-            mean=rate_text(spread.mean),
-            min=rate_text(spread.min),
-            max=rate_text(spread.max),
-            std=rate_text(spread.std),
-        )
-        yield word(name.replace("_per_second", "/s")), said
-    if run.throughput.mfu is not None:
-        yield "MFU", tr("{mfu} of the dense bf16 peak", mfu=percent(run.throughput.mfu))
-    for value, label in (
-        (memory.allocated, tr("GPU memory allocated")), (memory.reserved, tr("GPU memory reserved")),
-        (memory.tree_rss, tr("memory of the command")), (memory.machine, tr("memory of the machine")),
-    ):  # fmt: skip
-        if value is not None:
-            yield label, tr("{value} at most", value=size(value))
-    for index, gpu in enumerate(run.gpus):
-        facts = [gpu.name]
-        facts += [tr("{share} utilised", share=percent(gpu.utilization))] if gpu.utilization is not None else []
-        facts += [tr("{share} of SMs busy", share=percent(gpu.sm_active))] if gpu.sm_active is not None else []
-        facts += [f"{number(round(gpu.power))} W"] if gpu.power is not None else []
-        facts += (
-            [tr("limit {limit}", limit=f"{number(round(gpu.power_limit))} W")] if gpu.power_limit is not None else []
-        )
-        facts += (
-            [tr("{value} at most", value=f"{number(round(gpu.temperature))} °C")] if gpu.temperature is not None else []
-        )
-        yield f"GPU {index}", listed(facts)

@@ -1,13 +1,10 @@
 """Runs in text: the parts of a text report on a run, a log, a synthetic job; two runs side by side."""
 
-from collections.abc import Iterator
-
 from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 
 from gpudoctor.lang import rendered, tr, word
-from gpudoctor.lang.message import concatenated
 from gpudoctor.lang.wrapping import padded
 from gpudoctor.model.comparison import Comparison
 from gpudoctor.model.log_message import LogSummary
@@ -21,11 +18,11 @@ from gpudoctor.report.run_words import (
     memory_rows,
     moment_rows,
     phase_rows,
-    rate_text,
+    run_numbers,
     small_print,
     speed_words,
 )
-from gpudoctor.text import duration, number, percent, size
+from gpudoctor.text import percent
 from gpudoctor.ui.console.canvas import Canvas
 from gpudoctor.ui.watch.marks import bar
 
@@ -140,20 +137,7 @@ def phase_bars(canvas: Canvas, run: RunSummary) -> None:
 def run_details(canvas: Canvas, run: RunSummary) -> None:
     """Everything else that was measured, for `--verbose`."""
     canvas.blank()
-    rows: list[tuple[str, ...]] = list(_step_rows(run))
-    rows += _memory_rows(run)
-    for index, gpu in enumerate(run.gpus):
-        told = [
-            tr("{utilization} of the time busy", utilization=percent(gpu.utilization))
-            if gpu.utilization is not None
-            else "",
-            tr("{sm_active} of the SMs", sm_active=percent(gpu.sm_active)) if gpu.sm_active is not None else "",
-            size(gpu.memory) if gpu.memory is not None else "",
-            f"{number(round(gpu.power))} W" if gpu.power is not None else "",
-            f"{number(round(gpu.temperature))} °C" if gpu.temperature is not None else "",
-        ]
-        rows.append((f"GPU {index}", concatenated(", ", filter(None, told))))
-    canvas.columns(rows, indent=2)
+    canvas.columns(run_numbers(run), indent=2)
     if run.lines:
         canvas.blank()
         canvas.paragraph(tr("Your lines with most of the training thread's time:"), indent=2)
@@ -167,61 +151,6 @@ def where_recorded(run: RunSummary) -> str:
     if run.origin == "watch":
         return tr("live view: gpudoctor watch {recording}", recording=one_line(run.recording))
     return tr("recording: {recording}", recording=one_line(run.recording))
-
-
-def _step_rows(run: RunSummary) -> Iterator[tuple[str, ...]]:
-    step = run.step_seconds
-    if step is not None:
-        yield (
-            word("step"),
-            tr(
-                "median {median}, 10 % below {p10}, 10 % above {p90}, longest {max}, deviation {std}",
-                median=duration(step.median),
-                p10=duration(step.p10),
-                p90=duration(step.p90),
-                max=duration(step.max),
-                std=duration(step.std),
-            ),
-        )
-    for name, spread in run.throughput.spreads.items():
-        unit = name.replace("_per_second", "/s")
-        yield (
-            word(unit),
-            tr(
-                "{mean} on average, {min} to {max}, deviation {std}",
-                mean=rate_text(spread.mean),
-                min=rate_text(spread.min),
-                max=rate_text(spread.max),
-                std=rate_text(spread.std),
-            ),
-        )
-    if run.start_seconds is not None:
-        yield (
-            word("start"),
-            tr(
-                "{start_seconds} to the end of the first step, then {warm_up_seconds} of warm-up",
-                start_seconds=duration(run.start_seconds),
-                warm_up_seconds=duration(run.warm_up_seconds),
-            ),
-        )
-
-
-def _memory_rows(run: RunSummary) -> Iterator[tuple[str, ...]]:
-    memory = run.memory
-    if memory.allocated is not None:
-        reserved = tr(", {reserved} reserved", reserved=size(memory.reserved)) if memory.reserved is not None else ""
-        total = tr(" of {device}", device=size(memory.device)) if memory.device is not None else ""
-        yield (
-            tr("GPU memory"),
-            tr(
-                "{allocated} allocated at most{reserved}{total}",
-                allocated=size(memory.allocated),
-                reserved=reserved,
-                total=total,
-            ),
-        )
-    if memory.tree_rss is not None:
-        yield (word("memory"), tr("{tree_rss} at most in all processes of the command", tree_rss=size(memory.tree_rss)))
 
 
 # Two runs side by side, for a terminal.

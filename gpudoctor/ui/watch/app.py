@@ -19,14 +19,14 @@ from textual.widgets import OptionList, Static
 from textual.worker import get_current_worker
 
 from gpudoctor.errors import DoctorError
-from gpudoctor.lang import rendered, template, term, tr, word
+from gpudoctor.lang import rendered, template, tr, word
 from gpudoctor.lang.wrapping import padded
 from gpudoctor.model import Ranked, Report
 from gpudoctor.model.watch import Tick
 from gpudoctor.report.palette import PHASES
 from gpudoctor.report.strings import for_reader
-from gpudoctor.ui.watch.loop_panels import Findings, Phases, PlacesTable, Ranks, fix_of, odd_first
-from gpudoctor.ui.watch.marks import LETTERS, SORTS, View, next_choice, phase_name, shown_gpus, shown_ranks, tint
+from gpudoctor.ui.watch.loop_panels import Findings, Phases, PlacesTable, Ranks, fix_of
+from gpudoctor.ui.watch.marks import LETTERS, View, phase_name, shown_gpus, tint
 from gpudoctor.ui.watch.panels import Gpus, Header, HostPanel, Panel, StepsPanel, VerdictLine
 
 # Screens that lie over the view: the keys, and a manual page.
@@ -80,23 +80,19 @@ _KEYS = (
     ("q", template("quit; the job keeps running")),
     ("p, space", template("pause or resume sampling")),
     ("r", template("select the next rank, or all ranks")),
-    ("g", template("select the next GPU, or all GPUs")),
-    ("o", template("sort the hottest lines by share, file or phase")),
     ("enter", template("manual page of the selected finding (arrow keys select)")),
     ("c", template("copy the fix of the selected finding, or the command that shows it")),
-    ("R", template("start or stop recording ticks to a file")),
     ("s", template("save the current report")),
-    ("t", template("light or dark")),
     ("?", template("these keys")),
-    ("mouse", template("click a rank, a GPU, a finding or a key; the wheel scrolls")),
+    ("mouse", template("click a finding or a key; the wheel scrolls")),
 )
 
 
 class TickProvider(Protocol):
-    """Where ticks come from: a live process, or a recorded one."""
+    """Where ticks come from."""
 
-    def tick(self) -> Tick | None:
-        """The next tick; None at the end of a recording. It may raise: the screen goes on with the last one."""
+    def tick(self) -> Tick:
+        """The next tick. It may raise: the screen goes on with the last one."""
 
     def pause(self, on: bool) -> None:
         """Stop looking, or go on."""
@@ -109,8 +105,6 @@ class Actions:
     manual: Callable[[str, int], str]
     """The manual page of a code in so many columns."""
     save: Callable[[Tick], str]
-    record: Callable[[bool], str]
-    """Begin or end a recording of ticks; the file's name, or "" when it has ended."""
 
 
 class WatchApp(App[None]):
@@ -147,12 +141,8 @@ class WatchApp(App[None]):
         Binding("q,ctrl+c", "quit", "quit", priority=True),
         Binding("p,space", "pause", "pause"),
         Binding("r", "rank", "rank"),
-        Binding("g", "gpu", "gpu"),
-        Binding("o", "sort", "order"),
         Binding("c", "copy", "copy"),
-        Binding("R", "record", "record"),
         Binding("s", "save", "save"),
-        Binding("t", "theme", "theme"),
         Binding("question_mark", "keys", "keys"),
     ]
 
@@ -170,12 +160,10 @@ class WatchApp(App[None]):
             super().__init__()
             self.error = error
 
-    def __init__(
-        self, source: TickProvider, actions: Actions, *, interval: float = 1.0, view: View | None = None
-    ) -> None:
+    def __init__(self, source: TickProvider, actions: Actions, *, interval: float = 1.0) -> None:
         super().__init__()
         self._source, self._actions, self._interval = source, actions, interval
-        self.view = replace(view or View(), plain=self.no_color)
+        self.view = View(plain=self.no_color)
         self.tick: Tick | None = None
         self.whole: Tick | None = None
         """The tick as it came, for files."""
@@ -222,7 +210,8 @@ class WatchApp(App[None]):
         self.query_one("#findings").focus()
         # rxvt, Konsole and others say so that their background is light
         if os.environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15"):
-            self.action_theme()
+            self.view = replace(self.view, light=True)
+            self.theme = "textual-light"
         self.look()
 
     @work(thread=True, exclusive=True, exit_on_error=False)
@@ -243,8 +232,6 @@ class WatchApp(App[None]):
                 except Exception as error:  # noqa: BLE001  # the screen shows it and goes on with the last tick
                     self._hand_over(self.Failed(f"{type(error).__name__}: {error}"))
                 else:
-                    if tick is None:
-                        return
                     self._hand_over(self.Arrived(tick))
             while (self._waiting or time.monotonic() - began < self._interval) and not worker.is_cancelled:
                 time.sleep(_BEAT)
@@ -297,8 +284,7 @@ class WatchApp(App[None]):
             return
         base, tick, view = self.screen_stack[0], self.tick, self.view
         wanted = {str(panel.id): panel.wanted(tick, view) for panel in base.query(Panel)}
-        several = len(shown_gpus(tick.window, view)) > 1 and view.gpu is None
-        base.set_class(several, "many-gpus")
+        base.set_class(len(shown_gpus(tick.window, view)) > 1, "many-gpus")
         if width < _STEPS_FROM and (wanted["gpus"] or width < LEAST_WIDTH):
             wanted["steps"] = 0
         lines = heights(wanted, base.query_one(Findings).wanted(tick), height)
@@ -310,26 +296,6 @@ class WatchApp(App[None]):
             widget = base.query_one(f"#{name}")
             widget.set_class(size == 0, "empty")
             widget.styles.height = max(1, size)
-
-    def on_panel_clicked(self, message: Panel.Clicked) -> None:
-        """A click on a rank or a GPU selects it; on the same one again, all of them."""
-        if self.tick is None:
-            return
-        panel, line = message.panel, message.line
-        if isinstance(panel, Ranks):
-            ranks = odd_first(shown_ranks(self.tick.window, self.view))
-            if self.view.rank is not None:
-                self._choose_rank(None)
-            elif 0 <= line < len(ranks) > 1:
-                self._choose_rank(list(self.tick.window.ranks).index(ranks[line]))
-        elif isinstance(panel, Gpus):
-            gpus = shown_gpus(self.tick.window, self.view)
-            if self.view.gpu is not None:
-                self._choose_gpu(None)
-            elif 0 < line <= len(gpus) > 1:  # a line of heads comes first
-                self._choose_gpu(line - 1)
-        elif isinstance(panel, PlacesTable):
-            self.action_sort()
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Enter or a click: the manual page."""
@@ -360,44 +326,13 @@ class WatchApp(App[None]):
             if len(ranks) < 2:
                 self._say(tr("there is one rank"))
                 return
-            self._choose_rank(next_choice(self.view.rank, len(ranks)))
-
-    def _choose_rank(self, place: int | None) -> None:
-        assert self.tick is not None
-        self.view = replace(self.view, rank=place, gpu=None)
-        ranks = self.tick.window.ranks
-        self._say(
-            tr("{title} alone", title=ranks[place].title)
-            if place is not None
-            else tr("all {ranks} ranks", ranks=len(ranks))
-        )
-        self.show()
-
-    def action_gpu(self) -> None:
-        """The next GPU."""
-        if self.tick is not None:
-            gpus = shown_gpus(self.tick.window, self.view)
-            if len(gpus) < 2:
-                self._say(tr("there is one GPU") if gpus else tr("no GPU is seen"))
-                return
-            self._choose_gpu(next_choice(self.view.gpu, len(gpus)))
-
-    def _choose_gpu(self, place: int | None) -> None:
-        assert self.tick is not None
-        gpus = shown_gpus(self.tick.window, self.view)
-        self.view = replace(self.view, gpu=place)
-        self._say(
-            tr("GPU {index} alone", index=gpus[place].index)
-            if place is not None
-            else tr("all {gpus} GPUs", gpus=len(gpus))
-        )
-        self.show()
-
-    def action_sort(self) -> None:
-        """The next order of the lines."""
-        self.view = replace(self.view, sort=SORTS[(SORTS.index(self.view.sort) + 1) % len(SORTS)])
-        self._say(tr("lines by {sort}", sort=term(self.view.sort)))
-        self.show()
+            place = 0 if self.view.rank is None else self.view.rank + 1
+            self.view = replace(self.view, rank=place if place < len(ranks) else None)
+            alone = self.view.rank is not None
+            self._say(
+                tr("{title} alone", title=ranks[place].title) if alone else tr("all {ranks} ranks", ranks=len(ranks))
+            )
+            self.show()
 
     def action_copy(self) -> None:
         """The fix of the chosen finding, or the command that shows it, to the clipboard (OSC 52)."""
@@ -411,22 +346,11 @@ class WatchApp(App[None]):
         self.clear_notifications()
         self.notify(words, timeout=2, markup=False)
 
-    def action_record(self) -> None:
-        """Begin or end a recording."""
-        self._do(lambda: self._set_recording(self._actions.record(not self.view.recording)))
-
     def action_save(self) -> None:
         """Save the report of this tick."""
         tick = self.whole
         if tick is not None:
             self._do(lambda: self.notify(self._actions.save(tick), title=word("saved")))
-
-    def action_theme(self) -> None:
-        """Light or dark."""
-        self.view = replace(self.view, light=not self.view.light)
-        self.theme = "textual-light" if self.view.light else "textual-dark"
-        self._say(word("light" if self.view.light else "dark"))
-        self.show()
 
     def action_keys(self) -> None:
         """The page of keys."""
@@ -438,11 +362,6 @@ class WatchApp(App[None]):
 
     def _pids(self) -> str:
         return " ".join(str(rank.pid) for rank in self.tick.window.ranks) if self.tick else "--find"
-
-    def _set_recording(self, name: str) -> None:
-        self.view = replace(self.view, recording=name)
-        self.notify(name or tr("the recording has ended"), title=word("recording"))
-        self.show()
 
     def _do(self, act: Callable[[], None]) -> None:
         """An action outside the screen: what fails there is a sentence."""
@@ -499,11 +418,7 @@ _KEY_LINE = (
     ("keys", "? keys"),
     ("pause", "p pause"),
     ("rank", "r rank"),
-    ("gpu", "g gpu"),
     ("copy", template("c copy fix")),
     ("manual", template("enter explain")),
     ("save", "s save"),
-    ("record", "R record"),
-    ("sort", "o order"),
-    ("theme", "t light"),
 )

@@ -141,11 +141,6 @@ def _absence(tick: Tick) -> list[str]:
 
 _HEAD = 18
 """Columns of share and phase."""
-_KEYS = {
-    "share": lambda place: (-place.count, place.path, place.line),
-    "file": lambda place: (place.path, place.line, -place.count),
-    "phase": lambda place: (place.phase, -place.count),
-}
 
 
 class PlacesTable(Panel):
@@ -158,8 +153,8 @@ class PlacesTable(Panel):
     def draw(self, tick: Tick, view: View, width: int, height: int) -> Text:
         """A line a place."""
         total, _ = counted(tick.window, view)
-        places = sorted(_by_line(shown_places(tick.window, view)), key=_KEYS[view.sort])
-        named = [place for place in places if place.path]
+        named = [place for place in _by_line(shown_places(tick.window, view)) if place.path]
+        named.sort(key=lambda place: (-place.count, place.path, place.line))
         if not named:
             return Text(tr("no line of your own code has been seen yet") if total else "", overflow="fold")
         wide = max(len(_where(place)) for place in named[:height])
@@ -168,9 +163,9 @@ class PlacesTable(Panel):
         )
 
     def heading(self, tick: Tick, view: View) -> str:
-        """The order that they stand in."""
-        del tick
-        return tr("hottest lines (by {sort})", sort=term(view.sort))
+        """What they are ordered by."""
+        del tick, view
+        return tr("hottest lines (by share)")
 
 
 def _by_line(places: Iterable[Place]) -> list[Place]:

@@ -101,9 +101,6 @@ def clip(text: str, width: int) -> str:
 
 # What the person at the screen has chosen; together with a tick it decides every character.
 
-SORTS = ("share", "file", "phase")
-"""Orders of the list of lines."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
@@ -111,14 +108,7 @@ class View:
 
     rank: int | None = None
     """Place in the window's ranks; None shows all of them together."""
-    gpu: int | None = None
-    """Place among the shown GPUs; None lists them."""
-    sort: str = SORTS[0]
     paused: bool = False
-    recording: str = ""
-    """The file that ticks go to; "" while none."""
-    replay: str = ""
-    """The file that ticks come from; "" for a live process."""
     error: str = ""
     """What failed in the last tick; "" when nothing did."""
     light: bool = False
@@ -132,13 +122,6 @@ def tint(colour: Colour, view: View) -> str | None:
     if view.plain:
         return None
     return colour.light if view.light else colour.dark
-
-
-def next_choice(now: int | None, count: int) -> int | None:
-    """All, the first, the second, ..., all again; one alone is not worth a choice."""
-    if count < 2:
-        return None
-    return 0 if now is None else now + 1 if now + 1 < count else None
 
 
 def shown_ranks(window: ProcessWindow, view: View) -> Sequence[Rank]:

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 from rich.style import Style
 from rich.text import Text
-from textual.events import Click, Resize
-from textual.message import Message
+from textual.events import Resize
 from textual.widgets import Static
 
 from gpudoctor.lang import rendered, say, template, tr, word
@@ -41,13 +40,6 @@ class Panel(Static):
     NAME = ""
     """The title on the panel's edge; "" for none."""
 
-    class Clicked(Message):
-        """A line of a panel was clicked."""
-
-        def __init__(self, panel: "Panel", line: int) -> None:
-            super().__init__()
-            self.panel, self.line = panel, line
-
     def __init__(self, *, id: str) -> None:
         super().__init__("", id=id, markup=False)
         self._tick: Tick | None = None
@@ -77,10 +69,6 @@ class Panel(Static):
         """Draw again for the new size."""
         del event
         self._redraw()
-
-    def on_click(self, event: Click) -> None:
-        """Tell which line was meant."""
-        self.post_message(self.Clicked(self, event.y - 1))  # the edge with the title is the first line
 
     def _redraw(self) -> None:
         size = self.content_size
@@ -156,12 +144,8 @@ def _state(tick: Tick, view: View) -> str:
     words = []
     if tick.window.ended:
         words.append(word("ENDED"))
-    if view.replay:
-        words.append(word("REPLAY"))
     if view.paused:
         words.append(word("PAUSED"))
-    if view.recording:
-        words.append("REC")
     return f" {' '.join(words)} " if words else ""
 
 
@@ -370,30 +354,22 @@ class Gpus(Panel):
         gpus = shown_gpus(tick.window, view)
         if not gpus:
             return len(_absence(tick)) if any(gap.fix for gap in _gaps(tick)) else 0
-        chosen = _chosen(gpus, view)
-        return (len(gpus) + 1 if chosen is None else len(gpu_rows(chosen))) + len(_users(tick, 80))
+        return (len(gpus) + 1 if len(gpus) > 1 else len(gpu_rows(gpus[0]))) + len(_users(tick, 80))
 
     def draw(self, tick: Tick, view: View, width: int, height: int) -> Text:
-        """A line a GPU where there are several and none is chosen."""
+        """A line a GPU where there are several."""
         gpus = shown_gpus(tick.window, view)
         if not gpus:
             return Text("\n".join(_absence(tick)), overflow="fold")
-        chosen = _chosen(gpus, view)
-        lines = gpu_table(gpus, width, view) if chosen is None else gpu_lines(chosen, width, view)
+        lines = gpu_table(gpus, width, view) if len(gpus) > 1 else gpu_lines(gpus[0], width, view)
         return lines_text([*lines, *_users(tick, width)], height)
 
     def heading(self, tick: Tick, view: View) -> str:
-        """`gpu`, or the chosen one's number."""
+        """`8 gpus`, or the number of the only one."""
         gpus = shown_gpus(tick.window, view)
-        chosen = _chosen(gpus, view)
-        if chosen is None:
-            return tr("{gpus} gpus", gpus=len(gpus)) if gpus else "gpu"
-        return tr("gpu {index}", index=chosen.index)
-
-
-def _chosen(gpus: Sequence[GpuWindow], view: View) -> GpuWindow | None:
-    place = 0 if len(gpus) == 1 else view.gpu
-    return gpus[place] if place is not None and place < len(gpus) else None
+        if len(gpus) == 1:
+            return tr("gpu {index}", index=gpus[0].index)
+        return tr("{gpus} gpus", gpus=len(gpus)) if gpus else "gpu"
 
 
 def _gaps(tick: Tick) -> list[Gap]:
