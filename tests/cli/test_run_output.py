@@ -59,26 +59,6 @@ def test_only_what_the_command_added_counts_and_lines_are_those_of_the_file(tmp_
     assert report["log"]["lines"] < len(lines)
 
 
-def test_what_a_job_script_printed_before_does_not_count(tmp_path):
-    first = "echo 'RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB'"
-    _, report = run(tmp_path, "{{ " + first + "; {} ; }} > job.out 2>&1")
-    assert codes(report) == ["ENV005"]
-
-
-def test_standard_error_alone_is_enough(tmp_path):
-    code, report = run(tmp_path, "{} 2> err.txt | cat > out.txt")
-    assert (code, codes(report)) == (1, ["ENV005"])
-    assert (tmp_path / "out.txt").read_text() == "starting\n"
-
-
-def test_a_shell_script_that_finds_no_command(tmp_path):
-    (tmp_path / "job.sh").write_text("set -e\nPATH=/nowhere\necho begins\ntorchrun train.py\n")
-    code, report = run(tmp_path, "{} > job.out 2>&1", command="bash job.sh")
-    assert (code, codes(report)) == (127, ["FAIL020"])
-    assert "line 2 of" in verdict(report)
-    assert "torchrun: command not found" in json.dumps(report["findings"])
-
-
 @pytest.mark.parametrize(
     ("lines", "code", "line"),
     [
@@ -195,14 +175,6 @@ def test_what_torchrun_keeps_of_its_ranks_is_read(tmp_path):
     _, report = run(tmp_path, "{} 2>&1 | cat", command="./torchrun --log-dir logs main.py")
     assert codes(report) == ["ENV005"]
     assert report["log"]["ranks"] == [1]
-
-
-def test_the_process_of_torchrun_is_not_a_rank(tmp_path):
-    pytest.importorskip("torch")
-    command = f"{PYTHON} -m torch.distributed.run --redirects 3 --log-dir logs main.py"
-    _, report = run(tmp_path, "{} 2>&1 | cat", command=command)
-    assert codes(report) == ["ENV005"]
-    assert (report["log"]["ranks"], "stderr.log" in verdict(report)) == ([0], True)
 
 
 def test_a_log_folder_of_the_scripts_own_is_not_torchruns(tmp_path):

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from report_strategies import reports
-from sample_reports import full_report, healthy_report
+from sample_reports import full_report
 from sarif_schema import check_sarif, report_schema, validate
 
-from gpudoctor.errors import UsageError
 from gpudoctor.report import FORMATS, render
 from gpudoctor.report.sharing import HiddenNames, shareable
 from gpudoctor.ui.console import render_preflight, render_text

@@ -135,7 +135,3 @@ def test_codes_survive_a_user_whose_name_is_part_of_one():
     shared = shareable(full_report(), HiddenNames(users=("data", "gpu003"), hosts=("env",)))
     assert [item.finding.code for item in shared.findings] == ["GPU003", "DATA001", "ENV006", "LOOP008"]
     assert [item.name for item in shared.checks] == [item.name for item in full_report().checks]
-
-
-def test_this_machine_has_an_identity():
-    assert HiddenNames.of_this_machine().hosts
