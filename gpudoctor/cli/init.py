@@ -16,9 +16,8 @@ EPILOG = template("""\
 examples:
   gpudoctor init                    [tool.gpudoctor] in pyproject.toml, else a new gpudoctor.toml
   gpudoctor init --print            show what would be written, write nothing
-  gpudoctor init --pre-commit       also a hook in a new .pre-commit-config.yaml
 What a file has stays as it is. A second run changes nothing.""")
-OWN, PROJECT, HOOKS = "gpudoctor.toml", "pyproject.toml", ".pre-commit-config.yaml"
+OWN, PROJECT = "gpudoctor.toml", "pyproject.toml"
 _TEMPLATE = template(
     "# Settings of gpudoctor. Each key may be left out. `gpudoctor explain CODE` prints a "
     'check and its thresholds.\n\n# The lowest severity that gives exit code 1: "error", '
@@ -32,16 +31,6 @@ _TEMPLATE = template(
     '[{table}per-file-ignores]\n# "legacy/*.py" = ["{topic}"]\n\n# Thresholds of '
     "this project.\n# [{table}thresholds]\n# {code}.{threshold} = {value}\n"
 )
-_HOOK = """\
-  - repo: local
-    hooks:
-      - id: gpudoctor
-        name: gpudoctor check
-        entry: gpudoctor check --quiet --ignore ENV,GPU,NODE
-        language: system
-        types_or: [python, jupyter]
-        require_serial: true
-"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -50,9 +39,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     parser.add_argument("folder", nargs="?", default=".", metavar="FOLDER", help="the project (default: this folder)")
     parser.add_argument("--print", dest="show", action="store_true", help="show what would be written, write nothing")
-    parser.add_argument(
-        "--pre-commit", action="store_true", help=say("also write a hook into a new {hooks}", hooks=HOOKS)
-    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -61,15 +47,6 @@ def run(arguments: argparse.Namespace) -> int:
     if not folder.is_dir():
         raise UsageError("{folder}: no such folder; name the project's folder", folder=folder)
     _settings(folder, arguments.show)
-    if arguments.pre_commit:
-        path = folder / HOOKS
-        before = path.read_text(encoding="utf-8") if path.is_file() else ""
-        if "gpudoctor" in before:
-            show(say("{path}: a hook of gpudoctor is there already; nothing was changed\n", path=path))
-        elif before:
-            show(say("{path}: it has other hooks; add this below `repos:`\n{hook}", path=path, hook=_HOOK))
-        else:
-            _put(path, "", f"repos:\n{_HOOK}", arguments.show)
     return 0
 
 

@@ -154,18 +154,6 @@ def test_alone_it_imports_no_check_and_no_heavy_package(here):
     assert not [name for name in loaded if name.startswith(heavy)]
 
 
-def test_a_text_without_a_training_is_not_called_one_that_broke_off(here, capsys):
-    (here / "readme.txt").write_text("hello\n")
-    (here / "broken.log").write_text("step 3/100 loss 0.4\nstep 4/100 loss 0.3\n")
-    assert main(["autopsy", "readme.txt"]) == 0
-    assert "no failure in its 1 line; it shows no training step." in " ".join(capsys.readouterr().out.split())
-    assert main(["autopsy", "broken.log"]) == 0
-    assert "it ends after step 4, and does not say why" in " ".join(capsys.readouterr().out.split())
-    (here / "ended.log").write_text("step 3/100 loss 0.4\nstep 4/100 loss 0.3\nsaved, bye\n")
-    assert main(["autopsy", "ended.log"]) == 0
-    assert "no failure in its 3 lines; its last line: saved, bye." in " ".join(capsys.readouterr().out.split())
-
-
 @pytest.mark.parametrize(
     ("name", "near"), [("nothere.py", ""), ("trian.py", "train.py"), ("train.pyy", "train.py"), ("secert", "secret.py")]
 )
@@ -173,14 +161,3 @@ def test_a_name_is_near_another_by_more_than_its_suffix(tmp_path, name, near):
     for item in ("secret.py", "train.py", "train.yaml"):
         (tmp_path / item).touch()
     assert near_name(tmp_path / name) == (f"; did you mean {tmp_path / near}?" if near else "")
-
-
-def test_other_scripts_that_train_are_counted(here, capsys):
-    for name, said in (
-        ("train.py", "train.py trains a model\n"),
-        ("a.py", "as does 1 other script here\n"),
-        ("b.py", "as do 2 other scripts here\n"),
-    ):
-        (here / name).write_text(TRAINING)
-        main([])
-        assert said in capsys.readouterr().out

@@ -73,12 +73,3 @@ def test_a_file_that_is_no_toml_is_not_touched(project, capsys):
     assert "not valid TOML" in capsys.readouterr().err
     assert (project / "pyproject.toml").read_text() == "[project\n"
     assert main(["init", str(project / "nowhere")]) == 2
-
-
-def test_the_hook_is_added_where_there_is_none(project, capsys):
-    assert main(["init", str(project), "--pre-commit"]) == 0
-    assert "id: gpudoctor" in (project / ".pre-commit-config.yaml").read_text()
-    (project / ".pre-commit-config.yaml").write_text("repos: []\n")
-    assert main(["init", str(project), "--pre-commit"]) == 0
-    assert (project / ".pre-commit-config.yaml").read_text() == "repos: []\n"
-    assert "add this below `repos:`" in capsys.readouterr().out

@@ -98,13 +98,6 @@ def test_an_xid_before_the_last_megabytes_is_found(tmp_path, capsys):
     assert code == 1 and "99 s after boot" in flat(printed)
 
 
-def test_a_syslog_that_is_mostly_of_other_programs_is_read(tmp_path, capsys):
-    other = "Feb  3 04:05:06 node7 sshd[88]: {}"
-    said = lines(other, "NVRM: Xid (PCI:0000:11:00): 48, quoted") * 50
-    code, printed, _ = report(tmp_path, capsys, said + lines("Feb  3 04:05:07 node7 kernel: {}", XID) + said)
-    assert code == 1 and "Xid 79" in printed and "Xid 48" not in printed
-
-
 @pytest.mark.parametrize("end", ["NVRM: Xid (PCI:0000:3b:00): 7", "NVRM: Xid (PCI:0000:3b"])
 def test_an_event_that_is_cut_is_left_out_with_a_sentence(end, tmp_path, capsys):
     code, printed, _ = report(tmp_path, capsys, lines(STAMPED[0], USUAL) + f"[  100.000000] {end}".encode())

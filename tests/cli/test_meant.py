@@ -49,11 +49,6 @@ def test_a_command_is_told_apart_from_files(command, check, folder, capsys):
     assert main([*shlex.split(check)[1:], "--quiet"]) != 2  # what it says to type can be typed
 
 
-def test_flags_of_ours_before_a_command_hide_nothing(folder, capsys):
-    assert main(["check", "--quiet", "torchrun", "--nproc-per-node", "2", "ddp.py"]) == 2
-    assert "`gpudoctor check ddp.py`" in capsys.readouterr().err
-
-
 def test_arguments_of_the_script_stand_behind_two_dashes(folder, capsys):
     assert main(["check", "ddp.py", "--lr", "3"]) == 2
     assert "put the arguments of ddp.py after --: `gpudoctor check ddp.py -- --lr 3`" in capsys.readouterr().err
@@ -81,11 +76,3 @@ def test_nagios_does_not_call_a_job_well_whose_gpus_were_not_examined(folder, ca
         "GPUDOCTOR UNKNOWN - ddp.py shows no known fault in what can be read (training loop"
     )
     assert "its GPUs were not examined" in line
-
-
-def test_nagios_calls_a_job_well_that_needs_no_gpu(folder, capsys):
-    (folder / "cpu.py").write_text(TRAINING.replace(".cuda()", ""))
-    code = main(["check", "cpu.py", "--format", "nagios"])
-    line = capsys.readouterr().out
-    assert code == 0 and line.startswith("GPUDOCTOR OK - cpu.py shows no known fault in what can be read")
-    assert "Labels, schedule and resume were not judged." in line

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from recordings import make_process, make_recording, make_steps, write_recording
 
-from gpudoctor.cli import main, recordings
-from gpudoctor.cli.recordings import ago
+from gpudoctor.cli import main
 from gpudoctor.recorder.kept_recordings import kept_recordings, newest_recording
 
 HOUR = 3600.0
@@ -114,16 +113,3 @@ def test_report_without_an_argument_is_the_last_recording_and_keeps_its_verdict(
     assert (state / "run-new" / "verdict.json").stat().st_mode & 0o777 == 0o600
     assert main(["report", "run-old", "--quiet"]) == 0  # by its name, from any folder
     assert "20 steps" in capsys.readouterr().out
-
-
-def test_many_are_hinted_at(state, monkeypatch):
-    recorded(state, "run-1")
-    assert recordings.piled_up() == ""
-    monkeypatch.setattr(recordings, "MANY", 1)
-    assert "gpudoctor recordings --keep 10" in recordings.piled_up()
-
-
-def test_an_age_in_words():
-    assert [ago(s) for s in (3, 90, 2 * HOUR, 25 * HOUR, 80 * HOUR)] == [
-        "just now", "1 min ago", "2 h ago", "1 day ago", "3 days ago",
-    ]  # fmt: skip

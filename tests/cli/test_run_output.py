@@ -12,8 +12,6 @@ from typing import Any
 import pytest
 from shell_lines import run_line
 
-from gpudoctor.vitals.output_files import OutputFiles
-
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 PYTHON = shlex.quote(sys.executable)
 FAILS = "import sys\nprint('starting', flush=True)\nimport flash_attn_of_nobody\n"
@@ -57,32 +55,6 @@ def test_only_what_the_command_added_counts_and_lines_are_those_of_the_file(tmp_
     assert codes(report) == ["ENV005"]
     assert f"line {lines.index(CAUSE) + 1} of" in verdict(report)
     assert report["log"]["lines"] < len(lines)
-
-
-@pytest.mark.parametrize(
-    ("lines", "code", "line"),
-    [
-        ("module load cuda\nconda activate job\nmytrainer --config x\n", "FAIL020", 3),
-        ("set -e\n./start_training\n", "FAIL020", 1),
-        (f"{PYTHON} -m mytrain.main\n", "ENV005", 1),
-        ("exec /usr/bin/env python3.nobody x.py\n", "FAIL020", 1),
-    ],
-)
-def test_any_program_that_a_script_does_not_find(tmp_path, lines, code, line):
-    (tmp_path / "job.sh").write_text("PATH=/nowhere\n" + lines)
-    _, report = run(tmp_path, "{} > job.out 2>&1", command="bash job.sh")
-    assert codes(report) == [code]
-    assert f"line {line} of" in verdict(report)
-
-
-def test_torchrun_whose_output_goes_to_a_pipe_is_told_how_to_keep_that_of_its_ranks(tmp_path):
-    pytest.importorskip("torch")
-    script = "import os\nos._exit(1)\n"
-    code, report = run(tmp_path, "{} 2>&1 | cat", script, f"{PYTHON} -m torch.distributed.run main.py")
-    assert (code, codes(report), report["run"]["ranks"]) == (1, ["FAIL001"], 0)
-    assert "No rank reported" in verdict(report)
-    assert "Rank 0 failed first, with exit code 1." in verdict(report)
-    assert "`torchrun --tee 3 --log-dir logs ...`; `gpudoctor run` reads it then." in verdict(report)
 
 
 def test_if_the_output_goes_to_a_pipe_the_verdict_says_how_to_keep_it(tmp_path):
@@ -175,14 +147,3 @@ def test_what_torchrun_keeps_of_its_ranks_is_read(tmp_path):
     _, report = run(tmp_path, "{} 2>&1 | cat", command="./torchrun --log-dir logs main.py")
     assert codes(report) == ["ENV005"]
     assert report["log"]["ranks"] == [1]
-
-
-def test_a_log_folder_of_the_scripts_own_is_not_torchruns(tmp_path):
-    file = tmp_path / "a" / "attempt_0" / "0" / "stderr.log"
-    file.parent.mkdir(parents=True)
-    file.write_text("words\n")
-    folder = str(tmp_path)
-    assert OutputFiles().written(["torchrun", f"--log_dir={folder}", "train.py"]) == {str(file): 0}
-    assert OutputFiles().written(["torchrun", "train.py", "--log_dir", folder]) == {}
-    later = OutputFiles(began=file.stat().st_mtime + 1)
-    assert later.written(["torchrun", "--log-dir", folder, "train.py"]) == {}

@@ -3,7 +3,6 @@
 import importlib.util
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -73,26 +72,6 @@ def test_numbers_and_files_are_the_same_and_the_steps_are_counted(tmp_path, scri
     assert (run["steps"], run["ranks"], run["marker"]) == (120, 1, "optimizer")
     assert run["step_seconds"]["mean"] > 0
     assert {"forward", "backward", "optimizer"} <= {name for name, share in run["phases"].items() if share > 0}
-
-
-def test_a_death_is_the_commands_own_and_is_told(tmp_path, script):
-    done = gpudoctor(
-        "run",
-        "--recording",
-        str(tmp_path / "rec"),
-        "--select",
-        "DATA001",
-        "--",
-        sys.executable,
-        str(script),
-        "die",
-        trainings=1,
-    )
-    assert done.returncode == 1
-    assert "ValueError: bad luck" in done.stderr
-    report = done.stderr[done.stderr.index("gpudoctor ·") :]
-    assert re.search(r"train\.py (?:died|ended with exit code 1) after", report)
-    assert "█" not in report
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root may mount")

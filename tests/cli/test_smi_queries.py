@@ -64,23 +64,12 @@ def test_a_sick_card_is_found_and_its_healthy_neighbour_is_not(form, sick, code,
     assert "machine that wrote smi.log" in printed
 
 
-def test_a_card_that_mig_has_cut_and_given_to_nobody(tmp_path, capsys):
-    assert found(tmp_path, capsys, xml({}, {"mig": "Enabled"})) == {"GPU007": "warning"}
-    # The text has a section for each instance, and no word for none.
-    assert found(tmp_path, capsys, text({}, {"mig": "Enabled"})) == {"GPU007": "note"}
-
-
 def test_a_lost_card_is_an_error_of_that_machine(tmp_path, capsys):
     gone = "Unable to determine the device handle for GPU 0000:2A:00.0: GPU is lost. Reboot the system\n"
     code, printed, _ = report(tmp_path, capsys, text({}, attached=2) + gone)
     assert code == 1
     assert "The machine that wrote smi.log was not fit for training (1 error)." in printed
     assert "GPU 1 of 2 is lost" in printed
-
-
-def test_a_clock_that_is_held_down_is_told_in_the_past(tmp_path, capsys):
-    _, printed, _ = report(tmp_path, capsys, text({"hw": "Active", "hw_thermal": "Active"}))
-    assert "The GPU was throttled then." in printed and "now" not in printed
 
 
 def test_an_old_driver_is_judged_by_what_it_counts(tmp_path, capsys):
@@ -90,10 +79,6 @@ def test_an_old_driver_is_judged_by_what_it_counts(tmp_path, capsys):
     assert found(tmp_path, capsys, OLD_TEXT.format(**healthy | {"double": "1"})) == power | {"GPU003": "error"}
     assert found(tmp_path, capsys, OLD_TEXT.format(**healthy | {"pages": "70"})) == power | {"GPU003": "error"}
     assert found(tmp_path, capsys, OLD_TEXT.format(**healthy | {"waits": "Yes"})) == power | {"GPU003": "warning"}
-
-
-def test_the_jobs_own_process_is_no_stranger_in_a_file(tmp_path, capsys):
-    assert found(tmp_path, capsys, text({})) == {}
 
 
 def test_a_part_of_a_listing_is_not_called_well(tmp_path, capsys):
@@ -112,9 +97,3 @@ def test_checks_of_a_run_say_nothing_of_a_log_without_one(words, tmp_path, capsy
     main(["report", str(file), "--format", "json"])
     passed = {item["code"] for item in json.loads(capsys.readouterr().out)["outcomes"] if item["outcome"] == "passed"}
     assert {code for code in passed if not code.startswith(("GPU", "ENV"))} == set()
-
-
-def test_no_check_calls_itself_passed_by_a_log_that_says_nothing_of_its_subject(tmp_path, capsys):
-    code, printed, _ = report(tmp_path, capsys, CSV, "--verbose")
-    assert code == 0 and "smi.log holds readings of 1 GPU and no training steps." in printed
-    assert "FAIL001 exception skipped a log of nvidia-smi holds no run" in printed

@@ -67,12 +67,6 @@ def test_who_holds_the_memory_is_said_by_line(pack, tmp_path, capsys):
     assert "0 checks passed" in printed
 
 
-def test_several_devices_are_told_apart(tmp_path, capsys):
-    value = {"segments": [segment(block(10, 4)), segment(block(20, 5), device=3)]}
-    _, printed, _ = report(tmp_path, capsys, value)
-    assert "device 0 has 10 MiB in use" in printed and "device 3 has 20 MiB in use" in printed
-
-
 def test_an_allocation_that_was_refused_is_an_error_with_the_numbers_of_that_moment(tmp_path, capsys):
     history = [
         event("segment_alloc", 900), event("alloc", 400, 41), event("alloc", 500, 57),
@@ -95,12 +89,6 @@ def test_a_refusal_among_fragments_says_so(tmp_path, capsys):
     _, printed, _ = report(tmp_path, capsys, value)
     assert "500 MiB was reserved but not in use: fragmentation." in printed
     assert "expandable_segments:True" in printed
-
-
-def test_a_history_without_a_refusal_passes(tmp_path, capsys):
-    value = {**HELD, "device_traces": [[event("alloc", 1, 41)]]}
-    code, printed, _ = report(tmp_path, capsys, value)
-    assert code == 0 and "2 checks passed" in printed and "refused" not in printed
 
 
 def steps(number, lines, *, freed=()):
@@ -146,11 +134,6 @@ def test_fragments_beyond_twice_the_peak_are_a_note(tmp_path, capsys):
         "Device 0: segments in use reserve 600 MiB, but at most 300 MiB was in use at a time. "
         "500 MiB is free but cannot be released."
     ) in printed
-
-
-def test_what_was_full_once_is_no_fragment(tmp_path, capsys):
-    _, printed, _ = report(tmp_path, capsys, fragments(550))
-    assert "MEM006" not in printed
 
 
 class Called:

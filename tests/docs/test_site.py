@@ -62,7 +62,3 @@ def test_a_link_to_a_file_that_is_not_there_ends_the_build(tmp_path):
     page.write_text("[text](nowhere.md)\n", "utf-8")
     with pytest.raises(LookupError, match=r"nowhere\.md"):
         site_builder._linked(page.read_text("utf-8"), page, "page.md", {}, tmp_path)
-
-
-def test_the_start_page_links_to_the_commands(source):
-    assert "[gpudoctor check](commands/check.md)" in (source / "index.md").read_text("utf-8")

@@ -15,8 +15,6 @@ from gpudoctor.report import render
 from gpudoctor.report.github import command
 from gpudoctor.report.markdown import code, escape
 from gpudoctor.report.printable import printable
-from gpudoctor.report.units import threshold_text
-from gpudoctor.text import number, percent, quantity
 
 
 def _sarif(report):
@@ -70,13 +68,6 @@ def test_sarif_has_the_rules_of_what_was_found_and_no_others():
     registered = {str(check.code) for check in report.checks}
     assert found and {rule["id"] for rule in driver["rules"]} == found & registered < registered
     assert _sarif(healthy_report())["tool"]["driver"]["rules"] == []
-
-
-def test_sarif_suppresses_what_was_silenced():
-    [silenced] = [result for result in _sarif(full_report())["results"] if "suppressions" in result]
-    assert silenced["ruleId"] == "OBS001"
-    assert silenced["suppressions"][0]["kind"] == "inSource"
-    assert silenced["suppressions"][0]["justification"] == "measured on purpose"
 
 
 def test_sarif_fingerprints_stay_when_lines_move_and_tell_two_places_apart():
@@ -156,17 +147,6 @@ def test_markdown_counts_what_does_not_fit():
 def test_nagios_has_performance_data():
     line = render(full_report(), "nagios").splitlines()[0]
     assert line.endswith("| errors=1;;0;0 warnings=2;0;;0 notes=1;;;0 passed=2;;;0 skipped=1;;;0 crashed=1;;;0")
-
-
-def test_shares_and_numbers():
-    assert [percent(share) for share in (0, 0.583, 0.032, 0.03, 1)] == ["0 %", "58 %", "3.2 %", "3 %", "100 %"]
-    assert [number(value) for value in (1980, 0.25, 16.0, 1e-7)] == ["1,980", "0.25", "16", "1e-07"]
-    assert quantity(90.0, "Cel") == "90 °C" and quantity(True, "") == "yes"
-    assert [quantity(value, "step") for value in (0, 1, 50)] == ["0 steps", "1 step", "50 steps"]
-    assert quantity(1, "{batches}") == "1 batch" and quantity(2e9, "B/s") == "2 GB/s"
-    assert threshold_text(86400, "s") == "86400 (24 h)" and threshold_text(0.05, "1") == "0.05 (5 %)"
-    assert quantity(1, "errors") == "1 error" and quantity(1980, "MHz") == "1,980 MHz"
-    assert quantity(300.0, "W") == "300 W" and quantity("hopper", "") == "hopper"
 
 
 def test_printable_text():

@@ -61,10 +61,6 @@ def test_every_measurement_is_in_the_json_report_and_the_schema_holds():
     assert document["preflight"]["nodes"][0]["facts"] == {"torch": "2.13.0"}
 
 
-def test_a_report_without_a_preflight_says_null():
-    assert json.loads(render(healthy_report()))["preflight"] is None
-
-
 def test_sharing_takes_the_names_and_addresses_of_nodes_out():
     report = shareable(replace(healthy_report(), preflight=PREFLIGHT), HiddenNames())
     text = render(report)

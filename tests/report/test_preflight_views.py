@@ -3,13 +3,13 @@
 import json
 
 import pytest
-from preflights import GB, every_pair, figure, loss, pair, preflight, unit
+from preflights import GB, every_pair, figure, pair, preflight, unit
 
 from gpudoctor.engine.examination import Request, examine
 from gpudoctor.engine.registry import load_registry
 from gpudoctor.engine.selection import make_selection
 from gpudoctor.model import PatientKind
-from gpudoctor.model.signs.preflight import LossKind, Quantity, Stage, StageRun
+from gpudoctor.model.signs.preflight import Quantity
 from gpudoctor.report import FORMATS, render
 from gpudoctor.report.preflight_words import figure_rows, pair_speeds
 from gpudoctor.report.textfile import render_textfile
@@ -37,27 +37,6 @@ WELL = preflight(4, units=units(4), tests=every_pair(4))
 def test_the_verdict_names_whom_to_leave_out_and_what_was_not_tested():
     said = report(SICK).summary.verdict
     assert said == "Leave out node03: network-slow. 5 nodes of 6 are left. Not tested: NVLS: none."
-
-
-def test_the_verdict_on_good_nodes_counts_what_passed():
-    assert report(WELL).summary.verdict == "4 nodes with 4 units passed and 6 tests between them."
-
-
-def test_a_stage_that_was_cut_is_not_called_passed():
-    cut = preflight(4, tests=every_pair(4), stages=(StageRun(stage=Stage.GROUP, seconds=20, limit=20, ended=False),))
-    assert "Not tested: the rest of the stage group." in report(cut).summary.verdict
-
-
-def test_a_rank_that_never_came_is_said_once():
-    lost = loss(1, kind=LossKind.NEVER_CAME, stage=Stage.ARRIVE)
-    arrive = StageRun(stage=Stage.ARRIVE, seconds=10, limit=10, ended=False)
-    said = report(preflight(1, losses=(lost,), stages=(arrive,), untested=("A", "B", "C"))).summary.verdict
-    assert said.endswith("Not tested: A. Not tested: B. Not tested either: 1 more part.")
-    assert "stage arrive" not in said and "did not take part" not in said
-
-
-def test_a_lost_rank_leaves_its_node_out():
-    assert report(preflight(4, losses=(loss(2),))).summary.verdict.startswith("Leave out node02: rank-lost.")
 
 
 def test_rows_name_the_slowest_and_latency_is_slow_when_long():

@@ -1,4 +1,4 @@
-import dataclasses
+from dataclasses import replace
 
 import pytest
 from sample_reports import full_report
@@ -7,6 +7,7 @@ from gpudoctor.model import LogLine, Setting, SourceSpan
 from gpudoctor.model.run import LineShare, RunSummary
 from gpudoctor.report import FORMATS, render
 from gpudoctor.report.sharing import HiddenNames, shareable
+from gpudoctor.report.strings import rewrite
 from gpudoctor.ui.console import render_text
 
 ME = HiddenNames(users=("alice",), hosts=("trainbox.corp.example",), homes=("/home/alice",))
@@ -34,53 +35,32 @@ TEXTS = (
 
 
 def _report(text):
-    """The text in every place where a report has room for one."""
+    """The text in every place where a report has room for one, and in fields that are a path or a host."""
     full = full_report()
-    items = []
-    for item in full.findings:
-        evidence = (
-            *item.finding.evidence,
-            SourceSpan(path="/home/alice/secretproj/train.py", line=3, text=text),
-            Setting(key="SLURMD_NODENAME", value="gpu-17", origin=text, path="/home/alice/secretproj/my folder/c.yaml"),
-            Setting(key="training.user", value="carol", origin="environment of pid 12", reproduce=text),
-            Setting(key=text, value=text, origin="environment"),
-            LogLine(origin="/var/spool/secretproj/job.log", text=text, time=text),
-        )
-        finding = dataclasses.replace(
-            item.finding,
-            message=text,
-            evidence=evidence,
-            subject=text,
-            cost=dataclasses.replace(item.finding.cost, breaks=text),
-        )
-        remedies = tuple(
-            dataclasses.replace(remedy, title=text, steps=(text,), sets=((text, text),), references=(text,))
-            for remedy in item.remedies
-        )
-        aside = tuple(dataclasses.replace(one, reason=text) for one in item.set_aside)
-        items.append(dataclasses.replace(item, finding=finding, remedies=remedies, set_aside=aside, reason=text))
-    silenced = tuple(
-        dataclasses.replace(one, where=text, reason=text, finding=items[0].finding) for one in full.silenced
+    evidence = (
+        SourceSpan(path="/home/alice/secretproj/train.py", line=3, text=text),
+        Setting(key="SLURMD_NODENAME", value="gpu-17", origin=text, path="/home/alice/secretproj/my folder/c.yaml"),
+        Setting(key="training.user", value="carol", origin="environment of pid 12", reproduce=text),
+        LogLine(origin="/var/spool/secretproj/job.log", text=text, time=text),
     )
-    subject = dataclasses.replace(
-        full.subject,
-        host="gpu-17",
-        title="/home/alice/secretproj/train.py",
-        targets=("/home/alice/secretproj/train.py", "my folder/c.yaml"),
-        details=(("where", text),),
-    )
-    return dataclasses.replace(
-        full,
-        subject=subject,
+    told = rewrite(full, lambda _: text)
+    items = [
+        replace(
+            item,
+            finding=replace(item.finding, evidence=evidence),
+            remedies=tuple(replace(remedy, edits=()) for remedy in item.remedies),
+        )
+        for item in told.findings
+    ]
+    silenced = tuple(replace(one, finding=items[0].finding) for one in told.silenced)
+    path = "/home/alice/secretproj/train.py"
+    run = RunSummary(recording="/home/alice/secretproj/recording", command=("python", text))
+    return replace(
+        told,
+        subject=replace(full.subject, host="gpu-17", title=path, targets=(path, "my folder/c.yaml")),
         findings=tuple(items),
         silenced=silenced,
-        problems=(text,),
-        summary=dataclasses.replace(full.summary, verdict=text),
-        run=RunSummary(
-            recording="/home/alice/secretproj/recording",
-            command=("python", text),
-            lines=(LineShare(path="/home/alice/secretproj/train.py", line=3, function=text, share=0.5),),
-        ),
+        run=replace(run, lines=(LineShare(path=path, line=3, function=text, share=0.5),)),
     )
 
 
@@ -96,7 +76,7 @@ def test_nothing_that_identifies_is_left_in_any_format(text):
 
 def _shared_text(text, identity=ME):
     full = full_report()
-    return shareable(dataclasses.replace(full, problems=(text,)), identity).problems[0]
+    return shareable(replace(full, problems=(text,)), identity).problems[0]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from gpudoctor.model import Applicability, Check, Code, LogLine, Maturity, Reads
 from gpudoctor.model.proof import Proof
 from gpudoctor.model.run import RunSummary
 from gpudoctor.ui.console import render_preflight, render_text
-from gpudoctor.ui.console.canvas import Canvas
 from gpudoctor.ui.console.manual_page import render_listing, render_manual_page
 from gpudoctor.ui.encoding import fit_encoding, write_text
 
@@ -144,27 +143,6 @@ def test_phase_bars_have_the_colours_of_the_palette():
         if "data wait  " in line or "forward  " in line
     }
     assert len(styles) == 2 and all(style.startswith("38;5;") for style in styles)
-
-
-def test_many_remedies_and_places_are_counted():
-    full = full_report()
-    item = full.findings[1]
-    finding = dataclasses.replace(item.finding, evidence=item.finding.evidence[:1] * 5)
-    item = dataclasses.replace(item, finding=finding, remedies=item.remedies * 3)
-    text = render_text(dataclasses.replace(full, findings=(item,)), width=80, colour=False)
-    assert "and 3 more places" in text and "and 3 more remedies" in text
-
-
-def test_markup_in_a_text_is_only_text():
-    full = full_report()
-    report = dataclasses.replace(full, problems=("[red]x[/red] :smile: [link=http://a]b[/link]",))
-    assert "[red]x[/red] :smile: [link=http://a]b[/link]" in render_text(report, width=80, colour=False)
-
-
-def test_wide_characters_are_counted_by_their_columns():
-    canvas = Canvas(30, colour=False)
-    canvas.split("学習 " * 3, "warning")
-    assert canvas.text() == "学習 学習 学習         warning\n"
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "ANSI_X3.4-1968", "no-such-codec", None])
