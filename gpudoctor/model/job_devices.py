@@ -103,8 +103,8 @@ def chosen(patient: Patient) -> frozenset[int] | None:
 
 def job_gpus(patient: Patient) -> tuple[Gpu, ...]:
     """The GPUs that answer and that the job will use; raises `Unavailable` when none answers."""
-    only = chosen(patient)
-    return tuple(gpu for gpu in patient.gpus if only is None or gpu.index in only)
+    gpus, only = patient.gpus, chosen(patient)
+    return tuple(gpu for gpu in gpus if only is None or gpu.index in only)
 
 
 def lowest_capability(patient: Patient) -> tuple[int, int] | None:
