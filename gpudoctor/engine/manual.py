@@ -9,7 +9,8 @@ import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from gpudoctor.lang import ENGLISH, current_language, page_text, say, word
+from gpudoctor.engine.selection import topic_of
+from gpudoctor.lang import ENGLISH, current_language, page_text, word
 from gpudoctor.model import Check, Code, Maturity, Named, Reads, Severity, Threshold
 from gpudoctor.model.check import TrackRecord, track_record
 
@@ -36,7 +37,7 @@ _TOPICS = {
 
 def topic_words(code: str) -> str:
     """The topic of a code in words; the letters themselves for a plugin's."""
-    letters = code.rstrip("0123456789")
+    letters = topic_of(code)
     return f"{letters} {_TOPICS.get(letters, '')}".strip()
 
 
@@ -114,18 +115,14 @@ def parse_manual(docstring: str) -> Manual:
         elif found:
             found[-1][1].append(line)
         elif line.strip():
-            raise ManualError(
-                say(
-                    "text before the first heading: {line!r} (expected {headings!r})",
-                    line=line.strip(),
-                    headings=HEADINGS[0],
-                )
-            )
-    _require_headings([heading for heading, _ in found])
+            raise ManualError(f"text before the first heading: {line.strip()!r}")
+    headings = [heading for heading, _ in found]
+    if headings != list(HEADINGS):
+        raise ManualError(f"the headings are {', '.join(headings)}; expected {', '.join(HEADINGS)}")
     sections = tuple(ManualSection(heading=heading, text=_dedented(lines)) for heading, lines in found)
     empty = [section.heading for section in sections if not section.text]
     if empty:
-        raise ManualError(say("nothing under the heading {empty!r}", empty=empty[0]))
+        raise ManualError(f"nothing under the heading {empty[0]!r}")
     return Manual(title=title, sections=sections)
 
 
@@ -143,7 +140,7 @@ def read_page(check: type[Check], *, answered: bool, language: str | None = None
     return ManualPage(
         code=check.code,
         name=check.name,
-        topic=topic_of(check.code),
+        topic=_TOPICS.get(topic_of(check.code), topic_of(check.code)),
         title=title or check.name.replace("-", " "),
         manual=manual,
         text=text,
@@ -187,20 +184,9 @@ def _sections(manual: Manual) -> str:
     return "\n\n".join(f"**{word(section.heading)}**\n\n{section.text}" for section in manual.sections)
 
 
-def topic_of(code: str) -> str:
-    """The topic of a code in words; the letters themselves for a topic that is not ours."""
-    letters = topic_letters(code)
-    return _TOPICS.get(letters, letters)
-
-
-def topic_letters(code: str) -> str:
-    """The letters of a code: `DATA001` -> "DATA"."""
-    return code.rstrip("0123456789")
-
-
 def topic_order(code: str) -> tuple[int, str]:
     """A key that sorts codes by topic in reading order, plugins' topics last."""
-    letters = topic_letters(code)
+    letters = topic_of(code)
     known = list(_TOPICS)
     return (known.index(letters) if letters in known else len(known), code)
 
@@ -210,31 +196,6 @@ def _split_title(docstring: str) -> tuple[str, list[str]]:
     lines = inspect.cleandoc(docstring).splitlines()
     end = next((index for index, line in enumerate(lines) if not line.strip()), len(lines))
     return " ".join(line.strip() for line in lines[:end]), lines[end:]
-
-
-def _require_headings(found: list[str]) -> None:
-    for heading in HEADINGS:
-        if heading not in found:
-            raise ManualError(
-                say(
-                    "the heading {heading!r} is missing (headings: {headings})",
-                    heading=heading,
-                    headings=", ".join(HEADINGS),
-                )
-            )
-    unknown = [heading for heading in found if heading not in HEADINGS]
-    if unknown:
-        raise ManualError(
-            say("unknown heading {unknown!r} (headings: {headings})", unknown=unknown[0], headings=", ".join(HEADINGS))
-        )
-    if found != list(HEADINGS):
-        raise ManualError(
-            say(
-                "the headings are in the order {found}; expected {headings}",
-                found=", ".join(found),
-                headings=", ".join(HEADINGS),
-            )
-        )
 
 
 def _dedented(lines: list[str]) -> str:

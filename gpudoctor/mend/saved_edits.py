@@ -9,6 +9,7 @@ from gpudoctor.errors import UsageError
 from gpudoctor.lang import say
 from gpudoctor.model import Applicability, Edit, Effort, ImportEdit, KeywordEdit, Remedy, TextEdit
 from gpudoctor.model.external_files import load_json, read_text
+from gpudoctor.model.plain_data import from_plain
 from gpudoctor.model.read_limits import REPORT
 
 SCHEMA = "gpudoctor.report/1"
@@ -94,30 +95,13 @@ def _edit(item: Mapping[str, Any]) -> Edit:
     path = str(item["path"])
     if not path or "\0" in path:
         raise ValueError(say("an edit of the file {path!r}", path=path))
-    if item["kind"] == "import":
-        return ImportEdit(path=path, statement=str(item["statement"]))
-    line, column = int(item["line"]), int(item["column"])
     if item["kind"] == "keywords":
-        values: Sequence[tuple[str, str]] = [(str(key), str(value)) for key, value in item["set"].items()]
-        return KeywordEdit(
-            path=path,
-            line=line,
-            column=column,
-            set=tuple(values),
-            remove=tuple(map(str, item["remove"])),
-            method=str(item.get("method") or ""),
-        )
-    if item["kind"] != "text":
+        pairs = [[key, value] for key, value in item["set"].items()]
+        return from_plain(KeywordEdit, {**item, "set": pairs, "method": item.get("method") or ""})
+    kinds: dict[str, type[TextEdit | ImportEdit]] = {"text": TextEdit, "import": ImportEdit}
+    if item["kind"] not in kinds:
         raise ValueError(say("an edit of the unknown kind {kind!r}", kind=item["kind"]))
-    return TextEdit(
-        path=path,
-        line=line,
-        column=column,
-        end_line=int(item["end_line"]),
-        end_column=int(item["end_column"]),
-        new_text=str(item["new_text"]),
-        expected=str(item["expected"]),
-    )
+    return from_plain(kinds[item["kind"]], item)
 
 
 def missing_files(remedies: Sequence[Remedy]) -> list[str]:
