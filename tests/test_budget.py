@@ -27,7 +27,7 @@ BUDGETS = {
             "gpudoctor/__main__.py",
         ],
     ),
-    "engine, mend": (5181, ["gpudoctor/engine", "gpudoctor/mend"]),
+    "engine, mend": (5126, ["gpudoctor/engine", "gpudoctor/mend"]),
     "source": (15454, ["gpudoctor/vitals/source", "gpudoctor/analysis/source"]),
     "logs": (
         10266,
@@ -51,7 +51,7 @@ BUDGETS = {
     "checks": (25730, ["checks"]),
     "rules": (6131, ["rules"]),
     "the rest of vitals and analysis": (12974, ["gpudoctor"]),
-    "tests": (66047, ["tests"]),
+    "tests": (65851, ["tests"]),
     "benchmarks": (7915, ["benchmarks"]),
 }
 """Group: lines, folders or files. A file belongs to the first group that names it or a folder above it."""
