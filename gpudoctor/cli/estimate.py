@@ -145,10 +145,13 @@ def _answer(arguments: argparse.Namespace) -> "Answer":
     try:
         found, fields, assumptions = _asked(arguments)
     except UsageError as error:
-        answer = _traced_alone(error, card, own, arguments)
-        if answer is None:
+        from gpudoctor.estimate.config_json import UnknownArchitecture
+
+        if not arguments.trace or not isinstance(error, UnknownArchitecture):
             raise
-        return answer
+        from gpudoctor.cli.estimate_trace import unknown_answer
+
+        return unknown_answer(error, card, own, arguments)
     shape = found.shape
     if "seq" not in fields and shape.positions == "learned" and 0 < shape.max_positions < 2048:
         fields["seq"] = shape.max_positions
@@ -160,6 +163,11 @@ def _answer(arguments: argparse.Namespace) -> "Answer":
             )
         )
     jobs = _jobs(found, fields)
+    if arguments.trace:
+        from gpudoctor.cli.estimate_trace import traced_answer
+
+        assumptions += [said] if said else []
+        return traced_answer(shape.name, shape, found.config, jobs, card, own, assumptions, arguments)
     estimates, left_out = _estimates(shape, jobs, card, several="method" not in fields)
     said_once = dict.fromkeys(text for each in estimates for text in each.assumptions)
     assumptions += [*left_out, *said_once, *([said] if said else [])]
@@ -167,24 +175,7 @@ def _answer(arguments: argparse.Namespace) -> "Answer":
         shape=shape, estimates=estimates, device=card, own=own,
         common=() if card is not None else _common(estimates), assumptions=tuple(assumptions),
     )  # fmt: skip
-    if arguments.trace:
-        from gpudoctor.cli.estimate_trace import beside
-
-        answer = replace(answer, traced=beside(found, estimates, arguments))
     return _advised(answer, arguments)
-
-
-def _traced_alone(
-    error: UsageError, card: "Device | None", own: bool, arguments: argparse.Namespace
-) -> "Answer | None":
-    """With --trace, the answer for an architecture that no formula knows."""
-    from gpudoctor.estimate.config_json import UnknownArchitecture
-
-    if not arguments.trace or not isinstance(error, UnknownArchitecture):
-        return None
-    from gpudoctor.cli.estimate_trace import alone
-
-    return alone(error, card, own, arguments)
 
 
 def _asked(arguments: argparse.Namespace) -> tuple["FoundModel", dict[str, Any], list[str]]:

@@ -1,4 +1,4 @@
-"""`gpudoctor estimate --trace`: a child runs the real code on fake tensors; its answer beside the formulas."""
+"""`gpudoctor estimate --trace`: a child runs the real code on fake tensors; its answer is the estimate."""
 
 import argparse
 import os
@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 from gpudoctor.cli.run_common import write_line
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate.analytic.state import WORKSPACE, WORKSPACE_HOPPER
-from gpudoctor.estimate.answer import Answer, label
+from gpudoctor.estimate.answer import Answer
 from gpudoctor.estimate.card import read_card
-from gpudoctor.estimate.find import FoundModel
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.result import Device, Estimate
 from gpudoctor.estimate.shapes import ModelShape
 from gpudoctor.estimate.traced.child import SCRIPT_SECONDS, SECONDS, ask_child
-from gpudoctor.estimate.traced.traced_estimate import TraceComparison, Traced, from_object
+from gpudoctor.estimate.traced.traced_estimate import Traced, from_object
 from gpudoctor.lang import say
 
 if TYPE_CHECKING:
@@ -40,43 +39,46 @@ def script_of(arguments: argparse.Namespace) -> str | None:
     return scripts[0]
 
 
-def beside(
-    found: FoundModel, estimates: Sequence[Estimate], arguments: argparse.Namespace
-) -> tuple[TraceComparison, ...]:
-    """The trace of every job beside its estimate."""
-    jobs = [each.job for each in estimates]
-    card = estimates[0].card.device
-    answer = _ask(found.shape, found.config, jobs, card, arguments)
-    rows = zip(estimates, answer["traced"], strict=True)
-    return tuple(_comparison(label(estimate), estimate, data) for estimate, data in rows)
+def traced_answer(
+    name: str, shape: ModelShape | None, config: Mapping[str, Any] | None, jobs: Sequence[TrainingJob],
+    card: Device | None, own: bool, assumptions: Sequence[str], arguments: argparse.Namespace,
+) -> Answer:  # fmt: skip
+    """The answer by transformers' own class: of a known shape, or of the config.json of whatever it is."""
+    _refuse_formulas(arguments, name)
+    request = {
+        "shape": None if shape is None else asdict(shape), "config": config,
+        "jobs": [asdict(job) for job in jobs], "workspace": _workspace(card),
+    }  # fmt: skip
+    answer = ask_child(request, arguments.trace_seconds or SECONDS)
+    estimates, traces, left_out = [], [], []
+    for job, data in zip(jobs, answer["traced"], strict=True):
+        if "error" in data:
+            left_out.append(say("{method} is left out: {error}", method=job.method, error=data["error"]))
+            continue
+        traces.append(from_object(data))
+        model = shape or _shape(name, answer["model"], traces[-1])
+        estimates.append(_estimate(model, job, traces[-1], card, ""))
+    if not estimates:
+        raise UsageError("{name}: {error}", name=name, error=answer["traced"][0]["error"])
+    return Answer(
+        shape=estimates[0].shape, estimates=tuple(estimates), device=card, own=own,
+        assumptions=(*assumptions, *left_out), traced=tuple(traces),
+    )  # fmt: skip
 
 
-def alone(unknown: "UnknownArchitecture", card: Device | None, own: bool, arguments: argparse.Namespace) -> Answer:
-    """The answer for an architecture that no formula knows: the trace is all there is."""
+def unknown_answer(
+    unknown: "UnknownArchitecture", card: Device | None, own: bool, arguments: argparse.Namespace
+) -> Answer:
+    """The answer for an architecture that no formula knows."""
     from gpudoctor.cli.estimate_flags import job_fields
 
-    name: str = arguments.model or arguments.targets[0]
-    _refuse_formulas(arguments, name)
     fields: dict[str, Any] = job_fields(arguments)
     methods = (fields.pop("method"),) if "method" in fields else USUAL
     jobs = [TrainingJob(**fields, method=method) for method in methods]
-    answer = _ask(None, unknown.config, jobs, card, arguments)
-    found = [(job, data) for job, data in zip(jobs, answer["traced"], strict=True) if "error" not in data]
-    if not found:
-        raise UsageError("{name}: {error}", name=name, error=answer["traced"][0]["error"])
-    estimates, comparisons = [], []
-    for job, data in found:
-        traced = from_object(data)
-        shape = _shape(name, answer["model"], traced)
-        estimate = _estimate(shape, job, traced, card, "")
-        estimates.append(estimate)
-        comparisons.append(TraceComparison(method=label(estimate), estimate=estimate, traced=traced, alone=True))
-    kind = answer["model"]["model_type"]
+    kind = unknown.config.get("model_type")
     said = say("gpudoctor has no formula for the architecture {kind}: it traced transformers' own class", kind=kind)
-    return Answer(
-        shape=estimates[0].shape, estimates=tuple(estimates), device=card, own=own, assumptions=(said,),
-        traced=tuple(comparisons),
-    )  # fmt: skip
+    name: str = arguments.model or arguments.targets[0]
+    return traced_answer(name, None, unknown.config, jobs, card, own, (said,), arguments)
 
 
 def script_answer(path: str, card: Device | None, own: bool, arguments: argparse.Namespace) -> Answer:
@@ -93,7 +95,7 @@ def script_answer(path: str, card: Device | None, own: bool, arguments: argparse
     )
     return Answer(
         shape=estimate.shape, estimates=(estimate,), device=card, own=own, assumptions=(said,),
-        traced=(TraceComparison(method=say("the script"), estimate=estimate, traced=traced, alone=True),),
+        traced=(traced,),
     )  # fmt: skip
 
 
@@ -105,26 +107,9 @@ def _refuse_formulas(arguments: argparse.Namespace, name: str) -> None:
             )
 
 
-def _ask(
-    shape: ModelShape | None, config: Mapping[str, Any] | None, jobs: Sequence[TrainingJob],
-    card: Device | None, arguments: argparse.Namespace,
-) -> dict[str, Any]:  # fmt: skip
-    request = {
-        "shape": None if shape is None else asdict(shape), "config": config,
-        "jobs": [asdict(job) for job in jobs], "workspace": _workspace(card),
-    }  # fmt: skip
-    return ask_child(request, arguments.trace_seconds or SECONDS)
-
-
 def _workspace(card: Device | None) -> int:
     hopper = card is not None and card.capability is not None and card.capability >= (9, 0)
     return WORKSPACE_HOPPER if hopper else WORKSPACE
-
-
-def _comparison(method: str, estimate: Estimate, data: dict[str, Any]) -> TraceComparison:
-    if "error" in data:
-        return TraceComparison(method=method, estimate=estimate, traced=None, why=data["error"])
-    return TraceComparison(method=method, estimate=estimate, traced=from_object(data))
 
 
 def _shape(name: str, model: Mapping[str, Any], traced: Traced) -> ModelShape:

@@ -9,7 +9,7 @@ from gpudoctor.estimate.shapes import ModelShape
 from gpudoctor.lang import say, term
 
 if TYPE_CHECKING:
-    from gpudoctor.estimate.traced.traced_estimate import TraceComparison
+    from gpudoctor.estimate.traced.traced_estimate import Traced
 
 SCHEMA = "gpudoctor.estimate/1"
 LABELS = {
@@ -38,8 +38,8 @@ class Answer:
     room: Room | None = None
     """Where it fits: how much more does."""
     found: Search | None = None
-    traced: "tuple[TraceComparison, ...]" = ()
-    """What `--trace` asked for, one for each estimate."""
+    traced: "tuple[Traced, ...]" = ()
+    """With `--trace`, where each estimate comes from."""
 
     @property
     def shown(self) -> Estimate:

@@ -5,10 +5,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpudoctor.estimate.answer import SCHEMA, Answer
+from gpudoctor.estimate.result import Estimate
 from gpudoctor.report import keyed_data
 
 if TYPE_CHECKING:
-    from gpudoctor.estimate.traced.traced_estimate import TraceComparison
+    from gpudoctor.estimate.traced.traced_estimate import Traced
 
 Object = dict[str, Any]
 _KEYS = {
@@ -20,7 +21,6 @@ _KEYS = {
     "Fit": "set=changes speed gives_back total_bytes=estimate.total_bytes job=estimate.job",
     "Traced": "total_bytes=peak.bytes static_bytes=static peak=peak.name lines=peak.lines instants parameters layers "
     "depths libraries",
-    "InstantDifference": "instant=name analytic_bytes=analytic traced_bytes=traced",
 }
 _plain = partial(keyed_data.plain, keys=_KEYS)
 _keyed = partial(keyed_data.keyed, keys=_KEYS)
@@ -55,22 +55,19 @@ def estimate_object(answer: Answer) -> Object:
         "vary": None,
         "compare": [],
         "measured": None,
-        "traced": [_traced(each) for each in answer.traced],
+        "traced": [_traced(each, traced) for each, traced in zip(answer.estimates, answer.traced, strict=False)],
     }
 
 
-def _traced(each: "TraceComparison") -> Object:
-    traced, method = each.traced, each.estimate.job.method
-    if traced is None:
-        return {"method": method, "total_bytes": None, "why": each.why}
+def _traced(each: Estimate, traced: "Traced") -> Object:
     return {
-        "method": method,
+        "method": each.job.method,
         **_keyed(traced),
         "allocator": None,
         "residue_bytes": None,
         "seconds": round(traced.seconds, 3),
-        "alone": each.alone,
-        "difference": None if each.share is None else round(each.share, 6),
-        "differences": _plain(each.instants),
+        "alone": True,
+        "difference": None,
+        "differences": [],
         "notes": list(traced.notes),
     }

@@ -1,7 +1,5 @@
 """The estimate as Markdown: a verdict and two tables that fit a comment."""
 
-from typing import TYPE_CHECKING
-
 from gpudoctor.estimate.answer import Answer, label
 from gpudoctor.estimate.fit import step_of
 from gpudoctor.lang import tr, word
@@ -9,9 +7,6 @@ from gpudoctor.report import estimate_words as words
 from gpudoctor.report.formula_words import formula_text
 from gpudoctor.report.markdown import escape
 from gpudoctor.text import size
-
-if TYPE_CHECKING:
-    from gpudoctor.estimate.traced.traced_estimate import TraceComparison
 
 
 def render_estimate_markdown(answer: Answer, *, explain: bool = False) -> str:
@@ -61,29 +56,18 @@ def _more(answer: Answer) -> list[str]:
         for fit in answer.found.best:
             peak, back = size(fit.estimate.total_bytes), size(fit.gives_back)
             rows.append(f"| `{words.flags_text(fit.changes)}` | {peak} | {back} | {step_of(fit.speed):.2f} |")
-    for traced in answer.traced:
-        rows += _traced(traced)
+    for each, traced in zip(answer.estimates, answer.traced, strict=False):
+        rows += [
+            "",
+            tr("{method} traced, {traced_text}:", method=label(each), traced_text=words.traced_text(traced)),
+            "",
+        ]
+        rows += [_row(tr("instant"), tr("traced")), "|---|--:|"]
+        rows += [_row(one.title, size(one.bytes)) for one in each.instants]
+        rows += ["", *(f"- {escape(tr('note: {text}', text=text))}" for text in traced.notes)]
     if answer.cuts:
         rows += ["", _row(tr("change"), tr("gives back"), tr("then")), "|---|--:|---|"]
         for cut in answer.cuts:
             change, back = words.flags_text(cut.changes), size(cut.gives_back)
             rows.append(f"| `{change}` | {back} | {word(words.verdict_text(cut.verdict))} |")
     return rows
-
-
-def _traced(each: "TraceComparison") -> list[str]:
-    """The trace beside the formulas, instant by instant."""
-    if each.traced is None:
-        return ["", escape(tr("{method} was not traced: {why}", method=each.method, why=each.why))]
-    rows = [
-        "",
-        tr("{method} traced, {traced_text}:", method=each.method, traced_text=words.traced_text(each.traced)),
-        "",
-    ]
-    rows += [_row(tr("instant"), tr("formula"), tr("traced"), tr("differs")), "|---|--:|--:|--:|"]
-    for one in each.instants:
-        sizes = ["" if known is None else size(known) for known in (one.analytic, one.traced)]
-        share = "" if one.share is None else f"{one.share:+.1%}"
-        rows.append(_row(one.title, *sizes, share))
-    rows.append("")
-    return rows + [f"- {escape(tr('note: {text}', text=text))}" for text in each.traced.notes]

@@ -78,17 +78,11 @@ def what_text(shown: Estimate) -> str:
     return say("as it runs, on fake tensors") if shown.named else job_text(shown.job)
 
 
-def alone(answer: Answer) -> bool:
-    """Whether the trace is all there is."""
-    return any(each.alone for each in answer.traced)
-
-
 def code_text(answer: Answer) -> str:
     """Whose code is taken to run, or ran."""
-    traced = next((each.traced for each in answer.traced if each.traced is not None), None)
-    if not alone(answer) or traced is None:
+    if not answer.traced:
         return libraries_text(answer.shown.job)
-    versions = ", ".join(f"{name} {version}" for name, version in traced.libraries.items())
+    versions = ", ".join(f"{name} {version}" for name, version in answer.traced[0].libraries.items())
     return say("libraries: {versions}", versions=versions)
 
 
@@ -96,8 +90,7 @@ def means_text(answer: Answer) -> str:
     """What the allocated bytes are and how they were found."""
     how = say("computed by formula; nothing was run")
     if answer.traced:
-        how = say("traced through the code that ran") if alone(answer) else say("computed by formula")
-        how += say(" on fake tensors, without a GPU") if alone(answer) else say(", next to a trace on fake tensors")
+        how = say("traced through the code that ran") + say(" on fake tensors, without a GPU")
     return say("allocated is what torch.cuda.max_memory_allocated reports on the fullest GPU, {how}", how=how)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from gpudoctor.estimate.answer import Answer, label
 from gpudoctor.estimate.fit import step_of
 from gpudoctor.estimate.result import Estimate, Instant, Line, Verdict
-from gpudoctor.estimate.traced.traced_estimate import at_peak
 from gpudoctor.lang import rendered, term, tr, word
 from gpudoctor.lang.message import concatenated
 from gpudoctor.lang.message import row as in_a_row
@@ -97,8 +96,13 @@ def render_estimate_text(answer: Answer, *, width: int, colour: bool, explain: b
     if answer.common:
         _common(page, answer)
     _breakdown(page, answer)
-    if answer.traced:
-        show_traced(page, answer)
+    for each, traced in zip(answer.estimates, answer.traced, strict=False):
+        page.blank()
+        page.line(
+            tr("{method} traced: {traced_text}", method=label(each), traced_text=words.traced_text(traced)), hang=2
+        )
+        for text in traced.notes:
+            page.line(tr("note: {text}", text=text), indent=2, hang=2)
     # oom, or the changes that would do.
     shown = answer.shown
     if answer.room is not None and (text := words.room_text(answer.room, shown.job)):
@@ -255,43 +259,8 @@ def _small_print(page: TextPage, answer: Answer, explain: bool) -> None:
         page.line(tr("note: {text}", text=text), hang=2)
     page.line(words.code_text(answer), hang=2)
     page.line(words.means_text(answer), hang=2)
-    if not explain and not words.alone(answer):
+    if not explain and not answer.traced:
         more = tr("formulas: --explain")
         if answer.device is not None and answer.found is None and answer.shown.job.mode == "train":
             more += tr("   what else fits: --fit")
         page.line(more)
-
-
-# The trace on a terminal: every instant beside the formulas', the lines at its peak.
-
-_NONE = "-"
-
-
-def show_traced(page: TextPage, answer: Answer) -> None:
-    """A table for each job that was traced."""
-    for each in answer.traced:
-        page.blank()
-        if each.traced is None:
-            page.line(tr("{method} was not traced: {why}", method=each.method, why=each.why), hang=2)
-            continue
-        page.line(
-            tr("{method} traced: {traced_text}", method=each.method, traced_text=words.traced_text(each.traced)), hang=2
-        )
-        if not each.alone:
-            # Instants, then the lines at the traced peak.
-            assert each.traced is not None
-            rows = [("", "formula", "traced", "differs")]
-            for instant in each.instants:
-                share = _NONE if instant.share is None else f"{instant.share:+.1%}"
-                peak = tr(" (the peak)") if instant.name == each.traced.peak.name else ""
-                rows.append((instant.title + peak, _size(instant.analytic), _size(instant.traced), share))
-            page.table(rows, right=(1, 2, 3))
-            page.line(tr("at {title}", title=each.traced.peak.title), indent=2)
-            lines = [(f"  {name}", size(mine), size(theirs)) for name, mine, theirs in at_peak(each)]
-            page.table(lines, right=(1, 2))
-        for text in each.traced.notes:
-            page.line(tr("note: {text}", text=text), indent=2, hang=2)
-
-
-def _size(count: int | None) -> str:
-    return _NONE if count is None else size(count)

@@ -37,7 +37,7 @@ def counted(config, job):
 @pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize(
     ("method", "near"),
-    [("full", 0.02), ("freeze", 0.02), ("lora", 0.06)],  # with adapters the first of three blocks is spared a part
+    [("full", 0.02), ("lora", 0.06)],  # with adapters the first of three blocks is spared a part
 )
 def test_as_torchs_counter_counts_them(name, method, near):
     pytest.importorskip("torch")
@@ -56,6 +56,8 @@ def test_known_orders():
     assert full.total / (512 * weights) == pytest.approx(6, rel=0.03)
     assert lora.total / (512 * weights) == pytest.approx(4, rel=0.05)
     assert full.tokens == 512
+    freeze = step_work(shape, TrainingJob(method="freeze", seq=512))  # the last two of 32 blocks, and the head
+    assert freeze.forward == full.forward and 0.06 < freeze.backward / full.backward < 0.09
     twice = step_work(shape, TrainingJob(seq=512, accumulate=2))
     assert twice.total == 2 * full.total
 

@@ -13,7 +13,7 @@ need("torch", "transformers", "peft")
 from gpudoctor.errors import UsageError  # noqa: E402
 from gpudoctor.estimate.job import TrainingJob  # noqa: E402
 from gpudoctor.estimate.real.build import build  # noqa: E402
-from gpudoctor.estimate.traced import trace_job as run  # noqa: E402
+from gpudoctor.estimate.real.config import Pattern  # noqa: E402
 from gpudoctor.estimate.traced.cuda_behaviour import fake_world  # noqa: E402
 from gpudoctor.estimate.traced.trace_job import follow, trace  # noqa: E402
 
@@ -103,7 +103,7 @@ TARGETS = ("q_proj", "v_proj")
 
 def trace_all(config, job):
     """The trace with every block followed."""
-    with patch.object(run, "_depths", lambda pattern, _: (pattern.layers,)):
+    with patch.object(Pattern, "depths", lambda pattern: (pattern.layers,)):
         return trace(config, job)
 
 
@@ -113,7 +113,6 @@ def trace_all(config, job):
     [
         ("llama", 4, {"method": "qlora", "lora_targets": TARGETS, "checkpointing": "layer", "accumulate": 2}),
         ("gemma2", 8, {"checkpointing": "none", "optimizer": "sgd"}),
-        ("llama", 7, {"method": "freeze", "freeze_layers": 5, "checkpointing": "none"}),
     ],
 )
 def test_a_few_blocks_tell_of_all(name, layers, changes):

@@ -1,7 +1,6 @@
-"""Pieces of the trace that need no torch: the ledger, extrapolation, the comparison."""
+"""Pieces of the trace that need no torch: the ledger, extrapolation, the child."""
 
 import sys
-from dataclasses import replace
 
 import pytest
 from some import some
@@ -12,7 +11,7 @@ from gpudoctor.estimate.real.config import Pattern, pattern
 from gpudoctor.estimate.traced import child
 from gpudoctor.estimate.traced.extrapolate import depth_of, whole
 from gpudoctor.estimate.traced.ledger import Ledger, TracedWindow
-from gpudoctor.estimate.traced.traced_estimate import TraceComparison, Traced, at_peak, from_object
+from gpudoctor.estimate.traced.traced_estimate import Traced, from_object
 
 
 def ledger_of(layers, weight=2048, kept=1024):
@@ -65,30 +64,14 @@ def test_what_repeats_in_a_row_of_blocks(kinds, prefix, period):
     assert all(kinds[depth - 1] == kinds[-1] for depth in found.depths())
 
 
-def beside(factor):
-    """An estimate beside a trace that has `factor` times its bytes."""
-    job = TrainingJob(method="lora")
-    estimate = estimate_job(lookup("7b").preset.shape, job)
-    instants = tuple(
-        replace(each, lines=tuple(replace(line, bytes=int(line.bytes * factor)) for line in each.lines))
-        for each in estimate.instants
-    )
-    traced = Traced(
-        instants=instants, static=0, parameters=0, layers=32, depths=(2, 3), seconds=0.0,
-    )  # fmt: skip
-    return TraceComparison(method="LoRA r16", estimate=estimate, traced=traced)
-
-
-def test_the_lines_at_the_traced_peak_have_common_names():
-    rows = {name: (mine, theirs) for name, mine, theirs in at_peak(beside(2.0))}
-    assert {"weights", "optimizer", "workspace and batch"} <= rows.keys()
-    assert all(theirs == pytest.approx(2 * mine, rel=0.01) for mine, theirs in rows.values() if mine > 1000)
-    assert [each.share for each in beside(2.0).instants] == pytest.approx([-0.5] * 5, abs=0.01)
-
-
 def test_a_trace_as_plain_data_and_back():
-    traced = beside(1.0).traced
+    instants = estimate_job(lookup("7b").preset.shape, TrainingJob(method="lora")).instants
+    traced = Traced(
+        instants=instants, static=0, parameters=0, layers=32, depths=(2, 3), seconds=0.5, libraries={"torch": "2"},
+        notes=("it was so",),
+    )  # fmt: skip
     assert from_object(traced.to_object()) == traced
+    assert traced.peak.bytes == max(each.bytes for each in instants)
 
 
 def test_missing_libraries_are_named(monkeypatch):

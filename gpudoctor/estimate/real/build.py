@@ -156,10 +156,8 @@ class BuiltJob:
         return blocks(self.base)
 
 
-def build(
-    source: Source, job: TrainingJob, *, layers: int | None = None, device: Any = "cpu", frozen: int | None = None
-) -> BuiltJob:
-    """Build a job with random weights; `layers` blocks where given, `frozen` of them not trained (`freeze`).
+def build(source: Source, job: TrainingJob, *, layers: int | None = None, device: Any = "cpu") -> BuiltJob:
+    """Build a job with random weights; `layers` blocks where given.
 
     Raises `UsageError` for what transformers has no class for or what cannot be built, `IncompleteError` where
     torch, transformers or peft is not installed.
@@ -176,8 +174,6 @@ def build(
     model.tie_weights()  # which goes with the filling that fake weights are spared
     if job.quantized:
         model = _quantized(model, job)
-    if job.method == "freeze":
-        _freeze(model, frozen if frozen is not None else job.freeze_layers)
     _checkpoint(model, job)
     if job.adapted:
         model = adapt(model, job)
@@ -196,7 +192,7 @@ def refuse(job: TrainingJob, asked: str = "--trace") -> None:
         (job.mode != "train", "--mode inference"),
         (job.world > 1 or job.parallel != "none", f"--parallel {job.parallel} on {job.world} GPUs"),
         (job.offload != "none", f"--offload {job.offload}"),
-        (job.method in {"gptq-lora", "int8-lora"}, f"--method {job.method}"),
+        (job.method in {"gptq-lora", "int8-lora", "freeze"}, f"--method {job.method}"),
         (job.optimizer not in BUILT, f"--optimizer {job.optimizer}"),
         (job.checkpointing in {"selective", "offloaded"}, f"--checkpoint-kind {job.checkpointing}"),
         (job.loss != "stock", f"--loss {job.loss}"),
@@ -315,17 +311,6 @@ def blocks(model: Any) -> list[Any]:
 def _inside(one: Any, others: list[Any]) -> bool:
     """Whether a list of modules lies in another one."""
     return any(one is not other and any(one is module for module in other.modules()) for other in others)
-
-
-def _freeze(model: Any, frozen: int | None) -> None:
-    """Embedding and the lower blocks stay as they are."""
-    found = blocks(model)
-    model.get_input_embeddings().requires_grad_(False)
-    for name, parameter in model.named_parameters():
-        if "embed" in name or "wte" in name or "wpe" in name:
-            parameter.requires_grad = False
-    for block in found[: max(len(found) - 2, 0) if frozen is None else frozen]:
-        block.requires_grad_(False)
 
 
 def _checkpoint(model: Any, job: TrainingJob) -> None:

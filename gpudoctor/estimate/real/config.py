@@ -27,19 +27,11 @@ class Pattern:
     period: int
     """Blocks in the group that repeats."""
 
-    tail: int = 0
-    """Blocks at the end that are told apart by their place from there, where these are more than a group."""
-
     @property
     def start(self) -> int:
         """Blocks at the start that are told apart by their place: those before the groups, as many as the last
         group lacks, and a group."""
         return self.prefix + (self.layers - self.prefix) % self.period + self.period
-
-    @property
-    def end(self) -> int:
-        """Blocks at the end that are told apart by their place."""
-        return max(self.tail, self.period)
 
     def depths(self) -> tuple[int, ...]:
         """Two depths, a group apart, whose last block is of the kind of the whole model's; all of the model where

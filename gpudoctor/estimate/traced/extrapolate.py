@@ -44,7 +44,7 @@ def _role(window: TracedWindow, pattern: Pattern, layers: int) -> Role | None:
         return (window.phase, "", 0, 0, window.micro)
     half, at = divmod(window.block, layers)
     from_end = layers - 1 - at
-    if from_end < pattern.end:
+    if from_end < pattern.period:
         return (window.phase, "last", half, from_end, window.micro)
     return (window.phase, "first", half, at, window.micro) if at < pattern.start else None
 

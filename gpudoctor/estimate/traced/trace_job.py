@@ -48,7 +48,7 @@ def trace(source: Source, job: TrainingJob, *, workspace: int = WORKSPACE) -> Tr
     config = hf_config(source)
     pattern = _pattern(config, job)
     shown = replace(job, accumulate=min(job.accumulate, 2))
-    found = [_at_depth(source, shown, pattern, layers) for layers in _depths(pattern, job)]
+    found = [_at_depth(source, shown, pattern, layers) for layers in pattern.depths()]
     return traced_of(found, pattern, workspace, time.perf_counter() - start, _notes(job))
 
 
@@ -64,33 +64,14 @@ def _import() -> None:
 
 def _pattern(config: Any, job: TrainingJob) -> Pattern:
     pattern = layer_pattern(config)
-    if job.method == "freeze":
-        pattern = replace(pattern, tail=_trained(job, pattern.layers))
     if job.checkpointing == "none" or job.checkpoint_every == 1:
         return pattern
     return replace(pattern, period=min(math.lcm(pattern.period, job.checkpoint_every), pattern.layers))
 
 
-def _depths(pattern: Pattern, job: TrainingJob) -> tuple[int, ...]:
-    """Two depths, a group of blocks apart; under `freeze` with all trained blocks and two frozen ones."""
-    found = pattern.depths()
-    if job.method != "freeze" or len(found) == 1:
-        return found
-    least = _trained(job, pattern.layers) + 2
-    shift = max(-(-(least - found[0]) // pattern.period), 0) * pattern.period
-    moved = tuple(each + shift for each in found)
-    return moved if moved[-1] < pattern.layers else (pattern.layers,)
-
-
-def _trained(job: TrainingJob, layers: int) -> int:
-    """Blocks that `freeze` trains."""
-    return 2 if job.freeze_layers is None else max(layers - job.freeze_layers, 0)
-
-
 def _at_depth(source: Source, job: TrainingJob, pattern: Pattern, layers: int) -> Depth:
-    frozen = layers - _trained(job, pattern.layers) if job.method == "freeze" else None
     with fake_world():
-        ledger, built = follow(lambda: build(source, job, layers=layers, frozen=frozen))
+        ledger, built = follow(lambda: build(source, job, layers=layers))
         parameters = sum(each.numel() for each in built.model.parameters())
         return depth_of(ledger, pattern, layers, numbers_of(ledger, parameters))
 
