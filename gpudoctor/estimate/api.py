@@ -100,7 +100,8 @@ def from_numbers(numbers: Mapping[str, Any]) -> tuple[ModelShape, str]:
             flag = name.replace("_", "-")
             raise UsageError("--{flag} is {value!r}; it must be a whole number of at least 1", flag=flag, value=value)
     hidden = numbers["hidden"]
-    heads = numbers.get("heads") or _usual_heads(hidden, numbers.get("head_dim", 128))
+    most = min(max(hidden // numbers.get("head_dim", 128), 1), 4096)  # as many as divide the model's width
+    heads = numbers.get("heads") or next(count for count in range(most, 0, -1) if hidden % count == 0)
     if hidden % heads and "head_dim" not in numbers:
         raise UsageError(
             "--heads {heads} must divide --hidden {hidden}, or --head-dim be given", heads=heads, hidden=hidden
@@ -112,9 +113,3 @@ def from_numbers(numbers: Mapping[str, Any]) -> tuple[ModelShape, str]:
     guessed = [key for key in ("heads", "kv_heads", "mlp", "vocab") if key not in numbers]
     said = concatenated(", ", (say("{key} {given:,}", key=key.replace("_", " "), given=given[key]) for key in guessed))
     return ModelShape(**given), say("not given and taken as in Llama: {said}", said=said) if guessed else ""
-
-
-def _usual_heads(hidden: int, width: int) -> int:
-    """As many heads of about this width as divide the model's width."""
-    most = min(max(hidden // width, 1), 4096)
-    return next(count for count in range(most, 0, -1) if hidden % count == 0)

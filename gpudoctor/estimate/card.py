@@ -15,14 +15,9 @@ from gpudoctor.text import size
 
 MIB = 1 << 20
 CONTEXT = {
-    (7, 0): 500 * MIB,
-    (8, 0): 500 * MIB,
-    (8, 6): 420 * MIB,
-    (8, 9): 420 * MIB,
-    (9, 0): 560 * MIB,
-    (10, 0): 620 * MIB,
-    (12, 0): 520 * MIB,
-}
+    (7, 0): 500 * MIB, (8, 0): 500 * MIB, (8, 6): 420 * MIB, (8, 9): 420 * MIB, (9, 0): 560 * MIB,
+    (10, 0): 620 * MIB, (12, 0): 520 * MIB,
+}  # fmt: skip
 """CUDA context with the kernels of a training run (lazy loading, CUDA 11.7 and later)."""
 COMMUNICATORS = 2200 * MIB
 """NCCL's buffers of a process with two communicators on one node: 4 MiB per channel buffer and protocol, and
@@ -45,8 +40,6 @@ SINGLE_SHARE = 0.90
 """A peak in the loss or in a block on one GPU."""
 SHARDED_SHARE = 0.82
 """The same on several GPUs: gathered blocks of other streams are not reused at once."""
-OVER_SHARE = 1.0
-"""Beyond this share of what context and communicators leave, allocated bytes cannot fit."""
 
 
 def read_card(job: TrainingJob, instants: tuple[Instant, ...], peak: Instant, device: Device | None) -> CardReading:
@@ -60,29 +53,16 @@ def read_card(job: TrainingJob, instants: tuple[Instant, ...], peak: Instant, de
     ]
     communicators = COMMUNICATORS if job.world > 1 else 0
     if communicators:
-        lines.append(
-            line(
-                "nccl",
-                communicators,
-                say("buffers of two communicators"),
-                say("NCCL 2.20: 4 MiB per channel and protocol"),
-            )
-        )
-    context, communicators = lines[0].bytes, sum(line.bytes for line in lines[1:])
+        source = say("NCCL 2.20: 4 MiB per channel and protocol")
+        lines.append(line("nccl", communicators, say("buffers of two communicators"), source))
     beside = context + communicators
     low, middle, high = _reserved(job, instants, peak)
     if device is not None:  # the cache is given back when the card is full
         room = max(device.bytes - beside, peak.bytes)
         low, middle, high = (peak.bytes if low > room else low), min(middle, room), min(high, room)
     source = say("blocks freed after the loss are reused in part by the backward, and the other way round")
-    lines.append(
-        line(
-            "cached",
-            middle - peak.bytes,
-            say("{low:,} to {high:,} B of freed blocks", low=low - peak.bytes, high=high - peak.bytes),
-            source,
-        )
-    )
+    text = say("{low:,} to {high:,} B of freed blocks", low=low - peak.bytes, high=high - peak.bytes)
+    lines.append(line("cached", middle - peak.bytes, text, source))
     reading = CardReading(
         device=device, reserved=(low, high), used=(low + beside, high + beside), expected=middle + beside,
         lines=tuple(lines), limit=None, verdict=None, reason="",
@@ -90,15 +70,10 @@ def read_card(job: TrainingJob, instants: tuple[Instant, ...], peak: Instant, de
     if device is None:
         return reading
     room = device.bytes - beside
-    limit = int(room * _share(job, peak))
-    verdict, reason = _verdict(peak, limit, int(room * OVER_SHARE), device)
+    few = job.mode == "inference" or peak.name in {"step", "load"} or stack(job.stack).expandable
+    limit = int(room * (STEP_SHARE if few else SHARDED_SHARE if job.world > 1 else SINGLE_SHARE))
+    verdict, reason = _verdict(peak, limit, room, device)
     return replace(reading, limit=limit, verdict=verdict, reason=reason)
-
-
-def _share(job: TrainingJob, peak: Instant) -> float:
-    if job.mode == "inference" or peak.name in {"step", "load"} or stack(job.stack).expandable:
-        return STEP_SHARE
-    return SHARDED_SHARE if job.world > 1 else SINGLE_SHARE
 
 
 def _verdict(peak: Instant, limit: int, room: int, device: Device) -> tuple[Verdict, str]:

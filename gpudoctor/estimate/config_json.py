@@ -4,11 +4,13 @@ Only widths and counts stand in that file. What its architecture does with them 
 matrices) is taken from a known model of the same `model_type`.
 """
 
+import difflib
 import math
 from collections.abc import Mapping
 from typing import Any
 
 from gpudoctor.errors import UsageError
+from gpudoctor.estimate.presets import families as known_families
 from gpudoctor.estimate.presets import family_shape
 from gpudoctor.estimate.shapes import Latent, ModelShape
 from gpudoctor.estimate.tables import read_table
@@ -46,13 +48,24 @@ def shape_of_config(config: Config, name: str) -> tuple[ModelShape, tuple[str, .
     read = _Reader(config, name)
     hidden, layers, heads = (read.needed(field) for field in ("hidden", "layers", "heads"))
     head_dim = read.number("head_dim") or _head_dim(hidden, heads, name)
-    experts = read.number("experts") or 0
+    experts, inner = read.number("experts") or 0, config.get("feed_forward_proj")
+    gated = inner.startswith("gated") if family in {"t5", "mt5"} and isinstance(inner, str) else like.gated
+    kv_heads = read.number("kv_heads") or heads
+    if family == "gpt_bigcode" or (family == "falcon" and not read.switch("new_decoder_architecture", False)):
+        kv_heads = 1 if read.switch("multi_query", True) else heads
+    vocab, positions = None if like.kind == "vision" else read.needed("vocab"), read.number("max_positions")
+    if vocab is None:
+        labels = config.get("id2label")
+        vocab = len(labels) if isinstance(labels, Mapping) and labels else read.number_of("num_labels") or 2
+        image, patch = read.number_of("image_size"), read.number_of("patch_size")
+        positions = (image // patch) ** 2 + 1 if image and patch else positions  # one a patch, and the class token
     values: dict[str, Any] = {
         "name": name, "family": like.family, "hidden": hidden, "layers": layers, "heads": heads,
-        "kv_heads": _kv_heads(read, family, heads), "head_dim": head_dim, "mlp": _mlp(read, family, hidden),
-        "vocab": _vocab(read, like), "tied": read.switch("tie_word_embeddings", like.tied),
-        "max_positions": _positions(read, like), "window": _window(read),
-        "biases": _biases(read, family, like), "gated": _gated(config, family, like),
+        "kv_heads": kv_heads, "head_dim": head_dim, "mlp": _mlp(read, family, hidden),
+        "vocab": vocab, "tied": read.switch("tie_word_embeddings", like.tied),
+        "max_positions": positions or like.max_positions,
+        "window": None if config.get("use_sliding_window") is False else read.number("window") or None,
+        "biases": _biases(read, family, like), "gated": gated,
         "block_norms": 2 if config.get("new_decoder_architecture") is True else like.block_norms,
     }  # fmt: skip
     values |= {
@@ -151,6 +164,7 @@ def _family(config: Config, name: str) -> tuple[str, ModelShape]:
     families = [_SAME.get(spelling, spelling) for spelling in spellings]
     family, like = next(((each, shape) for each in families if (shape := family_shape(each)) is not None), (kind, None))
     if like is None:
+        near = difflib.get_close_matches(kind, [*known_families(), *_SAME], n=3, cutoff=0.5)
         raise UnknownArchitecture(
             say(
                 "{name}: model_type {kind!r} is an architecture that estimate does not know{nearest}. "
@@ -158,20 +172,11 @@ def _family(config: Config, name: str) -> tuple[str, ModelShape]:
                 "--trace, which runs the class of transformers",
                 name=name,
                 kind=kind,
-                nearest=_nearest(kind),
+                nearest=say("; the nearest known are {near}", near=", ".join(near)) if near else "",
             ),
             config,
         )
     return family, like
-
-
-def _nearest(kind: str) -> str:
-    from difflib import get_close_matches
-
-    from gpudoctor.estimate.presets import families
-
-    near = get_close_matches(kind, [*families(), *_SAME], n=3, cutoff=0.5)
-    return say("; the nearest known are {near}", near=", ".join(near)) if near else ""
 
 
 def _head_dim(hidden: int, heads: int, name: str) -> int:
@@ -185,14 +190,6 @@ def _head_dim(hidden: int, heads: int, name: str) -> int:
     return hidden // heads
 
 
-def _kv_heads(read: _Reader, family: str, heads: int) -> int:
-    if family == "falcon" and not read.switch("new_decoder_architecture", False):
-        return 1 if read.switch("multi_query", True) else heads
-    if family == "gpt_bigcode":
-        return 1 if read.switch("multi_query", True) else heads
-    return read.number("kv_heads") or heads
-
-
 def _mlp(read: _Reader, family: str, hidden: int) -> int:
     if family == "llama4_text" and read.number_of("intermediate_size_mlp"):
         return read.number_of("intermediate_size_mlp") or 0
@@ -204,26 +201,6 @@ def _mlp(read: _Reader, family: str, hidden: int) -> int:
     return width // 2 if family == "qwen" else width  # Qwen 1 writes gate and up together
 
 
-def _vocab(read: _Reader, like: ModelShape) -> int:
-    if like.kind == "vision":
-        labels = read.config.get("id2label")
-        return len(labels) if isinstance(labels, Mapping) and labels else read.number_of("num_labels") or 2
-    return read.needed("vocab")
-
-
-def _positions(read: _Reader, like: ModelShape) -> int:
-    image, patch = read.number_of("image_size"), read.number_of("patch_size")
-    if like.kind == "vision" and image and patch:
-        return (image // patch) ** 2 + 1  # one a patch, and the class token
-    return read.number("max_positions") or like.max_positions
-
-
-def _window(read: _Reader) -> int | None:
-    if read.config.get("use_sliding_window") is False:
-        return None
-    return read.number("window") or None
-
-
 def _biases(read: _Reader, family: str, like: ModelShape) -> tuple[str, ...]:
     found = list(like.biases)
     if read.switch("attention_bias", False) and not found:
@@ -233,13 +210,6 @@ def _biases(read: _Reader, family: str, like: ModelShape) -> tuple[str, ...]:
     if family == "mpt" and not read.switch("no_bias", True):
         found = ["qkv", "o", "mlp"]
     return tuple(dict.fromkeys(found))
-
-
-def _gated(config: Config, family: str, like: ModelShape) -> bool:
-    kind = config.get("feed_forward_proj")
-    if family in {"t5", "mt5"}:
-        return isinstance(kind, str) and kind.startswith("gated") if kind is not None else like.gated
-    return like.gated
 
 
 def _experts(read: _Reader, family: str, experts: int, values: Mapping[str, Any]) -> dict[str, Any]:

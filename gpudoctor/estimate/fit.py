@@ -186,7 +186,13 @@ def search(
             saved = asked.total_bytes - (at_asked or candidate).total_bytes
             found.append(Fit(estimate=candidate, changes=differs, speed=speed(candidate.job), gives_back=saved))
     top = max((each.speed for each in found), default=1.0)
-    found = sorted((replace(each, speed=each.speed / top) for each in found), key=_order)
+
+    def order(fit: Fit) -> tuple[float, ...]:
+        """Speed in steps of 2 %, then the fewest and mildest changes."""
+        places = [_PRIORITY.index(name) for name in fit.changes]
+        return (-step_of(fit.speed), len(places), sum(places), -fit.gives_back)
+
+    found = sorted((replace(each, speed=each.speed / top) for each in found), key=order)
     return Search(
         best=tuple(_spread(found, most)),
         room=tuple((method, room(shape, replace(job, method=method), device)) for method in methods),
@@ -238,12 +244,6 @@ def _differences(asked: TrainingJob, job: TrainingJob) -> dict[str, Any]:
     return {
         name: getattr(job, name) for name in _PRIORITY if getattr(job, name) != getattr(asked, name)
     }  # fmt: skip
-
-
-def _order(fit: Fit) -> tuple[float, ...]:
-    """Speed in steps of 2 %, then the fewest and mildest changes."""
-    places = [_PRIORITY.index(name) for name in fit.changes]
-    return (-step_of(fit.speed), len(places), sum(places), -fit.gives_back)
 
 
 def step_of(speed: float) -> float:

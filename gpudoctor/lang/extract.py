@@ -34,7 +34,7 @@ _ROWS = {"advise": row_template, "remedy": plain_template}
 _TEXTS = {"Remedy": ("title", "steps"), "Cost": ("breaks",), "Threshold": ("meaning",), "Visible": ("fault",)}
 """Arguments by name whose constants are texts without parts."""
 _ERRORS = """
-Absent BadValue CannotMend Damaged Expired IncompleteError NotSupported RefusedFile
+Absent BadValue CannotMend Damaged Expired IncompleteError NoRoomError NotSupported RefusedFile
 Unavailable Undeclared UnknownCards UnreadConfig UsageError add_argument_group note_and_warning
 """
 _PLACED = dict.fromkeys(_ERRORS.split(), 1) | {"ReadLimit": 3, "_no": 2, "missing": 2}

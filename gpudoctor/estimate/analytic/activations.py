@@ -100,7 +100,7 @@ def _adapters_live(layout: Layout, adapters: frozenset[str], saved: float) -> tu
 
     PEFT's forward holds the base's 16-bit output, the adapter's scaled fp32 one and their fp32 sum at one time;
     its backward makes an fp32 gradient beside the fp32 copy of the input (peft/tuners/lora/layer.py, followed
-    on real steps with `--measure`). Under autocast the adapter computes in 16 bits, but its input is cast to
+    on real steps). Under autocast the adapter computes in 16 bits, but its input is cast to
     fp32 and back.
     """
     shape, job = layout.shape, layout.job
@@ -260,13 +260,10 @@ def _litgpt_extra(layout: Layout, repeats: bool) -> float:
     padding."""
     shape, job, e = layout.shape, layout.job, layout.element
     extra = 0.0 if repeats else e * (shape.q_width + shape.kv_width)
-    asked = {role for target in job.lora_targets for role in (target,)} if job.adapted else set()
-    if asked and "all-linear" not in asked and not {"q", "k", "v"} <= asked:
-        extra += e * sum(
-            width
-            for role, width in (("q", shape.q_width), ("k", shape.kv_width), ("v", shape.kv_width))
-            if role in asked
-        )
+    asked = set(job.lora_targets) if job.adapted else set()
+    widths = {"q": shape.q_width, "k": shape.kv_width, "v": shape.kv_width}
+    if asked and "all-linear" not in asked and not widths.keys() <= asked:
+        extra += e * sum(width for role, width in widths.items() if role in asked)
     return extra
 
 
@@ -284,7 +281,7 @@ def _scores(layout: Layout, e: int) -> float:
 
 def _scores_live(layout: Layout) -> float:
     """Bytes per token beyond the saved ones at the softmax's backward: probabilities, their gradient and the
-    scores' gradient in fp32, the cast of the probabilities gone (followed on real steps with `--measure`)."""
+    scores' gradient in fp32, the cast of the probabilities gone (followed on real steps)."""
     shape, job = layout.shape, layout.job
     other = shape.kind != "decoder" or shape.family in {"gpt2", "falcon", "gemma2"} or shape.latent is not None
     if job.attention != "eager" or other:
@@ -315,14 +312,11 @@ def _mlp(layout: Layout, inputs: _Inputs) -> tuple[float, float]:
         return 3.0 * e * i + product, 6.0 * e * i
     if shape.family in RELU:  # its result is the next input
         return product, product + 2.0 * e * i
-    plain = e * i * (4.0 if _tanh_by_hand(layout) else 1.0)
-    return plain + product, plain + 2.0 * e * i
-
-
-def _tanh_by_hand(layout: Layout) -> bool:
-    """Whether GELU runs as separate operations: transformers' own, not compiled."""
+    # GELU as separate operations: transformers' own, not compiled
     ours = layout.stack.name.startswith("hf") or layout.stack.name == "timm"
-    return ours and layout.shape.family in TANH_BY_HAND and not layout.job.compiled
+    by_hand = ours and shape.family in TANH_BY_HAND and not layout.job.compiled
+    plain = e * i * (4.0 if by_hand else 1.0)
+    return plain + product, plain + 2.0 * e * i
 
 
 def _experts(layout: Layout) -> tuple[float, float]:

@@ -3,7 +3,7 @@
 from gpudoctor.estimate.analytic import litgpt, state
 from gpudoctor.estimate.analytic.layout import Layout, lay_out
 from gpudoctor.estimate.job import TrainingJob
-from gpudoctor.estimate.result import Instant, Line
+from gpudoctor.estimate.result import Instant, Line, line
 from gpudoctor.estimate.shapes import ModelShape
 from gpudoctor.text import percent
 
@@ -32,32 +32,20 @@ def inference_instants(
 def cache_line(layout: Layout) -> Line:
     """The keys and values of all sequences at full context."""
     shape, job = layout.shape, layout.job
-    length = job.context if job.context is not None else job.seq
-    width = KV_BYTES[job.kv_dtype]
-    n = -(-shape.layers // job.pp)
+    tokens = float(job.context if job.context is not None else job.seq)
+    width, n = KV_BYTES[job.kv_dtype], -(-shape.layers // job.pp)
     if shape.latent is not None:
-        per = (shape.latent.kv_rank + shape.latent.rope) * width
-        tokens = float(length)
-        text = f"{width:g} B x {shape.latent.kv_rank + shape.latent.rope} latent"
+        latent = shape.latent.kv_rank + shape.latent.rope
+        per, text = latent * width, f"{width:g} B x {latent} latent"
     else:
         heads = max(shape.kv_heads // job.tp, 1)
-        per = 2 * heads * shape.head_dim * width
-        tokens = _tokens(shape, length)
-        text = f"2 x {width:g} B x {heads} heads x {shape.head_dim}"
-    return Line(
-        kind="kv-cache",
-        bytes=round(per * n * tokens * job.concurrency),
-        formula=f"{text} x {n} layers x {tokens:,.0f} tokens x {job.concurrency} sequences",
-        source="keys and values of every layer"
-        + (f"; a window of {shape.window:,} caps {percent(shape.window_share)} of the layers" if shape.window else ""),
-    )
-
-
-def _tokens(shape: ModelShape, length: int) -> float:
-    """Cached tokens of a sequence, averaged over layers with and without a window."""
-    if shape.window is None or shape.window >= length:
-        return float(length)
-    return shape.window_share * shape.window + (1 - shape.window_share) * length
+        per, text = 2 * heads * shape.head_dim * width, f"2 x {width:g} B x {heads} heads x {shape.head_dim}"
+        if shape.window is not None and shape.window < tokens:  # averaged over layers with and without a window
+            tokens = shape.window_share * shape.window + (1 - shape.window_share) * tokens
+    text += f" x {n} layers x {tokens:,.0f} tokens x {job.concurrency} sequences"
+    source = "keys and values of every layer"
+    source += f"; a window of {shape.window:,} caps {percent(shape.window_share)} of the layers" if shape.window else ""
+    return line("kv-cache", per * n * tokens * job.concurrency, text, source)
 
 
 def _prefill_line(layout: Layout) -> Line:
@@ -65,19 +53,12 @@ def _prefill_line(layout: Layout) -> Line:
     t, h, i = job.seq * job.batch, shape.hidden, shape.mlp or shape.expert_mlp * shape.top_k
     e = 2 if job.dtype != "fp32" else 4
     inner = (3 if shape.gated else 2) * i / job.tp
-    amount = e * t * (4 * h + inner) + _logits_bytes(layout, job.batch)
-    return Line(kind="activations", bytes=round(amount), formula=f"{e} B x {t:,} tokens x (4 x {h:,} + "
-                                                                 f"{inner:,.0f}) + logits of the last token",
-                source="the widest point of one block without gradients")  # fmt: skip
-
-
-def _logits_bytes(layout: Layout, rows: int) -> float:
-    return 6.0 * rows * layout.shape.vocab / layout.job.tp
+    amount = e * t * (4 * h + inner) + _logits_line(layout, job.batch).bytes
+    text = f"{e} B x {t:,} tokens x (4 x {h:,} + {inner:,.0f}) + logits of the last token"
+    return line("activations", amount, text, "the widest point of one block without gradients")
 
 
 def _logits_line(layout: Layout, rows: int) -> Line:
-    return Line(kind="logits", bytes=round(_logits_bytes(layout, rows)), formula=f"(2 + 4) B x "
-                                                                                 f"{layout.shape.vocab:,} "
-                                                                                 f"vocabulary x {rows} "
-                                                                                 f"sequences",
-                source="logits and their fp32 copy for sampling")  # fmt: skip
+    shape, job = layout.shape, layout.job
+    text = f"(2 + 4) B x {shape.vocab:,} vocabulary x {rows} sequences"
+    return line("logits", 6.0 * rows * shape.vocab / job.tp, text, "logits and their fp32 copy for sampling")

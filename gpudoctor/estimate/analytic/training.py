@@ -122,7 +122,9 @@ def _checkpoint_lines(layout: Layout, one: BlockActivations, flight: int) -> lis
         text = f"{width} x {n - whole} blocks x {t:,} tokens{times}"
         lines.append(line("checkpoints", per * (n - whole) * t * flight, text, "each block's input (arXiv 1604.06174)"))
     if job.checkpointing == "selective":
-        per = _selective(layout, one)
+        products = [linear.rows for linear in layout.shape.linears if linear.count >= layout.shape.layers]
+        outputs = layout.shape.hidden + layout.shape.q_width + sum(products[::2])
+        per = min(one.saved, layout.element * outputs / job.tp)
         text = f"{per:,.0f} B x {n} blocks x {t:,} tokens{times}"
         source = "attention outputs and every second matrix product are kept (torchtitan)"
         lines.append(line("activations", per * n * t * flight, text, source))
@@ -131,13 +133,6 @@ def _checkpoint_lines(layout: Layout, one: BlockActivations, flight: int) -> lis
         source = "tensors saved for the backward, counted"
         lines.append(line("activations", one.saved * whole * t * flight, text, source))
     return lines
-
-
-def _selective(layout: Layout, one: BlockActivations) -> float:
-    """Bytes per token and block under selective checkpointing: attention's output, every second product."""
-    shape, e = layout.shape, layout.element
-    products = [linear.rows for linear in shape.linears if linear.count >= shape.layers]
-    return min(one.saved, (e * (shape.hidden + shape.q_width) + e * sum(products[::2])) / layout.job.tp)
 
 
 def _kept_twice(layout: Layout) -> list[Line]:
@@ -159,7 +154,9 @@ def _live_lines(layout: Layout, one: BlockActivations, *, last: bool = False) ->
     recomputed = job.checkpointing != "none"
     grads = r * h * (2 if recomputed and layout.stack.reentrant else 1)
     if recomputed or last:
-        first_input = r * h if _input_is_checkpoint(layout) and recomputed and not last else 0
+        # whether the first norm keeps the block's input itself, which is counted as the checkpoint
+        fused = job.fused_norm or layout.shape.norm != "rmsnorm" or layout.stack.fused_norms
+        first_input = r * h if (fused or r == 4) and recomputed and not last else 0
         mlp = max(one.mlp_live, one.again if recomputed else 0.0)
         per = one.attention + one.before_mlp + mlp - first_input + grads
         text = (
@@ -181,13 +178,6 @@ def _live_lines(layout: Layout, one: BlockActivations, *, last: bool = False) ->
         text = f"2 B x {one.copies / 2:,.0f} weights of one block"
         lines.append(line("weight-copies", one.copies, text, "autocast's 16-bit copies"))
     return lines
-
-
-def _input_is_checkpoint(layout: Layout) -> bool:
-    """Whether the first norm keeps the block's input itself, which is counted as the checkpoint."""
-    shape = layout.shape
-    fused = layout.job.fused_norm or shape.norm != "rmsnorm" or layout.stack.fused_norms
-    return fused or layout.residual == 4
 
 
 def _copies(layout: Layout) -> list[Line]:
