@@ -173,7 +173,11 @@ def build(source: Source, job: TrainingJob, *, layers: int | None = None, device
     model = _model(config, job, device)
     model.tie_weights()  # which goes with the filling that fake weights are spared
     if job.quantized:
-        model = _quantized(model, job)
+        model = quantize(model, job)
+        if job.kbit_prepare:
+            from peft import prepare_model_for_kbit_training
+
+            model = prepare_model_for_kbit_training(model, use_gradient_checkpointing=False)
     _checkpoint(model, job)
     if job.adapted:
         model = adapt(model, job)
@@ -261,10 +265,13 @@ _ENCODERS = frozenset({
 def _made(kind: Any, config: Any, dtype: Any, attention: str, device: Any) -> Any:
     """`from_config` on the device; without filling weights where they are fake, for that takes time."""
     import torch
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
     from transformers import initialization
 
+    fake = any(isinstance(mode, FakeTensorMode) for mode in _get_current_dispatch_mode_stack())
     try:
-        with torch.device(device), initialization.no_init_weights() if _fake_mode() else nullcontext():
+        with torch.device(device), initialization.no_init_weights() if fake else nullcontext():
             try:
                 return kind.from_config(config, dtype=dtype, attn_implementation=attention)
             except (ValueError, ImportError):
@@ -277,24 +284,6 @@ def _made(kind: Any, config: Any, dtype: Any, attention: str, device: Any) -> An
         ) from None
 
 
-def _fake_mode() -> bool:
-    """Whether tensors are fake here."""
-    from torch._subclasses.fake_tensor import FakeTensorMode
-    from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
-
-    return any(isinstance(mode, FakeTensorMode) for mode in _get_current_dispatch_mode_stack())
-
-
-def _quantized(model: Any, job: TrainingJob) -> Any:
-    """The base in few bits and, where the job has it, prepared by PEFT."""
-    model = quantize(model, job)
-    if job.kbit_prepare:
-        from peft import prepare_model_for_kbit_training
-
-        model = prepare_model_for_kbit_training(model, use_gradient_checkpointing=False)
-    return model
-
-
 def blocks(model: Any) -> list[Any]:
     """The blocks of a model: the longest lists of modules of a kind, of both halves where there are two."""
     import torch
@@ -304,13 +293,8 @@ def blocks(model: Any) -> list[Any]:
         and sum(parameter.numel() for parameter in module.parameters())
     ]  # fmt: skip
     count = depth(model.config)
-    whole = [each for each in lists if len(each) == count and not _inside(each, lists)]
-    return [block for each in whole for block in each]
-
-
-def _inside(one: Any, others: list[Any]) -> bool:
-    """Whether a list of modules lies in another one."""
-    return any(one is not other and any(one is module for module in other.modules()) for other in others)
+    inner = {module for one in lists for module in one.modules() if module is not one}
+    return [block for each in lists if len(each) == count and each not in inner for block in each]
 
 
 def _checkpoint(model: Any, job: TrainingJob) -> None:

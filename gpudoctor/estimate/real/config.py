@@ -149,7 +149,9 @@ def _general(shape: ModelShape, plain: Any) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for field, names in _SLOTS:
         for name in names:
-            if hasattr(plain, name) and not _read_only(plain, name):
+            held = getattr(type(plain), name, None)
+            computed = isinstance(held, property) and held.fset is None  # from others: Falcon's head width
+            if hasattr(plain, name) and not computed:
                 values[name] = getattr(shape, field)
     routed = bool(shape.experts) and "moe_intermediate_size" not in values
     width = shape.expert_mlp if routed else shape.mlp
@@ -167,12 +169,6 @@ def _general(shape: ModelShape, plain: Any) -> dict[str, Any]:
         if isinstance(token, int) and token >= shape.vocab:
             values[name] = 0
     return values
-
-
-def _read_only(config: Any, name: str) -> bool:
-    """Whether a configuration computes this value from others (Falcon's head width)."""
-    held = getattr(type(config), name, None)
-    return isinstance(held, property) and held.fset is None
 
 
 def _particular(shape: ModelShape) -> dict[str, Any]:
@@ -195,7 +191,11 @@ def _particular(shape: ModelShape) -> dict[str, Any]:
     elif name == "roberta":
         values = {"type_vocab_size": dict(shape.extras).get("token types", shape.hidden) // shape.hidden}
     elif name == "vit":
-        values = _image(shape)
+        # from the parameters of the patch convolution: 3 x p x p + 1 for each width
+        convolution = dict(shape.extras).get("patch convolution", 769 * shape.hidden)
+        patch = round(((convolution // shape.hidden - 1) / 3) ** 0.5)
+        side = round((shape.max_positions - 1) ** 0.5)
+        values = {"patch_size": patch, "image_size": patch * side, "num_labels": shape.vocab}
     elif name == "stablelm":
         values = {"use_qkv_bias": "qkv" in shape.biases, "use_parallel_residual": shape.block_norms == 1}
     elif name in {"qwen2_moe", "qwen3_moe"}:
@@ -210,14 +210,6 @@ def _particular(shape: ModelShape) -> dict[str, Any]:
                    "num_key_value_heads": shape.heads,
                    "n_shared_experts": shape.shared_mlp // max(shape.expert_mlp, 1)}  # fmt: skip
     return values
-
-
-def _image(shape: ModelShape) -> dict[str, Any]:
-    """Image and patch size, from the parameters of the patch convolution (3 x p x p + 1 for each width)."""
-    convolution = dict(shape.extras).get("patch convolution", 769 * shape.hidden)
-    patch = round(((convolution // shape.hidden - 1) / 3) ** 0.5)
-    side = round((shape.max_positions - 1) ** 0.5)
-    return {"patch_size": patch, "image_size": patch * side, "num_labels": shape.vocab}
 
 
 def depth(config: Any) -> int:

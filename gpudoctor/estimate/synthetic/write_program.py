@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -87,15 +86,10 @@ def ask(job: Synthetic) -> dict[str, Any]:
     try:
         answer = json.loads(done.stdout)
     except ValueError:
-        raise IncompleteError(
-            "the installed transformers could not be asked: {last}", last=_last(done.stderr.splitlines())
-        ) from None
+        said = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+        last = said[-1][:300] if said else "it ended without a word"
+        raise IncompleteError("the installed transformers could not be asked: {last}", last=last) from None
     if "error" in answer:
         kind: type[DoctorError] = UsageError if answer["exit_code"] == 2 else IncompleteError
         raise kind(str(answer["error"]))
     return dict(answer)
-
-
-def _last(lines: Sequence[str]) -> str:
-    said = [line.strip() for line in lines if line.strip()]
-    return said[-1][:300] if said else "it ended without a word"

@@ -131,7 +131,7 @@ def trace_script(path: str, arguments: list[str], workspace: int) -> Traced:
         failed = _execute(run, path, arguments)
         notes = _notes(run, path, failed)
         pattern = Pattern(layers=max(run.blocks, 1), prefix=0, period=1)
-        parameters = sum(each.numel() for each in _parameters(run))
+        parameters = sum(each.numel() for each in {each: None for root in run.roots for each in root.parameters()})
         numbers = numbers_of(run.tracker.ledger, parameters)
         found = depth_of(run.tracker.ledger, pattern, pattern.layers, numbers)
     seconds = time.perf_counter() - start
@@ -148,20 +148,15 @@ def _import_libraries(path: str) -> None:
         import torch
         import torch._dynamo  # noqa: F401 - would make tensors of its own inside the fake world
 
-        if any(_FAMILY.search(read_file(each, SCRIPT)) for each in _files(path)):
+        folder = Path(path).resolve().parent  # the script, and the files beside and one folder below it
+        files = [*folder.glob("*.py"), *folder.glob("*/*.py")][:_MOST_FILES]
+        if any(_FAMILY.search(read_file(each, SCRIPT)) for each in [Path(path), *filter(Path.is_file, files)]):
             import peft  # noqa: F401
             import transformers.modeling_utils
             import transformers.models.auto.modeling_auto  # noqa: F401
     except ImportError:
         if "torch" not in sys.modules:
             raise IncompleteError(NEEDS) from None
-
-
-def _files(path: str) -> list[Path]:
-    """The script and the files beside and one folder below it."""
-    folder = Path(path).resolve().parent
-    beside = [*folder.glob("*.py"), *folder.glob("*/*.py")][:_MOST_FILES]
-    return [Path(path), *(each for each in beside if each.is_file())]
 
 
 def _notes(run: TracedScript, path: str, failed: BaseException | None) -> tuple[str, ...]:
@@ -182,11 +177,6 @@ def _notes(run: TracedScript, path: str, failed: BaseException | None) -> tuple[
     if words:
         notes.append(f"it stopped after its optimizer step: {words}")
     return tuple(notes)
-
-
-def _parameters(run: TracedScript) -> list[Any]:
-    found = {each: None for root in run.roots for each in root.parameters()}
-    return list(found)
 
 
 def _execute(run: TracedScript, path: str, arguments: list[str]) -> BaseException | None:

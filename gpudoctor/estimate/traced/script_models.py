@@ -16,7 +16,8 @@ def library_patches() -> list[tuple[Any, str, Any]]:
     patches: list[tuple[Any, str, Any]] = [
         (AutoConfig, "from_pretrained", _config_loader(AutoConfig.from_pretrained)),
         (PreTrainedModel, "from_pretrained", classmethod(_own_class)),
-        (PreTrainedModel, "num_parameters", _count),  # its own asks bitsandbytes
+        # its own asks bitsandbytes
+        (PreTrainedModel, "num_parameters", lambda self, *_, **__: sum(each.numel() for each in self.parameters())),
     ]
     # transformers gives each of its Auto classes a copy (models/auto/auto_factory.py, auto_class_update)
     base = auto_factory._BaseAutoModelClass
@@ -34,10 +35,6 @@ def library_patches() -> list[tuple[Any, str, Any]]:
 
 def _nothing(*_: Any, **__: Any) -> None:
     """There are no values to write."""
-
-
-def _count(self: Any, *_: Any, **__: Any) -> int:
-    return sum(each.numel() for each in self.parameters())
 
 
 def _trainer() -> list[tuple[Any, str, Any]]:

@@ -2,6 +2,7 @@
 
 import math
 import time
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -11,7 +12,7 @@ from gpudoctor.estimate.analytic.state import WORKSPACE
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.real.build import BuiltJob, build, refuse
 from gpudoctor.estimate.real.config import NEEDS, Pattern, Source, hf_config, layer_pattern
-from gpudoctor.estimate.result import Instant, Line
+from gpudoctor.estimate.result import Instant, Line, line
 from gpudoctor.estimate.traced.cuda_behaviour import fake_world
 from gpudoctor.estimate.traced.extrapolate import Depth, Grown, Role, depth_of, grow, whole
 from gpudoctor.estimate.traced.ledger import Ledger, rounded
@@ -90,7 +91,8 @@ def traced_of(found: list[Depth], pattern: Pattern, workspace: int, seconds: flo
     low, high = depths[0], depths[-1]
     groups = (pattern.layers - low.layers) // pattern.period if high is not low else 0
     numbers = {name: grow(value, high.scalars[name], groups) for name, value in low.scalars.items()}
-    extra = _workspace(workspace)
+    text = f"2 x {workspace:,} B (cuBLAS, one per thread and stream)"
+    extra = line("workspace", 2 * workspace, text, "aten/src/ATen/cuda/CublasHandlePool.cpp")
     instants = [_instant("load", {kind: numbers[kind] for kind in WEIGHTS}, low.layers, [])]
     for name, roles in _instants(windows, pattern.period).items():
         worst = max(roles, key=lambda role: sum(each.bytes for each in windows[role].values()))
@@ -125,9 +127,11 @@ def _instants(windows: dict[Role, Any], period: int) -> dict[str, list[Role]]:
 
 
 def _instant(name: str, kinds: dict[str, Grown], layers: int, extra: list[Line]) -> Instant:
+    versions = libraries()
+    source = f"transformers {versions.get('transformers', '?')} on torch {versions.get('torch', '?')}, fake tensors"
     lines = [
         Line(
-            kind=kind, bytes=max(each.bytes, 0), formula=_formula(each, layers), source=_source(),
+            kind=kind, bytes=max(each.bytes, 0), formula=_formula(each, layers), source=source,
             provenance=Provenance.TRACED,
         )
         for kind, each in sorted(kinds.items(), key=lambda pair: -pair[1].bytes) if each.bytes > 0
@@ -143,18 +147,6 @@ def _formula(each: Grown, layers: int) -> str:
     return f"{each.base:,} B followed at {layers} blocks + {each.groups} x {each.slope:,} B more a group"
 
 
-def _source() -> str:
-    versions = libraries()
-    return f"transformers {versions.get('transformers', '?')} on torch {versions.get('torch', '?')}, fake tensors"
-
-
-def _workspace(size: int) -> Line:
-    return Line(
-        kind="workspace", bytes=2 * size, formula=f"2 x {size:,} B (cuBLAS, one per thread and stream)",
-        source="aten/src/ATen/cuda/CublasHandlePool.cpp",
-    )  # fmt: skip
-
-
 @cache
 def libraries() -> dict[str, str]:
     """Versions of what was traced."""
@@ -162,10 +154,8 @@ def libraries() -> dict[str, str]:
 
     found = {}
     for name in ("torch", "transformers", "peft"):
-        try:
+        with suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
     return found
 
 
