@@ -24,80 +24,73 @@ def instant(found: Estimate, name: str) -> dict[str, int]:
     return {line.kind: line.bytes for line in one.lines}
 
 
-def test_embedding_and_head_are_two_matrices_where_the_checkpoint_ties_them():
-    tied = lookup("gemma-2b").preset.shape
-    held = instant(estimate("gemma-2b"), "load")["weights"]
-    assert tied.tied and held == 2 * (tied.parameters.total + tied.vocab * tied.hidden)
-    assert instant(estimate("gemma-2b", stack="hf", loss="stock"), "load")["weights"] == 2 * tied.parameters.total
+HEAD = LLAMA["vocab"] * LLAMA["hidden"]
+TIED = lookup("gemma-2b").preset.shape
+SHARDED = {"gpus": 2, "parallel": "fsdp", "checkpointing": "layer", "batch": 1, "accumulate": 4}
+MIXED = {"dtype": "fp32", "mixed_precision": "bf16", "batch": 1}
 
 
-def test_the_head_is_quantized_too():
-    lines = instant(estimate("llama-2-7b", "qlora"), "load")
-    vocabulary = LLAMA["vocab"] * LLAMA["hidden"]
-    assert lines["weights"] == round(0.5625 * (6_476_005_376 + vocabulary))
-    assert lines["embeddings"] == 2 * vocabulary
-    assert instant(estimate("llama-2-7b", "qlora", stack="hf"), "load")["embeddings"] == 4 * vocabulary
-
-
-def test_a_forward_ends_with_the_last_logits_beside_both_types_of_the_new():
-    lines = instant(estimate("llama-2-7b"), "loss")
-    entries = LLAMA["vocab"] * 1024
-    assert lines["loss"] == (2 + 4) * entries
-    assert lines["last-logits"] == 4 * entries
-    assert "last-inputs" not in lines
-
-
-def test_few_positions_peak_in_the_backward_of_the_loss():
-    lines = instant(estimate("llama-2-7b", seq=256), "loss")  # a chunk of 128 positions is half of them
-    assert lines["loss"] == (8 * 512 + 8 * 256) * LLAMA["vocab"] and "last-logits" not in lines
-
-
-def test_full_training_holds_three_fp32_copies_of_the_logits():
-    lines = instant(estimate("tinyllama-1.1b", "full", batch=4), "loss")
-    assert lines["loss"] == 12 * 32000 * 2048 and "last-logits" not in lines
-
-
-def test_the_last_iterations_inputs_of_4_bit_products_outlive_it():
-    lines = instant(estimate("llama-2-7b", "qlora"), "loss")
-    inputs = (2 * 4096 + 4096 + 11008) * 32 + 4096
-    assert lines["last-inputs"] == 2 * inputs * 1024
-    head = 4 * LLAMA["vocab"] * LLAMA["hidden"]  # unpacked to fp16 and cast to bf16 for the last chunk
-    assert lines["loss"] == 2 * LLAMA["vocab"] * (1024 - 256) + head
-    assert "last-inputs" not in instant(estimate("llama-2-7b", "qlora", stack="litgpt"), "loss")
-
-
-def test_parallel_blocks_feed_one_norm_to_attention_and_mlp():
-    lines = instant(estimate("falcon-7b", "qlora"), "loss")
-    assert lines["last-inputs"] == 2 * ((4544 + 4544 + 18176) * 32 + 4544) * 1024
-
-
-def test_a_stable_embedding_has_a_gradient_that_stays():
-    now = estimate("llama-2-7b", "qlora", stack="litgpt")
-    gradient = 2 * LLAMA["vocab"] * LLAMA["hidden"]
-    assert all(instant(now, name)["embedding-gradient"] == gradient for name in ("loss", "layer", "step"))
-    assert now.static - estimate("llama-2-7b", "qlora").static == gradient
-    assert "embedding-gradient" not in instant(estimate("llama-2-7b", stack="litgpt"), "step")
-
-
-def test_the_step_still_has_the_logits():
-    assert instant(estimate("llama-2-7b"), "step")["logits-kept"] == 4 * LLAMA["vocab"] * 1024
+@pytest.mark.parametrize(
+    ("name", "method", "options", "at", "kind", "amount"),
+    [
+        # embedding and head are two matrices where the checkpoint ties them; the head is quantized too
+        ("gemma-2b", "lora", {}, "load", "weights", 2 * (TIED.parameters.total + TIED.vocab * TIED.hidden)),
+        ("gemma-2b", "lora", {"stack": "hf", "loss": "stock"}, "load", "weights", 2 * TIED.parameters.total),
+        ("llama-2-7b", "qlora", {}, "load", "weights", round(0.5625 * (6_476_005_376 + HEAD))),
+        ("llama-2-7b", "qlora", {}, "load", "embeddings", 2 * HEAD),
+        ("llama-2-7b", "qlora", {"stack": "hf"}, "load", "embeddings", 4 * HEAD),
+        # a forward ends with the last logits beside both types of the new
+        ("llama-2-7b", "lora", {}, "loss", "loss", (2 + 4) * LLAMA["vocab"] * 1024),
+        ("llama-2-7b", "lora", {}, "loss", "last-logits", 4 * LLAMA["vocab"] * 1024),
+        ("llama-2-7b", "lora", {}, "loss", "last-inputs", None),
+        # few positions peak in the backward of the loss: a chunk of 128 positions is half of them
+        ("llama-2-7b", "lora", {"seq": 256}, "loss", "loss", (8 * 512 + 8 * 256) * LLAMA["vocab"]),
+        ("llama-2-7b", "lora", {"seq": 256}, "loss", "last-logits", None),
+        # full training holds three fp32 copies of the logits
+        ("tinyllama-1.1b", "full", {"batch": 4}, "loss", "loss", 12 * 32000 * 2048),
+        ("tinyllama-1.1b", "full", {"batch": 4}, "loss", "last-logits", None),
+        # the last iteration's inputs of 4-bit products outlive it; the head is unpacked to fp16 and cast to bf16
+        ("llama-2-7b", "qlora", {}, "loss", "last-inputs", 2 * ((2 * 4096 + 4096 + 11008) * 32 + 4096) * 1024),
+        ("llama-2-7b", "qlora", {}, "loss", "loss", 2 * LLAMA["vocab"] * (1024 - 256) + 4 * HEAD),
+        ("llama-2-7b", "qlora", {"stack": "litgpt"}, "loss", "last-inputs", None),
+        # parallel blocks feed one norm to attention and MLP
+        ("falcon-7b", "qlora", {}, "loss", "last-inputs", 2 * ((4544 + 4544 + 18176) * 32 + 4544) * 1024),
+        # a stable embedding has a gradient that stays
+        ("llama-2-7b", "qlora", {"stack": "litgpt"}, "loss", "embedding-gradient", 2 * HEAD),
+        ("llama-2-7b", "qlora", {"stack": "litgpt"}, "step", "embedding-gradient", 2 * HEAD),
+        ("llama-2-7b", "lora", {"stack": "litgpt"}, "step", "embedding-gradient", None),
+        # the step still has the logits; adapters on the head keep a dropped-out input with a mask of a byte
+        ("llama-2-7b", "lora", {}, "step", "logits-kept", 4 * LLAMA["vocab"] * 1024),
+        ("llama-2-7b", "lora", {"lora_targets": "q,v,head"}, "loss", "head-adapter", (3 * 4096 + 2 * 32) * 1024),
+        # full training under FSDP piles up whole gradients; those of embedding and head, and both joined, are worst
+        ("stablelm-alpha-3b", "full", SHARDED, "accumulation", "accumulated-gradients",
+         2 * lookup("stablelm-alpha-3b").preset.shape.parameters.total),
+        ("gemma-2b", "full", SHARDED, "accumulation", "root-gradient", 4 * 2 * 256000 * 2048),
+        ("gemma-2b", "full", SHARDED, "accumulation", "logits-kept", 4 * 256000 * 512),
+        # autocast copies a frozen head for each chunk; Gemma 2 keeps the soft cap of its logits
+        ("llama-2-7b", "lora", {**MIXED, "seq": 1000}, "loss", "head-copies", 7 * 2 * HEAD),
+        ("llama-2-7b", "lora", {**MIXED, "seq": 128}, "loss", "head-copies", None),
+        ("gemma-2-2b", "lora", {}, "loss", "soft-cap", 2 * 256000 * 1024),
+        ("gemma-2b", "lora", {}, "loss", "soft-cap", None),
+    ],
+)  # fmt: skip
+def test_a_line_by_hand(name, method, options, at, kind, amount):
+    assert instant(estimate(name, method, **options), at).get(kind) == amount
 
 
 def test_adapters_on_the_head():
     with_head = estimate("llama-2-7b", lora_targets="q,v,head")
     more = instant(with_head, "load")["adapters"] - instant(estimate("llama-2-7b"), "load")["adapters"]
     assert more == 2 * 32 * (LLAMA["hidden"] + LLAMA["vocab"])
-    # its input, dropped out, with a mask of a byte, and what comes of the first small matrix
-    assert instant(with_head, "loss")["head-adapter"] == (3 * LLAMA["hidden"] + 2 * 32) * 1024
     with pytest.raises(UsageError, match=r"--lora-targets has head.*--stack litgpt"):
         estimate("llama-2-7b", lora_targets="q,v,lm_head", stack="hf")
 
 
 def test_frozen_weights_get_gradients_where_fsdp_wraps_whole_blocks():
-    sharded = {"gpus": 2, "parallel": "fsdp", "checkpointing": "layer", "batch": 1}
+    sharded = {**SHARDED, "accumulate": 1}
     shape = lookup("llama-2-7b").preset.shape
     blocks = shape.layer_parameters * 32
-    piled = instant(estimate("llama-2-7b", accumulate=4, **sharded), "accumulation")
+    piled = instant(estimate("llama-2-7b", **SHARDED), "accumulation")
     adapters = 32 * 32 * (2 * 4096 + 2 * 4096)
     norm = 4096
     whole = shape.parameters.total - 2 * LLAMA["vocab"] * LLAMA["hidden"]
@@ -110,28 +103,6 @@ def test_frozen_weights_get_gradients_where_fsdp_wraps_whole_blocks():
     assert instant(one, "backward")["gradients"] == adapters
     other = estimate("llama-2-7b", stack="hf-2024", loss="stock", **sharded)
     assert "unit-gradient" not in instant(other, "layer") and "checkpoints-kept" in instant(other, "layer")
-
-
-def test_full_training_under_fsdp_piles_up_whole_gradients():
-    sharded = {"gpus": 2, "parallel": "fsdp", "checkpointing": "layer", "batch": 1, "accumulate": 4}
-    found = instant(estimate("stablelm-alpha-3b", "full", **sharded), "accumulation")
-    total = lookup("stablelm-alpha-3b").preset.shape.parameters.total
-    assert found["accumulated-gradients"] == 2 * total
-    # a large vocabulary's gradients are the worst of all: those of embedding and head, and both joined
-    found = instant(estimate("gemma-2b", "full", **sharded), "accumulation")
-    assert found["root-gradient"] == 4 * 2 * 256000 * 2048 and found["logits-kept"] == 4 * 256000 * 512
-
-
-def test_autocast_copies_a_frozen_head_for_each_chunk():
-    mixed = {"dtype": "fp32", "mixed_precision": "bf16", "batch": 1}
-    lines = instant(estimate("llama-2-7b", seq=1000, **mixed), "loss")
-    assert lines["head-copies"] == 7 * 2 * LLAMA["vocab"] * LLAMA["hidden"]
-    assert "head-copies" not in instant(estimate("llama-2-7b", seq=128, **mixed), "loss")
-
-
-def test_gemma_2_keeps_the_soft_cap_of_its_logits():
-    lines = instant(estimate("gemma-2-2b"), "loss")
-    assert lines["soft-cap"] == 2 * 256000 * 1024 and "soft-cap" not in instant(estimate("gemma-2b"), "loss")
 
 
 def test_inference_unpacks_the_largest_matrix_for_the_prompt():
