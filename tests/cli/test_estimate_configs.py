@@ -73,9 +73,7 @@ def test_hugging_face_without_bf16_and_checkpointing(data):
 
 
 def test_llama_factory(data):
-    got = data(
-        {
-            "sft.yaml": """
+    sft = """
 model_name_or_path: meta-llama/Meta-Llama-3-8B-Instruct
 quantization_bit: 4
 stage: sft
@@ -89,8 +87,7 @@ cutoff_len: 1024
 per_device_train_batch_size: 2
 bf16: true
 """
-        }
-    )
+    got = data({"sft.yaml": sft})
     assert got["model"]["name"] == "llama-3-8b"
     assert job(got, "method", "lora_rank", "seq", "batch") == ("qlora", 32, 1024, 2)
     assert job(got, "lora_targets") == (["all-linear"],)

@@ -140,6 +140,9 @@ def test_a_step_of_adamw_by_its_bytes():
         ({"optimizer": "galore"}, "--optimizer galore"),
         ({"method": "gptq-lora"}, "gptq-lora"),
         ({"gpus": 2, "parallel": "ddp"}, "--parallel ddp"),
+        ({"gpus": 2, "tp": 2}, "--parallel none on 2 GPUs"),
+        ({"method": "int8-lora"}, "int8-lora"),
+        ({"method": "freeze"}, "freeze"),
         ({"loss": "fused"}, "--loss fused"),
     ],
 )
