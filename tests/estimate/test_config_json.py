@@ -69,6 +69,12 @@ PUBLISHED = {
         "model_type": "bert", "hidden_size": 768, "intermediate_size": 3072, "num_attention_heads": 12,
         "num_hidden_layers": 12, "max_position_embeddings": 512, "type_vocab_size": 2, "vocab_size": 30522,
     },
+    "llama-4-maverick-17b-128e-text": {
+        "model_type": "llama4_text", "hidden_size": 5120, "intermediate_size": 8192, "intermediate_size_mlp": 16384,
+        "num_attention_heads": 40, "num_key_value_heads": 8, "head_dim": 128, "num_hidden_layers": 48,
+        "vocab_size": 202048, "num_local_experts": 128, "num_experts_per_tok": 1, "interleave_moe_layer_step": 2,
+        "tie_word_embeddings": False, "max_position_embeddings": 131072,
+    },
     "vit-base-patch16-224": {
         "model_type": "vit", "hidden_size": 768, "intermediate_size": 3072, "num_attention_heads": 12,
         "num_hidden_layers": 12, "image_size": 224, "patch_size": 16, "num_channels": 3,
