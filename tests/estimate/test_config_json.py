@@ -61,6 +61,10 @@ PUBLISHED = {
         "model_type": "falcon", "hidden_size": 8192, "num_attention_heads": 128, "num_hidden_layers": 60,
         "num_kv_heads": 8, "multi_query": True, "new_decoder_architecture": True, "vocab_size": 65024,
     },
+    "mpt-7b": {
+        "model_type": "mpt", "d_model": 4096, "n_heads": 32, "n_layers": 32, "max_seq_len": 2048, "vocab_size": 50432,
+        "no_bias": True,
+    },
     "flan-t5-xl": {
         "model_type": "t5", "d_model": 2048, "d_ff": 5120, "d_kv": 64, "num_heads": 32, "num_layers": 24,
         "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False, "vocab_size": 32128,
