@@ -26,6 +26,20 @@ def test_an_encoders_loss_has_the_type_of_its_logits():
         assert line(found, "loss", "loss").bytes == width * 30_522 * 512
 
 
+@pytest.mark.parametrize(
+    ("options", "inner", "wide", "rest"),
+    [
+        ({"method": "full"}, 24, 8, 4 * 32 + 8),
+        ({"method": "full", "dtype": "fp32", "mixed_precision": "bf16"}, 34, 8, 4 * 32 + 8),
+        ({"method": "lora", "lora_rank": 16}, 40, 10, 28 * 16 + 4 * 32 + 8),
+    ],
+)
+def test_what_a_llama_block_keeps_by_hand(options, inner, wide, rest):
+    """Saved tensors counted with torch's own hooks: so many times the hidden width, the MLP's, and a rest."""
+    kept = line(estimate("llama-2-7b", seq=512, checkpointing=False, **options), "layer", "activations").bytes
+    assert kept / (32 * 512) == pytest.approx(inner * 4096 + wide * 11008 + rest, rel=0.002)
+
+
 def test_gemma_2_has_eager_attention_only():
     found = estimate("gemma-2-9b", method="lora", attention="sdpa")
     assert found.job.attention == "eager" and any("soft-capped" in said for said in found.assumptions)

@@ -37,7 +37,7 @@ def counted(config, job):
 @pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize(
     ("method", "near"),
-    [("full", 0.02), ("lora", 0.06)],  # with adapters the first of three blocks is spared a part
+    [("full", 0.02), ("lora", 0.08)],  # with adapters the first of three blocks is spared a part
 )
 def test_as_torchs_counter_counts_them(name, method, near):
     pytest.importorskip("torch")
