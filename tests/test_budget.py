@@ -43,15 +43,15 @@ BUDGETS = {
     "preflight": (4767, ["gpudoctor/preflight", "gpudoctor/analysis/preflight"]),
     "probe, recorder, hooks": (12897, ["gpudoctor/probe", "gpudoctor/recorder", "gpudoctor/hooks"]),
     "trial": (3644, ["gpudoctor/trial"]),
-    "estimate": (7354, ["gpudoctor/estimate"]),
+    "estimate": (7067, ["gpudoctor/estimate"]),
     "report, ui, cli, watch, agents": (
-        15399,
+        15318,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
     "checks": (25730, ["checks"]),
     "rules": (6131, ["rules"]),
     "the rest of vitals and analysis": (12974, ["gpudoctor"]),
-    "tests": (65851, ["tests"]),
+    "tests": (65818, ["tests"]),
     "benchmarks": (7915, ["benchmarks"]),
 }
 """Group: lines, folders or files. A file belongs to the first group that names it or a folder above it."""
