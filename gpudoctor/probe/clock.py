@@ -83,8 +83,8 @@ class Clock:
         return before
 
     def passed(self, error: BaseException | None) -> None:
-        """An exception leaves the current phase."""
-        if id(error) != self.error:
+        """An exception leaves the current phase; the end of a loader is none."""
+        if id(error) != self.error and type(error) is not StopIteration:
             self.error = id(error)
             self.failed = self.phase
 

@@ -13,6 +13,11 @@ from .tensor_reads import Outside
 if TYPE_CHECKING:
     from .clock import Clock
 
+
+def _never(*_: Any) -> None:
+    """The end of what has none: its `begin` gives no token."""
+
+
 CALLER = 3
 """Frames from the `begin` or `end` of a hook out to the caller of what it is hooked to."""
 
@@ -133,8 +138,9 @@ class Guard:
         return enter, leave
 
     def surround(
-        self, hook: str, owner: Any, name: str, begin: Callable[[Any, Any], Any], end: Callable[[Any, Any, bool], None]
-    ) -> None:
+        self, hook: str, owner: Any, name: str, begin: Callable[[Any, Any], Any],
+        end: Callable[[Any, Any, bool], None] = _never,
+    ) -> None:  # fmt: skip
         """Call `begin` and `end` (see `ends`) around an attribute of `owner`; nothing where it has none."""
         if self.wanted(hook):
             self.install(hook, owner, name, *self.ends(hook, begin, end))
@@ -183,7 +189,3 @@ def _put_everywhere(owner: Any, name: str, original: Any, replacement: Any) -> N
         return
     if getattr(home, original.__name__, None) is original:
         setattr(home, original.__name__, replacement)
-
-
-def _never(_token: Any, _result: Any) -> None:
-    """The end of what has none."""

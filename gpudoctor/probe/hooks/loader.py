@@ -122,13 +122,6 @@ class Loaders:
     def drawn(self, entry: Loader) -> None:
         """A batch is about to be drawn."""
         backwards = self._probe.steps.backwards
-        if entry is self.trains and entry is self.last and entry.backwards != backwards:
-            entry.backwards = backwards  # as ever
-            entry.draws += 1
-            entry.idle = 0
-            if self._probe.clock.phase == EVALUATION:
-                self._probe.evaluation.finish()
-            return
         if self.last is not None and backwards > self.last.backwards >= 0:
             self._role(self.last, "training")
         entry.idle = entry.idle + 1 if entry.backwards == backwards else 0
@@ -327,70 +320,51 @@ def _iterating(probe: Probe, loaders: Loaders, kind: Any) -> None:
 
 
 def _drawing(probe: Probe, loaders: Loaders, kind: Any) -> None:
-    """`__next__`, written out: it runs in every step."""
+    """`__next__`; of a light step written out."""
     clock, steps, guard, pace = probe.clock, probe.steps, probe.guard, probe.pace
     measure = Measure(probe)
     measured = guard.reading(HOOK, measure.of)
     as_ever = guard.reading(HOOK, measure.as_ever)
     ident = threading.get_ident
-    begin = guard.faulty(HOOK, lambda iterator: _begin(clock, steps, loaders, iterator))
-    works = True
 
-    def enter(args: Any, _kwargs: Any) -> Any:
-        nonlocal works
-        iterator = args[0]
-        if not works or ident() != clock.ident:
-            return None
-        if clock.light:
-            if id(iterator) == clock.source and clock.phase == OTHER and loaders.goes_on():
+    def begin(args: Any, _kwargs: Any) -> Any:
+        phase = _begin(clock, steps, loaders, args[0])
+        return phase if phase >= 0 else None
+
+    def end(phase: int, batch: Any, failed: bool) -> None:
+        clock.switch(phase)
+        if failed:
+            loaders.exhausted()
+            return
+        loaders.claimed(clock.row)
+        steps.batches += 1
+        clock.row[_BATCHES] += 1.0
+        measured(batch)
+
+    begins, ends = guard.ends(HOOK, begin, end)
+
+    def enter(args: Any, kwargs: Any) -> Any:
+        if clock.light and ident() == clock.ident:
+            if id(args[0]) == clock.source and clock.phase == OTHER and loaders.goes_on():
                 now = perf_counter()
                 clock.row[OTHER] += now - clock.mark
                 clock.mark = now
                 clock.phase = DATA_WAIT
                 return _LIGHT
             pace.leave()
-        try:
-            phase = begin(iterator)
-        except BaseException as error:
-            if interrupts(error):
-                raise
-            works = False
-            guard.lose(HOOK, error)
-            return None
-        return phase if phase >= 0 else None
+        return begins(args, kwargs)
 
     def leave(token: Any, batch: Any) -> None:
-        nonlocal works
-        if batch is MISSING:
-            failed(token, sys.exc_info()[1])
-        elif token is _LIGHT:
-            now = perf_counter()
-            row = clock.row
-            row[DATA_WAIT] += now - clock.mark
-            clock.mark = now
-            clock.phase = OTHER
-            row[_BATCHES] += 1.0
-            as_ever(batch, row)
-        else:
-            clock.switch(token)
-            try:
-                loaders.claimed(clock.row)
-                steps.batches += 1
-                clock.row[_BATCHES] += 1.0
-            except BaseException as error:
-                if interrupts(error):
-                    raise
-                works = False
-                guard.lose(HOOK, error)
-            else:
-                measured(batch)
-
-    def failed(token: Any, error: BaseException | None) -> None:
-        raised = None if isinstance(error, StopIteration) else error
-        if raised is not None:
-            clock.passed(raised)
-        clock.switch(OTHER if token is _LIGHT else token)
-        loaders.exhausted()
+        if token is not _LIGHT or batch is MISSING:
+            ends(OTHER if token is _LIGHT else token, batch)
+            return
+        now = perf_counter()
+        row = clock.row
+        row[DATA_WAIT] += now - clock.mark
+        clock.mark = now
+        clock.phase = OTHER
+        row[_BATCHES] += 1.0
+        as_ever(batch, row)
 
     guard.install(HOOK, kind, "__next__", enter, leave)
 

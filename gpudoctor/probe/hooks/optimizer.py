@@ -222,10 +222,7 @@ def _scaler(probe: Probe, scaler: Any) -> None:
             clock.switch(phase)
         has_updated(updating, was)
 
-    def nothing(_token: Any, _result: Any, _failed: bool) -> None:
-        """Never called: `scales` gives no token."""
-
-    guard.surround("scaler", scaler, "scale", scales, nothing)
+    guard.surround("scaler", scaler, "scale", scales)
     # Unscaling walks over all gradients, and looks at the device for values that are not finite.
     _phase(probe, scaler, "unscale_")
     guard.surround("scaler", scaler, "step", begin, end)

@@ -162,13 +162,10 @@ def install_replays(probe: Probe) -> None:
             if optimizer is not None:
                 steps.optimizer_ended(optimizer, sys._getframe(CALLER))
 
-    def nothing(_token: Any, _result: Any, _failed: bool) -> None:
-        """Never called: a capture's begin and end give no token."""
-
     torch = probe.torch
     homes = (torch.cuda, "CUDAGraph"), (getattr(torch, "accelerator", None), "Graph")
     for kind in (getattr(home, name, None) for home, name in homes):
         if kind is not None and "replay" in vars(kind):
-            guard.surround(REPLAYS, kind, "capture_begin", begins, nothing)
-            guard.surround(REPLAYS, kind, "capture_end", ends, nothing)
+            guard.surround(REPLAYS, kind, "capture_begin", begins)
+            guard.surround(REPLAYS, kind, "capture_end", ends)
             guard.surround(REPLAYS, kind, "replay", begin, end)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -44,10 +45,8 @@ class Windows:
 
     def watch_profilers(self) -> None:
         """Listen to the profilers: one is being made."""
-        for module, owner, what in _PROFILERS:
-            self._probe.when_imported(module, _Pair(self._probe, self, owner, what, "__enter__", "__exit__"))
-        for module, owner, what in _STARTED:
-            self._probe.when_imported(module, _Pair(self._probe, self, owner, what, "start", "stop"))
+        for module, *names in _PROFILERS:
+            self._probe.when_imported(module, functools.partial(_pair, self._probe, self, *names))
 
     def open(self, what: str, place: Place) -> None:
         """Something goes on."""
@@ -115,23 +114,22 @@ class Windows:
 
 
 _PROFILERS = (
-    ("torch.profiler.profiler", "profile", "torch.profiler"),
-    ("torch.autograd.profiler", "profile", "torch.autograd.profiler"),
+    ("torch.profiler.profiler", "profile", "torch.profiler", "__enter__", "__exit__"),
+    ("torch.autograd.profiler", "profile", "torch.autograd.profiler", "__enter__", "__exit__"),
+    ("torch.profiler.profiler", "profile", "torch.profiler", "start", "stop"),
 )
 _ENTERED = (
-    ("torch.autograd.profiler", "emit_nvtx", "nvtx"),
-    ("torch.utils.flop_counter", "FlopCounterMode", "flop_counter"),
+    ("torch.autograd.profiler", "emit_nvtx", "nvtx", "__enter__", "__exit__"),
+    ("torch.utils.flop_counter", "FlopCounterMode", "flop_counter", "__enter__", "__exit__"),
 )
-"""Context managers: module, class, what their windows are called."""
-_STARTED = (("torch.profiler.profiler", "profile", "torch.profiler"),)
-"""Those that may also be started and stopped."""
+"""Module, class, what their windows are called, the methods that begin and end one."""
 
 
 def install(probe: Probe) -> None:
     """Listen to them."""
     windows = probe.windows = Windows(probe)
-    for module, owner, what in _ENTERED:
-        probe.when_imported(module, _Pair(probe, windows, owner, what, "__enter__", "__exit__"))
+    for module, *names in _ENTERED:
+        probe.when_imported(module, functools.partial(_pair, probe, windows, *names))
     guard = probe.guard
     anomaly: Any = sys.modules["torch.autograd.anomaly_mode"]
 
@@ -139,39 +137,27 @@ def install(probe: Probe) -> None:
         windows.mode_was_set(sys._getframe(CALLER))
 
     for owner in ("detect_anomaly", "set_detect_anomaly"):
-        guard.surround(HOOK, getattr(anomaly, owner), "__init__", set_mode, _never)
+        guard.surround(HOOK, getattr(anomaly, owner), "__init__", set_mode)
     memory = sys.modules.get("torch.cuda.memory")
     if memory is not None and hasattr(memory, "_record_memory_history"):
         _once(probe, windows, memory, "_record_memory_history", "memory-history")
     probe.when_imported("wandb", lambda module: _once(probe, windows, module, "watch", "wandb.watch"))
 
 
-def _never(_token: Any, _result: Any, _failed: bool) -> None:
-    """The end of hooks that have none."""
+def _pair(probe: Probe, windows: Windows, owner: str, what: str, begin: str, end: str, module: Any) -> None:
+    """Install the two ends of a window on a class."""
+    kind = getattr(module, owner, None)
+    if kind is None:
+        return
 
+    def opens(_args: Any, _kwargs: Any) -> Any:
+        windows.open(what, where(probe.places.user_frame(sys._getframe(CALLER))))
 
-class _Pair:
-    """Installs the two ends of a window on a class."""
+    def shuts(_args: Any, _kwargs: Any) -> Any:
+        windows.shut(what)
 
-    def __init__(self, probe: Probe, windows: Windows, owner: str, what: str, begin: str, end: str) -> None:
-        self._probe, self._windows, self._owner, self._what = probe, windows, owner, what
-        self._names = begin, end
-
-    def __call__(self, module: Any) -> None:
-        owner = getattr(module, self._owner, None)
-        if owner is None:
-            return
-        guard, windows, what = self._probe.guard, self._windows, self._what
-        user_frame = self._probe.places.user_frame
-
-        def opens(_args: Any, _kwargs: Any) -> Any:
-            windows.open(what, where(user_frame(sys._getframe(CALLER))))
-
-        def shuts(_args: Any, _kwargs: Any) -> Any:
-            windows.shut(what)
-
-        for name, begin in zip(self._names, (opens, shuts)):
-            guard.surround(HOOK, owner, name, begin, _never)
+    probe.guard.surround(HOOK, kind, begin, opens)
+    probe.guard.surround(HOOK, kind, end, shuts)
 
 
 def _once(probe: Probe, windows: Windows, owner: Any, name: str, what: str) -> None:
@@ -180,4 +166,4 @@ def _once(probe: Probe, windows: Windows, owner: Any, name: str, what: str) -> N
     def begin(_args: Any, _kwargs: Any) -> Any:
         windows.open(what, where(probe.places.user_frame(sys._getframe(CALLER))))
 
-    probe.guard.surround(HOOK, owner, name, begin, _never)
+    probe.guard.surround(HOOK, owner, name, begin)
