@@ -187,5 +187,6 @@ def _put_everywhere(owner: Any, name: str, original: Any, replacement: Any) -> N
     home: Any = sys.modules.get(getattr(original, "__module__", None) or "")
     if isinstance(owner, type) or home is None or home is owner:
         return
-    if getattr(home, original.__name__, None) is original:
-        setattr(home, original.__name__, replacement)
+    known = original.__name__
+    if getattr(home, known, None) is original:
+        setattr(home, known, replacement)

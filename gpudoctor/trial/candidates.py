@@ -73,7 +73,7 @@ def joined(chosen: Sequence[Candidate], name: str = "together") -> Arm:
     Of two that change the same thing the first stands.
     """
     arm = edited_arm(plan_of([item for item in chosen if item.edits]), name)
-    fields: dict[str, dict[str, Any]] = {"overrides": {}, "environment": {}, "arguments": {}}
+    fields: dict[str, Any] = {"overrides": {}, "environment": {}, "arguments": {}}
     for item in reversed(chosen):
         for field, values in fields.items():
             values.update(getattr(item.arm, field))
@@ -132,7 +132,7 @@ def edited_arm(plan: EditPlan, name: str) -> Arm:
 
 def _override_arm(remedy: Remedy) -> Arm | None:
     """The arm of a remedy's overrides; None where it has none, or one that only its edit can do."""
-    fields: dict[str, dict[str, str]] = {"overrides": {}, "environment": {}, "arguments": {}}
+    fields: dict[str, Any] = {"overrides": {}, "environment": {}, "arguments": {}}
     for name, value in remedy.override:
         topic, _, rest = name.partition(".")
         if topic == "env":

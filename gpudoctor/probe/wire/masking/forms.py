@@ -11,13 +11,15 @@ import os
 import re
 from base64 import b64decode
 from binascii import Error
-from typing import Any
+from typing import Any, Callable
 
 # Expressions that are compiled at their first use: most texts need few of them, and a start must be quick.
 
 
 class Expression:
     """A compiled expression, in time: `Expression(r"[a-z]+").match(text)`."""
+
+    sub: Callable[..., str]
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
@@ -191,7 +193,7 @@ def _last_resort(found: re.Match[str]) -> str:
 def _without_chance(word: str) -> str:
     labelled = _LABELLED.fullmatch(word)
     if labelled is not None and _by_chance(labelled[2]):
-        return labelled[1] + MASK
+        return str(labelled[1]) + MASK
     if len(word) < 40:
         return word
     if len(word) == 40 and _by_chance(word):  # a secret key of AWS, which may hold slashes
