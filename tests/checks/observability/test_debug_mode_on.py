@@ -79,3 +79,18 @@ def test_healthy_in_the_loop(inside):
 
 def test_healthy_without_a_training():
     assert examine(DebugModeOn, script_patient("import torch\ntorch.autograd.set_detect_anomaly(True)\n")) == []
+
+
+@pytest.mark.parametrize(("steps", "found"), [(50, 0), (51, 1)])
+def test_a_loop_of_a_few_steps_is_a_test(steps, found):
+    text = f"""
+        import torch
+        model = torch.nn.Linear(8, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        torch.autograd.set_detect_anomaly(True)
+        for step in range({steps}):
+            optimizer.zero_grad()
+            model(torch.randn(4, 8)).mean().backward()
+            optimizer.step()
+    """
+    assert len(examine(DebugModeOn, script_patient(text))) == found
