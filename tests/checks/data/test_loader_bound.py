@@ -1,4 +1,3 @@
-import textwrap
 from dataclasses import replace
 
 import pytest
@@ -152,50 +151,6 @@ def test_the_gain_is_bounded_by_the_cpus(cpus, cuda, most):
     assert prescribe(loader_bound, measured, patient)[0].effect.high == pytest.approx(most)
 
 
-IMAGES = """
-    from PIL import Image
-    from torch.utils.data import Dataset
-    from transformers import Trainer, TrainingArguments
-
-    class Pictures(Dataset):
-        def __len__(self):
-            return 9000
-
-        def __getitem__(self, i):
-            return {"x": Image.open(f"{i}.jpg").convert("RGB")}
-
-    def see(model):
-        arguments = TrainingArguments("out", dataloader_num_workers=8)
-        Trainer(model=model, args=arguments, train_dataset=Pictures()).train()
-"""
-WORDS = """
-    import sys
-    from datasets import load_dataset
-    from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
-    from pictures import Pictures, see
-
-    model = AutoModelForCausalLM.from_pretrained("some/model")
-    if len(sys.argv) > 1:
-        see(model)
-    arguments = TrainingArguments("out")
-    {rows}
-    trainer = Trainer(model=model, args=arguments, train_dataset=rows)
-    trainer.train()
-"""
-
-
-@pytest.mark.parametrize(
-    ("rows", "found"),
-    [("rows = load_dataset('json', data_files='pairs.json')['train']", 0), ("rows = Pictures()", 1)],
-    ids=["healthy", "sick"],
-)
-def test_an_engine_draws_from_the_data_that_its_own_script_gives_it(tmp_path, rows, found):
-    (tmp_path / "pictures.py").write_text(textwrap.dedent(IMAGES))
-    path = tmp_path / "run.py"
-    path.write_text(textwrap.dedent(WORDS.format(rows=rows)))
-    assert len(examine(LoaderBound, script_patient(path))) == found
-
-
 BRANCHES = """
     import torch
     from PIL import Image
@@ -231,26 +186,15 @@ BRANCHES = """
     ("change", "found"),
     [
         ({}, 0),
-        ({"given": "32, held_out=0.1"}, 0),
         ({"given": "32"}, 1),
-        ({"given": "32, None"}, 1),
-        ({"given": "32, torch.load('how.pt')"}, 1),
         ({"before": "held_out = held_out or None"}, 1),
         ({"given": "32, plan", "setup": "plan = torch.load('how.pt')"}, 1),
         ({"given": "32, plan", "setup": "plan = torch.load('how.pt'); print(plan.size)"}, 0),
-        ({"given": "32, plan", "setup": "plan = torch.load('how.pt'); print(plan.size if plan else 0)"}, 1),
         ({"test": "None", "one": "num_workers=0", "two": "num_workers=8"}, 0),
-        ({"test": "None", "one": "num_workers=0", "two": "num_workers=8", "given": "32"}, 1),
         ({"test": "None", "one": "num_workers=8", "two": "num_workers=0"}, 1),
     ],
 )
 def test_a_loader_of_a_branch_that_no_call_takes_is_never_made(change, found):
-    parts = {
-        "before": "pass",
-        "setup": "pass",
-        "test": "not None",
-        "one": "num_workers=8",
-        "two": "num_workers=0",
-        "given": "32, 0.1",
-    }
+    parts = {"before": "pass", "setup": "pass", "test": "not None", "given": "32, 0.1"}
+    parts |= {"one": "num_workers=8", "two": "num_workers=0"}
     assert len(examine(LoaderBound, script_patient(BRANCHES.format(**parts | change)))) == found

@@ -148,13 +148,8 @@ def test_sick_names_that_only_sound_like_it():
     ("option", "found"),
     [
         ("--num_samples", 1),
-        ("--rampup", 1),
         ("--clamp", 1),
-        ("-damping", 1),
-        ("--amp", 0),
-        ("--use_amp", 0),
         ("--useAMP", 0),
-        ("--no-amp", 0),
         ("--amp-level", 0),
         ("--use_fp16", 0),
         ("--mixed-precision", 0),
