@@ -34,55 +34,33 @@ def cpus(number, quota=None):
     return make_host(cpus_installed=number, cpus_affinity=number, cpu_quota=quota)
 
 
-def test_sick_eight_ranks_of_eight_workers_on_sixteen_cpus():
-    patient = script(8, host=cpus(16), job=torchrun(8), environment={})
-    [finding] = examine(CpuBudget, patient)
-    assert (finding.severity, finding.confidence) == (Severity.WARNING, Confidence.PROBABLE)
-    assert "72 on 16 CPUs" in finding.message
-    [remedy] = prescribe(cpu_budget, finding, patient)
-    assert remedy.sets == (("DataLoader.num_workers", "1"),)
+def omp(number):
+    return {"OMP_NUM_THREADS": str(number)}
 
 
-def test_sick_the_quota_counts_and_not_the_cpus():
-    patient = script(4, host=cpus(64, quota=8.0), job=torchrun(4), environment={"OMP_NUM_THREADS": "8"})
-    [finding] = examine(CpuBudget, patient)
-    assert "48 on 8 CPUs" in finding.message
-    assert {remedy.title for remedy in prescribe(cpu_budget, finding, patient)} == {
-        "export OMP_NUM_THREADS=1",
-        "set num_workers=1 per rank instead of 4",
-    }
-
-
-def test_sick_threads_that_do_not_know_of_the_quota():
-    patient = make_patient(host=cpus(64, quota=4.0), gpus=[make_gpu()], environment={})
-    [finding] = examine(CpuBudget, patient)
-    assert finding.severity is Severity.NOTE
-    [remedy] = prescribe(cpu_budget, finding, patient)
-    assert remedy.title == "export OMP_NUM_THREADS=4"
-
-
-def test_sick_one_thread_a_rank_from_torchrun():
-    patient = make_patient(host=cpus(64), job=torchrun(4), environment={})
-    [finding] = examine(CpuBudget, patient)
-    assert finding.severity is Severity.NOTE
-    [remedy] = prescribe(cpu_budget, finding, patient)
-    assert remedy.title == "export OMP_NUM_THREADS=16"
-    with_workers = script(12, host=cpus(64), job=torchrun(4), environment={})
-    [finding] = examine(CpuBudget, with_workers)
-    assert prescribe(cpu_budget, finding, with_workers)[0].title == "export OMP_NUM_THREADS=4"
+GRANT = Job(profile=Profile.SLURM, ranks_per_node=4, cpus_granted=4, script_path="job.sbatch")
 
 
 @pytest.mark.parametrize(
-    ("patient", "words"),
+    ("patient", "severity", "words", "titles"),
     [
-        (script(0, host=cpus(4), environment={"OMP_NUM_THREADS": "64"}), "OMP_NUM_THREADS=64"),
-        (script(8, host=cpus(128), environment={"OMP_NUM_THREADS": "1"}, job=Job(
-            profile=Profile.SLURM, ranks_per_node=4, cpus_granted=4, script_path="job.sbatch")), "36 on 4 CPUs"),
+        (script(8, host=cpus(16), job=torchrun(8), environment={}), Severity.WARNING, "72 on 16 CPUs", ["set num_workers=1 per rank instead of 8"]),
+        (script(4, host=cpus(64, quota=8.0), job=torchrun(4), environment=omp(8)), Severity.WARNING, "48 on 8 CPUs", ["export OMP_NUM_THREADS=1", "set num_workers=1 per rank instead of 4"]),
+        (script(0, host=cpus(4), environment=omp(64)), Severity.WARNING, "OMP_NUM_THREADS=64", ["export OMP_NUM_THREADS=4"]),
+        (script(8, host=cpus(128), environment=omp(1), job=GRANT), Severity.WARNING, "36 on 4 CPUs", ["set num_workers=1 per rank instead of 8"]),
+        (make_patient(host=cpus(64, quota=4.0), gpus=[make_gpu()], environment={}), Severity.NOTE, "", ["export OMP_NUM_THREADS=4"]),
+        (make_patient(host=cpus(64), job=torchrun(4), environment={}), Severity.NOTE, "", ["export OMP_NUM_THREADS=16"]),
+        (script(12, host=cpus(64), job=torchrun(4), environment={}), Severity.NOTE, "", ["export OMP_NUM_THREADS=4"]),
     ],
 )  # fmt: skip
-def test_sick_threads_or_a_grant_that_is_written(patient, words):
+def test_sick_more_threads_than_cpus_or_threads_that_nobody_chose(patient, severity, words, titles):
     [finding] = examine(CpuBudget, patient)
-    assert finding.severity is Severity.WARNING and words in finding.message
+    assert finding.severity is severity and words in finding.message
+    found = prescribe(cpu_budget, finding, patient)
+    assert sorted(remedy.title for remedy in found) == titles
+    for remedy in found:
+        if remedy.title.startswith("set num_workers"):
+            assert remedy.sets == (("DataLoader.num_workers", remedy.title[16]),)
 
 
 def test_sick_threads_that_a_run_has_shown():

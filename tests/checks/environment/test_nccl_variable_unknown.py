@@ -25,86 +25,61 @@ def one(name, value="1", **signs):
 
 
 @pytest.mark.parametrize(
-    ("name", "meant"),
+    ("name", "value", "kind", "says", "severity"),
     [
-        ("NCCL_IB_DISABEL", "NCCL_IB_DISABLE"),
-        ("NCCL_P2P_DISABLED", "NCCL_P2P_DISABLE"),
-        ("NCCL_DISABLE_SHM", "NCCL_SHM_DISABLE"),
-        ("NCCL_SOCKET_IF_NAME", "NCCL_SOCKET_IFNAME"),
-        ("TORCH_NCCL_BLOCKNG_WAIT", "TORCH_NCCL_BLOCKING_WAIT"),
-        ("TORCH_FR_BUFER_SIZE", "TORCH_FR_BUFFER_SIZE"),
+        ("NCCL_IB_DISABEL", "1", "slip", "NCCL_IB_DISABLE", Severity.WARNING),
+        ("NCCL_P2P_DISABLED", "1", "slip", "NCCL_P2P_DISABLE", Severity.WARNING),
+        ("NCCL_DISABLE_SHM", "1", "slip", "NCCL_SHM_DISABLE", Severity.WARNING),
+        ("NCCL_SOCKET_IF_NAME", "1", "slip", "NCCL_SOCKET_IFNAME", Severity.WARNING),
+        ("TORCH_NCCL_BLOCKNG_WAIT", "1", "slip", "TORCH_NCCL_BLOCKING_WAIT", Severity.WARNING),
+        ("TORCH_FR_BUFER_SIZE", "1", "slip", "TORCH_FR_BUFFER_SIZE", Severity.WARNING),
+        ("NCCL_TIMEOUT", "1", "unknown", "", Severity.NOTE),
+        ("TORCH_NCCL_SPEED_OF_LIGHT", "1", "unknown", "", Severity.NOTE),
+        ("NCCL_LL_THRESHOLD", "1", "gone", "NCCL_PROTO", Severity.NOTE),
+        ("NCCL_CHECKS_DISABLE", "1", "gone", "NCCL_CHECK_POINTERS", Severity.NOTE),
+        ("NCCL_SHARED_BUFF_COUNT", "1", "gone", "", Severity.NOTE),
+        ("NCCL_ASYNC_ERROR_HANDLING", "1", "renamed", "TORCH_NCCL_ASYNC_ERROR_HANDLING", Severity.NOTE),
+        ("TORCH_NCCL_TRACE_BUFFER_SIZE", "1", "renamed", "TORCH_FR_BUFFER_SIZE", Severity.NOTE),
+        ("NCCL_IB_DISABLE", "true", "value", "for 0", Severity.WARNING),
+        ("NCCL_P2P_DISABLE", "yes", "value", "for 0", Severity.WARNING),
+        ("NCCL_BUFFSIZE", "4M", "value", "for 4", Severity.WARNING),
+        ("NCCL_DEBUG", "DEBUG", "value", "VERSION, WARN, INFO", Severity.WARNING),
+        ("NCCL_PROTO", "LL256", "value", "LL, LL128, Simple", Severity.WARNING),
+        ("NCCL_ALGO", "ring,rabenseifner", "value", "Tree, Ring", Severity.WARNING),
+        ("NCCL_P2P_LEVEL", "nvl", "value", "LOC, NVL", Severity.WARNING),
+        ("NCCL_IB_TIMEOUT", "3600", "value", "0 to 31", Severity.WARNING),
+        ("NCCL_IB_RETRY_CNT", "100", "value", "0 to 7", Severity.WARNING),
+        ("TORCH_NCCL_ASYNC_ERROR_HANDLING", "7", "value", "0 to 3", Severity.WARNING),
+        ("TORCH_NCCL_BLOCKING_WAIT", "on", "value", "", Severity.ERROR),
+        ("TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", "ten minutes", "value", "", Severity.ERROR),
     ],
 )
-def test_sick_a_slip_names_what_is_meant(name, meant):
-    finding, detail = one(name)
-    assert (detail.kind, detail.instead, finding.severity) == ("slip", meant, Severity.WARNING)
-    assert finding.confidence is Confidence.CONFIRMED
-    patient = make_patient(environment={name: "1"})
-    [remedy] = prescribe(advice("environment"), finding, patient)
-    assert meant in remedy.title and name in remedy.title
-
-
-@pytest.mark.parametrize(
-    ("name", "kind", "instead"),
-    [
-        ("NCCL_TIMEOUT", "unknown", ""),
-        ("TORCH_NCCL_SPEED_OF_LIGHT", "unknown", ""),
-        ("NCCL_LL_THRESHOLD", "gone", "NCCL_PROTO"),
-        ("NCCL_CHECKS_DISABLE", "gone", "NCCL_CHECK_POINTERS"),
-        ("NCCL_SHARED_BUFF_COUNT", "gone", ""),
-        ("NCCL_ASYNC_ERROR_HANDLING", "renamed", "TORCH_NCCL_ASYNC_ERROR_HANDLING"),
-        ("TORCH_NCCL_TRACE_BUFFER_SIZE", "renamed", "TORCH_FR_BUFFER_SIZE"),
-    ],
-)
-def test_sick_names_that_nothing_reads_or_that_have_a_newer_one(name, kind, instead):
-    finding, detail = one(name)
-    assert (detail.kind, detail.instead, finding.severity) == (kind, instead, Severity.NOTE)
-    assert prescribe(advice("environment"), finding, make_patient())
-
-
-def test_what_is_gone_depends_on_the_release():
-    assert one("NCCL_WORK_FIFO_DEPTH", packages=packages("2.23.4"))[1].kind == "gone"
-    for nccl in ("2.20.5", "2.21.5"):
-        patient = make_patient(environment={"NCCL_WORK_FIFO_DEPTH": "64"}, packages=packages(nccl))
-        assert not examine(NcclVariableUnknown, patient)
-    assert not examine(NcclVariableUnknown, make_patient(environment={"NCCL_WORK_FIFO_DEPTH": "64"}))
-
-
-def test_sick_newer_than_the_installed_nccl():
-    finding, detail = one("NCCL_RAS_ENABLE", "0", packages=packages("2.21.5"))
-    assert detail.kind == "later" and "2.24" in finding.message and "2.21.5" in finding.message
-    new = make_patient(environment={"NCCL_RAS_ENABLE": "0"}, packages=packages("2.27.3"))
-    assert not examine(NcclVariableUnknown, new)
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "says"),
-    [
-        ("NCCL_IB_DISABLE", "true", "for 0"),
-        ("NCCL_P2P_DISABLE", "yes", "for 0"),
-        ("NCCL_BUFFSIZE", "4M", "for 4"),
-        ("NCCL_DEBUG", "DEBUG", "VERSION, WARN, INFO"),
-        ("NCCL_PROTO", "LL256", "LL, LL128, Simple"),
-        ("NCCL_ALGO", "ring,rabenseifner", "Tree, Ring"),
-        ("NCCL_P2P_LEVEL", "nvl", "LOC, NVL"),
-        ("NCCL_IB_TIMEOUT", "3600", "0 to 31"),
-        ("NCCL_IB_RETRY_CNT", "100", "0 to 7"),
-        ("TORCH_NCCL_ASYNC_ERROR_HANDLING", "7", "0 to 3"),
-    ],
-)
-def test_sick_values_that_make_no_sense(name, value, says):
+def test_sick_names_and_values(name, value, kind, says, severity):
     finding, detail = one(name, value)
-    assert (detail.kind, finding.severity, finding.cost) == ("value", Severity.WARNING, finding.cost)
-    assert says in finding.message
+    assert (detail.kind, finding.severity, finding.confidence) == (kind, severity, Confidence.CONFIRMED)
+    assert says in finding.message and detail.instead == ("" if kind == "value" else says)
+    assert bool(finding.cost.breaks) == (severity is Severity.ERROR)
+    remedy = prescribe(advice("environment"), finding, make_patient(environment={name: value}))[0]
+    if kind == "slip":
+        assert says in remedy.title and name in remedy.title
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("TORCH_NCCL_BLOCKING_WAIT", "on"), ("TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", "ten minutes")]
+    ("name", "nccl", "kind", "words"),
+    [
+        ("NCCL_WORK_FIFO_DEPTH", "2.23.4", "gone", ""),
+        ("NCCL_WORK_FIFO_DEPTH", "2.20.5", None, ""),
+        ("NCCL_WORK_FIFO_DEPTH", "2.21.5", None, ""),
+        ("NCCL_WORK_FIFO_DEPTH", None, None, ""),
+        ("NCCL_RAS_ENABLE", "2.21.5", "later", "since 2.24"),
+        ("NCCL_RAS_ENABLE", "2.27.3", None, ""),
+    ],
 )
-def test_sick_values_that_torch_refuses(name, value):
-    finding, _ = one(name, value)
-    assert finding.severity is Severity.ERROR
-    assert finding.cost is not None and finding.cost.breaks
+def test_sick_and_healthy_by_the_installed_release(name, nccl, kind, words):
+    signs = {"packages": packages(nccl)} if nccl else {}
+    found = examine(NcclVariableUnknown, make_patient(environment={name: "0"}, **signs))
+    assert [finding.detail.kind for finding in found] == ([kind] if kind else [])
+    assert all(words in finding.message and nccl in finding.message for finding in found if words)
 
 
 def test_sick_export_of_a_job_script_and_line_of_a_script():
