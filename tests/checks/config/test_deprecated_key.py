@@ -32,21 +32,20 @@ CALL = {
 
 
 @pytest.mark.parametrize(
-    ("version", "fields", "severity", "remedy"),
+    ("version", "fields", "severities"),
     [
-        ("4.57.1", ("eval_strategy",), ERROR, Applicability.SAFE),
-        ("4.46.3", ("eval_strategy", "evaluation_strategy"), NOTE, Applicability.SAFE),
+        ("4.57.1", ("eval_strategy",), [ERROR]),
+        ("4.46.3", ("eval_strategy", "evaluation_strategy"), [NOTE]),
+        ("4.30.2", ("evaluation_strategy",), []),
     ],
 )
-def test_sick_gone_from_the_installed_version_or_deprecated_in_it(version, fields, severity, remedy) -> None:
+def test_sick_and_healthy_by_the_installed_version(version, fields, severities) -> None:
     patient = patient_of(CALL, **installed(version, *fields))
-    [finding] = examine(DeprecatedKey, patient)
-    assert finding.severity is severity and bool(finding.cost.breaks) == (severity is ERROR)
-    assert [item.applicability for item in prescribe(deprecated_key, finding, patient)] == [remedy]
-
-
-def test_healthy_in_an_old_installed_version() -> None:
-    assert examine(DeprecatedKey, patient_of(CALL, **installed("4.30.2", "evaluation_strategy"))) == []
+    found = examine(DeprecatedKey, patient)
+    assert [finding.severity for finding in found] == severities
+    for finding in found:
+        assert bool(finding.cost.breaks) == (finding.severity is ERROR)
+        assert [item.applicability for item in prescribe(deprecated_key, finding, patient)] == [Applicability.SAFE]
 
 
 def test_sick_on_the_launch_line() -> None:
@@ -55,46 +54,36 @@ def test_sick_on_the_launch_line() -> None:
     assert finding.severity is WARNING
 
 
-@pytest.mark.parametrize(("version", "found"), [("4.30.2", 0), ("4.57.1", 1)])
-def test_sick_and_healthy_dtypes(version: str, found: int) -> None:
-    script = (
-        "from transformers import AutoModel, Trainer\n"
-        "m = AutoModel.from_pretrained('gpt2', torch_dtype='auto')\nTrainer(m, None).train()\n"
-    )
-    patient = patient_of({"train.py": script}, packages=make_packages(transformers=version))
-    assert len(examine(DeprecatedKey, patient)) == found
+LOAD = "from transformers import AutoFeatureExtractor, AutoModel, Trainer\nm = {}.from_pretrained('gpt2', {})\n"
+TRAIN = "Trainer(m, None).train()\n"
+USES = (
+    "print(m.generate(**inputs))\n",
+    "m.save_pretrained('converted')\n",
+    "def serve():\n    for batch in queue:\n        m(batch)\n",
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "argument", "then", "version", "severities"),
+    [
+        ("AutoModel", "torch_dtype='auto'", TRAIN, "4.30.2", []),
+        ("AutoModel", "torch_dtype='auto'", TRAIN, "4.57.1", [NOTE]),
+        ("AutoModel", "use_auth_token=True", TRAIN, "5.23.0", [ERROR]),
+        ("AutoFeatureExtractor", "use_auth_token=True", TRAIN, "5.23.0", []),
+        *(("AutoModel", "torch_dtype='auto'", use, "5.23.0", []) for use in USES),
+        *(("AutoModel", "load_in_8bit=True", use, "5.23.0", [NOTE]) for use in USES),
+    ],
+)
+def test_sick_and_healthy_arguments_of_a_model_that_is_loaded(kind, argument, then, version, severities) -> None:
+    files = {"train.py": LOAD.format(kind, argument) + then}
+    found = examine(DeprecatedKey, patient_of(files, packages=make_packages(transformers=version)))
+    assert [item.severity for item in found] == severities
 
 
 def test_sick_one_finding_for_one_argument_of_a_script() -> None:
-    load = "AutoModel.from_pretrained('gpt2', torch_dtype='auto')\n"
-    script = "from transformers import AutoModel, Trainer\n" + load * 3 + "Trainer(3).train()\n"
-    [finding] = examine(DeprecatedKey, patient_of({"train.py": script}))
+    files = {"train.py": LOAD.format("AutoModel", "torch_dtype='auto'") * 3 + TRAIN}
+    [finding] = examine(DeprecatedKey, patient_of(files))
     assert len(finding.evidence) == 3
-
-
-@pytest.mark.parametrize(("argument", "found"), [("torch_dtype='auto'", []), ("load_in_8bit=True", [NOTE])])
-@pytest.mark.parametrize(
-    "rest",
-    [
-        "print(m.generate(**inputs))\n",
-        "m.save_pretrained('converted')\n",
-        "def serve():\n    for batch in queue:\n        m(batch)\n",
-    ],
-)
-def test_a_model_that_is_loaded_and_not_trained(argument: str, found: list[Severity], rest: str) -> None:
-    script = f"from transformers import AutoModel\nm = AutoModel.from_pretrained('gpt2', {argument})\n{rest}"
-    patient = patient_of({"use.py": script}, packages=make_packages(transformers="5.23.0"))
-    assert [item.severity for item in examine(DeprecatedKey, patient)] == found
-
-
-@pytest.mark.parametrize(("kind", "found"), [("AutoModel", [ERROR]), ("AutoFeatureExtractor", [])])
-def test_an_argument_that_is_gone_where_the_model_is_trained(kind: str, found: list[Severity]) -> None:
-    script = (
-        "from transformers import AutoFeatureExtractor, AutoModel, Trainer\n"
-        f"m = {kind}.from_pretrained('gpt2', use_auth_token=True)\nTrainer(m, None).train()\n"
-    )
-    patient = patient_of({"train.py": script}, packages=make_packages(transformers="5.23.0"))
-    assert [item.severity for item in examine(DeprecatedKey, patient)] == found
 
 
 def test_the_mend_keeps_what_has_no_new_name() -> None:

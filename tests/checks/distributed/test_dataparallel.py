@@ -12,16 +12,11 @@ from gpudoctor_rules.distributed import dataparallel
 FOLDER = PATIENTS / "DIST005"
 
 
-@pytest.mark.parametrize("path", sick_scripts("DIST005"), ids=lambda path: path.stem)
-def test_sick_script(path):
-    [finding] = examine(Dataparallel, script_patient(path))
-    assert finding.severity is Severity.WARNING
-    assert "DataParallel(" in finding.span.text
-
-
-@pytest.mark.parametrize("path", healthy_scripts("DIST005"), ids=lambda path: path.stem)
-def test_healthy_script(path):
-    assert examine(Dataparallel, script_patient(path)) == []
+@pytest.mark.parametrize("path", [*sick_scripts("DIST005"), *healthy_scripts("DIST005")], ids=lambda path: path.stem)
+def test_sick_and_healthy_scripts(path):
+    found = examine(Dataparallel, script_patient(path))
+    assert [finding.severity for finding in found] == [Severity.WARNING] * path.name.startswith("sick")
+    assert all("DataParallel(" in finding.span.text for finding in found)
 
 
 def test_sick_when_the_switch_is_given():

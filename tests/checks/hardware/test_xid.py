@@ -100,25 +100,30 @@ def test_healthy_power_smoothing_that_came_back_is_no_warning():
 
 
 NVSWITCH = "nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): "
+FATAL = "NVRM: Xid (PCI:0000:1d:00): 149, NETIR_LINK_EVT  Fatal   XC0 i0 Link 08 (0x4a)"
+NONFATAL = "NVRM: Xid (PCI:0000:1d:00): 145, RLW_REMAP  Nonfatal XC0 i0 Link -1 (0x4)"
 
 
 @pytest.mark.parametrize(
-    ("line", "severity"),
+    ("line", "signs", "severity", "words"),
     [
-        ("NVRM: Xid (PCI:0000:1d:00): 149, NETIR_LINK_EVT  Fatal   XC0 i0 Link 08 (0x4a)", Severity.ERROR),
-        ("NVRM: Xid (PCI:0000:1d:00): 145, RLW_REMAP  Nonfatal XC0 i0 Link -1 (0x4)", Severity.WARNING),
-        (f"{NVSWITCH}20034, Fatal, Link 30 LTSSM Fault Up", Severity.ERROR),
-        (f"{NVSWITCH}11004, Non-fatal, Link 46 ingress", Severity.NOTE),
+        (FATAL, {}, Severity.ERROR, ""),
+        (NONFATAL, {}, Severity.WARNING, ""),
+        (f"{NVSWITCH}20034, Fatal, Link 30 LTSSM Fault Up", {}, Severity.ERROR, ""),
+        (f"{NVSWITCH}11004, Non-fatal, Link 46 ingress", {}, Severity.NOTE, ""),
+        (xid(74, "1b"), {"gpus": [make_gpu(0)]}, Severity.WARNING, ""),  # NVLink where there is one GPU
+        (xid(777), {}, Severity.WARNING, "not in gpudoctor's table"),
+        (xid(79, "ff"), {}, Severity.ERROR, "the GPU at 0000:ff:00"),
     ],
 )
-def test_sick_events_of_links_go_by_the_word_fatal(line, severity):
-    [finding] = found(line)
-    assert finding.severity is severity
+def test_sick_by_the_word_fatal_and_by_what_is_not_known(line, signs, severity, words):
+    [finding] = found(line, **signs)
+    assert finding.severity is severity and words in finding.message
 
 
-def test_sick_an_nvlink_error_is_a_warning_where_there_is_one_gpu():
-    [finding] = found(xid(74, "1b"), gpus=[make_gpu(0)])
-    assert finding.severity is Severity.WARNING
+def test_an_event_of_a_log_without_times_is_probable():
+    [finding] = found(xid(79), age=None)
+    assert finding.confidence is Confidence.PROBABLE
 
 
 @pytest.mark.parametrize(
@@ -145,15 +150,6 @@ def test_an_error_that_a_reset_has_settled_is_a_note():
 def test_what_follows_another_event_on_the_same_gpu_is_left_out():
     assert [finding.detail.code for finding in found(xid(31), xid(43), xid(45))] == [31]
     assert sorted(finding.detail.code for finding in found(xid(31, "1b"), xid(45, "1c"))) == [31, 45]
-
-
-def test_what_is_not_known_of_an_event_is_said():
-    [finding] = found(xid(777))
-    assert finding.severity is Severity.WARNING and "not in gpudoctor's table" in finding.message
-    [finding] = found(xid(79), age=None)  # a log without times
-    assert finding.confidence is Confidence.PROBABLE
-    [finding] = found(xid(79, "ff"))  # a GPU that the driver does not show
-    assert "the GPU at 0000:ff:00" in finding.message
 
 
 def test_healthy_old_events_other_lines_and_a_demand_that_was_taken_back_are_silent():
