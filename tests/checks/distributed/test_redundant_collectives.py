@@ -44,6 +44,6 @@ SHORT = """
 """
 
 
-@pytest.mark.parametrize(("steps", "found"), [(10, 0), (1000, 1)])
+@pytest.mark.parametrize(("steps", "found"), [(10, 0), (20, 0), (21, 1), (1000, 1)])
 def test_a_demonstration_of_a_few_steps_has_nothing_to_gain(steps, found):
     assert len(examine(RedundantCollectives, script_patient(SHORT.format(steps=steps)))) == found

@@ -12,7 +12,6 @@ from gpudoctor_rules.advice import advice
 from gpudoctor_rules.environment.host import limits_too_low
 
 LOW = Limit(soft=1024, hard=524288)
-SMALL = Limit(soft=8 << 20, hard=8 << 20)
 
 
 def script(workers, **signs):
@@ -26,52 +25,40 @@ def script(workers, **signs):
     )
 
 
-def test_sick_open_files_with_workers():
-    patient = script(8, host=make_host(open_files=LOW))
-    [finding] = examine(LimitsTooLow, patient)
-    assert finding.severity is Severity.WARNING
-    assert "1024" in finding.message and "8 workers" in finding.message
-    first, second = prescribe((limits_too_low, *advice("environment")), finding, patient)
-    assert first.title == "ulimit -n 65536"
-    assert "file_system" in second.title
-    [finding] = examine(LimitsTooLow, script("int(sys.argv[1])", host=make_host(open_files=LOW)))
-    assert finding.severity is Severity.NOTE  # only a run tells
+def rdma(soft, hard, *cards, roce=(), **signs):
+    host = make_host(locked_memory=Limit(soft=soft, hard=hard), infiniband=cards, roce=roce)
+    return make_patient(host=host, **signs)
+
+
+RULES = (limits_too_low, *advice("environment"))
+FEW = make_host(processes=Limit(soft=512, hard=512), container="docker")
+EIGHT, TWO_NODES = Job(profile=Profile.TORCHRUN, ranks_per_node=8), Job(profile=Profile.SLURM, nodes=2)
+MIB8, W, N = 8 << 20, Severity.WARNING, Severity.NOTE
 
 
 @pytest.mark.parametrize(
-    ("container", "title"),
-    [("docker", "docker run --ulimit nofile=65536:65536"), (None, "ask the administrator for nofile 65536")],
-)
-def test_sick_open_files_under_a_low_hard_limit(container, title):
-    patient = script(8, host=make_host(open_files=Limit(soft=1024, hard=4096), container=container))
+    ("patient", "severity", "words", "title"),
+    [
+        (script(8, host=make_host(open_files=LOW)), W, "may open 1024 files (the limit is 1024), and a loader starts 8 workers.", "ulimit -n 65536"),
+        (script("int(sys.argv[1])", host=make_host(open_files=LOW)), N, "which loader workers may use up", "ulimit -n 65536"),  # only a run tells
+        (script(8, host=make_host(open_files=Limit(soft=1024, hard=4096), container="docker")), W, "", "docker run --ulimit nofile=65536:65536"),
+        (script(8, host=make_host(open_files=Limit(soft=1024, hard=4096))), W, "", "ask the administrator for nofile 65536"),
+        (rdma(MIB8, MIB8, "mlx5_0", "mlx5_1"), W, "limited to 8 MiB, and RDMA over mlx5_0, mlx5_1 has to", ""),
+        (rdma(65536, None, "mlx5_0"), W, "", "ulimit -l unlimited"),
+        (rdma(MIB8, MIB8, "mlx5_0", roce=("mlx5_0",), job=TWO_NODES), W, "", ""),
+        (script(8, host=FEW, job=EIGHT, environment={}), W, "At most 512 processes and threads", "docker run --pids-limit=4096"),
+    ],
+)  # fmt: skip
+def test_sick_limits(patient, severity, words, title):
     [finding] = examine(LimitsTooLow, patient)
-    assert prescribe((limits_too_low, *advice("environment")), finding, patient)[0].title == title
-
-
-def test_sick_locked_memory_with_infiniband():
-    patient = make_patient(host=make_host(locked_memory=SMALL, infiniband=("mlx5_0", "mlx5_1")))
-    [finding] = examine(LimitsTooLow, patient)
-    assert "8 MiB" in finding.message and "mlx5_0" in finding.message
-    [remedy] = prescribe((limits_too_low, *advice("environment")), finding, patient)
-    assert remedy.sets == (("RLIMIT_MEMLOCK", "unlimited"),)
-    soft_only = make_patient(host=make_host(locked_memory=Limit(soft=65536, hard=None), infiniband=("mlx5_0",)))
-    [finding] = examine(LimitsTooLow, soft_only)
-    assert prescribe((limits_too_low, *advice("environment")), finding, soft_only)[0].title == "ulimit -l unlimited"
-
-
-def test_sick_locked_memory_over_ethernet_for_a_job_of_several_nodes():
-    host = make_host(locked_memory=SMALL, infiniband=("mlx5_0",), roce=("mlx5_0",))
-    assert examine(LimitsTooLow, make_patient(host=host, job=Job(profile=Profile.SLURM, nodes=2)))
-
-
-def test_sick_processes():
-    host = make_host(processes=Limit(soft=512, hard=512), container="docker")
-    patient = script(8, host=host, job=Job(profile=Profile.TORCHRUN, ranks_per_node=8), environment={})
-    [finding] = examine(LimitsTooLow, patient)
-    need = 8 * (1 + 64 + 8 * 4)
-    assert finding.detail.need == need
-    [remedy] = prescribe((limits_too_low, *advice("environment")), finding, patient)
-    assert remedy.title == "docker run --pids-limit=4096"
+    assert finding.severity is severity and words in finding.message
+    first, *others = prescribe(RULES, finding, patient)
+    assert title in first.title
+    if finding.subject == "open files" and title.startswith("ulimit"):
+        assert "file_system" in others[0].title
+    if finding.subject == "locked memory":
+        assert first.sets == (("RLIMIT_MEMLOCK", "unlimited"),)
+    assert finding.detail.need == (8 * (1 + 64 + 8 * 4) if finding.subject == "processes" else 0)
 
 
 @pytest.mark.parametrize(
@@ -81,16 +68,10 @@ def test_sick_processes():
         script(0, host=make_host(open_files=LOW)),  # no workers
         script(8, host=make_host(open_files=Limit(soft=1025, hard=4096))),  # above
         make_patient(host=make_host(open_files=LOW), gpus=[make_gpu()]),  # no script
-        make_patient(host=make_host(locked_memory=SMALL)),  # no RDMA
-        make_patient(
-            host=make_host(locked_memory=SMALL, infiniband=("mlx5_0",), roce=("mlx5_0",))
-        ),  # Ethernet card on a lone machine
-        make_patient(
-            host=make_host(locked_memory=SMALL, infiniband=("mlx5_0",)), job=Job(profile=Profile.SLURM, nodes=1)
-        ),  # one node
-        make_patient(
-            host=make_host(locked_memory=Limit(soft=200 * GIB, hard=200 * GIB), infiniband=("mlx5_0",))
-        ),  # generous
+        rdma(MIB8, MIB8),  # no RDMA
+        rdma(MIB8, MIB8, "mlx5_0", roce=("mlx5_0",)),  # Ethernet card on a lone machine
+        rdma(MIB8, MIB8, "mlx5_0", job=Job(profile=Profile.SLURM, nodes=1)),  # one node
+        rdma(200 * GIB, 200 * GIB, "mlx5_0"),  # generous
         script(8, host=make_host(processes=Limit(soft=4096, hard=4096)), environment={}),  # processes enough
     ],
 )

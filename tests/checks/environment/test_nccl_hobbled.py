@@ -27,95 +27,62 @@ def packages(*names):
     return Packages(python="3.11.7", executable="/env/bin/python", prefix="/env", distributions=found)
 
 
-@pytest.mark.parametrize("name", ["NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"])
-def test_sick_switched_off_with_several_gpus(name):
-    patient = make_patient(environment={name: "1"}, gpus=gpus(4), host=make_host())
-    [finding] = examine(NcclHobbled, patient)
-    assert (finding.severity, finding.confidence) == (Severity.WARNING, Confidence.CONFIRMED)
-    assert "4 GPUs" in finding.message
-    [remedy] = prescribe((nccl_hobbled, *advice("environment")), finding, patient)
-    assert remedy.steps[0] == f"unset {name}"
+def shell(variables, **signs):
+    return make_patient(environment=variables, **signs)
+
+
+NO_P2P, NO_SHM, NO_IB = {"NCCL_P2P_DISABLE": "1"}, {"NCCL_SHM_DISABLE": "1"}, {"NCCL_IB_DISABLE": "1"}
+NODES, RANKS = Job(profile=Profile.SLURM, nodes=4), Job(profile=Profile.TORCHRUN, ranks_per_node=4)
+BLOCKED = make_survey(gpus(2), p2p_blocked=((0, 1), (1, 0)))
+TORCH = TorchBuild(version="2.9.0+cu128", cuda="12.8", hip=None, arch_list=(), cxx11_abi=True, path="/env/torch")
+LIBRARY = "/opt/nccl/lib/libnccl.so.2"
+SCRIPT = 'import os\nos.environ["NCCL_P2P_DISABLE"] = "1"\n'
+W, N = Severity.WARNING, Severity.NOTE
+
+
+def loaded(variable, value):
+    environment = Environment(variables={variable: value}, shadowing=(("libnccl.so", LIBRARY),))
+    return make_patient(environment=environment, packages=packages("nvidia-nccl-cu12"))
 
 
 @pytest.mark.parametrize(
-    "patient",
+    ("patient", "severity", "words", "cure"),
     [
-        make_patient(environment={"NCCL_P2P_DISABLE": "1"}),  # no GPU
-        make_patient(environment={"NCCL_P2P_DISABLE": "1"}, gpus=gpus(1)),  # one GPU
-        make_patient(environment={"NCCL_IB_DISABLE": "1"}, gpus=gpus(8), host=make_host()),  # no InfiniBand
-        make_patient(
-            environment={"NCCL_P2P_DISABLE": "1"}, survey=make_survey(gpus(2), p2p_blocked=((0, 1), (1, 0)))
-        ),  # no peer access
+        (shell(NO_P2P, gpus=gpus(4), host=make_host()), W, "4 GPUs", "unset NCCL_P2P_DISABLE"),
+        (shell(NO_SHM, gpus=gpus(4), host=make_host()), W, "4 GPUs", "unset NCCL_SHM_DISABLE"),
+        (shell(NO_P2P), N, "", "unset"),  # no GPU
+        (shell(NO_P2P, gpus=gpus(1)), N, "", "unset"),
+        (shell(NO_IB, gpus=gpus(8), host=make_host()), N, "", "unset"),  # no InfiniBand
+        (shell(NO_P2P, survey=BLOCKED), N, "", "unset"),  # no peer access
+        (shell(NO_IB, host=make_host(infiniband=("mlx5_0",))), W, "", "unset"),
+        (shell(NO_IB, job=NODES, host=make_host()), W, "", "unset"),
+        (shell({"NCCL_NET": "Socket"}, job=NODES, host=make_host()), W, "", "unset"),
+        (shell({"NCCL_P2P_LEVEL": "LOC"}, job=RANKS, host=make_host()), W, "", "unset"),
+        (script_patient(SCRIPT, environment={}, gpus=gpus(2)), W, "", "line 2"),
+        (shell({}, gpus=gpus(4), host=make_host(acs=True)), W, "ACS", ""),
+        (shell({}, gpus=gpus(4), host=make_host(iommu=True)), W, "IOMMU", ""),
+        (shell({}, gpus=gpus(4, nvlinks=(LINK,)), host=make_host(acs=True, infiniband=("mlx5_0",))), W, "ACS", ""),  # the network cards suffer
+        (shell({}, packages=packages("torch", "nvidia-nccl-cu12", "nvidia-nccl-cu13"), torch=TORCH), W, "", "pip uninstall nvidia-nccl-cu13"),
+        (loaded("LD_PRELOAD", LIBRARY), W, "", "LD_PRELOAD"),
+        (loaded("LD_LIBRARY_PATH", "/opt/nccl/lib"), N, "", "LD_LIBRARY_PATH"),
     ],
-)
-def test_sick_but_a_note_where_the_hardware_is_not(patient):
+)  # fmt: skip
+def test_sick_switches_detours_and_libraries(patient, severity, words, cure):
     [finding] = examine(NcclHobbled, patient)
-    assert finding.severity is Severity.NOTE
-
-
-@pytest.mark.parametrize(
-    ("variables", "job", "host"),
-    [
-        ({"NCCL_IB_DISABLE": "1"}, None, make_host(infiniband=("mlx5_0",))),
-        ({"NCCL_IB_DISABLE": "1"}, Job(profile=Profile.SLURM, nodes=4), make_host()),
-        ({"NCCL_NET": "Socket"}, Job(profile=Profile.SLURM, nodes=4), make_host()),
-        ({"NCCL_P2P_LEVEL": "LOC"}, Job(profile=Profile.TORCHRUN, ranks_per_node=4), make_host()),
-    ],
-)
-def test_sick_network_and_levels(variables, job, host):
-    [finding] = examine(NcclHobbled, make_patient(environment=variables, job=job, host=host))
-    assert finding.severity is Severity.WARNING
-
-
-def test_sick_set_by_the_script():
-    patient = script_patient('import os\nos.environ["NCCL_P2P_DISABLE"] = "1"\n', environment={}, gpus=gpus(2))
-    [finding] = examine(NcclHobbled, patient)
-    assert finding.confidence is Confidence.SUSPECTED
+    assert finding.severity is severity and words in finding.message
+    assert (finding.confidence is Confidence.SUSPECTED) == (cure == "line 2")
     [remedy] = prescribe((nccl_hobbled, *advice("environment")), finding, patient)
-    assert "line 2" in remedy.steps[0]
+    assert cure in remedy.title + remedy.steps[0]
+    if words in ("ACS", "IOMMU"):
+        assert finding.subject == words and words.lower() in remedy.id
 
 
-@pytest.mark.parametrize(
-    ("field", "subject", "more"),
-    [
-        ("acs", "ACS", {}),
-        ("iommu", "IOMMU", {}),
-        ("acs", "ACS", {"nvlinks": (LINK,)}),
-    ],  # the network cards still suffer
-)
-def test_sick_detours_on_the_bus(field, subject, more):
-    host = make_host(**{field: True}, infiniband=("mlx5_0",) if more else ())
-    patient = make_patient(environment={}, gpus=gpus(4, **more), host=host)
-    [finding] = examine(NcclHobbled, patient)
-    assert finding.subject == subject
-    [remedy] = prescribe((nccl_hobbled, *advice("environment")), finding, patient)
-    assert subject.lower() in remedy.id
-
-
-def test_sick_two_nccls():
-    torch = TorchBuild(version="2.9.0+cu128", cuda="12.8", hip=None, arch_list=(), cxx11_abi=True, path="/env/torch")
-    patient = make_patient(
-        environment={}, packages=packages("torch", "nvidia-nccl-cu12", "nvidia-nccl-cu13"), torch=torch
-    )
+def test_of_two_nccls_one_stays():
+    patient = shell({}, packages=packages("torch", "nvidia-nccl-cu12", "nvidia-nccl-cu13"), torch=TORCH)
     [finding] = examine(NcclHobbled, patient)
     [remedy] = prescribe((nccl_hobbled, *advice("environment")), finding, patient)
     assert remedy.title == "keep nvidia-nccl-cu12 only"
-    assert remedy.steps[0] == "pip uninstall nvidia-nccl-cu13"
     assert "--force-reinstall --no-deps nvidia-nccl-cu12==2.27.3" in remedy.steps[1]
-
-
-@pytest.mark.parametrize(
-    ("variable", "severity"), [("LD_PRELOAD", Severity.WARNING), ("LD_LIBRARY_PATH", Severity.NOTE)]
-)
-def test_sick_another_nccl_on_the_loader_path(variable, severity):
-    library = "/opt/nccl/lib/libnccl.so.2"
-    value = library if variable == "LD_PRELOAD" else "/opt/nccl/lib"
-    environment = Environment(variables={variable: value}, shadowing=(("libnccl.so", library),))
-    patient = make_patient(environment=environment, packages=packages("nvidia-nccl-cu12"))
-    [finding] = examine(NcclHobbled, patient)
-    assert finding.severity is severity
-    [remedy] = prescribe((nccl_hobbled, *advice("environment")), finding, patient)
-    assert variable in remedy.title
 
 
 @pytest.mark.parametrize(

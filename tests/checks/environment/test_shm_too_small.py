@@ -12,6 +12,7 @@ from gpudoctor_rules.advice import advice
 from gpudoctor_rules.environment.host import shm_too_small
 
 MIB = 1 << 20
+RULES = (shm_too_small, *advice("environment"))
 SCRIPT = """
     import argparse, torch
     from torch.utils.data import DataLoader
@@ -36,47 +37,43 @@ def docker(shm=64 * MIB, **changes):
     return make_host(shm_total=shm, shm_free=shm, container="docker", **changes)
 
 
-@pytest.mark.parametrize("workers", ["8", "args.workers"])
-def test_sick_workers_with_dockers_default(workers):
-    [finding] = examine(ShmTooSmall, script(workers, host=docker()))
-    assert finding.severity is Severity.ERROR
-    assert finding.cost.breaks
-    assert "64 MiB" in finding.message and "1 GiB" in finding.message
-    assert finding.span is not None and finding.span.line == 9
-    assert Resource.SHARED_MEMORY in finding.scarce
+CONFIG = "output_dir: out\nlearning_rate: 1e-4\ndataloader_num_workers: 6\n"
+RANKS = Job(profile=Profile.TORCHRUN, ranks_per_node=4)
+ASKED = Job(profile=Profile.KUBERNETES, shared_memory_granted=256 * MIB, script_path="pod.yaml")
+ALLOCATED = {"environment": {"SLURM_JOB_ID": "7"}, "gpus": [], "job": Job(profile=Profile.SLURM)}
+ERROR, WARNING = Severity.ERROR, Severity.WARNING
 
 
 @pytest.mark.parametrize(
-    ("patient", "severity"),
+    ("patient", "severity", "words"),
     [
-        (config_patient("output_dir: out\nlearning_rate: 1e-4\ndataloader_num_workers: 6\n", host=docker()), Severity.ERROR),
-        (make_patient(host=docker(), gpus=[make_gpu()]), Severity.WARNING),
-        (script("args.workers", default="", host=docker()), Severity.WARNING),  # only a run tells
+        (script("8", host=docker()), ERROR, "64 MiB"),
+        (script("args.workers", host=docker()), ERROR, "1 GiB"),
+        (config_patient(CONFIG, host=docker()), ERROR, ""),
+        (make_patient(host=docker(), gpus=[make_gpu()]), WARNING, ""),
+        (script("args.workers", default="", host=docker()), WARNING, ""),  # only a run tells
+        (script("0", host=docker(), job=RANKS), WARNING, "4 ranks"),
+        (script("2", host=make_host(shm_total=64 * GIB, shm_free=200 * MIB)), WARNING, "200 MiB"),  # full of left-overs
+        (script("8", host=make_host(), job=ASKED), ERROR, "256 MiB"),
+        (script("8", host=docker(), **ALLOCATED), ERROR, ""),  # inside its allocation it has this machine's memory
     ],
-)  # fmt: skip
-def test_sick_by_what_is_known_of_the_workers(patient, severity):
+)
+def test_sick_by_workers_ranks_and_what_is_free(patient, severity, words):
     [finding] = examine(ShmTooSmall, patient)
-    assert finding.severity is severity and (finding.cost.breaks is not None) == (severity is Severity.ERROR)
+    assert finding.severity is severity and words in finding.message
+    assert (finding.cost.breaks is not None) == (severity is ERROR) and Resource.SHARED_MEMORY in finding.scarce
 
 
-def test_sick_ranks_need_it_even_without_workers():
-    job = Job(profile=Profile.TORCHRUN, ranks_per_node=4)
-    [finding] = examine(ShmTooSmall, script("0", host=docker(), job=job))
-    assert finding.severity is Severity.WARNING
-    assert "4 ranks" in finding.message
+def test_sick_the_loader_is_shown():
+    [finding] = examine(ShmTooSmall, script("8", host=docker()))
+    assert finding.span is not None and finding.span.line == 9
 
 
 def test_sick_full_of_left_overs():
-    patient = script("2", host=docker(8 * GIB))
-    [finding] = examine(ShmTooSmall, script("2", host=make_host(shm_total=64 * GIB, shm_free=200 * MIB)))
-    assert "200 MiB" in finding.message
-    [remedy] = prescribe((shm_too_small, *advice("environment")), finding, patient)
+    patient = script("2", host=make_host(shm_total=64 * GIB, shm_free=200 * MIB))
+    [finding] = examine(ShmTooSmall, patient)
+    [remedy] = prescribe(RULES, finding, patient)
     assert any(step.startswith("rm /dev/shm/torch_") for step in remedy.steps)
-
-
-def test_sick_the_size_that_the_launch_asks_for():
-    job = Job(profile=Profile.KUBERNETES, shared_memory_granted=256 * MIB, script_path="pod.yaml")
-    assert "256 MiB" in examine(ShmTooSmall, script("8", host=make_host(), job=job))[0].message
 
 
 @pytest.mark.parametrize(
@@ -98,31 +95,30 @@ def test_healthy_without_any_it_is_a_skip():
         examine(ShmTooSmall, script("8", host=make_host(shm_total=Absent("no /dev/shm on this system"))))
 
 
+def small(container, **changes):
+    return make_host(shm_total=64 * MIB, shm_free=64 * MIB, container=container, **changes)
+
+
+OF_EIGHT = {"job": Job(profile=Profile.TORCHRUN, ranks_per_node=8)}
+
+
 @pytest.mark.parametrize(
-    ("container", "line"),
+    ("host", "signs", "gib", "line"),
     [
-        ("docker", "docker run --shm-size=2g ..."),
-        ("podman", "podman run --shm-size=2g ..."),
-        ("kubernetes", "volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 2Gi}}]"),
-        (None, "sudo mount -o remount,size=2G /dev/shm"),
+        (small("docker"), {}, 2, "docker run --shm-size=2g ..."),
+        (small("podman"), {}, 2, "podman run --shm-size=2g ..."),
+        (small("kubernetes"), {}, 2, "volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 2Gi}}]"),
+        (small(None), {}, 2, "sudo mount -o remount,size=2G /dev/shm"),
+        (docker(memory_total=256 * GIB), OF_EIGHT, 16, "docker run --shm-size=16g ..."),  # it grows with the ranks
+        (docker(memory_total=12 * GIB), OF_EIGHT, 6, "docker run --shm-size=6g ..."),  # below half of the memory
     ],
 )
-def test_remedy_names_the_line_for_the_container(container, line):
-    host = make_host(shm_total=64 * MIB, shm_free=64 * MIB, container=container)
-    patient = script("8", host=host)
+def test_remedy_names_the_line_for_the_container_and_the_size(host, signs, gib, line):
+    patient = script("8", host=host, **signs)
     [finding] = examine(ShmTooSmall, patient)
-    [remedy] = prescribe((shm_too_small, *advice("environment")), finding, patient)
-    assert line in remedy.steps
+    [remedy] = prescribe(RULES, finding, patient)
+    assert line in remedy.steps and remedy.title == f"give /dev/shm {gib} GiB"
     assert remedy.uses == {Resource.HOST_MEMORY}
-
-
-def test_remedy_grows_with_the_ranks_and_stays_below_half_of_the_memory():
-    job = Job(profile=Profile.TORCHRUN, ranks_per_node=8)
-    for memory, size in ((256, 16), (12, 6)):
-        patient = script("8", host=docker(memory_total=memory * GIB), job=job)
-        [finding] = examine(ShmTooSmall, patient)
-        [remedy] = prescribe((shm_too_small, *advice("environment")), finding, patient)
-        assert remedy.title == f"give /dev/shm {size} GiB"
 
 
 @pytest.mark.parametrize(
@@ -137,9 +133,3 @@ def test_the_memory_of_another_machine_is_not_judged(job):
     roomy = make_host(shm_total=16 * GIB, shm_free=16 * GIB)
     with pytest.raises(Unavailable, match="another machine"):
         examine(ShmTooSmall, script("8", host=roomy, gpus=[], environment={}, job=job))
-
-
-def test_inside_its_allocation_the_job_has_this_machines_memory():
-    patient = script("8", host=docker(), environment={"SLURM_JOB_ID": "7"}, gpus=[], job=Job(profile=Profile.SLURM))
-    [finding] = examine(ShmTooSmall, patient)
-    assert finding.severity is Severity.ERROR
