@@ -72,42 +72,20 @@ class XidMeaning:
     """The number of an earlier event on the same GPU that it ends."""
 
 
-_UNKNOWN = XidMeaning(
-    name="not in gpudoctor's table",
-    severity="warning",
-    blame="unknown",
-    action="watch",
-    meaning="The driver reported an event that this version does not know.",
-    advice=say("Look the number up in NVIDIA's Xid catalogue."),
-    source="",
-)
-_SWITCH = XidMeaning(
-    name="NVSwitch event",
-    severity="note",
-    blame="fabric",
-    action="fabric",
-    meaning="A switch of the NVLink fabric reported an event.",
-    advice=say("Fatal: restart the fabric manager with all GPUs reset, and watch the port that the line names."),
-    source="NVIDIA fabric manager user guide",
-    repeated="warning",
-    fatal="error",
-)
-
-
 def meaning_of(event: XidEvent) -> XidMeaning:
     """The table's row for an event."""
-    return _SWITCH if event.switch else _table().get(event.code, _UNKNOWN)
+    return _table().get("switch" if event.switch else event.code) or _table()["unknown"]
 
 
 @cache
-def _table() -> dict[int, XidMeaning]:
+def _table() -> dict[int | str, XidMeaning]:
     from importlib.resources import files  # 5 ms: only when the log has events
 
     text = files("gpudoctor_checks.hardware").joinpath("xid.json").read_text(encoding="utf-8")
-    rows = json.loads(text)["xids"]
+    tables = json.loads(text)
     return {
         code: XidMeaning(**{key: value for key, value in row.items() if key != "codes"})
-        for row in rows
+        for row in (*tables["xids"], *tables["others"])
         for code in row["codes"]
     }
 
