@@ -36,22 +36,16 @@ def test_every_file_is_named() -> None:
     assert {path.name for path in config_files("CFG006", "sick")} == set(EXPECTED)
 
 
-@pytest.mark.parametrize("path", config_files("CFG006", "sick"), ids=lambda path: path.name)
-def test_sick_files(path: Path) -> None:
+FILES = [*config_files("CFG006", "sick"), *config_files("CFG006", "healthy")]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_sick_and_healthy_files(path: Path) -> None:
     findings = examine(Frequencies, config_patient(path))
-    places = {}
-    for finding in findings:
-        setting = finding.evidence[0]
-        assert isinstance(setting, Setting)
-        assert setting.path == str(path)
-        assert finding.confidence is Confidence.SUSPECTED
-        places[setting.key, setting.line] = finding.severity
-    assert places == EXPECTED[path.name]
-
-
-@pytest.mark.parametrize("path", config_files("CFG006", "healthy"), ids=lambda path: path.name)
-def test_healthy_files(path: Path) -> None:
-    assert examine(Frequencies, config_patient(path)) == []
+    settings = [(finding.evidence[0], finding.severity) for finding in findings]
+    assert all(isinstance(setting, Setting) and setting.path == str(path) for setting, _ in settings)
+    assert all(finding.confidence is Confidence.SUSPECTED for finding in findings)
+    assert {(setting.key, setting.line): severity for setting, severity in settings} == EXPECTED.get(path.name, {})
 
 
 def test_sick_evaluation_takes_its_period_from_logging() -> None:

@@ -30,23 +30,28 @@ def remedy_of(survey, **patient):
     return remedy
 
 
+NOUVEAU = broken(DriverState.NO_LIBRARY, driver="nouveau", nodes=(), kernel_module_version=NONE)
+
+
 @pytest.mark.parametrize(
-    ("state", "words", "remedy"),
+    ("survey", "words", "remedy"),
     [
-        (DriverState.NO_LIBRARY, "libnvidia-ml.so.1", "install"),
-        (DriverState.NOT_LOADED, "not loaded", "load"),
-        (DriverState.MISMATCH, "different versions", "reboot"),
-        (DriverState.NO_PERMISSION, "may not open", "permission"),
-        (DriverState.FAILED, "does not start", "reboot"),
-        (DriverState.HUNG, "does not answer", "reboot"),
-        (DriverState.CRASHED, "crashes", "reboot"),
+        (broken(DriverState.NO_LIBRARY), "libnvidia-ml.so.1", "install"),
+        (broken(DriverState.NOT_LOADED), "not loaded", "load"),
+        (broken(DriverState.MISMATCH), "different versions", "reboot"),
+        (broken(DriverState.NO_PERMISSION), "may not open", "permission"),
+        (broken(DriverState.FAILED, driver_error="as NVML says"), "does not start", "reboot"),
+        (broken(DriverState.HUNG), "does not answer", "reboot"),
+        (broken(DriverState.CRASHED), "crashes", "reboot"),
+        (NOUVEAU, "nouveau", ""),
+        (broken(DriverState.HUNG, devices=0, nodes=()), "does not answer", ""),  # told even where the bus is hidden
+        (broken(DriverState.READY, devices=8), "sees none of them", ""),
     ],
 )
-def test_sick_each_way_a_driver_fails(state, words, remedy):
-    survey = broken(state, driver_error="as NVML says")
+def test_sick_each_way_a_driver_fails(survey, words, remedy):
     [finding] = examine(DriverUnreachable, make_patient(survey=survey, host=make_host()))
     assert finding.severity is Severity.ERROR and finding.cost.breaks and words in finding.message
-    assert remedy_of(survey, host=make_host()).id == f"ENV001-{remedy}"
+    assert remedy_of(survey, host=make_host()).id.startswith(f"ENV001-{remedy}")
 
 
 def test_sick_versions_that_differ_are_both_named():
@@ -55,19 +60,6 @@ def test_sick_versions_that_differ_are_both_named():
     assert "module 550.54.14" in finding.message and "library 570.86.15" in finding.message
     assert "reboot" in remedy_of(survey).steps[0]
     assert remedy_of(survey, host=make_host(container="docker")).id == "ENV001-restart-container"
-
-
-@pytest.mark.parametrize(
-    ("survey", "words"),
-    [
-        (broken(DriverState.NO_LIBRARY, driver="nouveau", nodes=(), kernel_module_version=NONE), "nouveau"),
-        (broken(DriverState.HUNG, devices=0, nodes=()), "does not answer"),  # told even where the bus is hidden
-        (broken(DriverState.READY, devices=8), "sees none of them"),
-    ],
-)
-def test_sick_what_the_bus_shows(survey, words):
-    [finding] = examine(DriverUnreachable, make_patient(survey=survey, host=make_host()))
-    assert words in finding.message
 
 
 def test_sick_a_container_that_was_to_have_gpus():

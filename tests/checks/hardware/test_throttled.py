@@ -1,24 +1,24 @@
+import pytest
+
 from gpudoctor.model import Absent, Applicability, Confidence, Severity
 from gpudoctor.testing import examine, make_gpu, make_patient, prescribe
 from gpudoctor_checks.hardware.throttled import Throttled
 from gpudoctor_rules.hardware import throttled
 
 
-def test_sick_thermal_slowdown_is_named_with_clock_and_temperature():
-    hot = make_gpu(5, event_reasons=0x48, clock_sm=800, temperature=91.0)
-    [finding] = examine(Throttled, make_patient(gpus=[make_gpu(0), hot]))
-    assert finding.subject == "GPU 5"
-    assert finding.severity is Severity.WARNING and finding.confidence is Confidence.CONFIRMED
-    assert "hardware thermal slowdown (800 of 1980 MHz, 91 °C)" in finding.message
-    assert finding.detail.heat is True
-
-
-def test_sick_several_gpus_are_one_finding():
-    gpus = [make_gpu(index, event_reasons=0x80) for index in (0, 1, 2)] + [make_gpu(3)]
+@pytest.mark.parametrize(
+    ("gpus", "subject", "words", "heat", "power"),
+    [
+        ([make_gpu(0), make_gpu(5, event_reasons=0x48, clock_sm=800, temperature=91.0)], "GPU 5",
+         "hardware thermal slowdown (800 of 1980 MHz, 91 °C)", True, False),
+        ([*(make_gpu(index, event_reasons=0x80) for index in (0, 1, 2)), make_gpu(3)], "GPU 0-2", "", False, True),
+    ],
+)  # fmt: skip
+def test_sick_heat_and_power(gpus, subject, words, heat, power):
     [finding] = examine(Throttled, make_patient(gpus=gpus))
-    assert finding.subject == "GPU 0-2"
-    assert len(finding.evidence) == 3
-    assert finding.detail.power is True and finding.detail.heat is False
+    assert (finding.subject, finding.severity, finding.confidence) == (subject, Severity.WARNING, Confidence.CONFIRMED)
+    assert words in finding.message and (finding.detail.heat, finding.detail.power) == (heat, power)
+    assert len(finding.evidence) == (1 if heat else 3)
 
 
 def test_healthy_idle_power_cap_application_clocks_display_and_a_card_that_does_not_tell_are_silent():
