@@ -29,7 +29,7 @@ def main() -> Any:
     """Work until the agent hangs up. Arguments: number of the socket, process of the agent, file for stacks."""
     channel, parent, stacks = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
     _end_with(parent)
-    _keep_output_apart()
+    os.dup2(2, 1)  # what libraries print to standard output goes to standard error: NCCL's notes, warnings
     out = open(stacks, "w")  # noqa: SIM115  # lives as long as the process
     faulthandler.enable(out)
     faulthandler.register(signal.SIGUSR1, out, all_threads=False, chain=False)
@@ -116,11 +116,6 @@ def _end_with(parent: Any) -> Any:
         return
     if os.getppid() != parent:
         os._exit(1)
-
-
-def _keep_output_apart() -> Any:
-    """What libraries print to standard output goes to standard error: NCCL's notes, warnings."""
-    os.dup2(2, 1)
 
 
 if __name__ == "__main__":

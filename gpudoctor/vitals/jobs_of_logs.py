@@ -34,7 +34,7 @@ def last_job(paths: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
             written[job] = max(written.get(job, 0.0), _written(path))
     if len(written) < 2:
         return tuple(paths), ()
-    last = max(written, key=lambda job: (written[job], _order(job)))
+    last = max(written, key=lambda job: (written[job], [int(number) for number in re.findall(r"\d+", job)]))
     kept = tuple(path for path in paths if job_by_path[path] in ("", last))
     return kept, tuple(path for path in paths if job_by_path[path] not in ("", last))
 
@@ -45,7 +45,3 @@ def _written(path: str) -> float:
         return float(int(os.path.getmtime(path)))
     except OSError:
         return 0.0
-
-
-def _order(job: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in re.findall(r"\d+", job))

@@ -122,14 +122,10 @@ def _is_survey(path: Path, head: str) -> bool:
     first = next((line for line in head.splitlines() if line.strip()), "")
     if LISTING not in first:
         return False
-    lines = [line for line in text_of(_tail(path)).splitlines()[1:] if line.strip()]
-    return all(line[:1].isspace() or line.startswith(("GPU ", "===")) for line in lines[-_LAST_LINES:])
-
-
-def _tail(path: Path) -> bytes:
     with open_file(path) as stream:
         stream.seek(max(0, os.fstat(stream.fileno()).st_size - _HEAD))
-        return stream.read(_HEAD)
+        lines = [line for line in text_of(stream.read(_HEAD)).splitlines()[1:] if line.strip()]
+    return all(line[:1].isspace() or line.startswith(("GPU ", "===")) for line in lines[-_LAST_LINES:])
 
 
 def is_left_behind(path: Path) -> bool:

@@ -64,17 +64,14 @@ def read_saved_log(path: Path) -> KernelLog:
         reader.damage = say("{error}; gpudoctor read what precedes it", error=error)
     except OSError as error:
         raise Unavailable(say("{path}: cannot be read: {reason}", path=path, reason=error.strerror or error)) from None
+    printer = "gzip -cd" if packed else "iconv -f UTF-16 -t UTF-8" if wide else "cat"
     return KernelLog(
         origin=str(path),
         messages=tuple(reader.kept),
         read=reader.read,
-        printed_by=f"{_printer(packed, wide)} {shlex.quote(str(path))}",
+        printed_by=f"{printer} {shlex.quote(str(path))}",
         problems=tuple(say("{path}: {problem}", path=path, problem=problem) for problem in reader.problems()),
     )
-
-
-def _printer(packed: bool, wide: bool) -> str:
-    return "gzip -cd" if packed else "iconv -f UTF-16 -t UTF-8" if wide else "cat"
 
 
 @dataclass
@@ -113,10 +110,12 @@ class _Reader:
     def _add(self, number: int, line: str) -> None:
         found = parse(line)
         if found is None:
-            found = _beginless(line)
-            self.read += found is not None
-        if found is None:
-            return
+            # An event whose line lost its beginning, where the log was cut.
+            event = None if of_program(line) else _EVENT.search(line)
+            if event is None:
+                return
+            found = KernelLine(text=line[event.start() :].strip())
+            self.read += 1
         if _DRIVER.search(found.text):
             self.driver += 1
             self.kept.append(
@@ -148,9 +147,3 @@ class _Reader:
                 oldest=oldest,
                 beyond=KERNEL_MESSAGES.beyond,
             )
-
-
-def _beginless(line: str) -> KernelLine | None:
-    """An event whose line lost its beginning, where the log was cut."""
-    found = None if of_program(line) else _EVENT.search(line)
-    return KernelLine(text=line[found.start() :].strip()) if found else None

@@ -124,7 +124,7 @@ def _multiplier(torch: Any, device: Any, name: Any, side: Any, seed: Any = 7) ->
 def _timed(torch: Any, device: Any, once: Any, seconds: Any) -> Any:
     """Seconds of each call, by the device's own clock where it has one."""
     if _is_cpu(device):
-        return repeated(lambda: _run(once), seconds)
+        return repeated(once, seconds)
 
     def timed() -> Any:
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -140,10 +140,6 @@ def _timed(torch: Any, device: Any, once: Any, seconds: Any) -> Any:
 
 _INNER = 8
 """Calls between two marks on a card: a launch costs microseconds."""
-
-
-def _run(once: Any) -> Any:
-    once()
 
 
 def _digests(torch: Any, device: Any, name: Any, repetitions: Any = 3) -> Any:
@@ -163,18 +159,15 @@ def digest(torch: Any, values: Any) -> Any:
 
 def _memory(torch: Any, device: Any, seconds: Any) -> Any:
     """Bytes read and written a second by a copy inside the memory of a unit."""
-    size = CPU_COPY if _is_cpu(device) else _room(torch, device, CARD_COPY)
+    size = CPU_COPY
+    if not _is_cpu(device):
+        free, _ = torch.cuda.mem_get_info(device)
+        size = max(1 << 20, min(CARD_COPY, free // 4))
     source = torch.ones(size, dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
     target.copy_(source)
     times = _timed(torch, device, lambda: target.copy_(source), seconds)
     return figure("memory_bandwidth", times, 2.0 * size, payload=size)
-
-
-def _room(torch: Any, device: Any, size: Any) -> Any:
-    """The size, or what a quarter of the free memory allows."""
-    free, _ = torch.cuda.mem_get_info(device)
-    return max(1 << 20, min(size, free // 4))
 
 
 def _host_copies(torch: Any, device: Any, seconds: Any) -> Any:

@@ -25,7 +25,9 @@ _RETRANSMITTED, _SENT, _TCP_INFO = 100, 156, 160
 def open_port(work: Any, state: Any) -> Any:
     """A port at which the others of a group find this unit."""
     if work["backend"] == "tcp":
-        listener = socket.create_server(("::" if ":" in work["address"] else "", 0), family=_family(work))
+        six = ":" in work["address"]
+        family = socket.AF_INET6 if six else socket.AF_INET
+        listener = socket.create_server(("::" if six else "", 0), family=family)
         state["listener"] = listener
         return {"port": listener.getsockname()[1]}
     load_torch()
@@ -183,10 +185,6 @@ def _settle(torch: Any, device: Any) -> Any:
 
 
 # Without torch: two units over a plain connection.
-
-
-def _family(work: Any) -> Any:
-    return socket.AF_INET6 if ":" in work["address"] else socket.AF_INET
 
 
 def _sockets(work: Any, state: Any) -> Any:

@@ -8,13 +8,13 @@ from typing import Any
 
 
 def repeated(once: Any, seconds: Any, least: Any = 3, most: Any = 1000) -> Any:
-    """Seconds of each repetition of `once`, until the time is over; `once` returns its own seconds, or None."""
+    """Seconds of each repetition of `once`, until the time is over; `once` may return its own seconds."""
     found: list[float] = []
     end = time.perf_counter() + seconds
     while len(found) < least or (time.perf_counter() < end and len(found) < most):
         begin = time.perf_counter()
         own = once()
-        found.append(time.perf_counter() - begin if own is None else own)
+        found.append(own if isinstance(own, float) else time.perf_counter() - begin)
     return found
 
 

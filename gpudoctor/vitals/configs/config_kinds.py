@@ -38,7 +38,8 @@ _OWN_STRONG: Final = re.compile(
 
 def recognise(flat: Flat) -> ConfigKind:
     """The kind of a config, by its keys."""
-    top = _top(flat)
+    top = {key for key in flat.sections if "." not in key and "[" not in key}  # a list's name without its index
+    top |= {entry.parts[0] for entry in flat.entries.values() if len(entry.parts) == 1}
     if {"apiVersion", "kind"} <= top:
         return ConfigKind.KUBERNETES
     if "log_history" in top or "nbformat" in top:
@@ -59,12 +60,6 @@ def composed(flat: Flat) -> bool:
         or (entry.key == "defaults" and isinstance(entry.value, tuple))
         for entry in flat.entries.values()
     )
-
-
-def _top(flat: Flat) -> set[str]:
-    """Names at the top level; a list's name without its index."""
-    names = {key for key in flat.sections if "." not in key and "[" not in key}
-    return names | {entry.parts[0] for entry in flat.entries.values() if len(entry.parts) == 1}
 
 
 def _many(names: Collection[str], table: str, least: int) -> bool:

@@ -50,7 +50,7 @@ def read_text(path: str) -> tuple[str, tuple[str, ...]]:
             raise UnreadConfig(
                 say(
                     "is {megabytes} MB; a training config is under {limit} MB, so this is data",
-                    megabytes=_megabytes(size),
+                    megabytes=max(1, round(size / (1 << 20))),
                     limit=LIMIT >> 20,
                 )
             )
@@ -95,7 +95,3 @@ def _other_encoding(raw: bytes) -> str:
         return ""
     chinese = sum("\u4e00" <= char <= "\u9fff" for char in decoded)
     return say(" (it reads as GB18030)") if chinese >= 2 else ""
-
-
-def _megabytes(size: int) -> int:
-    return max(1, round(size / (1 << 20)))

@@ -261,14 +261,9 @@ def _resolve(text: str, variables: Mapping[str, Value], depth: int = 0) -> str:
         found = variables.get(default[1])
         if found:
             return _text(found)
-        return _interpolate(default[2], variables, depth + 1)
+        inner = default[2].strip("\"'")  # quotes around it fall away
+        return re.sub(r"\$\{[^{}]*\}|\$[A-Za-z_]\w*", lambda found: _resolve(found[0], variables, depth + 1), inner)
     return text
-
-
-def _interpolate(text: str, variables: Mapping[str, Value], depth: int) -> str:
-    """A text with its plain variables resolved; quotes around it fall away."""
-    text = text.strip("\"'")
-    return re.sub(r"\$\{[^{}]*\}|\$[A-Za-z_]\w*", lambda m: _resolve(m[0], variables, depth), text)
 
 
 def _arithmetic(text: str, variables: Mapping[str, Value], written: str) -> str:

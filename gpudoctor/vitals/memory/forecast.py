@@ -47,8 +47,8 @@ def forecast(job: ToldJob, shape: ModelShape, card: TargetGpu) -> JobMemory:
     taken = _take(job, shape, card)
     estimate = estimate_job(shape, taken, card.device)
     now = _projection(estimate, {})
-    if estimate.card.limit is None:  # a card was given
-        raise AssertionError("no limit")
+    assert estimate.card.limit is not None  # a card was given
+    lines = sorted(estimate.peak.lines, key=lambda line: -line.bytes)
     return JobMemory(
         title=job.title, path=job.path, model=shape.name,
         values={name: getattr(taken, name) for name in _SHOWN},
@@ -56,7 +56,8 @@ def forecast(job: ToldJob, shape: ModelShape, card: TargetGpu) -> JobMemory:
         assumptions=tuple(job.told.assumptions),
         device=card.device.name, device_origin=card.origin, device_bytes=card.device.bytes,
         room=card.device.bytes - sum(line.bytes for line in estimate.card.lines if line.kind != "cached"),
-        limit=estimate.card.limit, now=now, instant=estimate.peak.title, terms=_terms(estimate),
+        limit=estimate.card.limit, now=now, instant=estimate.peak.title,
+        terms=tuple(Term(kind=line.kind, bytes=line.bytes, formula=line.formula) for line in lines if line.bytes),
         cuts=_cuts(estimate, card.device) if now.holds is Holds.NOT else (),
         unchecked=None if taken.checkpointing == "none" else _tried(estimate, {"checkpointing": "none"}, card.device),
         batches=_batches(estimate, card.device),
@@ -121,11 +122,6 @@ def _tried(estimate: Estimate, changes: Mapping[str, Any], device: Device) -> Pr
     except UsageError:
         return None
     return _projection(changed, changes)
-
-
-def _terms(estimate: Estimate) -> tuple[Term, ...]:
-    lines = sorted(estimate.peak.lines, key=lambda line: -line.bytes)
-    return tuple(Term(kind=line.kind, bytes=line.bytes, formula=line.formula) for line in lines if line.bytes)
 
 
 def _cuts(estimate: Estimate, device: Device) -> tuple[Projection, ...]:

@@ -102,7 +102,7 @@ class GpuSampler:
         return {key: float(value) for key, value in taken.items() if isinstance(value, int | float)}
 
     def _safely(self, read: Any) -> Any:
-        """The value, or `Missing` once the GPU is lost: the others are sampled on."""
+        """The value, or `NotSupported` once the GPU is lost: the others are sampled on."""
         from gpudoctor.vitals.nvml.client import GpuLost, NotSupported
 
         try:

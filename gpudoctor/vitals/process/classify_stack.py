@@ -151,9 +151,8 @@ def classify(frames: Sequence[Frame], lines: Lines, device: bool) -> ClassifiedS
         if said is not None and not _kept(row, said.phase):
             return ClassifiedStack(phase=said.phase, kind=said.kind, via="", user=user, text=text)
     if row is _OTHER:
-        return ClassifiedStack(
-            phase="other", kind=_other_kind(frames, user), via=_via(frames, user), user=user, text=text
-        )
+        kind = "user" if user is not None and frames and frames[0] is user else "library"
+        return ClassifiedStack(phase="other", kind=kind, via=_via(frames, user), user=user, text=text)
     via = "" if frame is None or frame is user else _name(frame)
     return ClassifiedStack(phase=row.phase, kind=row.kind, via=via, user=user, text=text)
 
@@ -169,16 +168,13 @@ def _match(path: str, name: str) -> StackClass | None:
         return None
     for row in TABLE:
         if any(part in path for part in row.paths) and (
-            not row.names or any(_named(name, wanted) for wanted in row.names)
+            not row.names
+            or any(name.startswith(wanted[:-1]) if wanted.endswith("*") else name == wanted for wanted in row.names)
         ):
             return row
     if _EVALUATION.fullmatch(name) and not _LIBRARY.search(path):
         return _USER_EVALUATION
     return None
-
-
-def _named(name: str, wanted: str) -> bool:
-    return name.startswith(wanted[:-1]) if wanted.endswith("*") else name == wanted
 
 
 @lru_cache(maxsize=8192)
@@ -196,10 +192,6 @@ def _user_frame(frames: Sequence[Frame]) -> Frame | None:
         if not _PYTHON.search(frame.path) and not _FRAMEWORKS.search(frame.path) and not frame.path.startswith("<"):
             return frame
     return None
-
-
-def _other_kind(frames: Sequence[Frame], user: Frame | None) -> str:
-    return "user" if user is not None and frames and frames[0] is user else "library"
 
 
 def _via(frames: Sequence[Frame], user: Frame | None) -> str:

@@ -92,7 +92,9 @@ def jobs_under(root: int, pyspy: str | None) -> list[list[Member]]:
         if one.rank is not None:
             jobs.setdefault(one.job, []).append(one)
     launchers = {over.pid for one in tops if one.rank is not None and (over := above[one.pid])}
-    found = [sorted(_leading(job), key=lambda one: (one.rank or 0, one.pid)) for job in jobs.values()]
+    # One process a rank: the first that has it (a wrapper's child has the same).
+    leading = ({one.rank: one for one in reversed(job)}.values() for job in jobs.values())
+    found = [sorted(job, key=lambda one: (one.rank or 0, one.pid)) for job in leading]
     alone = [one for one in tops if one.rank is None and one.pid not in launchers]
     return found + [_spawned_by(top, trained, pyspy) or [top] for top in alone]
 
@@ -113,14 +115,6 @@ def _over(one: Member, members: dict[int, Member]) -> Member | None:
             return None
         pid = item.ppid
     return None
-
-
-def _leading(ranked: list[Member]) -> Iterable[Member]:
-    """One process a rank: the first that has it (a wrapper's child has the same)."""
-    seen: dict[int | None, Member] = {}
-    for one in ranked:
-        seen.setdefault(one.rank, one)
-    return seen.values()
 
 
 def _spawned_by(top: Member, members: list[Member], pyspy: str | None) -> list[Member]:

@@ -1,8 +1,9 @@
 """The thread that looks at the stacks of the ranks in turn, and what they have shown within the window."""
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from threading import Event, Lock, Thread
 
 from gpudoctor.model.flames import FlameFrame
@@ -56,24 +57,20 @@ class StackRing:
 
     def forget(self, now: float) -> None:
         """Drop what lies before the window, and the program's start once it is over."""
-        while self.looks and self.looks[0][0] < now - self.length:
-            self.looks.popleft()
-        while self.failures and self.failures[0] < now - self.length:
-            self.failures.popleft()
+        self._drop(now - self.length)
         if len(self.looks) > _BEGUN and self.looks[0][1].phase == "start":
-            self._forget_start()
+            row: list[float] = []
+            for t, look in self.looks:
+                row = [] if look.phase == "start" else [*row, t]
+                if len(row) == _BEGUN:
+                    self._drop(row[0])
+                    break
 
-    def _forget_start(self) -> None:
-        row = 0
-        for place, (_, look) in enumerate(self.looks):
-            row = 0 if look.phase == "start" else row + 1
-            if row == _BEGUN:
-                began = self.looks[place + 1 - _BEGUN][0]
-                while self.looks[0][0] < began:
-                    self.looks.popleft()
-                while self.failures and self.failures[0] < began:
-                    self.failures.popleft()
-                return
+    def _drop(self, before: float) -> None:
+        while self.looks and self.looks[0][0] < before:
+            self.looks.popleft()
+        while self.failures and self.failures[0] < before:
+            self.failures.popleft()
 
     @property
     def still(self) -> float:
@@ -91,33 +88,25 @@ class StackRing:
 
     def places(self) -> tuple[Place, ...]:
         """Where the samples found it, most counted first."""
-        counts: dict[tuple[str, str, str, str, int], int] = {}
-        episodes: dict[tuple[str, str, str, str, int], int] = {}
-        first: dict[tuple[str, str, str, str, int], ClassifiedStack] = {}
-        before: tuple[str, str, str, str, int] | None = None
-        for _, look in self.looks:
-            user = look.user
-            key = (look.phase, look.kind, look.via, user.path if user else "", user.line if user else 0)
-            counts[key] = counts.get(key, 0) + 1
-            if key != before:
-                episodes[key] = episodes.get(key, 0) + 1
-            before = key
-            first[key] = look
-        ordered = sorted(counts, key=lambda key: -counts[key])[:_PLACES]
+        keys = [
+            (look.phase, look.kind, look.via, look.user.path if look.user else "", look.user.line if look.user else 0)
+            for _, look in self.looks
+        ]
+        episodes = Counter(key for key, _ in groupby(keys))
+        newest = {key: look for key, (_, look) in zip(keys, self.looks, strict=True)}
         return tuple(
             Place(
-                phase=look.phase,
-                kind=look.kind,
-                via=look.via,
+                phase=key[0],
+                kind=key[1],
+                via=key[2],
                 path=key[3],
                 line=key[4],
-                function=look.user.name if look.user else "",
-                text=look.text,
-                count=counts[key],
+                function=user.name if (user := newest[key].user) else "",
+                text=newest[key].text,
+                count=count,
                 episodes=episodes[key],
             )
-            for key in ordered
-            for look in (first[key],)
+            for key, count in Counter(keys).most_common(_PLACES)
         )
 
 
@@ -169,7 +158,7 @@ class StackSampler:
         self._place = 0
         self._burst_until = clock() + BURST_SECONDS
         self._cost = 0.01
-        self._stop, self._paused = Event(), Event()
+        self._stop, self._paused = Event(), False
         self._thread: Thread | None = None
 
     def start(self, targets: list[SampledProcess]) -> None:
@@ -192,15 +181,12 @@ class StackSampler:
 
     def pause(self, on: bool) -> None:
         """Stop looking, or go on."""
-        if on:
-            self._paused.set()
-        else:
-            self._paused.clear()
+        self._paused = on
 
     def _work(self) -> None:
         while not self._stop.is_set():
             began = self._clock()
-            target = None if self._paused.is_set() else self._next()
+            target = None if self._paused else self._next()
             if target is not None:
                 target.turn += 1
                 if target.hungry and target.turn % _WORKER_TURN == 0:

@@ -40,7 +40,14 @@ def read_project_versions(paths: Iterable[str]) -> ProjectVersions:
     paths = list(dict.fromkeys(paths))
     read: dict[str, tuple[Asked, ...]] = {}
     found: dict[str, tuple[Asked, ...]] = {}
-    own = {path: tuple(_in_notebook(path)) for path in paths if path.endswith(_NOTEBOOK)}
+    # What a notebook's cells install comes before what its project asks for.
+    own = {
+        path: tuple(
+            Asked(name=item.name, wanted=item.wanted, path=path, line=item.line, folder=path) for item in _read(path)
+        )
+        for path in paths
+        if path.endswith(_NOTEBOOK)
+    }
     for folder in dict.fromkeys(os.path.dirname(path) for path in paths):
         lines: list[Asked] = []
         for place in _upwards(folder):
@@ -51,12 +58,6 @@ def read_project_versions(paths: Iterable[str]) -> ProjectVersions:
     if not any(found.values()) and not any(own.values()):
         raise Unavailable("no requirements file, environment file, Dockerfile or README names a version")
     return ProjectVersions(folders=found, files=own)
-
-
-def _in_notebook(path: str) -> Iterator[Asked]:
-    """What a notebook's cells install: before what its project asks for."""
-    for item in _read(path):
-        yield Asked(name=item.name, wanted=item.wanted, path=path, line=item.line, folder=path)
 
 
 def _upwards(folder: str) -> list[str]:
