@@ -50,7 +50,7 @@ BUDGETS = {
         card_seconds=1.5,
         group_seconds=0.6,
         algorithms=("",),
-        payload={"nccl": 64 * MIB, "gloo": 4 * MIB, "tcp": 4 * MIB},
+        payload={"nccl": 64 * MIB, "gloo": 4 * MIB},
         storage_bytes=16 * MIB,
     ),
     "standard": Budget(
@@ -61,7 +61,7 @@ BUDGETS = {
         card_seconds=4.0,
         group_seconds=1.5,
         algorithms=("", "Ring", "NVLS"),
-        payload={"nccl": 512 * MIB, "gloo": 8 * MIB, "tcp": 8 * MIB},
+        payload={"nccl": 512 * MIB, "gloo": 8 * MIB},
         storage_bytes=64 * MIB,
     ),
     "deep": Budget(
@@ -72,7 +72,7 @@ BUDGETS = {
         card_seconds=20.0,
         group_seconds=5.0,
         algorithms=("", "Ring", "NVLS"),
-        payload={"nccl": 2048 * MIB, "gloo": 32 * MIB, "tcp": 32 * MIB},
+        payload={"nccl": 2048 * MIB, "gloo": 32 * MIB},
         storage_bytes=512 * MIB,
     ),
 }

@@ -7,7 +7,7 @@ import secrets
 import signal
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from gpudoctor.analysis.preflight.search import next_round
@@ -82,8 +82,8 @@ class Coordinator(RankConnections):
             (Stage.MACHINE, self._machine, True),
             (Stage.CARD, self._card, True),
             (Stage.NODE, self._node, True),
-            (Stage.PAIRS, self._pairs, True),
-            (Stage.GROUP, self._group, True),
+            (Stage.PAIRS, lambda: self._search(Stage.PAIRS), True),
+            (Stage.GROUP, lambda: self._search(Stage.GROUP), True),
             (Stage.STORAGE, self._storage, bool(self._wishes.storage)),
             (Stage.BURN, self._burn, self._wishes.burn > 0),
         ]
@@ -290,17 +290,18 @@ class Coordinator(RankConnections):
             if members:
                 self._units[node] = list(units_of(node, members))
 
-    def _has_torch(self, unit: MeasuredUnit) -> bool:
-        return bool(self._members[unit.rank].about.get("torch"))
-
     def _usable(self, node: int | None = None) -> list[MeasuredUnit]:
         """Units of the nodes that still take part, or of one of them."""
         nodes = self._units if node is None else (node,)
         return [unit for each in nodes if each not in self._out for unit in self._units.get(each, ())]
 
+    def _with_torch(self, node: int | None = None) -> list[MeasuredUnit]:
+        """Those of them that torch can measure."""
+        return [unit for unit in self._usable(node) if self._members[unit.rank].about.get("torch")]
+
     async def _card(self) -> None:
         limit = self._left()
-        await asyncio.gather(*(self._measure_unit(unit, limit) for unit in self._usable() if self._has_torch(unit)))
+        await asyncio.gather(*(self._measure_unit(unit, limit) for unit in self._with_torch()))
 
     async def _measure_unit(self, unit: MeasuredUnit, limit: float) -> None:
         work = {"do": "card.examine", "device": unit.device, "local": unit.card, "seconds": self._budget.card_seconds}
@@ -331,7 +332,7 @@ class Coordinator(RankConnections):
         await asyncio.gather(*(self._inside(node) for node in self.gathered.nodes if node not in self._out))
 
     async def _inside(self, node: int) -> None:
-        units = [unit for unit in self._usable(node) if unit.device == "cuda" and self._has_torch(unit)]
+        units = [unit for unit in self._with_torch(node) if unit.device == "cuda"]
         if len(units) < 2:
             return
         first = units[0]
@@ -371,22 +372,13 @@ class Coordinator(RankConnections):
                 continue  # NVLS is not there on most machines, and says so by an error
             self._note(**found)
 
-    async def _pairs(self) -> None:
-        await self._search(Stage.PAIRS)
-
-    async def _group(self) -> None:
-        if self._backend(self._usable()) == "tcp" and len(self._units) > 2:
-            self._untested("gpudoctor did not test all nodes together: that needs torch on each of them.")
-            return
-        await self._search(Stage.GROUP)
-
     async def _search(self, stage: Stage) -> None:
         """Rounds of tests as the search asks for them, until it asks for another stage or the time is over."""
         plan = plan_for(self._budget.mode, self.gathered.preflight().units)
         longest = 1.0
         while True:
-            self._leave_out_unmeasured()
-            groups = next_round(plan, self.gathered.preflight_nodes(), self.gathered.tests, self._out)
+            idle = {node for node in self.gathered.nodes if not self._with_torch(node)}
+            groups = next_round(plan, self.gathered.preflight_nodes(), self.gathered.tests, self._out | idle)
             if not groups or (stage is Stage.PAIRS and groups[0].stage is Stage.GROUP):
                 return
             # A round that the stage's end cuts short says nothing of its nodes.
@@ -402,14 +394,8 @@ class Coordinator(RankConnections):
             if len(self.gathered.tests) == before:
                 return
 
-    def _leave_out_unmeasured(self) -> None:
-        """A node without a unit cannot take part in a test."""
-        for node in self.gathered.nodes:
-            if node not in self._out and not self._usable(node):
-                self._out.add(node)
-
     async def _test(self, group: NodeGroup) -> None:
-        units = [unit for node in group.nodes for unit in self._usable(node)]
+        units = [unit for node in group.nodes for unit in self._with_torch(node)]
         if {unit.node for unit in units} != set(group.nodes):
             return  # one was lost since
         whole = self._left() >= self._budget.test_limit
@@ -423,14 +409,9 @@ class Coordinator(RankConnections):
     async def _together(self, stage: Stage, turn: int, units: list[MeasuredUnit], algorithm: str = "") -> Message:
         """One test of several units, as an event; whoever failed is asked to make a new worker."""
         nodes = list(dict.fromkeys(unit.node for unit in units))
-        backend = self._backend(units)
-        if backend == "tcp":
-            units = [next(unit for unit in units if unit.node == node) for node in nodes]
+        backend = "nccl" if all(unit.device == "cuda" for unit in units) else "gloo"
         event = _test(stage, turn, nodes, [[unit.node, unit.local] for unit in units])
-        if backend == "tcp":
-            if len(units) > 2:
-                return event | {"failure": say("a group of more than two nodes needs torch on each of them")}
-        elif self.gathered.backend != backend:
+        if self.gathered.backend != backend:
             self._note(what="head", backend=backend)
         first = self._members[units[0].rank]
         common = {"backend": backend, "address": first.address, "algorithm": algorithm}
@@ -463,12 +444,6 @@ class Coordinator(RankConnections):
         if stage is Stage.PAIRS:
             figures += _retransmitted(units, answers)
         return event | {"figures": figures}
-
-    def _backend(self, units: Iterable[MeasuredUnit]) -> str:
-        chosen = list(units)
-        if not all(self._has_torch(unit) for unit in chosen):
-            return "tcp"
-        return "nccl" if all(unit.device == "cuda" for unit in chosen) else "gloo"
 
     async def _all_or_failure(self, asked: Sequence["asyncio.Future[Message | None]"]) -> list[Message | None]:
         """All answers; after the first failure the others get a moment, and then are broken off."""
@@ -510,7 +485,7 @@ class Coordinator(RankConnections):
 
     async def _renew(self, units: Sequence[MeasuredUnit]) -> None:
         """Have new workers import torch before the next test: that takes seconds, and is nobody's fault."""
-        again = [unit for unit in units if unit.node not in self._out and self._has_torch(unit)]
+        again = [unit for unit in units if unit.node not in self._out]
         limit = max(self._budget.test_limit, self._left())
         await asyncio.gather(*(self._ask_unit(unit, {"do": "about"}, limit) for unit in again))
 
@@ -551,7 +526,7 @@ class Coordinator(RankConnections):
             work = {"do": "card.burn", "device": unit.device, "local": unit.card, "seconds": self._wishes.burn}
             self._take_unit(unit, await self._ask_unit(unit, work, self._left()))
 
-        await asyncio.gather(*(load(unit) for unit in self._usable() if self._has_torch(unit)))
+        await asyncio.gather(*(load(unit) for unit in self._with_torch()))
 
 
 def _test(stage: Stage, turn: int, nodes: list[int], units: list[list[int]], **more: Any) -> Message:

@@ -104,8 +104,7 @@ def about() -> Any:
             cards, why = 0, "torch cannot use the cards: {}".format(" ".join(str(error).split())[:300])
         with contextlib.suppress(Exception):
             facts["nccl"] = ".".join(str(part) for part in torch.cuda.nccl.version())
-    groups = torch.distributed.is_available()
-    return {"facts": facts, "cards": cards, "torch": True, "groups": groups, "cards_failure": why}
+    return {"facts": facts, "cards": cards, "torch": True, "cards_failure": why}
 
 
 def _end_with(parent: Any) -> Any:

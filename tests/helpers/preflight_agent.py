@@ -52,7 +52,7 @@ def main() -> int:
         card_seconds=0.1,
         algorithms=BUDGETS["standard"].algorithms,
         group_seconds=asked.get("group_seconds", 0.15),
-        payload=dict.fromkeys(("gloo", "tcp", "nccl"), asked.get("payload", 1 << 18)),
+        payload=dict.fromkeys(("gloo", "nccl"), asked.get("payload", 1 << 18)),
         storage_bytes=asked.get("storage_bytes", 1 << 16),
         silence=asked.get("silence", 2.5),
         grace=2.5,  # more than a worker gets to write its stack

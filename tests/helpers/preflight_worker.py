@@ -10,6 +10,7 @@ import hashlib
 import os
 import signal
 import socket
+import threading
 import time
 
 from gpudoctor.preflight import worker
@@ -36,7 +37,7 @@ def carry_out(work, state):
         cards = int(os.environ.get("STANDIN_CARDS", "0"))
         torch = not os.environ.get("STANDIN_NO_TORCH")
         failure = {} if torch else {"failure": "torch is not installed in this interpreter"}
-        return {"facts": facts, "cards": cards, "torch": torch, "groups": torch, "cards_failure": "", **failure}
+        return {"facts": facts, "cards": cards, "torch": torch, "cards_failure": "", **failure}
     if kind in ("card", "burn"):
         speed = float(os.environ.get("STANDIN_SPEED", "1e11"))
         times = computed() if os.environ.get("STANDIN_COMPUTE") else [2.0**31 / speed] * 3
@@ -51,10 +52,11 @@ def carry_out(work, state):
     if work.get("algorithm") == "NVLS" and work["do"] == "group.examine" and os.environ.get("STANDIN_NO_NVLS"):
         return {"failure": "no algorithm available"}
     if work["do"] == "group.open_port":
-        return group.open_port({**work, "backend": "tcp"}, state)
+        state["listener"] = socket.create_server(("", 0))
+        return {"port": state["listener"].getsockname()[1]}
     if work["do"] == "group.examine":
         try:
-            answer = group._sockets(work, state) if work["size"] == 2 else star(work, state)
+            answer = pair(work, state) if work["size"] == 2 else star(work, state)
         except OSError as error:
             return {"failure": str(error)}
         return answer if os.environ.get("STANDIN_REAL") else calm(answer)
@@ -118,6 +120,67 @@ def stand_still():
     time.sleep(600)
 
 
+def pair(work, state):
+    """The figures of two units over one TCP connection: both send at once, as in an all-reduce of two."""
+    if work["index"] == 0:
+        listener = state.pop("listener")
+        listener.settimeout(work["limit"])
+        stream, _ = listener.accept()
+        listener.close()
+    else:
+        stream = socket.create_connection((work["address"], work["port"]), timeout=work["limit"])
+    stream.settimeout(work["limit"])
+    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    with stream:
+        return {"figures": [ping(stream, work), exchange(stream, work)], "segments": group.sent_again()}
+
+
+def ping(stream, work):
+    times = []
+    for _ in range(60):
+        begin = time.perf_counter()
+        if work["index"] == 0:
+            stream.sendall(b"12345678")
+            take(stream, 8)
+        else:
+            take(stream, 8)
+            stream.sendall(b"12345678")
+        times.append((time.perf_counter() - begin) / 2)
+    return figure("latency", times[10:], payload=8, algorithm="tcp")
+
+
+def exchange(stream, work):
+    """Both send a payload while they receive one, until the first one has had enough."""
+    payload = b"\0" * work["payload"]
+    times = []
+    start = time.perf_counter()
+    for turn in range(10_000):
+        last = work["index"] == 0 and group._enough(turn, start, start + work["seconds"], work["seconds"])
+        begin = time.perf_counter()
+        words = (b"\1" if last else b"\0") + payload[1:]
+        sender = threading.Thread(target=stream.sendall, args=(words,), daemon=True)
+        sender.start()
+        first = take(stream, len(payload))
+        sender.join(work["limit"])
+        times.append(time.perf_counter() - begin)
+        if last or (work["index"] == 1 and first == 1):
+            break
+    times = group._warm(times)
+    return figure("bus_bandwidth", times, float(len(payload)), payload=len(payload), algorithm="tcp")
+
+
+def take(stream, count):
+    """Receive so many bytes; the first one."""
+    first = None
+    while count:
+        got = stream.recv(min(count, 1 << 18))
+        if not got:
+            raise ConnectionError("the other side closed the connection")
+        first = got[0] if first is None else first
+        count -= len(got)
+    return first
+
+
 def star(work, state):
     """The first of several sends a payload to each other one and receives one."""
     payload = b"\0" * work["payload"]
@@ -136,9 +199,9 @@ def star(work, state):
             stream.settimeout(work["limit"])
             if work["index"] == 0:
                 stream.sendall(payload)
-                group._take(stream, len(payload))
+                take(stream, len(payload))
             else:
-                group._take(stream, len(payload))
+                take(stream, len(payload))
                 stream.sendall(payload)
         times.append(time.perf_counter() - begin)
     for stream in streams:

@@ -5,34 +5,13 @@ import os
 import socket
 import struct
 import sys
-import threading
 
 import pytest
 
 from gpudoctor.preflight.measure import group
 from gpudoctor.preflight.worker_process import WorkerProcess
 
-WORK = {"backend": "tcp", "address": "127.0.0.1", "payload": 1 << 16, "seconds": 0.05, "limit": 10.0, "size": 2}
-
-
-def test_two_units_measure_and_end_together():
-    state = {}
-    port = group.open_port(WORK, state)["port"]
-    answers = {}
-
-    def second():
-        answers[1] = group.examine({**WORK, "index": 1, "port": port}, {})
-
-    thread = threading.Thread(target=second)
-    thread.start()
-    answers[0] = group.examine({**WORK, "index": 0, "port": port}, state)
-    thread.join(20)
-    kinds = [(item["quantity"], item.get("direction", "")) for item in answers[0]["figures"]]
-    assert kinds == [
-        ("latency", ""), ("bus_bandwidth", ""),
-    ]  # fmt: skip
-    assert all(item["value"] > 0 for item in answers[0]["figures"])
-    assert answers[0]["segments"] == [0, 0]  # one machine
+WORK = {"address": "127.0.0.1", "payload": 1 << 16, "seconds": 0.05, "limit": 10.0, "size": 2}
 
 
 def test_a_slow_path_is_left_after_three_turns():

@@ -17,19 +17,12 @@ from gpudoctor.preflight.worker import load_torch
 WARMUPS = 2
 SMALL = 8
 """Bytes of the small message."""
-_CHUNK = 1 << 18
 _RETRANSMITTED, _SENT, _TCP_INFO = 100, 156, 160
 """In the kernel's tcp_info (linux/tcp.h): tcpi_total_retrans, tcpi_data_segs_out (Linux 4.6); a length."""
 
 
 def open_port(work: Any, state: Any) -> Any:
     """A port at which the others of a group find this unit."""
-    if work["backend"] == "tcp":
-        six = ":" in work["address"]
-        family = socket.AF_INET6 if six else socket.AF_INET
-        listener = socket.create_server(("::" if six else "", 0), family=family)
-        state["listener"] = listener
-        return {"port": listener.getsockname()[1]}
     load_torch()
     from torch.distributed import TCPStore
 
@@ -42,12 +35,6 @@ def open_port(work: Any, state: Any) -> Any:
 
 def examine(work: Any, state: Any) -> Any:
     """Figures of one group; each of its units gets this work, with its index among them."""
-    if work["backend"] == "tcp":
-        return _sockets(work, state)
-    return _process_group(work, state)
-
-
-def _process_group(work: Any, state: Any) -> Any:
     torch = load_torch()
     from torch import distributed
 
@@ -182,71 +169,6 @@ def sent_again() -> Any:
 def _settle(torch: Any, device: Any) -> Any:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-
-
-# Without torch: two units over a plain connection.
-
-
-def _sockets(work: Any, state: Any) -> Any:
-    """The same figures of two units over one TCP connection: both send at once, as in an all-reduce of two."""
-    if work["index"] == 0:
-        listener = state.pop("listener")
-        listener.settimeout(work["limit"])
-        stream, _ = listener.accept()
-        listener.close()
-    else:
-        stream = socket.create_connection((work["address"], work["port"]), timeout=work["limit"])
-    stream.settimeout(work["limit"])
-    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    with stream:
-        return {"figures": [_ping(stream, work), _exchange(stream, work)], "segments": sent_again()}
-
-
-def _ping(stream: Any, work: Any) -> Any:
-    times: list[float] = []
-    for _ in range(60):
-        begin = time.perf_counter()
-        if work["index"] == 0:
-            stream.sendall(b"x" * SMALL)
-            _take(stream, SMALL)
-        else:
-            _take(stream, SMALL)
-            stream.sendall(b"x" * SMALL)
-        times.append((time.perf_counter() - begin) / 2)
-    return figure("latency", times[10:], payload=SMALL, algorithm="tcp")
-
-
-def _exchange(stream: Any, work: Any) -> Any:
-    """Both send a payload while they receive one."""
-    import threading
-
-    payload = b"\0" * work["payload"]
-    times: list[float] = []
-    start = time.perf_counter()
-    for turn in range(10_000):
-        last = work["index"] == 0 and _enough(turn, start, start + work["seconds"], work["seconds"])
-        begin = time.perf_counter()
-        sender = threading.Thread(target=stream.sendall, args=((b"\1" if last else b"\0") + payload[1:],), daemon=True)
-        sender.start()
-        first = _take(stream, len(payload))
-        sender.join(work["limit"])
-        times.append(time.perf_counter() - begin)
-        if last or (work["index"] == 1 and first == 1):
-            break
-    times = _warm(times)
-    return figure("bus_bandwidth", times, float(len(payload)), payload=len(payload), algorithm="tcp")
-
-
-def _take(stream: Any, count: Any) -> Any:
-    """Receive so many bytes; the first one."""
-    first = None
-    while count:
-        got = stream.recv(min(count, _CHUNK))
-        if not got:
-            raise ConnectionError("the other side closed the connection")
-        first = got[0] if first is None else first
-        count -= len(got)
-    return first
 
 
 # Inside a node: copies from card to card, by one process.
