@@ -10,7 +10,6 @@ import hashlib
 import os
 import signal
 import socket
-import threading
 import time
 
 from gpudoctor.preflight import worker
@@ -56,7 +55,7 @@ def carry_out(work, state):
         return {"port": state["listener"].getsockname()[1]}
     if work["do"] == "group.examine":
         try:
-            answer = pair(work, state) if work["size"] == 2 else star(work, state)
+            answer = talk(work, state)
         except OSError as error:
             return {"failure": str(error)}
         return answer if os.environ.get("STANDIN_REAL") else calm(answer)
@@ -120,71 +119,8 @@ def stand_still():
     time.sleep(600)
 
 
-def pair(work, state):
-    """The figures of two units over one TCP connection: both send at once, as in an all-reduce of two."""
-    if work["index"] == 0:
-        listener = state.pop("listener")
-        listener.settimeout(work["limit"])
-        stream, _ = listener.accept()
-        listener.close()
-    else:
-        stream = socket.create_connection((work["address"], work["port"]), timeout=work["limit"])
-    stream.settimeout(work["limit"])
-    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    with stream:
-        return {"figures": [ping(stream, work), exchange(stream, work)], "segments": group.sent_again()}
-
-
-def ping(stream, work):
-    times = []
-    for _ in range(60):
-        begin = time.perf_counter()
-        if work["index"] == 0:
-            stream.sendall(b"12345678")
-            take(stream, 8)
-        else:
-            take(stream, 8)
-            stream.sendall(b"12345678")
-        times.append((time.perf_counter() - begin) / 2)
-    return figure("latency", times[10:], payload=8, algorithm="tcp")
-
-
-def exchange(stream, work):
-    """Both send a payload while they receive one, until the first one has had enough."""
-    payload = b"\0" * work["payload"]
-    times = []
-    start = time.perf_counter()
-    for turn in range(10_000):
-        last = work["index"] == 0 and group._enough(turn, start, start + work["seconds"], work["seconds"])
-        begin = time.perf_counter()
-        words = (b"\1" if last else b"\0") + payload[1:]
-        sender = threading.Thread(target=stream.sendall, args=(words,), daemon=True)
-        sender.start()
-        first = take(stream, len(payload))
-        sender.join(work["limit"])
-        times.append(time.perf_counter() - begin)
-        if last or (work["index"] == 1 and first == 1):
-            break
-    times = group._warm(times)
-    return figure("bus_bandwidth", times, float(len(payload)), payload=len(payload), algorithm="tcp")
-
-
-def take(stream, count):
-    """Receive so many bytes; the first one."""
-    first = None
-    while count:
-        got = stream.recv(min(count, 1 << 18))
-        if not got:
-            raise ConnectionError("the other side closed the connection")
-        first = got[0] if first is None else first
-        count -= len(got)
-    return first
-
-
-def star(work, state):
-    """The first of several sends a payload to each other one and receives one."""
-    payload = b"\0" * work["payload"]
-    streams = []
+def talk(work, state):
+    """The first of several sends a payload to each other one and receives one, then the next one."""
     if work["index"] == 0:
         listener = state.pop("listener")
         listener.settimeout(work["limit"])
@@ -192,20 +128,34 @@ def star(work, state):
         listener.close()
     else:
         streams = [socket.create_connection((work["address"], work["port"]), timeout=work["limit"])]
-    times = []
-    for _ in range(3):
+    for stream in streams:
+        stream.settimeout(work["limit"])
+        stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def turn(count):
         begin = time.perf_counter()
         for stream in streams:
-            stream.settimeout(work["limit"])
-            if work["index"] == 0:
-                stream.sendall(payload)
-                take(stream, len(payload))
-            else:
-                take(stream, len(payload))
-                stream.sendall(payload)
-        times.append(time.perf_counter() - begin)
+            for sends in (work["index"] == 0, work["index"] != 0):
+                stream.sendall(bytes(count)) if sends else take(stream, count)
+        return time.perf_counter() - begin
+
+    figures = []
+    if work["size"] == 2:
+        figures.append(figure("latency", [turn(8) / 2 for _ in range(60)][10:], payload=8, algorithm="tcp"))
+    # one partner after the other, there and back: what a ring would reach at the same rate
+    payload = work["payload"]
+    amount = payload * 2.0 * (work["size"] - 1)
+    times = [turn(payload) for _ in range(5)][2:]
+    figures.append(figure("bus_bandwidth", times, amount, payload=payload, algorithm="tcp"))
+    segments = group.sent_again()
     for stream in streams:
         stream.close()
-    # one partner after the other, there and back: what a ring would reach at the same rate
-    amount = len(payload) * 2.0 * (work["size"] - 1)
-    return {"figures": [figure("bus_bandwidth", times, amount, payload=len(payload), algorithm="tcp")]}
+    return {"figures": figures, "segments": segments}
+
+
+def take(stream, count):
+    while count:
+        got = len(stream.recv(min(count, 1 << 18)))
+        if not got:
+            raise ConnectionError("the other side closed the connection")
+        count -= got
