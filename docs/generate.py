@@ -1,4 +1,4 @@
-"""Writes the generated pages: one for each of our checks, an index, commands' help, overrides, verdicts.
+"""Writes the generated pages: one for each of our checks, an index, commands' help, verdicts.
 
 The pages of checks and commands are built for the site and not kept in git.
 
@@ -13,9 +13,8 @@ import shutil
 import sys
 from pathlib import Path
 
-from manual_markdown import index_markdown, overrides_markdown, page_markdown
+from manual_markdown import index_markdown, page_markdown
 
-from gpudoctor.cli.list import listed_overrides
 from gpudoctor.cli.parser import build_parser
 from gpudoctor.engine.claims import AREAS, CLAIMS
 from gpudoctor.engine.manual import read_page, topic_order
@@ -35,7 +34,6 @@ def pages() -> dict[Path, str]:
     written[DOCS / "checks" / "README.md"] = index_markdown(read)
     written[DOCS / "cli.md"] = _command_line()
     written[DOCS / "verdicts.md"] = _verdicts()
-    written[DOCS / "overrides.md"] = overrides_markdown(listed_overrides())
     return written
 
 

@@ -1,30 +1,11 @@
-"""Manual pages and overrides as Markdown, for the generated docs."""
+"""Manual pages as Markdown, for the generated docs."""
 
 from collections.abc import Sequence
 
 from gpudoctor.engine.manual import ManualPage
 from gpudoctor.model import Threshold
 from gpudoctor.report.markdown import code, escape
-from gpudoctor.report.pages import Override
 from gpudoctor.report.units import threshold_text
-
-
-def overrides_markdown(overrides: Sequence[Override]) -> str:
-    """A table of every override."""
-    lines = [
-        "# What a trial can change at run time",
-        "",
-        "`gpudoctor verify` changes these in its own runs, without an edit of a file ([verify.md](verify.md)).",
-        "A *safe* override does not change the training's numbers. The others run only with `--unsafe`. `*` "
-        "is any name.",
-        "",
-        "| override | safe | what it is |",
-        "|---|---|---|",
-    ]
-    for item in overrides:
-        said = ("yes" if item.safe else "no", escape(item.what))
-        lines.append(f"| {code(item.name)} | {' | '.join(said)} |")
-    return "\n".join(lines) + "\n"
 
 
 def page_markdown(page: ManualPage) -> str:

@@ -189,7 +189,6 @@ PAGES = (
     "docs/design.md",
     "docs/estimate.md",
     "docs/gpu-testing.md",
-    "docs/overrides.md",
     "docs/recording.md",
     "docs/reliability.md",
     "docs/replay.md",

@@ -6,7 +6,7 @@ import time
 
 from recordings import make_process, make_recording, make_steps, record, write_recording
 
-from gpudoctor.cli.run import _ranges, hang_text
+from gpudoctor.cli.run import hang_text
 from gpudoctor.recorder.live_ranks import HangWatch, Now, RankNow, RankStanding, look, standings
 
 
@@ -61,10 +61,6 @@ def test_a_hang_before_the_first_step_is_seen_too(tmp_path):
     (tmp_path / "rank-0-1.gdr").write_bytes(b"")
     assert watch.look(Now(ranks=()), 101.0) is None
     assert watch.look(Now(ranks=()), 140.0) is not None
-
-
-def test_ranges():
-    assert _ranges((7, 0, 1, 2, 5)) == "0-2, 5, 7"
 
 
 def test_live_files_are_read_and_odd_ones_left_out(tmp_path):

@@ -36,12 +36,6 @@ def test_a_healthy_run_is_told_with_its_margins():
     assert "the possible speedup is at most 1.04x. Memory growth, loss, gradients, labels, schedule and" in text
 
 
-def test_a_loss_that_nothing_explains_is_not_health():
-    text = verdict(make_recording(make_process(make_steps(200, data_wait=0.01))))
-    assert "good health" not in text
-    assert "data wait 5" in text and "largest possible speedup" in text
-
-
 def test_a_death_names_rank_step_and_error():
     end = RunEnd(exit_code=1, seconds=9.0)
     boom = record("exception", 7.0, exception="RuntimeError", message="CUDA error: boom\nmore", frames=[])

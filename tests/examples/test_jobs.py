@@ -56,9 +56,6 @@ def launch(tmp_path, script, code, *, strict):
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
 
 
-@pytest.mark.parametrize("script", [SLURM, TORCHRUN], ids=lambda path: path.name)
-def test_bash_reads_it(script):
-    assert subprocess.run(["bash", "-n", script], capture_output=True, check=False).returncode == 0
 
 
 @pytest.mark.parametrize("script", [SLURM, TORCHRUN, KUBERNETES], ids=lambda path: path.name)
@@ -77,13 +74,3 @@ def test_the_preflight_decides(tmp_path, script, code, strict, trains):
         assert ("--strict" in result.stdout) is strict
 
 
-def test_the_doctor_takes_the_flags():
-    """The flags that the scripts pass are flags of `gpudoctor check`."""
-    from gpudoctor.cli.parser import parse
-
-    for line in (
-        "check --profile slurm --strict train.py",
-        "check --profile torchrun --ranks 1 --strict train.py -- --epochs 2",
-        "check --profile k8s --gpus 4 --strict train.py",
-    ):
-        assert parse(line.split()).profile in {"slurm", "torchrun", "k8s"}

@@ -58,7 +58,3 @@ def test_three_notes_of_a_file_are_shown_and_the_others_counted(script, capsys):
         assert f"fit.py has {len(every) - 3} more notes" in text.replace("&quot;", '"')
     shown = notes(capsys, script)
     assert [code for code in codes if code in shown] == codes[:3]
-
-
-def test_verbose_shows_all(script, capsys):
-    assert "more notes (" not in notes(capsys, script, "--verbose")
