@@ -22,7 +22,7 @@ PAGES = {"docs/tutorial.md": "en", "docs/tutorial.zh.md": "zh", "README.zh-CN.md
 """Pages and the language of their outputs."""
 LIMIT = 1200.0
 """Seconds that a command may take."""
-SHOWN = 30
+SHOWN = 40
 """Lines of an output that a page shows."""
 _BLOCK = re.compile(r"<!-- run: (.*?) -->\n(?:\n```console\n.*?\n```\n)?", re.DOTALL)
 _MACHINE = re.compile(r"<!-- machine -->\n(?:\n[^\n]+\n)?")
