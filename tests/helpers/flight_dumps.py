@@ -2,11 +2,8 @@
 
 import os
 import pickle
-import struct
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -106,51 +103,6 @@ class Rank:
             "pg_status": {},
             "entries": self.entries[-self.limit :],
         }
-
-
-def as_torch_pickles(value: Any) -> bytes:
-    """The pickle that torch's own pickler writes: texts and shared frames once, where they come first."""
-    memo: dict[Any, int] = {}
-    data = bytearray(b"\x80\x02")
-    uses = Counter(id(frame) for entry in value["entries"] for frame in entry["frames"])
-
-    def keep(key: Any) -> None:
-        number = memo[key] = len(memo)
-        data.extend(b"q%c" % number if number < 256 else b"r" + struct.pack("<I", number))
-
-    def put(item: Any) -> None:
-        key = item if isinstance(item, str) else id(item) if uses[id(item)] > 1 else None
-        if key in memo:
-            number = memo[key]
-            data.extend(b"h%c" % number if number < 256 else b"j" + struct.pack("<I", number))
-        elif isinstance(item, str):
-            data.extend(b"X" + struct.pack("<I", len(item.encode())) + item.encode())
-            keep(key)
-        elif item is None or isinstance(item, bool):
-            data.extend({None: b"N", True: b"\x88", False: b"\x89"}[item])
-        elif isinstance(item, int):
-            forms = ((0, 255, b"K", "<B"), (0, 65535, b"M", "<H"), (-1 << 31, (1 << 31) - 1, b"J", "<i"))
-            code, form = next(
-                ((code, form) for least, most, code, form in forms if least <= item <= most), (b"\x8a\x08", "<q")
-            )
-            data.extend(code + struct.pack(form, item))
-        elif isinstance(item, tuple):
-            for each in item:
-                put(each)
-            data.extend({1: b"\x85", 2: b"\x86", 3: b"\x87"}[len(item)])
-        else:
-            pairs = isinstance(item, dict)
-            data.extend(b"}" if pairs else b"]")
-            if key is not None:
-                keep(key)
-            if item:
-                data.extend(b"(")
-                for each in chain.from_iterable(item.items()) if pairs else item:
-                    put(each)
-                data.extend(b"u" if pairs else b"e")
-
-    put(value)
-    return bytes(data + b".")
 
 
 def make_ranks(world: int, groups: Mapping[str, Sequence[Sequence[int]]] | None = None, **more: Any) -> list[Rank]:

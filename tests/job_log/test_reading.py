@@ -60,7 +60,7 @@ PARTS = (
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(parts=st.lists(st.tuples(st.sampled_from(PARTS), st.integers(1, 30)), max_size=12))
 def test_what_a_log_says_does_not_depend_on_the_blocks(tmp_path_factory, patch, parts):
     data = "".join(text * (times if len(text) < 1000 else 1) for text, times in parts).encode() + DEATH.encode()

@@ -9,14 +9,13 @@ import marshal
 import re
 import zlib
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
 from gpudoctor.lang import say
-from gpudoctor.vitals.flight_recorder.repeated_entries import EntryLayouts, LoadedEntries, load_entries
 from gpudoctor.vitals.plain_pickle import NotPlain, load_plain
 from gpudoctor.vitals.process.classify_stack import is_library
 
@@ -30,12 +29,6 @@ _call = itemgetter(
     "process_group", "is_p2p", "frames",
 )  # fmt: skip
 _state = itemgetter("collective_seq_id", "p2p_seq_id", "state", "retired")
-_DECIDING = frozenset({
-    "profiling_name", "input_sizes", "input_dtypes", "output_sizes", "output_dtypes", "process_group", "is_p2p",
-    "frames", "state", "retired",
-})  # fmt: skip
-"""What makes an entry another kind: torch writes no number of its own there."""
-_SEQUENCES = ("collective_seq_id", "p2p_seq_id")
 _PEERS = re.compile(r"(send|recv) (\d{1,7})(->|<-)(\d{1,7})\Z")
 _COMPARED = {
     "input": ("all_reduce", "allreduce", "broadcast", "all_gather", "allgather", "reduce"),
@@ -55,8 +48,6 @@ class Dictionary:
     operations: dict[int, tuple[Any, ...]] = field(default_factory=dict)
     sites: dict[int, tuple[Any, ...]] = field(default_factory=dict)
     members: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    layouts: EntryLayouts = field(default_factory=dict)
-    """Where entries have their numbers."""
     _keys: dict[bytes, int] = field(default_factory=dict)
 
     def operation(self, data: bytes) -> int:
@@ -121,12 +112,12 @@ class _Group:
 def condense(data: bytes, dictionary: Dictionary) -> tuple[Any, ...]:
     """The dump in numbers: version, entries, wrapped, groups, latest, rank. Raises `NotPlain`."""
     try:
-        value, rows = _loaded(data, dictionary.layouts)
+        value, entries, fields = _loaded(data)
         head: Mapping[str, Any] = value if isinstance(value, dict) else {}
-        groups, latest = _groups(rows, dictionary)
+        groups, latest = _groups(entries, fields, dictionary)
         config = _config(head.get("pg_config"))
-        packed = [_packed(group, rows, config, dictionary) for group in groups]
-        first = rows.whole(0).get("record_id", 0) if rows.places else 0
+        packed = [_packed(group, entries, config, dictionary) for group in groups]
+        first = entries[0].get("record_id", 0) if entries else 0
         rank = head.get("rank", head.get("global_rank"))
     except (AttributeError, KeyError, TypeError, IndexError, OverflowError, ValueError) as error:
         if isinstance(error, NotPlain):
@@ -134,7 +125,7 @@ def condense(data: bytes, dictionary: Dictionary) -> tuple[Any, ...]:
         raise NotPlain("its entries are not those of a flight recorder") from error
     return (
         str(head.get("version", ""))[:20],
-        len(rows.places),
+        len(entries),
         isinstance(first, int) and first > 0,
         packed,
         latest,
@@ -142,44 +133,8 @@ def condense(data: bytes, dictionary: Dictionary) -> tuple[Any, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """The entries of a dump. Most are like an earlier one, their own numbers apart."""
-
-    built: list[Any]
-    fields: list[tuple[Any, Any]]
-    """Of each of these what was called, and its state."""
-    places: Sequence[int]
-    """For each entry: which of these it is like."""
-    parts: Sequence[bytes | None]
-    """What holds its own numbers; None for one of `built`."""
-    loaded: LoadedEntries | None = None
-
-    def whole(self, row: int) -> Mapping[str, Any]:
-        """An entry."""
-        place, part = self.places[row], self.parts[row]
-        entry: Mapping[str, Any] = self.built[place]
-        if part is None or self.loaded is None:
-            return entry
-        numbers = self.loaded.layouts[place].numbers(part)
-        return {**entry, **dict(zip(self.loaded.names[place], numbers, strict=True))}
-
-    def sequences(self, place: int) -> tuple[Callable[[bytes], tuple[int, ...]], int] | None:
-        """Reads both sequence numbers of an entry that is like this one, and which is of collectives."""
-        names = self.loaded.names.get(place) if self.loaded is not None else None
-        if names is None or self.loaded is None:
-            return None
-        at = tuple(map(names.index, _SEQUENCES))
-        return self.loaded.layouts[place].reader(tuple(sorted(at))), int(at[0] > at[1])
-
-
-def _loaded(data: bytes, layouts: EntryLayouts) -> tuple[Any, _Rows]:
-    """The dump and its entries."""
-    found = load_entries(data, layouts)
-    if found is not None and all(map(_are_counted, found.names.values())):
-        entries = found.value["entries"]
-        if (fields := _fields(entries)) is not None:
-            return found.value, _Rows(entries, fields, found.places, found.parts, found)
+def _loaded(data: bytes) -> tuple[Any, list[Any], list[tuple[Any, Any]]]:
+    """The dump, its entries, and of each of these what was called, and its state."""
     value = _load(data)
     entries = value if isinstance(value, list) else value.get("entries") if isinstance(value, dict) else None
     if not isinstance(entries, list):
@@ -188,12 +143,7 @@ def _loaded(data: bytes, layouts: EntryLayouts) -> tuple[Any, _Rows]:
     if fields is None:
         entries = list(map(_completed, entries))
         fields = list(zip(map(_call, entries), map(_state, entries), strict=True))
-    return value, _Rows(entries, fields, range(len(entries)), [None] * len(entries))
-
-
-def _are_counted(names: tuple[str, ...]) -> bool:
-    """Whether entries that differ in these numbers are of one kind, and have a sequence number of their own."""
-    return _DECIDING.isdisjoint(names) and set(names).issuperset(_SEQUENCES)
+    return value, entries, fields
 
 
 def _fields(entries: list[Any]) -> list[tuple[Any, Any]] | None:
@@ -256,20 +206,21 @@ class _Kinds:
         return kind
 
 
-def _groups(rows: _Rows, dictionary: Dictionary) -> tuple[list[_Group], tuple[str, Any] | None]:
+def _groups(
+    entries: list[Any], fields: list[tuple[Any, Any]], dictionary: Dictionary
+) -> tuple[list[_Group], tuple[str, Any] | None]:
     """What happened in each group, and the last entry of all."""
     kinds = _Kinds(dictionary)
-    known = list(_known(rows, kinds))
     newest: dict[int, int] = {}
     sent: tuple[_Entry, tuple[int, int] | None] | None = None
     """The last entry of all, where it is a send or receive."""
-    group = _Group("", "")
-    for row, (place, part) in enumerate(zip(rows.places, rows.parts, strict=True)):
-        kind, group, call, done, sequence, p2p, own = known[place]
-        if part is not None:
-            read, collective = own
-            both = read(part)
-            sequence, p2p = both[collective], both[1 - collective]
+    last = _Kind(None, _Group("", ""), 0, 0)
+    for row, (call, (sequence, p2p, state, retired)) in enumerate(fields):
+        kind = last.following
+        if kind is None or kind.call != call:  # lists of the same frames compare by identity: fast
+            kind = last.following = kinds.of(call)
+        last, group = kind, kind.group
+        done = state == "completed" or (retired and call[0].startswith("gloo"))
         if call[6]:
             launch = (p2p, kind.key, kind.site, row)
             sent = launch, _take_peer(group, launch, call[0], done)
@@ -296,22 +247,8 @@ def _groups(rows: _Rows, dictionary: Dictionary) -> tuple[list[_Group], tuple[st
     for each in groups:
         if each.sequences:
             each.newest = (each.sequences[-1], each.operations[-1], each.sites[-1], newest[id(each)])
-    if not rows.places:
-        return groups, None
-    latest = _sent(rows, *sent) if sent else group.newest and _sent(rows, group.newest)
-    return groups, (group.name, latest) if latest else None
-
-
-def _known(rows: _Rows, kinds: _Kinds) -> Iterator[tuple[Any, ...]]:
-    """Of each built entry: kind, group, call, whether it is done, its numbers, what reads those of others."""
-    last = _Kind(None, _Group("", ""), 0, 0)
-    for place, (call, (sequence, p2p, state, retired)) in enumerate(rows.fields):
-        kind = last.following
-        if kind is None or kind.call != call:  # lists of the same frames compare by identity: fast
-            kind = last.following = kinds.of(call)
-        last = kind
-        done = state == "completed" or (retired and call[0].startswith("gloo"))
-        yield kind, kind.group, call, done, sequence, p2p, rows.sequences(place)
+    latest = _sent(entries, *sent) if sent else last.group.newest and _sent(entries, last.group.newest)
+    return groups, (last.group.name, latest) if latest else None
 
 
 def _take_peer(group: _Group, launch: _Entry, name: str, done: object) -> tuple[int, int] | None:
@@ -328,10 +265,10 @@ def _take_peer(group: _Group, launch: _Entry, name: str, done: object) -> tuple[
     return peer
 
 
-def _sent(rows: _Rows, launch: _Entry, peer: tuple[int, int] | None = None) -> tuple[Any, ...]:
+def _sent(entries: list[Any], launch: _Entry, peer: tuple[int, int] | None = None) -> tuple[Any, ...]:
     """A launch as it is sent: the fields of `CollectiveEntry`."""
     *keys, row = launch
-    entry = rows.whole(row)
+    entry = entries[row]
     state, retired, name = entry["state"], bool(entry["retired"]), entry["profiling_name"]
     gloo = name.startswith("gloo")
     completed = state == "completed"
@@ -348,7 +285,7 @@ def _sent(rows: _Rows, launch: _Entry, peer: tuple[int, int] | None = None) -> t
 
 
 def _packed(
-    group: _Group, rows: _Rows, config: Mapping[str, tuple[int, ...]], dictionary: Dictionary
+    group: _Group, entries: list[Any], config: Mapping[str, tuple[int, ...]], dictionary: Dictionary
 ) -> tuple[Any, ...]:
     """A group as it is sent: numbers by sequence from the first on, without gaps."""
     numbers = group.sequences
@@ -371,9 +308,9 @@ def _packed(
         last,
         operations.tobytes(),
         sites.tobytes(),
-        [_sent(rows, group.open[key]) for key in sorted(group.open)[:KEPT]],
-        _sent(rows, group.newest) if group.newest else None,
-        [_sent(rows, launch, peer) for launch, peer in peers],
+        [_sent(entries, group.open[key]) for key in sorted(group.open)[:KEPT]],
+        _sent(entries, group.newest) if group.newest else None,
+        [_sent(entries, launch, peer) for launch, peer in peers],
     )
 
 

@@ -4,22 +4,22 @@ Whether a line is worth it depends on the line alone, not on the lines around it
 """
 
 import re
-from collections.abc import Hashable, Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import count
-from typing import Any, NamedTuple
+from itertools import accumulate, count, repeat
+from operator import add
+from typing import NamedTuple
 
 from gpudoctor.model.log_message import Bearing
 from gpudoctor.model.message_cues import cues_of
 from gpudoctor.vitals.job_log.envelopes import HEADER
-from gpudoctor.vitals.job_log.joined_lines import JoinedLines
 from gpudoctor.vitals.job_log.line_prefix import plain
 from gpudoctor.vitals.job_log.matching import Messages
 from gpudoctor.vitals.job_log.opening import text_of
 from gpudoctor.vitals.job_log.progress import DONE_CUES, WORLD_CUES
-from gpudoctor.vitals.job_log.required_text import NOTHING_REQUIRED, RequiredText, required_text
-from gpudoctor.vitals.job_log.words import Cued, CueWords
+from gpudoctor.vitals.job_log.words import CueWords, words_of
 
 _MOST_BYTES = 16 << 20
 """Bytes of lines that are remembered."""
@@ -36,6 +36,8 @@ _DOTTED_WORDS = (
     b"timed", b"could", b"found", b"such", b"bounds", b"memory",
 )  # fmt: skip
 """Words of which the message of an exception with an unusual name has one."""
+_DOTTED_EXCEPTION = re.compile(rb"\.(?:[A-Z]\w*|[a-z]*error)(?:\(\w{1,80}\))?: ")
+_LONGEST_NAME = 200
 TRACEBACK = HEADER.encode()
 _BEGINNINGS: tuple[tuple[bytes, str | None], ...] = (
     (TRACEBACK.lower(), None),
@@ -52,16 +54,14 @@ _BEGINNINGS: tuple[tuple[bytes, str | None], ...] = (
 _BEGINNING = _BEGINNINGS[0][0].decode()
 _SIGNS = frozenset(cue.decode() for cue, _ in _BEGINNINGS)
 _RANK = re.compile(rb"\W{0,4}[a-z_]{0,20}(\d{1,6})\W")
-_HEAD = 32
-"""Bytes at the beginning of a line that hold what `_RANK` finds."""
 _NUMBERED = re.compile(rb"\W{0,4}[a-z_]{0,20}\W")
 """How a line begins, its digits apart, in which `_RANK` may find something."""
-_VARIES = object()
-"""Stands for what differs between lines."""
+_FEW = 20
+"""Lines up to which a pattern is looked for in each at once."""
+_RARE = 16
+"""Lines of which one holds a text, for it to be looked for in all of them at once."""
 _ONE_OF = 97
 """Of so many lines one is looked up first. A prime: the lines of a loop come in turn."""
-_FEW_AGAIN = 10
-"""If fewer than one of so many lines worth reading comes again, none is remembered."""
 _MOST_KNOWN, _LONGEST_KNOWN = 20_000, 1_000
 """Lines worth reading that are remembered, and bytes of each."""
 
@@ -85,14 +85,19 @@ class _Sign:
         return _wider(self.source) if self.of_wording else re.compile(self.source)
 
     @cached_property
-    def required(self) -> RequiredText:
-        """What such a line holds."""
-        return required_text(self.pattern.pattern) if self.of_wording and self.pattern else NOTHING_REQUIRED
-
-    @cached_property
     def digits(self) -> bool:
         """Whether the pattern asks for certain digits."""
         return self.of_wording and self.source is not None and _asks_for_digits(self.source)
+
+    def matching(self, places: list[int], lines: list[bytes]) -> list[int]:
+        """Which of the lines that hold the cue are of it."""
+        if self.pattern is None:
+            return places
+        texts = [plain(text_of(lines[place])) for place in places]
+        # The wider pattern has no anchors: if it is not in all of them together, it is in none.
+        if len(places) > _FEW and not self.pattern.search("\n".join(texts)):
+            return []
+        return [place for place, text in zip(places, texts, strict=True) if self.pattern.search(text)]
 
 
 _NAMED, _DOTTED, _OF_JOB = _Sign("exception"), _Sign("dotted exception"), _Sign("job")
@@ -134,25 +139,19 @@ class LineFilter:
         """Bytes of such lines that may still be remembered."""
         self._known: dict[bytes, Worth] = {}
         """Lines without digits that are worth reading, whatever their digits are."""
+        self._worths: dict[Hashable, Worth] = {}
         self._keys: dict[Hashable, int] = {}
-        """By rank, type of exception, and the wordings whose cue is there."""
-        self._wordings: dict[Hashable, int] = {}
-        """The same without the type of exception: far fewer, of which each stays what it is."""
-        self._worths: dict[tuple[Hashable, ...], dict[Hashable, Worth]] = {}
-        """By what all of some lines have, and by what each has beside it, as `_worth_of` takes both."""
-        self._room_for_keys = _MOST_KEYS
+        """By rank, type of exception, and the wordings whose cue is there; and without the type."""
         self._count = count()
 
     def chosen(self, pieces: list[bytes], bares: list[bytes]) -> Chosen:
         """Which pieces are worth reading; `bares` are the pieces as `bare` leaves them."""
-        if self._room_for_keys < 0:
-            self._room_for_keys = _MOST_KEYS
-            self._worths.clear()
-            self._keys.clear()
-            self._known.clear()
-            if len(self._wordings) > _MOST_KEYS:
-                self._wordings.clear()
+        if len(self._worths) > _MOST_KEYS:
+            for kept in (self._worths, self._known, self._keys):
+                kept.clear()
         common, known = self._common, self._known
+        if common.issuperset(bares):
+            return Chosen({}, [], about_job=False)
         # Of lines that do not come again a sample is not known: then the others are not looked up.
         sample = bares[::_ONE_OF]
         fresh = list(range(len(bares)))
@@ -164,172 +163,131 @@ class LineFilter:
             fresh = [index for index in fresh if index not in worths]
         if not fresh:
             return Chosen(worths, fresh, about_job=False)
-        if len(fresh) < len(bares):
-            pieces, bares = [pieces[index] for index in fresh], [bares[index] for index in fresh]
-        text = JoinedLines(pieces, bares)
-        hits, changeable, wordings, about_job = self._hits(text)
+        lines, bares = [pieces[index] for index in fresh], [bares[index] for index in fresh]
+        hits, changeable, wordings, about_job = self._hits(lines, bares)
         if self._room > 0:
-            dull = {text.bares[place] for place in set(range(len(fresh))).difference(hits, changeable)}
+            dull = {bares[place] for place in set(range(len(fresh))).difference(hits, changeable)}
             common.update(dull)
             self._room -= sum(map(len, dull))
-        self._worth(text, hits, changeable, wordings, fresh, worths)
+        for place in sorted(hits):
+            line, by_digits = lines[place], place in changeable
+            small = line.lower()
+            held = frozenset(number for cue, number in wordings if cue in small)
+            found = _RANK.match(line)
+            worth = worths[fresh[place]] = self._worth(found and found[1], by_digits, frozenset(hits[place]), held)
+            remembered = len(line) <= _LONGEST_KNOWN and len(known) < _MOST_KNOWN
+            if remembered and not by_digits and not _NUMBERED.match(bares[place]):
+                known[bares[place]] = worth
         return Chosen(worths, fresh, about_job)
 
-    def _remember(self, lines: list[bytes], found: list[Worth], wordings: list[Cued[Any]]) -> None:
-        """Keep what lines are worth of which others that differ in digits alone are worth the same."""
-        different = len(set(lines))
-        if different * _FEW_AGAIN > len(lines) * (_FEW_AGAIN - 1) or len(self._known) >= _MOST_KNOWN:
-            return
-        by_line = dict(zip(lines, found, strict=True))
-        by_digits = {item.bare for item in wordings if item.bare != item.cue}
-        for line, worth in by_line.items():
-            if not (worth.by_digits or len(line) > _LONGEST_KNOWN or _NUMBERED.match(line)):
-                small = line.lower()
-                if not any(part in small for part in by_digits):
-                    self._known[line] = worth
+    def _worth(self, rank: bytes | None, by_digits: bool, hits: frozenset[str], held: frozenset[int]) -> Worth:
+        order = rank, by_digits, hits, held
+        worth = self._worths.get(order)
+        if worth is None:
+            of_any_type = frozenset(hit if hit.isdigit() or hit in _SIGNS else "" for hit in hits)
+            key = self._keys.setdefault((rank, hits, held), next(self._count))
+            wordings = self._keys.setdefault((rank, of_any_type, held, "of any type"), next(self._count))
+            worth = self._worths[order] = Worth(key, wordings, by_digits, traceback=_BEGINNING in hits)
+        return worth
 
-    def _hits(self, text: JoinedLines) -> tuple[dict[int, tuple[str, ...]], set[int], list[Cued[Any]], bool]:
+    def _hits(
+        self, lines: list[bytes], bares: list[bytes]
+    ) -> tuple[dict[int, tuple[str, ...]], set[int], list[tuple[bytes, int]], bool]:
         """Why lines are worth reading, by their numbers; those that may be worth it with other digits.
 
-        And the wordings that they may have a cue of, and whether one of them may be about the job.
+        And the cues of wordings that they hold, and whether one of them may be about the job.
         """
+        alike: dict[bytes, list[int]] = {}
+        for place, line in enumerate(bares):
+            alike.setdefault(line, []).append(place)
+        groups = list(alike.values())
+        text, one_of_each = _Lines(lines), _Lines([lines[places[0]] for places in groups])
         hits: dict[int, tuple[str, ...]] = {}
-        wordings: list[Cued[Any]] = []
+        wordings: list[tuple[bytes, int]] = []
         about_job = False
-        bares = text.bares
         names: list[bytes] = []
         dotted: list[bytes] = []
         varying: set[bytes] = set()
-        clean: bool | None = None
-        for item in self._words.candidates(set(text.small_words.split())):
-            sign = item.of
-            if not text.may_hold(item):
+        for item in self._words.candidates({word.lower() for word in words_of(bares)}):
+            sign, cue = item.of, item.cue
+            digits = item.bare != cue or (isinstance(sign, _Sign) and sign.digits)
+            if digits:
+                varying.add(item.bare)
+            if cue not in text.small:
                 continue
             if isinstance(sign, int):
-                wordings.append(item)
-                continue
-            if item.bare != item.cue:
-                varying.add(item.bare)
-            if not text.holds(item):
-                continue
-            if sign is _NAMED:
-                names.append(_CAPITAL[item.cue])
+                wordings.append((cue, sign))
+            elif sign is _NAMED:
+                names.append(_CAPITAL[cue])
             elif sign is _OF_JOB:
                 about_job = True
             elif sign is _DOTTED:
-                dotted.append(item.cue)
+                dotted.append(cue)
             else:
-                if sign.digits:
-                    varying.add(item.bare)
-                if sign.pattern is not None:
-                    clean = text.clean if clean is None else clean
-                    if clean and not (
-                        sign.required.may_match_words(text.words, text.small_words)
-                        and sign.required.may_match_bytes(text.data, text.small)
-                    ):
-                        continue
-                judged: dict[bytes, bool] = {}
-                for place in text.holding(item.cue):
-                    matches = None if sign.digits else judged.get(bares[place])
-                    if matches is None:
-                        matches = judged[bares[place]] = _matches(sign, text.lines[place])
-                    if matches:
-                        hits[place] = (*hits.get(place, ()), sign.name)
-        if names := [name for name in names if name in text.words]:
-            found = text.names(tuple(sorted(names)))
-            found.update((place, (*others, *found.get(place, ()))) for place, others in hits.items())
-            hits = found
+                these = text if digits else one_of_each
+                for place in sign.matching(list(these.holding(cue)), these.lines):
+                    for each in (place,) if digits else groups[place]:
+                        hits[each] = (*hits.get(each, ()), sign.name)
+        if names := sorted(name for name in names if name in text.data):
+            for place, name in text.named(_exception(tuple(names))):
+                hits[place] = (*hits.get(place, ()), name)
         if dotted:
-            for place, found_names in text.dotted_names().items():
-                small = text.lines[place].lower()
-                if any(word in small for word in dotted):
-                    hits[place] = (*hits.get(place, ()), *found_names)
+            for place, name in text.named(_DOTTED_EXCEPTION):
+                if any(word in text.smalls[place] for word in dotted):
+                    hits[place] = (*hits.get(place, ()), name)
         changeable: set[int] = set()
-        varying = {part for part in varying if text.may_hold_bare(part)}
-        if varying := {part for part in varying if part in text.small_bare}:
-            keys = text.small_bare.decode("latin-1").split("\n")
+        if varying:
+            of_any_digits = _Lines(bares)
             for part in varying:
-                sought = part.decode("latin-1")
-                changeable.update([place for place, key in enumerate(keys) if sought in key])
+                changeable.update(of_any_digits.holding(part))
         return hits, changeable, wordings, about_job
 
-    def _worth(
-        self,
-        text: JoinedLines,
-        hits: dict[int, tuple[str, ...]],
-        changeable: set[int],
-        wordings: list[Cued[Any]],
-        fresh: list[int],
-        worths: dict[int, Worth],
-    ) -> None:
-        """Add lines by what is worth reading in them, and by the wordings whose cue they hold."""
-        if not hits:
+
+class _Lines:
+    """Lines that are searched all at once: one search of many lines costs less than many."""
+
+    def __init__(self, lines: list[bytes]) -> None:
+        self.lines = lines
+        self.data = b"\n".join(lines)
+        self.small = self.data.lower()
+
+    @cached_property
+    def smalls(self) -> list[bytes]:
+        """The lines in small letters."""
+        return self.small.split(b"\n")
+
+    @cached_property
+    def starts(self) -> list[int]:
+        """Where each line begins."""
+        return [0, *accumulate(map(add, map(len, self.smalls), repeat(1)))]
+
+    def holding(self, cue: bytes) -> Iterator[int]:
+        """Numbers of the lines that hold a cue in small letters."""
+        if self.small.count(cue) * _RARE > len(self.smalls):
+            yield from [number for number, line in enumerate(self.smalls) if cue in line]
             return
-        places = sorted(hits)
-        whole = len(places) == len(text.lines)
-        lines = text.lines if whole else [text.lines[place] for place in places]
-        names = [hits[place] for place in places]
-        heads = [line[:_HEAD] for line in lines]
-        match = _RANK.match
-        ranks = {head: _rank(match(head)) for head in set(heads)}
-        joined = text.small if whole else b"\n".join(lines).lower()
-        present = [item for item in wordings if item.cue in joined]
-        sure = _held_by_all(present, ranks, set(names))
-        smalls = joined.decode("latin-1").split("\n") if len(sure) < len(present) else []
-        columns = [
-            _column([ranks[head] for head in heads] if len(set(ranks.values())) > 1 else [*ranks.values()]),
-            _column([place in changeable for place in places] if changeable else [False]),
-            _column(names),
-        ]
-        for item in present:
-            cue = item.cue.decode("latin-1")
-            columns.append(
-                _column([item.of] if item in sure else [item.of if cue in small else None for small in smalls])
-            )
-        found = self._found(columns, len(places))
-        worths.update(zip([fresh[place] for place in places], found, strict=True))
-        self._remember([text.bares[place] for place in places], found, wordings)
+        at = self.small.find(cue)
+        while at >= 0:
+            number = bisect_right(self.starts, at) - 1
+            yield number
+            at = self.small.find(cue, self.starts[number + 1])
 
-    def _found(self, columns: list[list[Any]], count: int) -> list[Worth]:
-        """The worth of so many lines; a column has a value for each of them, or one for all."""
-        varying = [column for column in columns if len(column) > 1]
-        fixed = tuple(column[0] if len(column) == 1 else _VARIES for column in columns)
-        known = self._worths.setdefault(fixed, {})
-        orders = varying[0] if len(varying) == 1 else list(zip(*varying, strict=True)) if varying else [()]
-        for order in set(orders).difference(known):
-            values = iter((order,) if len(varying) == 1 else order)
-            known[order] = self._worth_of(tuple(next(values) if item is _VARIES else item for item in fixed))
-            self._room_for_keys -= 1
-        found = list(map(known.__getitem__, orders))
-        return found if varying else found * count
-
-    def _worth_of(self, order: tuple[Any, ...]) -> Worth:
-        rank, by_digits, hits, *numbers = order
-        held = [number for number in numbers if number is not None]
-        of_any_type = [hit if hit.isdigit() or hit in _SIGNS else "" for hit in hits]
-        key = self._keys.setdefault((rank, frozenset((*hits, *held))), next(self._count))
-        wordings = self._wordings.setdefault((rank, frozenset((*of_any_type, *held))), next(self._count))
-        return Worth(key, wordings, by_digits, traceback=_BEGINNING in hits)
+    def named(self, pattern: re.Pattern[bytes]) -> Iterator[tuple[int, str]]:
+        """The first exception that a line names, by the numbers of such lines."""
+        end = 0
+        for found in pattern.finditer(self.data):
+            begin = found.start()
+            if begin >= end:
+                number = bisect_right(self.starts, begin) - 1
+                start, end = self.starts[number], self.starts[number + 1]
+                name = self.data[max(self.data.rfind(b" ", start, begin) + 1, start) : found.end()][-_LONGEST_NAME:]
+                yield number, name.decode("latin-1")
 
 
-def _column(values: list[Any]) -> list[Any]:
-    """One value for each line, or the one that all have."""
-    return values if len(set(values)) > 1 else values[:1]
-
-
-def _held_by_all(wordings: list[Cued[Any]], heads: Iterable[bytes], names: Iterable[tuple[str, ...]]) -> set[Cued[Any]]:
-    """Wordings whose cue all lines hold, as far as their heads or what they name shows it."""
-    small_heads = [head.lower() for head in heads]
-    small_names = [
-        # What is named by a number is a wording, and its number is not in the line.
-        [name.encode("latin-1").lower() for name in each if not name.isdigit()] for each in names
-    ]  # fmt: skip
-    return {
-        item
-        for item in wordings
-        if all(item.cue in head for head in small_heads)
-        or all(any(item.cue in name for name in each) for each in small_names)
-    }
+@lru_cache(maxsize=256)
+def _exception(words: tuple[bytes, ...]) -> re.Pattern[bytes]:
+    """Finds names of exceptions that hold one of these words, in many lines."""
+    return re.compile(rb"(?:%b)\w*(?:\(\w{1,80}\))?(?::|[^\S\n]*$)" % b"|".join(words), re.MULTILINE)
 
 
 @lru_cache(maxsize=4)
@@ -337,17 +295,6 @@ def _cue_words(table: Messages) -> CueWords[_Sign | int]:
     """Finds signs, and the wordings that a line may hold a cue of, by their numbers; made once for all logs."""
     numbers = ((cue.encode(), number) for number, item in enumerate(table.all) for cue in cues_of(item.message))
     return CueWords((*_signs(table), *numbers))
-
-
-def _rank(found: re.Match[bytes] | None) -> bytes | None:
-    return found[1] if found else None
-
-
-def _matches(sign: _Sign, line: bytes) -> bool:
-    if sign.pattern is None:
-        return True
-    text = plain(text_of(line))
-    return sign.required.may_match(text) and sign.pattern.search(text) is not None
 
 
 def _signs(table: Messages) -> Iterator[tuple[bytes, _Sign]]:
