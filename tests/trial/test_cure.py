@@ -21,6 +21,7 @@ from gpudoctor.model import (
 from gpudoctor.model.signs.recording import RunEnd
 from gpudoctor.trial.cure import Cures, growth_rate
 from gpudoctor.trial.trial_runner import Arm, TrialRun
+from gpudoctor.trial.trial_verdict import _trial_of
 
 KIB, MIB = 1 << 10, 1 << 20
 ON_HOST = frozenset({Trait.HOST_MEMORY_GROWS})
@@ -132,6 +133,15 @@ def test_of_a_death_the_command_must_come_past_the_step_where_it_died():
     assert (again.gone, again.words) == (False, "the command dies as before")
     cut = cured("FAIL001", passed("FAIL001"), OneRun(run_of(40), "no end within 9 s"), dead)
     assert cut.gone is None
+
+
+def test_an_edit_proves_another_finding_of_the_same_edit_only_where_that_was_gone_too():
+    tried = SimpleNamespace(cure=SimpleNamespace(also=("MEM002",)))
+    first = SimpleNamespace(item=SimpleNamespace(rank=7), remedy=SimpleNamespace(id="a", edits=("edit",)))
+    attempts = [SimpleNamespace(candidate=first, tried=tried)]
+    remedy = SimpleNamespace(id="b", edits=("edit",))
+    assert _trial_of(item("MEM002"), remedy, attempts) is tried
+    assert _trial_of(item("NUM003"), remedy, attempts) is None
 
 
 def test_a_re_run_that_dies_where_the_baseline_did_not_is_a_failure_and_no_cure():

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 from packages import need
 from probed import run_script, run_without
 
@@ -83,22 +84,23 @@ held = DataLoader(train, batch_size=16, shuffle=True)
 HELD_OUT = """
 import torch
 def evaluate(model, held):
-    model.eval()
+    {}
     with torch.no_grad():
         for x, y in held:
             model(x + torch.randn_like(x))
     print("evaluated")
-    model.train()
+    {}
 """
 
 
-def test_skipping_an_evaluation_moves_no_loss_and_edited_files_keep_their_names(tmp_path):
+@pytest.mark.parametrize("mode", ["model.{}()", "pass"])
+def test_skipping_an_evaluation_moves_no_loss_and_edited_files_keep_their_names(tmp_path, mode):
     prefix = EVALUATED.replace("from held_out", "import torch\nfrom held_out", 1)
     losses, said = [], []
     for number, every in enumerate((1, 0)):
         folder = tmp_path / str(number)
         folder.mkdir()
-        (folder / "held_out.py").write_text(HELD_OUT)
+        (folder / "held_out.py").write_text(HELD_OUT.format(mode.format("eval"), mode.format("train")))
         script = folder / "train.py"
         mended = folder / "mended.py"
         text = "from probed_prefix import *\n" + prefix

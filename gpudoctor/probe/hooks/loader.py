@@ -413,17 +413,11 @@ class Measure:
 
     def _measure(self, batch: Any) -> None:
         plain = self._plain
-        kind = type(batch)
-        if kind is list or kind is tuple:
-            first: Any = batch[0] if batch else None
-            if type(first) is plain and first.dim():
-                self._add(_SAMPLES, self._rows(first, batch))
-                return
         ids: Any = None
         mask: Any = None
         if isinstance(batch, Mapping):
             ids, mask = batch.get("input_ids"), batch.get("attention_mask")
-        first = ids if type(ids) is plain else self._first(batch, 4)
+        first: Any = ids if type(ids) is plain else self._first(batch, 4)
         if first is None or not first.dim():
             return
         self._add(_SAMPLES, self._rows(first, batch))
