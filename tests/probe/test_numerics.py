@@ -387,12 +387,6 @@ def test_an_optimizer_that_was_given_the_parameters_of_another(tmp_path):
     assert found and all(item["shared"] for item in found)
 
 
-def test_an_optimizer_whose_part_joins_late_is_taken_back(tmp_path):
-    update = "(-critic(fake if step > 24 else fake.detach())).mean().backward(); first.step()"
-    run = run_script(tmp_path, TWO.format(update=update))
-    assert [item["steps"] for item in numeric(run.rank, "idle")] == [20, 0]
-
-
 CLEARED = """
     model = net()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from packages import need
-from probed import run_script, run_without
+from probed import PREFIX, run_script, run_without
 
 need("torch")
 
@@ -115,16 +115,6 @@ def test_skipping_an_evaluation_moves_no_loss_and_edited_files_keep_their_names(
         assert not list(folder.glob("__pycache__/train*"))
     assert said[0].count("evaluated") == 16 and said[1].count("evaluated") == 0
     assert len(losses[0]) == 16 and losses[0] == losses[1]
-
-
-PREFIX = """
-import torch
-from torch import nn
-from torch.nn import functional as F
-from torch.utils.data import DataLoader, TensorDataset
-torch.manual_seed(0)
-torch.set_num_threads(1)
-"""
 
 
 def test_a_config_that_is_read_is_another_text(tmp_path):
