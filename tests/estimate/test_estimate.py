@@ -80,7 +80,7 @@ def test_bytes_a_parameter_by_hand():
     for change, per in (
         ({}, 10), ({"optimizer": "adamw-fused"}, 8), ({"dtype": "fp32"}, 20), ({"dtype": "fp32", "optimizer": "adamw-fused"}, 16),
         ({"optimizer": "adamw-8bit"}, 6.031), ({"optimizer": "adamw-ao-4bit"}, 5.062), ({"optimizer": "lion-8bit"}, 5.016),
-        ({"optimizer": "sgd"}, 4), ({"optimizer": "lion"}, 6), ({"master_weights": True}, 20),
+        ({"optimizer": "sgd"}, 4), ({"optimizer": "lion"}, 6), ({"master_weights": True}, 20), ({"stack": "megatron"}, 22),
     ):  # fmt: skip
         step = next(each for each in estimate("llama-2-7b", seq=16, **change).instants if each.name == "step")
         assert step.bytes / parameters == pytest.approx(per, rel=0.004), change

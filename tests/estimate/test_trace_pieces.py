@@ -18,16 +18,16 @@ def ledger_of(layers, weight=2048, kept=1024):
     """A run of blocks that each have a weight and keep something for the backward."""
     ledger = Ledger()
     for _ in range(layers):
-        ledger.storages[ledger.born(weight, "made", "")].kind = "weights"
+        ledger.storages[ledger.born(weight)].kind = "weights"
     saved = []
     for at in range(layers):
         ledger.enter(TracedWindow("forward", at))
-        saved.append(ledger.born(kept, "mm", f"blocks.{at}"))
+        saved.append(ledger.born(kept))
     ledger.enter(TracedWindow("loss"))
-    loss = ledger.born(700, "loss", "")
+    loss = ledger.born(700)
     for at in reversed(range(layers)):
         ledger.enter(TracedWindow("backward", at))
-        scratch = ledger.born(5000, "mm", "")
+        scratch = ledger.born(5000)
         ledger.freed(saved[at])
         ledger.freed(scratch)
     ledger.freed(loss)

@@ -195,7 +195,7 @@ def _seeing() -> Any:
         def _placed(self, found: Any) -> Any:
             """A tensor that the script put on the card."""
             if isinstance(found, torch.Tensor):
-                storage = self.tracker.ledger.storages[self.tracker.see(found, "moved")]
+                storage = self.tracker.ledger.storages[self.tracker.see(found)]
                 storage.kind = "" if storage.kind == "host" else storage.kind
             return found
 

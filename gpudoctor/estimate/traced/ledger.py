@@ -1,6 +1,6 @@
 """What was allocated and freed, in order: every storage with its birth, and what was alive at the worst.
 
-Standard library only: the tracker writes it, the allocator's simulation and the tables read it.
+Standard library only: the tracker writes it, the extrapolation reads it.
 """
 
 from dataclasses import dataclass, field
@@ -30,10 +30,6 @@ class Storage:
 
     bytes: int
     """As requested."""
-    op: str
-    """The operation that made it: `aten.mm`."""
-    module: str
-    """Path of the module in whose forward it was made; "" outside."""
     window: int
     """Index of the window of its birth."""
     kind: str = ""
@@ -48,8 +44,6 @@ class TracedPeak:
     """Everything alive, each storage rounded up to 512 B."""
     kinds: dict[str, int]
     """The same by kind."""
-    event: int
-    """Its place among the events."""
 
 
 @dataclass(slots=True)
@@ -71,10 +65,10 @@ class Ledger:
             self.windows.append(window)
             self.starts.append(len(self.events))
 
-    def born(self, size: int, op: str, module: str) -> int:
+    def born(self, size: int) -> int:
         """A storage was allocated; its number."""
         number = len(self.storages)
-        self.storages.append(Storage(size, op, module, len(self.windows) - 1))
+        self.storages.append(Storage(size, len(self.windows) - 1))
         self.events.append(number)
         return number
 
@@ -101,7 +95,7 @@ class Ledger:
         total, found = 0, []
         ends = [*self.starts[1:], len(self.events)]
         for window, start, end in zip(self.windows, self.starts, ends, strict=True):
-            best, best_kinds, best_at = total, dict(alive), start
+            best, best_kinds = total, dict(alive)
             for at in range(start, end):
                 event = self.events[at]
                 number = event if event >= 0 else ~event
@@ -109,9 +103,9 @@ class Ledger:
                 total += change
                 alive[kinds[number]] = alive.get(kinds[number], 0) + change
                 if total > best:
-                    best, best_kinds, best_at = total, dict(alive), at
+                    best, best_kinds = total, dict(alive)
             shown = {kind: size for kind, size in best_kinds.items() if size}
-            found.append((window, TracedPeak(bytes=best, kinds=shown, event=best_at)))
+            found.append((window, TracedPeak(bytes=best, kinds=shown)))
         return found
 
     def alive_at(self, event: int) -> list[Storage]:

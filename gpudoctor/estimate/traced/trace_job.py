@@ -31,7 +31,7 @@ WEIGHTS = ("weights", "adapters")
 def follow(built_by: Any) -> tuple[Ledger, BuiltJob]:
     """Build a job by a function without arguments and run two steps of it under a tracker."""
     tracker = Tracker()
-    with tracker.following():
+    with tracker.watching():
         built = built_by()
     mark_model(tracker, built)
     run_steps(tracker, built)

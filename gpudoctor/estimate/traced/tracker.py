@@ -23,21 +23,20 @@ class Tracker:
         self.ledger = Ledger()
         self.window = TracedWindow("load")
         self._known: dict[int, tuple[int, Any]] = {}
-        self._path: list[str] = []
 
     def enter(self, phase: str, block: int = -1) -> None:
         """The next window of this micro batch."""
         self.window = self.window._replace(phase=phase, block=block)
         self.ledger.enter(self.window)
 
-    def see(self, tensor: Any, op: str) -> int:
+    def see(self, tensor: Any) -> int:
         """Note a tensor's storage if it is new; its number."""
         storage = tensor.untyped_storage()
         address = storage._cdata
         known = self._known.get(address)
         if known is not None:
             return known[0]
-        number = self.ledger.born(storage.nbytes(), op, self._path[-1] if self._path else "")
+        number = self.ledger.born(storage.nbytes())
 
         def gone(_: Any, ledger: Ledger = self.ledger, known: Any = self._known) -> None:
             known.pop(address, None)
@@ -49,11 +48,11 @@ class Tracker:
 
     def mark(self, tensor: Any, kind: str) -> None:
         """Say what a tensor's storage is."""
-        self.ledger.storages[self.see(tensor, "made before")].kind = kind
+        self.ledger.storages[self.see(tensor)].kind = kind
 
     def claim(self, tensor: Any, kind: str) -> None:
         """Say what a tensor's storage is unless that is known; it lies on the device."""
-        storage = self.ledger.storages[self.see(tensor, "made before")]
+        storage = self.ledger.storages[self.see(tensor)]
         if storage.kind in {"", HOST}:
             storage.kind = kind
 
@@ -81,32 +80,6 @@ class Tracker:
         """A mode under which everything that operations make is seen."""
         return _mode()(self)
 
-    @contextmanager
-    def following(self, model: Any = None) -> Iterator[None]:
-        """Everything that operations make inside is seen, under the path of the module that runs."""
-        from torch.nn.modules import module as modules
-
-        names = {} if model is None else {each: name for name, each in model.named_modules()}
-
-        def before(module: Any, _: Any) -> None:
-            self._path.append(names.get(module, ""))
-
-        def after(*_: Any) -> None:
-            if self._path:
-                self._path.pop()
-
-        handles = [
-            modules.register_module_forward_pre_hook(before),
-            modules.register_module_forward_hook(after, always_call=True),
-        ]
-        try:
-            with self.watching():
-                yield
-        finally:
-            self._path.clear()
-            for handle in handles:
-                handle.remove()
-
 
 @cache
 def _mode() -> Any:
@@ -128,7 +101,7 @@ def _mode() -> Any:
         def _note(self, found: Any, func: Any, args: Any) -> None:
             if isinstance(found, torch.Tensor):
                 count = len(self.tracker.ledger.storages)
-                number = self.tracker.see(found, func._schema.name)
+                number = self.tracker.see(found)
                 if self.tracker.placing and number == count:
                     self.tracker.place(number, args)
             elif isinstance(found, list | tuple):
@@ -208,7 +181,7 @@ def _first(given: Any) -> Any:
 def run_steps(tracker: Tracker, built: BuiltJob) -> None:
     """Two optimizer steps. The first gets gradients of zeros and only makes the optimizer's states, which the
     second finds there as every later step does. More than two micro batches are like the second."""
-    with tracker.following(built.model), marking(tracker, built):
+    with tracker.watching(), marking(tracker, built):
         tracker.window = TracedWindow("fill")
         tracker.ledger.enter(tracker.window)
         _fill_gradients(tracker, built)
