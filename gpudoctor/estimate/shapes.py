@@ -87,11 +87,6 @@ class ParameterCounts:
         """All parameters."""
         return self.embedding + self.head + self.linear + self.norms + self.biases + self.positions + self.others
 
-    @property
-    def small(self) -> int:
-        """Everything that is neither a linear layer of the body nor a vocabulary matrix."""
-        return self.norms + self.biases + self.positions + self.others
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelShape:

@@ -1,7 +1,7 @@
 """From a model and a job to the real thing: Hugging Face's class with PEFT, an optimizer, a batch, one step."""
 
 from collections.abc import Iterable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -96,7 +96,7 @@ def standin_class() -> Any:
     return Standin
 
 
-# What is built here runs on real tensors (`device="cpu"`, `"cuda"`) and, inside a `FakeTensorMode`, on fake
+# What is built here runs on the CPU's real tensors and, inside a `FakeTensorMode`, on fake
 # ones, which have shapes and types and no memory. torch, transformers and peft are imported when something is
 # built.
 
@@ -107,13 +107,11 @@ class BuiltJob:
 
     model: Any
     """The module: a `PreTrainedModel`, or PEFT's around it."""
-    config: Any
     job: TrainingJob
     batch: dict[str, Any]
     """What the model is called with."""
     spare: tuple[Any, ...]
     """Tensors of the batch that lie on the device and change nothing (the mask, all ones)."""
-    device: Any
     optimizer: Any
     """Over the trained parameters."""
     outputs: Any = field(default=None)
@@ -121,56 +119,35 @@ class BuiltJob:
 
     def forward(self) -> Any:
         """The loss of one micro batch."""
-        with self.autocast():
+        import torch
+
+        low = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(self.job.mixed_precision)
+        with torch.autocast("cpu", low) if low is not None else nullcontext():
             outputs = self.model(**self.batch)
         if self.job.outputs_kept:
             self.outputs = outputs
         return outputs.loss
 
-    def autocast(self) -> AbstractContextManager[Any]:
-        """Mixed precision as the job has it."""
-        import torch
-
-        if self.job.mixed_precision == "no":
-            return nullcontext()
-        low = torch.bfloat16 if self.job.mixed_precision == "bf16" else torch.float16
-        return torch.autocast(self.device.type, low)
-
-    def step(self) -> None:
-        """One optimizer step: the job's micro batches, the update, gradients to None."""
-        for _ in range(self.job.accumulate):
-            loss = self.forward()
-            loss.backward()
-            del loss
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-
-    @property
-    def base(self) -> Any:
-        """The `PreTrainedModel` itself."""
-        model = self.model
-        return model.get_base_model() if hasattr(model, "get_base_model") else model
-
     def blocks(self) -> list[Any]:
         """The modules of its blocks, in the order of the forward."""
-        return blocks(self.base)
+        model = self.model
+        return blocks(model.get_base_model() if hasattr(model, "get_base_model") else model)
 
 
-def build(source: Source, job: TrainingJob, *, layers: int | None = None, device: Any = "cpu") -> BuiltJob:
+def build(source: Source, job: TrainingJob, *, layers: int | None = None) -> BuiltJob:
     """Build a job with random weights; `layers` blocks where given.
 
     Raises `UsageError` for what transformers has no class for or what cannot be built, `IncompleteError` where
     torch, transformers or peft is not installed.
     """
     try:
-        import torch
+        import torch  # noqa: F401
         import transformers  # noqa: F401
     except ImportError:
         raise IncompleteError(NEEDS) from None
     refuse(job)
     config = hf_config(source, layers)
-    device = torch.device(device)
-    model = _model(config, job, device)
+    model = _model(config, job)
     model.tie_weights()  # which goes with the filling that fake weights are spared
     if job.quantized:
         model = quantize(model, job)
@@ -182,12 +159,9 @@ def build(source: Source, job: TrainingJob, *, layers: int | None = None, device
     if job.adapted:
         model = adapt(model, job)
     model.train()
-    batch, spare = _batch(config, job, device, model)
+    batch, spare = _batch(config, job, model)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    return BuiltJob(
-        model=model, config=config, job=job, batch=batch, spare=spare, device=device,
-        optimizer=optimizer_of(job, trained),
-    )  # fmt: skip
+    return BuiltJob(model=model, job=job, batch=batch, spare=spare, optimizer=optimizer_of(job, trained))
 
 
 def refuse(job: TrainingJob, asked: str = "--trace") -> None:
@@ -218,18 +192,16 @@ def refuse(job: TrainingJob, asked: str = "--trace") -> None:
             )
 
 
-def _model(config: Any, job: TrainingJob, device: Any) -> Any:
+def _model(config: Any, job: TrainingJob) -> Any:
     """The model of its configuration in the job's type, with the job's attention."""
     import torch
     from transformers.models.auto import modeling_auto as auto
 
     dtype = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}[job.dtype]
-    attention = _ATTENTION[job.attention]
-    if job.attention == "flash" and device.type != "cuda":
-        attention = register_flash()
+    attention = register_flash() if job.attention == "flash" else job.attention
     if getattr(config, "is_encoder_decoder", False) and getattr(config, "decoder_start_token_id", None) is None:
         config.decoder_start_token_id = 0
-    return _made(getattr(auto, auto_class(config)), config, dtype, attention, device)
+    return _made(getattr(auto, auto_class(config)), config, dtype, attention)
 
 
 _CLASSES = (
@@ -253,25 +225,21 @@ def auto_class(config: Any) -> str:
     raise UsageError("{kind}: transformers has no model of it that is trained with a loss", kind=type(config).__name__)
 
 
-_ATTENTION = {"eager": "eager", "sdpa": "sdpa", "flash": "flash_attention_2"}
-
-
 _ENCODERS = frozenset({
     "bert", "roberta", "xlm-roberta", "electra", "distilbert", "camembert", "deberta", "deberta-v2", "mpnet",
     "albert",
 })  # fmt: skip
 
 
-def _made(kind: Any, config: Any, dtype: Any, attention: str, device: Any) -> Any:
-    """`from_config` on the device; without filling weights where they are fake, for that takes time."""
-    import torch
+def _made(kind: Any, config: Any, dtype: Any, attention: str) -> Any:
+    """`from_config`, without filling weights where they are fake, for that takes time."""
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
     from transformers import initialization
 
     fake = any(isinstance(mode, FakeTensorMode) for mode in _get_current_dispatch_mode_stack())
     try:
-        with torch.device(device), initialization.no_init_weights() if fake else nullcontext():
+        with initialization.no_init_weights() if fake else nullcontext():
             try:
                 return kind.from_config(config, dtype=dtype, attn_implementation=attention)
             except (ValueError, ImportError):
@@ -312,19 +280,19 @@ def _checkpoint(model: Any, job: TrainingJob) -> None:
             block.gradient_checkpointing = (at + 1) % job.checkpoint_every == 0
 
 
-def _batch(config: Any, job: TrainingJob, device: Any, model: Any) -> tuple[dict[str, Any], tuple[Any, ...]]:
+def _batch(config: Any, job: TrainingJob, model: Any) -> tuple[dict[str, Any], tuple[Any, ...]]:
     """Ids and labels [batch, seq] (int64), or pixels [batch, 3, height, width] and labels [batch]."""
     import torch
 
     if hasattr(config, "image_size") and not hasattr(config, "vocab_size"):
         size = config.image_size if isinstance(config.image_size, (tuple, list)) else (config.image_size,) * 2
         dtype = next(model.parameters()).dtype if job.mixed_precision == "no" else torch.float32
-        pixels = torch.zeros(job.batch, config.num_channels, *size, dtype=dtype, device=device)
-        return {"pixel_values": pixels, "labels": torch.zeros(job.batch, dtype=torch.int64, device=device)}, ()
+        pixels = torch.zeros(job.batch, config.num_channels, *size, dtype=dtype)
+        return {"pixel_values": pixels, "labels": torch.zeros(job.batch, dtype=torch.int64)}, ()
     shape = (job.batch, job.seq)
-    ids = torch.randint(0, config.vocab_size, shape, device=device)
-    labels = torch.randint(0, config.vocab_size, shape, device=device)
-    return {"input_ids": ids, "labels": labels}, (torch.ones(shape, dtype=torch.int64, device=device),)
+    ids = torch.randint(0, config.vocab_size, shape)
+    labels = torch.randint(0, config.vocab_size, shape)
+    return {"input_ids": ids, "labels": labels}, (torch.ones(shape, dtype=torch.int64),)
 
 
 # PEFT's adapters on a model, by the names that its own modules have.
