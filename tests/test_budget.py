@@ -43,7 +43,7 @@ BUDGETS = {
     "preflight": (4649, ["gpudoctor/preflight", "gpudoctor/analysis/preflight"]),
     "probe, recorder, hooks": (12850, ["gpudoctor/probe", "gpudoctor/recorder", "gpudoctor/hooks"]),
     "trial": (3644, ["gpudoctor/trial"]),
-    "estimate": (7067, ["gpudoctor/estimate"]),
+    "estimate": (6997, ["gpudoctor/estimate"]),
     "report, ui, cli, watch, agents": (
         15318,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
