@@ -84,17 +84,6 @@ def test_a_chain_is_whole_wherever_a_block_ends(tmp_path, monkeypatch, size):
     assert cause.root.line == first_cause(read(tmp_path, text)).root.line
 
 
-@pytest.mark.parametrize("line", [handled, chained])
-def test_lines_that_are_left_out_together_say_the_same_as_one_by_one(tmp_path, monkeypatch, line):
-    lines = [line(number) for number in range(1, 3_000)]
-    lines[1_000] += "KeyError: 'labels'\n"
-    lines[2_000] += END.format("IndexError: list index out of range")
-    lines[2_500:] = [line(number).replace("clip", "tile") for number in range(2_500, 3_000)]
-    together = read(tmp_path, "".join(lines))
-    monkeypatch.setattr(reader, "_AT_ONCE", 10**9)
-    assert read(tmp_path, "".join(lines)) == together
-
-
 def counted(monkeypatch):
     taken = []
     whole = reader._FileReader._piece

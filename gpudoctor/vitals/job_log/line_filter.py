@@ -52,7 +52,6 @@ _BEGINNINGS: tuple[tuple[bytes, str | None], ...] = (
 )
 """What begins a traceback, or a stack dump."""
 _BEGINNING = _BEGINNINGS[0][0].decode()
-_SIGNS = frozenset(cue.decode() for cue, _ in _BEGINNINGS)
 _RANK = re.compile(rb"\W{0,4}[a-z_]{0,20}(\d{1,6})\W")
 _NUMBERED = re.compile(rb"\W{0,4}[a-z_]{0,20}\W")
 """How a line begins, its digits apart, in which `_RANK` may find something."""
@@ -109,8 +108,6 @@ class Worth:
 
     key: int
     """The same for lines that likely say the same: rank, type of exception, wordings whose cue is there."""
-    wordings: int
-    """The same without the type of the exception."""
     by_digits: bool
     """Whether a line that differs in digits alone may mean something else."""
     traceback: bool
@@ -141,7 +138,7 @@ class LineFilter:
         """Lines without digits that are worth reading, whatever their digits are."""
         self._worths: dict[Hashable, Worth] = {}
         self._keys: dict[Hashable, int] = {}
-        """By rank, type of exception, and the wordings whose cue is there; and without the type."""
+        """By rank, type of exception, and the wordings whose cue is there."""
         self._count = count()
 
     def chosen(self, pieces: list[bytes], bares: list[bytes]) -> Chosen:
@@ -184,10 +181,8 @@ class LineFilter:
         order = rank, by_digits, hits, held
         worth = self._worths.get(order)
         if worth is None:
-            of_any_type = frozenset(hit if hit.isdigit() or hit in _SIGNS else "" for hit in hits)
             key = self._keys.setdefault((rank, hits, held), next(self._count))
-            wordings = self._keys.setdefault((rank, of_any_type, held, "of any type"), next(self._count))
-            worth = self._worths[order] = Worth(key, wordings, by_digits, traceback=_BEGINNING in hits)
+            worth = self._worths[order] = Worth(key, by_digits, traceback=_BEGINNING in hits)
         return worth
 
     def _hits(

@@ -3,7 +3,7 @@
 import io
 import re
 from bisect import bisect_left
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -90,12 +90,8 @@ _BACK = 80
 """Lines before a failure among which its step is searched."""
 _LOOK_EVERY = 2_000
 """Lines after which the step is searched where nothing else makes gpudoctor look."""
-_AT_ONCE = 64
-"""Lines worth reading that are judged together if none of them says anything new."""
 _OFTEN = 500
 """Lines that gave alike events, after which only the last one of `_LOOK_EVERY` lines is read whole."""
-_VERY_OFTEN = 1_000
-"""The same of lines whose exceptions, or the frames above these, differ."""
 _BEFORE_UNHEEDED = (
     b"gnored in", b"xception in", b"xception on /", b"unexpected: ", b"<Task finished", b"--- Logging error",
 )  # fmt: skip
@@ -322,45 +318,25 @@ class _Outcome:
 
     settled: bool = False
     """Whether another such line would say nothing new."""
-    often: int = _OFTEN
-    """Lines that must have given the same."""
-    of_all_types: bool = False
-    """Whether the lines name exceptions of any type: those that were left out are not counted."""
 
     def gave(self, event: LogEvent, *, own: bool) -> LogEvent:
         """Note an event; gives it with the count of those that were left out.
 
         One of another kind that is not of the lines themselves (`own`) came behind them, and is not theirs.
         """
-        if not self.note(event, own=own) or self.of_all_types:
-            return event
-        left_out, self.left_out = self.left_out, 0
-        return replace(event, count=event.count + left_out - 1) if left_out > 1 else event
-
-    def note(self, event: LogEvent, *, own: bool) -> bool:
-        """Note an event; whether it is of the lines."""
-        what = (event.code, event.kind, "" if self.of_all_types else event.exception)
+        what = (event.code, event.kind, event.exception)
         if not own and self.event not in (None, what):
-            return False
+            return event
         self.mixed = self.mixed or self.event not in (None, what)
         self.event = what
         self.times += 1
-        self.settled = self.times >= self.often and not self.mixed
-        return True
+        self.settled = self.times >= _OFTEN and not self.mixed
+        left_out, self.left_out = self.left_out, 0
+        return replace(event, count=event.count + left_out - 1) if left_out > 1 else event
 
     def gave_nothing(self) -> None:
         """Note that a line gave no event."""
         self.mixed, self.settled = True, False
-
-
-@dataclass(frozen=True, slots=True)
-class _Wider:
-    """A key of lines whatever the types of their exceptions, or of tracebacks whatever their frames are."""
-
-    wordings: int
-    """Those of the line, or of the header."""
-    ends: Hashable = None
-    """The keys of the exceptions of a traceback, or of a chain of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,8 +407,6 @@ class _FileReader:
         self._outcomes: dict[Hashable, _Outcome] = {}
         self._closed = False
         """Whether the next piece ended the message of an exception before it was read."""
-        self._of_types: _Outcome | None = None
-        """The same whatever the type of its exception is."""
         self._reading: _Outcome | None = None
         """Of the line worth reading that was read last."""
         self._reading_key: Hashable = None
@@ -511,18 +485,8 @@ class _FileReader:
         at, end = 0, len(pieces)
         reads_all = self._reads_all
         outcomes, repeats, dull, left_out = self._outcomes, self._repeats, self._dull, self._left_out
-        places = sorted(looks.union(chosen))
-        worths = list(map(chosen.get, places))
-        place, tries_at = 0, 0
-        while place < len(places):
-            index, worth = places[place], worths[place]
-            if not reads_all and place >= tries_at and index >= at and index not in looks:
-                behind = self._leave_out(places, worths, place, bares)
-                tries_at = behind + _AT_ONCE
-                if behind > place:
-                    place, at = behind, places[behind - 1] + 1
-                    continue
-            place += 1
+        for index in sorted(looks.union(chosen)):
+            worth = chosen.get(index)
             if index < at:
                 continue
             if reads_all:
@@ -537,7 +501,6 @@ class _FileReader:
                 continue
             line, length = bares[index], 1
             key: Hashable = worth.key
-            wordings: Hashable = _Wider(worth.wordings)
             if reads_all and self._ends_message(worth, index, bares, chosen):
                 self._close_messages()
                 reads_all = self._reads_all
@@ -547,19 +510,17 @@ class _FileReader:
                     if index + length > len(pieces) and not last:
                         end = index
                         break
-                    wordings = _Wider(worth.wordings, key.ends) if key is not None else None
                 known = not worth.by_digits and (line in dull or line in repeats)
                 if known and self._is_known(line, numbers[index]):
                     at += 1
                     continue
-                settled = self._settled(key, wordings)
-                if settled is not None:
-                    outcomes[settled].left_out += 1
-                    left_out[settled] = self._taken + index
+                if self._settled(key):
+                    outcomes[key].left_out += 1
+                    left_out[key] = self._taken + index
                     at += length
                     continue
                 self._catch_up(self._taken + index)
-            self._read_one(self._taken + index, key, None if worth.by_digits else line, wordings)
+            self._read_one(self._taken + index, key, None if worth.by_digits else line)
             reads_all = self._reads_all
             at += 1
         self._read_on(self._taken + at, self._taken + end)
@@ -569,13 +530,10 @@ class _FileReader:
         kept = slice(max(0, oldest - _BACK - self._past_from), self._taken - self._past_from)
         self._recent = (self._past[0][kept], self._past[1][kept])
 
-    def _settled(self, key: Hashable, wordings: Hashable) -> Hashable | None:
-        """By which of its keys a line, or a traceback, would say nothing new; None if it might."""
-        for each in (key, wordings) if key is not None else ():
-            outcome = self._outcomes.get(each) if each is not None else None
-            if outcome is not None and outcome.settled:
-                return each
-        return None
+    def _settled(self, key: Hashable) -> bool:
+        """Whether a line, or a traceback, of a key would say nothing new."""
+        outcome = self._outcomes.get(key) if key is not None else None
+        return outcome is not None and outcome.settled
 
     def _ends_message(self, worth: Worth, index: int, bares: list[bytes], chosen: Mapping[int, Worth]) -> bool:
         """Whether a line ends the messages that are open: it is another exception, or says nothing new."""
@@ -585,11 +543,11 @@ class _FileReader:
             length, key = self._traceback_at(index, bares, chosen)
             if key is None or index + length > len(bares):
                 return False
-            if self._settled(key, _Wider(worth.wordings, key.ends)) is not None:
+            if self._settled(key):
                 return True
         elif worth.traceback:
             return False
-        elif self._settled(worth.key, _Wider(worth.wordings)) is not None:
+        elif self._settled(worth.key):
             return True
         raw, _ = self._past_piece(self._taken + index)
         return self._tracebacks.ends_by(self._envelopes.take_apart(plain(text_of(raw))))
@@ -598,36 +556,6 @@ class _FileReader:
         self._closed = True
         for chain in self._tracebacks.finish():
             self._chain(chain)
-
-    def _leave_out(
-        self, places: Sequence[int], worths: Sequence[Worth | None], begin: int, bares: Sequence[bytes]
-    ) -> int:
-        """Leave out lines worth reading that would say nothing new, from one on; gives the number of the next.
-
-        They are judged so many together, up to the next line at which a step is searched.
-        """
-        outcomes, dull, repeats = self._outcomes, self._dull, self._repeats
-        look = places[begin] + 1 + (-self._taken - places[begin] - 1) % _LOOK_EVERY
-        stop = bisect_left(places, look, begin)
-        while (end := begin + _AT_ONCE) <= stop:
-            some, indexes = worths[begin:end], places[begin:end]
-            times = Counter(some)
-            for worth in times:
-                if worth is None or worth.traceback:
-                    return begin
-                outcome = outcomes.get(worth.key)
-                if outcome is None or not outcome.settled:
-                    return begin
-            if dull or repeats:
-                lines = [bares[index] for index in indexes]
-                if not (dull.isdisjoint(lines) and repeats.keys().isdisjoint(lines)):
-                    return begin
-            for worth, index in dict(zip(some, indexes, strict=True)).items():
-                assert worth is not None
-                outcomes[worth.key].left_out += times[worth]
-                self._left_out[worth.key] = self._taken + index
-            begin = end
-        return begin
 
     def _traceback_at(self, index: int, bares: list[bytes], chosen: Mapping[int, Worth]) -> tuple[int, _Chain | None]:
         """How many pieces the chained tracebacks that begin at one have, and a key by which they are compared.
@@ -702,7 +630,7 @@ class _FileReader:
             at += 1
         return at
 
-    def _read_one(self, index: int, key: Hashable, line: bytes | None, wordings: Hashable | None = None) -> None:
+    def _read_one(self, index: int, key: Hashable, line: bytes | None) -> None:
         """Read a piece that is worth reading; `line` is given for one that may be remembered."""
         raw, number = self._past_piece(index)
         self._index = index
@@ -711,7 +639,7 @@ class _FileReader:
             above, at = self._past_piece(index - 1)
             if any(words in above for words in _BEFORE_UNHEEDED):
                 self._tracebacks.announced(self._envelopes.lines(plain(text_of(above)))[0][0], at)
-        self._read_whole(raw, number, key, line, wordings)
+        self._read_whole(raw, number, key, line)
 
     def _is_known(self, line: bytes, number: int) -> bool:
         """Whether a piece is like one that gave nothing, or like one that is counted already."""
@@ -723,27 +651,19 @@ class _FileReader:
         del self._repeats[line]
         return False
 
-    def _read_whole(
-        self, raw: bytes, number: int, key: Hashable, line: bytes | None, wordings: Hashable | None = None
-    ) -> None:
+    def _read_whole(self, raw: bytes, number: int, key: Hashable, line: bytes | None) -> None:
         """Read a piece, and remember what pieces of its key give."""
         quiet = not self._reads_all
         before = self._changes
         if quiet:
             if self._reading is not None and not self._gave:
                 self._reading.gave_nothing()
-                if self._of_types is not None:
-                    self._of_types.gave_nothing()
-            self._reading, self._of_types, self._gave = None, None, False
+            self._reading, self._gave = None, False
             if key is not None and (key in self._outcomes or len(self._outcomes) < _MOST_DULL):
                 self._reading = self._outcomes.setdefault(key, _Outcome())
                 self._reading_key = key
                 self._of_reading = (number, number + (key.behind if isinstance(key, _Chain) else 0))
                 self._alike_read.clear()
-                if wordings is not None:
-                    self._of_types = self._outcomes.setdefault(
-                        wordings, _Outcome(often=_VERY_OFTEN, of_all_types=getattr(wordings, "ends", None) is None)
-                    )
         elif key is not None and key == self._reading_key:
             self._alike_read.add(number)
         self._piece(raw, number, known=True)
@@ -1112,8 +1032,6 @@ class _FileReader:
             begin, end = self._of_reading
             own = begin <= event.line <= end or event.line in self._alike_read
             event = self._reading.gave(event, own=own)
-            if self._of_types is not None:
-                self._of_types.note(event, own=own)
         step, whole = self._mark or (None, None)
         if whole is not None and in_step:
             event = replace(event, step=whole)
@@ -1133,7 +1051,7 @@ class _FileReader:
         self._reopened = 0
         self._drafts.begun_again(number, surely=surely)
         self._outcomes.clear()
-        self._reading = self._of_types = None
+        self._reading = None
         self._repeats.clear()
         self._mark = None
 
