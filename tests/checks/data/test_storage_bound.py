@@ -27,7 +27,7 @@ def job(wait=0.01, **columns):
 def test_sick_workers_that_wait_for_the_disk():
     [finding] = job(workers=8.0, workers_disk=6.0, io_wait=0.1)
     assert "75 %" in finding.message and "shards" in remedies(finding)
-    [finding] = job(io_wait=0.6)
+    [finding] = job(0.002, io_wait=0.6)
     assert finding.severity is Severity.WARNING
 
 

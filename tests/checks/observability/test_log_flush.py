@@ -20,6 +20,7 @@ GUILTY = {
 def test_sick_script(path):
     [finding] = examine(LogFlush, script_patient(path))
     assert (finding.span.line, finding.detail.kind, finding.severity) == GUILTY[path.stem]
+    assert ("more such call" in finding.message) is (finding.detail.calls > 1)
 
 
 @pytest.mark.parametrize("path", healthy_scripts("OBS007"), ids=lambda path: path.stem)
