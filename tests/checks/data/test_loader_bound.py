@@ -1,12 +1,11 @@
 from dataclasses import replace
 
 import pytest
-from recordings import make_process, make_recording, make_steps, record
 from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
 
 from gpudoctor.model import Applicability, Confidence, Cost, KeywordEdit, Severity
 from gpudoctor.model.signs.job import Job, Profile
-from gpudoctor.testing import examine, make_host, make_patient, prescribe
+from gpudoctor.testing import examine, make_host, prescribe
 from gpudoctor_checks.data.loader_bound import LoaderBound
 from gpudoctor_rules.data.loaders import loader_bound
 
@@ -199,12 +198,3 @@ def test_a_loader_of_a_branch_that_no_call_takes_is_never_made(change, found):
     parts = {"before": "pass", "setup": "pass", "test": "not None", "given": "32, 0.1"}
     parts |= {"one": "num_workers=8", "two": "num_workers=0"}
     assert len(examine(LoaderBound, script_patient(BRANCHES.format(**parts | change)))) == found
-
-
-@pytest.mark.parametrize(("size", "severity"), [(8, Severity.WARNING), (32, Severity.NOTE)])
-def test_items_that_cost_less_than_handing_them_over_are_a_note(size, severity):
-    loader = record("loader", 1.1, id=0, dataset="Items", workers=0, pin_memory=True, persistent=False, batch_size=size,
-                    role="training", path="/job/train.py", line=3)  # fmt: skip
-    run = make_recording(make_process(make_steps(200, data_wait=0.004), records=[loader]))
-    [finding] = examine(LoaderBound, make_patient(recording=run))
-    assert finding.severity is severity

@@ -14,10 +14,6 @@ GUILTY = {
 }
 
 
-def test_every_script_is_named():
-    assert {path.stem for path in sick_scripts("LOOP007")} == set(GUILTY)
-
-
 @pytest.mark.parametrize("path", sick_scripts("LOOP007"), ids=lambda path: path.stem)
 def test_sick_scripts(path):
     patient = script_patient(path)
@@ -27,6 +23,7 @@ def test_sick_scripts(path):
     assert finding.severity is Severity.ERROR and finding.cost.breaks
     first, _ = prescribe(prefetcher_broken, finding, patient)
     assert first.steps and not first.edits
+    assert first.title.split()[0] == {"nothing": "return", "last": "test", "wait": "wait"}[finding.detail.how]
 
 
 @pytest.mark.parametrize("path", healthy_scripts("LOOP007"), ids=lambda path: path.stem)

@@ -290,6 +290,8 @@ def test_waiting_for_data():
     many = replace(loader, fields={**loader.fields, "batch_size": 512})
     [quick] = findings("DATA001", None, make_process(make_steps(200, data_wait=0.01), records=[many]))
     assert quick.severity is Severity.NOTE  # 20 µs an item
+    [dear] = findings("DATA001", None, make_process(make_steps(200, data_wait=0.003), records=[loader]))
+    assert dear.severity is Severity.WARNING  # 375 µs an item
     assert {remedies("DATA001", one)[0] for one in (short, rows, quick)} == {
         "read whole batches by one index, instead of single items"
     }
