@@ -22,10 +22,10 @@ LOG = (
 MOST = {
     ("--help",): 1100,
     ("estimate", "7b"): 8000,
-    ("explain", "oom"): 11300,
-    ("explain", "DATA001"): 11300,
-    ("autopsy", "job.log"): 29300,
-    ("check", "train.py"): 58500,
+    ("explain", "oom"): 9200,
+    ("explain", "DATA001"): 9000,
+    ("autopsy", "job.log"): 29200,
+    ("check", "train.py"): 58300,
     ("run", "--", sys.executable, "-c", "pass"): 17900,
 }
 """Command to lines. At the tag `large`, autopsy imported 106,201, check 114,154, explain 91,020 and run 94,914."""

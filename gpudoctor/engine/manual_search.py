@@ -12,6 +12,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from gpudoctor.engine.manual import topic_words
 from gpudoctor.engine.registry import Registry
@@ -168,6 +169,7 @@ def _roots(text: str) -> Iterable[str]:
     return dict.fromkeys(_root(word) for word in _WORD.findall(text.lower()) if word not in _STOP)
 
 
+@cache
 def _root(word: str) -> str:
     """A word without its ending, as far as a search needs it: `loaders`, `loading` and `loaded` are `load`."""
     for ending in ("ings", "ing", "ers", "er", "ed", "es", "s"):

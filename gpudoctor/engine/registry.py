@@ -134,7 +134,7 @@ def _entries(group: str, _path: tuple[str, ...]) -> tuple[tuple[EntryPoint, str]
     Finding them reads the metadata of every distribution.
     """
     found = sorted(entry_points(group=group), key=lambda item: (item.name != "builtin", item.name))
-    return tuple((entry, _plugin(entry)) for entry in found)
+    return tuple((entry, f"{entry.dist.name if entry.dist else entry.value} ({entry.name})") for entry in found)
 
 
 def _collect(entry: EntryPoint, kind: type[T]) -> list[type[T]]:
@@ -151,7 +151,3 @@ def _collect(entry: EntryPoint, kind: type[T]) -> list[type[T]]:
                 )
             )
     return [item for item in classes if isinstance(item, type) and issubclass(item, kind)]
-
-
-def _plugin(entry: EntryPoint) -> str:
-    return f"{entry.dist.name if entry.dist else entry.value} ({entry.name})"

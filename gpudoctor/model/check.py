@@ -8,13 +8,15 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from functools import lru_cache
 from importlib.resources import files
-from typing import ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from gpudoctor.lang import say, term
 from gpudoctor.model.evidence import Evidence
 from gpudoctor.model.finding import Code, Confidence, Cost, Detail, Finding, Resource, Severity, Trait
 from gpudoctor.model.log_message import LibraryWarning, LogMessage
-from gpudoctor.model.patient import Patient
+
+if TYPE_CHECKING:
+    from gpudoctor.model.patient import Patient
 
 # A threshold: a number with a source, overridable in `[tool.gpudoctor.thresholds]`.
 
@@ -212,14 +214,14 @@ class Check(ABC):
         return (*cls.log_messages, *rows.get(cls.code, ()))
 
     @abstractmethod
-    def examine(self, patient: Patient) -> Iterator[Finding]:
+    def examine(self, patient: "Patient") -> Iterator[Finding]:
         """Yield a finding for each place where the patient has the ailment."""
 
     def log_kind(self, kind: str, values: Mapping[str, str]) -> str:  # noqa: ARG002  # a check may tell more
         """The wording that a message's values show, where they tell more than its text; else the same one."""
         return kind
 
-    def beside_log(self, finding: Finding, patient: Patient) -> Finding | None:  # noqa: ARG002
+    def beside_log(self, finding: Finding, patient: "Patient") -> Finding | None:  # noqa: ARG002
         """The finding of a log, with what else was left behind: a snapshot, stack dumps, a kernel log.
 
         None where another finding of this check says the same better.

@@ -15,19 +15,24 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields
 from types import SimpleNamespace
-from typing import Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from gpudoctor.lang import say
 from gpudoctor.lang.message import Message
 from gpudoctor.model.check import Check
 from gpudoctor.model.finding import Finding
-from gpudoctor.model.patient import Patient, PatientKind, Sign, Signs
+from gpudoctor.model.log_message import LogMessage
+from gpudoctor.model.message_cues import KNOWN, cues_of_pattern
 from gpudoctor.model.unavailable import Unavailable
+
+if TYPE_CHECKING:
+    from gpudoctor.model.patient import Patient, PatientKind
 
 _Asked: TypeAlias = tuple[tuple[str, ...], str]
 """The signs that a check asks for in turn, and its reason to be skipped if all are missing."""
 _SURVEY = "gpu_survey"
-_SUFFIXES = (".py", ".json")
+_SUFFIXES = (".py", ".json", ".toml")
+_MACROS = os.path.join("gpudoctor", "analysis", "job_log", "shared_macros.toml")
 INDEX = "checks.pickle"
 """The file beside a package that holds the attributes of its checks."""
 
@@ -35,20 +40,30 @@ INDEX = "checks.pickle"
 class IndexedCheck(Check):
     """A check by its attributes; its module is imported to examine a patient that has what it asks for first."""
 
-    asks: ClassVar[Mapping[PatientKind, tuple["_Asked | None", "_Asked | None"]]]
+    asks: ClassVar[Mapping[str, tuple["_Asked | None", "_Asked | None"]]]
     """What it asks for first, by the kind of a patient without a survey of the GPUs, and with one that has none."""
+    told: ClassVar[bytes]
+    """The messages of logs, pickled: few commands ask for them."""
 
-    def examine(self, patient: Patient) -> Iterator[Finding]:
+    def examine(self, patient: "Patient") -> Iterator[Finding]:
         """What the check sees; raises `Unavailable` with its reason, and imports nothing, where it cannot look."""
         if (reason := self._missing(patient)) is not None:
             raise Unavailable(reason)
         yield from self._loaded.examine(patient)
 
+    @classmethod
+    @functools.cache
+    def all_log_messages(cls) -> tuple[LogMessage, ...]:
+        """As the check itself says; what a search needs of their patterns is known then, too."""
+        messages, cues = pickle.loads(cls.told)
+        KNOWN.update(cues)
+        return tuple(messages)
+
     def log_kind(self, kind: str, values: Mapping[str, str]) -> str:
         """As the check itself says."""
         return self._loaded.log_kind(kind, values)
 
-    def beside_log(self, finding: Finding, patient: Patient) -> Finding | None:
+    def beside_log(self, finding: Finding, patient: "Patient") -> Finding | None:
         """As the check itself says."""
         return self._loaded.beside_log(finding, patient)
 
@@ -57,9 +72,9 @@ class IndexedCheck(Check):
         kind: type[Check] = getattr(importlib.import_module(type(self).__module__), type(self).__name__)
         return kind(self._limits)
 
-    def _missing(self, patient: Patient) -> str | None:
+    def _missing(self, patient: "Patient") -> str | None:
         """Why the check cannot look, if a patient has nothing of what it asks for."""
-        for asked, surveyed in zip(self.asks[patient.kind], (False, True), strict=True):
+        for asked, surveyed in zip(self.asks[patient.kind.value], (False, True), strict=True):
             reasons: dict[str, str] = {}
             for name in asked[0] if asked else ():
                 try:
@@ -117,18 +132,25 @@ def classes_of(package: str) -> tuple[type[Check], ...]:
 
 def _row(check: type[Check]) -> tuple[str, dict[str, Any]]:
     """A check's name and what its class says, each from the class itself."""
+    from gpudoctor.model.patient import PatientKind
+
     held = {name: getattr(check, name) for name in Check.__annotations__ if hasattr(check, name)}
-    asks = {kind: (_asked(check, kind), _asked(check, kind, SimpleNamespace(gpus=(), absence=_mark(_SURVEY))))
+    messages = check.all_log_messages()
+    cues = {item.pattern: cues_of_pattern(item.pattern) for item in (*messages, *check.library_warnings)}
+    held["told"] = pickle.dumps((messages, cues), protocol=4)
+    asks = {kind.value: (_asked(check, kind), _asked(check, kind, SimpleNamespace(gpus=(), absence=_mark(_SURVEY))))
             for kind in PatientKind}  # fmt: skip
     return check.__name__, {**held, "asks": asks, "__doc__": check.__doc__, "__module__": check.__module__}
 
 
-def _asked(check: type[Check], kind: PatientKind, survey: object = None) -> _Asked | None:
+def _asked(check: type[Check], kind: "PatientKind", survey: object = None) -> _Asked | None:
     """What a check asks a patient for that has nothing, and its answer; None where it looks all the same.
 
     A check reads its patient alone: whoever lacks these signs gets this answer. A `survey` knows no GPU, and a check
     that asks for more than that is no such one.
     """
+    from gpudoctor.model.patient import Patient, Sign, Signs
+
     asked: list[str] = []
 
     def nothing(name: str) -> Sign[Any]:
@@ -173,7 +195,7 @@ def _sources(*packages: str) -> list[str]:
     """Files of the modules of some packages that are imported now, from the folder that holds the package."""
     homes = {name: _home(name) for name in packages}
     files = ((name.partition(".")[0], getattr(item, "__file__", None)) for name, item in tuple(sys.modules.items()))
-    return sorted(os.path.relpath(file, homes[top]) for top, file in files if top in homes and file)
+    return sorted({_MACROS, *(os.path.relpath(file, homes[top]) for top, file in files if top in homes and file)})
 
 
 def _state(package: str, sources: list[str]) -> int:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from functools import cache
 
 from gpudoctor.model.log_message import LogMessage
 
@@ -33,11 +32,17 @@ def cues_of(message: LogMessage) -> tuple[str, ...]:
     return (*own, *found)
 
 
-@cache
+KNOWN: dict[str, tuple[tuple[str, ...], int]] = {}
+"""What `cues_of_pattern` has given, here or when an index of checks was made."""
+
+
 def cues_of_pattern(pattern: str) -> tuple[tuple[str, ...], int]:
     """A literal of each alternative, and how many alternatives have none."""
+    if pattern in KNOWN:
+        return KNOWN[pattern]
     text = _ESCAPE.sub(lambda found: f"\1{chr(0xE000 + ord(found[1]))}" if found[1] else _zeros(found), pattern)
-    return _literals(_CLASS.sub(_zeros, _EITHER_CASE.sub("\1\1\1\\2", text)))
+    KNOWN[pattern] = _literals(_CLASS.sub(_zeros, _EITHER_CASE.sub("\1\1\1\\2", text)))
+    return KNOWN[pattern]
 
 
 def _literals(text: str) -> tuple[tuple[str, ...], int]:

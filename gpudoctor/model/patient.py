@@ -127,6 +127,17 @@ class Signs:
     preflight: Sign[Preflight] = _no("the preflight", "nothing was measured (gpudoctor preflight does that)")
 
 
+class _Taken(Generic[T]):
+    """The sign of this name, taken when a patient is asked for it."""
+
+    def __set_name__(self, _: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, patient: "Patient", _: type) -> T:
+        taken: T = getattr(patient.signs, self._name).take()
+        return taken
+
+
 class Patient:
     """One training job: its machine, scripts, configs, process or recording.
 
@@ -141,20 +152,12 @@ class Patient:
         """What the user named, in their words."""
         self.signs = signs
 
-    @property
-    def environment(self) -> Environment:
-        """Environment variables of the job (or of this shell, when the job has not started)."""
-        return self.signs.environment.take()
-
-    @property
-    def host(self) -> Host:
-        """CPUs, memory, limits, disks of the machine, as the job will see them."""
-        return self.signs.host.take()
-
-    @property
-    def gpu_survey(self) -> GpuSurvey:
-        """What the driver, the PCI bus and the device nodes say; there even when no GPU is."""
-        return self.signs.gpu_survey.take()
+    environment = _Taken[Environment]()
+    """Environment variables of the job (or of this shell, when the job has not started)."""
+    host = _Taken[Host]()
+    """CPUs, memory, limits, disks of the machine, as the job will see them."""
+    gpu_survey = _Taken[GpuSurvey]()
+    """What the driver, the PCI bus and the device nodes say; there even when no GPU is."""
 
     @property
     def gpus(self) -> tuple[Gpu, ...]:
@@ -164,35 +167,18 @@ class Patient:
             raise Unavailable(survey.absence)
         return survey.gpus
 
-    @property
-    def kernel_log(self) -> KernelLog:
-        """Kernel messages of this boot."""
-        return self.signs.kernel_log.take()
-
-    @property
-    def packages(self) -> Packages:
-        """Distributions installed in the environment that the training will use."""
-        return self.signs.packages.take()
-
-    @property
-    def torch(self) -> TorchBuild:
-        """Facts about the installed torch; raises `Unavailable` when it is not installed."""
-        return self.signs.torch.take()
-
-    @property
-    def argument_fields(self) -> ArgumentFields:
-        """Fields of the installed libraries' argument classes; raises `Unavailable` when none is installed."""
-        return self.signs.argument_fields.take()
-
-    @property
-    def project_versions(self) -> ProjectVersions:
-        """Versions that the project's own files ask for; raises `Unavailable` when they name none."""
-        return self.signs.project_versions.take()
-
-    @property
-    def job(self) -> Job:
-        """The launch: ranks, nodes, script arguments, scheduler limits."""
-        return self.signs.job.take()
+    kernel_log = _Taken[KernelLog]()
+    """Kernel messages of this boot."""
+    packages = _Taken[Packages]()
+    """Distributions installed in the environment that the training will use."""
+    torch = _Taken[TorchBuild]()
+    """Facts about the installed torch; raises `Unavailable` when it is not installed."""
+    argument_fields = _Taken[ArgumentFields]()
+    """Fields of the installed libraries' argument classes; raises `Unavailable` when none is installed."""
+    project_versions = _Taken[ProjectVersions]()
+    """Versions that the project's own files ask for; raises `Unavailable` when they name none."""
+    job = _Taken[Job]()
+    """The launch: ranks, nodes, script arguments, scheduler limits."""
 
     @property
     def source(self) -> Source:
@@ -202,10 +188,8 @@ class Patient:
             raise Unavailable("no script could be read")
         return source
 
-    @property
-    def configs(self) -> Configs:
-        """The config files, read and recognised."""
-        return self.signs.configs.take()
+    configs = _Taken[Configs]()
+    """The config files, read and recognised."""
 
     @property
     def source_and_configs(self) -> tuple[Source, Configs]:
@@ -227,10 +211,8 @@ class Patient:
         can be told."""
         return self.signs.memory.take().jobs
 
-    @property
-    def recording(self) -> Recording:
-        """The run that was recorded; raises `Unavailable` when nothing was run."""
-        return self.signs.recording.take()
+    recording = _Taken[Recording]()
+    """The run that was recorded; raises `Unavailable` when nothing was run."""
 
     @property
     def recorded_run(self) -> Recording:
@@ -243,32 +225,15 @@ class Patient:
             raise Unavailable(say("a log of {origin} holds no run", origin=recording.origin))
         return recording
 
-    @property
-    def memory_snapshot(self) -> MemorySnapshot:
-        """Who holds the device's memory; raises `Unavailable` when no snapshot of it was named."""
-        return self.signs.memory_snapshot.take()
-
-    @property
-    def flight_records(self) -> FlightRecords:
-        """What the ranks asked of their process groups; raises `Unavailable` when no dump was named."""
-        return self.signs.flight_records.take()
-
-    @property
-    def nccl_inspector(self) -> InspectorRecords:
-        """Which collectives the ranks completed, and when; raises `Unavailable` when no records were named."""
-        return self.signs.nccl_inspector.take()
-
-    @property
-    def job_log(self) -> JobLog:
-        """What the job printed; raises `Unavailable` when no log was named."""
-        return self.signs.job_log.take()
-
-    @property
-    def process(self) -> ProcessWindow:
-        """The running job over a sliding window; raises `Unavailable` when none is watched."""
-        return self.signs.process.take()
-
-    @property
-    def preflight(self) -> Preflight:
-        """What nodes, cards and links reached under load; raises `Unavailable` when nothing was measured."""
-        return self.signs.preflight.take()
+    memory_snapshot = _Taken[MemorySnapshot]()
+    """Who holds the device's memory; raises `Unavailable` when no snapshot of it was named."""
+    flight_records = _Taken[FlightRecords]()
+    """What the ranks asked of their process groups; raises `Unavailable` when no dump was named."""
+    nccl_inspector = _Taken[InspectorRecords]()
+    """Which collectives the ranks completed, and when; raises `Unavailable` when no records were named."""
+    job_log = _Taken[JobLog]()
+    """What the job printed; raises `Unavailable` when no log was named."""
+    process = _Taken[ProcessWindow]()
+    """The running job over a sliding window; raises `Unavailable` when none is watched."""
+    preflight = _Taken[Preflight]()
+    """What nodes, cards and links reached under load; raises `Unavailable` when nothing was measured."""

@@ -4,14 +4,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from string import Formatter
-from typing import ClassVar, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
 
 from gpudoctor.lang import say
 from gpudoctor.lang.message import row_template
 from gpudoctor.model.finding import Code, Detail, Finding, Resource
 from gpudoctor.model.log_message import LogDetail
-from gpudoctor.model.patient import Patient
 from gpudoctor.model.remedy import Applicability, Effort, Remedy
+
+if TYPE_CHECKING:
+    from gpudoctor.model.patient import Patient
 
 
 class Rule(ABC):
@@ -26,7 +28,7 @@ class Rule(ABC):
     """The code of the check that it answers."""
 
     @abstractmethod
-    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    def prescribe(self, finding: Finding, patient: "Patient") -> Iterator[Remedy]:
         """Yield remedies, any order: ranking is the engine's."""
 
 
@@ -122,7 +124,7 @@ class _MadeRule(Rule):
 
     items: ClassVar[tuple[Advice | Prescriber, ...]]
 
-    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    def prescribe(self, finding: Finding, patient: "Patient") -> Iterator[Remedy]:
         for item in self.items:
             if not isinstance(item, Advice):
                 yield from item(*(finding, patient)[: item.__code__.co_argcount])

@@ -9,8 +9,9 @@ import re
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
-from gpudoctor.model import Code, Finding, Patient, Remedy, Rule, rules_of
+from gpudoctor.model import Code, Finding, Remedy, Rule, rules_of
 
 _ANSWERS = re.compile(r"^@answers\((.*)\)$", re.MULTILINE)
 _ROW = re.compile(r"^\[\[([A-Z]+\d+)-", re.MULTILINE)
@@ -44,7 +45,7 @@ class _Lazy(Rule):
 
     home: str
 
-    def prescribe(self, finding: Finding, patient: Patient) -> Iterator[Remedy]:
+    def prescribe(self, finding: Finding, patient: Any) -> Iterator[Remedy]:
         for rule in _loaded(self.home):
             if (rule.answers, rule.reads_logs) == (self.answers, self.reads_logs):
                 yield from rule().prescribe(finding, patient)

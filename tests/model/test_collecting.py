@@ -36,6 +36,7 @@ def test_the_index_says_what_the_classes_say():
     for code, check in CLASSES.items():
         for name in (*Check.__annotations__, "__doc__", "__name__", "__module__"):
             assert getattr(INDEXED[code], name, None) == getattr(check, name, None), (code, name)
+        assert INDEXED[code].all_log_messages() == check.all_log_messages()
 
 
 def patients(tmp_path):
