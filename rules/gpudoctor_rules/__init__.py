@@ -28,16 +28,15 @@ def collect() -> tuple[type[Rule], ...]:
     for path in sorted(root.rglob("*.py")):
         module = ".".join([__name__, *path.relative_to(root).with_suffix("").parts])
         for codes in _ANSWERS.findall(path.read_text(encoding="utf-8")):
-            found += [_lazy(code, module, reads_logs=False) for code in re.findall(r"\w+", codes)]
+            found += [_lazy(code, home=module, reads_logs=False) for code in re.findall(r"\w+", codes)]
     for path in sorted(root.glob("*.toml")):
         codes = dict.fromkeys(_ROW.findall(path.read_text(encoding="utf-8")))
-        found += [_lazy(code, path.stem, reads_logs=True) for code in codes]
+        found += [_lazy(code, home=path.stem, reads_logs=True) for code in codes]
     return tuple(found)
 
 
-def _lazy(code: str, home: str, *, reads_logs: bool) -> type[Rule]:
-    held = {"answers": Code(code), "home": home, "reads_logs": reads_logs, "__module__": __name__}
-    return type(f"{code}Rule", (_Lazy,), held)
+def _lazy(code: str, **held: str | bool) -> type[Rule]:
+    return type(f"{code}Rule", (_Lazy,), {"answers": Code(code), "__module__": __name__, **held})
 
 
 class _Lazy(Rule):
