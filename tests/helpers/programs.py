@@ -45,14 +45,6 @@ def call_names(script: Script) -> list[str]:
     return [call.name for call in script.calls]
 
 
-def call_on(script: Script, line_text: str) -> Call:
-    """The last call (the outermost one comes first by position) on the line with a text."""
-    for call in script.calls:
-        if line_text in call.span.text:
-            return call
-    raise AssertionError(line_text)
-
-
 def loops(script: Script, role: LoopRole) -> list[Loop]:
     """Loops of a role."""
     return [loop for loop in script.loops if loop.role is role]
