@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fleeting import fleeting_folder
 
-from gpudoctor.model.signs.source import Call, Event, Known, Loop, LoopRole, Script, Source, Value
+from gpudoctor.model.signs.source import Event, Known, Loop, LoopRole, Script, Source, Value
 from gpudoctor.vitals.source import read_source
 
 
