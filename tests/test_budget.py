@@ -16,7 +16,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 BUDGETS = {
     "model, text, lang, errors, testing": (
-        7763,
+        7759,
         [
             "gpudoctor/model",
             "gpudoctor/text.py",
@@ -27,7 +27,7 @@ BUDGETS = {
             "gpudoctor/__main__.py",
         ],
     ),
-    "engine, mend": (5126, ["gpudoctor/engine", "gpudoctor/mend"]),
+    "engine, mend": (5124, ["gpudoctor/engine", "gpudoctor/mend"]),
     "source": (15454, ["gpudoctor/vitals/source", "gpudoctor/analysis/source"]),
     "logs": (
         9378,
@@ -51,7 +51,7 @@ BUDGETS = {
     "checks": (25708, ["checks"]),
     "rules": (6131, ["rules"]),
     "the rest of vitals and analysis": (12914, ["gpudoctor"]),
-    "tests": (64796, ["tests"]),
+    "tests": (64789, ["tests"]),
     "benchmarks": (7915, ["benchmarks"]),
 }
 """Group: lines, folders or files. A file belongs to the first group that names it or a folder above it."""
