@@ -211,4 +211,4 @@ def test_two_runs_are_drawn_over_each_other():
     chart = page[page.index("<figcaption>Time per step") :].split("</figure>")[0]
     assert 'class="line c0"' in chart and 'class="line c1"' in chart
     assert ">before</text>" in chart and ">after</text>" in chart
-    assert "The second run is faster" in page and "<figcaption>Step times" in page and "data wait" in page
+    assert "The second run is faster" in page and "<figcaption>Step times</figcaption>" in page and "data wait" in page
