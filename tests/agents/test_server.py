@@ -1,12 +1,15 @@
 """The MCP server with the official client, over real pipes: what an agent asks, and what it gets."""
 
 import json
+import os
 import sys
 import time
 
 import pytest
 from agent_client import agent, marked
 from command import gpudoctor
+
+from gpudoctor.agents.target_environment import target_environment
 
 SICK = """\
 import torch
@@ -221,6 +224,12 @@ def test_hostile_arguments_give_a_sentence_and_the_session_goes_on(client, folde
     assert said in answer.found["error"]
     assert "Traceback" not in answer.found["error"] and "internal error" not in answer.found["error"]
     assert (folder / "train.py").read_text() == SICK
+
+
+def test_the_targets_programs_come_first_and_once(tmp_path):
+    ours = os.path.join(sys.prefix, "bin")
+    found = target_environment(sys.prefix, str(tmp_path), {"PATH": f"/a:{ours}:/b", "PYTHONHOME": "/x"})
+    assert found.variables["PATH"] == f"{ours}:/a:/b" and "PYTHONHOME" not in found.variables
 
 
 def test_without_the_package_a_sentence_says_what_to_install(tmp_path):

@@ -69,6 +69,7 @@ def test_without_a_pid_it_attaches_to_the_only_training_or_lists_them(monkeypatc
     captured = capsys.readouterr()
     assert told in captured.err and ("python t6.py" in captured.out) is listed
     assert ("asked for [5]" in captured.err) is (pids == [5])
+    assert captured.out.endswith("\nwatch one: gpudoctor watch 5\n") is listed
 
 
 @contextmanager
