@@ -3,10 +3,9 @@
 from dataclasses import replace
 
 import pytest
-from sample_reports import full_report, healthy_report
+from sample_reports import healthy_report
 
 from gpudoctor.model.proof import TIME_RAN_OUT, Conclusion, Proof, TrialRow, TrialSummary
-from gpudoctor.report.units import remedy_gain
 from gpudoctor.ui.console import render_text
 
 MOVED = Proof(ratio=2.0, low=1.9, high=2.1, pairs=3, verdict="faster", loss="moved")
@@ -26,10 +25,3 @@ def test_a_moved_loss_is_said_once():
 def test_a_change_for_which_the_time_ran_out_is_named(reason, named):
     text = shown(TrialRow(name="DATA001-workers", title="a=1", conclusion=Conclusion.NOT_TRIED, reason=reason))
     assert ("DATA001-workers" in text and "give more with --budget" in text) is named
-
-
-@pytest.mark.parametrize("verdict", ["faster", "slower", "no clear difference"])
-def test_a_remedy_that_moved_the_loss_says_so(verdict):
-    remedy = full_report().findings[0].remedies[0]
-    proof = replace(MOVED, verdict=verdict)
-    assert remedy_gain(replace(remedy, proof=proof)) == ["trial: the loss moved, 2.00x measured (1.90 to 2.10)"]
