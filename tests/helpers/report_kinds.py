@@ -98,28 +98,9 @@ def every_report(folder: Path, run: Callable[..., str]) -> Iterator[tuple[str, s
     estimates: Mapping[str, tuple[str, ...]] = {
         "estimate": ("--gpu", "24GiB", "--explain"),
         "estimate --fit": ("--gpu", "80GiB", "--fit"),
-        "estimate --vary": ("--vary", "seq=1k,2k"),
     }
     for kind, flags in estimates.items():
         yield kind, "markdown", run("estimate", "--model", "llama-3-8b", *flags, "--format", "markdown")
-    for key in ("seq=1k,2k", "method=full,lora", "gpus=2,4", "batch=1,2"):
-        drawing = folder / "plot.svg"
-        run(
-            "estimate",
-            "--model",
-            "7b",
-            "--gpu",
-            "80GiB",
-            "--parallel",
-            "zero3",
-            "--gpus",
-            "2",
-            "--vary",
-            key,
-            "--plot",
-            str(drawing),
-        )
-        yield f"estimate --vary {key}", "svg", drawing.read_text(encoding="utf-8")
     for kind, report in (("preflight", preflight_report()), ("synthetic", synthetic_report())):
         for form in ("html", "markdown"):
             yield kind, form, render(report, form)
