@@ -14,7 +14,6 @@ examples:
   gpudoctor autopsy logs/ --verbose                a folder of logs, one a rank; prints the time line
   gpudoctor autopsy job.out train.py ds.json       ties the cause to lines of the script and the config
   gpudoctor autopsy job.out nccl_trace_rank_*      with the dumps of torch's flight recorder
-  gpudoctor autopsy job.out nccl-inspector-4711/   with the records of NCCL Inspector
   gpudoctor autopsy job.out dmesg.txt              with the kernel's log of the node
   gpudoctor autopsy job.out sacct.txt gpus.xml     and sacct, kubectl, py-spy, nvidia-smi -q
   kubectl logs pod/train-0 | gpudoctor autopsy -   standard input

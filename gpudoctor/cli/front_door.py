@@ -131,7 +131,7 @@ def _of_folder(folder: Path) -> tuple[str, tuple[str, ...]]:
         return "a recording", (REPORT,)
     if any(item.endswith((".pt.trace.json", ".pt.trace.json.gz")) for item in names):
         return say("a folder of profiler traces"), (REPORT,)
-    from gpudoctor.vitals.targets import TargetKind, sort_targets
+    from gpudoctor.vitals.targets import sort_targets
 
     if inner := sorted(item for item in names if (folder / item / MANIFEST).is_file()):
         raise UsageError(
@@ -140,7 +140,7 @@ def _of_folder(folder: Path) -> tuple[str, tuple[str, ...]]:
             typed=_typed(REPORT, str(folder / inner[-1])),
         )
     try:
-        (item,) = sort_targets([str(folder)]).items or (None,)
+        sort_targets([str(folder)])
     except UsageError as error:
         from gpudoctor.vitals.build_log_patient import sort_left_behind
 
@@ -149,8 +149,6 @@ def _of_folder(folder: Path) -> tuple[str, tuple[str, ...]]:
         except UsageError:
             raise UsageError("{error}; no log and no recording either", error=error) from None
         return say("a folder of logs"), (AUTOPSY,)
-    if item is not None and item.kind is TargetKind.LEFT:
-        return say("a folder of records of NCCL Inspector"), (AUTOPSY, CHECK)
     return say("a folder of scripts and configs"), (CHECK,)
 
 
@@ -199,7 +197,6 @@ def _by_content(path: Path, suffix: str) -> tuple[str, tuple[str, ...]]:
     kind = kind_of(path)
     others = {
         LeftKind.FLIGHT: (say("a dump of the flight recorder"), (AUTOPSY, CHECK)),
-        LeftKind.INSPECTOR: (say("a record of NCCL Inspector"), (AUTOPSY, CHECK)),
         LeftKind.STACKS: (say("a stack dump"), (AUTOPSY, CHECK)),
         LeftKind.SCHEDULER: (say("a record of the scheduler"), (AUTOPSY, CHECK)),
         LeftKind.SURVEY: (say("an output of nvidia-smi"), (REPORT, AUTOPSY)),

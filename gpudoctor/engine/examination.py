@@ -134,12 +134,10 @@ def _unread(patient: Patient) -> list[str]:
     silent = recording.problems if recording and not _spoke(recording) else ()
     log = _or_none(patient.signs.job_log.take)
     dumps = _or_none(patient.signs.flight_records.take)
-    inspected = _or_none(patient.signs.nccl_inspector.take)
     return [
         *silent,
         *(log.problems if log else ()),
         *(dumps.problems if dumps else ()),
-        *(inspected.problems if inspected else ()),
         *_left_unread(patient),
         *(sentence for sign in (source, configs) if sign for _, sentence in sign.unread),
     ]
@@ -149,7 +147,7 @@ def _left_unread(patient: Patient) -> Iterator[str]:
     """Sentences about a log, and what lies beside one, that were named and could not be read."""
     signs = patient.signs
     beside = (signs.gpu_survey,) if patient.kind is PatientKind.LOG else ()
-    for sign in (signs.job_log, signs.memory_snapshot, signs.flight_records, signs.nccl_inspector, *beside):
+    for sign in (signs.job_log, signs.memory_snapshot, signs.flight_records, *beside):
         try:
             sign.take()
         except Unread as reason:
@@ -178,13 +176,6 @@ def _remarks(patient: Patient) -> Iterator[str]:
         survey = _or_none(patient.signs.gpu_survey.take)
         if survey and not recording:
             yield from survey.problems
-    if inspected := _or_none(patient.signs.nccl_inspector.take):
-        from gpudoctor.analysis.job_log.inspected_ranks import read_sentence, remarks
-
-        printed = _or_none(patient.signs.job_log.take)
-        if patient.kind is not PatientKind.LOG or printed is not None:
-            yield say("NCCL Inspector: {read_sentence}", read_sentence=read_sentence(inspected))
-        yield from remarks(inspected)
     configs = _or_none(patient.signs.configs.take)
     for file in configs.files if configs else ():
         yield from (say("{path}: {note}", path=file.path, note=note) for note in file.notes)

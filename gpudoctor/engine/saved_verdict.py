@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from gpudoctor.analysis.job_log.flight_verdict import flight_verdict, undated
 from gpudoctor.analysis.job_log.group_positions import STUCK_SECONDS
-from gpudoctor.analysis.job_log.inspected_ranks import read_sentence, why_not_judged
 from gpudoctor.engine.claims import NO_XID, SAVED_GPUS_WELL, Examined, warned
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
@@ -13,7 +12,6 @@ from gpudoctor.model.signs.flight_recorder import FlightRecords
 from gpudoctor.model.signs.gpu import GpuSurvey
 from gpudoctor.model.signs.kernel_log import KernelLog
 from gpudoctor.model.signs.memory_snapshot import DeviceMemory, MemorySnapshot
-from gpudoctor.model.signs.nccl_inspector import InspectorRecords
 from gpudoctor.model.unavailable import optional
 from gpudoctor.text import count, joined, joined_clauses, size
 
@@ -27,8 +25,6 @@ def pronounce_saved(patient: Patient, ranked: Sequence[Ranked], outcomes: Sequen
         return _of_snapshot(patient.title, snapshot)
     if (dumps := optional(lambda: patient.flight_records)) is not None:
         return _of_dumps(dumps, ranked)
-    if (records := optional(lambda: patient.nccl_inspector)) is not None:
-        return of_inspector(patient.title, records, ranked)
     survey = optional(lambda: patient.gpu_survey)
     recording = optional(lambda: patient.recording)
     if survey is not None and survey.saved:
@@ -49,17 +45,6 @@ def _of_dumps(dumps: FlightRecords, ranked: Sequence[Ranked]) -> str:
     if said := undated(dumps, STUCK_SECONDS):
         return said
     return say("No operation waits in the flight-recorder dumps of {ranks}.", ranks=count(len(dumps.ranks), "rank"))
-
-
-def of_inspector(title: str, records: InspectorRecords, ranked: Sequence[Ranked]) -> str:
-    """What the records of NCCL Inspector show."""
-    if ranked:
-        return say("{title}: {message}.", title=title, message=ranked[0].finding.message.partition(". ")[0].rstrip("."))
-    reason = why_not_judged(records)
-    rest = (
-        say("no rank could be judged ({reason})", reason=reason) if reason else say("no rank comes late to the others")
-    )
-    return say("{title}: {read_sentence}; {rest}.", title=title, read_sentence=read_sentence(records), rest=rest)
 
 
 def stood_still(dumps: FlightRecords, ranked: Sequence[Ranked]) -> str:

@@ -16,7 +16,6 @@ from gpudoctor.model.signs.job_log import JobLog
 from gpudoctor.model.signs.kernel_log import KernelLog
 from gpudoctor.model.signs.memory import JobMemory, MemoryForecast
 from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
-from gpudoctor.model.signs.nccl_inspector import InspectorRecords
 from gpudoctor.model.signs.packages import ArgumentFields, Packages, TorchBuild
 from gpudoctor.model.signs.preflight import Preflight
 from gpudoctor.model.signs.process import ProcessWindow
@@ -120,7 +119,6 @@ class Signs:
     recording: Sign[Recording] = _no("the recording", "nothing was run")
     memory_snapshot: Sign[MemorySnapshot] = _no("the memory snapshot", "no memory snapshot was named")
     flight_records: Sign[FlightRecords] = _no("the flight recorder", "no flight-recorder dump was named")
-    nccl_inspector: Sign[InspectorRecords] = _no("NCCL Inspector", "no file of NCCL Inspector was named")
     job_log: Sign[JobLog] = _no("the log", "no log was named")
     process: Sign[ProcessWindow] = _no("the process", "no running process was named")
     memory: Sign[MemoryForecast] = _no("the memory", "no job was given")
@@ -229,8 +227,6 @@ class Patient:
     """Who holds the device's memory; raises `Unavailable` when no snapshot of it was named."""
     flight_records = _Taken[FlightRecords]()
     """What the ranks asked of their process groups; raises `Unavailable` when no dump was named."""
-    nccl_inspector = _Taken[InspectorRecords]()
-    """Which collectives the ranks completed, and when; raises `Unavailable` when no records were named."""
     job_log = _Taken[JobLog]()
     """What the job printed; raises `Unavailable` when no log was named."""
     process = _Taken[ProcessWindow]()

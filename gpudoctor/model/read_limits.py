@@ -127,13 +127,6 @@ FLIGHT_DUMP = ReadLimit(64 * _MIB, "a flight-recorder dump, unpacked")
 """2,000 entries, the usual ring, have 0.4 MB; this is 300,000."""
 FLIGHT_READER = ReadLimit(2 * _GIB, "the process that reads flight-recorder dumps")
 """A dump takes fifteen times its size in memory."""
-INSPECTOR_ALL = ReadLimit(512 * _MIB, "the records of NCCL Inspector of a job")
-"""That takes half a minute, and is 20,000 collectives of each of 64 processes."""
-INSPECTOR_FILE = ReadLimit(128 * _MIB, "a file of NCCL Inspector")
-"""A million collectives have 200 to 500 MB, says its README; of a larger file the last ones count."""
-INSPECTOR_LINE = ReadLimit(256 * _KIB, "a record of NCCL Inspector")
-"""A verbose one of 64 channels has 25 kB."""
-INSPECTOR_COMMUNICATORS = ReadLimit(256, "a process", "communicators")
 LOG_UNPACKED_START = 1 * _GIB
 """Bytes that a packed log may unpack to, however small it is."""
 LOG_UNPACKED_RATIO = 200

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from gpudoctor.model.signs.gpu import GpuSurvey
     from gpudoctor.model.signs.kernel_log import KernelLog
     from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
-    from gpudoctor.model.signs.nccl_inspector import InspectorRecords
     from gpudoctor.model.signs.source import Source
 
 _PACKED = (".gz", ".xz", ".zst")
@@ -48,8 +47,6 @@ class LeftBehind:
     """Memory snapshots of torch."""
     flight_dumps: tuple[str, ...] = ()
     """Dumps of torch's flight recorder, one a rank."""
-    inspector: tuple[str, ...] = ()
-    """Records of NCCL Inspector, one file a process."""
     surveys: tuple[str, ...] = ()
     """Outputs of `nvidia-smi -q`."""
     stacks: tuple[str, ...] = ()
@@ -83,7 +80,6 @@ def sort_left_behind(names: Sequence[str]) -> LeftBehind:
         kernel_logs=tuple(found[LeftKind.KERNEL_LOG]),
         snapshots=tuple(found[LeftKind.SNAPSHOT]),
         flight_dumps=tuple(found[LeftKind.FLIGHT]),
-        inspector=tuple(found[LeftKind.INSPECTOR]),
         surveys=tuple(found[LeftKind.SURVEY]),
         stacks=tuple(found[LeftKind.STACKS]),
         records=tuple(found[LeftKind.SCHEDULER]),
@@ -106,16 +102,12 @@ def _of_other_jobs(logs: Sequence[str], others: Sequence[str]) -> str:
 
 
 def _take_siblings(found: dict[LeftKind, list[str]]) -> None:
-    """Add to the dumps and records what is named like one but for its number: cut and empty files."""
+    """Add to the dumps what is named like one but for its number: cut and empty files."""
     alike = {_without_numbers(name) for name in found[LeftKind.FLIGHT]}
     for kind in (LeftKind.LOG, LeftKind.SNAPSHOT):
         siblings = [name for name in found[kind] if alike and _without_numbers(name) in alike]
         found[LeftKind.FLIGHT] += siblings
         found[kind] = [name for name in found[kind] if name not in set(siblings)]
-    alike = {_without_numbers(name) for name in found[LeftKind.INSPECTOR]}
-    empty = [name for name in found[LeftKind.LOG] if _without_numbers(name) in alike and not os.path.getsize(name)]
-    found[LeftKind.INSPECTOR] += empty  # of processes that were killed before they wrote
-    found[LeftKind.LOG] = [name for name in found[LeftKind.LOG] if name not in set(empty)]
 
 
 def _without_numbers(name: str) -> str:
@@ -196,8 +188,6 @@ def signs_of(found: LeftBehind, messages: Iterable[tuple[str, LogMessage]]) -> d
         signs["memory_snapshot"] = Sign("the memory snapshot", lambda: _snapshot(found))
     if found.flight_dumps:
         signs["flight_records"] = Sign("the flight recorder", lambda: _flight_records(found))
-    if found.inspector:
-        signs["nccl_inspector"] = Sign("NCCL Inspector", lambda: _inspector(found))
     return signs
 
 
@@ -207,7 +197,6 @@ def admit_log(found: LeftBehind, messages: Iterable[tuple[str, LogMessage]]) -> 
         *found.logs,
         *found.snapshots,
         *found.flight_dumps,
-        *found.inspector,
         *found.surveys,
         *found.stacks,
         *found.records,
@@ -224,7 +213,6 @@ def admit_log(found: LeftBehind, messages: Iterable[tuple[str, LogMessage]]) -> 
             gpu_survey=Sign("the GPUs", lambda: _survey(found)),
             memory_snapshot=Sign("the memory snapshot", lambda: _snapshot(found)),
             flight_records=Sign("the flight recorder", lambda: _flight_records(found)),
-            nccl_inspector=Sign("NCCL Inspector", lambda: _inspector(found)),
             source=Sign("the source", lambda: _source(found)),
             configs=Sign("the configs", lambda: _configs(found)),
         ),
@@ -303,17 +291,6 @@ def _flight_records(found: LeftBehind) -> "FlightRecords":
     from gpudoctor.vitals.flight_recorder.read_dumps import read_flight_records
 
     records = read_flight_records(found.flight_dumps)
-    if not records.ranks:
-        raise Unread(concatenated("; ", records.problems))
-    return records
-
-
-def _inspector(found: LeftBehind) -> "InspectorRecords":
-    if not found.inspector:
-        raise Unavailable("no file of NCCL Inspector was named")
-    from gpudoctor.vitals.inspector_lines import read_inspector
-
-    records = read_inspector(found.inspector)
     if not records.ranks:
         raise Unread(concatenated("; ", records.problems))
     return records

@@ -29,9 +29,6 @@ class LeftKind(Enum):
     FLIGHT = "flight recorder"
     """A dump of torch's flight recorder, and what is named like one and may be cut or empty."""
 
-    INSPECTOR = "NCCL Inspector"
-    """Records of NCCL Inspector, and empty files that are named like one."""
-
     SURVEY = "survey"
     """The output of `nvidia-smi -q`, text or XML."""
 
@@ -59,7 +56,6 @@ def kind_of(path: Path) -> LeftKind:
         return LeftKind.SCRIPT
     if suffix in _CONFIGS:
         return LeftKind.CONFIG
-    from gpudoctor.vitals.inspector_lines import is_inspector
     from gpudoctor.vitals.recording.snapshot import is_pickle
     from gpudoctor.vitals.saved_kernel_log import is_kernel_log
     from gpudoctor.vitals.scheduler_records import begins_as_record, is_scheduler_record
@@ -67,8 +63,6 @@ def kind_of(path: Path) -> LeftKind:
     raw = read_head(path, _HEAD)
     if is_flight_dump(path, raw):
         return LeftKind.FLIGHT
-    if is_inspector(_unpacked_head(path, raw)):
-        return LeftKind.INSPECTOR
     head = text_of(raw)
     if _is_survey(path, head):
         return LeftKind.SURVEY
@@ -136,6 +130,6 @@ def is_left_behind(path: Path) -> bool:
             return b"segments" in read_head(path, 256)
         if kind is LeftKind.KERNEL_LOG:
             return path.suffix == ""
-        return kind in (LeftKind.SURVEY, LeftKind.STACKS, LeftKind.SCHEDULER, LeftKind.FLIGHT, LeftKind.INSPECTOR)
+        return kind in (LeftKind.SURVEY, LeftKind.STACKS, LeftKind.SCHEDULER, LeftKind.FLIGHT)
     except OSError:
         return False

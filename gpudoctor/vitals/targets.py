@@ -20,8 +20,6 @@ _CONFIGS = {".json", ".yaml", ".yml", ".toml", ".jsonc"}
 _LOGS = {".log", ".out", ".err"}
 _READABLE = _SCRIPTS | _JOBS | _CONFIGS
 _ENOUGH_FILES = 20_000
-_FIRST_FILES = 16
-_RECORDS = {".log", ".jsonl"}
 """Files after which a folder counts as not empty without further looking."""
 _SHELL = re.compile(rb"#!.*\b(ba|z|k|da)?sh\b")
 
@@ -68,7 +66,7 @@ def sort_targets(names: Sequence[str]) -> Targets:
     for name in dict.fromkeys(names):
         path = Path(name)
         try:
-            kind = TargetKind.LEFT if _is_left_behind(path) or _holds_inspector(path) else _kind(path)
+            kind = TargetKind.LEFT if _is_left_behind(path) else _kind(path)
             target = NamedTarget(name=name, path=path, kind=kind)
             items.append(target)
             if target.kind is TargetKind.LOG and (other := _reported(path)):
@@ -94,22 +92,6 @@ def _is_left_behind(path: Path) -> bool:
     except OSError:
         return False
     return kind not in (LeftKind.LOG, LeftKind.CONFIG, LeftKind.SURVEY)
-
-
-def _holds_inspector(path: Path) -> bool:
-    """Whether a folder has records of NCCL Inspector among its first files, and no script or config."""
-    from gpudoctor.vitals.left_behind_kinds import LeftKind, kind_of
-
-    if "\0" in str(path) or not path.is_dir():
-        return False
-    try:
-        files = sorted(item for item in path.iterdir() if item.is_file())
-        if any(item.suffix.lower() in _READABLE for item in files):
-            return False
-        records = [item for item in files if _RECORDS.intersection(item.suffixes)]
-        return any(kind_of(item) is LeftKind.INSPECTOR for item in records[:_FIRST_FILES])
-    except OSError:
-        return False
 
 
 def _reported(path: Path) -> str:

@@ -28,17 +28,7 @@ def straggler(finding: Finding) -> Iterator[Remedy]:
     detail = finding.detail_of(StragglerDetail)
     rank, node, part = detail.rank, detail.node, detail.part
     steps: tuple[str, ...]
-    if detail.process:
-        steps = (
-            say(
-                "gpudoctor watch {process}   # on {node}, while the job runs: what it does meanwhile",
-                process=detail.process,
-                node=node,
-            ),
-            say("nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE   # on {node}: throttled or shared", node=node),
-            say("give every rank the same amount of work: group by length across ranks"),
-        )
-    elif part == "data_wait":
+    if part == "data_wait":
         steps = (
             say(
                 "check rank {rank}'s shard and disk: longer items, a slower mount, fewer CPUs for its workers",

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 
-from gpudoctor.analysis.job_log.inspected_ranks import called, late_ranks, located, why_not_judged
 from gpudoctor.analysis.live.rank_positions import LEAST_LOOKS, WAITS, phase_share, stands_still
 from gpudoctor.analysis.live.stack_shares import seen_at, watched, where
 from gpudoctor.analysis.run.aligned_ranks import FEW_STEPS, LEAST_STEPS, LONG, Straggler, aligned, straggler
@@ -13,15 +12,11 @@ from gpudoctor.analysis.run.line_costs import by_line, lines
 from gpudoctor.analysis.run.steady_run import Run, demanded, spot
 from gpudoctor.analysis.run.steady_state import OTHER
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
-from gpudoctor.model.evidence import LogLine, Measurement, SourceSpan
-from gpudoctor.model.signs.nccl_inspector import InspectorRecords
+from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
+from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.process import ProcessWindow, Rank
-from gpudoctor.model.unavailable import Unavailable, optional
-from gpudoctor.text import capitalised, count, duration, percent, size
-
-_MOST_LATE = 3
-"""Late ranks of one job that are named."""
+from gpudoctor.model.unavailable import Unavailable
+from gpudoctor.text import capitalised, duration, percent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +27,6 @@ class StragglerDetail(Detail):
     node: str
     part: str
     """Of the step in which it is late; \"\" where not known."""
-    process: int = 0
-    """Its number on the node; 0 where not known."""
 
 
 class StragglingRank(Check):
@@ -50,26 +43,19 @@ class StragglingRank(Check):
         which ranks wait for each other. It must be late by 1 ms and 10 % of the step, over 100 steps or 10 s.
         The difference must be significant (Wilcoxon, p under 0.001). The cause is named if it covers 80 % of
         the delay.
-        From the records of NCCL Inspector of all ranks (`NCCL_INSPECTOR_ENABLE=1`). A collective waits on the
-        device for its last rank. So the late rank's time is the shortest, and the others wait for the rest. One
-        rank must be last in 80 % of the waits, over 50 collectives and 20 waits. Waits under 0.1 ms or 20 % of
-        the operation do not count. If all records were written at the end, their share of the run is not known.
-        Then the finding is a note.
     False alarms:
         Ranks that are late in turn are not stragglers. Delays under a millisecond are noise of shared cores.
-        Pipeline stages differ by design. NCCL Inspector does not show what a wait overlaps with: part of it may
-        be hidden behind computation. A rank that itself waits in another communicator is not named.
+        Pipeline stages differ by design.
     Remedies:
         Fix the cause: its data, its host or its card.
     References:
         - https://github.com/traceopt-ai/traceml
         - https://github.com/NVIDIA/nvidia-resiliency-ext
-        - https://github.com/NVIDIA/nccl/tree/master/plugins/profiler/inspector
     """
 
     code = Code("DIST001")
     name = "straggler"
-    reads = frozenset({Reads.RECORDING, Reads.PROCESS, Reads.LOG})
+    reads = frozenset({Reads.RECORDING, Reads.PROCESS})
     severity = Severity.WARNING
     thresholds = (
         *Threshold.note_and_warning(
@@ -86,10 +72,6 @@ class StragglingRank(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if (window := watched(patient)) is not None:
             yield from self._live(window)
-            return
-        records = optional(lambda: patient.nccl_inspector)
-        if records is not None and optional(lambda: patient.recording) is None:
-            yield from self._inspected(records)
             return
         run = demanded(patient)
         table = aligned(run.recording)
@@ -181,55 +163,6 @@ class StragglingRank(Check):
             severity=severity,
             detail=StragglerDetail(rank=late.rank or 0, node="", part=part if named else ""),
         )
-
-    def _inspected(self, records: InspectorRecords) -> Iterator[Finding]:
-        """By NCCL Inspector: the rank whose collectives are short because it comes last."""
-        if reason := why_not_judged(records):
-            raise Unavailable(reason)
-        for late in late_ranks(records)[:_MOST_LATE]:
-            severity = self.level(late.share)
-            if severity is None:
-                continue
-            who = late.who
-            share = percent(late.share)
-            waited = (
-                say("{share} of the recorded time", share=share)
-                if late.of_run
-                else say("{share} of the time in collectives", share=share)
-            )
-            yield self.finding(
-                say(
-                    "Rank {who_rank} of {called} comes late to its collectives; the others wait {waited}. "
-                    "Its {late_kind} of {late_bytes} takes {own_seconds}, theirs "
-                    "{others_seconds} with the wait.",
-                    who_rank=who.rank,
-                    called=called(who),
-                    waited=waited,
-                    late_kind=late.kind,
-                    late_bytes=size(late.bytes),
-                    own_seconds=duration(late.own_seconds),
-                    others_seconds=duration(late.others_seconds),
-                ),
-                evidence=(
-                    LogLine(
-                        origin=who.path,
-                        text=say(
-                            "{rank}: last in {last:,} of {waits}, {collectives} compared",
-                            rank=located(who),
-                            last=late.waits,
-                            waits=count(late.all_waits, "wait"),
-                            collectives=count(late.paired, "collective"),
-                        ),
-                    ),
-                    Measurement(name="straggler_share", value=round(late.share, 4), unit="1"),
-                    Measurement(name="straggler_seconds", value=late.seconds, unit="s"),
-                ),
-                confidence=Confidence.PROBABLE,
-                severity=severity if late.of_run else Severity.NOTE,
-                cost=Cost(step_share=late.share, whose=Whose.DEVICE) if late.of_run else Cost(),
-                subject=f"rank {who.rank} of {who.communicator}",
-                detail=StragglerDetail(rank=who.rank, node=who.host, part="", process=who.process),
-            )
 
     def _lines(self, patient: Patient, run: Run, late: Straggler, part: str) -> list[SourceSpan]:
         """Lines on which the late rank spends more of its samples than the others."""
