@@ -244,7 +244,7 @@ class WorkersMisfit(Check):
 
 
 def _trains_elsewhere(patient: Patient) -> bool:
-    """Whether the program is meant for a GPU and this machine has none: its CPUs are not those of the job.
+    """Whether the program may be meant for a GPU and this machine has none: its CPUs are not those of the job.
 
     What a scheduler grants the job counts wherever it is read.
     """
@@ -253,4 +253,4 @@ def _trains_elsewhere(patient: Patient) -> bool:
         return False
     if job is not None and (job.cpus_granted or job.cpus_per_task):
         return False
-    return training_target(patient.source) in (Target.CUDA, Target.MAYBE)
+    return training_target(patient.source) is not Target.CPU

@@ -36,7 +36,7 @@ _SLICES = re.compile(
     r"t?range\(0, [\w.]*(data|source|corpus|tokens|valid|test|val)\w*(\.size\(|\.shape\[)", re.IGNORECASE
 )
 _TESTS = re.compile(r"(^|_)(evaluate|evaluation|eval|validate|validation|valid|test)(_|$)", re.IGNORECASE)
-_GRADIENTS = frozenset({"backward", "grad", "requires_grad_", "jacobian", "vjp", "retain_grad"})
+_GRADIENTS = frozenset({"backward", "grad", "requires_grad_", "jacobian", "vjp", "retain_grad", "zero_grad"})
 
 
 _HOW = {"eval-training": "training", "train-evaluation": "mode", "grad-evaluation": "graph"}
@@ -339,7 +339,7 @@ def _told_of(event: Event, loop: Loop) -> bool:
 def _whole(script: Script, loop: Loop) -> bool:
     """Whether the loop's function does nothing but evaluate, so that a decorator fits."""
     return bool(loop.function) and not any(
-        call.function == loop.function and call.method in {*_GRADIENTS, "step", "zero_grad"} for call in script.calls
+        call.function == loop.function and call.method in {*_GRADIENTS, "step"} for call in script.calls
     )
 
 

@@ -99,14 +99,20 @@ def is_manual(path: str) -> bool:
     return re.fullmatch(r"readme(\.(md|rst|txt))?", os.path.basename(path).lower()) is not None
 
 
+_LISTED = re.compile(r"([\w.-]+)\s+(\d[\w.+]*)(\s+[\w.]+){0,2}")
+"""`torch  1.4.0  pypi_0  pypi`: name, version, build and channel."""
+
+
 def requirements(text: str) -> Iterator[RequiredPackage]:
-    """A file of pip: `torch==1.7.1+cu110  # comment`, a wheel's address, or what `conda list -e` writes.
+    """A file of pip: `torch==1.7.1+cu110  # comment`, a wheel's address, or what `conda list` and `pip list` print.
 
     The list of a conda environment under this name, `- pytorch=1.4.0=py3.7_cuda10`, is read as conda reads it.
     """
     for number, line in enumerate(text.splitlines(), 1):
         words = re.split(r"\s#|^#|\s--", line.strip())[0].strip().rstrip("\\").strip()
-        if words and not words.startswith("-"):
+        if listed := _LISTED.fullmatch(words):
+            yield from _conda(f"{listed[1]}={listed[2]}", number)
+        elif words and not words.startswith("-"):
             yield from _pip(words, number)
         elif words.startswith("- ") and not words.endswith(":"):
             yield from _conda(words[2:].strip(" '\""), number)

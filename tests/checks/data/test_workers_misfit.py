@@ -93,3 +93,9 @@ def test_sick_workers_against_what_the_scheduler_grants_stay_a_warning():
     job = Job(profile=Profile.SLURM, cpus_per_task=4)
     [finding] = examine(WorkersMisfit, _on_cuda(12, make_survey(pci_devices=(), device_nodes=()), job))
     assert finding.severity is Severity.WARNING and "4 CPUs a task from the scheduler" in finding.message
+
+
+def test_healthy_a_loader_of_a_file_that_tells_no_device_is_not_compared_with_a_machine_without_gpus():
+    text = "import torch\ndef made(rows):\n    return torch.utils.data.DataLoader(rows, num_workers=12)\n"
+    signs = {"host": make_host(cpus_affinity=2), "survey": make_survey(pci_devices=(), device_nodes=())}
+    assert examine(WorkersMisfit, script_patient(text, **signs)) == []

@@ -302,3 +302,21 @@ def test_a_network_of_another_file_in_a_program_that_only_scores(tmp_path):
     )
     [finding] = examine(EvalModeMisuse, script_patient(path))
     assert finding.detail.how == "graph"
+
+
+UNFINISHED = """
+    import torch
+    net = torch.nn.Linear(8, 2).cuda()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for x, y in torch.utils.data.DataLoader(torch.load("data.pt"), batch_size=4):
+        torch.nn.functional.cross_entropy(net(x.cuda()), y.cuda()).backward()
+        optimizer.step()
+    for x, y in torch.utils.data.DataLoader(torch.load("more.pt"), batch_size=4):
+        {line}
+        losses = torch.nn.functional.cross_entropy(net(x.cuda()), y.cuda())
+"""
+
+
+@pytest.mark.parametrize(("line", "found"), [("optimizer.zero_grad()", 0), ("net.eval()", 1)])
+def test_a_loop_that_clears_gradients_is_no_evaluation(line, found):
+    assert len(examine(EvalModeMisuse, script_patient(UNFINISHED.format(line=line)))) == found
