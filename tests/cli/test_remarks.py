@@ -10,7 +10,6 @@ READ = {
     "ds.json": ('{\n // small\n "train_batch_size": 8, "fp16": {"enabled": true}\n}\n', "JSON with comments"),
     "twice.yaml": ("training:\n  lr: 1\n  lr: 2\n", "training.lr is written twice (lines 2 and 3)"),
     "hydra.yaml": ("per_device_train_batch_size: ${bs}\nlearning_rate: 1e-4\noutput_dir: x\n", "Hydra or OmegaConf"),
-    "jinja.yaml": ("training:\n  per_device_train_batch_size: {{ bs }}\n  bf16: true\n", "a Jinja template"),
 }
 
 

@@ -28,7 +28,7 @@ _OF_MANY = re.compile(
     r"(multi|n|num|many|len)\W?_?gpu|gpus|gpu_?(ids?|list|num|count)|parallel|devices|device_ids|\bdp\b", re.IGNORECASE
 )
 """A condition that asks for several GPUs, in the words that scripts use."""
-_COUNTED = re.compile(r"[\w.]*device_count\(\) > 1")
+_COUNTED = re.compile(r"(?:torch\.cuda\.)?device_count\(\) > 1")
 _OPTION = re.compile(r"(?:str\()?\w+\.(\w+)\)?")
 """A command-line option: `args.gpu`, `str(args.gpu)`."""
 _NAMES = ("torch.nn.DataParallel", "torch.nn.parallel.data_parallel")

@@ -162,7 +162,7 @@ def test_the_report_of_an_import(tmp_path, capsys):
     assert main(["report", str(tmp_path / "smi.csv"), "--select", "DATA001"]) == 0
     text = capsys.readouterr().out
     assert "1 GPU and no training steps" in " ".join(text.split())
-    assert "35 % of the time busy" in text
+    assert "35 % utilised" in text
     trace = write(tmp_path / "t.json", gpu_trace(40))
     assert main(["report", trace, "--format", "json", "--select", "LOOP001"]) == 0
     run = json.loads(capsys.readouterr().out)["run"]
