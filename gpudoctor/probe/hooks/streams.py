@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 HOOK = "streams"
 _DEEP = 3
 """How deep tensors are looked for in what a model gives."""
-_HOOKED = 3
-"""Frames from `begins` out to the function that it is hooked to."""
+_CALLER = 4
+"""Frames from `begins` out to the caller of the function that it is hooked to."""
 _BESIDE = frozenset({DATA_WAIT, TRANSFER, OTHER})
 """Phases of the host in which a stream that waits for another one waits for its batch."""
 
@@ -57,7 +57,7 @@ def _waits(probe: Probe, own: str, place: int) -> tuple[Enter, Leave]:
 
     def begins(args: Any, kwargs: Any) -> int | None:
         waiting = args[place] if len(args) > place else kwargs.get("stream")
-        phase = COLLECTIVE if _parallel(sys._getframe(_HOOKED), own) else TRANSFER
+        phase = COLLECTIVE if _parallel(sys._getframe(_CALLER), own) else TRANSFER
         if (phase == TRANSFER and clock.phase not in _BESIDE) or not device.on_stream(waiting):
             return None
         device.mark(clock.phase)
