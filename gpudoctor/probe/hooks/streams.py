@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 HOOK = "streams"
 _DEEP = 3
 """How deep tensors are looked for in what a model gives."""
-_CALLER = 4
-"""Frames from `begins` out to the caller of the function that it is hooked to."""
+_CALLER = 4  # frames from `begins` out to the caller of the function that it is hooked to
 _BESIDE = frozenset({DATA_WAIT, TRANSFER, OTHER})
 """Phases of the host in which a stream that waits for another one waits for its batch."""
 
