@@ -42,9 +42,9 @@ _WRITER = (
 )  # fmt: skip
 _COLLECTIVES = (
     "all_reduce", "broadcast", "broadcast_object_list", "reduce", "all_gather", "all_gather_into_tensor", "gather",
-    "all_gather_single", "all_gather_object", "gather_object", "scatter", "scatter_object_list", "reduce_scatter", "send",
+    "all_gather_single", "all_gather_object", "gather_object", "scatter", "scatter_object_list", "reduce_scatter",
     "reduce_scatter_tensor", "reduce_scatter_single", "all_to_all", "all_to_all_single", "barrier", "recv",
-    "monitored_barrier",
+    "monitored_barrier", "send",
 )  # fmt: skip
 _PROFILE = ("__enter__", "__exit__", "start", "stop", "step", "key_averages", "export_chrome_trace", "export_stacks")
 
