@@ -205,7 +205,7 @@ def _port(first: _Said, flags: PlaceFlags, environment: Mapping[str, str]) -> in
 def first_host(nodes: str) -> str:
     """The first host of a list as Slurm writes it: `node[03-07,9],login` is `node03`."""
     first = re.match(r"(?:\[[^\]]*\]|[^,\[])*", nodes.strip())
-    return re.sub(r"\[([^][,-]*)[^][]*\]", r"\1", first[0] if first else "")
+    return re.sub(r"\[([^][,-]*)(?:[,-][^][]*)?\]", r"\1", first[0] if first else "")
 
 
 def _job(environment: Mapping[str, str]) -> str:
