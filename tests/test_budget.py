@@ -16,7 +16,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 BUDGETS = {
     "model, text, lang, errors, testing": (
-        7704,
+        7702,
         [
             "gpudoctor/model",
             "gpudoctor/text.py",

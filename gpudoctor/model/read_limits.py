@@ -71,7 +71,6 @@ BASELINE = ReadLimit(64 * _MIB, "a baseline")
 PACKAGE_FILE = ReadLimit(16 * _MIB, "a file of an installed package")
 SYSTEM_FILE = ReadLimit(16 * _MIB, "a file of the system")
 """Files of /proc and /sys: small, but for their maps of memory."""
-CALIBRATION = ReadLimit(1 * _MIB, "a calibration file")
 REPORT = ReadLimit(64 * _MIB, "a report of ours")
 SMALL_JSON = ReadLimit(4 * _MIB, "a state file")
 """`live-*`, `.findings.json`, what a child of ours answers."""
@@ -95,7 +94,6 @@ RECORD = ReadLimit(4 * _MIB, "a record")
 RECORD_BYTES = ReadLimit(128 * _MIB, "the records of a file")
 COLUMNS = ReadLimit(2_000, "a table", "columns")
 """A machine of 64 GPUs has 1,000."""
-RANKS = ReadLimit(100_000, "a run", "ranks")
 GPUS = ReadLimit(1_024, "a machine", "GPUs")
 ARCHIVE_CONTENTS = ReadLimit(32 * _MIB, "the table of contents of a zip file")
 """100,000 files of 300 bytes each."""
