@@ -116,7 +116,6 @@ SMI_CELLS = ReadLimit(100_000_000, "a log of nvidia-smi", "readings")
 """Rows by columns: eight bytes each."""
 SMI_VALUES = ReadLimit(100_000, "a GPU of nvidia-smi -q", "values")
 """A card with all its supported clocks has 3,000."""
-SMI_DEPTH = ReadLimit(32, "the XML of nvidia-smi", "levels of nesting")
 """It has six."""
 SNAPSHOT = ReadLimit(512 * _MIB, "a memory snapshot, unpacked")
 """100,000 events with their stacks have 30 MB to 300 MB."""

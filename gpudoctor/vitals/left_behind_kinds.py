@@ -30,7 +30,7 @@ class LeftKind(Enum):
     """A dump of torch's flight recorder, and what is named like one and may be cut or empty."""
 
     SURVEY = "survey"
-    """The output of `nvidia-smi -q`, text or XML."""
+    """The output of `nvidia-smi -q`."""
 
     STACKS = "stacks"
     """The output of `py-spy dump --json`; its text is read as a log."""
@@ -109,10 +109,8 @@ def _is_config(head: bytes) -> bool:
 
 def _is_survey(path: Path, head: str) -> bool:
     """Whether all of a file is of `nvidia-smi -q`: a job script may print that at the top of its log, too."""
-    from gpudoctor.vitals.smi_query.blocks import LISTING, is_xml
+    from gpudoctor.vitals.smi_query.blocks import LISTING
 
-    if is_xml(head):
-        return True
     first = next((line for line in head.splitlines() if line.strip()), "")
     if LISTING not in first:
         return False

@@ -3,14 +3,13 @@
 import json
 
 import pytest
-from smi_queries import OLD_TEXT, text, xml
+from smi_queries import OLD_TEXT, text
 
 from gpudoctor.cli import main
 
 CSV = "timestamp, index, name, utilization.gpu [%], memory.used [MiB], power.draw [W], temperature.gpu\n" + "".join(
     f"2026/03/01 09:00:{s:02}.100, 0, NVIDIA L4, 90 %, 100 MiB, 70.5 W, 50\n" for s in range(9)
 )
-FORMS = pytest.mark.parametrize("form", [text, xml])
 
 
 def report(tmp_path, capsys, words, *flags, name="smi.log"):
@@ -30,16 +29,14 @@ def found(tmp_path, capsys, words):
     return {item["code"]: item["severity"] for item in report["findings"]}
 
 
-@FORMS
-def test_a_healthy_machine_is_called_so_with_what_was_not_examined(form, tmp_path, capsys):
-    code, printed, _ = report(tmp_path, capsys, form({}, {}))
+def test_a_healthy_machine_is_called_so_with_what_was_not_examined(tmp_path, capsys):
+    code, printed, _ = report(tmp_path, capsys, text({}, {}))
     assert code == 0
     assert "Nothing is wrong with the 2 GPUs of the machine that wrote smi.log: 10 checks passed." in printed
     assert "remark: " in printed and "it does not contain NVLink ports, so gpudoctor did not examine those" in printed
     assert "this machine" not in printed.lower() and "driver 565.57.01" in printed
 
 
-@FORMS
 @pytest.mark.parametrize(
     ("sick", "code", "severity"),
     [
@@ -57,9 +54,9 @@ def test_a_healthy_machine_is_called_so_with_what_was_not_examined(form, tmp_pat
         ({"status": "Failure"}, "GPU006", "error"),
     ],
 )
-def test_a_sick_card_is_found_and_its_healthy_neighbour_is_not(form, sick, code, severity, tmp_path, capsys):
-    assert found(tmp_path, capsys, form({}, sick)) == {code: severity}
-    _, printed, _ = report(tmp_path, capsys, form({}, sick))
+def test_a_sick_card_is_found_and_its_healthy_neighbour_is_not(sick, code, severity, tmp_path, capsys):
+    assert found(tmp_path, capsys, text({}, sick)) == {code: severity}
+    _, printed, _ = report(tmp_path, capsys, text({}, sick))
     assert "GPU 1" in printed and "(on the machine that wrote the log)" in printed
     assert "machine that wrote smi.log" in printed
 
@@ -90,7 +87,7 @@ def test_a_part_of_a_listing_is_not_called_well(tmp_path, capsys):
     assert "but the file does not contain temperatures and power limits" in printed
 
 
-@pytest.mark.parametrize("words", [CSV, text({}), text({}) + text({}).replace(":30:01", ":30:02"), xml({})])
+@pytest.mark.parametrize("words", [CSV, text({}), text({}) + text({}).replace(":30:01", ":30:02")])
 def test_checks_of_a_run_say_nothing_of_a_log_without_one(words, tmp_path, capsys):
     file = tmp_path / "smi.log"
     file.write_text(words)

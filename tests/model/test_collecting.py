@@ -25,7 +25,7 @@ class Noise(Check):
     reads = frozenset({Reads.ENVIRONMENT})
 
     def examine(self, patient):
-        if patient.host.cpus_installed > 4:
+        if patient.host.cpus_affinity > 4:
             raise Unavailable("quiet")
         yield from ()
 '''

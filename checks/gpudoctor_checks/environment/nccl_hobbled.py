@@ -30,7 +30,7 @@ class NcclHobbledDetail(Detail):
     """What the rule reads."""
 
     kind: str
-    """`switch`, `packages`, `shadow`, `acs` or `iommu`."""
+    """`switch`, `packages` or `shadow`."""
     variable: str = ""
     packages: tuple[str, ...] = ()
     """NCCL packages that are installed."""
@@ -39,25 +39,23 @@ class NcclHobbledDetail(Detail):
 
 
 class NcclHobbled(Check):
-    """NCCL cannot use the fast paths between GPUs or nodes: switched off, redirected, or the wrong library.
+    """NCCL cannot use the fast paths between GPUs or nodes: switched off, or the wrong library.
 
     What it finds:
         - NCCL_P2P_DISABLE, NCCL_SHM_DISABLE, NCCL_IB_DISABLE and their relatives, in the environment, the job
           script or the script.
-        - PCIe access control (ACS) or an IOMMU between GPUs that have no NVLink.
         - Two NCCL packages in one Python environment.
         - An NCCL that precedes torch's own on the loader path.
     Why it hurts:
-        Gradients take a detour through host memory or TCP: all-reduce several times slower, on every step. ACS
-        and IOMMU can also make peer copies hang or corrupt data. Of two NCCLs, only one set of files survives.
+        Gradients take a detour through host memory or TCP: all-reduce several times slower, on every step. Of
+        two NCCLs, only one set of files survives.
     How it knows:
-        Variables of the environment and of the script. The kernel's IOMMU groups. ACS control registers of the
-        bridges above the GPUs (readable by root only). Installed packages. LD_LIBRARY_PATH, LD_PRELOAD.
+        Variables of the environment and of the script. Installed packages. LD_LIBRARY_PATH, LD_PRELOAD.
     False alarms:
         With one GPU or none, a switch is a note: it costs nothing until the job grows. Consumer cards without
         peer access need no P2P. A machine whose P2P is truly broken needs the switch.
     Remedies:
-        Unset the variable; BIOS and kernel settings for ACS and IOMMU; one NCCL package.
+        Unset the variable; one NCCL package.
     References:
         - https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html
         - https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html (PCI access control)
@@ -73,8 +71,6 @@ class NcclHobbled(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         yield from self._switches(patient)
         yield from self._libraries(patient)
-        if runs_here(patient):
-            yield from self._bus(patient)
 
     def _switches(self, patient: Patient) -> Iterator[Finding]:
         environment_and_source(patient)

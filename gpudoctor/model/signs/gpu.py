@@ -82,7 +82,6 @@ class GpuProcess:
 class RowRemap:
     """Row remapping of HBM cards (Ampere and later)."""
 
-    correctable: int
     uncorrectable: int
     pending: bool
     failure: bool
@@ -94,9 +93,6 @@ class NvLink:
 
     index: int
     active: bool
-    crc_errors: Reading[int]
-    replay_errors: Reading[int]
-    recovery_errors: Reading[int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,15 +106,10 @@ class Gpu:
     memory_total: Reading[int]
     memory_used: Reading[int]
     compute_capability: Reading[tuple[int, int]]
-    architecture: Reading[str]
-    """`hopper`, `ada`, `ampere`..."""
     utilization: Reading[float]
     """NVML's busy share (0..1): time with at least one kernel, not how full the card is."""
-    ecc_enabled: Reading[bool]
-    ecc_pending: Reading[bool]
     ecc_uncorrected_volatile: Reading[int]
     """Since the driver was loaded."""
-    ecc_uncorrected_aggregate: Reading[int]
     ecc_corrected_volatile: Reading[int]
     ecc_sram_uncorrected_aggregate: Reading[int]
     ecc_sram_threshold_exceeded: Reading[bool]
@@ -131,12 +122,8 @@ class Gpu:
     """NVML field 230: 0 none, 1 reset, 2 reboot, 3 drain P2P, 4 drain and reset, ..."""
     event_reasons: Reading[int]
     """Bit mask of current clocks event (throttle) reasons."""
-    throttle_time: Reading[dict[str, float]]
-    """Seconds since driver load by reason: `power`, `thermal`, `hw_thermal`, `power_brake`..."""
     clock_sm: Reading[int]
     clock_sm_max: Reading[int]
-    clock_application: Reading[int]
-    clock_application_default: Reading[int]
     power: Reading[float]
     power_limit: Reading[float]
     """The enforced limit, watts."""
@@ -152,7 +139,6 @@ class Gpu:
     pcie_width_max: Reading[int]
     pcie_generation: Reading[int]
     pcie_generation_max: Reading[int]
-    pcie_replays: Reading[int]
     nvlinks: Reading[tuple[NvLink, ...]]
     fabric_state: Reading[int]
     """0 not applicable, 1 not started, 2 in progress, 3 done."""
@@ -165,7 +151,6 @@ class Gpu:
     """UUIDs of the MIG devices."""
     processes: Reading[tuple[GpuProcess, ...]]
     inforom_valid: Reading[bool]
-    vbios: Reading[str]
     numa_node: Reading[int]
     display_active: Reading[bool]
 

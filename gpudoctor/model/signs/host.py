@@ -49,8 +49,6 @@ class Limit:
 class Host:
     """CPUs, memory, limits and disks."""
 
-    cpus_installed: int
-    """Logical CPUs of the machine."""
     cpus_affinity: int
     """Logical CPUs that this process may run on (affinity and cpuset)."""
     cpu_quota: float | None
@@ -61,8 +59,6 @@ class Host:
     """Bytes that can be had now without swapping, within the cgroup's limit too."""
     memory_limit: int | None
     """Bytes that the cgroup grants; None without a limit."""
-    memory_used_in_cgroup: int | None
-    """Bytes charged to the cgroup, page cache excluded; None when it is not known."""
     swap_total: int
     """Bytes."""
     swap_used: int
@@ -87,10 +83,6 @@ class Host:
     """InfiniBand or RoCE devices with a port that is up, e.g. `mlx5_0`."""
     roce: tuple[str, ...] = ()
     """Those of them whose ports are all Ethernet: many servers have such a card and never use its RDMA."""
-    iommu: Reading[bool]
-    """Whether the IOMMU translates DMA (not passthrough)."""
-    acs: Reading[bool]
-    """Whether PCIe access control redirects peer-to-peer traffic on a bridge above a GPU."""
     container: str | None
     """`docker`, `podman`, `kubernetes`, `singularity`, or None on bare metal."""
     system: str

@@ -96,16 +96,12 @@ def read_host(
     shm = _shared_memory(tree)
     disks, silent = read_disks(tree, mounts, [*folders, *usual_folders(variables, working_folder)])
     devices, ethernet = bus.infiniband(tree)
-    gpus = bus.gpu_addresses(tree)
-    all_cpus = cpus.installed_cpus(tree)
     return Host(
-        cpus_installed=all_cpus,
-        cpus_affinity=cpus.allowed_cpus(tree, all_cpus),
+        cpus_affinity=cpus.allowed_cpus(tree, cpus.installed_cpus(tree)),
         cpu_quota=group.cpu_quota(),
         memory_total=memory.total,
         memory_available=_left(memory, granted),
         memory_limit=granted.limit,
-        memory_used_in_cgroup=granted.used,
         swap_total=memory.swap_total,
         swap_used=memory.swap_used,
         swap_rate=swap_rate(tree, memory.swap_used),
@@ -118,8 +114,6 @@ def read_host(
         silent_folders=silent,
         infiniband=devices,
         roce=ethernet,
-        iommu=bus.iommu(tree, gpus),
-        acs=bus.acs(tree, gpus),
         container=container_kind(tree, variables),
         system=_system(tree),
         hostname=(tree.text("/proc/sys/kernel/hostname") or "").strip(),

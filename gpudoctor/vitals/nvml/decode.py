@@ -36,10 +36,8 @@ def gpu(record: Mapping[str, Any], name: Callable[[int], str | None], own_pids: 
 
     special: dict[str, Callable[[Any], Any]] = {
         "compute_capability": lambda pair: (int(pair[0]), int(pair[1])),
-        "row_remap": lambda row: RowRemap(
-            correctable=row[0], uncorrectable=row[1], pending=bool(row[2]), failure=bool(row[3])
-        ),
-        "nvlinks": lambda links: tuple(_link(link) for link in links),
+        "row_remap": lambda row: RowRemap(uncorrectable=row[1], pending=bool(row[2]), failure=bool(row[3])),
+        "nvlinks": lambda links: tuple(NvLink(index=link["index"], active=link["active"]) for link in links),
         "mig_instances": tuple,
         "processes": processes,
     }
@@ -47,13 +45,3 @@ def gpu(record: Mapping[str, Any], name: Callable[[int], str | None], own_pids: 
         item.name: reading(record.get(item.name), special.get(item.name, lambda value: value)) for item in fields(Gpu)
     }
     return Gpu(**values)
-
-
-def _link(link: Mapping[str, Any]) -> NvLink:
-    return NvLink(
-        index=link["index"],
-        active=link["active"],
-        crc_errors=reading(link["crc_errors"], int),
-        replay_errors=reading(link["replay_errors"], int),
-        recovery_errors=reading(link["recovery_errors"], int),
-    )

@@ -12,10 +12,6 @@ from gpudoctor.vitals.nvml.client import CORRUPTED_INFOROM, NotSupported, NvmlCl
 
 Json = Any
 
-_ARCHITECTURES = {
-    2: "kepler", 3: "maxwell", 4: "pascal", 5: "volta", 6: "turing", 7: "ampere", 8: "ada", 9: "hopper",
-    10: "blackwell", 13: "rubin",
-}  # fmt: skip
 
 _MAX_LINKS = 36
 _LARGEST_PID = 1 << 22
@@ -24,7 +20,6 @@ nvidia-ml-py 12.535.77 have 32 bytes a process, all others 24."""
 FIELD_MEMORY_TEMPERATURE = 82
 _FIELD_RECOVERY_ACTION = 230
 _NO_FIELD = NotSupported("the driver did not answer this field")
-_FIELDS_THROTTLE = {74: "power", 269: "thermal", 270: "hw_thermal", 271: "power_brake"}  # nanoseconds
 
 
 def plain(value: Any, convert: Callable[[Any], Json] | None = None) -> Json:
@@ -57,15 +52,10 @@ _READINGS: dict[str, tuple[Any, ...]] = {
     "memory_total": (lambda memory: memory.total, *_MEMORY),
     "memory_used": (lambda memory: memory.used, *_MEMORY),
     "compute_capability": (list, ("CudaComputeCapability",)),
-    "architecture": (lambda number: _ARCHITECTURES.get(number, f"{number}"), ("Architecture",)),
     "utilization": (lambda rates: rates.gpu / 100.0, ("UtilizationRates",)),
-    "vbios": (text, ("VbiosVersion",)),
     "display_active": (bool, ("DisplayActive",)),
-    "ecc_enabled": (lambda mode: bool(mode[0]), ("EccMode",)),
-    "ecc_pending": (lambda mode: bool(mode[1]), ("EccMode",)),
     # Arguments: 0 corrected, 1 uncorrected; 0 volatile, 1 aggregate; location 7 SRAM.
     "ecc_uncorrected_volatile": (None, ("TotalEccErrors", 1, 0)),
-    "ecc_uncorrected_aggregate": (None, ("TotalEccErrors", 1, 1)),
     "ecc_corrected_volatile": (None, ("TotalEccErrors", 0, 0)),
     "ecc_sram_uncorrected_aggregate": (None, ("MemoryErrorCounter", 1, 1, 7)),
     "row_remap": (list, ("RemappedRows",)),
@@ -74,8 +64,6 @@ _READINGS: dict[str, tuple[Any, ...]] = {
     "event_reasons": (None, ("CurrentClocksEventReasons",), ("CurrentClocksThrottleReasons",)),  # before r535
     "clock_sm": (None, ("ClockInfo", 1)),
     "clock_sm_max": (None, ("MaxClockInfo", 1)),
-    "clock_application": (None, ("ApplicationsClock", 1)),
-    "clock_application_default": (None, ("DefaultApplicationsClock", 1)),
     "power": (_watts, ("PowerUsage",)),
     "power_limit": (_watts, ("EnforcedPowerLimit",)),
     "power_limit_default": (_watts, ("PowerManagementDefaultLimit",)),
@@ -159,14 +147,10 @@ def _fill(funnel: NvmlClient, call: str, gpu: Any, *empty: ctypes.Structure | No
 
 
 def _recovery(funnel: NvmlClient, gpu: Any) -> dict[str, Json]:
-    ids = (_FIELD_RECOVERY_ACTION, FIELD_MEMORY_TEMPERATURE, *_FIELDS_THROTTLE)
-    fields = funnel.fields(gpu, ids)
-    times = {name: fields.get(key) for key, name in _FIELDS_THROTTLE.items()}
-    known = {name: value / 1e9 for name, value in times.items() if isinstance(value, int | float)}
+    fields = funnel.fields(gpu, (_FIELD_RECOVERY_ACTION, FIELD_MEMORY_TEMPERATURE))
     return {
         "recovery_action": plain(fields.get(_FIELD_RECOVERY_ACTION, _NO_FIELD)),
         "temperature_memory": memory_temperature(fields),
-        "throttle_time": known or plain(times["power"] or _NO_FIELD),
     }
 
 
@@ -185,18 +169,8 @@ def _links(funnel: NvmlClient, gpu: Any) -> dict[str, Json]:
             if not links:
                 return {"nvlinks": plain(state)}
             break
-        links.append({"index": port, "active": bool(state), **_link_errors(funnel, gpu, port, bool(state))})
+        links.append({"index": port, "active": bool(state)})
     return {"nvlinks": links}
-
-
-def _link_errors(funnel: NvmlClient, gpu: Any, port: int, active: bool) -> dict[str, Json]:
-    names = {"replay_errors": 0, "recovery_errors": 1, "crc_errors": 2}
-    if not active:
-        return {name: {"absent": say("the link is off")} for name in names}
-    return {
-        name: plain(funnel.read("nvmlDeviceGetNvLinkErrorCounter", gpu, port, counter))
-        for name, counter in names.items()
-    }
 
 
 class _FabricV2(ctypes.Structure):

@@ -125,10 +125,10 @@ def read_smi_log(name: str) -> Recording:
 
 def _rows(form: str, lines: Iterator[str], turns: Turns) -> Iterator[Row]:
     """The rows of any output; what a `-q` says beyond goes to the turns."""
-    if form not in ("listing", "xml"):
+    if form != "listing":
         yield from rows_of(form, lines)
         return
-    for block in blocks_of(lines, xml=form == "xml"):
+    for block in blocks_of(lines):
         turns.add(block)
         if len(turns) > GPUS.most:
             raise RefusedFile(say("it names {beyond}", beyond=GPUS.beyond))

@@ -1,7 +1,7 @@
 """Rows of a log of nvidia-smi, whichever of its outputs it is: named cells as `--query-gpu` names them.
 
 - `--format=csv`, with and without header and timestamps, in UTF-8 or UTF-16 (a Windows shell's `>`);
-- `-q`, the listing of one GPU after another, once or again and again (`-l`), as text or XML (`-x`);
+- `-q`, the listing of one GPU after another, once or again and again (`-l`);
 - the table that nvidia-smi prints without any option, once or again and again.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from gpudoctor.lang import say
-from gpudoctor.vitals.smi_query.blocks import LISTING, GpuBlock, is_xml
+from gpudoctor.vitals.smi_query.blocks import LISTING, GpuBlock
 from gpudoctor.vitals.smi_query.fields import PATHS
 from gpudoctor.vitals.smi_query.survey import reasons
 
@@ -38,9 +38,7 @@ def plain(name: str) -> str:
 
 
 def form_of(head: str) -> str | None:
-    """Which output a file begins with: `header`, `bare`, `listing`, `xml`, `table`; None for no log."""
-    if is_xml(head):
-        return "xml"
+    """Which output a file begins with: `header`, `bare`, `listing`, `table`; None for no log."""
     for line in head.splitlines()[:12]:
         if LISTING in line:
             return "listing"

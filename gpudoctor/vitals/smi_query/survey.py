@@ -12,7 +12,7 @@ from gpudoctor.model.unavailable import Absent, Reading
 from gpudoctor.text import joined
 from gpudoctor.vitals.nvml.reading import short_address
 from gpudoctor.vitals.smi_query.blocks import GpuBlock, QueryNode
-from gpudoctor.vitals.smi_query.fields import COUNTER_SECTION, COUNTERS, PATHS, REASON_SECTIONS, REASONS
+from gpudoctor.vitals.smi_query.fields import PATHS, REASON_SECTIONS, REASONS
 
 T = TypeVar("T")
 
@@ -128,14 +128,12 @@ def _gpu(block: GpuBlock, index: int, address: str, *, corrupt: bool) -> Gpu:
         "name": tree.text(*PATHS["name"]) or "NVIDIA GPU",
         "pci_address": address if address else NOT_HELD,
         "ecc_uncorrected_volatile": _sum(tree, "ecc_errors/volatile", _UNCORRECTED),
-        "ecc_uncorrected_aggregate": _sum(tree, "ecc_errors/aggregate", _UNCORRECTED),
         "ecc_corrected_volatile": _sum(tree, "ecc_errors/volatile", _CORRECTED),
         "ecc_sram_uncorrected_aggregate": _sum(tree, "ecc_errors/aggregate", _SRAM),
         "row_remap": _row_remap(tree),
         "retired_pages": _retired(tree),
         "recovery_action": _recovery(tree),
         "event_reasons": reasons(tree),
-        "throttle_time": _throttle_time(tree),
         "fabric_unhealthy": _fabric_unhealthy(tree),
         "mig_instances": _mig_instances(tree),
         "processes": _processes(tree),
@@ -197,23 +195,17 @@ _yes = _word({"yes": True, "no": False, "pending": True})
 _active = _word({"active": True, "not active": False})
 
 
-def _architecture(value: str | None) -> Reading[str]:
-    words = _text(value)
-    return words if isinstance(words, Absent) else words.split()[0].lower()
-
-
 _READERS: dict[str, Callable[[str | None], Any]] = {
-    "uuid": _text, "vbios": _text, "architecture": _architecture,
+    "uuid": _text,
     "memory_total": _bytes, "memory_used": _bytes, "utilization": _times(0.01),
-    "ecc_enabled": _switch, "ecc_pending": _switch, "ecc_sram_threshold_exceeded": _yes,
+    "ecc_sram_threshold_exceeded": _yes,
     "row_remap_exhausted_banks": _whole, "retired_pages_pending": _yes,
     "clock_sm": _whole, "clock_sm_max": _whole,
-    "clock_application": _whole, "clock_application_default": _whole,
     "power": _real, "power_limit": _real, "power_limit_default": _real,
     "temperature": _real, "temperature_slowdown": _real, "temperature_max": _real,
     "temperature_memory": _real, "temperature_memory_max": _real, "temperature_margin": _real,
     "pcie_width": _whole, "pcie_width_max": _whole, "pcie_generation": _whole, "pcie_generation_max": _whole,
-    "pcie_replays": _whole, "fabric_state": _word(_FABRIC),
+    "fabric_state": _word(_FABRIC),
     "persistence": _switch, "compute_mode": _word(_COMPUTE), "mig_enabled": _switch, "display_active": _switch,
 }  # fmt: skip
 _SRAM = ("sram_uncorrectable", "sram_uncorrectable_parity", "sram_uncorrectable_secded",
@@ -244,15 +236,14 @@ def _section(tree: QueryNode, path: str) -> Absent:
 
 
 def _row_remap(tree: QueryNode) -> Reading[RowRemap]:
-    corrected = _whole(tree.text(*PATHS["remapped_corrected"]))
     uncorrected = _whole(tree.text(*PATHS["remapped_uncorrected"]))
     pending, failure = _yes(tree.text(*PATHS["remap_pending"])), _yes(tree.text(*PATHS["remap_failure"]))
-    if corrected is NOT_HELD and failure is NOT_HELD:
+    if failure is NOT_HELD:
         return _section(tree, "remapped_rows")
-    for value in (corrected, uncorrected, pending, failure):
+    for value in (uncorrected, pending, failure):
         if isinstance(value, Absent):
             return value
-    return RowRemap(correctable=corrected, uncorrectable=uncorrected, pending=pending, failure=failure)  # type: ignore[arg-type]  # none is absent
+    return RowRemap(uncorrectable=uncorrected, pending=pending, failure=failure)  # type: ignore[arg-type]  # none is absent
 
 
 def _retired(tree: QueryNode) -> Reading[int]:
@@ -294,17 +285,6 @@ def reasons(tree: QueryNode) -> Reading[int]:
     )  # fmt: skip
 
 
-def _throttle_time(tree: QueryNode) -> Reading[dict[str, float]]:
-    times: dict[str, float] = {}
-    for top in tree.at(COUNTER_SECTION):
-        for node in top.children:
-            name = COUNTERS.get(node.name.removeprefix(f"{COUNTER_SECTION}_"))
-            spent = _times(1e-6)(node.value)
-            if name is not None and not isinstance(spent, Absent):
-                times[name] = spent
-    return times or _section(tree, COUNTER_SECTION)
-
-
 def _fabric_unhealthy(tree: QueryNode) -> Reading[bool]:
     state, status = tree.text(*PATHS["fabric_state"]), _text(tree.text(*PATHS["fabric_status"]))
     summary = (tree.text(*PATHS["fabric_summary"]) or "").lower()
@@ -319,11 +299,11 @@ def _mig_instances(tree: QueryNode) -> Reading[tuple[str, ...]]:
     mode = _switch(tree.text(*PATHS["mig_enabled"]))
     if mode is not True:
         return ()
-    devices = [node for path in ("mig_devices/mig_device", "mig_device") for node in tree.at(path)]
-    if not devices and tree.text("mig_devices") is None:
+    devices = list(tree.at("mig_device"))
+    if not devices:
         return NOT_HELD
     return tuple(
-        device.text("uuid", "mig_uuid")
+        device.text("mig_uuid")
         or f"GI {device.text('gpu_instance_id') or place} CI {device.text('compute_instance_id') or 0}"
         for place, device in enumerate(devices)
     )
@@ -335,22 +315,20 @@ def _processes(tree: QueryNode) -> Reading[tuple[GpuProcess, ...]]:
         return NOT_HELD
     if _text(said) is _NOT_SUPPORTED:
         return _NOT_SUPPORTED
-    listed = [(node.text("pid"), node) for node in tree.at("processes/process_info")]
-    listed += [(node.value, node) for node in tree.at("processes/process_id")]
-    return tuple(process for pid, node in listed for process in _process(pid, node))
+    return tuple(process for node in tree.at("processes/process_id") for process in _process(node))
 
 
-def _process(pid: str | None, node: QueryNode) -> Iterator[GpuProcess]:
-    number = _whole(pid)
+def _process(node: QueryNode) -> Iterator[GpuProcess]:
+    number = _whole(node.value)
     if isinstance(number, Absent) or number <= 0:
         return
     kinds = (node.text("type") or "C").upper()
-    name = _text(node.text("process_name", "name"))
+    name = _text(node.text("name"))
     for letter, kind in (("C", "compute"), ("G", "graphics")):
         if letter in kinds:
             yield GpuProcess(
                 pid=number,
-                memory=_bytes(node.text("used_memory", "used_gpu_memory")),
+                memory=_bytes(node.text("used_gpu_memory")),
                 kind=kind,
                 name=None if isinstance(name, Absent) else name.split()[0].rpartition("/")[2][:60] or None,
             )

@@ -31,7 +31,7 @@ def torchrun(ranks, **changes):
 
 
 def cpus(number, quota=None):
-    return make_host(cpus_installed=number, cpus_affinity=number, cpu_quota=quota)
+    return make_host(cpus_affinity=number, cpu_quota=quota)
 
 
 def omp(number):

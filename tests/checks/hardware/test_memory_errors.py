@@ -7,8 +7,8 @@ from gpudoctor_checks.hardware.memory_errors import MemoryErrors
 from gpudoctor_rules.hardware import memory_errors
 
 
-def remap(correctable=0, uncorrectable=0, pending=False, failure=False):
-    return RowRemap(correctable=correctable, uncorrectable=uncorrectable, pending=pending, failure=failure)
+def remap(uncorrectable=0, pending=False, failure=False):
+    return RowRemap(uncorrectable=uncorrectable, pending=pending, failure=failure)
 
 
 NONE = Absent("not supported by this card")
@@ -20,7 +20,7 @@ NONE = Absent("not supported by this card")
         ({"row_remap": remap(failure=True)}, "error", "replace", "a row remap failed"),
         ({"row_remap": remap(uncorrectable=512)}, "error", "replace", "512 rows"),
         ({"row_remap": remap(uncorrectable=1, pending=True)}, "error", "reset", "waits for a reset, 1"),
-        ({"row_remap": remap(correctable=1, pending=True)}, "warning", "reset-later", "waits for a reset"),
+        ({"row_remap": remap(pending=True)}, "warning", "reset-later", "waits for a reset"),
         ({"row_remap_exhausted_banks": 2}, "warning", "watch", "2 memory banks"),
         ({"ecc_uncorrected_volatile": 3}, "error", "reset", "3 uncorrectable ECC errors"),
         ({"ecc_sram_threshold_exceeded": True}, "error", "replace", "SRAM"),
@@ -56,8 +56,7 @@ def test_sick_gpus_are_grouped_by_how_bad_they_are():
 
 def test_healthy_near_misses_are_silent():
     gpus = [
-        make_gpu(0, ecc_uncorrected_aggregate=7),
-        make_gpu(1, row_remap=remap(correctable=3, uncorrectable=511)),
+        make_gpu(1, row_remap=remap(uncorrectable=511)),
         make_gpu(2, ecc_sram_uncorrected_aggregate=4),
         make_gpu(3, ecc_corrected_volatile=19_999_999),
         make_gpu(4, retired_pages=14, retired_pages_pending=False),
@@ -66,7 +65,7 @@ def test_healthy_near_misses_are_silent():
 
 
 def test_healthy_a_card_without_any_record_is_skipped_not_passed():
-    names = ("ecc_enabled ecc_uncorrected_volatile ecc_corrected_volatile ecc_sram_uncorrected_aggregate inforom_valid "
+    names = ("ecc_uncorrected_volatile ecc_corrected_volatile ecc_sram_uncorrected_aggregate inforom_valid "
              "ecc_sram_threshold_exceeded row_remap row_remap_exhausted_banks")  # fmt: skip
     geforce = make_gpu(0, name="NVIDIA GeForce RTX 4090", **dict.fromkeys(names.split(), NONE))
     with pytest.raises(Unavailable, match="no ECC"):

@@ -11,9 +11,7 @@ NONE = Absent("not supported by this card")
 
 
 def links(count, off=()):
-    return tuple(
-        NvLink(index=i, active=i not in off, crc_errors=0, replay_errors=0, recovery_errors=0) for i in range(count)
-    )
+    return tuple(NvLink(index=i, active=i not in off) for i in range(count))
 
 
 def bridged(index, count=12, off=(), **changes):
