@@ -1,12 +1,12 @@
 """What a verdict has seen: the areas that its checks judged, and what a sentence that says "well" requires.
 
-A verdict that finds nothing says what was examined (`areas`). Of a claim a function yields what was not seen, a clause
-each; docs/verdicts.md says what each claim requires.
+A verdict that finds nothing says what was examined (`areas`). For each sentence that calls something well a function
+yields what was not seen, a clause each; docs/verdicts.md says what each requires.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeAlias, TypeVar
+from typing import TypeAlias
 
 from gpudoctor.analysis.saved_gpus import not_held
 from gpudoctor.lang import say, template, term
@@ -21,7 +21,6 @@ from gpudoctor.model.signs.source import Source
 from gpudoctor.model.unavailable import optional
 from gpudoctor.text import capitalised, count, joined, percent
 
-T = TypeVar("T")
 Clauses: TypeAlias = Iterator[str]
 
 FEWEST_STEPS = 20
@@ -38,22 +37,6 @@ TO_GAIN = 0.15
 """Share of a watched job's time outside computation from which on it is not called well."""
 PRICED = ("data_wait", "transfer", "sync", "logging", "checkpoint", "evaluation", "profiler", "collective", "compile")
 """Phases of a watched job that a cure could take away; the rest is the work itself."""
-
-
-@dataclass(frozen=True, slots=True)
-class Claim(Generic[T]):
-    """A sentence that calls something well, and what it requires."""
-
-    command: str
-    says: str
-    """What the sentence holds, and no other sentence does."""
-    requires: tuple[str, ...]
-    """For people."""
-    _unseen: Callable[[T], Clauses]
-
-    def lacks(self, case: T) -> list[str]:
-        """What was not seen, a clause each."""
-        return list(self._unseen(case))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,7 +242,8 @@ def _of_cluster(case: Examined) -> Clauses:
         yield say("{nodes} of {all_nodes} gave no figure", nodes=count(missing, "node"), all_nodes=len(preflight.nodes))
 
 
-def _of_kernel_log(case: Examined) -> Clauses:
+def unread_log(case: Examined) -> Clauses:
+    """What a saved kernel log lacks to be free of Xid events."""
     if not any(isinstance(item, Passed) and not item.silenced for item in case.outcomes):
         yield say("no check passed")
     log = optional(lambda: case.patient.kernel_log)
@@ -267,7 +251,8 @@ def _of_kernel_log(case: Examined) -> Clauses:
         yield say("the part that could be read has no Xid event")
 
 
-def _of_survey(case: Examined) -> Clauses:
+def unseen_gpus(case: Examined) -> Clauses:
+    """What a saved `nvidia-smi -q` lacks to call its GPUs well."""
     yield from (*_looked(case), *_left_out(case), *_without_gpu(case))
     survey = optional(lambda: case.patient.gpu_survey)
     if survey is None:
@@ -297,7 +282,8 @@ def _seen_in_run(case: Ran) -> Clauses:
         yield say("what its device did was not seen")
 
 
-def _of_run(case: Ran) -> Clauses:
+def unseen_in_run(case: Ran) -> Clauses:
+    """What a run lacks to be called well."""
     if case.died:
         yield say("it did not end well")
     if severe := sum(item.finding.severity is not Severity.NOTE for item in case.ranked):
@@ -321,13 +307,15 @@ def _seen_live(window: ProcessWindow) -> Clauses:
         yield say("the GPUs were not read: {reason}", reason=gap.reason)
 
 
-def _of_process(window: ProcessWindow) -> Clauses:
+def unseen_live(window: ProcessWindow) -> Clauses:
+    """What a watched job lacks to be called well."""
     yield from _seen_live(window)
     if (lost := share_lost(window)) >= TO_GAIN:
         yield say("{lost} of its time is not computation", lost=percent(lost))
 
 
-def _of_two_runs(case: ComparedRuns) -> Clauses:
+def doubtful_ratio(case: ComparedRuns) -> Clauses:
+    """What two runs lack for one to be called faster."""
     if case.time is None:
         yield say("a run made fewer than {fewest_compared} steady steps", fewest_compared=FEWEST_COMPARED)
     if case.change not in (Change.FASTER, Change.SLOWER):
@@ -338,75 +326,18 @@ def _of_two_runs(case: ComparedRuns) -> Clauses:
         yield say("other processes used {crowds}, and no CPU was idle", crowds=concatenated(" and ", case.crowds))
 
 
-def _of_proof(row: TrialRow) -> Clauses:
+def unproven(row: TrialRow) -> Clauses:
+    """What a trial lacks to prove its change."""
     if row.proof is None or row.proof.verdict != "faster":
         yield say("it was not faster at every look")
     if row.proof is not None and row.proof.loss == "moved":
         yield say("its loss is different")
 
 
-def _of_cure(row: TrialRow) -> Clauses:
+def uncured(row: TrialRow) -> Clauses:
+    """What a trial lacks to call its finding cured."""
     if row.proof is None or row.proof.cure is None or not row.proof.cure.gone:
         yield say("the finding came back, or its check did not run")
-
-
-_LOOKED, _LEFT_OUT = ("no check crashed", "a check passed"), "no check was left out"
-_READ, _GPU = "every file that was named was read", "a GPU of this machine answered"
-_MACHINE = Claim("check", "This machine shows", (*_LOOKED, _LEFT_OUT, _READ, _GPU), _of_machine)
-_JOB = Claim(
-    "check",
-    "shows no known fault",
-    (*_LOOKED, _LEFT_OUT, _READ, "a training was found in the files", "the job's GPUs, if it requests any, are here"),
-    _of_job,
-)
-_CLUSTER = Claim(
-    "preflight",
-    "units passed",
-    (*_LOOKED, _READ, "every rank took part to the end", "a unit of each node was measured"),
-    _of_cluster,
-)
-NO_XID = Claim(
-    "report", "and no Xid event", ("a check passed that looks for Xid events", "the whole log was read"), _of_kernel_log
-)
-SAVED_GPUS_WELL = Claim(
-    "report",
-    "Nothing is wrong with",
-    (*_LOOKED, _LEFT_OUT, _GPU, "the file lists every GPU",
-     "the file has errors, clocks, temperatures, power and link"),
-    _of_survey,
-)  # fmt: skip
-RUN_WELL = Claim(
-    "run",
-    "Little time is lost",
-    ("it ended well", "no finding is above a note", "no check crashed", _LEFT_OUT, "20 steady steps",
-     "every rank reported", "its GPU, if it uses one, was sampled",
-     "its time is computation, or a finding explains the rest"),
-    _of_run,
-)  # fmt: skip
-WATCH_WELL = Claim(
-    "watch",
-    "Little time is lost",
-    ("30 stack samples", "most of its time is computation", "the GPUs were read, if there are any"),
-    _of_process,
-)
-OTHER_SPEED = Claim(
-    "compare",
-    "The second run is",
-    ("8 steady steps of each run", "an interval of the ratio without 1, and a change above 1 %",
-     "one job: script, model, ranks and kind of step agree", "other processes left a CPU idle during both"),
-    _of_two_runs,
-)  # fmt: skip
-PROVEN = Claim(
-    "verify",
-    "Proven: ",
-    ("pairs of runs whose interval is above 1 for all looks", "the loss did not change, if one was seen"),
-    _of_proof,
-)
-CURED = Claim("verify", "Cured: ", ("a run with the remedy in which the ailment was looked for and is gone",), _of_cure)
-CLAIMS = (
-    _MACHINE, _JOB, _CLUSTER, NO_XID, SAVED_GPUS_WELL, RUN_WELL, WATCH_WELL, OTHER_SPEED, PROVEN, CURED
-)  # fmt: skip
-"""Every sentence that calls something well, better or cured."""
 
 
 def warned(who: str, warnings: Sequence[str]) -> str:
@@ -418,9 +349,10 @@ def warned(who: str, warnings: Sequence[str]) -> str:
     )
 
 
-def health(case: Examined) -> Claim[Examined]:
-    """The claim that an examination without a run can make."""
-    return {PatientKind.MACHINE: _MACHINE, PatientKind.CLUSTER: _CLUSTER}.get(case.patient.kind, _JOB)
+def lacking(case: Examined) -> list[str]:
+    """What an examination without a run lacks to call its patient well, a clause each."""
+    kinds = {PatientKind.MACHINE: _of_machine, PatientKind.CLUSTER: _of_cluster}
+    return list(kinds.get(case.patient.kind, _of_job)(case))
 
 
 def unexamined(case: Examined | Ran | ProcessWindow) -> tuple[str, ...]:
@@ -429,10 +361,10 @@ def unexamined(case: Examined | Ran | ProcessWindow) -> tuple[str, ...]:
         return (*_crashed(case), *_seen_in_run(case))
     if isinstance(case, ProcessWindow):
         return tuple(_seen_live(case))
-    claim: Claim[Examined] | None = health(case)
+    missing = lacking(case)
     if case.patient.kind is PatientKind.RECORDING:  # a memory snapshot or readings alone make no claim
         log, survey = optional(lambda: case.patient.kernel_log), optional(lambda: case.patient.gpu_survey)
-        claim = SAVED_GPUS_WELL if survey is not None and survey.saved else None
-        claim = NO_XID if log is not None and log.saved else claim
+        missing = list(unseen_gpus(case)) if survey is not None and survey.saved else []
+        missing = list(unread_log(case)) if log is not None and log.saved else missing
     left_out = {*_left_out(case)}
-    return tuple(clause for clause in (claim.lacks(case) if claim else ()) if clause not in left_out)
+    return tuple(clause for clause in missing if clause not in left_out)

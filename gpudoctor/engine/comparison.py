@@ -10,7 +10,7 @@ from gpudoctor.analysis.run.cpu_contention import crowd
 from gpudoctor.analysis.run.job_facts import main_model, torch_fact
 from gpudoctor.analysis.run.steady_run import run_of
 from gpudoctor.analysis.run.steady_state import Steady, steady
-from gpudoctor.engine.claims import FEWEST_COMPARED, OTHER_SPEED, ComparedRuns
+from gpudoctor.engine.claims import FEWEST_COMPARED, ComparedRuns, doubtful_ratio
 from gpudoctor.engine.run_summary import summarise
 from gpudoctor.lang import say, term
 from gpudoctor.lang.message import concatenated
@@ -329,7 +329,7 @@ def _medians(runs: tuple[RunSummary, RunSummary]) -> str:
 
 def _verdict(case: ComparedRuns, measure: str, runs: tuple[RunSummary, RunSummary]) -> str:
     """What became of the speed; where not all is there that this takes, the ratio and what is missing."""
-    ratio, missing = case.time, OTHER_SPEED.lacks(case)
+    ratio, missing = case.time, list(doubtful_ratio(case))
     if ratio is None:
         short = [
             name for name, run in zip(("first", "second"), runs, strict=True) if run.steady_steps < FEWEST_COMPARED

@@ -11,7 +11,7 @@ from gpudoctor.analysis.run.deaths import EXIT, DeathMessage, first_failed
 from gpudoctor.analysis.run.deaths import death as cause_of_death
 from gpudoctor.analysis.run.steady_run import TRACED
 from gpudoctor.analysis.run.unmeasured import is_suspicion, without_steps
-from gpudoctor.engine.claims import FEWEST_STEPS, MUCH, RUN_WELL, UNEXPLAINED, Ran, not_judged
+from gpudoctor.engine.claims import FEWEST_STEPS, MUCH, UNEXPLAINED, Ran, not_judged, unseen_in_run
 from gpudoctor.lang import say, term
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Crashed, Outcome, PatientKind, Ranked, Severity, Trait
@@ -147,7 +147,7 @@ def in_good_health(
     recording: Recording, run: RunSummary, ranked: Sequence[Ranked], outcomes: Sequence[Outcome]
 ) -> bool:
     """Whether a run ended well, was seen whole, has no finding above a note, and loses little."""
-    return not RUN_WELL.lacks(_ran(recording, run, ranked, outcomes))
+    return not any(unseen_in_run(_ran(recording, run, ranked, outcomes)))
 
 
 def _ran(recording: Recording, run: RunSummary, ranked: Sequence[Ranked], outcomes: Sequence[Outcome]) -> Ran:
@@ -347,7 +347,7 @@ def _well(case: Ran) -> str:
             if share >= 0.001
         ),
     )
-    missing = RUN_WELL.lacks(case)
+    missing = list(unseen_in_run(case))
     if any(isinstance(item, Crashed) for item in case.outcomes):
         return say("No fault was found, but {missing}.", missing=joined_clauses(missing))
     if case.run.steady_steps < FEWEST_STEPS:

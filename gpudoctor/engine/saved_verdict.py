@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from gpudoctor.analysis.job_log.flight_verdict import flight_verdict, undated
 from gpudoctor.analysis.job_log.group_positions import STUCK_SECONDS
-from gpudoctor.engine.claims import NO_XID, SAVED_GPUS_WELL, Examined, warned
+from gpudoctor.engine.claims import Examined, unread_log, unseen_gpus, warned
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Outcome, Passed, Patient, Ranked, Severity
@@ -80,7 +80,7 @@ def _of_log(title: str, log: KernelLog, ranked: Sequence[Ranked], case: Examined
             notes=count(len(ranked), "note"),
         )
     messages = count(log.read or 0, "kernel message")
-    if missing := NO_XID.lacks(case):
+    if missing := list(unread_log(case)):
         return say("{title} holds {messages}; {missing}.", title=title, messages=messages, missing=missing[0])
     return say("{title} holds {messages} and no Xid event.", title=title, messages=messages)
 
@@ -109,7 +109,7 @@ def _of_gpus(title: str, survey: GpuSurvey, case: Examined) -> str:
     """Of a listing without errors and warnings."""
     passed = sum(isinstance(item, Passed) for item in case.outcomes)
     noted = say("; {notes} worth knowing", notes=count(case.notes, "note")) if case.notes else ""
-    if missing := SAVED_GPUS_WELL.lacks(case):
+    if missing := list(unseen_gpus(case)):
         return say(
             "{title}: nothing wrong was found ({checks} passed), but {missing}{noted}.",
             title=title,

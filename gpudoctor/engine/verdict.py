@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from gpudoctor.engine.claims import Examined, areas, health, not_judged, nothing_read, warned, why_unread
+from gpudoctor.engine.claims import Examined, areas, lacking, not_judged, nothing_read, warned, why_unread
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Outcome, Passed, Patient, PatientKind, Ranked, Setting, Severity, Skipped, SourceSpan
@@ -33,7 +33,7 @@ def pronounce(
         from gpudoctor.engine.preflight_verdict import pronounce_preflight
 
         case = Examined(patient=patient, outcomes=outcomes, notes=len(ranked), incomplete=incomplete)
-        return pronounce_preflight(patient, ranked, health(case).lacks(case))
+        return pronounce_preflight(patient, ranked, lacking(case))
     if optional(lambda: patient.job_log) is not None:
         from gpudoctor.engine.log_verdict import pronounce_log
 
@@ -136,7 +136,7 @@ def _well(case: Examined) -> str:
             noted=noted,
         )
     seen, _ = areas(case.patient.kind, case.outcomes, case.patient)
-    missing = health(case).lacks(case)
+    missing = lacking(case)
     return say(
         "{who} shows no known fault in what can be read{areas}{but}{noted}.{rest}",
         who=who,

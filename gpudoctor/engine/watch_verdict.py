@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from gpudoctor.analysis.live.rank_positions import seen, standing_for, works
 from gpudoctor.analysis.live.stack_shares import blind, worth
-from gpudoctor.engine.claims import FEWEST_SAMPLES, PRICED, TO_GAIN, WATCH_WELL, not_judged, share_lost
+from gpudoctor.engine.claims import FEWEST_SAMPLES, PRICED, TO_GAIN, not_judged, share_lost, unseen_live
 from gpudoctor.lang import say, term
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Outcome, PatientKind, Ranked, Severity
@@ -119,7 +119,7 @@ def _margins(window: ProcessWindow) -> str:
     if lost >= TO_GAIN:
         said = say("No finding explains it")
     else:
-        missing = WATCH_WELL.lacks(window)
+        missing = list(unseen_live(window))
         said = (
             say("No fault was found, but {missing}", missing=joined_clauses(missing))
             if missing
