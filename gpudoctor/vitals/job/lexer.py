@@ -4,10 +4,16 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-_HEREDOC = re.compile(r"<<(-?)[ \t]*(?:'([^'\n]+)'|\"([^\"\n]+)\"|\\?([^\s;&|<>()'\"]+))")
+_SKIPPED = re.compile(r"(?:[ \t]|\\\n)+|#[^\n]*")
+_HEREDOC = re.compile(r"\d{0,9}<<(-?)[ \t]*(?:'([^'\n]+)'|\"([^\"\n]+)\"|\\?([^\s;&|<>()'\"]+))")
+_REDIRECTION = re.compile(r"\d{0,9}(?:&>>?|<<<|>>|>&|<&|>\||<>|<<-?|[<>])(?!\()")
+_OPERATOR = re.compile(r"&&|\|\||;;|\|&|[\n;|()]|&(?!>)")
 _ORDINARY = re.compile(r"[^'\"\\$` \t\n;&|()<>]+")
 """Characters that mean nothing but themselves, quoted or not."""
 _QUOTED = re.compile(r"[^\"\\$`]+")
+_ENDS = frozenset(" \t\n;&|()<>")
+_ESCAPED = frozenset('"\\$`\n')
+"""What a backslash takes its meaning from inside double quotes."""
 _LONG = 4096
 """Characters after which a literal goes on in a new piece: texts that grow by a letter cost their square."""
 _EXPANSION = re.compile(r"\$(?:[A-Za-z_]\w*|[@*#?$!0-9-])")
@@ -43,64 +49,42 @@ class Lexer:
         self._text = text
         self._at = 0
         self._heredocs: list[tuple[str, bool]] = []
-        self._starts = [0, *(match.end() for match in re.finditer("\n", text))]
-        self._row = 0
+        self._row, self._counted = 1, 0
 
     def commands(self) -> Iterator[Command]:
         """Simple commands in order, empty ones left out."""
         current = Command()
         while self._at < len(self._text):
-            self._blank()
-            operator = self._operator()
-            if operator:
+            if self._take(_SKIPPED):
+                continue
+            if operator := self._take(_OPERATOR):
                 if current.words:
                     yield current
-                current = Command(after=operator)
-                continue
-            if self._redirection(current) or self._at >= len(self._text):
-                continue
-            if not current.words:
-                current.line, current.start = self._line(self._at), self._at
-            self._word(current)
-            current.end = self._at
+                current = Command(after=operator[0])
+                if operator[0] == "\n":
+                    self._skip_heredocs()
+            elif found := self._take(_HEREDOC):
+                self._heredocs.append((found[2] or found[3] or found[4], bool(found[1])))
+            elif self._take(_REDIRECTION):  # with its target; a file descriptor before it is no word
+                while self._take(_SKIPPED):
+                    pass
+                if self._at < len(self._text) and self._text[self._at] not in _ENDS:
+                    self._word(Command())
+            else:
+                if not current.words:
+                    self._row += self._text.count("\n", self._counted, self._at)
+                    self._counted = self._at
+                    current.line, current.start = self._row, self._at
+                self._word(current)
+                current.end = self._at
         if current.words:
             yield current
 
-    def _line(self, place: int) -> int:
-        while self._row + 1 < len(self._starts) and self._starts[self._row + 1] <= place:
-            self._row += 1
-        return self._row + 1
-
-    def _blank(self) -> None:
-        """Skip blanks, continuations and comments."""
-        text = self._text
-        while self._at < len(text):
-            if text[self._at] in " \t":
-                self._at += 1
-            elif text.startswith("\\\n", self._at):
-                self._at += 2
-            elif text[self._at] == "#":
-                end = text.find("\n", self._at)
-                self._at = len(text) if end < 0 else end
-            else:
-                return
-
-    def _operator(self) -> str:
-        """A control operator here, consumed; after a newline the bodies of here-documents too."""
-        text = self._text
-        for operator in ("&&", "||", ";;", "|&"):
-            if text.startswith(operator, self._at):
-                self._at += 2
-                return operator
-        char = text[self._at] if self._at < len(text) else ""
-        if char == "&" and text[self._at + 1 : self._at + 2] == ">":
-            return ""
-        if char and char in "\n;&|()":
-            self._at += 1
-            if char == "\n":
-                self._skip_heredocs()
-            return char
-        return ""
+    def _take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        """What stands here, consumed."""
+        found = pattern.match(self._text, self._at)
+        self._at = found.end() if found else self._at
+        return found
 
     def _skip_heredocs(self) -> None:
         for delimiter, dash in self._heredocs:
@@ -112,26 +96,6 @@ class Lexer:
                 if (line.lstrip("\t") if dash else line) == delimiter:
                     break
         self._heredocs.clear()
-
-    def _redirection(self, current: Command) -> bool:
-        """A redirection here, consumed with its target; a file descriptor before it is no word."""
-        text = self._text
-        if self._at >= len(text):
-            return False
-        match = re.compile(r"\d{0,9}(?:&>>?|<<<|>>|>&|<&|>\||<>|<<-?|[<>])").match(text, self._at)
-        if match is None or match[0].endswith("(") or text[match.end() : match.end() + 1] == "(":
-            return False
-        heredoc = _HEREDOC.match(text, match.end() - len(match[0].lstrip("0123456789")))
-        if heredoc and "<<<" not in match[0] and "<<" in match[0]:
-            self._heredocs.append((heredoc[2] or heredoc[3] or heredoc[4], bool(heredoc[1])))
-            self._at = heredoc.end()
-            return True
-        self._at = match.end()
-        self._blank()
-        if self._at < len(text) and text[self._at] not in "\n;&|()<>":
-            self._word(Command())
-        current.end = max(current.end, 0)
-        return True
 
     def _word(self, into: Command) -> None:
         """One word from here to the next blank or operator."""
@@ -145,54 +109,39 @@ class Lexer:
             if char in "<>" and text[self._at + 1 : self._at + 2] == "(":
                 self._at = self._balanced(self._at + 1, "(", ")")
                 pieces.append(Piece("<(...)", expands=True, quoted=True))
-                continue
-            if char in " \t\n;&|()<>":
+            elif char in _ENDS:
                 break
-            self._piece(pieces)
+            else:
+                self._piece(pieces, quoted=False)
         if not pieces:  # a lone bracket that no rule takes
             self._at += 1
             return
         into.words.append(pieces)
 
-    def _piece(self, pieces: list[Piece]) -> None:
+    def _piece(self, pieces: list[Piece], *, quoted: bool) -> None:
+        """What stands here, inside double quotes if `quoted`."""
         text, char = self._text, self._text[self._at]
-        if char == "'":
+        following = text[self._at + 1 : self._at + 2]
+        if char == "'" and not quoted:
             end = text.find("'", self._at + 1)
             end = len(text) if end < 0 else end
             pieces.append(Piece(text[self._at + 1 : end], quoted=True))
             self._at = end + 1
-        elif char == '"':
+        elif char == '"' and not quoted:
             self._at += 1
-            self._double(pieces)
-        elif char == "\\":
-            following = text[self._at + 1 : self._at + 2]
-            if following and following != "\n":
-                _literal(pieces, following)
+            pieces.append(Piece("", quoted=True))
+            while self._at < len(text) and text[self._at] != '"':
+                self._piece(pieces, quoted=True)
+            self._at += 1
+        elif char == "\\" and (not quoted or following in _ESCAPED):
+            _literal(pieces, following.strip("\n"), quoted=quoted)
             self._at += 2
         elif char in "$`" and (found := self._expansion()):
-            pieces.append(Piece(found, expands=True))
+            pieces.append(Piece(found, expands=True, quoted=quoted))
         else:
-            run = _ORDINARY.match(text, self._at)
-            _literal(pieces, run[0] if run else char)
-            self._at = run.end() if run else self._at + 1
-
-    def _double(self, pieces: list[Piece]) -> None:
-        """The inside of double quotes, up to and with the closing one."""
-        text = self._text
-        pieces.append(Piece("", quoted=True))
-        while self._at < len(text) and text[self._at] != '"':
-            char = text[self._at]
-            if char == "\\" and text[self._at + 1 : self._at + 2] in {'"', "\\", "$", "`", "\n"}:
-                following = text[self._at + 1]
-                _literal(pieces, "" if following == "\n" else following, quoted=True)
-                self._at += 2
-            elif char in "$`" and (found := self._expansion()):
-                pieces.append(Piece(found, expands=True, quoted=True))
-            else:
-                run = _QUOTED.match(text, self._at)
-                _literal(pieces, run[0] if run else char, quoted=True)
-                self._at = run.end() if run else self._at + 1
-        self._at += 1
+            run = self._take(_QUOTED if quoted else _ORDINARY)
+            _literal(pieces, run[0] if run else char, quoted=quoted)
+            self._at += run is None
 
     def _expansion(self) -> str:
         """The expansion that starts here, consumed; "" for a lone dollar."""
@@ -204,10 +153,8 @@ class Lexer:
             self._at = self._balanced(start + 1, "(", ")")
         elif text.startswith("${", start):
             self._at = self._balanced(start + 1, "{", "}")
-        elif match := _EXPANSION.match(text, start):
-            self._at = match.end()
         else:
-            return ""
+            self._take(_EXPANSION)
         return text[start : self._at]
 
     def _balanced(self, start: int, opening: str, closing: str) -> int:
@@ -220,10 +167,8 @@ class Lexer:
             elif char == "'" and opening == "(":
                 end = text.find("'", at + 1)
                 at = len(text) if end < 0 else end
-            elif char == opening:
-                depth += 1
-            elif char == closing:
-                depth -= 1
+            elif char in (opening, closing):
+                depth += 1 if char == opening else -1
                 if depth == 0:
                     return at + 1
             at += 1
@@ -234,23 +179,21 @@ class Lexer:
         self._at += 1
         inside = Command()
         while self._at < len(self._text):
-            self._blank()
-            if self._at >= len(self._text):
-                break
-            char = self._text[self._at]
-            if char == ")":
-                self._at += 1
-                break
-            if char in "\n;&|(<>":
-                self._at += 1
+            if self._take(_SKIPPED):
                 continue
-            self._word(inside)
+            char = self._text[self._at]
+            if char in "\n;&|()<>":
+                self._at += 1
+                if char == ")":
+                    break
+            else:
+                self._word(inside)
         return inside.words
 
 
-def _literal(pieces: list[Piece], text: str, *, quoted: bool = False) -> None:
+def _literal(pieces: list[Piece], text: str, *, quoted: bool) -> None:
     last = pieces[-1] if pieces else None
     if last is not None and not last.expands and last.quoted == quoted and len(last.text) < _LONG:
         last.text += text
-    else:
+    elif text:
         pieces.append(Piece(text, quoted=quoted))
