@@ -60,11 +60,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     more.add_argument("--explain", action="store_true", help="show every formula with its numbers and its source")
     more.add_argument(
         "--trace", action="store_true",
-        help="trace the real code on fake tensors (needs torch); a script target is imported and run",
+        help="trace transformers' own code on fake tensors (needs torch)",
     )  # fmt: skip
-    more.add_argument(
-        "--trace-seconds", type=float, metavar="N", help="seconds that the trace may take (default: 120; a script 300)"
-    )
+    more.add_argument("--trace-seconds", type=float, metavar="N", help="seconds that the trace may take (default: 120)")
     report = parser.add_argument_group("report")
     add_format_flags(report, FORMATS, template("write the answer to FILE (-: standard output)"))
     add_color_flag(report)
@@ -80,8 +78,8 @@ def run(arguments: argparse.Namespace) -> int:
             given=given,
             longest_trace=_LONGEST_TRACE,
         )
-    if arguments.script_arguments and not arguments.trace:
-        raise UsageError("estimate runs a script only with --trace; add --trace, or remove what follows --")
+    if arguments.script_arguments:
+        raise UsageError("estimate runs no script; remove what follows --")
     if arguments.output is not None:
         from gpudoctor.cli.reporting import check_output
 
@@ -136,12 +134,6 @@ def _answer(arguments: argparse.Namespace) -> "Answer":
     named = find_device(arguments.gpu) if arguments.gpu is not None else None
     card, said = (named, "") if named is not None else _own_card()
     own = card is not None and named is None
-    if arguments.trace:
-        from gpudoctor.cli.estimate_trace import script_answer, script_of
-
-        script = script_of(arguments)
-        if script is not None:
-            return script_answer(script, card, own, arguments)
     try:
         found, fields, assumptions = _asked(arguments)
     except UsageError as error:

@@ -99,10 +99,7 @@ def read_job(targets: Sequence[str]) -> DeclaredJob:
     told = DeclaredJob()
     for target in targets:
         if target.endswith((".py", ".ipynb")):
-            raise UsageError(
-                "{target} is a script; add --trace, which imports and runs it, or give a config or --model 7b",
-                target=target,
-            )
+            raise UsageError("{target} is a script; give a config or --model 7b", target=target)
         if not os.path.isfile(target):
             raise UsageError("{target}: no such file; name a training config, or a model with --model", target=target)
         file = _add(target, told)

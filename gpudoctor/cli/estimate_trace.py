@@ -1,12 +1,10 @@
 """`gpudoctor estimate --trace`: a child runs the real code on fake tensors; its answer is the estimate."""
 
 import argparse
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from gpudoctor.cli.run_common import write_line
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate.analytic.state import WORKSPACE, WORKSPACE_HOPPER
 from gpudoctor.estimate.answer import Answer
@@ -14,7 +12,7 @@ from gpudoctor.estimate.card import read_card
 from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.result import Device, Estimate
 from gpudoctor.estimate.shapes import ModelShape
-from gpudoctor.estimate.traced.child import SCRIPT_SECONDS, SECONDS, ask_child
+from gpudoctor.estimate.traced.child import SECONDS, ask_child
 from gpudoctor.estimate.traced.traced_estimate import Traced, from_object
 from gpudoctor.lang import say
 
@@ -23,20 +21,6 @@ if TYPE_CHECKING:
 
 USUAL = ("full", "lora", "qlora")
 _FORMULAS_ONLY = ("fit", "explain")
-
-
-def script_of(arguments: argparse.Namespace) -> str | None:
-    """The script among the targets, which stands alone; None where there is none or no trace is asked for."""
-    scripts: list[str] = [target for target in arguments.targets if target.endswith(".py")]
-    if not scripts or not arguments.trace:
-        if arguments.script_arguments:
-            raise UsageError("estimate runs a script only with --trace; add --trace, or remove what follows --")
-        return None
-    if len(arguments.targets) > 1 or arguments.model is not None:
-        raise UsageError(
-            "{scripts}: a script is traced alone; remove --model and the other targets", scripts=scripts[0]
-        )
-    return scripts[0]
 
 
 def traced_answer(
@@ -57,7 +41,7 @@ def traced_answer(
             continue
         traces.append(from_object(data))
         model = shape or _shape(name, answer["model"], traces[-1])
-        estimates.append(_estimate(model, job, traces[-1], card, ""))
+        estimates.append(_estimate(model, job, traces[-1], card))
     if not estimates:
         raise UsageError("{name}: {error}", name=name, error=answer["traced"][0]["error"])
     return Answer(
@@ -81,24 +65,6 @@ def unknown_answer(
     return traced_answer(name, None, unknown.config, jobs, card, own, (said,), arguments)
 
 
-def script_answer(path: str, card: Device | None, own: bool, arguments: argparse.Namespace) -> Answer:
-    """The answer for a user's script, which is run for it."""
-    _refuse_formulas(arguments, path)
-    if not os.path.isfile(path):
-        raise UsageError("{path}: no such file; name a script, a training config, or a model with --model", path=path)
-    write_line(say("gpudoctor: --trace imports and runs {path} on fake tensors, for two optimizer steps", path=path))
-    request = {"script": path, "arguments": list(arguments.script_arguments), "workspace": _workspace(card)}
-    traced = from_object(ask_child(request, arguments.trace_seconds or SCRIPT_SECONDS)["traced"][0])
-    estimate = _estimate(_shape(path, {}, traced), TrainingJob(), traced, card, say("the script"))
-    said = say(
-        "{path} was imported and run on fake tensors: no weights, no GPU, no data of its own are needed", path=path
-    )
-    return Answer(
-        shape=estimate.shape, estimates=(estimate,), device=card, own=own, assumptions=(said,),
-        traced=(traced,),
-    )  # fmt: skip
-
-
 def _refuse_formulas(arguments: argparse.Namespace, name: str) -> None:
     for flag in _FORMULAS_ONLY:
         if getattr(arguments, flag):
@@ -119,7 +85,7 @@ def _shape(name: str, model: Mapping[str, Any], traced: Traced) -> ModelShape:
     hidden = model.get("hidden_size")
     hidden = hidden if isinstance(hidden, int) and hidden > 0 else 1
     values: dict[str, Any] = {
-        "name": name, "family": str(model.get("model_type", "script")), "layers": max(traced.layers, 1),
+        "name": name, "family": str(model.get("model_type")), "layers": max(traced.layers, 1),
         "hidden": hidden, "heads": heads, "kv_heads": heads, "head_dim": max(hidden // heads, 1), "mlp": 0,
         "vocab": 0,
     }  # fmt: skip
@@ -127,10 +93,10 @@ def _shape(name: str, model: Mapping[str, Any], traced: Traced) -> ModelShape:
     return ModelShape(**values, extras=((say("as counted by its class"), rest),))
 
 
-def _estimate(shape: ModelShape, job: TrainingJob, traced: Traced, card: Device | None, named: str) -> Estimate:
+def _estimate(shape: ModelShape, job: TrainingJob, traced: Traced, card: Device | None) -> Estimate:
     """The trace in the form of an estimate, with what the card will show."""
     peak = traced.peak
     return Estimate(
         shape=shape, job=job, instants=traced.instants, peak=peak, static=traced.static,
-        card=read_card(job, traced.instants, peak, card), named=named,
+        card=read_card(job, traced.instants, peak, card),
     )  # fmt: skip

@@ -64,8 +64,6 @@ class Answer:
 
 def label(estimate: Estimate) -> str:
     """A job's method for a person: `LoRA r16`; in inference `inference`."""
-    if estimate.named:
-        return estimate.named
     if estimate.job.mode == "inference":
         return term("inference")
     name = LABELS[estimate.job.method]

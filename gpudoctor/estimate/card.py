@@ -98,7 +98,6 @@ def _reserved(job: TrainingJob, instants: tuple[Instant, ...], peak: Instant) ->
     if job.mode == "inference" or stack(job.stack).expandable:
         return least, round(1.03 * least), round(1.15 * least)
     by_name = {instant.name: instant for instant in instants}
-    # a traced script may have no blocks that could be told apart
     layer, loss_lines = (by_name[name].lines if name in by_name else () for name in ("layer", "loss"))
     needs = by_name["step"].bytes + sum(line.bytes for line in layer if line.kind in KEPT)
     twice = sum(line.bytes for line in layer if line.kind == "checkpoints-kept")

@@ -108,8 +108,6 @@ class Estimate:
     """From allocated bytes to the card."""
     assumptions: tuple[str, ...] = ()
     """What was taken for granted, each a short sentence."""
-    named: str = ""
-    """What it is called where its method does not say it: `the script`."""
     notes: tuple[str, ...] = ()
     """What the user should know: a library's trap that this job meets, a term without an exact constant."""
 

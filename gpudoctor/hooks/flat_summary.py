@@ -20,7 +20,7 @@ _PREFIX = "gpudoctor"
 
 
 def summary(recording: Any) -> dict[str, float]:
-    """Numbers of a recording: a folder, a zip file, or what `gpudoctor.record()` gave. Names end with the unit.
+    """Numbers of a recording: a folder, or what `gpudoctor.record()` gave. Names end with the unit.
 
     `wandb.log(gpudoctor.summary(recording))` or `mlflow.log_metrics(...)`. Raises `IncompleteError` where the
     recording cannot be read.

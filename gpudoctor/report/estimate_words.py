@@ -75,7 +75,7 @@ def libraries_text(job: TrainingJob) -> str:
 
 def what_text(shown: Estimate) -> str:
     """What was estimated: the job, or code that says itself what it is."""
-    return say("as it runs, on fake tensors") if shown.named else job_text(shown.job)
+    return job_text(shown.job)
 
 
 def code_text(answer: Answer) -> str:

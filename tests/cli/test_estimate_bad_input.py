@@ -65,7 +65,7 @@ def refused(capsys):
         ("--model meta/unheard-of", "HF_HUB_OFFLINE"),
         ("--model ./nowhere", "no such file"),
         ("nowhere.yaml", "no such file"),
-        ("train.py", "is a script; add --trace"),
+        ("train.py", "is a script; give a config"),
     ],
 )
 def test_sentences(refused, words, said):
@@ -73,7 +73,7 @@ def test_sentences(refused, words, said):
 
 
 def test_arguments_for_a_script(refused):
-    assert "a script only with --trace" in refused("--model", "7b", "--", "--lr", "3")
+    assert "runs no script" in refused("--model", "7b", "--", "--lr", "3")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """The child: a request as JSON on standard input, the answer as JSON in the file named by the first argument.
 
-Whatever the model's or the user's code prints goes to standard error, which the parent keeps for its sentence.
+Whatever the model's code prints goes to standard error, which the parent keeps for its sentence.
 """
 
 import json
@@ -26,7 +26,7 @@ def main() -> int:
         answer = _answer(request)
     except DoctorError as error:
         answer = {"error": str(error), "exit_code": error.exit_code}
-    except Exception as error:  # noqa: BLE001 - the code that runs here is transformers', PEFT's or the user's
+    except Exception as error:  # noqa: BLE001 - the code that runs here is transformers' or PEFT's
         answer = {"error": f"its own code fails on fake tensors: {_words(error)}", "exit_code": 3}
     with open(path, "w", encoding="utf-8") as stream:
         json.dump(answer, stream)
@@ -34,10 +34,6 @@ def main() -> int:
 
 
 def _answer(request: dict[str, Any]) -> dict[str, Any]:
-    if request.get("script"):
-        from gpudoctor.estimate.traced.script import trace_script
-
-        return {"traced": [trace_script(request["script"], request["arguments"], request["workspace"]).to_object()]}
     return {"traced": [_job(request, fields) for fields in request["jobs"]], "model": _model(request)}
 
 

@@ -17,8 +17,6 @@ from gpudoctor.text import duration
 
 SECONDS = 120.0
 """How long a trace of a model may take."""
-SCRIPT_SECONDS = 300.0
-"""How long a script may take to its second optimizer step."""
 LARGEST = 16 << 30
 """Resident bytes beyond which the child is stopped: fake tensors need none, so something real is being made."""
 COMMAND = (sys.executable, "-c", child_code("gpudoctor.estimate.traced.__main__"))
@@ -30,7 +28,7 @@ NEEDS = "--trace needs torch, transformers and peft: pip install torch transform
 def ask_child(request: dict[str, Any], seconds: float) -> dict[str, Any]:
     """The child's answer. Raises `IncompleteError` where there is none, `UsageError` for a wrong request
     and where a library is missing."""
-    missing = [name for name in (NEEDED[:1] if request.get("script") else NEEDED) if not _installed(name)]
+    missing = [name for name in NEEDED if not _installed(name)]
     if missing:
         raise UsageError(
             "{needs} ({missing} cannot be found by {executable})",

@@ -1,6 +1,5 @@
 """What torch would do on a GPU, where the tensors are fake or say that they are on the CPU."""
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
@@ -209,8 +208,6 @@ def fake_world() -> Iterator[None]:
 def _answers() -> list[tuple[Any, str, Any]]:
     """What transformers asks of a mask's or positions' values, which decides whether a mask is made at all: no
     row is padded, and none is packed of several."""
-    if "transformers" not in sys.modules:  # a script may do without
-        return []
     from transformers import masking_utils
 
     return [

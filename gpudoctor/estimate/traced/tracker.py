@@ -16,9 +16,7 @@ HOST = "host"
 class Tracker:
     """Storages that are alive, by their address; what it sees goes into a ledger."""
 
-    def __init__(self, *, placing: bool = False) -> None:
-        """`placing`: what has nothing to do with a model is the host's."""
-        self.placing = placing
+    def __init__(self) -> None:
         self.in_backward = False
         self.ledger = Ledger()
         self.window = TracedWindow("load")
@@ -50,23 +48,6 @@ class Tracker:
         """Say what a tensor's storage is."""
         self.ledger.storages[self.see(tensor)].kind = kind
 
-    def claim(self, tensor: Any, kind: str) -> None:
-        """Say what a tensor's storage is unless that is known; it lies on the device."""
-        storage = self.ledger.storages[self.see(tensor)]
-        if storage.kind in {"", HOST}:
-            storage.kind = kind
-
-    def place(self, number: int, given: Any) -> None:
-        """A new storage, made of `given`: on the device where any of that is, or while a model runs."""
-        if self.window.phase == "load" and not any(self._on_device(each) for each in given):
-            self.ledger.storages[number].kind = HOST
-
-    def _on_device(self, given: Any) -> bool:
-        if isinstance(given, list | tuple):
-            return any(self._on_device(each) for each in given)
-        known = self._known.get(given.untyped_storage()._cdata) if hasattr(given, "untyped_storage") else None
-        return known is not None and self.ledger.storages[known[0]].kind != HOST
-
     @contextmanager
     def backward(self) -> Iterator[None]:
         """Inside, a block that runs is a checkpoint's second forward and part of that block's backward."""
@@ -95,18 +76,15 @@ def _mode() -> Any:
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             found = func(*args, **(kwargs or {}))
-            self._note(found, func, args)
+            self._note(found)
             return found
 
-        def _note(self, found: Any, func: Any, args: Any) -> None:
+        def _note(self, found: Any) -> None:
             if isinstance(found, torch.Tensor):
-                count = len(self.tracker.ledger.storages)
-                number = self.tracker.see(found)
-                if self.tracker.placing and number == count:
-                    self.tracker.place(number, args)
+                self.tracker.see(found)
             elif isinstance(found, list | tuple):
                 for each in found:
-                    self._note(each, func, args)
+                    self._note(each)
 
     return Watching
 
