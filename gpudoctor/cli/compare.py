@@ -25,7 +25,7 @@ EPILOG = template("""\
 examples:
   gpudoctor compare before/ after/
   gpudoctor compare before/ after/ --format html --output both.html    charts over each other
-  gpudoctor compare baseline.zip run/ --max-regression 5%      in CI: exit code 1 if it got slower
+  gpudoctor compare baseline/ run/ --max-regression 5%         in CI: exit code 1 if it got slower
 The time compared is that of a step, or of a sample where the batches differ in size.
 exit codes: 0; 1 slower by more than --max-regression, and not by chance; 2 wrong usage; 3 a recording cannot be
 read or, with --max-regression, compared.""")
@@ -34,7 +34,7 @@ read or, with --max-regression, compared.""")
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the flags of `compare`."""
     parser.epilog = EPILOG
-    parser.add_argument("before", metavar="A", help="recording of the first run: folder or zip file")
+    parser.add_argument("before", metavar="A", help="recording of the first run: its folder")
     parser.add_argument("after", metavar="B", help="recording of the second run")
     parser.add_argument(
         "--max-regression",

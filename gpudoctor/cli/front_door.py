@@ -64,13 +64,12 @@ def refuse_elsewhere(names: Sequence[str]) -> None:
     for name in names:
         if not _is_there(name) or os.path.isdir(name):
             continue
-        suffix = Path(name).suffix.lower()
-        if name.isdigit() or suffix == ".zip":
+        if name.isdigit():
             try:
                 thing = recognise(name)
             except UsageError:
                 continue  # `check` has a sentence of its own for it
-            if thing.read_by[0] == WATCH or suffix == ".zip":
+            if thing.read_by[0] == WATCH:
                 raise UsageError(
                     "{name}: {what}; examine it with `{typed}`",
                     name=name,
@@ -175,15 +174,11 @@ def _of_file(path: Path) -> tuple[str, tuple[str, ...]]:
 
 
 def _by_content(path: Path, suffix: str) -> tuple[str, tuple[str, ...]]:
-    import zipfile
-
     from gpudoctor.model.external_files import open_unpacked, read_head
     from gpudoctor.vitals.left_behind_kinds import LeftKind, kind_of
     from gpudoctor.vitals.recording.kineto import is_trace
     from gpudoctor.vitals.recording.smi import is_smi_log
 
-    if zipfile.is_zipfile(path):
-        return say("a recording in a zip file"), (REPORT,)
     with open_unpacked(path) as stream:
         head = stream.read(_HEAD) or b""
     if found := _REPORT_OF_OURS.search(head):

@@ -20,10 +20,9 @@ examples:
   gpudoctor report                                                    the last recording
   gpudoctor report run-20261121-081502-4711                           one of `gpudoctor recordings`
   gpudoctor report node0/ node1/ --format html --output run.html      several nodes of one run
-  gpudoctor report run.zip --verbose                                  mailed by a colleague
   gpudoctor report rank0.pt.trace.json.gz                             a trace of the profiler
   gpudoctor report smi.csv         a log of nvidia-smi --query-gpu=timestamp,... --format=csv -l 1
-  gpudoctor report q.txt           a saved nvidia-smi -q, or -q -x: the state of the machine that wrote it
+  gpudoctor report q.txt           a saved nvidia-smi -q: the state of the machine that wrote it
   gpudoctor report dmesg.log       a saved kernel log: dmesg, journalctl -k, syslog, also .gz; its Xid events
   gpudoctor report mem.pickle      a memory snapshot of PyTorch (_dump_snapshot): which lines hold the memory
 exit codes: those of `gpudoctor check`.""")
@@ -39,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "targets",
         nargs="*",
         metavar="RECORDING",
-        help="name, folder or zip file of a recording (default: the last one), several for the nodes of one "
+        help="name or folder of a recording (default: the last one), several for the nodes of one "
         "run. Or a profiler trace, nvidia-smi log, saved kernel log or memory snapshot.",
     )
     add_flamegraph_flag(parser)

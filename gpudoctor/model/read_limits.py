@@ -95,8 +95,6 @@ RECORD_BYTES = ReadLimit(128 * _MIB, "the records of a file")
 COLUMNS = ReadLimit(2_000, "a table", "columns")
 """A machine of 64 GPUs has 1,000."""
 GPUS = ReadLimit(1_024, "a machine", "GPUs")
-ARCHIVE_CONTENTS = ReadLimit(32 * _MIB, "the table of contents of a zip file")
-"""100,000 files of 300 bytes each."""
 UNPACKED_START = 64 * _MIB
 """Bytes that a packed file may unpack to, however small it is."""
 UNPACKED_RATIO = 50
@@ -116,7 +114,6 @@ SMI_CELLS = ReadLimit(100_000_000, "a log of nvidia-smi", "readings")
 """Rows by columns: eight bytes each."""
 SMI_VALUES = ReadLimit(100_000, "a GPU of nvidia-smi -q", "values")
 """A card with all its supported clocks has 3,000."""
-"""It has six."""
 SNAPSHOT = ReadLimit(512 * _MIB, "a memory snapshot, unpacked")
 """100,000 events with their stacks have 30 MB to 300 MB."""
 SNAPSHOT_PARTS = ReadLimit(20_000_000, "a memory snapshot", "blocks, events and frames")

@@ -5,7 +5,6 @@ import json
 import math
 import os
 import time
-import zipfile
 from array import array
 from collections import Counter
 from itertools import pairwise
@@ -204,35 +203,6 @@ def test_frames_and_records_have_budgets(monkeypatch):
     contents = read_frames(MAGIC + record * 5)
     assert len(contents.records) == 3
     assert contents.left == ("its records are more than 3 records",)
-
-
-def _zip(path, files, method=zipfile.ZIP_DEFLATED):
-    with zipfile.ZipFile(path, "w", method) as archive:
-        for name, data in files.items():
-            archive.writestr(name, data)
-    return path
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory):
-    folder = write_recording(make_recording(), tmp_path_factory.mktemp("whole") / "run")
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
-def test_a_bomb_in_a_zip_file_is_left_packed(tmp_path, files):
-    path = _zip(tmp_path / "run.zip", {**files, "rank-9-9.gdr": MAGIC + bytes(120 << 20)})
-    recording = read_recording(str(path))
-    assert [process.rank for process in recording.ranks] == [0]
-    assert any("unpacks to more than 50 times its size" in problem for problem in recording.problems)
-
-
-def test_a_table_of_contents_beyond_its_budget_is_not_read(tmp_path, files):
-    path = _zip(tmp_path / "run.zip", files)
-    data = bytearray(path.read_bytes())
-    data[-10:-6] = (1 << 30).to_bytes(4, "little")
-    path.write_bytes(data)
-    with pytest.raises(Unavailable, match="table of contents"):
-        read_recording(str(path))
 
 
 # -- other logs

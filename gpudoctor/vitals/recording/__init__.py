@@ -1,1 +1,1 @@
-"""Recordings (docs/recording.md) read from folders and zip files, those of several nodes joined."""
+"""Recordings (docs/recording.md) read from folders, those of several nodes joined."""

@@ -13,7 +13,7 @@ from gpudoctor.model.read_limits import MANIFEST as MANIFEST_LIMIT
 from gpudoctor.model.signs.recording import EARLY_DEATH_FILE, Process, Record, RunEnd, Table
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import count
-from gpudoctor.vitals.recording.archive import END, MACHINE, MANIFEST, Archive
+from gpudoctor.vitals.recording.archive import END, MACHINE, MANIFEST, RecordingFolder
 from gpudoctor.vitals.recording.fields import judged, left_out
 from gpudoctor.vitals.recording.gdr_file import Contents, ForeignFile, Reported, as_process, read_frames
 
@@ -62,7 +62,7 @@ _GPU = re.compile(r"gpu([0-9]+)_")
 class RecordedNode:
     """What one folder holds, before ranks are put in order."""
 
-    place: Archive
+    place: RecordingFolder
     manifest: Mapping[str, Any]
     reported: list[Reported] = field(default_factory=list)
     """Processes of ranks."""
@@ -81,7 +81,7 @@ class RecordedNode:
         return value if isinstance(value, str) else ""
 
 
-def read_node(place: Archive) -> RecordedNode:
+def read_node(place: RecordingFolder) -> RecordedNode:
     """Read all files of a folder. Raises `Unavailable` when it was written in a format of the future."""
     problems: list[str] = []
     manifest = _object(place, MANIFEST, problems)
@@ -288,7 +288,7 @@ def _number(word: str) -> int | None:
     return None if word == "x" else int(word)
 
 
-def _object(place: Archive, name: str, problems: list[str]) -> dict[str, Any]:
+def _object(place: RecordingFolder, name: str, problems: list[str]) -> dict[str, Any]:
     """A JSON file of the folder; what is missing or broken is an empty object and a problem."""
     try:
         value = load_json(place.read(name, MANIFEST_LIMIT).decode("utf-8-sig"))

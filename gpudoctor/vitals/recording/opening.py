@@ -1,7 +1,8 @@
-"""Whatever the user names as a recording: a folder or zip file of ours, or another tool's log."""
+"""Whatever the user names as a recording: a folder of ours, or another tool's log."""
 
 import os
 from pathlib import Path
+from typing import Any
 
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import say
@@ -44,21 +45,16 @@ def open_recording(path: str, *more: str) -> Recording:
     kind = kinds.pop()
     if kind == "trace":
         return read_trace(*paths)
+    if kind == "recording":
+        return read_recording(*paths)
+    if len(paths) > 1:
+        raise UsageError("such files cannot be joined; report on each separately")
     if kind == "smi":
-        if len(paths) > 1:
-            raise UsageError("logs of nvidia-smi cannot be joined; report on each separately")
         return read_smi_log(paths[0])
+    plain: dict[str, Any] = {"path": paths[0], "command": (), "cwd": "", "started": ""}
     if kind == "kernel":
-        if len(paths) > 1:
-            raise UsageError("kernel logs cannot be joined; report on each separately")
-        log = read_saved_log(Path(paths[0]))
-        return Recording(path=paths[0], command=(), cwd="", started="", kernel_log=log, origin="kernel log")
-    if kind == "snapshot":
-        if len(paths) > 1:
-            raise UsageError("memory snapshots cannot be joined; report on each separately")
-        snapshot = read_snapshot(paths[0])
-        return Recording(path=paths[0], command=(), cwd="", started="", snapshot=snapshot, origin="memory snapshot")
-    return read_recording(*paths)
+        return Recording(**plain, kernel_log=read_saved_log(Path(paths[0])), origin="kernel log")
+    return Recording(**plain, snapshot=read_snapshot(paths[0]), origin="memory snapshot")
 
 
 def is_log(path: Path) -> bool:

@@ -110,7 +110,7 @@ _DEATHS = {"exception", "signal"}
 
 
 def read_recording(path: str, *more: str) -> Recording:
-    """The recording at a path: a folder that `gpudoctor run` wrote, or a zip file of one.
+    """The recording at a path: a folder that `gpudoctor run` wrote.
 
     `more` are the folders of the same run's other nodes; a place named twice is read once. Files that were
     cut short or damaged are read up to there and told in `problems`. Raises `UsageError` for a path that is

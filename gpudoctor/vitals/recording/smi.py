@@ -107,8 +107,7 @@ def read_smi_log(name: str) -> Recording:
     problems += [say("{name}: {sentence}", name=name, sentence=sentence) for sentence in turns.lacking()]
     if len(table) > 1 or not len(turns):
         problems += [
-            say("{name}: {sentence}; {best}", name=name, sentence=sentence, best=_BEST)
-            for sentence in _lacking(form, clock)
+            say("{name}: {sentence}; {best}", name=name, sentence=sentence, best=_BEST) for sentence in _lacking(clock)
         ]
     return Recording(
         path=name,
@@ -126,7 +125,7 @@ def read_smi_log(name: str) -> Recording:
 def _rows(form: str, lines: Iterator[str], turns: Turns) -> Iterator[Row]:
     """The rows of any output; what a `-q` says beyond goes to the turns."""
     if form != "listing":
-        yield from rows_of(form, lines)
+        yield from rows_of(lines)
         return
     for block in blocks_of(lines):
         turns.add(block)
@@ -139,10 +138,8 @@ def _rows(form: str, lines: Iterator[str], turns: Turns) -> Iterator[Row]:
 _BEST = say("write it with `nvidia-smi --query-gpu=timestamp,index,name,utilization.gpu,... --format=csv -l 1`")
 
 
-def _lacking(form: str, clock: "_Clock") -> Iterator[str]:
+def _lacking(clock: "_Clock") -> Iterator[str]:
     """What a log lacks, a sentence each."""
-    if form == "bare":
-        yield say("it has no header, so gpudoctor knows columns by their units and ignores those that share one")
     if not clock.told:
         yield say("it has no timestamps, so gpudoctor assumes one row per second")
 

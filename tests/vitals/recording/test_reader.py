@@ -1,9 +1,8 @@
-"""Recordings are read whole, cut, damaged, zipped, joined; what is no recording is told so."""
+"""Recordings are read whole, cut, damaged, joined; what is no recording is told so."""
 
 import json
 import math
 import random
-import zipfile
 from array import array
 from dataclasses import replace
 
@@ -270,36 +269,21 @@ def test_what_the_probe_lost_is_told(tmp_path):
     assert any("its file is incomplete" in sentence for sentence in read_recording(str(folder)).problems)
 
 
-def test_a_zip_file_is_a_recording(tmp_path):
-    recording = make_recording(make_process(make_steps(30)))
-    folder = write_recording(recording, tmp_path / "inner" / "run-1")
-    archive = tmp_path / "run.zip"
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as stream:
-        for path in folder.iterdir():
-            stream.write(path, f"run-1/{path.name}")
-    read = read_recording(str(archive))
-    assert plain(read.ranks[0].steps) == plain(recording.ranks[0].steps)
-    assert len(read_recording(str(folder.parent)).ranks[0].steps) == 30  # the folder around it
-
-
 def test_what_is_no_recording_is_told(tmp_path):
     empty = tmp_path / "empty"
     empty.mkdir()
     text = tmp_path / "notes.txt"
     text.write_text("hello")
-    foreign = tmp_path / "foreign.zip"
-    with zipfile.ZipFile(foreign, "w") as stream:
-        stream.writestr("a/b.txt", "hello")
     for path, words in [
         (empty, "no recording in it"),
-        (text, "neither a folder nor a zip file"),
-        (foreign, "no recording in it"),
+        (text, "not a recording, which is a folder"),
         (tmp_path / "missing", "no such recording"),
     ]:
         with pytest.raises(UsageError, match=words):
             read_recording(str(path))
-    for name in ("run-1", "run-2"):
-        write_recording(make_recording(), tmp_path / "runs" / name)
+    write_recording(make_recording(), tmp_path / "runs" / "run-1")
+    assert len(read_recording(str(tmp_path / "runs")).ranks) == 1  # the folder around it
+    write_recording(make_recording(), tmp_path / "runs" / "run-2")
     with pytest.raises(UsageError, match="contains 2 recordings; name one of them: run-1, run-2"):
         read_recording(str(tmp_path / "runs"))
 
