@@ -41,7 +41,7 @@ BUDGETS = {
     ),
     "recordings and live": (8501, ["gpudoctor/analysis/run", "gpudoctor/analysis/live", "gpudoctor/vitals/recording"]),
     "preflight": (4649, ["gpudoctor/preflight", "gpudoctor/analysis/preflight"]),
-    "probe, recorder, hooks": (12850, ["gpudoctor/probe", "gpudoctor/recorder", "gpudoctor/hooks"]),
+    "probe, recorder, hooks": (12365, ["gpudoctor/probe", "gpudoctor/recorder", "gpudoctor/hooks"]),
     "trial": (3644, ["gpudoctor/trial"]),
     "estimate": (6278, ["gpudoctor/estimate"]),
     "report, ui, cli, watch, agents": (
