@@ -361,7 +361,7 @@ SHARED_NAMES = {
     "each reader has this part": {"child", "events", "fields", "opening", "reader", "reading", "survey"},
     "one thing, read in two places": {"bus", "card", "kubernetes", "rank_positions"},
     "the probe does in the training process what another folder does outside": {
-        "calls", "deaths", "optimizer", "settings", "steps", "values",
+        "calls", "deaths", "optimizer", "settings", "steps",
     },
     "what is in progress in its folder": {"session"},
     "answers worked out once": {"memo"},
