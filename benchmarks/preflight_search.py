@@ -314,7 +314,7 @@ def score(score_: Score, made: Cluster, said: Sequence[tuple[Accused, tuple[int,
 
 
 def pair_group(number: int, nodes: Sequence[int]) -> NodeGroup:
-    return NodeGroup(stage=Stage.PAIRS, round=number, nodes=tuple(sorted(nodes)), why="pair")
+    return NodeGroup(stage=Stage.PAIRS, round=number, nodes=tuple(sorted(nodes)))
 
 
 def seconds(test: LinkTest) -> float:

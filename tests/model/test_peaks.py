@@ -1,15 +1,9 @@
-"""Peaks of cards: one table, dense and sparse apart, each figure with its source."""
-
-import re
-from pathlib import Path
+"""Peaks of cards: one table, each figure with its source."""
 
 import pytest
 
-import gpudoctor
-import gpudoctor_checks
-import gpudoctor_rules
 from gpudoctor.estimate.gpus import devices
-from gpudoctor.model.peaks import PEAKS, peak, peak_flops
+from gpudoctor.model.peaks import peak, peak_flops, peaks
 
 NAMES = [
     ("NVIDIA A10G", 70), ("NVIDIA A10", 125), ("NVIDIA A100-SXM4-80GB", 312), ("NVIDIA A100 80GB PCIe", 312),
@@ -28,9 +22,6 @@ UNKNOWN = [
     "NVIDIA H100 80GB HBM3 MIG 1g.10gb", "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", "NVIDIA GB10",
 ]  # fmt: skip
 
-FIGURES = re.compile(r"\b(?:312|989(?:\.4)?|835\.5|1979|362(?:\.05)?|165\.2|149\.7)(?:e12)?\b")
-"""Peaks of seven cards: a second table could not do without some of them."""
-
 
 @pytest.mark.parametrize(("name", "tera"), NAMES)
 def test_the_dense_peak_of_a_drivers_name(name, tera):
@@ -42,16 +33,10 @@ def test_another_variant_of_a_card_has_no_figure(name):
     assert peak_flops(name) is None
 
 
-@pytest.mark.parametrize("row", PEAKS, ids=lambda row: row.card)
-def test_dense_and_sparse_are_told_apart(row):
-    assert len(row.source) > 15
-    # L40S prints 362.05 and 733; every other sheet prints one figure twice the other.
-    assert row.sparse is None or row.sparse / row.dense == pytest.approx(2, rel=0.02)
-
-
 def test_a_card_is_listed_once_and_found_by_its_own_name():
-    assert len({row.card.lower() for row in PEAKS}) == len(PEAKS) >= 45
-    assert [peak(row.card) for row in PEAKS] == list(PEAKS)
+    assert len({row.card.lower() for row in peaks()}) == len(peaks()) >= 45
+    assert [peak(row.card) for row in peaks()] == list(peaks())
+    assert all(len(row.source) > 15 for row in peaks())
 
 
 def test_every_card_that_an_estimate_knows_has_a_peak():
@@ -61,17 +46,8 @@ def test_every_card_that_an_estimate_knows_has_a_peak():
 
 def test_every_card_with_a_peak_is_known_to_an_estimate_or_is_a_variant_of_one():
     told = {row.card for name in devices() if (row := peak(name)) is not None}
-    others = {row.card for row in PEAKS} - told
+    others = {row.card for row in peaks()} - told
     # Variants of the bus and cards that an estimate reaches by their memory alone.
     assert others == {
         "GB300", "B100", "H200 NVL", "H100 PCIe", "H800", "H800 PCIe", "V100 PCIE", "V100S", "P100 PCIE",
     }  # fmt: skip
-
-
-def test_there_is_no_second_table():
-    own = Path(gpudoctor.__file__).parent
-    roots = [own, Path(gpudoctor_checks.__file__).parent, Path(gpudoctor_rules.__file__).parent]
-    files = [path for root in roots for path in root.rglob("*.py")]
-    assert len(files) > 500
-    tables = [path.name for path in files if len(set(FIGURES.findall(path.read_text(encoding="utf-8")))) >= 3]
-    assert tables == ["peaks.py"]

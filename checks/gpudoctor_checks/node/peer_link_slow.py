@@ -96,7 +96,7 @@ class PeerLinkSlow(Check):
                 continue
             for row in references_for(self._card(preflight, test), figure, cards=len(test.units)):
                 least = row.value if row.kind is ReferenceKind.FLOOR else (1 - self.limit("reference")) * row.value
-                if row.kind is ReferenceKind.DATA_SHEET or figure.value >= least:
+                if figure.value >= least:
                     continue
                 node, cards = preflight.name(test.nodes[0]), count(len(test.units), "card")
                 yield on_nodes(

@@ -51,7 +51,7 @@ class GroupTests:
         common = set.intersection(*(set(test.nodes) for test in bad)) - cleared
         return frozenset(pointed or common or set(last.nodes) - cleared)
 
-    def next_sets(self, everyone: frozenset[int]) -> list[tuple[frozenset[int], str]]:
+    def next_sets(self, everyone: frozenset[int]) -> list[frozenset[int]]:
         """Sets to test next, disjoint; empty when nothing is left to ask."""
         rest = everyone - set(self.culprits)
         bad = self.unexplained()
@@ -59,20 +59,19 @@ class GroupTests:
             if not self.culprits or len(rest) < 3:
                 return []
             if rest not in self.tested:
-                return [(rest, "all")]
+                return [rest]
             if len(self.culprits) > 1:  # each of them alone among the good ones
-                alone = ((rest | {node}, "suspect") for node in self.culprits)
-                return [item for item in alone if item[0] not in self.tested][:1]
+                alone = (rest | {node} for node in self.culprits)
+                return [nodes for nodes in alone if nodes not in self.tested][:1]
             return []
         if len(bad) == 1 and self.tested[frozenset(bad[0].nodes)] == 1 and everyone.issuperset(bad[0].nodes):
-            return [(frozenset(bad[0].nodes), "again")]
+            return [frozenset(bad[0].nodes)]
         size = min(len(test.nodes) for test in bad)
         suspects = self.suspects() & rest
         if not suspects or (len(suspects) == 1 and len(bad) > 1):
             return []
         for sets in self._questions(sorted(rest), sorted(suspects), size):
-            new = [(nodes, "part") for nodes in sets if nodes not in self.tested and len(nodes) > 2]
-            if new:
+            if new := [nodes for nodes in sets if nodes not in self.tested and len(nodes) > 2]:
                 return new
         return []
 

@@ -35,14 +35,10 @@ class _Search(NodeEvidence):
         planned = pair_rounds(self._first_order, self.plan.pair_rounds, self.plan.all_pairs_up_to)
         for index in range(number, len(planned)):
             if pairs := [pair for pair in planned[index] if self.alive.issuperset(pair)]:
-                return tuple(NodeGroup(stage=Stage.PAIRS, round=index, nodes=pair, why="pair") for pair in pairs)
-        if number < len(planned) + self.plan.retest_rounds and not self.groups:
-            wanted = self._retests()
-            if wanted:
-                return tuple(
-                    NodeGroup(stage=Stage.PAIRS, round=max(number, len(planned)), nodes=nodes, why=why)
-                    for nodes, why in wanted
-                )
+                return tuple(NodeGroup(stage=Stage.PAIRS, round=index, nodes=pair) for pair in pairs)
+        if number < len(planned) + self.plan.retest_rounds and not self.groups and (wanted := self._retests()):
+            number = max(number, len(planned))
+            return tuple(NodeGroup(stage=Stage.PAIRS, round=number, nodes=nodes) for nodes in wanted)
         return self._next_groups()
 
     @cached_property
@@ -51,31 +47,28 @@ class _Search(NodeEvidence):
         known = self.alive.union(*(test.nodes for test in self.pair_tests))
         return tuple(sorted(known, key=lambda node: (natural_order(self.names.get(node, "")), node)))
 
-    def _retests(self) -> list[tuple[tuple[int, int], str]]:
+    def _retests(self) -> list[tuple[int, int]]:
         """Disjoint tests that suspects and slow links need, as many as fit into one round."""
         used: set[int] = set()
-        round_: list[tuple[tuple[int, int], str]] = []
-
-        def take(a: int, b: int, why: str) -> None:
-            used.update((a, b))
-            round_.append(((a, b), why))
-
+        round_: list[tuple[int, int]] = []
         for node, far in self._in_need():
             if node in used:
                 continue
             partner = self._witness(node, far, used)
             if partner is not None:
-                take(node, partner, "suspect")
+                used.update((node, partner))
+                round_.append((node, partner))
         if len(self.order) == 2 and self.pairs and self.pairs[-1].test.failure:
             a, b = self.order
-            return [((a, b), "link")] if len(self.pairs) < PROOFS else []
+            return [(a, b)] if len(self.pairs) < PROOFS else []
         for (a, b), found in self.links.items():
             if {a, b} & used or not {a, b} <= self.alive:
                 continue
             for aspect in found:
                 good, bad = self.repeats(a, b, aspect)
                 if not good and bad < self.link_proofs(aspect):
-                    take(a, b, "link")
+                    used.update((a, b))
+                    round_.append((a, b))
                     break
         return round_
 
@@ -123,11 +116,9 @@ class _Search(NodeEvidence):
         if number >= self.plan.group_rounds or len(everyone) < 3:
             return ()
         if not self.groups:
-            return (NodeGroup(stage=Stage.GROUP, round=0, nodes=everyone, why="all"),)
+            return (NodeGroup(stage=Stage.GROUP, round=0, nodes=everyone),)
         failing, slow = self.group_states
         found = failing.next_sets(frozenset(everyone)) or slow.next_sets(
             frozenset(everyone).difference(failing.suspects(), failing.culprits)
         )
-        return tuple(
-            NodeGroup(stage=Stage.GROUP, round=number, nodes=tuple(sorted(nodes)), why=why) for nodes, why in found
-        )
+        return tuple(NodeGroup(stage=Stage.GROUP, round=number, nodes=tuple(sorted(nodes))) for nodes in found)

@@ -56,5 +56,3 @@ class NodeGroup:
     stage: Stage
     round: int
     nodes: tuple[int, ...]
-    why: str
-    """`pair`, `suspect`, `link`, `all`, `again`, `part`: what the test is for."""

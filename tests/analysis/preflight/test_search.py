@@ -317,7 +317,7 @@ def test_tests_that_vary_by_factors_accuse_no_slow_node_or_group_and_the_spread_
 def test_three_slow_tests_beside_a_good_one_are_not_enough():
     members = nodes(16)
     pairs = [(4, other) for other in (5, 6, 7, 8)] + [(a, a + 1) for a in (5, 7, 9, 11, 13)]
-    groups = [NodeGroup(stage=Stage.PAIRS, round=at, nodes=pair, why="pair") for at, pair in enumerate(pairs)]
+    groups = [NodeGroup(stage=Stage.PAIRS, round=at, nodes=pair) for at, pair in enumerate(pairs)]
     shares = dict(zip(pairs, (0.6, 1.0, 0.7, 0.65), strict=False))
     tests = [result(group, shares.get(group.nodes, 1.0)) for group in groups]
     named = [item for item in accusations(members, tests) if item.confidence is not Confidence.SUSPECTED]
