@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
         deliver_page((json.dumps(told) if arguments.format == "json" else text) + "\n", arguments)
         return 0
     found = found_checks(registry, query)
-    pages = [read_page(check, answered=check.code in registry.rules) for check in found]
+    pages = [read_page(check) for check in found]
     if arguments.format == "json":
         from gpudoctor.report.pages import list_json, page_json
 

@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
             raise UsageError("no check is about {query!r} (all of them: gpudoctor list)", query=query)
     if not ranked:
         checks.sort(key=lambda check: topic_order(check.code))
-    pages = [read_page(check, answered=check.code in registry.rules) for check in checks]
+    pages = [read_page(check) for check in checks]
     if arguments.format == "json":
         from gpudoctor.report.pages import list_json
 

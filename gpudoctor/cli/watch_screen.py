@@ -78,7 +78,7 @@ def _actions(lazy: LazySession, arguments: argparse.Namespace) -> "Actions":
         if lazy.registry is None:
             return ""
         check = find_check(lazy.registry, code)
-        return render_manual_page(read_page(check, answered=check.code in lazy.registry.rules), width=width)
+        return render_manual_page(read_page(check), width=width)
 
     def save(tick: "Tick") -> str:
         endings = {"text": "txt", "markdown": "md", "github": "txt", "nagios": "txt", "junit": "xml"}

@@ -80,7 +80,7 @@ def examine(patient: Patient, request: Request, problems: Iterable[str] = ()) ->
     left_out = (code for code in registry.checks if code not in request.selection.selected)
     outcomes += [Skipped(code=code, reason=say("not selected"), deselected=True) for code in left_out]
     outcomes, silenced = _silence(outcomes, patient, request)
-    outcomes = [_unmeasured(_claimed(item, patient), patient) for item in outcomes]
+    outcomes = [_measured(item, patient) if isinstance(item, Found) else item for item in outcomes]
     found = [finding for item in outcomes if isinstance(item, Found) for finding in item.findings]
     trouble = [*problems, *_unread(patient), *registry.problems]
     cases = [Case(finding=finding, remedies=_prescribe(finding, patient, registry.rules, trouble))
@@ -226,24 +226,16 @@ def _silence(outcomes: list[Outcome], patient: Patient, request: Request) -> tup
     return result, all_silenced
 
 
-def _claimed(outcome: Outcome, patient: Patient) -> Outcome:
-    """The outcome without claims of a gain that nobody knows."""
-    if not isinstance(outcome, Found):
-        return outcome
-    return replace(outcome, findings=tuple(claimed(finding, patient) for finding in outcome.findings))
+def _measured(outcome: Found, patient: Patient) -> Found:
+    """The outcome without claims of a gain that nobody knows.
 
-
-def _unmeasured(outcome: Outcome, patient: Patient) -> Outcome:
-    """The outcome; what only the source suspects of what a run did not come to is a note.
-
-    Of a run without a step, that is all of it, once for each ailment.
+    What only the source suspects of what a run did not come to is a note. Of a run without a step, that is all of it,
+    once for each ailment.
     """
-    if not isinstance(outcome, Found):
-        return outcome
+    findings = tuple(claimed(finding, patient) for finding in outcome.findings)
     if unmeasured(patient):
-        return replace(outcome, findings=as_notes(outcome.findings))
-    findings = (as_note(found) if not_taken(patient, found) else found for found in outcome.findings)
-    return replace(outcome, findings=tuple(findings))
+        return replace(outcome, findings=as_notes(findings))
+    return replace(outcome, findings=tuple(as_note(one) if not_taken(patient, one) else one for one in findings))
 
 
 def _prescribe(

@@ -1,8 +1,4 @@
-"""Manual pages: the docstring of a check class, and the facts that its attributes add.
-
-page = read_page(check, answered=code in registry.rules)
-page.manual.section("What it finds")
-"""
+"""Manual pages: the docstring of a check class, and the facts that its attributes add."""
 
 import inspect
 import re
@@ -67,10 +63,6 @@ class Manual:
     sections: tuple[ManualSection, ...]
     """Every section, in the order of `HEADINGS`."""
 
-    def section(self, heading: str) -> str:
-        """The text under a heading."""
-        return next(item.text for item in self.sections if item.heading == heading)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManualPage:
@@ -93,8 +85,6 @@ class ManualPage:
     thresholds: tuple[Threshold, ...]
     track_record: str
     """How often its warnings from source alone were right on public code, and what follows; "" for nothing."""
-    answered: bool
-    """True when a rule prescribes remedies for it."""
     no_rule: str | None
     """Why no rule answers it."""
 
@@ -126,8 +116,8 @@ def parse_manual(docstring: str) -> Manual:
     return Manual(title=title, sections=sections)
 
 
-def read_page(check: type[Check], *, answered: bool, language: str | None = None) -> ManualPage:
-    """The page of a check class, whatever its docstring looks like; `answered`: a rule prescribes for it.
+def read_page(check: type[Check], language: str | None = None) -> ManualPage:
+    """The page of a check class, whatever its docstring looks like.
 
     In a language (that of now unless one is given), where somebody has translated it.
     """
@@ -149,7 +139,6 @@ def read_page(check: type[Check], *, answered: bool, language: str | None = None
         maturity=check.maturity,
         thresholds=check.thresholds,
         track_record=record.text if (record := track_record(check)) != TrackRecord() else "",
-        answered=answered,
         no_rule=check.no_rule,
     )
 
@@ -157,7 +146,7 @@ def read_page(check: type[Check], *, answered: bool, language: str | None = None
 @lru_cache(maxsize=1024)
 def named(check: type[Check]) -> Named:
     """A check as a report names it, in English; kept, since a watch makes a report every other second."""
-    page = read_page(check, answered=False, language=ENGLISH)
+    page = read_page(check, ENGLISH)
     return Named(code=page.code, name=page.name, title=page.title, help=help_markdown(page))
 
 

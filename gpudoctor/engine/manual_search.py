@@ -7,12 +7,14 @@ of a log message matches is that check's, whatever words they share.
 """
 
 import inspect
+import json
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib.resources import files
 
 from gpudoctor.engine.manual import topic_words
 from gpudoctor.engine.registry import Registry
@@ -26,35 +28,6 @@ a an and are as at be but by can do does for from has have how i if in is it its
 this to was what when where which while who why will with you your error runtimeerror valueerror
 """
 _STOP = frozenset(_NOISE.split())
-_ALIKE: Mapping[str, tuple[str, ...]] = {
-    "oom": ("out", "memory"),
-    "nan": ("nan", "finite"),
-    "inf": ("infinite", "finite"),
-    "slow": ("slow", "time", "speed"),
-    "hang": ("hang", "stuck", "timeout"),
-    "hung": ("hang", "timeout"),
-    "stuck": ("hang", "timeout"),
-    "freeze": ("hang", "timeout"),
-    "deadlock": ("hang", "timeout"),
-    "crash": ("died", "crash"),
-    "dataloader": ("loader", "data"),
-    "worker": ("worker", "loader"),
-    "utilization": ("idle", "wait"),
-    "utilisation": ("idle", "wait"),
-    "leak": ("leak", "grow"),
-    "diverge": ("loss", "diverge"),
-    "overfit": ("evaluation", "loss"),
-    "throttle": ("throttled", "clock"),
-    "hot": ("temperature", "throttled"),
-    "multigpu": ("rank", "distributed"),
-    "ddp": ("ddp", "rank"),
-    "amp": ("autocast", "mixed"),
-    "fp16": ("fp16", "half"),
-    "wandb": ("wandb", "logging"),
-    "nccl": ("nccl", "collective"),
-    "spik": ("spike", "jump"),
-}
-"""What people type, and the words of the manual for it."""
 _NAME, _TITLE, _FINDS, _TOPIC, _REST = 8.0, 4.0, 2.0, 2.0, 0.6
 """What a word counts, by where it is."""
 _MESSAGE, _GENERAL = 1000.0, 100.0
@@ -134,9 +107,11 @@ def _terms(query: str) -> list[tuple[str, ...]]:
     found = _WORD.findall(query.lower())
     words = [word for word in found if len(word) > 1 and word not in _STOP and not word.isdigit()]
     terms: list[tuple[str, ...]] = []
+    # What people type, and the words of the manual for it.
+    table = json.loads(files(__package__).joinpath("alike.json").read_text(encoding="utf-8"))
     for word in dict.fromkeys(words):
         root = _root(word)
-        alike = _ALIKE.get(word) or _ALIKE.get(root)
+        alike = table.get(word) or table.get(root)
         if alike and word == "oom":
             terms += [(_root(other),) for other in alike]
         else:

@@ -1,7 +1,6 @@
 """The verdict on a run: whether anybody reported, how it died, what it loses, or what it is well with."""
 
 import math
-import re
 from collections.abc import Sequence
 from pathlib import PurePath
 
@@ -53,8 +52,6 @@ _WALLS = {
     ),
     "ssh": say("the probe cannot reach another machine: put `gpudoctor run --` after ssh"),
     "sudo": say("sudo clears the environment that carries the probe: put `gpudoctor run --` after sudo"),
-    "env": say("env clears the environment that carries the probe: put `gpudoctor run --` after env"),
-    "python": say("Python's flags -I, -E and -S disable the probe: remove them for this run"),
 }
 _KIN = {"podman": "docker", "nerdctl": "docker", "kubectl": "docker", "apptainer": "docker",
         "singularity": "docker", "doas": "sudo", "su": "sudo"}  # fmt: skip
@@ -413,9 +410,10 @@ def nobody_reported(recording: Recording, output: str = "") -> str:
     `output` is a clause that says what was read in the command's output; "" if nothing was.
     """
     launched = bool(recording.launchers)
-    why = _wall(recording.command) or (_RANKS_NOT_SEEN if launched else _NOT_SEEN)
+    first = PurePath(recording.command[0]).name if recording.command else ""
+    why = _WALLS.get(_KIN.get(first, first), _RANKS_NOT_SEEN if launched else _NOT_SEEN)
     died = death(recording.end)
-    failed = say(" {first}.", first=capitalised(first)) if (first := first_failed(recording)) else ""
+    failed = say(" {first}.", first=capitalised(rank)) if (rank := first_failed(recording)) else ""
     advice = say("{output}.", output=output) if output else _KEEP_RANKS if launched else _KEEP_OUTPUT
     ended = (
         say(" The command {died}.{failed} {advice}", died=died, failed=failed, advice=advice)
@@ -436,30 +434,3 @@ def death(end: RunEnd | None) -> str:
 
 def _for_memory(end: RunEnd | None, signal: str) -> str:
     return say(" (its memory limit was reached)") if end is not None and end.oom_kills and signal == "SIGKILL" else ""
-
-
-def _wall(command: Sequence[str]) -> str:
-    """What kept the probe out, where the command line shows it."""
-    for place, word in enumerate(command):
-        name = PurePath(word).name
-        name = _KIN.get(name, name)
-        if name in ("docker", "ssh", "sudo") and place == 0:
-            return _WALLS[name]
-        if name == "env" and _has_flag(command[place + 1 :], "i", long=("--ignore-environment", "-")):
-            return _WALLS["env"]
-        if re.fullmatch(r"(python|pypy)[\d.]*", name) and _has_flag(command[place + 1 :], "IES"):
-            return _WALLS["python"]
-    return ""
-
-
-def _has_flag(words: Sequence[str], letters: str, long: Sequence[str] = ()) -> bool:
-    """Whether one of the flags before the first word that is none has one of these letters."""
-    for word in words:
-        if word in long:
-            return True
-        if not word.startswith("-") or word.startswith("--"):
-            return False
-        flags = re.split(r"[WXcm]", word[1:])[0]  # what follows such a letter is its value
-        if set(letters) & set(flags):
-            return True
-    return False

@@ -92,6 +92,10 @@ def read_settings(path: Path, registry: Registry) -> Settings:
     ignore = _reasons(table.get("ignore", []), path)
     for word in (*select, *(word for word, _ in ignore)):
         resolve(word, registry, str(path))
+    baseline, preview = table.get("baseline"), table.get("preview", False)
+    known = baseline is None or (isinstance(baseline, str) and baseline != "")
+    _must(known, path, "baseline", baseline, say("the path of a baseline file"))
+    _must(isinstance(preview, bool), path, "preview", preview, say("true or false"))
     return Settings(
         path=path,
         select=select,
@@ -99,8 +103,8 @@ def read_settings(path: Path, registry: Registry) -> Settings:
         per_file_ignores=_per_file(table.get("per-file-ignores", {}), path, registry),
         fail_on=_fail_on(table.get("fail-on", "error"), path),
         thresholds=_thresholds(table.get("thresholds", {}), path, registry),
-        baseline=_baseline(table.get("baseline"), path),
-        preview=_preview(table.get("preview", False), path),
+        baseline=None if baseline is None else path.parent / str(baseline),
+        preview=bool(preview),
     )
 
 
@@ -122,21 +126,30 @@ def _load_table(path: Path) -> dict[str, Toml]:
     if path.name == "pyproject.toml":
         tool = data.get("tool", {})
         data = tool.get("gpudoctor", {}) if isinstance(tool, dict) else tool
-    if not isinstance(data, dict):
-        raise UsageError(say("{path}: tool.gpudoctor is {data!r}; it should be a table", path=path, data=data))
-    return data
+    return _table(data, path, "tool.gpudoctor", say("a table"))
 
 
 def _reason(error: Exception) -> str:
     return say("it is nested too deeply") if isinstance(error, RecursionError) else str(error)
 
 
-def _strings(value: Toml, path: Path, key: str) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+def _must(right: bool, path: Path, key: str, value: Toml, should: str) -> None:
+    """Raise `UsageError` for a value of another kind than a key takes."""
+    if not right:
         raise UsageError(
-            say("{path}: {key} is {value!r}; it should be a list of strings", path=path, key=key, value=value)
+            say("{path}: {key} is {value!r}; it should be {should}", path=path, key=key, value=value, should=should)
         )
-    return tuple(str(item) for item in value)
+
+
+def _strings(value: Toml, path: Path, key: str) -> tuple[str, ...]:
+    right = isinstance(value, list) and all(isinstance(item, str) for item in value)
+    _must(right, path, key, value, say("a list of strings"))
+    return tuple(str(item) for item in value) if isinstance(value, list) else ()
+
+
+def _table(value: Toml, path: Path, key: str, should: str) -> dict[str, Toml]:
+    _must(isinstance(value, dict), path, key, value, should)
+    return value if isinstance(value, dict) else {}
 
 
 def _reasons(value: Toml, path: Path) -> tuple[tuple[str, str | None], ...]:
@@ -147,31 +160,11 @@ def _reasons(value: Toml, path: Path) -> tuple[tuple[str, str | None], ...]:
 
 
 def _per_file(value: Toml, path: Path, registry: Registry) -> tuple[tuple[str, frozenset[Code]], ...]:
-    if not isinstance(value, dict):
-        raise UsageError(
-            say("{path}: per-file-ignores is {value!r}; it should be a table of glob to codes", path=path, value=value)
-        )
     result = []
-    for pattern, codes in value.items():
+    for pattern, codes in _table(value, path, "per-file-ignores", say("a table of glob to codes")).items():
         words = _strings(codes, path, f"per-file-ignores.{pattern!r}")
         result.append((pattern, frozenset().union(*(resolve(word, registry, str(path)) for word in words))))
     return tuple(result)
-
-
-def _baseline(value: Toml, path: Path) -> Path | None:
-    if value is None:
-        return None
-    if not isinstance(value, str) or not value:
-        raise UsageError(
-            say("{path}: baseline is {value!r}; it should be the path of a baseline file", path=path, value=value)
-        )
-    return path.parent / value
-
-
-def _preview(value: Toml, path: Path) -> bool:
-    if not isinstance(value, bool):
-        raise UsageError(say("{path}: preview is {value!r}; it should be true or false", path=path, value=value))
-    return value
 
 
 def _fail_on(value: Toml, path: Path) -> str:
@@ -191,12 +184,8 @@ def _fail_on(value: Toml, path: Path) -> str:
 
 def _thresholds(value: Toml, path: Path, registry: Registry) -> dict[Code, dict[str, float]]:
     """`DATA001.warning = 0.3`, as nested tables or as quoted dotted keys."""
-    if not isinstance(value, dict):
-        raise UsageError(
-            say("{path}: thresholds is {value!r}; it should be a table: DATA001.warning = 0.3", path=path, value=value)
-        )
     result: dict[Code, dict[str, float]] = {}
-    for key, inner in value.items():
+    for key, inner in _table(value, path, "thresholds", say("a table: DATA001.warning = 0.3")).items():
         word, _, tail = key.partition(".")
         names: Mapping[str, Toml] = {tail: inner} if tail else inner if isinstance(inner, dict) else {"": inner}
         codes = resolve(word, registry, say("{path}: thresholds", path=path))
@@ -227,17 +216,9 @@ def _threshold(code: Code, name: str, number: Toml, path: Path, registry: Regist
                 choices=choices,
             )
         )
-    if isinstance(number, bool) or not isinstance(number, int | float) or number != number:
-        raise UsageError(
-            say(
-                "{path}: thresholds.{code}.{name} is {number!r}; it should be a number",
-                path=path,
-                code=code,
-                name=name,
-                number=number,
-            )
-        )
-    return float(number)
+    right = isinstance(number, int | float) and not isinstance(number, bool) and number == number
+    _must(right, path, f"thresholds.{code}.{name}", number, say("a number"))
+    return float(number) if isinstance(number, int | float) else 0.0
 
 
 def split_selectors(words: Sequence[str]) -> list[str]:

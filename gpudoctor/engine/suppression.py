@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path, PurePath
+from typing import TypeAlias
 
 from gpudoctor.engine.baseline import known_from
 from gpudoctor.engine.selection import Selection
@@ -13,13 +13,8 @@ from gpudoctor.engine.settings import Settings
 from gpudoctor.lang import say
 from gpudoctor.model import Finding, Patient, ReaderCrashed, Setting, Silenced, SourceSpan, Unavailable
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Comments:
-    """The `gpudoctor: ignore[...]` comments of one file."""
-
-    codes: Mapping[int, tuple[str, ...]]
-    reasons: Mapping[int, str]
+_Comments: TypeAlias = tuple[Mapping[int, tuple[str, ...]], Mapping[int, str]]
+"""Codes and reasons of the `gpudoctor: ignore[...]` comments of one file, by line."""
 
 
 def silence(
@@ -48,25 +43,21 @@ def _comments(patient: Patient) -> dict[str, _Comments]:
     found: dict[str, _Comments] = {}
     with suppress(Unavailable, ReaderCrashed):
         for script in patient.source.scripts:
-            found[script.path] = _Comments(codes=script.ignored, reasons=script.ignore_reasons)
+            found[script.path] = script.ignored, script.ignore_reasons
     with suppress(Unavailable, ReaderCrashed):
         for file in patient.configs.files:
-            found[file.path] = _Comments(codes=file.ignored, reasons=file.ignore_reasons)
+            found[file.path] = file.ignored, file.ignore_reasons
     return found
 
 
 def _by_comment(finding: Finding, comments: Mapping[str, _Comments]) -> Silenced | None:
     """A `# gpudoctor: ignore[...]` on any line of the finding's first place in a script or a config."""
-    for path, first, last in _places(finding):
-        there = comments.get(path)
-        for line in range(first, last + 1) if there else ():
-            codes = there.codes.get(line, ()) if there else ()
-            if "*" in codes or finding.code in codes or finding.name in codes:
-                reason = there.reasons.get(line) if there else None
-                return Silenced(
-                    finding=finding, where=say("comment in {path}:{line}", path=path, line=line), reason=reason or None
-                )
-        return None
+    path, first, last = next(_places(finding), ("", 0, 0))
+    codes, reasons = comments.get(path, ({}, {}))
+    for line in range(first, last + 1):
+        if {"*", finding.code, finding.name} & {*codes.get(line, ())}:
+            where = say("comment in {path}:{line}", path=path, line=line)
+            return Silenced(finding=finding, where=where, reason=reasons.get(line) or None)
     return None
 
 

@@ -114,11 +114,8 @@ def patch_of(remedy: Remedy) -> str | None:
     """The unified diff of one remedy alone; None when it has no edit or the edit does not fit the file."""
     if not remedy.edits:
         return None
-    drafts: dict[str, _Draft] = {}
-    left: list[Left] = []
-    _add(_Choice(remedy, 0), drafts, left)
-    files = [mend for draft in drafts.values() for mend in draft.finish(left)]
-    return "".join(item.diff() for item in files) if files and not left else None
+    plan = plan_remedies([remedy])
+    return plan.diff if plan.files and not plan.left else None
 
 
 def _choose(item: Ranked, unsafe: bool, left: list[Left]) -> list[_Choice]:
@@ -201,7 +198,7 @@ class _Draft:
             # An import first: what is put behind the last import may be the line that needs it.
             splices = [item for edit in self._imports.values() for item in [self._parsed().imports(edit)] if item]
             splices += self._texts
-            splices += [self._parsed().keywords(group) for group in self._outermost()]
+            splices += [self._parsed().keywords(group) for group in self._keywords.values()]
             new = splice(self._file.text, splices)
             _must_parse(self._name, new)
             self._file.encode(new)
@@ -216,9 +213,6 @@ class _Draft:
         """The call that an edit is for: its place, and its name where several begin there."""
         chained = self._parsed().calls_at(edit.line, edit.column) > 1
         return edit.line, edit.column, edit.method if chained else ""
-
-    def _outermost(self) -> list[list[KeywordEdit]]:
-        return list(self._keywords.values())
 
     def _parsed(self) -> PythonFile:
         if self._python is None:

@@ -14,7 +14,7 @@ from gpudoctor.model.signs.host import Host
 from gpudoctor.model.signs.job import Environment, Job
 from gpudoctor.model.signs.job_log import JobLog
 from gpudoctor.model.signs.kernel_log import KernelLog
-from gpudoctor.model.signs.memory import JobMemory, MemoryForecast
+from gpudoctor.model.signs.memory import JobMemory
 from gpudoctor.model.signs.memory_snapshot import MemorySnapshot
 from gpudoctor.model.signs.packages import ArgumentFields, Packages, TorchBuild
 from gpudoctor.model.signs.preflight import Preflight
@@ -121,7 +121,7 @@ class Signs:
     flight_records: Sign[FlightRecords] = _no("the flight recorder", "no flight-recorder dump was named")
     job_log: Sign[JobLog] = _no("the log", "no log was named")
     process: Sign[ProcessWindow] = _no("the process", "no running process was named")
-    memory: Sign[MemoryForecast] = _no("the memory", "no job was given")
+    memory: Sign[tuple[JobMemory, ...]] = _no("the memory", "no job was given")
     preflight: Sign[Preflight] = _no("the preflight", "nothing was measured (gpudoctor preflight does that)")
 
 
@@ -203,12 +203,8 @@ class Patient:
                 ) from None
         return source, optional(lambda: self.configs) or Configs(files=())
 
-    @property
-    def memory(self) -> tuple[JobMemory, ...]:
-        """What the jobs will need on their GPU, at least one; raises `Unavailable` with the reason when none
-        can be told."""
-        return self.signs.memory.take().jobs
-
+    memory = _Taken[tuple[JobMemory, ...]]()
+    """What the jobs will need on their GPU, at least one; raises `Unavailable` when none can be told."""
     recording = _Taken[Recording]()
     """The run that was recorded; raises `Unavailable` when nothing was run."""
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gpudoctor.model.signs.host import Host
     from gpudoctor.model.signs.job_log import JobLog
     from gpudoctor.model.signs.kernel_log import KernelLog
-    from gpudoctor.model.signs.memory import MemoryForecast
+    from gpudoctor.model.signs.memory import JobMemory
     from gpudoctor.model.signs.packages import ArgumentFields, Packages, TorchBuild
     from gpudoctor.model.signs.project import ProjectVersions
     from gpudoctor.model.signs.recording import Recording
@@ -143,8 +143,8 @@ def admit(admission: PatientRequest) -> Patient:
     return patient
 
 
-def _memory(patient: Patient, admission: PatientRequest) -> "MemoryForecast":
-    """The forecast; the estimator is not even loaded where no card is known."""
+def _memory(patient: Patient, admission: PatientRequest) -> "tuple[JobMemory, ...]":
+    """The forecasts; the estimator is not even loaded where no card is known."""
     if not admission.targets.items and not admission.command:
         raise Unavailable("no config or script describes what is trained")
     if not admission.gpu and not _has_card(patient):

@@ -73,14 +73,13 @@ def _of_file(recording: Recording, targets: Sequence[str]) -> Patient:
 
 
 def _held(recording: Recording, no_run: Sign[Recording]) -> Signs:
-    """The signs that such a file holds; readings over time are a recording as well."""
+    """The signs that such a file holds."""
     if recording.kernel_log is not None:
         return Signs(recording=no_run, kernel_log=Sign.of("the kernel log", recording.kernel_log))
     if recording.snapshot is not None:
         return Signs(recording=no_run, memory_snapshot=Sign.of("the memory snapshot", recording.snapshot))
-    readings = Sign.of("the recording", recording) if len(recording.machine) > 1 else no_run
     if recording.survey is not None:
-        return Signs(recording=readings, gpu_survey=Sign.of("the GPUs", recording.survey))
+        return Signs(recording=no_run, gpu_survey=Sign.of("the GPUs", recording.survey))
     return Signs(recording=Sign.of("the recording", recording))
 
 

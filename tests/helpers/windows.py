@@ -150,7 +150,6 @@ def make_host_window(**changes: object) -> HostWindow:
         io_wait=series([0.01] * 60),
         memory_total=256 * GIB,
         memory=series([50.0 * GIB] * 60),
-        swap=series([0.0] * 60),
         disk_read=series([1.0e6] * 60),
         disk_write=series([1.0e5] * 60),
         net_rx=series([1.0e4] * 60),

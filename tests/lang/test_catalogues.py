@@ -84,7 +84,7 @@ def test_a_page_has_the_sections_numbers_and_addresses_of_the_english_one(path: 
     check = load_registry().checks[path.stem]
     ours, theirs = parse_manual(check.__doc__ or ""), parse_manual(path.read_text(encoding="utf-8"))
     assert [item.heading for item in theirs.sections] == [item.heading for item in ours.sections]
-    assert theirs.section("References") == ours.section("References")
+    assert theirs.sections[-1].text == ours.sections[-1].text
     for mine, its in zip(ours.sections, theirs.sections, strict=True):
         for pattern in (r"\d+(?:[.,]\d+)*", r"`[^`]+`"):
             assert Counter(re.findall(pattern, its.text)) == Counter(re.findall(pattern, mine.text)), mine.heading

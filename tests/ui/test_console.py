@@ -58,7 +58,7 @@ class LeakyBucket(Check):
         yield from ()
 
 
-PAGE = read_page(LeakyBucket, answered=False)
+PAGE = read_page(LeakyBucket)
 TEXTS = {
     "full-80": lambda: render_text(full_report(), width=80, colour=False),
     "full-120": lambda: render_text(full_report(), width=120, colour=False),

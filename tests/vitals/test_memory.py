@@ -92,7 +92,7 @@ def test_the_card_that_the_scheduler_is_asked_for():
     patient = memory_patient({"sft.yaml": config(batch=2)}, None)
     job = Job(profile=Profile.SLURM, gpus_granted=4, gpus_origin="--gres=gpu:v100:4", script_path="job.sbatch")
     patient.signs.job.__init__("the job", lambda: job)  # type: ignore[misc]
-    [found] = read_memory(patient).jobs
+    [found] = read_memory(patient)
     assert "V100" in found.device
     assert found.device_origin == "--gres=gpu:v100:4"
     assert found.now.holds is Holds.NOT
@@ -149,8 +149,8 @@ def test_a_run_on_the_cpu_says_nothing_of_this_machines_cards(device, told):
     run = make_recording(make_process(make_steps(4), records=[record("model", name="Net", device=device)]))
     patient = memory_patient({"sft.yaml": config(batch=2)}, None, survey=survey, recording=run)
     if told:
-        assert read_memory(patient).jobs
+        assert read_memory(patient)
         return
     with pytest.raises(Unavailable, match="on the CPU"):
         read_memory(patient)
-    assert read_memory(patient, "L4").jobs  # who names a card asks for it
+    assert read_memory(patient, "L4")  # who names a card asks for it

@@ -144,11 +144,10 @@ def test_a_listing_of_one_card_says_how_many_it_leaves_out(tmp_path):
     assert "saved: it lists 1 of 8 GPUs; gpudoctor did not examine the others" in survey.problems[0]
 
 
-def test_of_many_turns_the_last_counts_and_all_are_readings(tmp_path):
+def test_of_many_turns_the_last_counts(tmp_path):
     turns = [text({"temperature": f"{50 + s} C"}).replace("06:30:01", f"06:30:{s:02}") for s in range(3)]
     (tmp_path / "log").write_text("".join(turns))
     recording = open_recording(str(tmp_path / "log"))
-    assert list(recording.machine.column("gpu0_temperature")) == [50, 51, 52]
     assert recording.survey.gpus[0].temperature == 52.0
 
 

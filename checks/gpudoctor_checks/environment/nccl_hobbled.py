@@ -58,7 +58,6 @@ class NcclHobbled(Check):
         Unset the variable; one NCCL package.
     References:
         - https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html
-        - https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html (PCI access control)
         - https://github.com/NVIDIA/nccl/issues/631
         - https://github.com/pytorch/pytorch/issues/119932
     """

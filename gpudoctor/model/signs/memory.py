@@ -36,17 +36,6 @@ class Projection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Term:
-    """One line of the peak."""
-
-    kind: str
-    """`weights`, `gradients`, `optimizer`, `loss`..."""
-    bytes: int
-    formula: str
-    """With the numbers in it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class JobMemory:
     """The memory of one job, on one GPU of the machine that it is meant for."""
 
@@ -78,8 +67,6 @@ class JobMemory:
     """The job as it is."""
     instant: str
     """When its peak is: `the optimizer step`."""
-    terms: tuple[Term, ...]
-    """The peak's lines, largest first."""
     cuts: tuple[Projection, ...] = ()
     """Where it does not fit: changes that need less, in the order in which they are advised; the last may make
     several at once."""
@@ -94,12 +81,3 @@ class JobMemory:
     def projected(self, **changes: Choice) -> Projection | None:
         """The layout with exactly these changes."""
         return next((item for item in self.layouts if dict(item.changes) == changes), None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryForecast:
-    """The jobs of a patient whose memory can be told."""
-
-    jobs: tuple[JobMemory, ...]
-    untold: str = ""
-    """Why there is none, as a clause."""

@@ -158,7 +158,6 @@ class Rank:
     """Indices of the GPUs that it holds memory on, or that its environment leaves it."""
     read_rate: float = NAN
     """Bytes a second that it and its workers read from disk."""
-    write_rate: float = NAN
     open_files: int | None = None
     samples: int = 0
     """Good stack samples in the window."""
@@ -235,8 +234,6 @@ class GpuWindow:
     pcie_rx: Series = field(default_factory=Series)
     """Bytes a second towards the GPU."""
     pcie_tx: Series = field(default_factory=Series)
-    nvlink_rx: Series = field(default_factory=Series)
-    nvlink_tx: Series = field(default_factory=Series)
     reasons: Mapping[int, float] = field(default_factory=dict)
     """Clocks event reason (one bit) to the share of the window's ticks in which it was set."""
     users: tuple[GpuUser, ...] = ()
@@ -277,7 +274,6 @@ class HostWindow:
     """Bytes: of the machine, or of the control group's limit."""
     memory: Series = field(default_factory=Series)
     """Bytes used, over the whole watch, thinned out."""
-    swap: Series = field(default_factory=Series)
     disk_read: Series = field(default_factory=Series)
     disk_write: Series = field(default_factory=Series)
     net_rx: Series = field(default_factory=Series)

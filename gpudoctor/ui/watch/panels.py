@@ -487,9 +487,6 @@ def gpu_rows(gpu: GpuWindow) -> list[tuple[str, Series, str, float]]:
             most,
         ),
     ]
-    if gpu.nvlink_rx.known():
-        links = tr("{received} in {sent} out", received=rate(gpu.nvlink_rx.last), sent=rate(gpu.nvlink_tx.last))
-        every.append(("nvlink", gpu.nvlink_rx, links, max(gpu.nvlink_rx.known())))
     return [row for row in every if row[1].known()]
 
 

@@ -20,12 +20,12 @@ from gpudoctor.model.signs.job import Environment, Job, Launch, Profile
 from gpudoctor.vitals.job.grants import Grants, byte_count
 from gpudoctor.vitals.job.kubernetes import read_manifest
 from gpudoctor.vitals.job.launch import FoundLaunch, find_launch
-from gpudoctor.vitals.job.scheduler import detect_profile, granted_here, pbs_grants, slurm_grants, slurm_options
+from gpudoctor.vitals.job.scheduler import detect_profile, granted_here, slurm_grants, slurm_options
 from gpudoctor.vitals.job.shell import ShellCommand, read_lines
 
 __all__ = ["detect_profile", "job_environment", "read_job"]
 
-_HERE = re.compile(r"^(?:`pwd`|\$\(pwd\)|\$\{?(?:PWD|SLURM_SUBMIT_DIR|PBS_O_WORKDIR)\}?)/+")
+_HERE = re.compile(r"^(?:`pwd`|\$\(pwd\)|\$\{?(?:PWD|SLURM_SUBMIT_DIR)\}?)/+")
 """Ways to write the folder that the job is submitted from, in front of a script."""
 _AGAIN = 8
 """Times that one script is followed."""
@@ -139,7 +139,7 @@ def _read(path: Path, environment: Mapping[str, str]) -> _Read:
     if path.suffix.lower() in {".yaml", ".yml"}:
         return _read_manifest(path, text)
     options = slurm_options(text)
-    grants = slurm_grants(options, str(path)).over(pbs_grants(text, str(path)))
+    grants = slurm_grants(options, str(path))
     try:
         lines = list(read_lines(text, {**environment, **_scheduler_variables(grants)}))
         return _read_script(path, text, options, grants, lines)

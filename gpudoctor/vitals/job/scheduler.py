@@ -1,8 +1,8 @@
-"""Slurm and PBS: directives in a job script, and the variables of a job that runs already."""
+"""Slurm: directives in a job script, and the variables of a job that runs already."""
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from gpudoctor.lang import say
 from gpudoctor.model.read_limits import JOB_LINE
@@ -30,20 +30,15 @@ def detect_profile(environment: Mapping[str, str]) -> Profile:
     return Profile.NONE
 
 
-def directives(text: str, mark: str) -> Iterator[str]:
-    """Texts of `#SBATCH` or `#PBS` lines; the scheduler stops reading at the first command."""
-    for line in text.splitlines():
-        stripped = line.strip()
-        if line.startswith(mark):
-            yield line[len(mark) :].strip()
-        elif stripped and not stripped.startswith("#"):
-            return
-
-
 def slurm_options(text: str) -> dict[str, str]:
     """Options of the `#SBATCH` lines by long name; a flag has the value ""."""
     found: dict[str, str] = {}
-    for line in directives(text, "#SBATCH"):
+    for line in text.splitlines():
+        if line.strip() and not line.strip().startswith("#"):
+            break  # the scheduler stops reading at the first command
+        if not line.startswith("#SBATCH"):
+            continue
+        line = line.removeprefix("#SBATCH")
         try:
             words = shlex.split(line[: JOB_LINE.most], comments=True)
         except ValueError:
@@ -152,50 +147,9 @@ def _slurm_preemptible(options: Mapping[str, str]) -> bool | None:
     return False if "no-requeue" in options else None
 
 
-def pbs_grants(text: str, path: str) -> Grants:
-    """What `#PBS -l` lines ask for, on one node."""
-    words: dict[str, str] = {}
-    for line in directives(text, "#PBS"):
-        match = re.match(r"-l\s+(.*)", line)
-        for item in (match[1] if match else "").split(","):
-            key, _, value = item.strip().partition("=")
-            parts = value.split(":")
-            words[key] = parts[0] if key in {"select", "nodes"} else value
-            if key in {"select", "nodes"}:
-                words.update({name: size for name, _, size in (part.partition("=") for part in parts[1:])})
-    if not words:
-        return Grants()
-    ranks = whole(words.get("mpiprocs"))
-    cpus = whole(words.get("ncpus") or words.get("ppn"))
-    gpus = whole(words.get("ngpus") or words.get("gpus"))
-    return Grants(
-        gpus=gpus,
-        gpus_origin=f"#PBS -l in {path}" if gpus is not None else "",
-        ranks_per_node=ranks,
-        nodes=whole(words.get("select") or words.get("nodes")),
-        cpus=float(cpus) if cpus is not None else None,
-        memory=byte_count(words.get("mem", ""), binary=True),
-        time_limit=_clock(words.get("walltime", "")),
-    )
-
-
-def _clock(text: str) -> float | None:
-    """Seconds of PBS's H:M:S, M:S or S."""
-    parts = text.split(":")
-    if not 1 <= len(parts) <= 4 or not all(part.isdigit() and len(part) < 9 for part in parts):
-        return None
-    scale = (1, 60, 3600, 86400)
-    return float(sum(int(part) * scale[at] for at, part in enumerate(reversed(parts)))) or None
-
-
 def granted_here(profile: Profile, environment: Mapping[str, str]) -> Grants:
     """What the scheduler gave the job that this process runs in, by its variables."""
-    if profile is Profile.SLURM:
-        grants = _slurm_here(environment)
-    elif profile is Profile.NONE and environment.get("PBS_JOBID"):
-        grants = Grants(cpus=_float(environment.get("NCPUS")), nodes=whole(environment.get("PBS_NUM_NODES")))
-    else:
-        grants = Grants()
+    grants = _slurm_here(environment) if profile is Profile.SLURM else Grants()
     ranks = whole(environment.get("LOCAL_WORLD_SIZE"))
     return Grants(ranks_per_node=ranks).over(grants)
 

@@ -9,7 +9,7 @@ from gpudoctor.errors import UsageError
 from gpudoctor.estimate import Device, Estimate, ModelShape, TrainingJob, Verdict, estimate_job
 from gpudoctor.estimate.fit import cuts
 from gpudoctor.lang import say
-from gpudoctor.model.signs.memory import Choice, Holds, JobMemory, Projection, Term
+from gpudoctor.model.signs.memory import Choice, Holds, JobMemory, Projection
 from gpudoctor.vitals.memory.from_config import settle
 from gpudoctor.vitals.memory.jobs import ToldJob
 
@@ -48,7 +48,6 @@ def forecast(job: ToldJob, shape: ModelShape, card: TargetGpu) -> JobMemory:
     estimate = estimate_job(shape, taken, card.device)
     now = _projection(estimate, {})
     assert estimate.card.limit is not None  # a card was given
-    lines = sorted(estimate.peak.lines, key=lambda line: -line.bytes)
     return JobMemory(
         title=job.title, path=job.path, model=shape.name,
         values={name: getattr(taken, name) for name in _SHOWN},
@@ -57,7 +56,6 @@ def forecast(job: ToldJob, shape: ModelShape, card: TargetGpu) -> JobMemory:
         device=card.device.name, device_origin=card.origin, device_bytes=card.device.bytes,
         room=card.device.bytes - sum(line.bytes for line in estimate.card.lines if line.kind != "cached"),
         limit=estimate.card.limit, now=now, instant=estimate.peak.title,
-        terms=tuple(Term(kind=line.kind, bytes=line.bytes, formula=line.formula) for line in lines if line.bytes),
         cuts=_cuts(estimate, card.device) if now.holds is Holds.NOT else (),
         unchecked=None if taken.checkpointing == "none" else _tried(estimate, {"checkpointing": "none"}, card.device),
         batches=_batches(estimate, card.device),

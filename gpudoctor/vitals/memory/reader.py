@@ -9,10 +9,9 @@ from gpudoctor.estimate import Device, ModelShape, lookup
 from gpudoctor.estimate import device as find_device
 from gpudoctor.estimate.find import find_cached, find_path, is_path
 from gpudoctor.lang import say
-from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Absent, Patient, Unavailable
 from gpudoctor.model.job_devices import ranks_here
-from gpudoctor.model.signs.memory import JobMemory, MemoryForecast
+from gpudoctor.model.signs.memory import JobMemory
 from gpudoctor.model.unavailable import optional
 from gpudoctor.vitals.memory.forecast import TargetGpu, forecast
 from gpudoctor.vitals.memory.jobs import ToldJob, jobs_of
@@ -22,7 +21,7 @@ _FEWEST = 300 * (1 << 20)
 """Bytes below which a card is no card for training (a MIG slice has at least 4 GiB)."""
 
 
-def read_memory(patient: Patient, gpu: str | None = None, gpus: int | None = None) -> MemoryForecast:
+def read_memory(patient: Patient, gpu: str | None = None, gpus: int | None = None) -> tuple[JobMemory, ...]:
     """The memory of the patient's jobs on the named card, else on this machine's.
 
     Raises `Unavailable` when no job can be told, no card is known, or the recorded run used
@@ -35,17 +34,17 @@ def read_memory(patient: Patient, gpu: str | None = None, gpus: int | None = Non
         raise Unavailable("the recorded run computed on the CPU: no GPU's memory limits it")
     card = _card(patient, gpu, gpus)
     done: list[JobMemory] = []
-    reasons = list(jobs.reasons)
+    reason = ""
     for job in jobs.found:
         try:
             _world(patient, job)
             _loaded_type(patient, job)
             done.append(forecast(job, _shape(job.told.model or ""), card))
         except UsageError as error:
-            reasons.append(str(error))
+            reason = str(error)
     if not done:
-        raise Unavailable(reasons[-1])
-    return MemoryForecast(jobs=tuple(done), untold=concatenated("; ", reasons))
+        raise Unavailable(reason)
+    return tuple(done)
 
 
 def _shape(model: str) -> ModelShape:

@@ -25,8 +25,7 @@ START = 30.0
 """Seconds that it may take to start: waking 8 cards without persistence mode takes more than 20."""
 _LONGEST = 4 << 20
 _HISTORIES = {"busy": "util", "sm": "sm", "memory": "memory", "power": "power", "temperature": "temperature",
-              "clock": "clock", "pcie_rx": "pcie_rx", "pcie_tx": "pcie_tx", "nvlink_rx": "nvlink_rx",
-              "nvlink_tx": "nvlink_tx"}  # fmt: skip
+              "clock": "clock", "pcie_rx": "pcie_rx", "pcie_tx": "pcie_tx"}  # fmt: skip
 """Field of the window to the sample's name."""
 
 

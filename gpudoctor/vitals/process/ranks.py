@@ -112,8 +112,8 @@ class WatchedRank:
         self._before: ProcessUsage | None = None
         self._at = -1.0
         self._cpu = NAN
-        self._io: tuple[float, int, int] | None = None
-        self._rates = (NAN, NAN)
+        self._io: tuple[float, int] | None = None
+        self._rate = NAN
         self._workers: dict[int, _Worker] = {}
         self._gone: dict[int, float] = {}
         self._lost: list[LostWorker] = []
@@ -193,15 +193,13 @@ class WatchedRank:
         self._disk(t)
 
     def _disk(self, t: float) -> None:
-        counts = [counters for pid in self.pids if (counters := procfs.disk_bytes(pid))]
+        counts = [count for pid in self.pids if (count := procfs.disk_bytes(pid)) is not None]
         if not counts:
             return
-        read, written = sum(count[0] for count in counts), sum(count[1] for count in counts)
         if self._io is not None and t > self._io[0]:
-            seconds = t - self._io[0]
             # A worker that has gone takes its counters along.
-            self._rates = (max(0, read - self._io[1]) / seconds, max(0, written - self._io[2]) / seconds)
-        self._io = (t, read, written)
+            self._rate = max(0, sum(counts) - self._io[1]) / (t - self._io[0])
+        self._io = (t, sum(counts))
 
     def _look_at_workers(self, t: float) -> Iterable[Worker]:
         for worker in self._workers.values():
@@ -238,8 +236,7 @@ class WatchedRank:
             tree_rss=self._memory.series(),
             device_memory=self._device.series(),
             gpus=gpus,
-            read_rate=self._rates[0],
-            write_rate=self._rates[1],
+            read_rate=self._rate,
             open_files=self._files,
             samples=len(ring.looks),
             lost=len(ring.failures),

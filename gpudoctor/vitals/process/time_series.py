@@ -67,7 +67,7 @@ class HostHistory:
         limits = self._meter.limits()
         self._machine_cpus = float(limits["machine_cpus"] or 1)
         self._cpus = float(limits["cpus"] or 1)
-        self._recent = {name: RollingSeries() for name in (*_RATES, "swap")}
+        self._recent = {name: RollingSeries() for name in _RATES}
         self._memory = DownsampledSeries()
 
     def tick(self, t: float) -> HostWindow:

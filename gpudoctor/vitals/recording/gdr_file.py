@@ -160,24 +160,17 @@ def as_process(contents: Contents, named: tuple[int | None, int], node: str) -> 
     Its own `start` counts for more than the name; a file that was cut before it has the name alone.
     """
     start = next((record for record in contents.records if record.type == "start"), None)
-    fields: dict[str, Any] = dict(start.fields) if start else {}
-    rank = _whole(fields.get("rank"), named[0])
+    fields: dict[str, Any] = {"rank": named[0], "pid": named[1], "wall": 0.0, "format": 1}
+    fields |= {name: value for name, value in (start.fields if start else {}).items() if value is not None}
+    rank = fields["rank"]
     process = Process(
         rank=rank or 0,
         node=str(fields.get("node") or node),
-        pid=_whole(fields.get("pid"), named[1]) or 0,
-        wall=_seconds(fields.get("wall")),
+        pid=fields["pid"],
+        wall=float(fields["wall"]),
         steps=contents.table("steps"),
         records=tuple(contents.records),
         lost_bytes=contents.lost,
         clean=any(record.type == "end" and record.get("clean") is True for record in contents.records),
     )
-    return Reported(process=process, ranked=rank is not None, format=_whole(fields.get("format"), 1) or 1)
-
-
-def _whole(value: object, otherwise: int | None) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else otherwise
-
-
-def _seconds(value: object) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0
+    return Reported(process=process, ranked=rank is not None, format=fields["format"] or 1)

@@ -8,7 +8,7 @@ from typing import Any
 
 from gpudoctor.lang import say
 from gpudoctor.model.external_files import RefusedFile, load_json
-from gpudoctor.model.read_limits import EARLY_DEATH, FAULT, GDR, GPUS
+from gpudoctor.model.read_limits import EARLY_DEATH, FAULT, GDR, GPUS, ReadLimit
 from gpudoctor.model.read_limits import MANIFEST as MANIFEST_LIMIT
 from gpudoctor.model.signs.recording import EARLY_DEATH_FILE, Process, Record, RunEnd, Table
 from gpudoctor.model.unavailable import Unavailable
@@ -77,8 +77,18 @@ class RecordedNode:
 
     def text(self, name: str) -> str:
         """A text of the manifest, "" where it has none."""
-        value = self.manifest.get(name)
-        return value if isinstance(value, str) else ""
+        return str(self.manifest.get(name) or "")
+
+    def read(self, name: str, limit: ReadLimit) -> bytes | None:
+        """A file; one that cannot be read is a problem."""
+        try:
+            return self.place.read(name, limit)
+        except OSError as error:
+            reason = error.strerror or error
+            self.problems.append(
+                say("{name}: {file} cannot be read: {reason}", name=self.place.name, file=name, reason=reason)
+            )
+            return None
 
 
 def read_node(place: RecordingFolder) -> RecordedNode:
@@ -114,24 +124,14 @@ def read_node(place: RecordingFolder) -> RecordedNode:
 
 
 def _read_early_deaths(node: RecordedNode, names: Sequence[str]) -> None:
-    place, left = node.place, _MOST_EARLY
+    left = _MOST_EARLY
     for name in _outermost(names):
-        try:
-            data = place.read(name, EARLY_DEATH)
-        except OSError as error:
-            node.problems.append(
-                say(
-                    "{name}: {file} cannot be read: {reason}",
-                    name=place.name,
-                    file=name,
-                    reason=error.strerror or error,
-                )
-            )
-            continue
-        left -= len(data)
+        data = node.read(name, EARLY_DEATH)
+        left -= len(data or b"")
         if left < 0:
             break
-        node.early_deaths[place.shown(name)] = data
+        if data is not None:
+            node.early_deaths[node.place.shown(name)] = data
 
 
 def _outermost(names: Sequence[str]) -> list[str]:
@@ -190,18 +190,7 @@ def _missing_of_workers(node: RecordedNode) -> Iterator[str]:
 
 def _read_fault(node: RecordedNode, name: str, pid: int) -> None:
     """The stack of a fatal signal, as a record of the process that died of it."""
-    try:
-        fault = read_fault(node.place.read(name, FAULT).decode("utf-8", "replace"))
-    except OSError as error:
-        node.problems.append(
-            say(
-                "{name}: {file} cannot be read: {reason}",
-                name=node.place.name,
-                file=name,
-                reason=error.strerror or error,
-            )
-        )
-        return
+    fault = read_fault((node.read(name, FAULT) or b"").decode("utf-8", "replace"))
     for index, item in enumerate(node.reported):
         process = item.process
         if process.pid == pid and fault is not None:
@@ -212,18 +201,11 @@ def _read_fault(node: RecordedNode, name: str, pid: int) -> None:
 
 
 def _read_file(node: RecordedNode, name: str) -> None:
-    try:
-        contents = read_frames(node.place.read(name, GDR))
-    except OSError as error:
-        node.problems.append(
-            say(
-                "{name}: {file} cannot be read: {reason}",
-                name=node.place.name,
-                file=name,
-                reason=error.strerror or error,
-            )
-        )
+    data = node.read(name, GDR)
+    if data is None:
         return
+    try:
+        contents = read_frames(data)
     except ForeignFile:
         node.problems.append(
             say("{name}: {file} is not a file of gpudoctor's frames; it was ignored", name=node.place.name, file=name)
@@ -318,24 +300,15 @@ def _object(place: RecordingFolder, name: str, problems: list[str]) -> dict[str,
 
 def _lost(end: Mapping[str, Any]) -> Iterator[str]:
     """What the recorder says that it could not do."""
-    lost = end.get("lost_bytes")
-    if isinstance(lost, int) and lost > 0:
+    if lost := end.get("lost_bytes"):
         yield say(
             "{lost} bytes of the machine's samples could not be written; check whether the disk was full", lost=lost
         )
-    sentences = end.get("problems")
-    yield from map(str, sentences if isinstance(sentences, list) else ())
+    yield from end.get("problems") or ()
 
 
 def _end(value: Mapping[str, Any]) -> RunEnd | None:
     if not value:
         return None
-    code, seconds, kernel = value.get("exit_code"), value.get("seconds"), value.get("kernel")
-    return RunEnd(
-        exit_code=code if isinstance(code, int) else None,
-        signal=value.get("signal") if isinstance(value.get("signal"), str) else None,
-        seconds=float(seconds) if isinstance(seconds, int | float) else None,
-        stopped_by=value.get("stopped_by") if isinstance(value.get("stopped_by"), str) else None,
-        oom_kills=value["oom_kills"] if isinstance(value.get("oom_kills"), int) else 0,
-        kernel=tuple(str(line) for line in kernel) if isinstance(kernel, list) else (),
-    )
+    known: dict[str, Any] = {name: value.get(name) for name in ("exit_code", "signal", "seconds", "stopped_by")}
+    return RunEnd(**known, oom_kills=value.get("oom_kills") or 0, kernel=tuple(value.get("kernel") or ()))

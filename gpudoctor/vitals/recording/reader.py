@@ -89,8 +89,7 @@ def joined(nodes: Sequence[Beside], starts: Sequence[float | None]) -> tuple[Tab
 
 def _gpus(node: Beside) -> list[dict[str, Any]]:
     """The GPUs of a node, at least as many as were sampled."""
-    listed = node.facts.get("gpus")
-    known = [item if isinstance(item, dict) else {} for item in listed] if isinstance(listed, list) else []
+    known = list(node.facts.get("gpus") or ())
     sampled = [int(match[1]) + 1 for name in node.machine.columns if (match := _GPU.fullmatch(name))]
     known += [{}] * (max(sampled, default=0) - len(known))
     return [{**item, "node": node.node, "index": item.get("index", index)} for index, item in enumerate(known)]
@@ -135,14 +134,14 @@ def read_recording(path: str, *more: str) -> Recording:
         problems.append(say("{path}: no rank reported: the ranks ended before they imported torch", path=path))
     return Recording(
         path=path,
-        command=tuple(str(word) for word in _sequence(first.manifest.get("command"))),
+        command=tuple(first.manifest.get("command") or ()),
         cwd=first.text("cwd"),
         started=first.text("started"),
         node=first.text("node"),
         commit=first.text("commit"),
         gpudoctor=first.text("gpudoctor"),
-        environment=_texts(first.manifest.get("environment")),
-        settings=_mapping(first.manifest.get("settings")),
+        environment=first.manifest.get("environment") or {},
+        settings=first.manifest.get("settings") or {},
         ranks=whole_norms(ranks),
         workers=tuple(_workers(nodes, ranks)),
         launchers=tuple(_launchers(nodes)),
@@ -266,15 +265,3 @@ def _joined_end(ends: Sequence[RunEnd | None]) -> RunEnd | None:
     return replace(
         worst, oom_kills=sum(end.oom_kills for end in known), kernel=tuple(line for end in known for line in end.kernel)
     )
-
-
-def _sequence(value: object) -> Sequence[object]:
-    return value if isinstance(value, list) else ()
-
-
-def _mapping(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, dict) else {}
-
-
-def _texts(value: object) -> Mapping[str, str]:
-    return {name: text for name, text in _mapping(value).items() if isinstance(text, str)}

@@ -1,8 +1,11 @@
-"""Logs of `nvidia-smi` as recordings: a machine without steps.
+"""Logs of `nvidia-smi` as recordings without steps.
 
-Best are those of `--query-gpu=timestamp,... --format=csv -l 1`. Its other outputs are read as far as they go.
+- `--query-gpu=timestamp,... --format=csv -l 1` with its header, in UTF-8 or UTF-16 (a Windows shell's `>`): the GPUs
+  over time;
+- `-q`, the listing of one GPU after another: the survey of its last turn.
 """
 
+import csv
 import math
 import os
 import re
@@ -21,14 +24,22 @@ from gpudoctor.model.signs.recording import Recording, Table
 from gpudoctor.vitals.log_lines import lines_of, text_of
 from gpudoctor.vitals.recording.fields import left_out
 from gpudoctor.vitals.recording.plausibility import sound
-from gpudoctor.vitals.recording.smi_rows import TIMESTAMP, Row, form_of, instant, row_of, rows_of
-from gpudoctor.vitals.smi_query.blocks import blocks_of
+from gpudoctor.vitals.smi_query.blocks import LISTING, blocks_of
 from gpudoctor.vitals.smi_query.survey import Turns
 
+Row = dict[str, str]
+
+_TIMESTAMP = "timestamp"
+_TIMES = ("%Y/%m/%d %H:%M:%S.%f", "%Y/%m/%d %H:%M:%S", "%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%d %H:%M:%S")
+_NAMES = frozenset(
+    {"name", "gpu_name", "memory.total", "memory.used", "utilization.gpu", "power.draw", "temperature.gpu"}
+)
+"""Columns of which a header has at least one."""
 _IDENTITIES = ("index", "gpu_uuid", "uuid", "pci.bus_id", "gpu_bus_id", "pci.bus", "serial", "gpu_serial")
 _MIB = 1 << 20
 _TICK = 0.5
-"""Seconds within which rows belong to one turn of the loop, where no column tells the GPUs apart."""
+"""Seconds within which rows belong to one turn of the loop."""
+_BEST = say("write it with `nvidia-smi --query-gpu=timestamp,index,name,utilization.gpu,... --format=csv -l 1`")
 
 
 def _number(text: str) -> float:
@@ -68,52 +79,56 @@ _LIMITS = {"index": "index", "pcie.link.width.max": "pcie_width_max", "pcie.link
 
 def is_smi_log(path: Path) -> bool:
     """Whether a file begins as an output of nvidia-smi does."""
-    return _form(path) is not None
-
-
-def _form(path: Path) -> str | None:
     try:
-        return form_of(text_of(read_head(path, 8192)))
+        head = text_of(read_head(path, 8192))
     except OSError:
-        return None
+        return False
+    first = next((line for line in head.splitlines() if line.strip()), "")
+    names = {_plain(cell) for cell in first.split(",")}
+    header = names & _NAMES and (_TIMESTAMP in names or "[" in first or len(names & _NAMES) > 1)
+    return bool(header) or _is_listing(head)
+
+
+def _is_listing(head: str) -> bool:
+    return any(LISTING in line for line in head.splitlines()[:12])
+
+
+def _plain(name: str) -> str:
+    """A column's name without its unit: `utilization.gpu [%]`."""
+    return name.partition("[")[0].strip().strip("\ufeff").lower()
 
 
 def read_smi_log(name: str) -> Recording:
-    """The log as a recording of the machine, with the survey of its last turn where it is a `-q`.
-
-    Raises `UsageError` for one that holds no readings.
-    """
-    log = _Log()
-    clock = _Clock()
-    turns = Turns()
-    form = _form(Path(name)) or "header"
-    damage = ""
+    """The log as a recording of the machine, or the survey of a `-q`; `UsageError` for one that holds no readings."""
+    log, turns, damage = _Log(), Turns(), ""
     try:
+        listing = _is_listing(text_of(read_head(name, 8192)))
         with open_file(name) as stream:
             if os.fstat(stream.fileno()).st_size > SMI_LOG.most:
                 raise RefusedFile(say("it is {words}", words=SMI_LOG.words))
-            for at, gpu, row in clock.samples(_rows(form, lines_of(stream, SMI_LINE), turns)):
-                log.add(at, gpu, row)
+            lines = lines_of(stream, SMI_LINE)
+            for block in blocks_of(lines) if listing else ():
+                turns.add(block)
+                if len(turns) > GPUS.most:
+                    raise RefusedFile(say("it names {beyond}", beyond=GPUS.beyond))
+            for row in () if listing else _rows_of(lines):
+                log.add(row)
     except OSError as error:
         damage = error.strerror or str(error)
         if not len(turns):
             raise UsageError(say("{name}: cannot be read: {damage}", name=name, damage=damage)) from error
     if not log.turns and not len(turns):
-        raise UsageError(say("{name}: has no readings; {best}", name=name, best=_BEST))
+        raise UsageError(say("{name}: has no readings with timestamps; {best}", name=name, best=_BEST))
     wrong: Counter[str] = Counter()
     table = sound("machine", Table(columns=log.columns()), wrong)
     problems = [say("{name}: {left_out}", name=name, left_out=left_out(wrong))] if wrong else []
     problems += [say("{name}: {damage}; gpudoctor read what precedes it", name=name, damage=damage)] if damage else []
     problems += [say("{name}: {sentence}", name=name, sentence=sentence) for sentence in turns.lacking()]
-    if len(table) > 1 or not len(turns):
-        problems += [
-            say("{name}: {sentence}; {best}", name=name, sentence=sentence, best=_BEST) for sentence in _lacking(clock)
-        ]
     return Recording(
         path=name,
         command=(),
         cwd="",
-        started=datetime.fromtimestamp(log.turns[0]).astimezone().isoformat() if clock.told and log.turns else "",
+        started=datetime.fromtimestamp(log.turns[0]).astimezone().isoformat() if log.turns else "",
         machine=table,
         machine_facts={"gpus": list(log.facts.values())},
         survey=replace(turns.survey(name), problems=tuple(problems)) if len(turns) else None,
@@ -122,62 +137,29 @@ def read_smi_log(name: str) -> Recording:
     )
 
 
-def _rows(form: str, lines: Iterator[str], turns: Turns) -> Iterator[Row]:
-    """The rows of any output; what a `-q` says beyond goes to the turns."""
-    if form != "listing":
-        yield from rows_of(lines)
-        return
-    for block in blocks_of(lines):
-        turns.add(block)
-        if len(turns) > GPUS.most:
-            raise RefusedFile(say("it names {beyond}", beyond=GPUS.beyond))
-        if row := row_of(block):
-            yield row
+def _rows_of(lines: Iterator[str]) -> Iterator[Row]:
+    """Rows by column; a header that stands again (a log that was appended to) begins anew.
+
+    A quote that is not closed ends with its line: values of nvidia-smi have no newlines.
+    """
+    header: list[str] = []
+    for line in lines:
+        cells = next(csv.reader([line], skipinitialspace=True), [])
+        names = [_plain(cell) for cell in cells]
+        if set(names) & _NAMES:
+            header = names
+        elif header and len(cells) == len(header):  # a row cut short at the end is left out
+            yield dict(zip(header, cells, strict=True))
 
 
-_BEST = say("write it with `nvidia-smi --query-gpu=timestamp,index,name,utilization.gpu,... --format=csv -l 1`")
-
-
-def _lacking(clock: "_Clock") -> Iterator[str]:
-    """What a log lacks, a sentence each."""
-    if not clock.told:
-        yield say("it has no timestamps, so gpudoctor assumes one row per second")
-
-
-class _Clock:
-    """Times of rows: their own, or a second for each turn of a log that tells none."""
-
-    def __init__(self) -> None:
-        self.told = True
-        self._turn, self._place = -math.inf, 0
-        self._seen: set[str] = set()
-
-    def samples(self, rows: Iterator[Row]) -> Iterator[tuple[float, str, Row]]:
-        """Time, GPU and row."""
-        for row in rows:
-            text = row.get(TIMESTAMP)
-            self.told = bool(text)
-            at = instant(text) if text else None
-            if text and at is None:
-                continue
-            identity = next((name for name in _IDENTITIES if name in row), None)
-            gpu = row[identity].strip()[:200] if identity is not None else None
-            if at is None:
-                yield self._next(gpu), gpu or "0", row
-            elif gpu is not None:
-                yield at, gpu, row
-            else:
-                new = at - self._turn > _TICK
-                self._turn, self._place = (at, 0) if new else (self._turn, self._place + 1)
-                yield at, str(self._place), row
-
-    def _next(self, gpu: str | None) -> float:
-        """The next second, when a GPU speaks again; each row is a turn of a log that tells no GPUs apart."""
-        if gpu is None or gpu in self._seen or math.isinf(self._turn):
-            self._turn = 0.0 if math.isinf(self._turn) else self._turn + 1.0
-            self._seen.clear()
-        self._seen.add(gpu or "")
-        return self._turn
+def _instant(text: str) -> float | None:
+    """Seconds of a timestamp; None for what is none."""
+    for form in _TIMES:
+        try:
+            return datetime.strptime(text.strip(), form).timestamp()
+        except (ValueError, OverflowError, OSError):
+            continue
+    return None
 
 
 class _Log:
@@ -186,13 +168,21 @@ class _Log:
     def __init__(self) -> None:
         self.turns: array[float] = array("d")
         self.facts: dict[str, dict[str, object]] = {}
+        self._row = 0
+        """Of the present turn."""
         self._places: dict[str, int] = {}
         self._values: dict[str, array[float]] = {}
 
-    def add(self, at: float, gpu: str, row: dict[str, str]) -> None:
-        """One row of the log. Raises `Refused` beyond the budget."""
+    def add(self, row: Row) -> None:
+        """One row of the log, if it has a time. Raises `RefusedFile` beyond the budget."""
+        at = _instant(row.get(_TIMESTAMP, ""))
+        if at is None:
+            return
+        self._row += 1
         if not self.turns or abs(at - self.turns[-1]) > _TICK:
             self.turns.append(at)
+            self._row = 0
+        gpu = next((row[name].strip()[:200] for name in _IDENTITIES if name in row), str(self._row))
         place = self._places.setdefault(gpu, len(self._places))
         if place >= GPUS.most:
             raise RefusedFile(say("it names {beyond}", beyond=GPUS.beyond))
@@ -219,7 +209,7 @@ class _Log:
         return {"t": array("d", (at - self.turns[0] for at in self.turns)), **self._values}
 
 
-def _facts(row: dict[str, str]) -> dict[str, object]:
+def _facts(row: Row) -> dict[str, object]:
     total, limit = _number(row.get("memory.total", "")), _number(row.get("power.limit", ""))
     told = {ours: _number(row.get(theirs, "")) for theirs, ours in _LIMITS.items()}
     return {

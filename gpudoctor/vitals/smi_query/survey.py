@@ -133,7 +133,7 @@ def _gpu(block: GpuBlock, index: int, address: str, *, corrupt: bool) -> Gpu:
         "row_remap": _row_remap(tree),
         "retired_pages": _retired(tree),
         "recovery_action": _recovery(tree),
-        "event_reasons": reasons(tree),
+        "event_reasons": _reasons(tree),
         "fabric_unhealthy": _fabric_unhealthy(tree),
         "mig_instances": _mig_instances(tree),
         "processes": _processes(tree),
@@ -268,7 +268,7 @@ def _recovery(tree: QueryNode) -> Reading[int]:
     return 0 if reset is False else action
 
 
-def reasons(tree: QueryNode) -> Reading[int]:
+def _reasons(tree: QueryNode) -> Reading[int]:
     """NVML's bits of the reasons for lower clocks."""
     found, bits = False, 0
     for section in REASON_SECTIONS:

@@ -133,16 +133,6 @@ def test_ranks_inside_torchrun():
     assert read_job(None, {"TORCHELASTIC_RUN_ID": "x", "LOCAL_WORLD_SIZE": "4"}).ranks_per_node == 4
 
 
-def test_pbs(tmp_path):
-    path = tmp_path / "job.pbs"
-    path.write_text(
-        "#!/bin/bash\n#PBS -l select=2:ncpus=16:ngpus=4:mem=64gb:mpiprocs=4\n#PBS -l walltime=12:00:00\npython t.py\n"
-    )
-    job = read_job(None, {}, [path])
-    assert (job.nodes, job.gpus_granted, job.cpus_granted) == (2, 4, 16.0)
-    assert (job.memory_granted, job.time_limit) == (64 * GIB, 43200.0)
-
-
 MANIFEST = """\
 apiVersion: kubeflow.org/v1
 kind: PyTorchJob
