@@ -22,7 +22,6 @@ class Recurrence:
     """How often something came that comes now and then."""
 
     times: int
-    """How often it was seen."""
     words: str
     """As a clause: `: once in 20 steps, 3 s each`, `, every 25 s`."""
     measurement: Measurement
@@ -49,11 +48,9 @@ class Observation:
     where: str
     """As a clause, with its blank: ` (train.py:41)`; "" where nobody knows."""
     spans: tuple[SourceSpan, ...]
-    """The user's places, dearest first."""
     recording: Recording | None = None
     """The run; None for a watched process."""
     reproduce: str
-    """The command that shows it again."""
     engine: str | None = None
     """The framework whose own loop the first place starts; None for the user's."""
     recurrence: Recurrence | None = None

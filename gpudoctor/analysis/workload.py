@@ -56,7 +56,6 @@ class Threads:
     call: Call | None = None
     """The call of torch.set_num_threads that sets it, where there is just one."""
     recorded: bool = False
-    """Whether a run says so."""
 
 
 def read_workers(patient: Patient) -> Workers:

@@ -59,7 +59,6 @@ class Manual:
     """A manual page."""
 
     title: str
-    """The ailment in one plain sentence."""
     sections: tuple[ManualSection, ...]
     """Every section, in the order of `HEADINGS`."""
 
@@ -71,7 +70,6 @@ class ManualPage:
     code: Code
     name: str
     topic: str
-    """The topic in words."""
     title: str
     """The first line of the docstring, also when the rest of it is no manual."""
     manual: Manual | None
@@ -79,14 +77,12 @@ class ManualPage:
     text: str
     """The docstring as it stands, for a page without a manual."""
     reads: tuple[Reads, ...]
-    """In the order of the enumeration."""
     severity: Severity
     maturity: Maturity
     thresholds: tuple[Threshold, ...]
     track_record: str
     """How often its warnings from source alone were right on public code, and what follows; "" for nothing."""
     no_rule: str | None
-    """Why no rule answers it."""
 
 
 def parse_manual(docstring: str) -> Manual:

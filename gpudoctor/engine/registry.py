@@ -22,9 +22,7 @@ class Registry:
     """Every check and rule that is installed."""
 
     checks: Mapping[Code, type[Check]]
-    """By code, in code order."""
     rules: Mapping[Code, tuple[type[Rule], ...]]
-    """The rules that answer each code."""
     problems: tuple[str, ...] = ()
     """Plugins that could not be loaded, a sentence each."""
 

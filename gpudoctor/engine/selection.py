@@ -35,7 +35,6 @@ class Retired:
     code: str
     name: str
     answer: str
-    """What answers it now."""
 
 
 def retired_check(word: str) -> Retired | None:

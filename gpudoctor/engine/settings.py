@@ -26,7 +26,6 @@ class Settings:
     """Validated settings; every field has its default when there is no file."""
 
     path: Path | None = None
-    """The file they come from."""
     select: tuple[str, ...] = ()
     """Selectors; empty is all."""
     ignore: tuple[tuple[str, str | None], ...] = ()
@@ -34,13 +33,10 @@ class Settings:
     per_file_ignores: tuple[tuple[str, frozenset[Code]], ...] = ()
     """Glob over paths and the codes silenced there."""
     fail_on: str = "error"
-    """One of `FAIL_ON`."""
     thresholds: Mapping[Code, Mapping[str, float]] = field(default_factory=dict)
-    """Overrides by code and threshold name."""
     baseline: Path | None = None
     """The baseline file, relative to the settings file's folder."""
     preview: bool = False
-    """As `check --preview`."""
 
     @property
     def where(self) -> str:

@@ -56,7 +56,6 @@ class Search:
     """What `search` found."""
 
     best: tuple[Fit, ...]
-    """Fastest first."""
     room: tuple[tuple[str, Room], ...]
     """For each method, at the rest of the job as asked."""
     cards: tuple[tuple[str, int | None], ...]

@@ -91,7 +91,6 @@ class TrainingJob:
     checkpoint_every: int = 1
     """Which blocks are checkpointed: every one, or every n-th."""
     attention: str = "sdpa"
-    """Which attention runs."""
     loss: str = "stock"
     """Cross entropy: as the library has it, one fused kernel on whole logits, or chunked with the head (never
     whole logits)."""
@@ -111,11 +110,9 @@ class TrainingJob:
     experts_quantized: bool | None = None
     """Whether routed experts are quantized: None = as the library does (transformers 5 does not)."""
     lora_rank: int = 16
-    """Rank of the adapters."""
     lora_targets: tuple[str, ...] = ("all-linear",)
     """Adapted linears: `all-linear`, `attention`, `mlp`, or names."""
     lora_dropout: float = 0.0
-    """Dropout before the adapters."""
     lora_dora: bool = False
     """DoRA: a magnitude per output and the weight's norm computed in every forward."""
     lora_dtype: str = "fp32"
@@ -125,19 +122,12 @@ class TrainingJob:
     freeze_layers: int | None = None
     """Method freeze: how many layers stay frozen, from the bottom; None = all but two."""
     gpus: int = 1
-    """GPUs in a node."""
     nodes: int = 1
-    """Nodes."""
     parallel: str = "none"
-    """Data parallelism."""
     tp: int = 1
-    """Tensor parallel degree (with sequence parallelism)."""
     pp: int = 1
-    """Pipeline stages (1F1B)."""
     cp: int = 1
-    """Context parallel degree."""
     ep: int = 1
-    """Expert parallel degree."""
     offload: str = "none"
     """What lives on the host."""
     context: int | None = None

@@ -62,7 +62,6 @@ class Device:
     """One kind of GPU."""
 
     name: str
-    """The name as sold: `A100 80GB`."""
     bytes: int
     """Memory that the driver reports as total."""
     capability: tuple[int, int] | None = None
@@ -87,7 +86,6 @@ class CardReading:
     """Largest allocated peak that counts as fitting this card, with the margin of its instant; None without a
     card."""
     verdict: Verdict | None
-    """None without a card."""
     reason: str
     """The verdict's reason in one clause with its numbers; "" without a card."""
 
@@ -101,7 +99,6 @@ class Estimate:
     instants: tuple[Instant, ...]
     """Every instant that was considered, in the order of a run."""
     peak: Instant
-    """The one that holds the peak."""
     static: int
     """What stays allocated between two steps: weights, optimizer state, buffers."""
     card: CardReading

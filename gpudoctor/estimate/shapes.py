@@ -66,7 +66,6 @@ class ParameterCounts:
     """Exact parameter counts of a model by part; tied matrices are counted once."""
 
     embedding: int
-    """Token embedding."""
     head: int
     """Output matrix; 0 where it is tied to the embedding or there is none."""
     linear: int
@@ -78,7 +77,6 @@ class ParameterCounts:
     biases: int
     """Biases of linear layers and of the head."""
     positions: int
-    """Learned positions."""
     others: int
     """Routers, token types, attention sinks, patch convolutions and the like."""
 
@@ -103,9 +101,7 @@ class ModelShape:
     hidden: int
     """Width of the residual stream."""
     heads: int
-    """Query heads."""
     kv_heads: int
-    """Key and value heads."""
     head_dim: int
     """Width of a head; need not be hidden / heads."""
     mlp: int

@@ -31,7 +31,6 @@ class Stack:
     """The same for a person, with versions."""
     versions: dict[str, str]
     source: str
-    """Where the constants were read."""
     stock_vocab: int
     """Bytes per token and vocabulary entry at the worst operation of the library's own loss."""
     fused_vocab: int

@@ -11,19 +11,6 @@ from gpudoctor.lang.message import Message, SpokenError, say, template, template
 from gpudoctor.lang.rendering import page_text, rendered, tr, word
 
 __all__ = [
-    "ENGLISH",
-    "LANGUAGES",
-    "Message",
-    "SpokenError",
-    "current_language",
-    "language_for",
-    "page_text",
-    "rendered",
-    "say",
-    "speaking",
-    "template",
-    "template_id",
-    "term",
-    "tr",
-    "word",
-]
+    "ENGLISH", "LANGUAGES", "Message", "SpokenError", "current_language", "language_for", "page_text", "rendered",
+    "say", "speaking", "template", "template_id", "term", "tr", "word",
+]  # fmt: skip

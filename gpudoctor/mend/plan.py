@@ -18,7 +18,6 @@ class Applied:
     """One remedy that a file's new text carries."""
 
     remedy: str
-    """Its id."""
     title: str
     line: int
     """1-based line of the finding in the old text, 0 when it has none."""
@@ -38,7 +37,6 @@ class FileMend:
     """One file's new text."""
 
     name: str
-    """The file in the user's words."""
     old: FileText
     new: str
     applied: tuple[Applied, ...]

@@ -24,7 +24,6 @@ class SavedRemedies:
     editable: tuple[Remedy, ...]
     """Those with edits, in rank order."""
     others: tuple[str, ...]
-    """Ids of those without an edit."""
     proven: tuple[str, ...] | None
     """Ids that its trial has proven, of those with edits; None where the report has no trial."""
 

@@ -34,7 +34,6 @@ class Threshold:
     default: float
     """The value in `unit` when nobody overrides it."""
     unit: str
-    """The unit, as in `Measurement.unit`."""
     source: str
     """Where the number comes from: a document, an issue, a measurement."""
     meaning: str
@@ -92,7 +91,6 @@ class TrackRecord:
     right: int = 0
     """Errors and warnings that people who did not know the check called right."""
     wrong: int = 0
-    """Those that they called wrong."""
     suspected: str = ""
     """What a suspicion becomes, where the numbers alone do not decide: `warning`, `note` or `preview`."""
 
@@ -172,7 +170,6 @@ class Check(ABC):
     """
 
     code: ClassVar[Code]
-    """Topic and number."""
     name: ClassVar[str]
     """The ailment in kebab case; the module's name with dashes."""
     reads: ClassVar[frozenset[Reads]]
@@ -180,7 +177,6 @@ class Check(ABC):
     severity: ClassVar[Severity] = Severity.WARNING
     """The severity when `finding` is not told otherwise."""
     maturity: ClassVar[Maturity] = Maturity.STABLE
-    """Its life."""
     log_messages: ClassVar[tuple[LogMessage, ...]] = ()
     """What a log says of the ailment; the engine makes the finding where one of them is the first cause."""
     log_messages_file: ClassVar[str] = ""
@@ -190,7 +186,6 @@ class Check(ABC):
     log_knobs: ClassVar[tuple[str, ...]] = ()
     """Settings that bear on it: keys of configs and keyword arguments, shown where they stand beside a log."""
     thresholds: ClassVar[tuple[Threshold, ...]] = ()
-    """Every number it compares with."""
     traits: ClassVar[frozenset[Trait]] = frozenset()
     """What its findings mean to verdicts and trials beyond their topic."""
     judges: ClassVar[str] = ""
@@ -277,9 +272,7 @@ class Passed:
 
     code: Code
     silenced: int = 0
-    """Findings that the user silenced."""
     judges: str = ""
-    """The check's `judges`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,7 +282,6 @@ class Found:
     code: Code
     findings: tuple[Finding, ...]
     judges: str = ""
-    """The check's `judges`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,6 @@ class Measurement:
     unit: str
     """`B`, `s`, `W`, `Cel`, `1` for a ratio, `{count}`-like plain nouns for counts; "" for words."""
     provenance: Provenance = Provenance.MEASURED
-    """Where the value comes from."""
     reproduce: str | None = None
     """A shell command that shows the value by hand, where there is one."""
 
@@ -43,11 +42,9 @@ class SourceSpan:
     line: int
     """1-based line of the guilty call or argument."""
     column: int = 1
-    """1-based column."""
     end_line: int | None = None
     """1-based last line, when the span has several."""
     text: str = ""
-    """The source line, stripped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +72,6 @@ class LogLine:
     origin: str
     """The log, e.g. `journalctl -k`."""
     text: str
-    """The line, trimmed."""
     line: int | None = None
     """1-based line in a log file, when it is one."""
     time: str | None = None

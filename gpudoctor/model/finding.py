@@ -132,9 +132,7 @@ class Cost:
     host_share: float | None = None
     """Share of the host's time in a step (0..1), where it is not known what of it a cure gives back."""
     whose: Whose = Whose.HOST
-    """Whose time it is."""
     bytes: int | None = None
-    """Bytes lost or missing."""
     breaks: str | None = None
     """What it breaks, as a short clause, when the run dies or its result is wrong."""
 
@@ -149,19 +147,14 @@ class Finding:
     """One ailment found."""
 
     code: Code
-    """The check's code."""
     name: str
-    """The ailment's name, e.g. `loader-bound`."""
     severity: Severity
-    """What happens to the job."""
     confidence: Confidence
-    """How sure we are."""
     message: str
     """One or two sentences with the numbers that were compared; no trailing advice (that is a remedy)."""
     evidence: tuple[Evidence, ...]
     """What proves it; never empty."""
     cost: Cost = field(default_factory=Cost)
-    """What it costs."""
     subject: str = ""
     """What it is about when a patient has several: "GPU 5", "train.py:41", a package name."""
     scarce: frozenset[Resource] = frozenset()

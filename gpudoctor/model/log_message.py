@@ -88,9 +88,7 @@ class LogDetail(Detail):
     """What a rule reads of a finding that was read in a log."""
 
     kind: str
-    """The wording's word."""
     values: tuple[tuple[str, str], ...] = ()
-    """Named parts of the message."""
 
     def placeholders(self) -> Mapping[str, object]:
         """The kind and the named parts."""
@@ -134,9 +132,7 @@ class LogMoment:
     kind: str
     path: str
     line: int
-    """1-based."""
     last_line: int
-    """Where it came last."""
     count: int
     rank: int | None
     node: str

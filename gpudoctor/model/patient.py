@@ -166,7 +166,6 @@ class Patient:
         return survey.gpus
 
     kernel_log = _Taken[KernelLog]()
-    """Kernel messages of this boot."""
     packages = _Taken[Packages]()
     """Distributions installed in the environment that the training will use."""
     torch = _Taken[TorchBuild]()
@@ -187,7 +186,6 @@ class Patient:
         return source
 
     configs = _Taken[Configs]()
-    """The config files, read and recognised."""
 
     @property
     def source_and_configs(self) -> tuple[Source, Configs]:

@@ -12,17 +12,11 @@ class LeakKind(Enum):
     """What grows."""
 
     WORKERS = "workers"
-    """What the loader's workers retain."""
     PROFILER = "profiler"
-    """A profiler's events."""
     GRAPHS = "graphs"
-    """Tensors with their autograd graph."""
     TENSORS = "tensors"
-    """Tensors without a graph."""
     CONTAINER = "container"
-    """A container without tensors."""
     OBJECTS = "objects"
-    """Nobody knows more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +58,6 @@ class Replay:
     code: str
     """Of the finding that it explains."""
     step: int
-    """That step, from 0."""
     reproduced: bool
     """Whether it was bad again."""
     reason: str = ""
@@ -83,11 +76,9 @@ class Replay:
     """`nan`, `inf`, `-inf`."""
     dtype: str = ""
     place: SourceSpan | None = None
-    """The user's line."""
     names: tuple[str, ...] = field(default=())
     """Parameters whose gradients, or weights, were bad."""
     seconds: float = 0.0
-    """Spent on it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +86,6 @@ class BadStepDetail(Detail):
     """What a check with the trait `FIRST_BAD_STEP` knows of the step, and what its replay added."""
 
     step: int
-    """The first step with wrong numbers."""
     suspected: str
     """What the recording alone suggests: `rate`, `range` (of float16) or `operation` (at an edge)."""
     replay: Replay | None = None
@@ -157,14 +147,12 @@ class Cure:
     words: str
     """`grew 309 KiB a step, 0.4 KiB with it`; `not found any more in as many steps`."""
     steps: int
-    """Steps of that run."""
     also: tuple[str, ...] = ()
     """Codes of the baseline's other findings that are gone with it."""
     before: float | None = None
     """What the sign measures without it, in `unit` a step; None where it is no quantity."""
     after: float | None = None
     unit: str = ""
-    """`B`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,7 +233,6 @@ class TrialSummary:
     together: TrialRow | None = None
     """The proven ones in one run; None where there are fewer than two."""
     seconds: float = 0.0
-    """Spent on it all."""
     budget: float = 0.0
     protection: str = ""
     """How the user's files were kept as they were, one clause."""
@@ -262,7 +249,6 @@ class TrialSummary:
     patch: str = ""
     """The proven edits as a unified diff."""
     patch_path: str = ""
-    """The file that holds it."""
     kept: tuple[str, ...] = ()
     """Files that `--keep` has changed."""
     replay: Replay | None = None

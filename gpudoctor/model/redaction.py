@@ -15,12 +15,6 @@ from gpudoctor.probe.wire.masking import (
 )
 
 __all__ = [
-    "LONGEST_WORD",
-    "MASK",
-    "is_secret_entry",
-    "is_secret_name",
-    "mask_arguments",
-    "mask_cut",
-    "mask_text",
+    "LONGEST_WORD", "MASK", "is_secret_entry", "is_secret_name", "mask_arguments", "mask_cut", "mask_text",
     "mask_value",
-]
+]  # fmt: skip

@@ -55,13 +55,10 @@ class Effect:
     quantity: str
     """`throughput`, `memory`, `step_time`, `start_time`, `disk`."""
     low: float
-    """Lower end, in `unit`."""
     high: float
-    """Upper end, in `unit`."""
     unit: str
     """`x` for a factor, `B` for bytes, `s` for seconds."""
     provenance: EffectOrigin
-    """Where the range comes from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +71,6 @@ class KeywordEdit:
     set: tuple[tuple[str, str], ...] = ()
     """Keyword and the Python expression to give it."""
     remove: tuple[str, ...] = ()
-    """Keywords to drop."""
     method: str = ""
     """Last name of the called function, which tells the calls of a chain apart: `f` and `g` of `f(x).g(y)`."""
 
@@ -116,9 +112,7 @@ class Remedy:
     steps: tuple[str, ...]
     """How: sentences or commands to copy. Never empty."""
     applicability: Applicability
-    """May a machine apply it?"""
     effort: Effort
-    """What it takes."""
     effect: Effect | None = None
     """What it is expected to give; None where nobody knows, never a guess."""
     bounded: bool = True
@@ -127,7 +121,6 @@ class Remedy:
     sets: tuple[tuple[str, str], ...] = ()
     """Knobs that it turns and their new values, so that two remedies that disagree are seen."""
     uses: frozenset[Resource] = frozenset()
-    """Resources that it uses more of."""
     edits: tuple[Edit, ...] = ()
     """The edit that does it, where there is one."""
     patch: str | None = None
@@ -135,6 +128,5 @@ class Remedy:
     override: tuple[tuple[str, str], ...] = ()
     """Runtime overrides for a trial: the probe's names and values."""
     references: tuple[str, ...] = field(default_factory=tuple)
-    """Documents and threads."""
     proof: Proof | None = None
     """What a trial of it has shown; None where there was none."""

@@ -107,9 +107,7 @@ class Excerpt:
     """Lines around a place that the report names."""
 
     path: str
-    """As the finding has it."""
     line: int
-    """1-based."""
     absolute: str
     """Where the file is on this machine."""
     first: int
@@ -122,13 +120,11 @@ class Report:
     """One examination, ready to render."""
 
     version: str
-    """gpudoctor's version."""
     subject: Subject
     summary: Summary
     findings: tuple[Ranked, ...]
     silenced: tuple[Silenced, ...]
     outcomes: tuple[Outcome, ...]
-    """Every registered check, in code order."""
     checks: tuple[Named, ...]
     """Code, name and title of every registered check, in code order."""
     problems: tuple[str, ...] = ()

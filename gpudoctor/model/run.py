@@ -126,7 +126,6 @@ class RunSummary:
     """A run as reports show it."""
 
     recording: str
-    """The folder or file."""
     origin: str = "gpudoctor"
     """`gpudoctor`, `kineto`, `nvidia-smi`, `watch`."""
     command: tuple[str, ...] = ()
@@ -141,7 +140,6 @@ class RunSummary:
     steady_steps: int = 0
     """Steps that the numbers below are of."""
     ranks: int = 0
-    """Ranks that reported."""
     marker: str | None = None
     """What ends a step: `optimizer`, `backward`, `loader`, `gradients`, `engine`."""
     warm_up_seconds: float = 0.0
@@ -179,9 +177,7 @@ class RunSummary:
     bad_step: int | None = None
     """The first step whose loss or gradients were not finite, and reached the weights; None without one."""
     started: str = ""
-    """ISO 8601; "" where not known."""
     node: str = ""
-    """The machine of the first rank."""
     commit: str = ""
     """Of the checkout around the working folder; "" without one."""
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -228,14 +224,11 @@ class SyntheticSummary:
     script: str
     """The program; it needs nothing of gpudoctor."""
     kind: str
-    """`cuda` or `cpu`: where it ran."""
     device: str
-    """The card's name, or the CPU's."""
     device_bytes: int
     """Memory of one card, or of the host."""
     ranks: int
     versions: Mapping[str, str] = field(default_factory=dict)
-    """Package to version."""
     memory: tuple[MemoryRow, ...] = ()
     """By instant, of the fullest rank; empty where the measurement came to no end."""
     memory_ended: str = ""

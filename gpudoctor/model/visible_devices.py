@@ -28,7 +28,6 @@ class ListedGpu:
     """None for one that does not answer."""
     uuid: str | None = None
     mig: tuple[str, ...] = ()
-    """UUIDs of its MIG devices."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,9 +35,7 @@ class Visible:
     """What CUDA makes of the value."""
 
     count: int
-    """Devices that remain visible."""
     listed: int = 0
-    """Entries in the list."""
     fault: str = ""
     """What is wrong with the value, as a clause; "" when nothing is."""
     indices: tuple[int, ...] | None = ()

@@ -14,7 +14,6 @@ class Tick:
     report: Report
     """The examination of this window; it may be a tick or two older than the window."""
     number: int = 0
-    """From 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,8 +26,6 @@ class FoundJob:
     """Pids of its training processes."""
     user: str
     seconds: float
-    """Since it started."""
     gpus: tuple[int, ...] | None
     """Indices of the GPUs that it holds; None where that cannot be told."""
     command: str
-    """Secrets masked."""

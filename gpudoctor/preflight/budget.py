@@ -11,7 +11,6 @@ class Budget:
     """Limits and sizes of one mode. Seconds, bytes."""
 
     mode: str
-    """`quick`, `standard` or `deep`."""
     limits: Mapping[Stage, float]
     """Longest time of each stage; of a burn, what it may take beyond its own seconds."""
     whole: float

@@ -23,7 +23,6 @@ class RankPlace:
     local: int | None
     """Index among the agents of its node, as the launcher says; None where it does not."""
     head: str
-    """Host of rank 0."""
     port: int
     """Port of the coordinator; 0 where one agent is alone: any free one."""
     token: str

@@ -80,13 +80,11 @@ class PatientRequest:
 
     targets: Targets
     arguments: tuple[str, ...] = ()
-    """Command-line words of the user's script."""
     profile: Profile | None = None
     """None finds it from the environment."""
     python: str | None = None
     """Interpreter or environment folder whose packages count."""
     pid: int | None = None
-    """Process whose environment variables count."""
     ranks: int | None = None
     """Ranks a node, when the user says so."""
     gpus: int | None = None
@@ -94,11 +92,9 @@ class PatientRequest:
     gpu: str | None = None
     """The card that the job is meant for, by name or bytes, when the user says so."""
     driver_limit: float = DRIVER_LIMIT
-    """Seconds to wait for the driver."""
     command: tuple[str, ...] = ()
     """The command that was run, word by word."""
     recording: tuple[str, ...] = ()
-    """Folders of the run's recording."""
     log_messages: Iterable[tuple[str, LogMessage]] = ()
     """What logs say of every ailment, with the codes; asked for once a log is read."""
     output: OutputFiles = field(default_factory=OutputFiles)

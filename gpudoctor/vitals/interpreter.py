@@ -24,7 +24,6 @@ class Interpreter:
     """One Python environment, by its layout."""
 
     prefix: Path
-    """The environment's folder."""
     base: Path
     """The installation that a virtual environment was made from; `prefix` itself when it is none."""
     executable: Path

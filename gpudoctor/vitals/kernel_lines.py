@@ -30,11 +30,9 @@ class KernelLine:
     """A line of the kernel."""
 
     text: str
-    """The message without its prefix."""
     stamp: str = ""
     """The date and time as they stand; "" without."""
     uptime: float | None = None
-    """Seconds after boot."""
 
 
 def parse(line: str) -> KernelLine | None:

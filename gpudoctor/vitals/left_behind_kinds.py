@@ -24,13 +24,11 @@ class LeftKind(Enum):
     """It is read as a log, too."""
 
     SNAPSHOT = "snapshot"
-    """A memory snapshot of torch."""
 
     FLIGHT = "flight recorder"
     """A dump of torch's flight recorder, and what is named like one and may be cut or empty."""
 
     SURVEY = "survey"
-    """The output of `nvidia-smi -q`."""
 
     STACKS = "stacks"
     """The output of `py-spy dump --json`; its text is read as a log."""

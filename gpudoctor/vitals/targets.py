@@ -41,7 +41,6 @@ class NamedTarget:
     """One thing the user named."""
 
     name: str
-    """In the user's words."""
     path: Path
     kind: TargetKind
 

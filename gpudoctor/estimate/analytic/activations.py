@@ -30,7 +30,6 @@ class BlockActivations:
     before_mlp: float
     """Saved by the second norm and as inputs of the MLP's first matrices."""
     mlp: float
-    """Saved by the MLP."""
     mlp_live: float
     """The MLP's tensors at the worst operation of its backward."""
     again: float

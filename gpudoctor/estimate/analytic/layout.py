@@ -37,7 +37,6 @@ class Layout:
     weight_bytes: int
     """Bytes of a held, unquantized weight."""
     gradient_bytes: int
-    """Bytes of a gradient."""
     master: bool
     """Whether the optimizer holds an fp32 master copy."""
     own: ParameterCounts

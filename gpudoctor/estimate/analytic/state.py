@@ -22,7 +22,6 @@ class Group:
     width: int
     """Bytes of a weight."""
     gradient: int
-    """Bytes of a gradient."""
     shards: int
     """Over how many GPUs the weights are spread."""
     gradient_shards: int

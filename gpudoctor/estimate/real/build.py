@@ -113,7 +113,6 @@ class BuiltJob:
     spare: tuple[Any, ...]
     """Tensors of the batch that lie on the device and change nothing (the mask, all ones)."""
     optimizer: Any
-    """Over the trained parameters."""
     outputs: Any = field(default=None)
     """The last outputs, where the job keeps them."""
 

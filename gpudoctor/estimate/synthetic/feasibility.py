@@ -106,7 +106,6 @@ class Synthetic:
     source: str | None = None
     """The config.json that the model was read from; None for a known model."""
     engine: Engine | None = None
-    """DeepSpeed's config, where its engine trains."""
     engine_path: str | None = None
     """The user's own file of it, where it can be used as it is."""
     assumptions: tuple[str, ...] = ()

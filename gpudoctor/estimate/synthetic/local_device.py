@@ -19,9 +19,7 @@ class RunPlace:
     """Where it would run."""
 
     kind: str
-    """`cuda` or `cpu`."""
     name: str
-    """The card's name, or the CPU's."""
     bytes: int
     """Memory of one card, or of the host."""
     free: int

@@ -40,7 +40,6 @@ class ProgramSpec:
 
     title: str
     origin: str
-    """The command that asked for it."""
     release: str
     job: TrainingJob
     """The job; `gpus` x `nodes` ranks of it."""

@@ -19,7 +19,6 @@ class TracedWindow(NamedTuple):
     block: int = -1
     """Which block, counted over all halves; -1 outside blocks."""
     step: int = 0
-    """Which optimizer step."""
     micro: int = 0
     """Which micro batch of it."""
 
@@ -29,7 +28,6 @@ class Storage:
     """One block of memory."""
 
     bytes: int
-    """As requested."""
     window: int
     """Index of the window of its birth."""
     kind: str = ""

@@ -26,9 +26,7 @@ class ConfigKind(Enum):
     HUGGINGFACE = "huggingface"
     """`TrainingArguments` of transformers (TRL's configs too), flat, YAML or JSON."""
     DEEPSPEED = "deepspeed"
-    """A DeepSpeed engine config."""
     ACCELERATE = "accelerate"
-    """What `accelerate config` writes."""
     FSDP = "fsdp"
     """The `fsdp_config` file of a Hugging Face run."""
     LLAMA_FACTORY = "llama-factory"
@@ -37,7 +35,6 @@ class ConfigKind(Enum):
     LIGHTNING = "lightning"
     """Lightning CLI, or a section of a Lightning Trainer."""
     PEFT = "peft"
-    """An adapter's config."""
     QUANTISATION = "quantisation"
     """A bitsandbytes or other quantisation config alone."""
     SECTIONS = "sections"
@@ -70,11 +67,8 @@ class Entry:
     column: int
     """1-based column of the key, in characters."""
     value_line: int
-    """1-based line where the value starts."""
     value_column: int
-    """1-based column where the value starts."""
     end_line: int
-    """1-based line where the value ends."""
     end_column: int
     """1-based column after the value's last character."""
     text: str = ""
@@ -102,11 +96,8 @@ class Section:
 
     key: str
     line: int
-    """1-based line of its key."""
     column: int
-    """1-based column of its key."""
     end_line: int
-    """1-based line of its last value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,9 +122,7 @@ class CanonicalValue:
     unit: str
     """`step`, `epoch`, `token`, `worker`... as in `Measurement.unit`; "" for words and switches."""
     file: "ConfigFile"
-    """Where it stands."""
     entry: Entry
-    """The key that says so."""
 
     @property
     def setting(self) -> "Setting":
@@ -153,7 +142,6 @@ class Said:
     value: ConfigValue
     unit: str
     key: str
-    """The dotted key of the entry."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -161,7 +149,6 @@ class ConfigFile:
     """One config file."""
 
     path: str
-    """As the user named it."""
     kind: ConfigKind
     format: str
     """`yaml`, `json` or `toml`."""
@@ -179,7 +166,6 @@ class ConfigFile:
     ignored: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     """1-based line to the codes silenced there by `# gpudoctor: ignore[...]`; `*` for a bare ignore."""
     ignore_reasons: Mapping[int, str] = field(default_factory=dict)
-    """The reasons given there."""
 
     def get(self, *keys: str) -> Entry | None:
         """The entry of the first of these dotted keys that is written."""

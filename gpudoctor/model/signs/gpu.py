@@ -38,9 +38,7 @@ class PciDevice:
     """An NVIDIA display or 3D controller on the PCI bus, whether or not a driver has it."""
 
     address: str
-    """`0000:3b:00.0`."""
     device_id: str
-    """`10de:2330`."""
     driver: str | None
     """The kernel driver bound to it: `nvidia`, `nouveau`, `vfio-pci`, or None."""
 
@@ -51,7 +49,6 @@ class LostGpu:
 
     index: int
     error: str
-    """NVML's words."""
     cause: str = "lost"
     """`lost` (off the bus), `reset required`, `no permission` (granted to somebody else), `driver` (it hung or
     crashed there) or `unknown`."""
@@ -69,7 +66,6 @@ class GpuProcess:
     pid: int
     """As NVML says it: a host pid, which a container cannot map."""
     memory: Reading[int]
-    """Bytes."""
     kind: str
     """`compute` or `graphics`."""
     name: str | None = None
@@ -115,7 +111,6 @@ class Gpu:
     ecc_sram_threshold_exceeded: Reading[bool]
     row_remap: Reading[RowRemap]
     row_remap_exhausted_banks: Reading[int]
-    """Banks with no spare row left."""
     retired_pages: Reading[int]
     retired_pages_pending: Reading[bool]
     recovery_action: Reading[int]
@@ -148,7 +143,6 @@ class Gpu:
     """0 default, 2 prohibited, 3 exclusive process."""
     mig_enabled: Reading[bool]
     mig_instances: Reading[tuple[str, ...]]
-    """UUIDs of the MIG devices."""
     processes: Reading[tuple[GpuProcess, ...]]
     inforom_valid: Reading[bool]
     numa_node: Reading[int]
@@ -193,15 +187,12 @@ class GpuSurvey:
     driver_error: str = ""
     """NVML's words, or ours, when the driver is not ready."""
     driver_version: Reading[str]
-    """`570.86.15`."""
     cuda_driver_version: Reading[tuple[int, int]]
     """Newest CUDA that the driver speaks, e.g. (12, 8)."""
     kernel_module_version: Reading[str]
     """From /proc/driver/nvidia/version."""
     pci_devices: tuple[PciDevice, ...]
-    """NVIDIA controllers on the bus."""
     device_nodes: tuple[str, ...]
-    """/dev/nvidia0, ..."""
     gpus: tuple[Gpu, ...]
     lost: tuple[LostGpu, ...] = ()
     p2p_blocked: Reading[tuple[tuple[int, int], ...]] = _NOT_ASKED

@@ -12,9 +12,7 @@ class Disk:
     role: str
     """Why it matters: `working folder`, `output`, `Hugging Face cache`, `temporary files`."""
     path: str
-    """The folder."""
     mount: str
-    """Its mount point."""
     kind: str
     """File-system type, `ext4`, `nfs4`."""
     total: int
@@ -22,7 +20,6 @@ class Disk:
     free: int
     """Bytes that this user may still write."""
     read_only: bool = False
-    """Mounted read-only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,9 +27,7 @@ class SilentFolder:
     """A folder whose file system gave no answer: a hung network mount, no permission."""
 
     role: str
-    """As in `Disk`."""
     path: str
-    """The folder."""
     reason: str
     """A clause: `no answer in 2 s`."""
 
@@ -54,21 +49,16 @@ class Host:
     cpu_quota: float | None
     """CPUs' worth of time per second that the cgroup grants; None without a quota."""
     memory_total: int
-    """Bytes of the machine."""
     memory_available: int
     """Bytes that can be had now without swapping, within the cgroup's limit too."""
     memory_limit: int | None
     """Bytes that the cgroup grants; None without a limit."""
     swap_total: int
-    """Bytes."""
     swap_used: int
-    """Bytes."""
     swap_rate: Reading[float]
     """Bytes a second swapped in and out over the reader's short look."""
     shm_total: Reading[int]
-    """Bytes of /dev/shm."""
     shm_free: Reading[int]
-    """Bytes."""
     open_files: Limit
     """RLIMIT_NOFILE."""
     locked_memory: Limit
@@ -86,7 +76,6 @@ class Host:
     container: str | None
     """`docker`, `podman`, `kubernetes`, `singularity`, or None on bare metal."""
     system: str
-    """`Linux 5.15 x86_64`."""
     hostname: str
     """The node's name; stripped from shared reports."""
 

@@ -63,19 +63,14 @@ class Launch:
     script: str | None
     """The script's path as written; None for `-m`."""
     module: str | None
-    """The module of `-m`."""
     arguments: tuple[str, ...]
-    """What follows the script."""
     ranks_per_node: int | None
     """Processes a node; None when the line does not say."""
     nodes: int | None
     """Nodes; None when the line does not say."""
     path: str | None = None
-    """The job script that holds it."""
     line: int | None = None
-    """1-based line in it."""
     text: str = ""
-    """The line itself, joined."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,11 +79,9 @@ class Job:
 
     profile: Profile
     launches: tuple[Launch, ...] = ()
-    """Launch lines, in order."""
     gpus_granted: int | None = None
     """GPUs that the scheduler gives this node (`--gres`, `nvidia.com/gpu`, SLURM_GPUS_ON_NODE)."""
     gpus_origin: str = ""
-    """Where `gpus_granted` was read."""
     card: str | None = None
     """The card that the job is meant for, by name or bytes, when the user names one (`--gpu`): its machine need
     not be this one."""
@@ -110,6 +103,4 @@ class Job:
     signal: str | None = None
     """The scheduler's warning signal (`--signal=B:USR1@120`)."""
     script_path: str | None = None
-    """The job script."""
     script_text: str = ""
-    """Its text, secrets masked."""

@@ -8,17 +8,14 @@ class KernelMessage:
     """One line of the kernel log."""
 
     text: str
-    """The message without its prefix."""
     age: float | None
     """Seconds before the examination; None where the log has no times."""
     time: str | None = None
-    """ISO 8601 time, where known."""
     stamp: str = ""
     """When, as a saved log writes it: it may lack its year or its zone."""
     uptime: float | None = None
     """Seconds after the boot of the machine that wrote it, where a saved log says that alone."""
     line: int | None = None
-    """1-based line of a saved log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +29,6 @@ class KernelLog:
     read: int | None = None
     """Kernel messages that were read of a saved log, also those that are not kept; None for this machine's."""
     printed_by: str = "journalctl -k --no-pager"
-    """A command that prints it."""
     problems: tuple[str, ...] = ()
     """What could not be read of it, a sentence each."""
 

@@ -42,9 +42,7 @@ class JobMemory:
     title: str
     """The file (or file:line) that says most of it."""
     path: str
-    """That file."""
     model: str
-    """The model's name."""
     values: Mapping[str, Choice]
     """Every field of the job as it was taken: `method`, `dtype`, `optimizer`, `seq`, `batch`, `accumulate`,
     `checkpointing`, `parallel`, `offload`, `gpus`, `nodes`..."""
@@ -53,9 +51,7 @@ class JobMemory:
     places: Mapping[str, Setting | SourceSpan] = field(default_factory=dict)
     """Field to where it is written."""
     assumptions: tuple[str, ...] = ()
-    """A sentence each."""
     device: str
-    """The card's name."""
     device_origin: str
     """Where the card is known from, as a clause: `this machine's GPU 0`, `--gpu`."""
     device_bytes: int
@@ -64,7 +60,6 @@ class JobMemory:
     limit: int
     """Largest allocated peak that fits with its margin."""
     now: Projection
-    """The job as it is."""
     instant: str
     """When its peak is: `the optimizer step`."""
     cuts: tuple[Projection, ...] = ()

@@ -20,7 +20,6 @@ class Refused:
     """An allocation that the device had no memory for (an `oom` of the history)."""
 
     requested: int
-    """Bytes."""
     free: int | None
     """Bytes that the driver still had; None where it was not recorded."""
     reserved: int | None
@@ -28,7 +27,6 @@ class Refused:
     allocated: int | None
     """Bytes that were in use then, likewise."""
     at: HeldBy
-    """The line that asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +60,6 @@ class DeviceMemory:
     kept: tuple[Kept, ...] = ()
     """By line, most bytes first; empty where the history marks too few steps of an optimizer."""
     refused: tuple[Refused, ...] = ()
-    """In the order of the history."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,11 +29,9 @@ class Distribution:
     """One installed distribution."""
 
     name: str
-    """Normalised name (PEP 503)."""
     version: str
     """As its metadata says, local part included (`2.13.0+cpu`)."""
     requires: tuple[str, ...]
-    """`Requires-Dist` lines."""
     location: str
     """The folder on the module path that holds it and its metadata (`.../site-packages`)."""
     metadata: str = ""
@@ -47,11 +45,8 @@ class Packages:
     """What is installed in one Python environment."""
 
     prefix: str
-    """The environment's folder."""
     python: str
-    """Its Python version, `3.11.7`."""
     executable: str
-    """Its interpreter."""
     distributions: Mapping[str, Distribution]
     """Normalised name to distribution; on a duplicate the one first on the path."""
     duplicates: tuple[Distribution, ...] = ()
@@ -68,7 +63,6 @@ class TorchBuild:
     """What the installed torch was built for, read from its files (or a child process)."""
 
     version: str
-    """`2.13.0+cpu`."""
     cuda: str | None
     """CUDA version that it was built with, `12.8`; None for a build without CUDA."""
     hip: str | None
@@ -78,7 +72,6 @@ class TorchBuild:
     cxx11_abi: Reading[bool]
     """Whether it was built with the new C++ ABI."""
     path: str
-    """The package's folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

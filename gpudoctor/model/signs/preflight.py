@@ -137,7 +137,6 @@ class PreflightNode:
 
     index: int
     name: str
-    """Host name."""
     ranks: tuple[int, ...]
     """Ranks of the launcher on it, ascending."""
     address: str = ""
@@ -163,7 +162,6 @@ class Unit:
     local: int
     """Index of the card on its node."""
     device: str
-    """`cuda` or `cpu`."""
     name: str
     """Name of the card, or of the processor."""
     bus_id: str = ""

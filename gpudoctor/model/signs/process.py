@@ -66,7 +66,6 @@ class Series:
     """A quantity over time, oldest first; NaN where it was not known."""
 
     t: tuple[float, ...] = ()
-    """Seconds since the watch began."""
     values: tuple[float, ...] = ()
 
     @property
@@ -136,13 +135,10 @@ class Rank:
     """Global rank; None for a process without one."""
     pid: int
     command: tuple[str, ...]
-    """Secrets masked."""
     user: str
     cwd: str
     started: float
-    """Epoch seconds."""
     python: str = ""
-    """Its interpreter, a path."""
     state: str = "S"
     wait_channel: str = ""
     alive: bool = True
@@ -263,7 +259,6 @@ class HostWindow:
     """The machine beside the job, a value a tick."""
 
     cpus: float = NAN
-    """CPUs that the job may use."""
     machine_cpus: float = NAN
     """CPUs of the machine, which every job on it shares."""
     cpu: Series = field(default_factory=Series)
@@ -296,9 +291,7 @@ class ProcessWindow:
     """One look at a running job, with what the looks before it in the window have shown."""
 
     t: float
-    """Seconds since the watch began."""
     wall: float
-    """Epoch seconds."""
     length: float
     """Seconds that the window covers at most."""
     ranks: tuple[Rank, ...]

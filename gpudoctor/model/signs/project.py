@@ -19,13 +19,10 @@ class Asked:
     """One line of a project's file that asks for a package."""
 
     name: str
-    """Normalised name (PEP 503)."""
     wanted: str
     """Version specifiers (PEP 440), `==1.7.1` or `>=1.6,<2`; "" for any version."""
     path: str
-    """The file."""
     line: int
-    """1-based line of that file."""
     folder: str
     """The project's folder: the file's own, or the one above `requirements/`."""
     own: bool = False

@@ -41,7 +41,6 @@ class Record:
 
     type: str
     t: float
-    """Seconds since the process's start."""
     fields: Mapping[str, Any]
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -62,7 +61,6 @@ class Process:
     steps: Table
     """Empty for workers."""
     records: tuple[Record, ...]
-    """In the order of writing."""
     lost_bytes: int = 0
     """Bytes at the end of its file that could not be read: a frame cut short."""
     clean: bool = False
@@ -140,19 +138,15 @@ class Recording:
     """Secrets masked; empty for an imported trace."""
     cwd: str
     started: str
-    """ISO 8601; "" where not known."""
     node: str = ""
     """Name of the machine that the manifest speaks of."""
     commit: str = ""
     """Commit of the checkout around the working folder; "" without one."""
     gpudoctor: str = ""
-    """Version that recorded it."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Environment variables that matter to training, secrets masked."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """How it was recorded."""
     ranks: tuple[Process, ...] = ()
-    """By rank."""
     workers: tuple[Process, ...] = ()
     """Loader workers; `rank` is their parent's."""
     launchers: tuple[Process, ...] = ()

@@ -21,11 +21,9 @@ class Known:
     """A value that could be told without running anything."""
 
     value: Literal
-    """The Python value."""
     origin: str = "literal"
     """`literal`, `constant`, `default of --workers`, `command line`, `field default`, `config ds.json`."""
     text: str = ""
-    """The expression as written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +31,6 @@ class Unknown:
     """A value that only a run can tell."""
 
     text: str = ""
-    """The expression as written."""
 
 
 Value: TypeAlias = Known | Unknown
@@ -75,9 +72,7 @@ class Guard:
 
     kind: GuardKind
     text: str
-    """The condition as written."""
     line: int
-    """1-based line of the condition."""
     period: Value | None = None
     """N of a PERIOD guard."""
     value: Value | None = None
@@ -100,7 +95,6 @@ class Misfit:
     missing: tuple[str, ...]
     """Parameters without a default that get no value."""
     unknown: tuple[str, ...]
-    """Keywords that are no parameters."""
     surplus: int
     """Arguments by place for which there is no parameter."""
     name: str
@@ -118,7 +112,6 @@ class Call:
     object whose type is known is `<type>.<method>` (`torch.Tensor.item`, `torch.optim.Optimizer.step`,
     `torch.nn.Module.train`, `torch.amp.GradScaler.step`); of an unknown one, `?.<method>`."""
     method: str
-    """The last part of the name."""
     receiver: str
     """The object's expression as written for a method call, else ""."""
     positional: tuple[Value, ...]
@@ -220,9 +213,7 @@ class Loop:
 
     role: LoopRole
     span: SourceSpan
-    """Its head."""
     end_line: int
-    """1-based last line of its body."""
     function: str
     """Qualified name of the enclosing function, "" at module level."""
     iterates: str
@@ -272,12 +263,9 @@ class Script:
     tree: ast.Module
     lines: int
     calls: tuple[Call, ...]
-    """Every call, in order of position."""
     loops: tuple[Loop, ...]
-    """Every loop, engines' hidden ones included."""
     classes: Mapping[str, ClassInfo]
     imports: Mapping[str, str]
-    """Local name to dotted name."""
     types: Mapping[str, str]
     """`function.name` (or plain name at module level, `Class.self.attr`) to the resolved class or kind of the
     object: `torch.utils.data.DataLoader`, `torch.nn.Module`, `torch.optim.AdamW`, `torch.Tensor`."""
@@ -290,7 +278,6 @@ class Script:
     ignored: Mapping[int, tuple[str, ...]]
     """1-based line to the codes silenced there by `# gpudoctor: ignore[...]`; `*` for a bare ignore."""
     ignore_reasons: Mapping[int, str]
-    """The reasons given there."""
     unused: tuple[tuple[int, int], ...] = ()
     """First and last lines of functions and classes that nothing names, as far as was read."""
     memory: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)

@@ -20,11 +20,9 @@ class Mount:
     """One mounted file system."""
 
     point: str
-    """Where it is mounted."""
     root: str
     """The folder of the file system that is mounted there: a container's own cgroup, a bind mount's source."""
     kind: str
-    """File-system type."""
     options: frozenset[str]
     """Options of the mount and of its file system."""
 

@@ -22,7 +22,6 @@ class Container:
 
     words: tuple[str, ...]
     line: int
-    """1-based line of its command."""
     grants: Grants
     variables: tuple[tuple[str, str, int], ...]
     """Name, value and 1-based line of its plain variables."""

@@ -42,13 +42,10 @@ class ShellCommand:
     words: tuple[str, ...]
     """Its words without assignments before the command."""
     line: int
-    """1-based line of its first word."""
     text: str
-    """As written, continuations joined."""
     assigned: Mapping[str, str] = field(default_factory=dict)
     """`X=1` before the command, for this command only."""
     exported: Mapping[str, str] = field(default_factory=dict)
-    """Variables that it exports."""
     unset: tuple[str, ...] = ()
     conditional: bool = False
     """Whether it stands in an `if`, a `case`, a function or after a test."""

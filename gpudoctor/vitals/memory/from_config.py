@@ -21,7 +21,6 @@ class DeclaredJob:
     model: str | None = None
     """The model's name, path or hub id."""
     fields: dict[str, Any] = field(default_factory=dict)
-    """Fields of the job."""
     assumptions: list[str] = field(default_factory=list)
     """What they left open, and how it was taken."""
     places: "dict[str, Setting | SourceSpan]" = field(default_factory=dict)

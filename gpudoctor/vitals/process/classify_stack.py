@@ -112,7 +112,6 @@ class ClassifiedStack:
     user: Frame | None
     """The innermost frame of the user's code."""
     text: str
-    """Its source line."""
 
 
 def is_library(path: str) -> bool:

@@ -28,7 +28,6 @@ class ProcessUsage:
     cpu: float
     """Seconds of CPU time so far, without children."""
     rss: int
-    """Resident bytes."""
     threads: int
     ticks: int
     """When it started, in clock ticks since boot: a pid used anew has another."""

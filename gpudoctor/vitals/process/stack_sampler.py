@@ -30,7 +30,6 @@ class StackRing:
     """Looks at one process, oldest first."""
 
     length: float
-    """Seconds of the window."""
     looks: "deque[tuple[float, ClassifiedStack]]" = field(default_factory=lambda: deque(maxlen=_MOST))
     failures: "deque[float]" = field(default_factory=lambda: deque(maxlen=_MOST))
     stack: tuple[Frame, ...] = ()

@@ -17,11 +17,8 @@ class RequiredPackage:
     """One package that a file asks for."""
 
     name: str
-    """Normalised name (PEP 503)."""
     wanted: str
-    """Version specifiers (PEP 440)."""
     line: int
-    """1-based."""
     prose: bool = False
     """Whether a sentence of a README says so."""
 

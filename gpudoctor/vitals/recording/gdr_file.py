@@ -108,7 +108,6 @@ class Reported:
 
     process: Process
     ranked: bool
-    """Whether it has a rank."""
     format: int
     """The version of the format that it says it wrote."""
 

@@ -65,7 +65,6 @@ class RecordedNode:
     place: RecordingFolder
     manifest: Mapping[str, Any]
     reported: list[Reported] = field(default_factory=list)
-    """Processes of ranks."""
     workers: list[tuple[int, Process]] = field(default_factory=list)
     """Loader workers with their parents' pids."""
     machine: Table = field(default_factory=lambda: Table(columns={}))

@@ -148,7 +148,6 @@ class HostThread:
     copies: list[tuple[float, float, str, int | None]] = field(default_factory=list)
     """Calls that copy, with the number of what they launched."""
     optimizers: "array[float]" = field(default_factory=lambda: array("d"))
-    """Ends of optimizer steps."""
     reads: Spans = field(default_factory=Spans)
     batches: "array[float]" = field(default_factory=lambda: array("d"))
     first: float = FAR
