@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpudoctor.cli.output import add_color_flag, add_format_flags, look
 from gpudoctor.errors import UsageError
-from gpudoctor.lang import say, template
+from gpudoctor.lang import say, template, term
 from gpudoctor.model.external_files import read_text
 from gpudoctor.model.read_limits import SYSTEM_FILE
 
@@ -66,7 +66,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     report = parser.add_argument_group("report")
     add_format_flags(report, FORMATS, template("write the answer to FILE (-: standard output)"))
     add_color_flag(report)
-    add_job_flags(parser)
+    add_job_flags(parser, term(template("the job")))
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -197,6 +197,11 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 
             if sentence := meant_instead([*words[1:], *rest]):
                 raise UsageError(sentence)
+        if words[0] in ("estimate", "verify"):
+            from gpudoctor.cli.estimate_flags import moved
+
+            if sentence := next(filter(None, map(moved, left)), ""):
+                raise UsageError("{sentence}; see: gpudoctor {words} --help", sentence=sentence, words=words[0])
         near = _near_flag(parser, words[0], left)
         raise UsageError(
             "unknown {arguments}: {left}{near}; see: gpudoctor {words} --help",

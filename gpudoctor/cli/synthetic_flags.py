@@ -20,11 +20,6 @@ _KNOWN = {
 }  # fmt: skip
 """Keys of which every DeepSpeed config has one."""
 _SAID = {"batch": "--batch", "accumulate": "--accumulate"}
-_REFUSED = frozenset({
-    "mode", "context", "concurrency", "kv_dtype", "loss", "stack", "fused_norm", "lora_fused", "quant_group",
-    "experts_quantized", "nodes", "tp", "pp", "cp", "ep",
-})  # fmt: skip
-"""Fields that no synthetic job can have; they are taken, or `--mode` were short for `--model`."""
 _OF_COMMAND = say("describes a synthetic job, which has no COMMAND; put a command's own flags after the command")
 
 
@@ -38,22 +33,16 @@ def add_synthetic_flags(parser: argparse.ArgumentParser) -> None:
         help="train this one on random weights: a size (7b), family and size, config.json, folder or hub id",
     )  # fmt: skip
     group.add_argument("--deepspeed", metavar="FILE", help="train with DeepSpeed by this config")
-    add_job_flags(
-        parser,
-        before=term(template("a synthetic job: ")),
-        without=_REFUSED,
-        method=template("what is trained, on which base (default: full)"),
-    )
+    add_job_flags(parser, term(template("of a synthetic job")))
 
 
 def asked(arguments: argparse.Namespace) -> bool:
     """Whether a synthetic job is asked for. Raises `UsageError` where a command is given too."""
     # The flags of a synthetic job that were given.
-    from gpudoctor.cli.estimate_flags import flag, job_fields, shape_numbers
+    from gpudoctor.cli.estimate_flags import flag, job_fields
 
     found = [f"--{name}" for name in ("model", "deepspeed") if getattr(arguments, name) is not None]
-    numbers = ["intermediate" if name == "mlp" else name for name in shape_numbers(arguments)]
-    given = found + [flag(name) for name in (*numbers, *job_fields(arguments))]
+    given = found + ["--set"] * bool(arguments.sets) + [flag(name) for name in job_fields(arguments)]
     if not given:
         return False
     if arguments.words or arguments.script_arguments:

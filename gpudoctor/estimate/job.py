@@ -50,7 +50,12 @@ _ROLES = {
     "q_a_proj": "q_a", "q_b_proj": "q_b", "kv_a_proj_with_mqa": "kv_a", "kv_b_proj": "kv_b", "query": "q",
     "key": "k", "value": "v", "lm_head": "head",
 }  # fmt: skip
-_CHOICES: dict[str, tuple[str, ...]] = {
+FLAGS = (
+    "method", "lora_rank", "seq", "batch", "gpus", "parallel", "dtype", "optimizer", "attention", "loss", "mode",
+    "checkpointing",
+)  # fmt: skip
+"""Fields that have a flag of their own; the others are keys of `--set`."""
+CHOICES: dict[str, tuple[str, ...]] = {
     "method": METHODS, "dtype": DTYPES, "mixed_precision": MIXED, "optimizer": OPTIMIZERS, "quant": QUANTS,
     "checkpointing": CHECKPOINTING, "attention": ATTENTION, "loss": LOSSES, "parallel": PARALLEL,
     "offload": OFFLOAD, "mode": MODES, "kv_dtype": KV_DTYPES, "stack": STACKS, "lora_dtype": DTYPES,
@@ -63,8 +68,8 @@ _COUNTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingJob:
-    """How a model is trained or served. Field names are the command's flags; the defaults are stated in its
-    output."""
+    """How a model is trained or served. Field names are the command's flags and keys of its
+    `--set`; the defaults are stated in its output."""
 
     mode: str = "train"
     """`train` or `inference`."""
@@ -149,7 +154,7 @@ class TrainingJob:
         _refuse(self._wrong_together(), self)
 
     def _wrong_fields(self) -> "Wrong":
-        for name, allowed in _CHOICES.items():
+        for name, allowed in CHOICES.items():
             parts = {"flag": _flag(name), "value": getattr(self, name), "allowed": ", ".join(allowed)}
             yield parts["value"] not in allowed, template("{flag} is {value!r}; it must be one of {allowed}"), parts
         for name in _COUNTS:

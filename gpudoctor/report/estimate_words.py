@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpudoctor.estimate.answer import Answer, label
 from gpudoctor.estimate.fit import Room
-from gpudoctor.estimate.job import TrainingJob
+from gpudoctor.estimate.job import FLAGS, TrainingJob
 from gpudoctor.estimate.result import Device, Estimate, Line, Verdict
 from gpudoctor.estimate.shapes import ModelShape
 from gpudoctor.estimate.tables import stack
@@ -167,15 +167,15 @@ def room_text(room: Room, job: TrainingJob) -> str:
 
 
 def flags_text(changes: Mapping[str, Any]) -> str:
-    """Changes to a job as they are typed: `--method lora --no-checkpointing`."""
+    """Changes to a job as they are typed: `--method lora --no-checkpointing --set tp=2`."""
+    switch = {"none": "--no-checkpointing", "layer": "--checkpointing"}
     words = []
     for name, value in changes.items():
-        if name == "checkpointing":
-            words.append(
-                {"none": "--no-checkpointing", "layer": "--checkpointing"}.get(value, f"--checkpoint-kind {value}")
-            )
+        if name == "checkpointing" and value in switch:
+            words.append(switch[value])
         else:
-            words.append(f"--{name.replace('_', '-')} {value}")
+            named = name in FLAGS and name != "checkpointing"
+            words.append(f"--{name.replace('_', '-')} {value}" if named else f"--set {name}={value}")
     return " ".join(words) or say("as asked")
 
 

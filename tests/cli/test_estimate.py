@@ -95,9 +95,21 @@ def test_the_own_card_is_read_from_the_drivers_files(tmp_path):
     [
         ("--model", "7b"),
         ("--model", "70b", "--gpu", "H100", "--fit"),
-        ("--model", "deepseek-v3", "--gpus", "8", "--nodes", "16", "--parallel", "fsdp2", "--ep", "8", "--explain"),
+        (
+            "--model",
+            "deepseek-v3",
+            "--gpus",
+            "8",
+            "--set",
+            "nodes=16",
+            "--parallel",
+            "fsdp2",
+            "--set",
+            "ep=8",
+            "--explain",
+        ),
         ("--model", "qwen2.5-7b", "--method", "qlora", "--gpu", "T4"),
-        ("--model", "7b", "--mode", "inference", "--context", "8k", "--concurrency", "16", "--gpu", "L4"),
+        ("--model", "7b", "--mode", "inference", "--set", "context=8k", "--set", "concurrency=16", "--gpu", "L4"),
     ],
 )
 def test_eighty_columns_without_colour_when_piped(words):
@@ -124,25 +136,25 @@ def test_colour_says_the_verdict_only(ask):
 
 JOB_FLAGS = {
     "--method lora": ("method", "lora"), "--dtype fp32": ("dtype", "fp32"),
-    "--dtype fp32 --mixed-precision bf16": ("mixed_precision", "bf16"),
+    "--dtype fp32 --set mixed_precision=bf16": ("mixed_precision", "bf16"),
     "--optimizer adamw-8bit": ("optimizer", "adamw-8bit"), "--seq 4k": ("seq", 4096), "--batch 3": ("batch", 3),
-    "--accumulate 4": ("accumulate", 4), "--checkpointing": ("checkpointing", "layer"),
-    "--no-checkpointing": ("checkpointing", "none"), "--checkpoint-kind selective": ("checkpointing", "selective"),
-    "--checkpoint-every 2": ("checkpoint_every", 2), "--attention eager": ("attention", "eager"),
+    "--set accumulate=4": ("accumulate", 4), "--checkpointing": ("checkpointing", "layer"),
+    "--no-checkpointing": ("checkpointing", "none"), "--set checkpointing=selective": ("checkpointing", "selective"),
+    "--set checkpoint_every=2": ("checkpoint_every", 2), "--attention eager": ("attention", "eager"),
     "--attention flash": ("attention", "flash"), "--loss chunked": ("loss", "chunked"),
-    "--method qlora --kbit-prepare": ("kbit_prepare", True),
-    "--method qlora --no-kbit-prepare": ("kbit_prepare", False),
-    "--method qlora --quant fp4": ("quant", "fp4"), "--method qlora --no-double-quant": ("double_quant", False),
-    "--method freeze --freeze-layers 3": ("freeze_layers", 3), "--method lora --lora-rank 64": ("lora_rank", 64),
-    "--method lora --lora-targets q_proj,v_proj": ("lora_targets", ["q", "v"]),
-    "--method lora --lora-dropout 0.1": ("lora_dropout", 0.1), "--method lora --lora-dora": ("lora_dora", True),
-    "--method lora --train-embeddings": ("train_embeddings", True), "--master-weights": ("master_weights", True),
-    "--fused-norm": ("fused_norm", True), "--compiled": ("compiled", True), "--stack torchtune": ("stack", "torchtune"),
-    "--gpus 8 --parallel ddp": ("gpus", 8), "--gpus 8 --nodes 2 --parallel zero2": ("nodes", 2),
-    "--gpus 8 --tp 8": ("tp", 8), "--gpus 8 --pp 8": ("pp", 8), "--gpus 8 --cp 8": ("cp", 8),
-    "--gpus 8 --parallel zero3 --offload params": ("offload", "params"),
-    "--mode inference": ("mode", "inference"), "--mode inference --context 8k": ("context", 8192),
-    "--mode inference --concurrency 4": ("concurrency", 4), "--mode inference --kv-dtype fp8": ("kv_dtype", "fp8"),
+    "--method qlora --set=kbit_prepare=yes": ("kbit_prepare", True),
+    "--method qlora --set=kbit_prepare=no": ("kbit_prepare", False),
+    "--method qlora --set quant=fp4": ("quant", "fp4"), "--method qlora --set=double_quant=no": ("double_quant", False),
+    "--method freeze --set freeze_layers=3": ("freeze_layers", 3), "--method lora --lora-rank 64": ("lora_rank", 64),
+    "--method lora --set lora_targets=q_proj,v_proj": ("lora_targets", ["q", "v"]),
+    "--method lora --set lora_dropout=0.1": ("lora_dropout", 0.1), "--method lora --set=lora_dora=yes": ("lora_dora", True),
+    "--method lora --set=train_embeddings=yes": ("train_embeddings", True), "--set=master_weights=yes": ("master_weights", True),
+    "--set=fused_norm=yes": ("fused_norm", True), "--set=compiled=yes": ("compiled", True), "--set stack=torchtune": ("stack", "torchtune"),
+    "--gpus 8 --parallel ddp": ("gpus", 8), "--gpus 8 --set nodes=2 --parallel zero2": ("nodes", 2),
+    "--gpus 8 --set tp=8": ("tp", 8), "--gpus 8 --set pp=8": ("pp", 8), "--gpus 8 --set cp=8": ("cp", 8),
+    "--gpus 8 --parallel zero3 --set offload=params": ("offload", "params"),
+    "--mode inference": ("mode", "inference"), "--mode inference --set context=8k": ("context", 8192),
+    "--mode inference --set concurrency=4": ("concurrency", 4), "--mode inference --set kv_dtype=fp8": ("kv_dtype", "fp8"),
 }  # fmt: skip
 
 
@@ -157,17 +169,15 @@ def test_every_flag_reaches_the_job(data):
 
 def test_experts_in_parallel(data):
     one = data("--model", "mixtral-8x7b", "--method", "full", "--gpus", "8", "--parallel", "ddp")
-    eight = data("--model", "mixtral-8x7b", "--method", "full", "--gpus", "8", "--parallel", "ddp", "--ep", "8")
+    eight = data("--model", "mixtral-8x7b", "--method", "full", "--gpus", "8", "--parallel", "ddp", "--set", "ep=8")
     assert eight["job"]["ep"] == 8
     assert eight["total_bytes"] < one["total_bytes"]
 
 
 def test_flags_have_the_names_of_the_function(data):
-    from gpudoctor.cli.estimate_flags import _JOB_CHOICES, _JOB_NUMBERS, _SWITCHES
-    from gpudoctor.estimate.job import FIELDS
+    from gpudoctor.estimate.job import FIELDS, FLAGS
 
-    flags = {*_JOB_NUMBERS, *_JOB_CHOICES, *_SWITCHES, "lora_targets", "lora_dropout", "checkpointing"}
-    assert flags == FIELDS
+    assert set(FLAGS) < FIELDS
     got = data("--model", "7b", "--method", "qlora", "--batch", "2", "--gpu", "24GiB")
     same = api.estimate("7b", method="qlora", batch=2, gpu="24GiB")
     assert got["total_bytes"] == same.total_bytes
@@ -185,16 +195,16 @@ def test_the_function_reads_a_config_json_too(data, tmp_path):
 
 def test_numbers_instead_of_a_name(data):
     llama = {"hidden": 4096, "layers": 32, "heads": 32, "kv-heads": 8, "intermediate": 14336, "vocab": 128256}
-    got = data("--method", "full", *(word for name, value in llama.items() for word in (f"--{name}", str(value))))
+    got = data("--method", "full", *(word for name, value in llama.items() for word in ("--set", f"{name}={value}")))
     assert got["model"]["parameters"] == api.lookup("llama-3-8b").preset.parameters
-    got = data("--hidden=1024", "--layers=2", "--heads=4", "--head-dim=64", "--method=full")
+    got = data("--set=hidden=1024", "--set=layers=2", "--set=heads=4", "--set=head_dim=64", "--method=full")
     assert got["model"]["head_dim"] == 64
     assert any("taken as in Llama" in said for said in got["assumptions"])
 
 
 @pytest.mark.parametrize("hidden", [1, 64, 1000, 1009, 4160])
 def test_heads_that_are_not_given_divide_the_width(data, hidden):
-    got = data(f"--hidden={hidden}", "--layers=2", "--method=full")
+    got = data(f"--set=hidden={hidden}", "--set=layers=2", "--method=full")
     assert hidden % got["model"]["heads"] == 0
 
 
@@ -311,3 +321,18 @@ def test_numbers_of_cards_that_contradict(ask, flags, said):
     code, _, err = ask("--model", "7b", *flags)
     assert code == 2
     assert said in err
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("--tp 2", "--tp is now --set tp=VALUE"),
+        ("--no-outputs-kept", "--no-outputs-kept is now --set outputs_kept=no"),
+        ("--checkpoint-kind selective", "--checkpoint-kind is now --set checkpointing=VALUE"),
+        ("--set tp", "give a key and its value, such as tp=2"),
+        ("--set speed=9", "--set speed: no such key; choose from accumulate"),
+    ],
+)
+def test_what_was_a_flag_is_a_key_of_set(typed, said, capsys):
+    assert main(["estimate", "--model", "7b", *typed.split()]) == 2
+    assert said in capsys.readouterr().err

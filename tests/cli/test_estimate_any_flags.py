@@ -24,17 +24,22 @@ COUNTS = (
 SWITCHES = ("experts-quantized", "outputs-kept", "lora-fused", "lora-dora", "fused-norm", "compiled")
 
 
+def said_as(name, value):
+    field = name.replace("-", "_")
+    return [f"--{name}={value}"] if field in job.FLAGS else ["--set", f"{field}={value}"]
+
+
 @st.composite
 def words(draw):
     said = ["--model", draw(st.sampled_from([*presets(), "7b", "70b", "nothing"]))]
     for name in draw(st.lists(st.sampled_from(list(CHOICES)), max_size=5, unique=True)):
-        said += [f"--{name}", draw(st.sampled_from(CHOICES[name]))]
+        said += said_as(name, draw(st.sampled_from(CHOICES[name])))
     for name in draw(st.lists(st.sampled_from(COUNTS), max_size=4, unique=True)):
-        said.append(f"--{name}={draw(NUMBERS)}")
+        said += said_as(name, draw(NUMBERS))
     for name in draw(st.lists(st.sampled_from(SWITCHES), max_size=2, unique=True)):
-        said.append(draw(st.sampled_from([f"--{name}", f"--no-{name}"])))
+        said += said_as(name, draw(st.sampled_from(["yes", "no"])))
     said += draw(st.sampled_from([[], ["--gpu", "24GiB"], ["--gpu", "H200"], ["--gpu", "nope"]]))
-    said += draw(st.sampled_from([[], ["--no-checkpointing"], ["--checkpoint-kind", "selective"]]))
+    said += draw(st.sampled_from([[], ["--no-checkpointing"], ["--set", "checkpointing=selective"]]))
     said += draw(st.lists(st.sampled_from(["--explain", "--fit"]), max_size=2, unique=True))
     return said
 

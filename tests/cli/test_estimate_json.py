@@ -17,13 +17,13 @@ ASKED = {
     "a card": "--model 7b --gpu 24GiB",
     "nothing fits": "--model 405b --gpu T4",
     "one method": "--model llama-3-8b --method qlora --gpu RTX4090",
-    "inference": "--model mistral-7b --mode inference --gpu L4 --context 8k",
+    "inference": "--model mistral-7b --mode inference --gpu L4 --set context=8k",
     "fit": "--model 7b --gpu 24GiB --fit",
-    "experts in parallel": "--model deepseek-v3 --gpus 8 --nodes 8 --parallel fsdp2 --ep 8 --method full",
+    "experts in parallel": "--model deepseek-v3 --gpus 8 --set nodes=8 --parallel fsdp2 --set ep=8 --method full",
     "encoder": "--model bert-base-uncased",
     "encoder-decoder": "--model t5-base",
     "vision": "--model vit-base-patch16-224",
-    "numbers": "--hidden 512 --layers 4",
+    "numbers": "--set hidden=512 --set layers=4",
 }
 
 

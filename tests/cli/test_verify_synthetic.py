@@ -14,8 +14,8 @@ from gpudoctor.estimate.synthetic import RunPlace
 
 GIB = 1 << 30
 TINY = (
-    "--hidden", "64", "--layers", "3", "--heads", "2", "--kv-heads", "1", "--head-dim", "32", "--intermediate", "96",
-    "--vocab", "500", "--seq", "32", "--batch", "2", "--dtype", "fp32",
+    "--set", "hidden=64", "--set", "layers=3", "--set", "heads=2", "--set", "kv_heads=1", "--set", "head_dim=32", "--set", "intermediate=96",
+    "--set", "vocab=500", "--seq", "32", "--batch", "2", "--dtype", "fp32",
 )  # fmt: skip
 
 
@@ -41,7 +41,7 @@ def ask(capsys, monkeypatch):
         (("--batch", "4", "--", "python", "x.py"), "--batch describes a synthetic job"),
         (("--method", "qlora"), "give one by name"),
         (("--model", "no-such-model"), "is not known"),
-        (("--model", "7b", "--hidden", "64"), "both given"),
+        (("--model", "7b", "--set", "hidden=64"), "both given"),
         (("--model", "7b", "--keep"), "print the edits with --diff"),
         (("--model", "7b", "--deepspeed", "missing.json"), "no such file"),
         (("--model", "7b", "--mode", "inference"), "a synthetic job trains"),
