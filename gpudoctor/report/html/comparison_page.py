@@ -46,7 +46,7 @@ def comparison_figures(item: Comparison) -> list[Figure]:
     if high <= 1:
         return []
     found: list[Figure] = []
-    axis = RunAxis(kind="step", low=0.0, high=high)
+    axis = RunAxis(by_step=True, low=0.0, high=high)
     bad = next((run.bad_step for run in runs if run.bad_step is not None), None)
     loss = LineOptions(unit_title=tr("loss"), from_zero=False, log=True, bad_step=bad)
     for key, title, options in (
@@ -58,15 +58,15 @@ def comparison_figures(item: Comparison) -> list[Figure]:
     ):
         curves = _both(named, key)
         if curves:
-            found.append((title, [line_chart(title, curves, axis, options)], options.width == WIDE, ""))
+            found.append((title, line_chart(title, curves, axis, options), options.width == WIDE, ""))
     times = [
         (word(name), run.step_times, style)
         for name, run, style in zip(_NAMES, runs, _STYLES, strict=True)
         if run.step_times is not None
     ]
     if len(times) == len(runs):
-        found.append((tr("Step times"), [histogram(tr("Step times"), times)], False, ""))
-    return [figure for figure in found if any(figure[1])]
+        found.append((tr("Step times"), histogram(tr("Step times"), times), False, ""))
+    return [figure for figure in found if figure[1]]
 
 
 def _both(named: Sequence[dict[str, RunSeries]], key: str) -> list[DrawnSeries]:

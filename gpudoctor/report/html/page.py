@@ -19,7 +19,7 @@ from gpudoctor.model import Report
 from gpudoctor.model.comparison import Comparison
 from gpudoctor.report import comparison, palette, preflight_words, run_words, units
 from gpudoctor.report.html import comparison_page, findings_part, preflight_part, run_part
-from gpudoctor.report.html.axes import run_axes
+from gpudoctor.report.html.axes import run_axis
 from gpudoctor.report.run_words import subject_facts
 from gpudoctor.report.templating import environment
 from gpudoctor.report.units import diff_flags
@@ -64,7 +64,7 @@ def render(report: Report) -> str:
         "report.jinja",
         title=report.subject.title,
         report=report,
-        axes=run_axes(run) if run else [],
+        axis=run_axis(run) if run else None,
         facts=_facts(report),
         fix_commands=_fix_commands(report),
         counts=counts,

@@ -12,7 +12,6 @@ from gpudoctor.report.html.axes import RunAxis, formatter
 from gpudoctor.report.html.charts import (
     DrawnSeries,
     Figure,
-    LimitLine,
     LineOptions,
     histogram,
     lane_chart,
@@ -32,7 +31,7 @@ _NEAR = 5.0
 """A limit up to so many times the highest value is drawn in its chart."""
 
 
-def steps_figure(run: RunSummary, axes: Sequence[RunAxis]) -> Figure:
+def steps_figure(run: RunSummary, axis: RunAxis | None) -> Figure:
     """Time per step over the run, stacked by phase."""
     title = tr("Every step, by phase")
     named = {series.name: series for series in run.series}
@@ -45,7 +44,7 @@ def steps_figure(run: RunSummary, axes: Sequence[RunAxis]) -> Figure:
             start_seconds=begun,
             warm_up_seconds=warm,
         )
-    return title, [stack_chart(title, bands, axis, named.get("step_longest")) for axis in axes], True, note
+    return title, stack_chart(title, bands, axis) if axis else "", True, note
 
 
 def _bands(run: RunSummary, named: dict[str, RunSeries]) -> list[DrawnSeries]:
@@ -95,18 +94,18 @@ def _mean(series: RunSeries) -> float:
     return math.fsum(series.values) / max(1, len(series.values))
 
 
-def run_figures(run: RunSummary, axes: Sequence[RunAxis]) -> tuple[list[Figure], list[str]]:
+def run_figures(run: RunSummary, axis: RunAxis | None) -> tuple[list[Figure], list[str]]:
     """Drawings, and what is too flat for one in words."""
-    if not axes:
+    if axis is None:
         return [], []
     named = {series.name: series for series in run.series}
-    drawn, flat = [_lanes(run, named, axes)], []
+    drawn, flat = [_lanes(run, named, axis)], []
     if run.step_times is not None and run.step_seconds is not None:
         marks = [(run.step_seconds.median, tr("median {time}", time=duration(run.step_seconds.median)))]
         marks += [(run.step_seconds.p90, tr("90 % below {time}", time=duration(run.step_seconds.p90)))]
         beyond = tr("{steps} took longer", steps=count(run.step_times.beyond, "step")) if run.step_times.beyond else ""
         head = tr("Step times")
-        drawn.append((head, [histogram(head, [("", run.step_times, "c0")], marks)], False, beyond))
+        drawn.append((head, histogram(head, [("", run.step_times, "c0")], marks), False, beyond))
     for title, wanted, options in _wanted(run, named):
         found = [(label, named[name]) for name, label in wanted if name in named]
         moving = [(label, series) for label, series in found if not _is_flat(series)]
@@ -119,7 +118,7 @@ def run_figures(run: RunSummary, axes: Sequence[RunAxis]) -> tuple[list[Figure],
             for place, (label, series) in enumerate(found[:_CURVES])
         ]
         more = tr("and {more} more", more=len(found) - _CURVES) if len(found) > _CURVES else ""
-        drawn.append((title, [line_chart(title, curves, axis, options) for axis in axes], False, more))
+        drawn.append((title, line_chart(title, curves, axis, options), False, more))
     return [item for item in drawn if any(item[1])], flat
 
 
@@ -145,7 +144,7 @@ def _wanted(run: RunSummary, named: dict[str, RunSeries]) -> Iterator[tuple[str,
     torch = [("device_peak", tr("peak")), ("device_allocated", tr("allocated")), ("device_reserved", tr("reserved"))]
     amount, speed = tr("bytes"), tr("bytes per second")
     level = _limit(named, torch, run.memory.device)
-    yield tr("GPU memory, by torch"), torch, LineOptions(unit_title=amount, level=level)
+    yield tr("GPU memory, by torch"), torch, LineOptions(unit_title=amount, limit=level)
     cards = sorted({int(name[3 : name.index("_")]) for name in named if name.startswith("gpu")})
     for key, title, axis in (
         ("util", tr("GPU utilisation"), tr("share of time with a kernel")),
@@ -156,24 +155,26 @@ def _wanted(run: RunSummary, named: dict[str, RunSeries]) -> Iterator[tuple[str,
     ):  # fmt: skip
         wanted = [(f"gpu{card}_{key}", f"GPU {card}") for card in cards]
         total = next((gpu.memory_total for gpu in run.gpus if gpu.memory_total), None) if key == "memory" else None
-        yield title, wanted, LineOptions(unit_title=axis, level=_limit(named, wanted, total))
+        yield title, wanted, LineOptions(unit_title=axis, limit=_limit(named, wanted, total))
     machine, command = tr("machine"), tr("the command")
     cores = [("cpu", machine), ("tree_cpu", command)]
     yield tr("Busy CPU cores"), cores, LineOptions(unit_title=tr("cores"))
     memory = [("memory", machine), ("tree_rss", command), ("rss", tr("rank {rank}", rank=0))]
     level = _limit(named, memory, run.memory.machine_limit)
-    yield tr("Host memory"), memory, LineOptions(unit_title=amount, level=level)
+    yield tr("Host memory"), memory, LineOptions(unit_title=amount, limit=level)
     rates = LineOptions(unit_title=speed)
     yield tr("Disk"), [("disk_read", tr("read")), ("disk_write", tr("written"))], rates
     yield tr("Network"), [("net_rx", tr("received")), ("net_tx", tr("sent"))], rates
 
 
-def _limit(named: dict[str, RunSeries], wanted: Sequence[tuple[str, str]], limit: float | None) -> LimitLine | None:
+def _limit(
+    named: dict[str, RunSeries], wanted: Sequence[tuple[str, str]], limit: float | None
+) -> tuple[float, str] | None:
     """The limit as a line, unless it would squeeze the curves to the ground."""
     most = max((_most(named[name]) for name, _ in wanted if name in named), default=0.0)
     if not limit or limit > _NEAR * most:
         return None
-    return LimitLine(value=float(limit), label=tr("limit {limit}", limit=size(limit)))
+    return float(limit), tr("limit {limit}", limit=size(limit))
 
 
 def _most(series: RunSeries) -> float:
@@ -199,7 +200,7 @@ def _flat_words(title: str, found: Sequence[tuple[str, RunSeries]]) -> str:
     return tr("{title}: {parts}", title=title, parts=listed(parts))
 
 
-def _lanes(run: RunSummary, named: dict[str, RunSeries], axes: Sequence[RunAxis]) -> Figure:
+def _lanes(run: RunSummary, named: dict[str, RunSeries], axis: RunAxis) -> Figure:
     """A lane a rank and a lane a GPU, one below the other: who waits while who works."""
     numbers = sorted(
         {int(name.rpartition("rank")[2]) for name in named if name.startswith("phase.") and ".rank" in name}
@@ -220,7 +221,7 @@ def _lanes(run: RunSummary, named: dict[str, RunSeries], axes: Sequence[RunAxis]
         if numbers:
             title = tr("Ranks and GPUs side by side")
         said = listed([said, busy], "; ") if numbers else busy
-    return title, [lane_chart(title, lanes, axis) for axis in axes], True, said
+    return title, lane_chart(title, lanes, axis), True, said
 
 
 def memory_budgets(run: RunSummary) -> Iterator[tuple[str, float, list[tuple[str, float, str]]]]:

@@ -26,7 +26,7 @@ from gpudoctor.model.watch import Tick
 from gpudoctor.report.palette import PHASES
 from gpudoctor.report.strings import for_reader
 from gpudoctor.ui.watch.loop_panels import Findings, Phases, PlacesTable, Ranks, fix_of
-from gpudoctor.ui.watch.marks import LETTERS, View, phase_name, shown_gpus, tint
+from gpudoctor.ui.watch.marks import View, phase_name, shown_gpus, tint
 from gpudoctor.ui.watch.panels import Gpus, Header, HostPanel, Panel, StepsPanel, VerdictLine
 
 # Screens that lie over the view: the keys, and a manual page.
@@ -58,12 +58,11 @@ class TextScreen(ModalScreen[None]):
 
 
 def keys_text(view: View) -> Text:
-    """The page of keys: what each does, and the colours of the phases, or their letters without colours."""
+    """The page of keys: what each does, and the colours of the phases."""
     text = Text("\n".join(f"{key:<10} {word(meaning)}" for key, meaning in _KEYS))
     text.append(tr("\n\nPhases, in the order of their stack from below:\n"))
     for place, phase in enumerate(PHASES):
-        mark = LETTERS[phase] if view.plain else "■"
-        text.append(f"{mark} ", tint(PHASES[phase], view) or "")
+        text.append("■ ", tint(PHASES[phase], view) or "")
         text.append(padded(phase_name(phase), 13) + ("\n" if place % 4 == 3 else ""))
     text.append(
         tr(

@@ -19,7 +19,6 @@ from gpudoctor.report.units import confidence_text, fix_title, is_code, remedy_g
 from gpudoctor.text import duration
 from gpudoctor.ui.watch.band import phase_band
 from gpudoctor.ui.watch.marks import (
-    LETTERS,
     View,
     clip,
     counted,
@@ -31,7 +30,7 @@ from gpudoctor.ui.watch.marks import (
     shown_ranks,
     tint,
 )
-from gpudoctor.ui.watch.panels import Panel, coloured, lines_text, severity_style
+from gpudoctor.ui.watch.panels import Panel, absence, coloured, lines_text, severity_style
 
 # Where the loop's time goes: a bar a phase, and the phases over time.
 
@@ -57,14 +56,14 @@ class Phases(Panel):
         if not shares:
             return Text("\n".join(_absence(tick)), overflow="fold")
         legend = min(44, max(_LEGEND, width // 4))
-        if width - legend - 2 < _BAND:
+        if width - legend - 2 < _BAND or view.plain:  # the band has nothing but colours
             legend = width
         named = [item for item in sorted(shares.items(), key=lambda item: -item[1]) if item[1] >= _LEAST]
         bars = [_phase_row(phase, share, named[0][1], legend, view) for phase, share in named[:height]]
         band = []
         if legend < width:
             window = tick.window
-            band = phase_band(shown_ranks(window, view), view, window.t, width - legend - 2, height)
+            band = phase_band(shown_ranks(window, view), view.light, window.t, width - legend - 2, height)
         lines = []
         for row in range(height if band else min(height, len(bars))):
             left = bars[row] if row < len(bars) else Text()
@@ -116,25 +115,18 @@ def phase_shares(tick: Tick, view: View) -> dict[str, float]:
 
 
 def _phase_row(phase: str, share: float, largest: float, width: int, view: View) -> Text:
-    """`■ data wait   58% ███████`, the largest as wide as there is room; a letter without colours."""
+    """`■ data wait   58% ███████`, the largest as wide as there is room."""
     colour = tint(phase_colour(phase), view)
-    mark = LETTERS.get(phase, " ") if view.plain else "■"
     gauge = max(0, width - _NAME - 9)
     filled = max(1, min(gauge, round(share / largest * gauge))) if gauge else 0
     return Text.assemble(
-        coloured(f"{mark} ", colour), f"{padded(clip(phase_name(phase), _NAME), _NAME)} {share:>4.0%} ",
+        coloured("■ ", colour), f"{padded(clip(phase_name(phase), _NAME), _NAME)} {share:>4.0%} ",
         coloured("█" * filled, colour),
     )  # fmt: skip
 
 
 def _absence(tick: Tick) -> list[str]:
-    gaps = [gap for gap in tick.window.gaps if gap.panel == "stacks"]
-    lines = []
-    for gap in gaps[:2]:
-        lines.append(tr("no stacks: {plain}", plain=plain(gap.reason)))
-        if gap.fix:
-            lines.append(f"-> {rendered(gap.fix)}")
-    return lines or [tr("waiting for the first stack sample")]
+    return absence(tick, "stacks", template("no stacks: {reason}")) or [tr("waiting for the first stack sample")]
 
 
 # The hottest lines of the user's code.
@@ -180,10 +172,9 @@ def _by_line(places: Iterable[Place]) -> list[Place]:
 
 def _place_row(place: Place, total: int, wide: int, width: int, view: View) -> Text:
     colour = tint(phase_colour(place.phase), view)
-    mark = "" if view.plain else "■ "
     where = f"{clip(_where(place), wide):<{wide}}  {plain(place.text)}"
     head = Text.assemble(
-        f"{place.count / max(1, total):>4.0%} ", coloured(mark, colour), padded(phase_name(place.phase), 10) + " "
+        f"{place.count / max(1, total):>4.0%} ", coloured("■ ", colour), padded(phase_name(place.phase), 10) + " "
     )
     return head.append(clip(where, width - head.cell_len))
 
@@ -263,7 +254,7 @@ def _rank_line(rank: Rank, width: int, view: View) -> Text:
     seconds = standing_for(rank)
     still = tr("  still for {seconds}", seconds=duration(seconds)) if seconds >= _STILL else ""
     state = "" if rank.state in "RS" else f"  {_state(rank.state, rank.wait_channel)}"
-    mark = coloured("■ ", tint(phase_colour(phase), view)) if phase and not view.plain else Text()
+    mark = coloured("■ ", tint(phase_colour(phase), view)) if phase else Text()
     head = Text.assemble(name, mark)
     return head.append(
         clip(

@@ -10,12 +10,6 @@ from gpudoctor.report.palette import Colour
 from gpudoctor.report.printable import one_line, printable
 
 SPARKS = "▁▂▃▄▅▆▇█"
-LETTERS = {
-    "data_wait": "d", "transfer": "t", "forward": "f", "backward": "b", "optimizer": "o", "sync": "s",
-    "logging": "l", "checkpoint": "c", "evaluation": "e", "profiler": "p", "collective": "r", "compile": "k",
-    "start": "i", "other": "·",
-}  # fmt: skip
-"""One letter a phase, for terminals without colour."""
 _GIB = 1 << 30
 
 

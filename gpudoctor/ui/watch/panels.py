@@ -8,10 +8,10 @@ from rich.text import Text
 from textual.events import Resize
 from textual.widgets import Static
 
-from gpudoctor.lang import rendered, say, template, tr, word
+from gpudoctor.lang import say, template, tr, word
 from gpudoctor.lang.wrapping import cells, is_wide, padded, wrap
 from gpudoctor.model import Severity
-from gpudoctor.model.signs.process import Gap, GpuWindow, Rank, Series
+from gpudoctor.model.signs.process import GpuWindow, Rank, Series
 from gpudoctor.model.watch import Tick
 from gpudoctor.report.palette import CURVES, SEVERITIES
 from gpudoctor.report.run_words import rate_text
@@ -342,26 +342,27 @@ _REASONS = {
     0x100: "display",
 }
 _LABEL = 6
-_BUSY, _MEMORY, _POWER, _PCIE = CURVES[0], CURVES[3], CURVES[4], CURVES[5]
-"""Colours of what a GPU does, the same in every row."""
+_COLOURS = {"util": 0, "SM": 0, "memory": 3, "power": 4, "clock": 2, "heat": 1, "pcie": 5}
+"""Rows of a GPU and their colours among the palette's curves; a table shows them in this order."""
 
 
 class Gpus(Panel):
-    """Utilisation, SM activity, memory, power, temperature, clocks, PCIe and NVLink, with their histories."""
+    """Utilisation, SM activity, memory, power, clocks, heat and PCIe, of one GPU with their histories."""
 
     def wanted(self, tick: Tick, view: View) -> int:
         """A line a GPU, or the rows of one; 0 where none can be seen and nothing helps."""
         gpus = shown_gpus(tick.window, view)
         if not gpus:
-            return len(_absence(tick)) if any(gap.fix for gap in _gaps(tick)) else 0
+            gaps = [gap for gap in tick.window.gaps if gap.panel == "gpu"]
+            return len(absence(tick, "gpu")) if any(gap.fix for gap in gaps) else 0
         return (len(gpus) + 1 if len(gpus) > 1 else len(gpu_rows(gpus[0]))) + len(_users(tick, 80))
 
     def draw(self, tick: Tick, view: View, width: int, height: int) -> Text:
         """A line a GPU where there are several."""
         gpus = shown_gpus(tick.window, view)
         if not gpus:
-            return Text("\n".join(_absence(tick)), overflow="fold")
-        lines = gpu_table(gpus, width, view) if len(gpus) > 1 else gpu_lines(gpus[0], width, view)
+            return Text("\n".join(absence(tick, "gpu") or [tr("waiting for the driver")]), overflow="fold")
+        lines = gpu_table(gpus, width, view) if len(gpus) > 1 else _gpu_lines(gpus[0], width, view)
         return lines_text([*lines, *_users(tick, width)], height)
 
     def heading(self, tick: Tick, view: View) -> str:
@@ -372,131 +373,67 @@ class Gpus(Panel):
         return tr("{gpus} gpus", gpus=len(gpus)) if gpus else "gpu"
 
 
-def _gaps(tick: Tick) -> list[Gap]:
-    return [gap for gap in tick.window.gaps if gap.panel == "gpu"]
-
-
-def _absence(tick: Tick) -> list[str]:
-    lines = []
-    for gap in _gaps(tick):
-        lines.append(rendered(gap.reason))
-        if gap.fix:
-            lines.append(f"-> {rendered(gap.fix)}")
-    return lines or [tr("waiting for the driver")]
-
-
-def gpu_table(gpus: Sequence[GpuWindow], width: int, view: View) -> list[Text]:
-    """A head and a line a GPU: as many columns as fit, the most telling first, with histories."""
-    rows = [_table_cells(gpu) for gpu in gpus]
-    told = [place for place in range(len(_COLUMNS)) if any(row[place][1] not in ("", "-") for row in rows)]
-    columns = [(word(_COLUMNS[place][0]), _COLUMNS[place][1]) for place in told]
-    table = [[row[place] for place in told] for row in rows]
-    kept, room = 0, width - 2
-    wide = [max(cells(row[place][1]) for row in table) for place in range(len(columns))]
-    wide = [max(size, cells(head)) for size, (head, _) in zip(wide, columns, strict=True)]
-    for size in wide:
-        if room - size - 1 < 0:
-            break
-        room -= size + 1
-        kept += 1
-    drawn = [place for place in range(kept) if columns[place][1] is not None]
-    each = [0] * kept
-    for place in drawn:  # what is left over goes to the histories, the first ones first
-        size = min(24, room - 1, max(6, room // max(1, len(drawn)) - 1))
-        if size >= 5:
-            each[place] = size + 1
-            room -= size + 1
-    head = Text("  " + " ".join(padded(columns[p][0], wide[p] + each[p], right=True) for p in range(kept)), style="dim")
-    lines = [head]
-    for gpu, row in zip(gpus, table, strict=True):
-        line = Text(f"{gpu.index:<2}", no_wrap=True)
-        if gpu.lost:
-            lines.append(
-                line.append(
-                    clip(tr("lost: {plain}", plain=plain(gpu.lost)), width - 2), severity_style(Severity.ERROR, view)
-                )
-            )
-            continue
-        for place in range(kept):
-            values, words, top = row[place]
-            colour = columns[place][1]
-            if each[place] and colour is not None:
-                line.append_text(coloured(spark(values, each[place] - 1, top), tint(colour, view))).append(" ")
-            line.append(padded(words, wide[place], right=True) + (" " if place < kept - 1 else ""))
-        lines.append(line)
-    return lines
-
-
-_COLUMNS = (
-    ("util", _BUSY),
-    ("SM", _BUSY),
-    ("memory", _MEMORY),
-    ("power", _POWER),
-    ("°C", None),
-    (template("PCIe in"), _PCIE),
-    (template("PCIe out"), _PCIE),
-    (template("held by"), None),
-)
-"""Heads, and the colours of those that have a history."""
-
-
-def _table_cells(gpu: GpuWindow) -> list[tuple[Sequence[float], str, float]]:
-    """History, newest value in words and the top of the scale, by column."""
-    total = f"/{gib(gpu.memory_total)}" if gpu.memory_total else ""
-    most = max([*gpu.pcie_rx.known(), *gpu.pcie_tx.known(), 1.0])
-    power = gpu.power_limit or max(gpu.power.known(), default=1.0)
-    memory = float(gpu.memory_total or max(gpu.memory.known(), default=1.0))
+def absence(tick: Tick, panel: str, words: str = "{reason}") -> list[str]:
+    """Why a panel has nothing to show, and what would mend it."""
+    gaps = [gap for gap in tick.window.gaps if gap.panel == panel]
     return [
-        (gpu.busy.values, percent(gpu.busy.last), 1.0),
-        (gpu.sm.values, percent(gpu.sm.last), 1.0),
-        (gpu.memory.values, f"{gib(gpu.memory.last)}{total}G", memory),
-        (gpu.power.values, whole(gpu.power.last, "W"), power),
-        ((), whole(gpu.temperature.last, "°"), 1.0),
-        (gpu.pcie_rx.values, rate(gpu.pcie_rx.last), most),
-        (gpu.pcie_tx.values, rate(gpu.pcie_tx.last), most),
-        ((), _held(gpu), 1.0),
+        line
+        for gap in gaps[:2]
+        for line in (tr(words, reason=plain(gap.reason)), gap.fix and f"-> {plain(gap.fix)}")
+        if line
     ]
 
 
 def gpu_rows(gpu: GpuWindow) -> list[tuple[str, Series, str, float]]:
     """Label, history, newest value in words and top of the scale; what the card does not tell is left out."""
-    if gpu.lost:
-        return [("", Series(), tr("lost: {plain}", plain=plain(gpu.lost)), 1.0)]
-    total = float(gpu.memory_total or 0)
-    words = f"{gib(gpu.memory.last)}" + (f"/{gib(total)}G" if total else "G")
-    limit = gpu.power_limit or max(gpu.power.known(), default=0.0)
-    cap = f"/{gpu.power_limit:.0f}W" if gpu.power_limit else "W"
-    top = gpu.clock_max or max(gpu.clock.known(), default=0.0)
-    most = max([*gpu.pcie_rx.known(), *gpu.pcie_tx.known(), 1.0])
+    total, limit, clock = float(gpu.memory_total or 0), gpu.power_limit or 0.0, gpu.clock_max or 0.0
+    link = tr("{received} in {sent} out", received=rate(gpu.pcie_rx.last), sent=rate(gpu.pcie_tx.last))
     every = [
         ("util", gpu.busy, percent(gpu.busy.last), 1.0),
         ("SM", gpu.sm, percent(gpu.sm.last), 1.0),
-        ("memory", gpu.memory, words, total or max(gpu.memory.known(), default=0.0)),
-        ("power", gpu.power, f"{whole(gpu.power.last)}{cap}", limit),
-        ("clock", gpu.clock, whole(gpu.clock.last, "MHz"), top),
-        (
-            "heat",
-            gpu.temperature,
-            f"{whole(gpu.temperature.last, ' °C')}  {_held(gpu) or word('not throttled')}",
-            100.0,
-        ),
-        (
-            "pcie",
-            gpu.pcie_rx,
-            tr("{received} in {sent} out", received=rate(gpu.pcie_rx.last), sent=rate(gpu.pcie_tx.last)),
-            most,
-        ),
+        ("memory", gpu.memory, gib(gpu.memory.last) + (f"/{gib(total)}G" if total else "G"), total),
+        ("power", gpu.power, whole(gpu.power.last) + (f"/{limit:.0f}W" if limit else "W"), limit),
+        ("clock", gpu.clock, whole(gpu.clock.last, "MHz"), clock),
+        ("heat", gpu.temperature, f"{whole(gpu.temperature.last, ' °C')}  {_held(gpu)}", 100.0),
+        ("pcie", gpu.pcie_rx, link, 0.0),
     ]
-    return [row for row in every if row[1].known()]
+    return [(name, series, words, top or max(known)) for name, series, words, top in every if (known := series.known())]
 
 
-def gpu_lines(gpu: GpuWindow, width: int, view: View) -> list[Text]:
+def _lost(gpu: GpuWindow, width: int, view: View) -> Text:
+    return Text(clip(tr("lost: {plain}", plain=plain(gpu.lost)), width), severity_style(Severity.ERROR, view))
+
+
+def gpu_table(gpus: Sequence[GpuWindow], width: int, view: View) -> list[Text]:
+    """A head and a line a GPU: the first column with its history, then as many numbers as fit."""
+    rows = [{name: (series, words) for name, series, words, _ in gpu_rows(gpu)} for gpu in gpus]
+    names = [name for name in _COLOURS if any(name in row for row in rows)]
+    table = [[row[name][1] if name in row else "-" for name in names] for row in rows]
+    wide = [max(cells(word(name)), *(cells(row[at]) for row in table)) + 2 for at, name in enumerate(names)]
+    while sum(wide) > width - 3 and len(wide) > 1:
+        wide.pop()
+    history = max(0, min(24, width - 3 - sum(wide)))
+    heads = "".join(padded(word(name), size, right=True) for name, size in zip(names, wide, strict=False))
+    lines = [Text(f"   {' ' * history}{heads}", style="dim")]
+    for gpu, row, texts in zip(gpus, rows, table, strict=True):
+        line = Text(f"{gpu.index:<3}", no_wrap=True)
+        if gpu.lost:
+            lines.append(line.append_text(_lost(gpu, width - 3, view)))
+            continue
+        if history and names and names[0] in row:
+            line.append_text(coloured(spark(row[names[0]][0].values, history, 1.0), tint(CURVES[0], view)))
+        lines.append(
+            line.append("".join(padded(text, size, right=True) for text, size in zip(texts, wide, strict=False)))
+        )
+    return lines
+
+
+def _gpu_lines(gpu: GpuWindow, width: int, view: View) -> list[Text]:
     """Everything about one GPU, the most telling first."""
     if gpu.lost:
-        return [Text(clip(tr("lost: {plain}", plain=plain(gpu.lost)), width), severity_style(Severity.ERROR, view))]
-    colours = {"util": _BUSY, "SM": _BUSY, "memory": _MEMORY, "power": _POWER, "clock": CURVES[2], "heat": CURVES[1]}
+        return [_lost(gpu, width, view)]
     return [
-        history_row(label, series.values, words, top, width, tint(colours.get(label, _PCIE), view))
+        history_row(label, series.values, words, top, width, tint(CURVES[_COLOURS[label]], view))
         for label, series, words, top in gpu_rows(gpu)
     ]
 
@@ -508,7 +445,7 @@ def _held(gpu: GpuWindow) -> str:
         for bit, share in sorted(gpu.reasons.items(), key=lambda item: -item[1])
         if bit not in (0x1, 0x100) and share >= 0.05
     ]
-    return ", ".join(named[:2])
+    return ", ".join(named[:2]) or word("not throttled")
 
 
 def _users(tick: Tick, width: int) -> list[str]:
