@@ -88,12 +88,14 @@ def _examined(recording: "Recording") -> "Report":
 
 
 def _render(result: "Comparison", arguments: argparse.Namespace) -> str:
-    from gpudoctor.report.comparison import comparison_json, comparison_markdown
-
     if arguments.format == "json":
+        from gpudoctor.report.comparison import comparison_json
+
         return comparison_json(result, arguments.max_regression)
     if arguments.format == "markdown":
-        return comparison_markdown(result)
+        from gpudoctor.report.markdown import render_comparison as render_comment
+
+        return render_comment(result)
     if arguments.format == "html":
         from gpudoctor.report.html.page import render_comparison as render_page
 

@@ -301,9 +301,9 @@ def _render(answer: "Answer", arguments: argparse.Namespace) -> str:
 
         return render_estimate(answer)
     if arguments.format == "markdown":
-        from gpudoctor.report.estimate_markdown import render_estimate_markdown
+        from gpudoctor.report.markdown import render_estimate as render_comment
 
-        return render_estimate_markdown(answer, explain=arguments.explain)
+        return render_comment(answer, explain=arguments.explain)
     from gpudoctor.ui.estimate_text import render_estimate_text
 
     width, colour = look(arguments)

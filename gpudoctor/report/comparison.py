@@ -1,14 +1,13 @@
-"""A comparison of two runs as JSON, Markdown and rows for a terminal."""
+"""A comparison of two runs as JSON and in rows and sentences."""
 
 import dataclasses
 import json
 
-from gpudoctor.lang import Message, say, term, tr
+from gpudoctor.lang import Message, say, term
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import Json
 from gpudoctor.model.comparison import Comparison, Row
 from gpudoctor.report.json import finite, run_object
-from gpudoctor.report.markdown import code, escape
 from gpudoctor.report.run_words import rate_text
 from gpudoctor.text import duration, percent, size
 
@@ -37,20 +36,6 @@ def comparison_json(item: Comparison, most: float | None) -> str:
         "after": run_object(item.after),
     }
     return json.dumps(finite(document), indent=2, ensure_ascii=True, allow_nan=False) + "\n"
-
-
-def comparison_markdown(item: Comparison) -> str:
-    """The comparison as a comment for a pull request."""
-    lines = [f"### gpudoctor: {escape(item.verdict)}", "", tr("| | before | after | |"), "|---|--:|--:|--:|"]
-    for title, rows in groups(item):
-        lines.append(f"| **{escape(title)}** | | | |")
-        lines += ["| " + " | ".join(map(escape, row)) + " |" for row in rows]
-    lines += ["", *map(escape, remarks(item))]
-    lines += [
-        "",
-        tr("before: {before}, after: {after}", before=code(item.before.recording), after=code(item.after.recording)),
-    ]
-    return "\n".join(lines) + "\n"
 
 
 def groups(item: Comparison) -> list[Group]:

@@ -16,7 +16,8 @@ from gpudoctor.engine.selection import make_selection
 from gpudoctor.model import Report
 from gpudoctor.model.comparison import Change, Comparison
 from gpudoctor.model.signs.recording import Recording, RunEnd
-from gpudoctor.report.comparison import comparison_json, comparison_markdown
+from gpudoctor.report.comparison import comparison_json
+from gpudoctor.report.markdown import render_comparison as comparison_markdown
 from gpudoctor.ui.console.run_text import render_comparison
 from gpudoctor.vitals.build_recorded_patient import admit_recording
 
