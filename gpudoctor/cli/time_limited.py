@@ -3,16 +3,15 @@
 A thread would not do: an expression that takes minutes, or a driver's call, keeps the interpreter to itself.
 """
 
+import multiprocessing
 import os
-import pickle
-import select
 import signal
 import sys
-import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeVar
+from multiprocessing.connection import Connection
+from typing import Any, TypeVar
 
 from gpudoctor.errors import DoctorError
 from gpudoctor.lang import say
@@ -21,7 +20,6 @@ from gpudoctor.text import duration
 T = TypeVar("T")
 _GONE = 2.0
 """Seconds in which a killed process is gone."""
-_CHUNK = 1 << 16
 ASKED = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 """Signals by which somebody asks for the end."""
 
@@ -34,14 +32,6 @@ class Fault(Exception):
     """The work failed in the child by a fault of our own; the text is its traceback."""
 
 
-class _Told(DoctorError):
-    """An error of the child's, as it would have come from here."""
-
-    def __init__(self, text: str, exit_code: int) -> None:
-        super().__init__(text)
-        self.exit_code = exit_code
-
-
 def limited(work: Callable[[], T], seconds: float) -> T:
     """What the work returns, which can be pickled. An interrupt ends it at once.
 
@@ -50,82 +40,56 @@ def limited(work: Callable[[], T], seconds: float) -> T:
     """
     if not hasattr(os, "fork"):
         return work()
+    from gpudoctor.recorder.ending import kill
+    from gpudoctor.vitals.process.procfs import whole_tree
+
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):
             stream.flush()
-    reading, writing = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            os.close(reading)
-            _in_the_child(work, writing)
-        finally:
-            os._exit(1)
-    os.close(writing)
+    context = multiprocessing.get_context("fork")
+    reading, writing = context.Pipe(duplex=False)
+    child = context.Process(target=_in_the_child, args=(work, writing))
+    child.start()
+    writing.close()
+    kind, value = "died", None
     try:
-        answer = _answer(reading, seconds)
+        if not reading.poll(seconds):
+            raise Expired("the report was not finished in {seconds}", seconds=duration(seconds))
+        with suppress(EOFError):
+            kind, value = reading.recv()
     finally:
-        os.close(reading)
-        ended_by = _end(pid)
-    if not answer:
-        if ended_by in ASKED:
-            raise KeyboardInterrupt  # the signal is for both of us, and the child had it first
-        raise Fault(say("the process that made the report died"))
-    kind, value = pickle.loads(answer)  # of a child of our own
+        reading.close()
+        pid = child.pid or 0
+        if kind == "died":
+            child.join(0.05)  # one that was about to end has a signal of its own, not ours
+        if child.exitcode is None and kind == "died":
+            kill(lambda: whole_tree(pid))
+        child.join(_GONE)
+    if kind == "died" and child.exitcode in [-number for number in ASKED]:
+        raise KeyboardInterrupt  # the signal is for both of us, and the child had it first
     if kind == "error":
-        raise _Told(*value)
-    if kind == "fault":
-        raise Fault(value)
+        told = DoctorError(value[0])
+        told.exit_code = value[1]
+        raise told
+    if kind != "done":
+        raise Fault(value or say("the process that made the report died"))
     done: T = value
     return done
 
 
-def _in_the_child(work: Callable[[], object], writing: int) -> None:
+def _in_the_child(work: Callable[[], object], writing: Connection) -> None:
     from gpudoctor.recorder.start_command import die_with_parent
 
     die_with_parent()
     for number in ASKED:
         signal.signal(number, signal.SIG_DFL)  # who asks for the end means this first of all
+    answer: tuple[str, Any]
     try:
-        answer = pickle.dumps(("done", work()))
+        answer = ("done", work())
     except DoctorError as error:
-        answer = pickle.dumps(("error", (str(error), error.exit_code)))
+        answer = ("error", (str(error), error.exit_code))
     except Exception:  # noqa: BLE001  # it is told where it can be told
-        answer = pickle.dumps(("fault", traceback.format_exc().rstrip()))
-    with os.fdopen(writing, "wb") as pipe:
-        pipe.write(answer)
+        answer = ("fault", traceback.format_exc().rstrip())
+    writing.send(answer)
+    writing.close()
     os._exit(0)
-
-
-def _answer(reading: int, seconds: float) -> bytes:
-    """Everything that comes out of the pipe up to its end. Raises `Expired`."""
-    parts: list[bytes] = []
-    deadline = time.monotonic() + seconds
-    while (left := deadline - time.monotonic()) > 0:
-        if select.select([reading], [], [], left)[0]:
-            part = os.read(reading, _CHUNK)
-            if not part:
-                return b"".join(parts)
-            parts.append(part)
-    raise Expired("the report was not finished in {seconds}", seconds=duration(seconds))
-
-
-def _end(pid: int) -> int:
-    """End the child with all that it has started; one that cannot be ended is left to the system.
-
-    Returns the signal that ended it, 0 without one: a child that was about to die has its own, not ours.
-    """
-    from gpudoctor.recorder.ending import kill
-    from gpudoctor.vitals.process.procfs import whole_tree
-
-    deadline = time.monotonic() + _GONE
-    with suppress(ChildProcessError):
-        done, status = os.waitpid(pid, os.WNOHANG)
-        if not done:
-            kill(lambda: whole_tree(pid))
-        while not done and time.monotonic() < deadline:
-            time.sleep(0.005)
-            done, status = os.waitpid(pid, os.WNOHANG)
-        if done and os.WIFSIGNALED(status):
-            return os.WTERMSIG(status)
-    return 0
