@@ -16,8 +16,6 @@ CHECK, RUN, WATCH = "check", "run", "watch"
 REPORT, AUTOPSY, EXPLAIN, COMPARE = "report", "autopsy", "explain", "compare"
 _CODE = re.compile(r"[A-Za-z]{2,5}\d{3}")
 _MODEL = re.compile(r"\d+(?:\.\d+)?[bBmM]")
-_SOURCES = {".py", ".pyw", ".ipynb", ".sh", ".bash", ".sbatch", ".slurm", ".pbs", ".job", ".lsf"}
-_CONFIGS = {".yaml", ".yml", ".toml", ".jsonc"}
 _REPORT_OF_OURS = re.compile(rb'"schema":\s*"gpudoctor\.(report|comparison|estimate)/')
 _HEAD = 4096
 _NSIGHT = (".nsys-rep", ".qdrep")
@@ -152,14 +150,10 @@ def _of_folder(folder: Path) -> tuple[str, tuple[str, ...]]:
 
 
 def _of_file(path: Path) -> tuple[str, tuple[str, ...]]:
-    suffix = path.suffix.lower()
-    if suffix in (".py", ".pyw", ".ipynb"):
-        return "a notebook" if suffix == ".ipynb" else "a script", (CHECK, AUTOPSY)
-    if suffix in _SOURCES:
-        return say("a job script"), (CHECK,)
-    if suffix in _CONFIGS:
-        return "a config", (CHECK, AUTOPSY)
-    if suffix == ".gdr":
+    from gpudoctor.model.external_files import open_unpacked
+    from gpudoctor.vitals.file_kinds import FileKind, kind_of
+
+    if path.suffix.lower() == ".gdr":
         raise UsageError(
             "{path}: a file of a recording; name its folder: gpudoctor report {quote}",
             path=path,
@@ -168,54 +162,38 @@ def _of_file(path: Path) -> tuple[str, tuple[str, ...]]:
     if path.name.removesuffix(".gz").endswith(_NSIGHT):
         return say("a report of Nsight Systems"), (REPORT,)
     try:
-        return _by_content(path, suffix)
+        kind = kind_of(path)
+        with open_unpacked(path) as stream:
+            ours = _REPORT_OF_OURS.search(stream.read(_HEAD) or b"")
     except OSError as error:
         raise UsageError("{path}: cannot be read: {reason}", path=path, reason=error.strerror or error) from None
-
-
-def _by_content(path: Path, suffix: str) -> tuple[str, tuple[str, ...]]:
-    from gpudoctor.model.external_files import open_unpacked, read_head
-    from gpudoctor.vitals.left_behind_kinds import LeftKind, kind_of
-    from gpudoctor.vitals.recording.kineto import is_trace
-    from gpudoctor.vitals.recording.smi import is_smi_log
-
-    with open_unpacked(path) as stream:
-        head = stream.read(_HEAD) or b""
-    if found := _REPORT_OF_OURS.search(head):
-        kind = found[1].decode()
+    if ours and kind is FileKind.CONFIG:
         raise UsageError(
             "{path}: {article} {kind} that gpudoctor wrote; name what it is about",
             path=path,
-            article=say("an") if kind == "estimate" else "a",
-            kind=kind,
+            article=say("an") if ours[1] == b"estimate" else "a",
+            kind=ours[1].decode(),
         )
-    kind = kind_of(path)
-    others = {
-        LeftKind.FLIGHT: (say("a dump of the flight recorder"), (AUTOPSY, CHECK)),
-        LeftKind.STACKS: (say("a stack dump"), (AUTOPSY, CHECK)),
-        LeftKind.SCHEDULER: (say("a record of the scheduler"), (AUTOPSY, CHECK)),
-        LeftKind.SURVEY: (say("an output of nvidia-smi"), (REPORT, AUTOPSY)),
-        LeftKind.SNAPSHOT: (say("a memory snapshot"), (REPORT, AUTOPSY, CHECK)),
-        LeftKind.KERNEL_LOG: (say("a kernel log"), (REPORT, AUTOPSY, CHECK)),
-    }
-    if kind in others:
-        return others[kind]
-    if is_trace(path):
-        return say("a profiler trace"), (REPORT,)
-    if is_smi_log(path):
-        return say("a log of nvidia-smi"), (REPORT,)
-    if kind is LeftKind.CONFIG or suffix == ".json":
-        return "a config", (CHECK, AUTOPSY)
-    if b"\0" in read_head(path, _HEAD) and not head.startswith((b"\xff\xfe", b"\xfe\xff")) and b"\0" in head:
+    if kind is FileKind.BINARY:
         raise UsageError(
             "{path}: a binary file of no kind that gpudoctor reads; name a script, a config, a log, "
             "a trace, a recording or a process id",
             path=path,
         )
-    first = head.split(b"\n", 1)[0]
-    if first.startswith(b"#!"):
-        return ("a script", (CHECK, AUTOPSY)) if b"python" in first else (say("a job script"), (CHECK,))
-    return "a log", (AUTOPSY, CHECK)
+    kinds = {
+        FileKind.SCRIPT: (say("a notebook" if path.suffix == ".ipynb" else "a script"), (CHECK, AUTOPSY)),
+        FileKind.JOB: (say("a job script"), (CHECK,)),
+        FileKind.CONFIG: (say("a config"), (CHECK, AUTOPSY)),
+        FileKind.FLIGHT: (say("a dump of the flight recorder"), (AUTOPSY, CHECK)),
+        FileKind.STACKS: (say("a stack dump"), (AUTOPSY, CHECK)),
+        FileKind.SCHEDULER: (say("a record of the scheduler"), (AUTOPSY, CHECK)),
+        FileKind.SURVEY: (say("an output of nvidia-smi"), (REPORT, AUTOPSY)),
+        FileKind.SNAPSHOT: (say("a memory snapshot"), (REPORT, AUTOPSY, CHECK)),
+        FileKind.KERNEL_LOG: (say("a kernel log"), (REPORT, AUTOPSY, CHECK)),
+        FileKind.TRACE: (say("a profiler trace"), (REPORT,)),
+        FileKind.READINGS: (say("a log of nvidia-smi"), (REPORT,)),
+    }
+    return kinds.get(kind, (say("a log"), (AUTOPSY, CHECK)))
 
 
 def _common(things: Sequence[NamedThing]) -> str:

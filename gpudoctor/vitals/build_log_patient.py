@@ -12,12 +12,13 @@ from gpudoctor.errors import UsageError
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import LogMessage, Patient, PatientKind, Sign, Signs, Unavailable
+from gpudoctor.model.external_files import read_head
 from gpudoctor.model.signs.job_log import JobLog
 from gpudoctor.model.unavailable import Unread
 from gpudoctor.text import count
+from gpudoctor.vitals.file_kinds import CONFIGS, LEFT, FileKind, kind_of
 from gpudoctor.vitals.job_log.opening import STANDARD_INPUT
 from gpudoctor.vitals.jobs_of_logs import job_of, last_job
-from gpudoctor.vitals.left_behind_kinds import LeftKind, is_left_behind, kind_of
 from gpudoctor.vitals.targets import near_name
 
 if TYPE_CHECKING:
@@ -60,33 +61,50 @@ class LeftBehind:
 
 def sort_left_behind(names: Sequence[str]) -> LeftBehind:
     """Sort files, folders, patterns and "-". Raises `UsageError` for a name that nothing answers to."""
-    found: dict[LeftKind, list[str]] = {kind: [] for kind in LeftKind}
+    found: dict[FileKind, list[str]] = {kind: [] for kind in FileKind}
     problems: list[str] = []
     for name in _expanded(names):
         try:
-            kind = LeftKind.LOG if name == STANDARD_INPUT else kind_of(Path(name))
+            found[FileKind.LOG if name == STANDARD_INPUT else _as_left(Path(name))].append(name)
         except OSError as error:
             problems.append(say("{name}: cannot be read: {reason}", name=name, reason=error.strerror or error))
-            continue
-        found[kind].append(name)
-        if kind is LeftKind.KERNEL_LOG:
-            found[LeftKind.LOG].append(name)
     _take_siblings(found)
-    logs, others = last_job(found[LeftKind.LOG])
+    logs, others = last_job([*found[FileKind.LOG], *found[FileKind.KERNEL_LOG]])
     if others:
         problems.append(_of_other_jobs(logs, others))
     return LeftBehind(
         logs=logs,
-        kernel_logs=tuple(found[LeftKind.KERNEL_LOG]),
-        snapshots=tuple(found[LeftKind.SNAPSHOT]),
-        flight_dumps=tuple(found[LeftKind.FLIGHT]),
-        surveys=tuple(found[LeftKind.SURVEY]),
-        stacks=tuple(found[LeftKind.STACKS]),
-        records=tuple(found[LeftKind.SCHEDULER]),
-        scripts=tuple(map(Path, found[LeftKind.SCRIPT])),
-        configs=tuple(map(Path, found[LeftKind.CONFIG])),
+        kernel_logs=tuple(found[FileKind.KERNEL_LOG]),
+        snapshots=tuple(found[FileKind.SNAPSHOT]),
+        flight_dumps=tuple(found[FileKind.FLIGHT]),
+        surveys=tuple(found[FileKind.SURVEY]),
+        stacks=tuple(found[FileKind.STACKS]),
+        records=tuple(found[FileKind.SCHEDULER]),
+        scripts=tuple(map(Path, found[FileKind.SCRIPT])),
+        configs=tuple(map(Path, found[FileKind.CONFIG])),
         problems=tuple(problems),
     )
+
+
+def _as_left(path: Path) -> FileKind:
+    """The kind of a file beside a log: what no other reader takes is a log."""
+    kind = kind_of(path)
+    if kind is FileKind.JOB and path.suffix.lower() in CONFIGS:
+        return FileKind.CONFIG
+    return kind if kind in (*LEFT, FileKind.SURVEY, FileKind.SCRIPT, FileKind.CONFIG) else FileKind.LOG
+
+
+def _is_left_behind(path: Path) -> bool:
+    """Whether a file of a folder, whose name is none of a log, is a dump or a record by its content."""
+    try:
+        kind = kind_of(path)
+        if kind is FileKind.SNAPSHOT:
+            return b"segments" in read_head(path, 256)
+        if kind is FileKind.KERNEL_LOG:
+            return path.suffix == ""
+        return kind in (*LEFT, FileKind.SURVEY)
+    except OSError:
+        return False
 
 
 def _of_other_jobs(logs: Sequence[str], others: Sequence[str]) -> str:
@@ -101,12 +119,12 @@ def _of_other_jobs(logs: Sequence[str], others: Sequence[str]) -> str:
     )
 
 
-def _take_siblings(found: dict[LeftKind, list[str]]) -> None:
+def _take_siblings(found: dict[FileKind, list[str]]) -> None:
     """Add to the dumps what is named like one but for its number: cut and empty files."""
-    alike = {_without_numbers(name) for name in found[LeftKind.FLIGHT]}
-    for kind in (LeftKind.LOG, LeftKind.SNAPSHOT):
+    alike = {_without_numbers(name) for name in found[FileKind.FLIGHT]}
+    for kind in (FileKind.LOG, FileKind.SNAPSHOT):
         siblings = [name for name in found[kind] if alike and _without_numbers(name) in alike]
-        found[LeftKind.FLIGHT] += siblings
+        found[FileKind.FLIGHT] += siblings
         found[kind] = [name for name in found[kind] if name not in set(siblings)]
 
 
@@ -169,7 +187,7 @@ def _logs_in(folder: str) -> Iterator[str]:
             path = os.path.join(root, file)
             if job or suffix[1:].isdigit():
                 yield path
-            elif suffix in _DUMPS and is_left_behind(Path(path)):
+            elif suffix in _DUMPS and _is_left_behind(Path(path)):
                 dumps.add(_without_numbers(path))
                 yield path
             elif suffix in _DUMPS:

@@ -14,8 +14,9 @@ from gpudoctor.lang import say
 from gpudoctor.model import LogMessage, Patient, PatientKind, Sign, Signs, Unavailable
 from gpudoctor.model.signs.job import Environment, Job, Profile
 from gpudoctor.text import duration
+from gpudoctor.vitals.file_kinds import LEFT, FileKind
 from gpudoctor.vitals.output_files import OutputFiles
-from gpudoctor.vitals.targets import TargetKind, Targets
+from gpudoctor.vitals.targets import Targets
 
 if TYPE_CHECKING:
     from gpudoctor.model.signs.configs import Configs
@@ -125,10 +126,10 @@ def admit(admission: PatientRequest) -> Patient:
         recording=readers.recording,
         job_log=Sign("the log", readers.job_log),
     )
-    if targets.of(TargetKind.LEFT):
+    if targets.of(*LEFT):
         from gpudoctor.vitals.build_log_patient import signs_of, sort_left_behind
 
-        left = sort_left_behind([item.name for item in named if item.kind in (TargetKind.LOG, TargetKind.LEFT)])
+        left = sort_left_behind([item.name for item in named if item.kind in (FileKind.LOG, *LEFT)])
         signs = replace(signs, **signs_of(left, admission.log_messages))
     patient = Patient(
         PatientKind.COMMAND if admission.command else kind,
@@ -195,7 +196,7 @@ class _Readers:
 
     def environment(self) -> Environment:
         base = self._base.take()
-        scripts = self._targets.of(TargetKind.JOB)
+        scripts = self._targets.of(FileKind.JOB)
         if not scripts:
             return base
         from gpudoctor.vitals.job import job_environment
@@ -231,7 +232,7 @@ class _Readers:
         return read_recording(*self._admission.recording)
 
     def job_log(self) -> "JobLog":
-        logs = self._targets.of(TargetKind.LOG)
+        logs = self._targets.of(FileKind.LOG)
         if not logs and self._admission.command:
             return self._read_output()
         if not logs:
@@ -286,8 +287,8 @@ class _Readers:
         return read_source(paths, arguments, texts=self._admission.sources)
 
     def _read_configs(self) -> "Configs":
-        paths = self._targets.of(TargetKind.CONFIG)
-        folders = self._targets.of(TargetKind.FOLDER)
+        paths = self._targets.of(FileKind.CONFIG)
+        folders = self._targets.of(FileKind.FOLDER)
         named = self._named_configs()
         if not paths and not folders and not named:
             raise Unavailable("no config was given")
@@ -310,7 +311,7 @@ class _Readers:
             return []
         from gpudoctor.vitals.named_files import launch_configs, source_configs, word_configs
 
-        scripts = self._targets.of(TargetKind.SCRIPT)
+        scripts = self._targets.of(FileKind.SCRIPT)
         launches = self.job.take().launches if self._launched() else ()
         found = [*launch_configs(launches)]
         found += word_configs(self._admission.arguments, [Path(), *(script.parent for script in scripts)])
@@ -320,7 +321,7 @@ class _Readers:
 
     def _launched(self) -> bool:
         """Whether a job script or the command itself says what is launched."""
-        return bool(self._targets.of(TargetKind.JOB) or self._admission.command)
+        return bool(self._targets.of(FileKind.JOB) or self._admission.command)
 
     def _own_environment(self) -> Environment:
         from gpudoctor.vitals.environment import read_environment
@@ -338,7 +339,7 @@ class _Readers:
         return read_job(
             self._admission.profile,
             self._base.take().variables,
-            self._targets.of(TargetKind.JOB),
+            self._targets.of(FileKind.JOB),
             self._admission.command,
             ranks=self._admission.ranks,
             gpus=self._admission.gpus,
@@ -347,7 +348,7 @@ class _Readers:
 
     def _scripts(self) -> tuple[list[Path], Mapping[str, Sequence[str]]]:
         """Scripts and folders to read, those that job scripts launch included, with their command lines."""
-        paths = self._targets.of(TargetKind.SCRIPT, TargetKind.FOLDER)
+        paths = self._targets.of(FileKind.SCRIPT, FileKind.FOLDER)
         arguments: dict[str, Sequence[str]] = {}
         if self._admission.arguments:
             arguments |= {str(path): self._admission.arguments for path in paths if os.path.isfile(path)}

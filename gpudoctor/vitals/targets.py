@@ -1,39 +1,22 @@
 """What the user named: scripts, notebooks, configs, job scripts, logs, folders of them."""
 
 import os
-import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from enum import Enum
 from pathlib import Path
 
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import SpokenError, say
 from gpudoctor.model.external_files import read_head
+from gpudoctor.vitals.file_kinds import CONFIGS, JOBS, SCRIPTS, FileKind, kind_of
 
-_HEAD = 4096
-_SCRIPTS = {".py", ".pyw", ".ipynb"}
-_JOBS = {".sh", ".bash", ".sbatch", ".slurm", ".pbs", ".job", ".lsf"}
-_CONFIGS = {".json", ".yaml", ".yml", ".toml", ".jsonc"}
-_LOGS = {".log", ".out", ".err"}
-_READABLE = _SCRIPTS | _JOBS | _CONFIGS
+_READABLE = SCRIPTS | JOBS | CONFIGS | {".json"}
 _ENOUGH_FILES = 20_000
 """Files after which a folder counts as not empty without further looking."""
-_SHELL = re.compile(rb"#!.*\b(ba|z|k|da)?sh\b")
-
-
-class TargetKind(Enum):
-    """What a named file is to us."""
-
-    SCRIPT = "script"
-    FOLDER = "folder"
-    JOB = "job script"
-    CONFIG = "config"
-    LOG = "log"
-    LEFT = "left behind"
-    """What a dead job left beside its log: dumps, snapshots, records of the kernel and of a scheduler."""
+_SNAPSHOT_KEYS = (b"segments", b"device_traces")
+_OF_REPORT = (FileKind.TRACE, FileKind.READINGS, FileKind.SURVEY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +25,7 @@ class NamedTarget:
 
     name: str
     path: Path
-    kind: TargetKind
+    kind: FileKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +36,7 @@ class Targets:
     problems: tuple[str, ...] = ()
     """Targets that could not be read, a sentence each."""
 
-    def of(self, *kinds: TargetKind) -> list[Path]:
+    def of(self, *kinds: FileKind) -> list[Path]:
         """Paths of the targets of some kinds, in order."""
         return [item.path for item in self.items if item.kind in kinds]
 
@@ -63,44 +46,11 @@ def sort_targets(names: Sequence[str]) -> Targets:
     items: list[NamedTarget] = []
     problems: list[str] = []
     for name in dict.fromkeys(names):
-        path = Path(name)
         try:
-            kind = TargetKind.LEFT if _is_left_behind(path) else _kind(path)
-            target = NamedTarget(name=name, path=path, kind=kind)
-            items.append(target)
-            if target.kind is TargetKind.LOG and (other := _reported(path)):
-                problems.append(say("{name}: {other}", name=name, other=other))
-                items.pop()
+            items.append(NamedTarget(name=name, path=Path(name), kind=_kind(Path(name))))
         except _Unreadable as error:
             problems.append(str(error))
     return Targets(items=tuple(items), problems=tuple(problems))
-
-
-def _is_left_behind(path: Path) -> bool:
-    """Whether a file is a dump, a snapshot or a record of a job that died, by its content."""
-    from gpudoctor.vitals.left_behind_kinds import LeftKind, kind_of
-
-    suffix = path.suffix.lower()
-    if suffix in _SCRIPTS | _JOBS | (_CONFIGS - {".json"}) or "\0" in str(path) or not path.is_file():
-        return False
-    try:
-        kind = kind_of(path)
-        if kind is LeftKind.SNAPSHOT:
-            head = read_head(path, _HEAD)
-            return b"segments" in head or b"device_traces" in head
-    except OSError:
-        return False
-    return kind not in (LeftKind.LOG, LeftKind.CONFIG, LeftKind.SURVEY)
-
-
-def _reported(path: Path) -> str:
-    """A clause that says that another command reads a file; "" for one that no command reads."""
-    from gpudoctor.vitals.recording.opening import is_log
-
-    if not is_log(path):
-        return ""
-    named = shlex.quote(str(path))
-    return say("check does not read such logs; read this one with `gpudoctor report {named}`", named=named)
 
 
 class _Unreadable(SpokenError):
@@ -113,7 +63,7 @@ def _unreadable(path: Path, error: OSError) -> _Unreadable:
     return _Unreadable(say("{path}: cannot be read: {reason}", path=path, reason=error.strerror or error))
 
 
-def _kind(path: Path) -> TargetKind:
+def _kind(path: Path) -> FileKind:
     if "\0" in str(path):
         raise UsageError(say("{path!r}: a path cannot contain a NUL byte; remove it", path=str(path)))
     try:
@@ -128,7 +78,7 @@ def _kind(path: Path) -> TargetKind:
         raise _unreadable(path, error) from None
     if path.is_dir():
         _refuse_empty(path)
-        return TargetKind.FOLDER
+        return FileKind.FOLDER
     if not path.is_file():
         raise UsageError(say("{path}: neither a file nor a folder; name a script, a config or a job script", path=path))
     return _kind_of_file(path)
@@ -171,48 +121,32 @@ def near_name(path: Path) -> str:
     return say("; did you mean {parent}?", parent=path.parent / found[0]) if found else ""
 
 
-def _kind_of_file(path: Path) -> TargetKind:
+def _kind_of_file(path: Path) -> FileKind:
     try:
-        head = read_head(path, _HEAD)
+        kind = kind_of(path)
+        head = read_head(path, 4096) if kind is FileKind.SNAPSHOT else b""
     except OSError as error:
         raise _unreadable(path, error) from None
-    suffix = path.suffix.lower()
-    if suffix in _SCRIPTS:
-        return TargetKind.SCRIPT
-    if b"\0" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
+    if kind in _OF_REPORT:
+        named = shlex.quote(str(path))
+        other = say("check does not read such logs; read this one with `gpudoctor report {named}`", named=named)
+        raise _Unreadable(say("{name}: {other}", name=path, other=other))
+    if kind is FileKind.BINARY or (kind is FileKind.SNAPSHOT and not any(key in head for key in _SNAPSHOT_KEYS)):
         raise _Unreadable(
             say(
                 "{path}: {reported}; check reads scripts, notebooks, configs and job scripts",
                 path=path,
-                reported=_reported(path) or say("a binary file"),
+                reported=say("a binary file"),
             )
         )
-    if suffix in _JOBS:
-        return TargetKind.JOB
-    if suffix in {".yaml", ".yml"}:
-        from gpudoctor.vitals.configs import looks_like_kubernetes_job
-
-        return TargetKind.JOB if looks_like_kubernetes_job(path) else TargetKind.CONFIG
-    if suffix in _CONFIGS:
-        return TargetKind.CONFIG
-    if suffix in _LOGS:
-        return TargetKind.LOG
-    return _by_shebang(path, head)
-
-
-def _by_shebang(path: Path, head: bytes) -> TargetKind:
-    """A file without a telling suffix: its first line, then Slurm or PBS directives."""
-    first = head.split(b"\n", 1)[0]
-    if first.startswith(b"#!") and b"python" in first:
-        return TargetKind.SCRIPT
-    if _SHELL.match(first) or b"#SBATCH" in head or b"#PBS" in head:
-        return TargetKind.JOB
-    if path.suffix.lower() == ".txt" or _reported(path):
-        return TargetKind.LOG
-    raise UsageError(
-        say(
-            "{path}: not recognised; check reads scripts (.py, .ipynb), configs (.yaml, .json, "
-            ".toml), job scripts (.sh, .sbatch) and folders of them",
-            path=path,
+    if kind is FileKind.OTHER and path.suffix.lower() == ".json":
+        return FileKind.CONFIG
+    if kind is FileKind.OTHER:
+        raise UsageError(
+            say(
+                "{path}: not recognised; check reads scripts (.py, .ipynb), configs (.yaml, .json, "
+                ".toml), job scripts (.sh, .sbatch) and folders of them",
+                path=path,
+            )
         )
-    )
+    return kind

@@ -7,7 +7,8 @@ import pytest
 from flight_dumps import make_ranks, write
 
 from gpudoctor.cli import main
-from gpudoctor.vitals.targets import TargetKind, sort_targets
+from gpudoctor.vitals.file_kinds import LEFT, FileKind
+from gpudoctor.vitals.targets import sort_targets
 
 STEPS = "".join(f"step {step} loss 2.{step}\n" for step in range(1, 8))
 KILL = (
@@ -43,14 +44,14 @@ def job(tmp_path):
 @pytest.mark.parametrize("name", ["dmesg.txt", "sacct", "stacks.json", "memory.pickle"])
 def test_a_file_is_told_by_its_content(job, name):
     [item] = sort_targets([str(job / name)]).items
-    assert item.kind is TargetKind.LEFT
+    assert item.kind in LEFT
 
 
 def test_other_pickles_and_json_are_what_they_were(tmp_path):
     (tmp_path / "tokens.pkl").write_bytes(pickle.dumps({"a": 1}))
     (tmp_path / "ds.json").write_text('{"train_batch_size": 8}')
     targets = sort_targets([str(tmp_path / "tokens.pkl"), str(tmp_path / "ds.json")])
-    assert [item.kind for item in targets.items] == [TargetKind.CONFIG] and len(targets.problems) == 1
+    assert [item.kind for item in targets.items] == [FileKind.CONFIG] and len(targets.problems) == 1
 
 
 def test_dumps_beside_a_script_name_the_rank(job, capsys):

@@ -7,12 +7,13 @@ from typing import Any
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import say
 from gpudoctor.model.signs.recording import Recording
+from gpudoctor.vitals.file_kinds import FileKind, kind_of
 from gpudoctor.vitals.recording.archive import MANIFEST
-from gpudoctor.vitals.recording.kineto import is_trace, read_trace
+from gpudoctor.vitals.recording.kineto import read_trace
 from gpudoctor.vitals.recording.reader import read_recording
-from gpudoctor.vitals.recording.smi import is_smi_log, read_smi_log
-from gpudoctor.vitals.recording.snapshot import is_pickle, read_snapshot
-from gpudoctor.vitals.saved_kernel_log import is_kernel_log, read_saved_log
+from gpudoctor.vitals.recording.smi import read_smi_log
+from gpudoctor.vitals.recording.snapshot import read_snapshot
+from gpudoctor.vitals.saved_kernel_log import read_saved_log
 
 _TRACES = ("*.pt.trace.json", "*.pt.trace.json.gz")
 """Names that torch.profiler.tensorboard_trace_handler gives, and Perfetto's."""
@@ -57,11 +58,6 @@ def open_recording(path: str, *more: str) -> Recording:
     return Recording(**plain, snapshot=read_snapshot(paths[0]), origin="memory snapshot")
 
 
-def is_log(path: Path) -> bool:
-    """Whether a file is one that `report` reads and that another tool wrote: a trace, a log, a snapshot."""
-    return _kind(path) != "recording"
-
-
 def _traces_in(name: str) -> list[str]:
     """Traces in a folder that is no recording of ours."""
     folder = Path(name)
@@ -71,13 +67,15 @@ def _traces_in(name: str) -> list[str]:
 
 
 def _kind(path: Path) -> str:
-    if os.path.isfile(path):
-        if is_trace(path):
-            return "trace"
-        if is_smi_log(path):
-            return "smi"
-        if is_pickle(path):
-            return "snapshot"
-        if is_kernel_log(path):
-            return "kernel"
-    return "recording"
+    """Whose it is: another tool's, or a recording of ours."""
+    others = {
+        FileKind.TRACE: "trace",
+        FileKind.READINGS: "smi",
+        FileKind.SURVEY: "smi",
+        FileKind.SNAPSHOT: "snapshot",
+        FileKind.KERNEL_LOG: "kernel",
+    }
+    try:
+        return others.get(kind_of(path), "recording") if os.path.isfile(path) else "recording"
+    except OSError:
+        return "recording"

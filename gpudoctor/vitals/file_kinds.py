@@ -1,8 +1,9 @@
-"""Tells by its content what a file is that a job left behind beside its logs, whatever its name."""
+"""What a named file is, by its ending where that says it, else by its content: told once, for every command."""
 
 import os
 import re
 from enum import Enum
+from functools import lru_cache
 from pathlib import Path
 
 from gpudoctor.model.external_files import open_file, open_unpacked, read_head
@@ -14,69 +15,108 @@ _CONFIG_HEAD = 4096
 _LAST_LINES = 5
 
 
-class LeftKind(Enum):
+class FileKind(Enum):
     """What a file is."""
 
+    SCRIPT = "script"
+    JOB = "job script"
+    CONFIG = "config"
+    FOLDER = "folder"
     LOG = "log"
-    """Text that the job printed, and all that nothing else fits."""
-
+    """By its ending."""
     KERNEL_LOG = "kernel log"
-    """It is read as a log, too."""
-
     SNAPSHOT = "snapshot"
-
+    """A memory snapshot of torch, or another pickle."""
     FLIGHT = "flight recorder"
     """A dump of torch's flight recorder, and what is named like one and may be cut or empty."""
-
     SURVEY = "survey"
-
+    """The output of `nvidia-smi -q`."""
     STACKS = "stacks"
     """The output of `py-spy dump --json`; its text is read as a log."""
-
     SCHEDULER = "scheduler"
     """What a scheduler kept of the job: sacct, scontrol, kubectl."""
+    TRACE = "trace"
+    """A trace of the profiler."""
+    READINGS = "readings"
+    """A log of nvidia-smi."""
+    BINARY = "binary"
+    OTHER = "other"
+    """Text that nothing else fits: it may be a log."""
 
-    SCRIPT = "script"
-    CONFIG = "config"
 
-
-_SCRIPTS = {".py", ".pyw", ".ipynb"}
+LEFT = (FileKind.KERNEL_LOG, FileKind.SNAPSHOT, FileKind.FLIGHT, FileKind.STACKS, FileKind.SCHEDULER)
+"""What a dead job left beside its log."""
+SCRIPTS = {".py", ".pyw", ".ipynb"}
+JOBS = {".sh", ".bash", ".sbatch", ".slurm", ".pbs", ".job", ".lsf"}
+CONFIGS = {".yaml", ".yml", ".toml", ".jsonc"}
+_LOGS = {".log", ".out", ".err"}
+_SHELL = re.compile(rb"#!.*\b(ba|z|k|da)?sh\b")
 _FLIGHT_NAME = re.compile(r"(?i)(?:nccl|comm_lib|hccl|xccl|rccl|flight|fr)_?(?:trace|dump|recorder)?_?rank_?\d+\Z")
 _FLIGHT_WORDS = (b"pg_config", b"collective_seq_id", b"profiling_name", b"nccl_comm_state", b"pg_status")
 """Keys of a dump: some of them are in its first bytes."""
-_CONFIGS = {".yaml", ".yml", ".toml", ".jsonc"}
 
 
-def kind_of(path: Path) -> LeftKind:
-    """The kind of a file, by its ending where that says it, else by its content. Raises `OSError`."""
+def kind_of(path: Path) -> FileKind:
+    """The kind of a file. Raises `OSError`."""
+    seen = path.stat()
+    return _kind_of(path, seen.st_mtime_ns, seen.st_size)
+
+
+@lru_cache(maxsize=4096)
+def _kind_of(path: Path, _written: int, size: int) -> FileKind:
     suffix = path.suffix.lower()
-    if suffix in _SCRIPTS:
-        return LeftKind.SCRIPT
-    if suffix in _CONFIGS:
-        return LeftKind.CONFIG
+    if suffix in SCRIPTS:
+        return FileKind.SCRIPT
+    if suffix in JOBS:
+        return FileKind.JOB
+    if suffix in CONFIGS:
+        from gpudoctor.vitals.configs import looks_like_kubernetes_job
+
+        job = suffix in {".yaml", ".yml"} and looks_like_kubernetes_job(path)
+        return FileKind.JOB if job else FileKind.CONFIG
+    from gpudoctor.vitals.recording.kineto import is_trace
+    from gpudoctor.vitals.recording.smi import is_smi_log
     from gpudoctor.vitals.recording.snapshot import is_pickle
     from gpudoctor.vitals.saved_kernel_log import is_kernel_log
     from gpudoctor.vitals.scheduler_records import begins_as_record, is_scheduler_record
 
     raw = read_head(path, _HEAD)
-    if is_flight_dump(path, raw):
-        return LeftKind.FLIGHT
     head = text_of(raw)
+    if _is_flight_dump(path, raw):
+        return FileKind.FLIGHT
     if _is_survey(path, head):
-        return LeftKind.SURVEY
+        return FileKind.SURVEY
     if head.lstrip()[:1] == "[" and '"frames"' in head and '"thread' in head:
-        return LeftKind.STACKS
-    small = path.stat().st_size <= SMALL_JSON.most
+        return FileKind.STACKS
+    small = size <= SMALL_JSON.most
     if small and begins_as_record(head) and is_scheduler_record(read_head(path, SMALL_JSON.most)):
-        return LeftKind.SCHEDULER
+        return FileKind.SCHEDULER
     if is_pickle(path):
-        return LeftKind.SNAPSHOT
+        return FileKind.SNAPSHOT
+    if is_trace(path):
+        return FileKind.TRACE
     if suffix == ".json" and _is_config(raw[:_CONFIG_HEAD]):
-        return LeftKind.CONFIG
-    return LeftKind.KERNEL_LOG if is_kernel_log(path) else LeftKind.LOG
+        return FileKind.CONFIG
+    if is_smi_log(path):
+        return FileKind.READINGS
+    return FileKind.KERNEL_LOG if is_kernel_log(path) else _kind_of_text(suffix, _unpacked_head(path, raw))
 
 
-def is_flight_dump(path: Path, head: bytes) -> bool:
+def _kind_of_text(suffix: str, head: bytes) -> FileKind:
+    """By its ending, its first line, then directives of Slurm or PBS."""
+    first = head.split(b"\n", 1)[0]
+    if b"\0" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return FileKind.BINARY
+    if suffix in _LOGS:
+        return FileKind.LOG
+    if first.startswith(b"#!") and b"python" in first:
+        return FileKind.SCRIPT
+    if _SHELL.match(first) or b"#SBATCH" in head or b"#PBS" in head:
+        return FileKind.JOB
+    return FileKind.LOG if suffix == ".txt" else FileKind.OTHER
+
+
+def _is_flight_dump(path: Path, head: bytes) -> bool:
     """Whether a file is a flight-recorder dump, or has the name of one and is no text."""
     head = _unpacked_head(path, head)
     if head[:2] == b"\x1f\x8b":
@@ -116,16 +156,3 @@ def _is_survey(path: Path, head: str) -> bool:
         stream.seek(max(0, os.fstat(stream.fileno()).st_size - _HEAD))
         lines = [line for line in text_of(stream.read(_HEAD)).splitlines()[1:] if line.strip()]
     return all(line[:1].isspace() or line.startswith(("GPU ", "===")) for line in lines[-_LAST_LINES:])
-
-
-def is_left_behind(path: Path) -> bool:
-    """Whether a file of a folder, whose name is none of a log, is a dump or a record by its content."""
-    try:
-        kind = kind_of(path)
-        if kind is LeftKind.SNAPSHOT:
-            return b"segments" in read_head(path, 256)
-        if kind is LeftKind.KERNEL_LOG:
-            return path.suffix == ""
-        return kind in (LeftKind.SURVEY, LeftKind.STACKS, LeftKind.SCHEDULER, LeftKind.FLIGHT)
-    except OSError:
-        return False
