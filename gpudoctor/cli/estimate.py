@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 from gpudoctor.cli.output import add_color_flag, add_format_flags, look
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import say, template, term
-from gpudoctor.model.external_files import read_text
-from gpudoctor.model.read_limits import SYSTEM_FILE
 
 if TYPE_CHECKING:
     from gpudoctor.estimate import Device, Estimate, ModelShape, TrainingJob
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from gpudoctor.estimate.find import FoundModel
 
 FORMATS = ("text", "json", "markdown")
-_DRIVER = Path("/proc/driver/nvidia/gpus")
 _FILES = {".py", ".ipynb", ".json", ".yaml", ".yml", ".toml", ".sh", ".sbatch"}
 _LONGEST_TRACE = 86_400
 _COUNTED = re.compile(r"(\d{1,6})\s*[xX*]\s*(\S.*)")
@@ -238,22 +236,14 @@ def _estimates(
     return tuple(done), left_out
 
 
-def _own_card(root: Path = _DRIVER) -> tuple["Device | None", str]:
+def _own_card() -> tuple["Device | None", str]:
     """The machine's own card by the driver's files: NVML would take longer than the whole answer."""
+    from gpudoctor.cli.output import driver_cards
     from gpudoctor.estimate import device as find_device
 
-    names = []
-    try:
-        for card in sorted(root.iterdir()):
-            lines = read_text(card / "information", SYSTEM_FILE, "replace").splitlines()
-            names += [line.partition(":")[2].strip() for line in lines if line.startswith("Model:")]
-    except OSError:
-        return None, ""
-    for name in dict.fromkeys(names):
-        try:
+    for name in dict.fromkeys(driver_cards()):
+        with suppress(UsageError):
             return find_device(name), say("the card is this machine's own, {name}", name=name)
-        except UsageError:
-            continue
     return None, ""
 
 

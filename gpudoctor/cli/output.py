@@ -214,3 +214,16 @@ def note_problems(registry: "Registry") -> None:
     """Name the plugins that could not be loaded, on standard error."""
     for problem in registry.problems:
         tell("gpudoctor: {problem}\n", problem=problem)
+
+
+def driver_cards(root: Path = Path("/proc/driver/nvidia/gpus")) -> list[str]:
+    """Names of this machine's GPUs by the files of the kernel's driver: no library is asked."""
+    from gpudoctor.model.external_files import read_text
+    from gpudoctor.model.read_limits import SYSTEM_FILE
+
+    names: list[str] = []
+    with suppress(OSError):
+        for card in sorted(root.iterdir()):
+            lines = read_text(card / "information", SYSTEM_FILE, "replace").splitlines()
+            names += [line.partition(":")[2].strip() for line in lines if line.startswith("Model:")]
+    return names

@@ -30,7 +30,7 @@ from gpudoctor.cli.time_limited import Expired, Fault, limited
 from gpudoctor.errors import DoctorError
 from gpudoctor.lang import say, template, term
 from gpudoctor.lang.message import concatenated
-from gpudoctor.text import duration
+from gpudoctor.text import duration, ranks
 
 if TYPE_CHECKING:
     from gpudoctor.engine.examination import Request
@@ -308,30 +308,8 @@ def hang_text(still: float, standings: Sequence["RankStanding"]) -> str:
         )
     ]
     for item in standings:
-        who = (
-            say("rank {ranges}", ranges=_ranges(item.ranks))
-            if len(item.ranks) == 1
-            else say("ranks {ranges}", ranges=_ranges(item.ranks))
-        )
         phase = term(item.phase.replace("_", " ")) if item.phase else ""
         at = concatenated(", ", filter(None, (phase, item.place)))
-        lines.append(
-            say(
-                "  {who}: {step:,} steps done{at}",
-                who=who,
-                step=item.step,
-                at=say(", in {place}", place=at) if at else "",
-            )
-        )
+        place = say(", in {place}", place=at) if at else ""
+        lines.append(say("  {who}: {step:,} steps done{at}", who=ranks(item.ranks), step=item.step, at=place))
     return "\n".join(lines) + "\n"
-
-
-def _ranges(ranks: Sequence[int]) -> str:
-    """`0-2, 4`."""
-    parts: list[list[int]] = []
-    for rank in sorted(ranks):
-        if parts and rank == parts[-1][1] + 1:
-            parts[-1][1] = rank
-        else:
-            parts.append([rank, rank])
-    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)

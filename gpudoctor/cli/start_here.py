@@ -8,11 +8,11 @@ import os
 import re
 import shlex
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 
-from gpudoctor.lang import tr
+from gpudoctor.lang import template, tr
 
 _SUFFIXES = (".log", ".out", ".err")
 _FOLDERS = (".", "logs")
@@ -22,7 +22,7 @@ _HEAD, _TAIL = 1 << 16, 1 << 15
 _LAST_LINES = 60
 _RECENT = 14 * 86400.0
 """Seconds after which a log or a recording is history."""
-_RAISED = re.compile(r"(?:\[?\w{1,40}\]?:\s{0,8})?[\w.]{0,200}(?:Error|Exception)\b")
+_RAISED = re.compile(r"[\s*>|\[(.:#=-]{0,40}(?:\w{1,40}\]?:\s{0,8})?[\w.]{0,200}(?:Error|Exception)\b")
 _DEATH = re.compile(
     r"CUDA out of memory|Segmentation fault|oom[-_ ]kill|DUE TO TIME LIMIT|\bKilled$|exceeded memory limit",
     re.IGNORECASE,
@@ -80,27 +80,19 @@ def _trainings() -> Iterator[tuple[str, tuple[str, ...]]]:
 def _logs() -> Iterator[tuple[str, tuple[str, ...]]]:
     """The newest log that ended in an error."""
     dated: list[tuple[float, str]] = []
-    for folder in _FOLDERS:
-        for entry in _entries(folder):
-            if entry.name.lower().endswith(_SUFFIXES):
-                with suppress(OSError):
-                    if entry.is_file():
-                        dated.append((entry.stat().st_mtime, os.path.normpath(entry.path)))
+    for entry in (entry for folder in _FOLDERS for entry in _entries(folder)):
+        with suppress(OSError):
+            if entry.name.lower().endswith(_SUFFIXES) and entry.is_file():
+                dated.append((entry.stat().st_mtime, os.path.normpath(entry.path)))
     now = time.time()
     for written, path in sorted(dated, reverse=True)[:_LOGS]:
         if now - written < _RECENT and (line := _last_error(path)):
             from gpudoctor.cli.recordings import ago
             from gpudoctor.model.redaction import mask_text
 
-            yield (
-                tr(
-                    "{path} ended in an error {ago}: {mask_text}",
-                    path=path,
-                    ago=ago(now - written),
-                    mask_text=mask_text(line),
-                ),
-                (f"gpudoctor autopsy {shlex.quote(path)}",),
-            )
+            what = {"path": path, "ago": ago(now - written), "mask_text": mask_text(line)}
+            said = tr("{path} ended in an error {ago}: {mask_text}", **what)
+            yield said, (f"gpudoctor autopsy {shlex.quote(path)}",)
             return
 
 
@@ -113,20 +105,19 @@ def _entries(folder: str) -> "list[os.DirEntry[str]]":
 
 
 def _last_error(path: str) -> str:
-    """The last line of a log that says how it died; "" for one that went on afterwards or ended well."""
+    """The last line of a log that says how it died; "" for one that went on afterwards or ended well.
+
+    It is the line of an exception or of an end from outside, whatever brackets precede it.
+    """
     try:
         with open(path, "rb") as stream:
             stream.seek(max(0, os.fstat(stream.fileno()).st_size - _TAIL))
             text = stream.read(_TAIL).decode("utf-8", "replace")
     except OSError:
         return ""
-    lines = [line.strip() for line in text.replace("\r", "\n").splitlines() if line.strip()][-_LAST_LINES:]
-    return next((line for line in reversed(lines) if _died(line[:400])), "")
-
-
-def _died(line: str) -> bool:
-    """Whether it is the line of an exception or of an end from outside, whatever brackets precede it."""
-    return bool(_RAISED.match(line.lstrip(" -*>|[(.:#=")) or _DEATH.search(line.rstrip()))
+    lines = [line.strip()[:400] for line in text.replace("\r", "\n").splitlines() if line.strip()]
+    died = (line for line in reversed(lines[-_LAST_LINES:]) if _DEATH.search(line) or _RAISED.match(line))
+    return next(died, "")
 
 
 def _recording() -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -157,21 +148,16 @@ def _scripts() -> Iterator[tuple[str, tuple[str, ...]]]:
             jobs.append(entry.name)
         elif entry.name.endswith(".py") and len(rated) < _SCRIPTS:
             with suppress(OSError):
-                rate = _rating(entry)
-                if rate:
-                    rated.append((rate, entry.stat().st_mtime, entry.name))
+                rated += [(rate, entry.stat().st_mtime, entry.name) for rate in [_rating(entry)] if rate]
     if rated:
-        _, _, name = max(rated)
+        name, others = max(rated)[2], len(rated) - 1
+        said = tr("{name} trains a model", name=name)
+        if others:
+            more = template("{name} trains a model, as do {others} other scripts here")
+            one = template("{name} trains a model, as does 1 other script here")
+            said = tr(one if others == 1 else more, name=name, others=others)
         quoted = shlex.quote(name)
-        others = len(rated) - 1
-        said = (
-            tr("{name} trains a model", name=name)
-            if not others
-            else tr("{name} trains a model, as does 1 other script here", name=name)
-            if others == 1
-            else tr("{name} trains a model, as do {others} other scripts here", name=name, others=others)
-        )
-        yield (said, (f"gpudoctor check {quoted}", f"gpudoctor run -- python {quoted}"))
+        yield said, (f"gpudoctor check {quoted}", f"gpudoctor run -- python {quoted}")
     if jobs:
         name = shlex.quote(min(jobs))
         yield tr("{jobs} is a job script", jobs=min(jobs)), (f"gpudoctor check {name}",)
@@ -188,12 +174,9 @@ def _rating(entry: "os.DirEntry[str]") -> int:
 
 def _gpus() -> Iterator[tuple[str, tuple[str, ...]]]:
     """The GPUs as the kernel's driver lists them: no library is asked, which may not answer."""
-    names: dict[str, int] = {}
-    for path in sorted(Path("/proc/driver/nvidia/gpus").glob("*/information")):
-        with suppress(OSError):
-            found = re.search(r"^Model:\s*(.+)$", path.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
-            name = found[1].strip() if found else "GPU"
-            names[name] = names.get(name, 0) + 1
+    from gpudoctor.cli.output import driver_cards
+
+    names = Counter(driver_cards())
     if names:
         listed = ", ".join(f"{number} x {name}" if number > 1 else name for name, number in names.items())
         yield tr("This machine has {listed}", listed=listed), ("gpudoctor check",)

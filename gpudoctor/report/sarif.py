@@ -3,29 +3,23 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable
 from urllib.parse import quote
 
 from gpudoctor.engine.baseline import fingerprint
 from gpudoctor.model import (
-    Applicability,
     Crashed,
     Finding,
     LogLine,
     Measurement,
     Named,
-    Passed,
     Ranked,
-    Remedy,
     Report,
     Setting,
     Severity,
     Silenced,
     Skipped,
     SourceSpan,
-    TextEdit,
 )
-from gpudoctor.model import Found as FoundOutcome
 from gpudoctor.report import keyed_data
 from gpudoctor.report.json import JsonObject, evidence_object
 from gpudoctor.report.units import assert_never, facts_line
@@ -116,9 +110,6 @@ def _result(
         if silenced.reason:
             suppression["justification"] = silenced.reason
         result["suppressions"] = [{**suppression, "properties": {"where": silenced.where}}]
-    fixes = [fix for remedy in (ranked.remedies if ranked else ()) if (fix := _fix(remedy))]
-    if fixes:
-        result["fixes"] = [*fixes]
     return result
 
 
@@ -193,43 +184,17 @@ def _fingerprint(finding: Finding, prints: Counter[str]) -> str:
     return f"{digest}:{prints[digest]}"
 
 
-def _fix(remedy: Remedy) -> JsonObject | None:
-    """3.55: a remedy whose text edits a machine may apply."""
-    edits = [edit for edit in remedy.edits if isinstance(edit, TextEdit)]
-    if remedy.applicability is not Applicability.SAFE or not edits or len(edits) < len(remedy.edits):
-        return None
-    paths: Iterable[str] = dict.fromkeys(edit.path for edit in edits)
-    changes: list[JsonObject] = [
-        {
-            "artifactLocation": _artifact(path),
-            "replacements": [_replacement(edit) for edit in edits if edit.path == path],
-        }
-        for path in paths
-    ]
-    return {"description": {"text": remedy.title}, "artifactChanges": [*changes]}
-
-
-def _replacement(edit: TextEdit) -> JsonObject:
-    region = {"TextEdit": "startLine=line startColumn=column endLine=end_line endColumn=end_column"}
-    return {"deletedRegion": keyed_data.keyed(edit, region), "insertedContent": {"text": edit.new_text}}
-
-
 def _invocation(report: Report, places: dict[str, int]) -> JsonObject:
-    """3.20: how the examination itself went."""
+    """3.20 and 3.58: how the examination itself went, with the checks that crashed or had nothing to read."""
     notes: list[JsonObject] = []
     for outcome in report.outcomes:
-        match outcome:
-            case Crashed():
-                notes.append(_notification(Severity.ERROR, outcome.error, str(outcome.code), places))
-            case Skipped():
-                if not outcome.deselected:
-                    text = f"skipped: {outcome.reason}"
-                    notes.append(_notification(Severity.NOTE, text, str(outcome.code), places))
-            case Passed() | FoundOutcome():
-                pass
-            case _:
-                return assert_never(outcome)
-    notes += [_notification(Severity.ERROR, problem, None, places) for problem in report.problems]
+        code = str(outcome.code)
+        rule: JsonObject = {"id": code, **({"index": places[code]} if code in places else {})}
+        if isinstance(outcome, Crashed):
+            notes.append({**_note(Severity.ERROR, outcome.error), "associatedRule": rule})
+        elif isinstance(outcome, Skipped) and not outcome.deselected:
+            notes.append({**_note(Severity.NOTE, f"skipped: {outcome.reason}"), "associatedRule": rule})
+    notes += [_note(Severity.ERROR, problem) for problem in report.problems]
     incomplete = bool(report.problems) or any(isinstance(item, Crashed) for item in report.outcomes)
     return {
         "executionSuccessful": not incomplete,
@@ -238,12 +203,5 @@ def _invocation(report: Report, places: dict[str, int]) -> JsonObject:
     }
 
 
-def _notification(level: Severity, text: str, code: str | None, places: dict[str, int]) -> JsonObject:
-    """3.58: something that happened to the examination, with the check that it happened to."""
-    note: JsonObject = {"level": level.value, "message": {"text": text or "no reason was given"}}
-    if code is not None:
-        rule: JsonObject = {"id": code}
-        if code in places:
-            rule["index"] = places[code]
-        note["associatedRule"] = rule
-    return note
+def _note(level: Severity, text: str) -> JsonObject:
+    return {"level": level.value, "message": {"text": text or "no reason was given"}}

@@ -2,7 +2,7 @@
 
 import dataclasses
 import enum
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, lru_cache
 from typing import Any, cast
 
@@ -26,42 +26,13 @@ from gpudoctor.model.run import RunSeries, RunSummary
 from gpudoctor.model.signs.preflight import Figure, MachineFinding, Preflight, Unit
 from gpudoctor.report.printable import printable
 
-IDENTITIES: frozenset[tuple[type, str]] = frozenset(
-    {
-        (Finding, "code"),
-        (Finding, "name"),
-        (Passed, "code"),
-        (Found, "code"),
-        (Skipped, "code"),
-        (Crashed, "code"),
-        (Named, "code"),
-        (Named, "name"),
-        (Named, "title"),
-        (Named, "help"),
-        (Measurement, "name"),
-        (Measurement, "unit"),
-        (Remedy, "id"),
-        (Effect, "quantity"),
-        (Effect, "unit"),
-        (Subject, "kind"),
-        (Report, "version"),
-        (RunSummary, "origin"),
-        (RunSummary, "marker"),
-        (RunSeries, "name"),
-        (RunSeries, "unit"),
-        (Replay, "code"),
-        (Replay, "operator"),
-        (Preflight, "mode"),
-        (Preflight, "backend"),
-        (MachineFinding, "code"),
-        (MachineFinding, "name"),
-        (MachineFinding, "severity"),
-        (Unit, "device"),
-        (Figure, "dtype"),
-        (Figure, "algorithm"),
-        (Figure, "when"),
-    }
-)
+IDENTITIES: Mapping[type, str] = {
+    Finding: "code name", Passed: "code", Found: "code", Skipped: "code", Crashed: "code",
+    Named: "code name title help",
+    Measurement: "name unit", Remedy: "id", Effect: "quantity unit", Subject: "kind", Report: "version",
+    RunSummary: "origin marker", RunSeries: "name unit", Replay: "code operator", Preflight: "mode backend",
+    MachineFinding: "code name severity", Unit: "device", Figure: "dtype algorithm when",
+}  # fmt: skip
 """Fields that we or a plugin wrote as identifiers. No text of the patient gets there; scripts key on them."""
 
 Rewrite = Callable[[str], str]
@@ -132,4 +103,4 @@ def _rewritten(value: Any, change: Rewrite) -> Any:  # a generic walk: the types
 @cache
 def _texts_of(kind: type) -> tuple[str, ...]:
     """The fields of a type that may hold texts of the patient."""
-    return tuple(item.name for item in dataclasses.fields(kind) if (kind, item.name) not in IDENTITIES)
+    return tuple(item.name for item in dataclasses.fields(kind) if item.name not in IDENTITIES.get(kind, "").split())

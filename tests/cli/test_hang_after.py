@@ -35,7 +35,7 @@ def test_a_hang_is_told_once_with_where_everybody_stands(tmp_path):
     text = hang_text(42.0, stand)
     assert "no step has ended for 42 s" in text
     assert "rank 2: 12 steps done, in data wait, load (/job/data.py:31)" in text
-    assert "ranks 0-1, 3: 12 steps done, in collective, all_reduce (/job/dist.py:7)" in text
+    assert "ranks 0, 1, 3: 12 steps done, in collective, all_reduce (/job/dist.py:7)" in text
     watch = HangWatch(folder, 30.0)
 
     def now(step: int, age: float) -> Now:
