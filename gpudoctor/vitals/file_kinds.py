@@ -74,8 +74,6 @@ def _kind_of(path: Path, _written: int, size: int) -> FileKind:
 
         job = suffix in {".yaml", ".yml"} and looks_like_kubernetes_job(path)
         return FileKind.JOB if job else FileKind.CONFIG
-    from gpudoctor.vitals.recording.kineto import is_trace
-    from gpudoctor.vitals.recording.smi import is_smi_log
     from gpudoctor.vitals.recording.snapshot import is_pickle
     from gpudoctor.vitals.saved_kernel_log import is_kernel_log
     from gpudoctor.vitals.scheduler_records import begins_as_record, is_scheduler_record
@@ -93,13 +91,20 @@ def _kind_of(path: Path, _written: int, size: int) -> FileKind:
         return FileKind.SCHEDULER
     if is_pickle(path):
         return FileKind.SNAPSHOT
-    if is_trace(path):
-        return FileKind.TRACE
+    unpacked = _unpacked_head(path, raw)
+    if unpacked.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
+        from gpudoctor.vitals.recording.chrome import is_trace
+
+        if is_trace(path):
+            return FileKind.TRACE
     if suffix == ".json" and _is_config(raw[:_CONFIG_HEAD]):
         return FileKind.CONFIG
-    if is_smi_log(path):
-        return FileKind.READINGS
-    return FileKind.KERNEL_LOG if is_kernel_log(path) else _kind_of_text(suffix, _unpacked_head(path, raw))
+    if "," in head.lstrip().partition("\n")[0] or "NVSMI LOG" in head:
+        from gpudoctor.vitals.recording.smi_rows import form_of
+
+        if form_of(head) is not None:
+            return FileKind.READINGS
+    return FileKind.KERNEL_LOG if is_kernel_log(path) else _kind_of_text(suffix, unpacked)
 
 
 def _kind_of_text(suffix: str, head: bytes) -> FileKind:
