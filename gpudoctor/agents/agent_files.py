@@ -7,6 +7,26 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SCOPES = ("project", "user")
+_VSCODE = {"win32": "AppData/Roaming/Code/User", "darwin": "Library/Application Support/Code/User"}
+"""The profile below the home folder; elsewhere in the folder of XDG."""
+_FILES = {
+    # code.claude.com/docs/en/mcp
+    "claude": (".mcp.json", ".claude.json", ".claude/skills", ".claude/skills", "mcpServers"),
+    # developers.openai.com/codex/mcp: a project's settings are read once it is trusted
+    "codex": (".codex/config.toml", ".codex/config.toml", ".agents/skills", ".agents/skills", "mcp_servers"),
+    # cursor.com/docs/mcp
+    "cursor": (".cursor/mcp.json", ".cursor/mcp.json", ".cursor/skills", ".cursor/skills", "mcpServers"),
+    # code.visualstudio.com/docs/agents/reference/mcp-configuration
+    "vscode": (".vscode/mcp.json", "mcp.json", ".github/skills", ".copilot/skills", "servers"),
+}
+"""Settings of a project and of a user, skills of both, and the object or table that holds the servers."""
+_NEXT = {
+    "claude": "start claude in the project and type /mcp to see the server",
+    "codex": "start codex and type /mcp to see the server",
+    "cursor": "switch the server on in Cursor's settings, under MCP",
+    "vscode": "open the file in VS Code and press Start above the server",
+}
+AGENTS = tuple(_FILES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,71 +44,20 @@ class AgentFiles:
     """What the user does next."""
 
 
-def _claude(scope: str, folder: Path, home: Path, _variables: Mapping[str, str]) -> AgentFiles:
-    # code.claude.com/docs/en/mcp: .mcp.json in the project, ~/.claude.json for the user
-    project = scope == "project"
-    return AgentFiles(
-        settings=folder / ".mcp.json" if project else home / ".claude.json",
-        key="mcpServers",
-        typed=True,
-        skill=(folder if project else home) / ".claude" / "skills",
-        note="start claude in the project and type /mcp to see the server",
-    )
-
-
-def _codex(scope: str, folder: Path, home: Path, variables: Mapping[str, str]) -> AgentFiles:
-    # developers.openai.com/codex/mcp: [mcp_servers.NAME] in config.toml; a project's is read once it is trusted
-    chosen = variables.get("CODEX_HOME")
-    own = Path(chosen) if chosen else home / ".codex"
-    project = scope == "project"
-    return AgentFiles(
-        settings=(folder / ".codex" if project else own) / "config.toml",
-        key="mcp_servers",
-        typed=False,
-        skill=(folder if project else home) / ".agents" / "skills",
-        note="start codex and type /mcp; it reads a project's settings once you trust the project"
-        if project
-        else "start codex and type /mcp to see the server",
-    )
-
-
-def _cursor(scope: str, folder: Path, home: Path, _variables: Mapping[str, str]) -> AgentFiles:
-    # cursor.com/docs/mcp: .cursor/mcp.json in the project or the home folder
-    place = (folder if scope == "project" else home) / ".cursor"
-    return AgentFiles(
-        settings=place / "mcp.json",
-        key="mcpServers",
-        typed=True,
-        skill=place / "skills",
-        note="switch the server on in Cursor's settings, under MCP",
-    )
-
-
-def _vscode(scope: str, folder: Path, home: Path, variables: Mapping[str, str]) -> AgentFiles:
-    # code.visualstudio.com/docs/agents/reference/mcp-configuration: "servers" of the workspace or the profile
-    project = scope == "project"
-    return AgentFiles(
-        settings=folder / ".vscode" / "mcp.json" if project else _vscode_profile(home, variables) / "mcp.json",
-        key="servers",
-        typed=True,
-        skill=folder / ".github" / "skills" if project else home / ".copilot" / "skills",
-        note="open the file in VS Code and press Start above the server",
-    )
-
-
-def _vscode_profile(home: Path, variables: Mapping[str, str]) -> Path:
-    if sys.platform == "win32":
-        return Path(variables.get("APPDATA") or home / "AppData" / "Roaming") / "Code" / "User"
-    if sys.platform == "darwin":
-        return home / "Library" / "Application Support" / "Code" / "User"
-    base = variables.get("XDG_CONFIG_HOME", "")
-    return (Path(base) if os.path.isabs(base) else home / ".config") / "Code" / "User"
-
-
-_AGENTS = {"claude": _claude, "codex": _codex, "cursor": _cursor, "vscode": _vscode}
-AGENTS = tuple(_AGENTS)
-
-
 def files_of(agent: str, scope: str, folder: Path, home: Path, variables: Mapping[str, str]) -> AgentFiles:
     """The files of an agent."""
-    return _AGENTS[agent](scope, folder, home, variables)
+    ours, own, our_skills, own_skills, key = _FILES[agent]
+    project = scope == "project"
+    settings, note = folder / ours if project else home / own, _NEXT[agent]
+    if agent == "codex" and project:
+        note = "start codex and type /mcp; it reads a project's settings once you trust the project"
+    elif agent == "codex" and variables.get("CODEX_HOME"):
+        settings = Path(variables["CODEX_HOME"]) / "config.toml"
+    elif agent == "vscode" and not project:
+        base = variables.get("XDG_CONFIG_HOME", "")
+        profile = (Path(base) if os.path.isabs(base) else home / ".config") / "Code/User"
+        settings = (home / _VSCODE[sys.platform] if sys.platform in _VSCODE else profile) / own
+    return AgentFiles(
+        settings=settings, key=key, typed=agent != "codex", note=note,
+        skill=folder / our_skills if project else home / own_skills,
+    )  # fmt: skip
