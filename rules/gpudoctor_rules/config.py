@@ -10,8 +10,8 @@ from gpudoctor.analysis.workload import optional
 from gpudoctor.lang import say
 from gpudoctor.model import Finding, Patient, answers
 from gpudoctor.model.evidence import Measurement, Setting, SourceSpan
-from gpudoctor.model.remedy import Applicability, Edit, Effort, KeywordEdit, Remedy, TextEdit
-from gpudoctor.model.signs.configs import ConfigFile, ConfigKind
+from gpudoctor.model.remedy import Applicability, Edit, Effort, KeywordEdit, Remedy
+from gpudoctor.model.signs.configs import ConfigKind
 from gpudoctor.model.signs.memory import Choice
 from gpudoctor.text import size
 from gpudoctor_checks.config.deprecated_key import DeprecatedKeyDetail
@@ -48,7 +48,7 @@ _PRECISIONS = {
 }
 
 
-def _setting(id: str, title: str, why: str, edits: tuple[Edit, ...]) -> Remedy:
+def _setting(id: str, title: str, why: str, *edits: Edit | None) -> Remedy:
     """A setting to write, and why."""
     return remedy(id, title, title, why, effort=Effort.SETTING, edits=edits)
 
@@ -58,8 +58,7 @@ def precision_conflict(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Keep one precision: bf16 before fp16, the training arguments before DeepSpeed's config."""
     cure = finding.detail_of(CureDetail).cure
     if cure == "auto":
-        edits = auto_edits(finding, patient)
-        yield _setting("CFG001-auto", *_PRECISIONS["auto"], edits)
+        yield _setting("CFG001-auto", *_PRECISIONS["auto"], *auto_edits(finding, patient))
     elif cure in {"fp16-off", "amp-off"}:
         key = cure.partition("-")[0]
         items = [item for _, item in settings(finding, patient) if key in item.key.lower() and item.on]
@@ -67,46 +66,38 @@ def precision_conflict(finding: Finding, patient: Patient) -> Iterator[Remedy]:
         if items:
             title = f"{items[0].key}: false" if items[0].file is not None else f"{items[0].key}=False"
         why = say("bf16 has float32's range and needs no loss scaling" if key == "fp16" else "one of the two is enough")
-        yield _setting(f"CFG001-{cure}", title, why, _switched(items[:1], "false", "False"))
+        yield _setting(f"CFG001-{cure}", title, why, *(item.edit("false", python="False") for item in items[:1]))
     elif cure == "amp-to-bf16":
         items = [item for _, item in settings(finding, patient) if item.key.endswith("amp.enabled")]
         why = say("DeepSpeed's own bf16 works with ZeRO; without any mixed precision the training is in float32")
-        yield _setting(
-            f"CFG001-{cure}", say('"bf16": {{"enabled": true}} in place of amp'), why, _section_renamed(items)
-        )
+        title = say('"bf16": {{"enabled": true}} in place of amp')
+        yield _setting(f"CFG001-{cure}", title, why, _section_renamed(items))
     elif cure == "load-bf16":
         items = [item for _, item in settings(finding, patient) if "dtype" in item.key]
         name = items[0].key if items else "torch_dtype"
-        edits = _switched(items[:1], "bfloat16", _bfloat16(items[0])) if items else ()
-        yield _setting(
-            f"CFG001-{cure}", say("load the model with {key}=torch.bfloat16", key=name), say("as it is trained"), edits
-        )
+        edits = [item.edit("bfloat16", python=_bfloat16(item)) for item in items[:1]]
+        title = say("load the model with {key}=torch.bfloat16", key=name)
+        yield _setting(f"CFG001-{cure}", title, say("as it is trained"), *edits)
     else:
-        yield _setting(f"CFG001-{cure}", *_PRECISIONS.get(cure, _PRECISIONS["none"]), ())
+        yield _setting(f"CFG001-{cure}", *_PRECISIONS.get(cure, _PRECISIONS["none"]))
 
 
-def _section_renamed(items: list[Written]) -> tuple[Edit, ...]:
+def _section_renamed(items: list[Written]) -> Edit | None:
     """`amp` becomes `bf16` where the block holds nothing but its switch."""
     item = items[0] if items else None
     if item is None or item.file is None or item.entry is None or len(item.entry.parts) < 2:
-        return ()
+        return None
     key = item.entry.key.removesuffix(".enabled")
     section = item.file.sections.get(key)
     if section is None or len(list(item.file.under(key))) != 1:
-        return ()
-    edit = replace_key(item.file, section.line, section.column, "amp", "bf16")
-    return () if edit is None else (edit,)
+        return None
+    return replace_key(item.file, section.line, section.column, "amp", "bf16")
 
 
 def _bfloat16(item: Written) -> str:
     """The dtype as the script spells it: `torch.bfloat16`, or the word."""
     owner = item.node_text.rpartition(".")[0]
     return f"{owner}.bfloat16" if owner else '"bfloat16"'
-
-
-def _switched(items: list[Written], config: str, python: str) -> tuple[Edit, ...]:
-    found = [item.edit(config, python=python) for item in items]
-    return tuple(edit for edit in found if edit is not None)
 
 
 @answers("CFG002")
@@ -205,36 +196,19 @@ def unknown_key(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     )
 
 
-def _key_edits(finding: Finding, patient: Patient, key: str, near: str) -> tuple[Edit, ...]:
+def _key_edits(finding: Finding, patient: Patient, key: str, near: str) -> tuple[Edit | None, ...]:
     place = finding.evidence[0]
     if isinstance(place, Setting):
         configs = optional(lambda: patient.configs)
         for file in configs.files if configs is not None else ():
             found = file.entries.get(place.key) or file.sections.get(place.key)
             if file.path == place.path and found is not None:
-                edit = _renamed(file, found.line, found.column, key, near)
-                return () if edit is None else (edit,)
+                return (replace_key(file, found.line, found.column, key, near),)
     elif isinstance(place, SourceSpan):
         item = keyword_at(place, patient)
         if item is not None:
             return item.rename(near)
     return ()
-
-
-def _renamed(file: ConfigFile, line: int, column: int, key: str, near: str) -> TextEdit | None:
-    """The key's text at its place; one quote may stand before it."""
-    at = file.text.split("\n")[line - 1].find(key, column - 1)
-    if at < 0 or at > column:
-        return None
-    return TextEdit(
-        path=file.path,
-        line=line,
-        column=at + 1,
-        end_line=line,
-        end_column=at + 1 + len(key),
-        new_text=near,
-        expected=key,
-    )
 
 
 PERIODS = {"log": 50, "eval": 500, "save": 500}
@@ -308,31 +282,27 @@ def lora_misfit(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     elif cure == "alpha" and len(items) == 2 and items[1].number:
         value = str(int(2 * items[1].number))
         edit = items[0].edit(value)
-        yield _setting(f"CFG007-{cure}", f"{items[0].key}={value}", say("two times the rank"), _one(edit))
+        yield _setting(f"CFG007-{cure}", f"{items[0].key}={value}", say("two times the rank"), edit)
     elif cure == "rank" and items:
-        yield _setting(f"CFG007-{cure}", f"{items[0].key}={RANK}", say("PEFT's default"), _one(items[0].edit(RANK)))
+        yield _setting(f"CFG007-{cure}", f"{items[0].key}={RANK}", say("PEFT's default"), items[0].edit(RANK))
     elif cure == "gather":
-        edits = _one(items[0].edit("true", python="True")) if items else ()
+        edits = [item.edit("true", python="True") for item in items[:1]]
         title = "stage3_gather_16bit_weights_on_model_save: true"
-        yield _setting(f"CFG007-{cure}", title, say("the adapter is then saved whole"), edits)
+        yield _setting(f"CFG007-{cure}", title, say("the adapter is then saved whole"), *edits)
 
 
 def _targets(item: Written) -> Remedy:
     kind = item.file.kind if item.file is not None else None
     if kind is ConfigKind.AXOLOTL:
-        return _setting("CFG007-targets", "lora_target_linear: true", say("instead of lora_target_modules"), ())
+        return _setting("CFG007-targets", "lora_target_linear: true", say("instead of lora_target_modules"))
     word = "all" if kind is ConfigKind.LLAMA_FACTORY else "all-linear"
     quoted = word if item.file is not None and item.file.format == "yaml" else f'"{word}"'
     return _setting(
         "CFG007-targets",
         f"{item.key}={quoted}",
         say("every linear layer of the blocks, whatever the family calls them (PEFT 0.8 and later)"),
-        _one(item.edit(quoted, python=f'"{word}"')),
+        item.edit(quoted, python=f'"{word}"'),
     )
-
-
-def _one(edit: Edit | None) -> tuple[Edit, ...]:
-    return () if edit is None else (edit,)
 
 
 _AMPERE = (8, 0)
@@ -361,23 +331,19 @@ def quantisation_conflict(finding: Finding, patient: Patient) -> Iterator[Remedy
     items = [item for _, item in settings(finding, patient)]
     if cure == "eight-off" and items:
         edit = items[0].edit("false", python="False")
-        yield _setting(f"CFG008-{cure}", say("4 bits only"), "load_in_8bit off", () if edit is None else (edit,))
+        yield _setting(f"CFG008-{cure}", say("4 bits only"), "load_in_8bit off", edit)
     elif cure == "lora" and items:
-        edit = items[0].edit("lora")
-        yield _setting(
-            f"CFG008-{cure}", "finetuning_type: lora", say("or no quantization_bit"), () if edit is None else (edit,)
-        )
+        why = say("or no quantization_bit")
+        yield _setting(f"CFG008-{cure}", "finetuning_type: lora", why, items[0].edit("lora"))
     elif cure == "adapter-lora" and items:
-        edit = items[0].edit("lora")
-        yield _setting(
-            f"CFG008-{cure}", say("adapter: lora with 8 bits"), "or load_in_4bit", () if edit is None else (edit,)
-        )
+        title = say("adapter: lora with 8 bits")
+        yield _setting(f"CFG008-{cure}", title, "or load_in_4bit", items[0].edit("lora"))
     elif cure == "four-on":
-        yield _setting(f"CFG008-{cure}", "load_in_4bit: true", say("qlora is LoRA on 4-bit weights"), ())
+        yield _setting(f"CFG008-{cure}", "load_in_4bit: true", say("qlora is LoRA on 4-bit weights"))
     elif cure == "compute":
         yield _compute(finding, patient, items)
     else:
-        yield _setting(f"CFG008-{cure}", *_QUANTISED.get(cure, _QUANTISED["peft"]), ())
+        yield _setting(f"CFG008-{cure}", *_QUANTISED.get(cure, _QUANTISED["peft"]))
 
 
 def _compute(finding: Finding, patient: Patient, items: list[Written]) -> Remedy:
@@ -385,21 +351,18 @@ def _compute(finding: Finding, patient: Patient, items: list[Written]) -> Remedy
     cards = optional(lambda: patient.gpus)
     known = [card.compute_capability for card in cards or () if isinstance(card.compute_capability, tuple)]
     word = "float16" if known and not all(item >= _AMPERE for item in known) else "bfloat16"
-    edits: tuple[Edit, ...] = ()
+    edit: Edit | None = None
     place = finding.evidence[0]
     if items:
         owner = items[0].node_text.rpartition(".")[0]
         edit = items[0].edit(_quoted(items[0], word), python=f"{owner}.{word}" if owner else f'"{word}"')
-        edits = () if edit is None else (edit,)
     elif isinstance(place, SourceSpan):
         for script in patient.source.scripts:
             for call in script.calls_to(".BitsAndBytesConfig"):
                 if call.span == place:
-                    added = add_keyword(script, call, "bnb_4bit_compute_dtype", f'"{word}"')
-                    edits = () if added is None else (added,)
-    return _setting(
-        "CFG008-compute", f"bnb_4bit_compute_dtype={word}", say("4-bit layers then use tensor cores"), edits
-    )
+                    edit = add_keyword(script, call, "bnb_4bit_compute_dtype", f'"{word}"')
+    why = say("4-bit layers then use tensor cores")
+    return _setting("CFG008-compute", f"bnb_4bit_compute_dtype={word}", why, edit)
 
 
 def _quoted(item: Written, word: str) -> str:

@@ -50,29 +50,12 @@ def _optimizer_named(finding: Finding) -> str:
 
 
 def _zero_grad_edits(finding: Finding, patient: Patient, optimizer: str) -> tuple[Edit, ...]:
-    """The statement that steps, with a line after it; only where it stands alone on its lines."""
-    span = finding.span
-    script = script_of(patient, span)
-    if span is None or script is None:
-        return ()
-    lines = script.text.splitlines()
-    for node in nodes(script, ast.Expr, ast.Assign):
-        if node.lineno == span.line == node.end_lineno:
-            text = segment(script, node)
-            indent = lines[node.lineno - 1][: node.col_offset]
-            if lines[node.lineno - 1].split("#", 1)[0].strip() != text or indent.strip():
-                return ()
-            return (
-                TextEdit(
-                    path=script.path,
-                    line=node.lineno,
-                    column=node.col_offset + 1,
-                    end_line=node.lineno,
-                    end_column=node.col_offset + 1 + len(text),
-                    new_text=f"{text}\n{indent}{optimizer}.zero_grad()",
-                    expected=text,
-                ),
-            )
+    """A line after the statement that steps; only where it stands alone on its lines."""
+    span, script = finding.span, script_of(patient, finding.span)
+    for node in nodes(script, ast.Expr, ast.Assign) if script is not None else ():
+        if span is not None and script is not None and node.lineno == span.line == node.end_lineno:
+            alone = script.text.splitlines()[node.lineno - 1].split("#", 1)[0].strip() == segment(script, node)
+            return (insert_after(script, node, f"{optimizer}.zero_grad()"),) if alone else ()
     return ()
 
 

@@ -5,17 +5,17 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.run.trainer_engines import engine_setting
 from gpudoctor.analysis.source.call_frequency import option_of, step_period
-from gpudoctor.analysis.source.control_flow import bound_to, enclosing, function_of, loop_node
+from gpudoctor.analysis.source.control_flow import enclosing, function_of, loop_node
 from gpudoctor.analysis.source.loop_counters import LoopCounter, counter_at
 from gpudoctor.analysis.source.periodic_edits import entered_seldom, events_at, own_lines, thinned
-from gpudoctor.analysis.source.syntax import nodes, segment
-from gpudoctor.analysis.source.syntax_edits import put_under, settable, without
+from gpudoctor.analysis.source.syntax import nodes
+from gpudoctor.analysis.source.syntax_edits import put_under, replace_node, settable, without
 from gpudoctor.analysis.source.trainer_periods import FIELDS, OVERRIDES, period_for, transformers_period
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.lang import say
-from gpudoctor.model import Applicability, Edit, Effort, Finding, KeywordEdit, Patient, Remedy, TextEdit, answers
+from gpudoctor.model import Applicability, Edit, Effort, Finding, Patient, Remedy, answers
 from gpudoctor.model.evidence import Setting, SourceSpan
-from gpudoctor.model.signs.source import Call, Script
+from gpudoctor.model.signs.source import Script
 from gpudoctor_checks.observability.checkpoint_too_often import CheckpointTooOftenDetail
 from gpudoctor_checks.observability.debug_mode_on import DebugModeOnDetail
 from gpudoctor_checks.observability.evaluation_too_often import EvaluationTooOftenDetail
@@ -48,7 +48,7 @@ def profiler_in_loop(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     elif detail.kind == "flops":
         yield _count_once()
     else:
-        yield _schedule(finding, patient)
+        yield _schedule()
     if detail.how == "step" and not edits:
         yield _seldom(())
 
@@ -77,7 +77,7 @@ def _profiler_in_config(finding: Finding, patient: Patient) -> Iterator[Remedy]:
             applicability=Applicability.SAFE if edit is not None else Applicability.DISPLAY_ONLY,
             effort=Effort.SETTING,
             sets=((key, value),),
-            edits=(edit,) if edit is not None else (),
+            edits=(edit,),
         )
 
 
@@ -118,8 +118,7 @@ def _less_often(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
     return ()
 
 
-def _schedule(finding: Finding, patient: Patient) -> Remedy:
-    edits = _schedule_edits(finding, patient)
+def _schedule() -> Remedy:
     return remedy(
         "OBS001-schedule",
         "record 5 steps once, with a schedule that ends (repeat=1)",
@@ -128,45 +127,10 @@ def _schedule(finding: Finding, patient: Patient) -> Remedy:
         "    for step, batch in enumerate(loader):",
         "        ...   # the training step, with no profiler of its own",
         "        prof.step()",
-        effort=Effort.ONE_LINE if edits else Effort.SMALL_EDIT,
         override=_NO_PROFILER,
         sets=(("profile_period", "once"),),
-        edits=edits,
         references=_SCHEDULES,
     )
-
-
-def _schedule_edits(finding: Finding, patient: Patient) -> tuple[Edit, ...]:
-    """`repeat=1` on a schedule that never ends, or a schedule on a profiler whose loop calls `step()`."""
-    detail = finding.detail_of(ProfilerInLoopDetail)
-    span = finding.span
-    script = script_of(patient, span)
-    if span is None or script is None or detail.how != "around":
-        return ()
-    schedules = list(script.calls_to(".schedule"))
-    if detail.period != 1:
-        target = schedules[0] if len(schedules) == 1 else None
-        return (_set_in_call(target, ("repeat", "1")),) if target else ()
-    profiler = next((call for call in script.calls if call.span == span), None)
-    if profiler is None or not profiler.name.startswith("torch.profiler.") or not _stepped(script, profiler):
-        return ()
-    return (_set_in_call(profiler, ("schedule", _SCHEDULE)),) if "torch" in script.imports else ()
-
-
-def _stepped(script: Script, profiler: Call) -> bool:
-    names = {bound_to(script, profiler.node), *_as_names(script, profiler)} - {""}
-    return any(call.method == "step" and call.receiver in names for call in script.calls)
-
-
-def _as_names(script: Script, profiler: Call) -> Iterator[str]:
-    for node in nodes(script, ast.With, ast.AsyncWith):
-        for item in node.items:
-            if item.context_expr is profiler.node and item.optional_vars is not None:
-                yield ast.unparse(item.optional_vars)
-
-
-def _set_in_call(call: Call, *pairs: tuple[str, str]) -> KeywordEdit:
-    return keyword_edit(call.span, set=pairs)
 
 
 _LOG_EVERY = 50
@@ -417,26 +381,7 @@ def _debug_edits(finding: Finding, patient: Patient, keyword: str, facility: str
     if script is None or call is None or facility not in _OFF:
         return ()
     arguments = [*call.node.args[:1], *(item.value for item in call.node.keywords if item.arg in {"mode", "enabled"})]
-    return (_replaced(script, arguments[0], _OFF[facility]),) if len(arguments) == 1 else ()
-
-
-def _replaced(script: Script, node: ast.expr, new: str) -> TextEdit:
-    """Put another expression in the place of one, counted in characters (`ast` counts bytes)."""
-    lines = script.text.splitlines()
-
-    def column(line: int, offset: int) -> int:
-        return len(lines[line - 1].encode()[:offset].decode(errors="replace")) + 1
-
-    end = node.end_lineno or node.lineno
-    return TextEdit(
-        path=script.path,
-        line=node.lineno,
-        column=column(node.lineno, node.col_offset),
-        end_line=end,
-        end_column=column(end, node.end_col_offset or 0),
-        new_text=new,
-        expected=segment(script, node),
-    )
+    return (replace_node(script, arguments[0], _OFF[facility]),) if len(arguments) == 1 else ()
 
 
 _WATCH_EVERY = 1000

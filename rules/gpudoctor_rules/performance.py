@@ -146,7 +146,7 @@ def _precision_in_config(
                         word=word,
                     ),
                 ),
-                ((edit,) if edit is not None else ()),
+                (() if edit is None else (edit,)),
             )
     return f"{short}: true", (say("Set {short} in the config.", short=short),), ()
 

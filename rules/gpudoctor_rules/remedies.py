@@ -1,6 +1,7 @@
 """What the rules of every topic share: a remedy in one call, the places that a finding speaks of, edits there."""
 
 import ast
+from collections.abc import Iterable
 
 from gpudoctor.analysis.source.syntax import nodes
 from gpudoctor.analysis.workload import scripts_given
@@ -20,22 +21,26 @@ def remedy(
     bounded: bool = True,
     sets: tuple[tuple[str, str], ...] = (),
     uses: frozenset[Resource] = frozenset(),
-    edits: tuple[Edit, ...] = (),
+    edits: Iterable[Edit | None] = (),
     override: tuple[tuple[str, str], ...] = (),
     references: tuple[str, ...] = (),
 ) -> Remedy:
-    """A remedy; unless the rule says otherwise it may change results if it has edits, and else a person must act."""
+    """A remedy; unless the rule says otherwise it may change results if it has edits, and else a person must act.
+
+    Of `edits` those that could not be made are None.
+    """
+    made = tuple(edit for edit in edits if edit is not None)
     return Remedy(
         id=id,
         title=title,
         steps=steps,
-        applicability=applicability or (Applicability.UNSAFE if edits else Applicability.DISPLAY_ONLY),
+        applicability=applicability or (Applicability.UNSAFE if made else Applicability.DISPLAY_ONLY),
         effort=effort,
         effect=effect,
         bounded=bounded,
         sets=sets,
         uses=uses,
-        edits=edits,
+        edits=made,
         override=override,
         references=references,
     )

@@ -84,7 +84,7 @@ def allocator_flush_in_loop(finding: Finding, patient: Patient) -> Iterator[Reme
         "Memory that is freed in Python goes back to the cache by itself and is reused.",
         applicability=Applicability.SAFE,
         effort=Effort.ONE_LINE,
-        edits=() if edit is None else (edit,),
+        edits=(edit,),
     )
 
 

@@ -420,29 +420,27 @@ def nccl_hobbled(finding: Finding, patient: Patient) -> Iterator[Remedy]:
 
 def _unset_switch(finding: Finding) -> Remedy:
     name = finding.detail_of(NcclHobbledDetail).variable
-    span = finding.span
-    setting = next((item for item in finding.evidence if isinstance(item, Setting)), None)
-    if span is not None:
-        line = say("delete {path}, line {line}: {statement}", path=span.path, line=span.line, statement=span.text)
-    elif setting is not None and setting.path is not None:
-        line = say(
-            "delete the export of {name} in {setting_path}, line {setting_line}",
-            name=name,
-            setting_path=setting.path,
-            setting_line=setting.line,
-        )
-    else:
-        line = f"unset {name}"
     return remedy(
         "ENV012-unset",
         f"unset {name}",
-        line,
+        _deletion(finding, name),
         "hangs without it? look at the paths first: nvidia-smi topo -m; nvidia-smi topo -p2p r",
         applicability=Applicability.SAFE,
         effort=Effort.ONE_LINE,
         sets=((name, ""),),
         references=(_ENV,),
     )
+
+
+def _deletion(finding: Finding, name: str) -> str:
+    """Where to take a variable out: the line that sets it in a script or a config, else the shell."""
+    span, setting = finding.span, next((item for item in finding.evidence if isinstance(item, Setting)), None)
+    if span is not None:
+        return say("delete {path}, line {line}: {statement}", path=span.path, line=span.line, statement=span.text)
+    if setting is not None and setting.path is not None:
+        where = {"name": name, "setting_path": setting.path, "setting_line": setting.line}
+        return say("delete the export of {name} in {setting_path}, line {setting_line}", **where)
+    return f"unset {name}"
 
 
 def _one_package(finding: Finding, patient: Patient) -> Remedy:
@@ -533,14 +531,13 @@ def _fewer_ranks(gpus: int) -> Remedy:
 
 
 def _unset_devices(title: str, finding: Finding) -> Remedy:
-    span = finding.span
-    line = (
-        say("delete {path}, line {line}: {statement}", path=span.path, line=span.line, statement=span.text)
-        if span is not None
-        else f"unset {_VARIABLE}"
-    )
     return remedy(
-        "ENV013-unset", title, line, "nvidia-smi -L", effort=Effort.ONE_LINE, sets=(("CUDA_VISIBLE_DEVICES", ""),)
+        "ENV013-unset",
+        title,
+        _deletion(finding, _VARIABLE),
+        "nvidia-smi -L",
+        effort=Effort.ONE_LINE,
+        sets=(("CUDA_VISIBLE_DEVICES", ""),),
     )
 
 
@@ -565,33 +562,9 @@ def debug_switch_on(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     yield remedy(
         "ENV010-unset",
         f"export {name}={milder}" if milder else f"unset {name}",
-        _unset_step(finding, name, milder),
+        _deletion(finding, name) if not milder else say("set {name}={milder}", name=name, milder=milder),
         applicability=Applicability.SAFE,
         effort=Effort.ONE_LINE,
         sets=((name, value),),
         references=(detail.reference,),
     )
-
-
-def _unset_step(finding: Finding, name: str, milder: str | None) -> str:
-    span = finding.span
-    if span is not None:
-        verb = say('set it to "{milder}"', milder=milder) if milder else say("delete")
-        return say(
-            "{action} in {path}, line {line}: {statement}",
-            action=verb,
-            path=span.path,
-            line=span.line,
-            statement=span.text,
-        )
-    setting = next((item for item in finding.evidence if isinstance(item, Setting)), None)
-    if setting is not None and setting.path is not None:
-        verb = (
-            say("set {name}={milder}", name=name, milder=milder)
-            if milder
-            else say("delete the export of {name}", name=name)
-        )
-        return say("{verb} in {setting_path}", verb=verb, setting_path=setting.path) + (
-            say(", line {setting_line}", setting_line=setting.line) if setting.line else ""
-        )
-    return f"export {name}={milder}" if milder else f"unset {name}"

@@ -131,16 +131,15 @@ def _is_final(release: str) -> bool:
 
 
 def _companions(patient: Patient, torch: str, tag: str) -> Iterator[str]:
-    """torchvision 0.(minor + 15).patch goes with torch 2.minor.patch, torchaudio with torch's own to 2.8."""
+    """The installed companions of torch, in the releases that go with it."""
     try:
         installed = patient.packages.distributions
     except Unavailable:
         return
-    major, minor, patch = (*numbers(torch), 0, 0)[:3]
-    if "torchvision" in installed:
-        yield f"torchvision==0.{minor + 15}.{patch}+{tag}" if major == 2 else "torchvision"
-    if "torchaudio" in installed:
-        yield f"torchaudio=={torch}+{tag}" if major == 2 and minor <= 8 else "torchaudio"
+    for name in ("torchvision", "torchaudio"):
+        if name in installed:
+            version = _companion_version(name, torch)
+            yield f"{name}=={version}+{tag}" if version else name
 
 
 _START = "https://pytorch.org/get-started/locally/"
@@ -514,7 +513,7 @@ def _two_stacks(finding: Finding) -> Remedy:
 
 
 def _companion_version(name: str, torch: str) -> str:
-    """The companion's release; "" where the numbers do not follow torch's."""
+    """torchvision 0.(minor + 15).patch goes with torch 2.minor.patch, torchaudio with torch's own to 2.8; else ""."""
     version = numbers(torch)
     final = torch.partition("+")[0].replace(".", "").isdigit()
     if len(version) < 3 or version[0] != 2 or not final:
