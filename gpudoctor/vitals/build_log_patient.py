@@ -12,11 +12,10 @@ from gpudoctor.errors import UsageError
 from gpudoctor.lang import say
 from gpudoctor.lang.message import concatenated
 from gpudoctor.model import LogMessage, Patient, PatientKind, Sign, Signs, Unavailable
-from gpudoctor.model.external_files import read_head
 from gpudoctor.model.signs.job_log import JobLog
 from gpudoctor.model.unavailable import Unread
 from gpudoctor.text import count
-from gpudoctor.vitals.file_kinds import CONFIGS, LEFT, FileKind, kind_of
+from gpudoctor.vitals.file_kinds import FileKind, as_left, is_left_behind
 from gpudoctor.vitals.job_log.opening import STANDARD_INPUT
 from gpudoctor.vitals.jobs_of_logs import job_of, last_job
 from gpudoctor.vitals.targets import near_name
@@ -65,7 +64,7 @@ def sort_left_behind(names: Sequence[str]) -> LeftBehind:
     problems: list[str] = []
     for name in _expanded(names):
         try:
-            found[FileKind.LOG if name == STANDARD_INPUT else _as_left(Path(name))].append(name)
+            found[FileKind.LOG if name == STANDARD_INPUT else as_left(Path(name))].append(name)
         except OSError as error:
             problems.append(say("{name}: cannot be read: {reason}", name=name, reason=error.strerror or error))
     _take_siblings(found)
@@ -84,27 +83,6 @@ def sort_left_behind(names: Sequence[str]) -> LeftBehind:
         configs=tuple(map(Path, found[FileKind.CONFIG])),
         problems=tuple(problems),
     )
-
-
-def _as_left(path: Path) -> FileKind:
-    """The kind of a file beside a log: what no other reader takes is a log."""
-    kind = kind_of(path)
-    if kind is FileKind.JOB and path.suffix.lower() in CONFIGS:
-        return FileKind.CONFIG
-    return kind if kind in (*LEFT, FileKind.SURVEY, FileKind.SCRIPT, FileKind.CONFIG) else FileKind.LOG
-
-
-def _is_left_behind(path: Path) -> bool:
-    """Whether a file of a folder, whose name is none of a log, is a dump or a record by its content."""
-    try:
-        kind = kind_of(path)
-        if kind is FileKind.SNAPSHOT:
-            return b"segments" in read_head(path, 256)
-        if kind is FileKind.KERNEL_LOG:
-            return path.suffix == ""
-        return kind in (*LEFT, FileKind.SURVEY)
-    except OSError:
-        return False
 
 
 def _of_other_jobs(logs: Sequence[str], others: Sequence[str]) -> str:
@@ -187,7 +165,7 @@ def _logs_in(folder: str) -> Iterator[str]:
             path = os.path.join(root, file)
             if job or suffix[1:].isdigit():
                 yield path
-            elif suffix in _DUMPS and _is_left_behind(Path(path)):
+            elif suffix in _DUMPS and is_left_behind(Path(path)):
                 dumps.add(_without_numbers(path))
                 yield path
             elif suffix in _DUMPS:

@@ -161,3 +161,24 @@ def _is_survey(path: Path, head: str) -> bool:
         stream.seek(max(0, os.fstat(stream.fileno()).st_size - _HEAD))
         lines = [line for line in text_of(stream.read(_HEAD)).splitlines()[1:] if line.strip()]
     return all(line[:1].isspace() or line.startswith(("GPU ", "===")) for line in lines[-_LAST_LINES:])
+
+
+def as_left(path: Path) -> FileKind:
+    """The kind of a file beside a log: what no other reader takes is a log."""
+    kind = kind_of(path)
+    if kind is FileKind.JOB and path.suffix.lower() in CONFIGS:
+        return FileKind.CONFIG
+    return kind if kind in (*LEFT, FileKind.SURVEY, FileKind.SCRIPT, FileKind.CONFIG) else FileKind.LOG
+
+
+def is_left_behind(path: Path) -> bool:
+    """Whether a file of a folder, whose name is none of a log, is a dump or a record by its content."""
+    try:
+        kind = kind_of(path)
+        if kind is FileKind.SNAPSHOT:
+            return b"segments" in read_head(path, 256)
+        if kind is FileKind.KERNEL_LOG:
+            return path.suffix == ""
+        return kind in (*LEFT, FileKind.SURVEY)
+    except OSError:
+        return False
