@@ -7,8 +7,9 @@ from typing import Any
 from gpudoctor.cli.argument_parser import BadValue
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate import TrainingJob
-from gpudoctor.estimate.job import CHOICES, FIELDS, FLAGS
+from gpudoctor.estimate.job import CHOICES, FIELDS
 from gpudoctor.lang import say, template
+from gpudoctor.report.estimate_words import FLAGS
 
 SHAPE = ("hidden", "layers", "heads", "kv_heads", "head_dim", "intermediate", "vocab")
 """Numbers of a model that no name is known for; `intermediate` is the shape's `mlp`."""

@@ -50,11 +50,6 @@ _ROLES = {
     "q_a_proj": "q_a", "q_b_proj": "q_b", "kv_a_proj_with_mqa": "kv_a", "kv_b_proj": "kv_b", "query": "q",
     "key": "k", "value": "v", "lm_head": "head",
 }  # fmt: skip
-FLAGS = (
-    "method", "lora_rank", "seq", "batch", "gpus", "parallel", "dtype", "optimizer", "attention", "loss", "mode",
-    "checkpointing",
-)  # fmt: skip
-"""Fields that have a flag of their own; the others are keys of `--set`."""
 CHOICES: dict[str, tuple[str, ...]] = {
     "method": METHODS, "dtype": DTYPES, "mixed_precision": MIXED, "optimizer": OPTIMIZERS, "quant": QUANTS,
     "checkpointing": CHECKPOINTING, "attention": ATTENTION, "loss": LOSSES, "parallel": PARALLEL,

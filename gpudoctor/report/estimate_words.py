@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpudoctor.estimate.answer import Answer, label
 from gpudoctor.estimate.fit import Room
-from gpudoctor.estimate.job import FLAGS, TrainingJob
+from gpudoctor.estimate.job import TrainingJob
 from gpudoctor.estimate.result import Device, Estimate, Line, Verdict
 from gpudoctor.estimate.shapes import ModelShape
 from gpudoctor.estimate.tables import stack
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from gpudoctor.estimate.traced.traced_estimate import Traced
 
 GIB = 1 << 30
+FLAGS = (
+    "method", "lora_rank", "seq", "batch", "gpus", "parallel", "dtype", "optimizer", "attention", "loss", "mode",
+    "checkpointing",
+)  # fmt: skip
+"""Fields that have a flag of their own; the others are keys of `--set`."""
 _CHECKPOINTING = {"none": say("no checkpointing"), "layer": term("checkpointing")}
 
 

@@ -177,7 +177,8 @@ def test_experts_in_parallel(data):
 
 
 def test_flags_have_the_names_of_the_function(data):
-    from gpudoctor.estimate.job import FIELDS, FLAGS
+    from gpudoctor.estimate.job import FIELDS
+    from gpudoctor.report.estimate_words import FLAGS
 
     assert set(FLAGS) < FIELDS
     got = data("--model", "7b", "--method", "qlora", "--batch", "2", "--gpu", "24GiB")

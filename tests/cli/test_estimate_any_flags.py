@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from gpudoctor.cli import main
 from gpudoctor.estimate import job, presets
+from gpudoctor.report.estimate_words import FLAGS
 
 NUMBERS = st.sampled_from(["-1", "0", "1", "2", "3", "7", "8", "64", "4k", "1000000", "10000000000", "nan", "x", ""])
 CHOICES = {
@@ -26,7 +27,7 @@ SWITCHES = ("experts-quantized", "outputs-kept", "lora-fused", "lora-dora", "fus
 
 def said_as(name, value):
     field = name.replace("-", "_")
-    return [f"--{name}={value}"] if field in job.FLAGS else ["--set", f"{field}={value}"]
+    return [f"--{name}={value}"] if field in FLAGS else ["--set", f"{field}={value}"]
 
 
 @st.composite
