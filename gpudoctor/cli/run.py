@@ -235,13 +235,6 @@ def _made(
     return _Made(out=out, verdict=report.summary.verdict, steps=steps, flamegraph=flamegraph, diff=diff)
 
 
-def _settings(arguments: argparse.Namespace) -> dict[str, object]:
-    """What the probe is told."""
-    after = arguments.hang_after
-    settings: dict[str, object] = {"hang_after": after, "heartbeat": min(after, _HEARTBEAT)} if after else {}
-    return settings | ({"allow_watch": True} if arguments.allow_watch else {})
-
-
 def _record(
     command: tuple[str, ...], folder: Path, arguments: argparse.Namespace, interrupts: Interrupts
 ) -> "tuple[CommandEnd, Now | None]":
@@ -253,13 +246,15 @@ def _record(
     line = StatusLine(sys.stderr, shown=not arguments.quiet)
     after = arguments.hang_after
     hang = HangWatch(folder, after) if after else None
+    told: dict[str, object] = {"hang_after": after, "heartbeat": min(after, _HEARTBEAT)} if after else {}
+    told |= {"allow_watch": True} if arguments.allow_watch else {}
     plan = RunPlan(
         command=command,
         folder=folder,
         steps=arguments.steps,
         seconds=arguments.seconds,
         grace=arguments.grace,
-        settings=_settings(arguments),
+        settings=told,
     )
 
     last: Now | None = None

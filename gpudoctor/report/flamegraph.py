@@ -19,17 +19,10 @@ def speedscope(title: str, profiles: Sequence[FlameProfile], *, share: bool = Fa
         for stack, seconds in sorted(profile.stacks.items()):
             samples.append([numbers.setdefault(_shown(frame, share), len(numbers)) for frame in stack])
             weights.append(round(seconds, 6))
-        listed.append(
-            {
-                "type": "sampled",
-                "name": profile.name,
-                "unit": "seconds",
-                "startValue": 0,
-                "endValue": round(sum(weights), 6),
-                "samples": samples,
-                "weights": weights,
-            }
-        )
+        listed.append({
+            "type": "sampled", "name": profile.name, "unit": "seconds", "startValue": 0,
+            "endValue": round(sum(weights), 6), "samples": samples, "weights": weights,
+        })  # fmt: skip
     frames = [
         {
             "name": frame.name,

@@ -562,7 +562,7 @@ def debug_switch_on(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     yield remedy(
         "ENV010-unset",
         f"export {name}={milder}" if milder else f"unset {name}",
-        _deletion(finding, name) if not milder else say("set {name}={milder}", name=name, milder=milder),
+        f"export {name}={milder}" if milder else _deletion(finding, name),
         applicability=Applicability.SAFE,
         effort=Effort.ONE_LINE,
         sets=((name, value),),
