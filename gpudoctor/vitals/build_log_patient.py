@@ -121,11 +121,9 @@ def _expanded(names: Sequence[str]) -> Iterator[str]:
                 yield found
                 if len(seen) > _MOST_FILES:
                     raise UsageError(
-                        say(
-                            "{name}: more than {most_files:,} files; name the logs of one job",
-                            name=name,
-                            most_files=_MOST_FILES,
-                        )
+                        "{name}: more than {most_files:,} files; name the logs of one job",
+                        name=name,
+                        most_files=_MOST_FILES,
                     )
 
 
@@ -133,13 +131,11 @@ def _files(name: str) -> Iterable[str]:
     if name == STANDARD_INPUT:
         return (name,)
     if "\0" in name:
-        raise UsageError(say("{name!r}: a path cannot contain a NUL byte; remove it", name=name))
+        raise UsageError("{name!r}: a path cannot contain a NUL byte; remove it", name=name)
     if os.path.isdir(name):
         found = sorted(_logs_in(name))
         if not found:
-            raise UsageError(
-                say("{name}: no log in this folder (.log, .out, .err, .txt, also .gz, .xz, .zst)", name=name)
-            )
+            raise UsageError("{name}: no log in this folder (.log, .out, .err, .txt, also .gz, .xz, .zst)", name=name)
         return found
     if os.path.exists(name):
         return (name,)
@@ -147,8 +143,8 @@ def _files(name: str) -> Iterable[str]:
         matching = sorted(item for item in glob.glob(name, recursive=True) if os.path.isfile(item))
         if matching:
             return matching
-        raise UsageError(say("{name}: no file matches this pattern", name=name))
-    raise UsageError(say("{name}: no such file or folder{near_name}", name=name, near_name=near_name(Path(name))))
+        raise UsageError("{name}: no file matches this pattern", name=name)
+    raise UsageError("{name}: no such file or folder{near_name}", name=name, near_name=near_name(Path(name)))
 
 
 def _logs_in(folder: str) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 import os
 import re
+from contextlib import suppress
 from enum import Enum
 from functools import lru_cache
 from pathlib import Path
@@ -11,7 +12,6 @@ from gpudoctor.model.read_limits import SMALL_JSON
 from gpudoctor.vitals.log_lines import text_of
 
 _HEAD = 8192
-_CONFIG_HEAD = 4096
 _LAST_LINES = 5
 
 
@@ -97,8 +97,12 @@ def _kind_of(path: Path, _written: int, size: int) -> FileKind:
 
         if is_trace(path):
             return FileKind.TRACE
-    if suffix == ".json" and _is_config(raw[:_CONFIG_HEAD]):
-        return FileKind.CONFIG
+    if (
+        suffix == ".json"
+        and raw.lstrip()[:1] == b"{"
+        and not any(word in raw[:4096] for word in (b'"events"', b'"kind"'))
+    ):
+        return FileKind.CONFIG  # and no object of Kubernetes
     if "," in head.lstrip().partition("\n")[0] or "NVSMI LOG" in head:
         from gpudoctor.vitals.recording.smi_rows import form_of
 
@@ -145,11 +149,6 @@ def _unpacked_head(path: Path, head: bytes) -> bytes:
         return head
 
 
-def _is_config(head: bytes) -> bool:
-    """Whether JSON is a config and no object of Kubernetes."""
-    return head.lstrip()[:1] == b"{" and b'"events"' not in head and b'"kind"' not in head
-
-
 def _is_survey(path: Path, head: str) -> bool:
     """Whether all of a file is of `nvidia-smi -q`: a job script may print that at the top of its log, too."""
     from gpudoctor.vitals.smi_query.blocks import LISTING
@@ -173,12 +172,9 @@ def as_left(path: Path) -> FileKind:
 
 def is_left_behind(path: Path) -> bool:
     """Whether a file of a folder, whose name is none of a log, is a dump or a record by its content."""
-    try:
+    with suppress(OSError):
         kind = kind_of(path)
         if kind is FileKind.SNAPSHOT:
             return b"segments" in read_head(path, 256)
-        if kind is FileKind.KERNEL_LOG:
-            return path.suffix == ""
-        return kind in (*LEFT, FileKind.SURVEY)
-    except OSError:
-        return False
+        return kind in (*LEFT, FileKind.SURVEY) and (kind is not FileKind.KERNEL_LOG or not path.suffix)
+    return False

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from gpudoctor.errors import UsageError
-from gpudoctor.lang import SpokenError, say
+from gpudoctor.lang import SpokenError, say, template
 from gpudoctor.model.external_files import read_head
 from gpudoctor.vitals.file_kinds import CONFIGS, JOBS, SCRIPTS, FileKind, kind_of
 
@@ -59,28 +59,26 @@ class _Unreadable(SpokenError):
 
 def _unreadable(path: Path, error: OSError) -> _Unreadable:
     if isinstance(error, PermissionError):
-        return _Unreadable(say("{path}: no permission to read it; run as its owner, or chmod +r", path=path))
-    return _Unreadable(say("{path}: cannot be read: {reason}", path=path, reason=error.strerror or error))
+        return _Unreadable("{path}: no permission to read it; run as its owner, or chmod +r", path=path)
+    return _Unreadable("{path}: cannot be read: {reason}", path=path, reason=error.strerror or error)
 
 
 def _kind(path: Path) -> FileKind:
     if "\0" in str(path):
-        raise UsageError(say("{path!r}: a path cannot contain a NUL byte; remove it", path=str(path)))
+        raise UsageError("{path!r}: a path cannot contain a NUL byte; remove it", path=str(path))
     try:
         os.stat(path)
     except FileNotFoundError:
-        raise UsageError(
-            say("{path}: no such file or folder{near_name}", path=path, near_name=near_name(path))
-        ) from None
+        raise UsageError("{path}: no such file or folder{near_name}", path=path, near_name=near_name(path)) from None
     except NotADirectoryError:
-        raise UsageError(say("{path}: a part of this path is a file, not a folder", path=path)) from None
+        raise UsageError("{path}: a part of this path is a file, not a folder", path=path) from None
     except OSError as error:
         raise _unreadable(path, error) from None
     if path.is_dir():
         _refuse_empty(path)
         return FileKind.FOLDER
     if not path.is_file():
-        raise UsageError(say("{path}: neither a file nor a folder; name a script, a config or a job script", path=path))
+        raise UsageError("{path}: neither a file nor a folder; name a script, a config or a job script", path=path)
     return _kind_of_file(path)
 
 
@@ -90,13 +88,8 @@ def _refuse_empty(folder: Path) -> None:
 
     try:
         if {MACHINE, MANIFEST}.intersection(os.listdir(folder)):
-            raise UsageError(
-                say(
-                    "{folder}: a recording of `gpudoctor run`; read it with `gpudoctor report {quote}`",
-                    folder=folder,
-                    quote=shlex.quote(str(folder)),
-                )
-            )
+            said = template("{folder}: a recording of `gpudoctor run`; read it with `gpudoctor report {quote}`")
+            raise UsageError(said, folder=folder, quote=shlex.quote(str(folder)))
     except OSError as error:
         raise _unreadable(folder, error) from None
     seen = 0
@@ -104,9 +97,7 @@ def _refuse_empty(folder: Path) -> None:
         seen += len(files)
         if seen > _ENOUGH_FILES or any(os.path.splitext(name)[1].lower() in _READABLE for name in files):
             return
-    raise UsageError(
-        say("{folder}: nothing to examine in it (no script, notebook, config or job script)", folder=folder)
-    )
+    raise UsageError("{folder}: nothing to examine in it (no script, notebook, config or job script)", folder=folder)
 
 
 def near_name(path: Path) -> str:
@@ -128,25 +119,17 @@ def _kind_of_file(path: Path) -> FileKind:
     except OSError as error:
         raise _unreadable(path, error) from None
     if kind in _OF_REPORT:
-        named = shlex.quote(str(path))
-        other = say("check does not read such logs; read this one with `gpudoctor report {named}`", named=named)
-        raise _Unreadable(say("{name}: {other}", name=path, other=other))
+        other = say(
+            "check does not read such logs; read this one with `gpudoctor report {named}`", named=shlex.quote(str(path))
+        )
+        raise _Unreadable("{name}: {other}", name=path, other=other)
     if kind is FileKind.BINARY or (kind is FileKind.SNAPSHOT and not any(key in head for key in _SNAPSHOT_KEYS)):
-        raise _Unreadable(
-            say(
-                "{path}: {reported}; check reads scripts, notebooks, configs and job scripts",
-                path=path,
-                reported=say("a binary file"),
-            )
-        )
-    if kind is FileKind.OTHER and path.suffix.lower() == ".json":
-        return FileKind.CONFIG
-    if kind is FileKind.OTHER:
+        said = template("{path}: {reported}; check reads scripts, notebooks, configs and job scripts")
+        raise _Unreadable(said, path=path, reported=say("a binary file"))
+    if kind is FileKind.OTHER and path.suffix.lower() != ".json":
         raise UsageError(
-            say(
-                "{path}: not recognised; check reads scripts (.py, .ipynb), configs (.yaml, .json, "
-                ".toml), job scripts (.sh, .sbatch) and folders of them",
-                path=path,
-            )
+            "{path}: not recognised; check reads scripts (.py, .ipynb), configs (.yaml, .json, "
+            ".toml), job scripts (.sh, .sbatch) and folders of them",
+            path=path,
         )
-    return kind
+    return FileKind.CONFIG if kind is FileKind.OTHER else kind

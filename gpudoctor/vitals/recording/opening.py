@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from gpudoctor.errors import UsageError
-from gpudoctor.lang import say
 from gpudoctor.model.signs.recording import Recording
 from gpudoctor.vitals.file_kinds import FileKind, kind_of
 from gpudoctor.vitals.recording.archive import MANIFEST
@@ -34,14 +33,11 @@ def open_recording(path: str, *more: str) -> Recording:
     for name in paths:
         for endings, sentence in _OTHERS.items():
             if name.removesuffix(".gz").endswith(endings) and os.path.isfile(name):
-                raise UsageError(say("{name}: {sentence}", name=name, sentence=sentence))
+                raise UsageError("{name}: {sentence}", name=name, sentence=sentence)
     kinds = {_kind(Path(name)) for name in paths}
     if len(kinds) > 1:
         raise UsageError(
-            say(
-                "{paths}: recordings of different kinds cannot be joined; report on each separately",
-                paths=", ".join(paths),
-            )
+            "{paths}: recordings of different kinds cannot be joined; report on each separately", paths=", ".join(paths)
         )
     kind = kinds.pop()
     if kind == "trace":
