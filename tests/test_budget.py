@@ -30,7 +30,7 @@ BUDGETS = {
     "engine, mend": (4911, ["gpudoctor/engine", "gpudoctor/mend"]),
     "source": (15454, ["gpudoctor/vitals/source", "gpudoctor/analysis/source"]),
     "logs": (
-        9074,
+        9078,
         [
             "gpudoctor/vitals/job_log",
             "gpudoctor/analysis/job_log",
