@@ -30,7 +30,7 @@ BUDGETS = {
     "engine, mend": (4911, ["gpudoctor/engine", "gpudoctor/mend"]),
     "source": (15454, ["gpudoctor/vitals/source", "gpudoctor/analysis/source"]),
     "logs": (
-        9078,
+        9070,
         [
             "gpudoctor/vitals/job_log",
             "gpudoctor/analysis/job_log",
@@ -39,18 +39,18 @@ BUDGETS = {
             "gpudoctor/vitals/build_log_patient.py",
         ],
     ),
-    "recordings and live": (8349, ["gpudoctor/analysis/run", "gpudoctor/analysis/live", "gpudoctor/vitals/recording"]),
+    "recordings and live": (8343, ["gpudoctor/analysis/run", "gpudoctor/analysis/live", "gpudoctor/vitals/recording"]),
     "preflight": (4601, ["gpudoctor/preflight", "gpudoctor/analysis/preflight"]),
     "probe, recorder, hooks": (12365, ["gpudoctor/probe", "gpudoctor/recorder", "gpudoctor/hooks"]),
     "trial": (3644, ["gpudoctor/trial"]),
     "estimate": (6249, ["gpudoctor/estimate"]),
     "report, ui, cli, watch, agents": (
-        15260,
+        14504,
         ["gpudoctor/report", "gpudoctor/ui", "gpudoctor/cli", "gpudoctor/watch", "gpudoctor/agents"],
     ),
     "checks": (25636, ["checks"]),
-    "rules": (6121, ["rules"]),
-    "the rest of vitals and analysis": (12253, ["gpudoctor"]),
+    "rules": (5989, ["rules"]),
+    "the rest of vitals and analysis": (12220, ["gpudoctor"]),
     "tests": (63827, ["tests"]),
     "benchmarks": (7915, ["benchmarks"]),
 }
