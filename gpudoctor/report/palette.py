@@ -2,7 +2,7 @@
 
 Text, live view, HTML and SVG all read this table, so that a phase looks the same everywhere. The first seven
 are those of Okabe and Ito (Color Universal Design, 2008), which readers who see fewer colours tell apart. The
-others were chosen by their distance from those in simulated sights (tests/report/test_palette.py).
+others were chosen by their distance from those in simulated sights.
 """
 
 from collections.abc import Mapping
