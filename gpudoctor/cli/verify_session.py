@@ -213,7 +213,7 @@ def _cures(
     from gpudoctor.trial.cure import Cures
 
     def diagnose(folder: Path, arm: "Arm", codes: frozenset[str]) -> "Report":
-        patient = recorded_patient(arm.words(command), folder, arm.sources)
+        patient = recorded_patient(arm.words(command), folder, arm.texts)
         chosen = Selection(selected=frozenset(map(Code, codes)), ignored={})
         return examine(patient, replace(request, selection=chosen, signs_first=()))
 

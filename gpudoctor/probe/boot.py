@@ -28,11 +28,6 @@ def boot(folder: str) -> None:
     words = [str(word) for word in getattr(sys, "orig_argv", sys.argv)]
     if any(helper in word for word in words[1:] for helper in HELPERS) or words[1:3] == ["-m", "pip"]:
         return
-    if os.environ.get("GPUDOCTOR_OVERRIDES"):
-        try:
-            load(folder, ".overrides.early").begin()
-        except Exception:
-            pass  # the arm is found to be without effect
     waiting = Waiting(folder)
     sys.meta_path.insert(0, waiting)
     atexit.register(waiting.ends)

@@ -79,7 +79,8 @@ class Numerics:
         self._suspicious = False
         self._forced = 0
         self._bad_step = 0
-        self._raw: Any = None
+        self._scaled = 0
+        """Losses of this step that were scaled, and were read before that: their backward passes are to come."""
         self._place: Place = (None, None, None)
         self._canaries: dict[int, Any] = {}
         self._skipped = 0
@@ -128,9 +129,11 @@ class Numerics:
 
     # -- the loss
 
-    def scaled(self, outputs: Any) -> None:
-        """`GradScaler.scale` was called on these: the loss as it was before."""
-        self._raw = weakref.ref(outputs) if type(outputs) is self._tensor else None
+    def scaled(self, loss: Any) -> None:
+        """`GradScaler.scale` was called on a loss, which may be gone when the backward pass begins."""
+        if type(loss) is self._tensor:
+            self._look_at_loss(loss)
+            self._scaled += 1
 
     def backward_begins(self, roots: Any) -> None:
         """A backward pass starts from these tensors: a single number is the loss."""
@@ -138,10 +141,12 @@ class Numerics:
         self._read_loss(roots)
 
     def _read_loss(self, roots: Any) -> None:
-        root = roots[0] if isinstance(roots, (tuple, list)) and roots else roots
-        if self._raw is not None:
-            unscaled, self._raw = self._raw(), None
-            root = root if unscaled is None else unscaled
+        if self._scaled:
+            self._scaled -= 1
+        else:
+            self._look_at_loss(roots[0] if isinstance(roots, (tuple, list)) and roots else roots)
+
+    def _look_at_loss(self, root: Any) -> None:
         if type(root) is self._tensor and root.numel() == 1:
             step = self._steps.index
             if self.graphs.look(root):
@@ -161,7 +166,7 @@ class Numerics:
 
     def light_loss(self, root: Any) -> None:
         """The loss of a light step, which ends the lightness when it is bad: its first bad step is known."""
-        if type(root) is self._tensor and root.is_cpu and self._raw is None and not self._always_late:
+        if type(root) is self._tensor and root.is_cpu and not self._scaled and not self._always_late:
             if root.numel() == 1:
                 value = self._item(root)
                 self._clock.row[_LOSS] = value
@@ -197,6 +202,7 @@ class Numerics:
 
     def before_step(self, optimizer: Any) -> None:
         """An outermost optimizer is about to make its step."""
+        self._scaled = 0
         groups = optimizer.param_groups
         rate = groups[0].get("lr") if groups else None
         if len(groups) > 1:  # the greatest: the first group may be a frozen part's

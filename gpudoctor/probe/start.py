@@ -65,7 +65,7 @@ def begin(waiting: Any) -> Probe:
     if os.environ.get("GPUDOCTOR_OVERRIDES"):
         from . import overrides  # only in a trial
 
-        overrides.install(probe)
+        probe.guard.safely("overrides", overrides.install)(probe)
     return probe
 
 

@@ -1,4 +1,4 @@
-"""What can be tried: remedies of a report as arms. An edit is tried as it would be made, in memory."""
+"""What can be tried: remedies of a report as arms. An edit is tried as it would be made."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -12,8 +12,8 @@ from gpudoctor.model import Applicability, Ranked, Remedy
 from gpudoctor.trial.override_table import OVERRIDES, is_known
 from gpudoctor.trial.trial_runner import Arm
 
-_PYTHON = {".py", ".pyw"}
-_CONFIG = {".json", ".yaml", ".yml", ".toml", ".cfg", ".ini", ".txt"}
+_READ = {".py", ".pyw", ".json", ".yaml", ".yml", ".toml", ".cfg", ".ini", ".txt"}
+"""Files that a training reads; a job script is not one."""
 _WATCHES = "every"
 """What rules call a change of how often the program watches itself: the training's numbers stay, so its edit is tried
 without --unsafe."""
@@ -94,7 +94,7 @@ def _candidate(item: Ranked, remedy: Remedy, unsafe: bool) -> Candidate | Untrie
         if remedy.applicability in allowed or by_override:
             plan = make_plan([replace(item, remedies=(remedy,))], unsafe=True)
             edited = edited_arm(plan, remedy.id)
-            if edited.sources or edited.configs:
+            if edited.texts:
                 return Candidate(item=item, remedy=remedy, arm=edited, edits=True)
             reason = plan.left[0].reason if plan.left else say("a trial cannot replace its file")
         else:
@@ -117,17 +117,9 @@ def _safety(remedy: Remedy) -> Applicability:
 
 
 def edited_arm(plan: EditPlan, name: str) -> Arm:
-    """The arm of a mend: sources and configs with their new texts; empty where it changes none of them."""
-    sources: dict[str, str] = {}
-    configs: dict[str, str] = {}
-    for mend in plan.files:
-        path = os.path.realpath(mend.old.path)
-        suffix = Path(path).suffix.lower()
-        if suffix in _PYTHON:
-            sources[path] = mend.new
-        elif suffix in _CONFIG:
-            configs[path] = mend.new
-    return Arm(name=name, sources=sources, configs=configs)
+    """The arm of a mend: files with their new texts; empty where no training reads them."""
+    paths = {os.path.realpath(mend.old.path): mend.new for mend in plan.files}
+    return Arm(name=name, texts={path: text for path, text in paths.items() if Path(path).suffix.lower() in _READ})
 
 
 def _override_arm(remedy: Remedy) -> Arm | None:

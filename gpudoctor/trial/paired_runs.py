@@ -67,7 +67,6 @@ SAME_BATCH = 0.02
 """Samples a step that differ by less are the same batch; else seconds are of a sample."""
 _ENOUGH_FOR_LOSS = 2
 """Pairs after which a moved loss ends a trial: its speed does not matter any more."""
-_REPLACED = "files.replaced"
 
 
 class BaselineFailed(IncompleteError):
@@ -217,9 +216,7 @@ def _pair(bench: TrialRunner, tried: Tried, against: Arm, candidate_first: bool)
 
 def _had_effect(arm: Arm, window: TrialWindow) -> bool:
     """Whether at least one of the arm's changes can have had an effect."""
-    if arm.sources or arm.environment or arm.arguments or arm.command:
-        return True
-    if arm.configs and _REPLACED in window.reached:
+    if arm.texts or arm.environment or arm.arguments or arm.command:
         return True
     return any(name in window.reached for name in arm.overrides)
 

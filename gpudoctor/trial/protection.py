@@ -13,6 +13,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from enum import Enum
@@ -22,7 +23,7 @@ import gpudoctor
 from gpudoctor.errors import DoctorError
 from gpudoctor.lang import say
 from gpudoctor.trial.scratch import cache_folders, inside, link_entries, linked_caches, mounts, remove_scratch
-from gpudoctor.trial.trial_runner import Protection
+from gpudoctor.trial.trial_runner import EDITS, Protection
 
 _NOISE = {"__pycache__", ".cache", ".triton", ".nv", "torchinductor", ".config"}
 """Caches that any program leaves: kept out like everything, and not worth a line."""
@@ -70,6 +71,8 @@ class RunProtection:
         """Folders whose overlay takes new files only."""
         self._own = False
         """Whether the overlays are those of a user namespace."""
+        self._here = self._temporary = True
+        """Whether the working folder, and the one for temporary files, can be written to in an overlay."""
         self._landlock = True
         self._caches = scratch / "caches"
         self._variables: dict[str, str] = {}
@@ -117,8 +120,11 @@ class RunProtection:
         try:
             yield self._protection(self.level, folder, place)
         finally:
-            for path in self._written(place):
-                self._found.setdefault(path)
+            edited: list[tuple[str, str, str]] = []
+            with suppress(OSError):
+                edited = json.loads((folder / EDITS).read_text(encoding="utf-8"))
+            ours = {path for path, _, _ in edited}
+            self._found.update(dict.fromkeys(path for path in self._written(place) if path not in ours))
             with suppress(OSError):
                 notes = (place / _NOTES).read_text(encoding="utf-8", errors="replace")
                 self._unsent.update(dict.fromkeys(notes.splitlines()))
@@ -129,10 +135,11 @@ class RunProtection:
         environment = _offline(place)
         copied, hint = None, ""
         if level is Level.OVERLAY:
-            if self._own:
-                overrides["writes.moves"] = True
             if fixed := self._fixed:
                 hint = say("a trial cannot change the files in {folders} here", folders=fixed)
+            if not self._temporary:
+                (place / "tmp").mkdir()
+                environment["TMPDIR"] = str(place / "tmp")
         else:
             temporary = place / "tmp"  # what lies in one that the user has chosen is found there
             link_entries(os.environ.get("TMPDIR", ""), temporary)
@@ -153,15 +160,17 @@ class RunProtection:
 
     def _config(self, level: Level, folder: Path, place: Path) -> dict[str, object]:
         """For the program that closes the door."""
-        through = [str(folder), *self._places.through]
+        through, edits = [str(folder), *self._places.through], str(folder / EDITS)
         if level is Level.COPY and self._landlock:
             writable = [str(folder), str(place), str(self._caches), "/dev/shm"]
-            return {"how": "landlock", "writable": writable, "devices": ["/dev", "/proc", *self._places.through]}
+            devices = ["/dev", "/proc", *self._places.through]
+            return {"how": "landlock", "edits": edits, "writable": writable, "devices": devices}
         upper = place / "upper"
         upper.mkdir()
         caches = [(path, str(self._caches / str(number))) for number, path in enumerate(cache_folders()) if number < 99]
         return {
             "how": "mounts",
+            "edits": edits,
             "cover": self._places.cover,
             "mounts": self._places.mounts,
             "known": self._places.known,
@@ -171,14 +180,14 @@ class RunProtection:
             "scratch": str(self._scratch),
             "upper": str(upper),
             "told": str(place / "told.json"),
+            "temporary": tempfile.gettempdir(),
             "overlays": level is Level.OVERLAY,
         }
 
     def _choose(self, only: Level | None) -> Level:
         """An overlay; where the working folder itself could not be changed in one, rather a copy."""
         overlay = only is not Level.COPY and self._tried(Level.OVERLAY)
-        here = any(path == self._project or inside(self._project, path) for path in self._sealed)
-        if overlay and (only or not (here or self._project in self._foreign)):
+        if overlay and (only or (self._here and self._project not in self._foreign)):
             return Level.OVERLAY
         if only is not Level.OVERLAY:
             try:
@@ -211,7 +220,7 @@ class RunProtection:
             )
             if level is Level.OVERLAY and done.returncode == 0:
                 told = json.loads((place / "told.json").read_text(encoding="utf-8"))
-                self._own = told["own"]
+                self._own, self._here, self._temporary = told["own"], told["here"], told["temporary"]
                 # `/` itself is read-only; few have their project there.
                 self._sealed = [path for path in told["sealed"] if path != "/" or self._project == "/"]
                 self._foreign = self._places.foreign() if self._own else []
@@ -226,10 +235,7 @@ class RunProtection:
         """Paths of files in the upper layers and in the copy that are new or different, and of those that are gone."""
         for layer in sorted(place.glob("upper/*/path")):
             base = layer.read_text(encoding="utf-8", errors="surrogateescape")
-            own: dict[str, int] = {}
-            with suppress(OSError):
-                own = json.loads((layer.parent / "own").read_text(encoding="utf-8"))
-            yield from _changed(layer.parent / "upper", own, base)
+            yield from _changed(layer.parent / "upper", {}, base)
         if (place / "copy").exists():
             yield from _changed(place / "copy", self._copied, self._project)
             for path in self._copied:

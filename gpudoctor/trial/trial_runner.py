@@ -1,5 +1,6 @@
 """Runs arms of one command (with one change, or with none), each in a recording of its own."""
 
+import json
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -27,10 +28,8 @@ class Arm:
     """For the probe: name and value."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables to set."""
-    sources: Mapping[str, str] = field(default_factory=dict)
-    """Real path of a Python file to its new text."""
-    configs: Mapping[str, str] = field(default_factory=dict)
-    """Real path of a config file to its new text."""
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """Real path of a file to its new text."""
     arguments: Mapping[str, str] = field(default_factory=dict)
     """Flags of the user's script: `--batch-size` to `16`."""
     command: tuple[str, ...] | None = None
@@ -63,12 +62,14 @@ def _with_argument(words: list[str], flag: str, value: str) -> list[str]:
 
 
 _REFUSALS = ("Permission denied", "Read-only file system", "Operation not permitted",
-             "Value too large for defined data type")  # fmt: skip
+             "Value too large for defined data type", "Invalid cross-device link")  # fmt: skip
 """What programs say of a write that is refused."""
 _LOOKED_AT = 20
 """Last lines of a run's output that are searched for it."""
 SEED = 20
 """Of every run, as long as the program has none of its own."""
+EDITS = "edits.json"
+"""A run's file with what it edits: the path, where that lies in the run, the new text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,8 +183,8 @@ class TrialRunner:
             **protection.overrides,
             **arm.overrides,
         }
-        overrides |= _texts(folder, "source.files", arm.sources, protection.copied)
-        overrides |= _texts(folder, "files.replaced", arm.configs, protection.copied)
+        edits = [(path, in_copy(path, protection.copied), text) for path, text in arm.texts.items()]
+        (folder / EDITS).write_text(json.dumps(edits), encoding="utf-8")
         return RunSpec(
             command=arm.words(self.command),
             folder=folder,
@@ -194,20 +195,6 @@ class TrialRunner:
             steps=self.steps,
             seconds=seconds,
         )
-
-
-def _texts(
-    folder: Path, name: str, texts: Mapping[str, str], copied: tuple[str, str] | None
-) -> dict[str, dict[str, str]]:
-    """Write new texts into the run's folder; gives the override that puts them in place, in a copy too."""
-    if not texts:
-        return {}
-    table = {}
-    for number, (path, text) in enumerate(texts.items()):
-        new = folder / f"{name.partition('.')[0]}-{number}{Path(path).suffix}"
-        new.write_text(text, encoding="utf-8")
-        table[path] = table[in_copy(path, copied)] = str(new)
-    return {name: table}
 
 
 def _ended(finished: RunOutcome) -> str:

@@ -46,7 +46,7 @@ def with_value(key: str, value: str, command: Sequence[str]) -> Arm:
     path, _, inside = key.rpartition(":")
     if path and Path(path).suffix.lower() in _JSON | _YAML:
         path, text = with_setting(path, inside, value)
-        return Arm(name=name, configs={path: text})
+        return Arm(name=name, texts={path: text})
     if key.startswith("env."):
         return Arm(name=name, environment={key.removeprefix("env."): value})
     if is_known(key):
@@ -94,7 +94,7 @@ def _flag(key: str, command: Sequence[str]) -> str | None:
     return key if key.startswith("-") else None
 
 
-# `--vary ds.json:zero_optimization.stage=1,2`: a value of a config file, in memory; the file stays.
+# `--vary ds.json:zero_optimization.stage=1,2`: a value of a config file, in the runs alone.
 
 _JSON, _YAML = {".json"}, {".yaml", ".yml"}
 _AUTO = "auto"

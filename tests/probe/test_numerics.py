@@ -207,8 +207,7 @@ def test_steps_that_the_scaler_leaves_out_are_counted_whoever_does_it(tmp_path, 
         x, y = data(32).tensors
         for step in range(30):
             optimizer.zero_grad()
-            loss = F.cross_entropy(model(x), y)
-            scaler.scale(loss).backward()
+            scaler.scale(F.cross_entropy(model(x), y)).backward()
             if step in (0, 15):
                 model[0].weight.grad[0, 0] = float("inf")
             scaler.step(optimizer)

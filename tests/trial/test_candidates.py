@@ -52,7 +52,7 @@ def workers(script: str, **fields) -> Remedy:
 def test_an_edit_is_tried_as_the_mended_text(script):
     [one] = candidates([ranked(script, workers(script))], unsafe=False)
     assert isinstance(one, Candidate) and one.edits
-    assert one.arm.sources == {os.path.realpath(script): TEXT.replace("batch_size=4", "batch_size=4, num_workers=2")}
+    assert one.arm.texts == {os.path.realpath(script): TEXT.replace("batch_size=4", "batch_size=4, num_workers=2")}
     assert not one.arm.overrides
     assert Path(script).read_text() == TEXT
 
@@ -77,7 +77,7 @@ def test_unsafe_ones_are_asked_for_and_edits_of_watching_are_safe(script):
     [allowed] = candidates([ranked(script, unsafe)], unsafe=True)
     assert isinstance(allowed, Candidate) and allowed.arm.overrides == {"torch.float32_matmul_precision": "high"}
     [seldom] = candidates([ranked(script, period)], unsafe=False)
-    assert seldom.edits and not seldom.arm.overrides and seldom.arm.sources
+    assert seldom.edits and not seldom.arm.overrides and seldom.arm.texts
     [refused] = candidates([ranked(script, other)], unsafe=False)
     assert isinstance(refused, Untried) and "--unsafe" in refused.reason
     [hand] = candidates([ranked(script, alone)], unsafe=True)
@@ -89,7 +89,7 @@ def test_an_edit_of_a_config_is_tried_as_its_new_text(tmp_path):
     path.write_text('{"zero_optimization": {"stag": 2}}')
     edit = TextEdit(path=str(path), line=1, column=25, end_line=1, end_column=29, new_text="stage", expected="stag")
     [one] = candidates([ranked(str(path), remedy("CFG005-rename", edits=(edit,)))], unsafe=False)
-    assert one.arm.configs == {os.path.realpath(path): '{"zero_optimization": {"stage": 2}}'}
+    assert one.arm.texts == {os.path.realpath(path): '{"zero_optimization": {"stage": 2}}'}
 
 
 def test_one_remedy_a_finding_all_of_the_named_and_the_same_cure_once(script):
@@ -116,15 +116,15 @@ def test_together_edits_are_merged_and_settings_stand_beside_them(script):
     )
     arm = joined(chosen)
     expected = TEXT.replace("batch_size=4", "batch_size=4, num_workers=2").replace("gc.collect()", "pass")
-    assert arm.sources == {os.path.realpath(script): expected}
+    assert arm.texts == {os.path.realpath(script): expected}
     assert arm.overrides == {"torch.num_threads": "2"}
     assert plan_of([one for one in chosen if one.edits]).diff.count("\n+") == 3  # the heading's +++ and two lines
 
 
 def test_every_override_of_the_rules_is_known_to_the_probe():
-    from gpudoctor.probe.overrides import EARLY, TOPICS
+    from gpudoctor.probe.overrides import TOPICS
 
-    assert {name.partition(".")[0] for name in OVERRIDES} - {"env"} <= set(TOPICS) | set(EARLY)
+    assert {name.partition(".")[0] for name in OVERRIDES} - {"env"} <= set(TOPICS)
     assert is_known("TrainingArguments.logging_steps") and not is_known("nobody.knows")
     assert is_known("torch.backends.cudnn.deterministic") and not is_known("torch.compile")
     rules = "".join(path.read_text() for path in Path("rules/gpudoctor_rules").rglob("*.py"))

@@ -213,6 +213,23 @@ def test_nothing_runs_where_nothing_protects(tree, scratch, monkeypatch):
     assert refused.value.exit_code == 2
 
 
+@pytest.mark.parametrize("level", Level)
+def test_a_run_edits_its_own_files_behind_the_door(tree, scratch, level):
+    guard = guard_of(level, scratch)
+    before, path, config = fingerprint(tree.parent), tree / "edited.py", tree / "ds.json"
+    folder = scratch / "edited"
+    folder.mkdir()
+    with guard.protect(folder) as protection:
+        edits = [(str(item), in_copy(str(item), protection.copied), text) for item, text in (
+            (path, "print(__file__, open('ds.json').read())"), (config, "2"))]  # fmt: skip
+        (folder / "edits.json").write_text(json.dumps(edits))
+        here = protection.copied[0] if protection.copied else tree
+        words = [*protection.prefix, sys.executable, "edited.py"]
+        done = subprocess.run(words, cwd=here, capture_output=True, text=True, check=False)
+    assert done.stdout.split()[-1] == "2", done.stderr
+    assert fingerprint(tree.parent) == before and not guard.kept_out
+
+
 def test_the_recording_is_written_through(tree, scratch):
     guard = guard_of(Level.OVERLAY, scratch)
     chosen = tree / "recording"

@@ -92,7 +92,7 @@ def config(tmp_path, monkeypatch):
 def test_a_key_of_a_config_is_changed_in_memory(config, key, value, changed):
     before = (config / "ds.json").read_text()
     arm = with_value(key, value, COMMAND)
-    [(path, text)] = arm.configs.items()
+    [(path, text)] = arm.texts.items()
     assert (path, arm.name) == (str(config / "ds.json"), f"{key}={value}")
     assert json.loads(text) == {**json.loads(before), "zero_optimization": changed}
     assert (config / "ds.json").read_text() == before
@@ -100,7 +100,7 @@ def test_a_key_of_a_config_is_changed_in_memory(config, key, value, changed):
 
 def test_values_keep_the_kind_that_is_there(config):
     def value(key: str, text: str):
-        [new] = with_value(key, text, COMMAND).configs.values()
+        [new] = with_value(key, text, COMMAND).texts.values()
         return new
 
     assert json.loads(value("ds.json:train_batch_size", "8"))["train_batch_size"] == 8

@@ -186,9 +186,11 @@ def _scaler(probe: Probe, scaler: Any) -> None:
     skipped = [False]
     updates = guard.reading("numerics", numerics.scaler_updates)
     has_updated = guard.reading("numerics", numerics.scaler_updated)
+    scaled = guard.reading("numerics", numerics.scaled)
 
     def scales(args: Any, _kwargs: Any) -> Any:
-        numerics.scaled(args[1] if len(args) > 1 else None)
+        if len(args) > 1 and not OWNS[clock.phase]:
+            scaled(args[1])
 
     def begin(args: Any, _kwargs: Any) -> Any:
         phase = clock.phase

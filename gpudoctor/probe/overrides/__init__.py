@@ -33,17 +33,6 @@ TOPICS = {
     "trial": (".bounds", "apply"),
 }
 """Topic to module and function."""
-EARLY = ("source", "files", "writes")
-"""Topics that work before torch is there: early.py."""
-
-
-def wanted() -> dict[str, Any]:
-    """The overrides that the environment asks for; none where it makes no sense."""
-    try:
-        found = json.loads(os.environ.get(VARIABLE) or "{}")
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 class Trial:
@@ -69,18 +58,12 @@ class Trial:
 
 def install(probe: Probe) -> None:
     """Put the overrides of the environment in place; torch has been imported."""
-    table = wanted()
-    if not table:
-        return
-    trial = Trial(probe)
+    trial, table = Trial(probe), json.loads(os.environ[VARIABLE])
     for name, value in table.items():
         topic, _, detail = name.partition(".")
         try:
-            if topic == "files":
-                importlib.import_module(".early", __name__).adopt_files(trial)
-            elif topic not in EARLY:
-                module, function = TOPICS[topic]
-                getattr(importlib.import_module(module, __name__), function)(trial, detail, value)
+            module, function = TOPICS[topic]
+            getattr(importlib.import_module(module, __name__), function)(trial, detail, value)
         except Exception as error:  # the arm is told to have failed, not the user's program
             trial.failed(name, error)
 

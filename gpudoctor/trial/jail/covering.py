@@ -79,17 +79,9 @@ def copy_mode(source: str, target: str) -> None:
         os.chown(target, status.st_uid, status.st_gid)
 
 
-# A folder that cannot be overlaid (the scratch place lies in it; a user namespace may not look below its
-# mounts) is mirrored: a new folder stands in its place, its entries are overlaid one by one. What can be
-# neither (a file system that overlays refuse, a single file, the hundredth folder) is read-only.
+# A folder that cannot be overlaid (the scratch place lies in it; a user namespace may not look below its mounts) is
+# read-only, and what the run may well write to in it is overlaid by itself.
 
-_ENTRIES = 2000
-"""Of a folder that is mirrored; one with more is read-only: the kernel counts mounts."""
-_OVERLAYS = 64
-"""Overlays after which a mirror's entries are read-only, unless something known lies in them: each takes
-milliseconds."""
-_SMALL = 1 << 20
-"""Bytes of a file that is copied where its folder is mirrored; a larger one is read-only."""
 _ST_READ_ONLY = 1
 
 
@@ -99,14 +91,17 @@ def enter(config: dict[str, Any]) -> None:
     `cover`: folders; `mounts`: mount points below them, parents first; `overlays`: whether there are to be any,
     else all is read-only; `scratch`: where `upper` (an empty folder) lies; `known`: folders that the run may
     well write to; `through`: what stays as it is; `caches`: pairs of a folder and an upper folder that outlives
-    the run; `root`: whether `/` itself can be written to; `told`: the file for what came of it.
+    the run; `root`: whether `/` itself can be written to; `told`: the file for what came of it; `temporary`: the folder
+    for temporary files.
     """
     here = os.getcwd()
     covering = _Covering(config)
     covering.run()
     os.chdir(here)  # the working folder as the mounts have it
+    told = {"sealed": covering.sealed, "own": covering.mounts.own}
+    told |= {"here": os.access(here, os.W_OK), "temporary": os.access(config["temporary"], os.W_OK)}
     with open(str(config["told"]), "w", encoding="utf-8") as stream:
-        json.dump({"sealed": covering.sealed, "own": covering.mounts.own}, stream)
+        json.dump(told, stream)
 
 
 class _Covering:
@@ -134,12 +129,12 @@ class _Covering:
     def run(self) -> None:
         """Everything, in the order in which one hides the other."""
         config = self._config
-        through = self._held([self._scratch, *config["through"]])
+        through = self._held(config["through"])
         self._held([path for path, _ in config["caches"]])
-        owned = self._owned() if self.mounts.own and config["overlays"] else []
         for path in config["cover"]:
-            self._cover(path, path)
-        for path in owned:
+            self._cover(path)
+        self.mounts.bind(self._handles[self._scratch], self._scratch)
+        for path in self._roots() if config["overlays"] else []:
             if self._overlay(self._handles[path], path):
                 self._restore(path)
         for path, upper in config["caches"]:
@@ -150,19 +145,10 @@ class _Covering:
         if config["root"]:
             self._seal_root()
 
-    def _cover(self, source: str, path: str) -> None:
-        """`source` is the folder as it was, by a handle where something hides it."""
-        if not self._config["overlays"]:
-            self._seal(source, path)
-            self._restore(path)
-        elif inside(self._scratch, path):
-            self._mirror(source, path)
-        elif self._overlay(source, path):
-            self._restore(path)
-        elif os.path.isdir(source) and any(inside(mount, path) for mount in self._below):
-            self._mirror(source, path)
-        else:
-            self._seal(source, path)
+    def _cover(self, path: str) -> None:
+        if inside(self._scratch, path) or not self._overlay(path, path):
+            self._seal(path, path)
+        self._restore(path)
 
     def _overlay(self, source: str, path: str) -> bool:
         if not os.path.isdir(source) or not self._config["overlays"]:
@@ -208,67 +194,22 @@ class _Covering:
             self.mounts.seal("/", flags)
             self.sealed.append("/")
 
-    def _mirror(self, source: str, path: str) -> None:
-        """Entries one by one; where new ones could be made here, in a folder that stands in its place."""
-        names = self._names(source, path)
-        if len(names) > _ENTRIES:
-            self._seal(source, path)
-            self._restore(path)
-            return
-        hidden = os.access(source, os.W_OK) and os.access(source, os.R_OK)
-        here = os.open(source, os.O_PATH | os.O_CLOEXEC)
-        if hidden:
-            folder = self._layer(path)
-            own = {}
-            for name in names:
-                with suppress(FileNotFoundError):  # gone meanwhile
-                    own[name] = _stand_in(f"{source}/{name}", f"{folder}/{name}")
-            copy_mode(source, folder)
-            with open(f"{os.path.dirname(folder)}/own", "w", encoding="utf-8") as stream:
-                json.dump(own, stream)
-            self.mounts.bind(folder, path)
-        for name in names:
-            with suppress(FileNotFoundError):
-                handle = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here)
-                self._entry(handle, os.path.join(path, name), hidden)
-                os.close(handle)
-        os.close(here)
-
-    def _names(self, source: str, path: str) -> list[str]:
-        """Entries of a folder; where it cannot be listed, those that are known to be there."""
-        try:
-            return sorted(os.listdir(source))
-        except PermissionError:
-            below = [item[len(path) :] for item in (*self._below, *self._known) if inside(item, path)]
-            return sorted({item.lstrip("/").partition("/")[0] for item in below})
-
-    def _entry(self, handle: int, path: str, hidden: bool) -> None:
-        """One entry of a mirrored folder; `hidden` where a stand-in is to be filled."""
-        status, source = os.fstat(handle), f"/proc/self/fd/{handle}"
-        folder, file = stat.S_ISDIR(status.st_mode), stat.S_ISREG(status.st_mode)
-        known = any(item == path or inside(item, path) for item in (*self._below, *self._known))
-        if path == self._scratch:
-            if hidden:
-                self.mounts.bind(source, path)
-        elif folder and (known or (self._layers < _OVERLAYS and os.access(source, os.W_OK))):
-            self._cover(source, path)
-        elif folder or (hidden and file and status.st_size > os.path.getsize(path)):
-            self._seal(source, path)
-        elif hidden and not file and not stat.S_ISLNK(status.st_mode):
-            self.mounts.bind(source, path)
-
-    def _owned(self) -> list[str]:
-        """Known folders, each as far up as it is the user's own.
+    def _roots(self) -> list[str]:
+        """Known folders that need an overlay of their own, each as far up as it is the user's own.
 
         An overlay in a user namespace copies no folder of another user or group, so it begins where those end.
         """
         found: set[str] = set()
         for path in self._known:
-            folder = path
-            while _is_ours(os.path.dirname(folder)) and not inside(self._scratch, os.path.dirname(folder)):
-                folder = os.path.dirname(folder)
-            if path != self._scratch and os.path.isdir(path):
+            if path == self._scratch or not os.path.isdir(path) or inside(self._scratch, path):
+                continue
+            if self.mounts.own:
+                folder = path
+                while _is_ours(os.path.dirname(folder)) and not inside(self._scratch, os.path.dirname(folder)):
+                    folder = os.path.dirname(folder)
                 found.update((folder, path) if not _is_ours(path) else (folder,))
+            elif any(inside(path, sealed) for sealed in self.sealed):
+                found.add(path)
         return sorted(self._held(sorted(found - set(self._config["cover"]))), key=lambda item: item.count("/"))
 
     def _share(self, path: str, upper: str) -> None:
@@ -290,21 +231,3 @@ def inside(path: str, folder: str) -> bool:
 def _is_ours(path: str) -> bool:
     status = os.stat(path)
     return (status.st_uid, status.st_gid) == (os.geteuid(), os.getegid())
-
-
-def _stand_in(source: str, path: str) -> int:
-    """What an entry is mounted on; small files and links are copied. Returns its time of change, in ns."""
-    status = os.lstat(source)
-    if stat.S_ISLNK(status.st_mode):
-        os.symlink(os.readlink(source), path)
-    elif stat.S_ISDIR(status.st_mode):
-        os.mkdir(path)
-    else:
-        data = b""
-        if stat.S_ISREG(status.st_mode) and status.st_size <= _SMALL:
-            with suppress(OSError), open(source, "rb") as stream:
-                data = stream.read()
-        with open(path, "wb") as stream:
-            stream.write(data)
-        copy_mode(source, path)
-    return os.lstat(path).st_mtime_ns

@@ -3,9 +3,9 @@
     python -I -S -c "import sys; sys.path.insert(0, ROOT); \
                      from gpudoctor.trial.jail.enter import main; main()" CONFIG COMMAND...
 
-CONFIG is a JSON file: `how` is `mounts` or `landlock`, the rest is what that module asks for. Standard library
-only: it runs in every run of a trial, before the command. Exit code 97: it could not be done, the reason is on
-standard error.
+CONFIG is a JSON file: `how` is `mounts` or `landlock`, `edits` the file with what the run edits behind the door, the
+rest is what that module asks for. Standard library only: it runs in every run of a trial, before the command. Exit
+code 97: it could not be done, the reason is on standard error.
 """
 
 import json
@@ -44,3 +44,9 @@ def _protect(config: dict[str, Any]) -> None:
         from gpudoctor.trial.jail import covering
 
         covering.enter(config)
+    if os.path.exists(config["edits"]):
+        with open(config["edits"], encoding="utf-8") as stream:
+            edits: list[tuple[str, str, str]] = json.load(stream)
+        for _, path, text in edits:
+            with open(path, "w", encoding="utf-8") as edited:
+                edited.write(text)
