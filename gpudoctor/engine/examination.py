@@ -19,38 +19,16 @@ from gpudoctor.engine.settings import Settings
 from gpudoctor.engine.suppression import silence
 from gpudoctor.engine.verdict import promised, pronounce
 from gpudoctor.lang import say, term
-from gpudoctor.model import (
-    Absent,
-    Applicability,
-    Code,
-    Confidence,
-    Crashed,
-    Effect,
-    EffectOrigin,
-    Effort,
-    Finding,
-    Found,
-    LogDetail,
-    Outcome,
-    Passed,
-    Patient,
-    PatientKind,
-    Ranked,
-    ReaderCrashed,
-    Remedy,
-    Report,
-    Rule,
-    Severity,
-    Silenced,
-    Skipped,
-    Subject,
-    Summary,
-    Unavailable,
-)
-from gpudoctor.model.log_message import LibraryDetail, LogSummary
+from gpudoctor.model.check import Crashed, Found, Outcome, Passed, Skipped
+from gpudoctor.model.finding import Code, Confidence, Finding, Severity
+from gpudoctor.model.log_message import LibraryDetail, LogDetail, LogSummary
+from gpudoctor.model.patient import Patient, PatientKind
+from gpudoctor.model.remedy import Applicability, Effect, EffectOrigin, Effort, Remedy
+from gpudoctor.model.report import Ranked, Report, Silenced, Subject, Summary
+from gpudoctor.model.rule import Rule
 from gpudoctor.model.run import RunSummary
 from gpudoctor.model.signs.recording import Recording
-from gpudoctor.model.unavailable import Unread
+from gpudoctor.model.unavailable import Absent, ReaderCrashed, Unavailable, Unread
 from gpudoctor.text import count, joined
 
 T = TypeVar("T")

@@ -14,20 +14,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from gpudoctor.lang import say, term
-from gpudoctor.model import (
-    Applicability,
-    Code,
-    Confidence,
-    Effect,
-    Finding,
-    Measurement,
-    Provenance,
-    Ranked,
-    Remedy,
-    Resource,
-    SetAside,
-    Severity,
-)
+from gpudoctor.model.evidence import Measurement, Provenance
+from gpudoctor.model.finding import Code, Confidence, Finding, Resource, Severity
+from gpudoctor.model.remedy import Applicability, Effect, Remedy
+from gpudoctor.model.report import Ranked, SetAside
 from gpudoctor.text import percent
 
 UNPRICED_GAIN = {Severity.ERROR: 0.20, Severity.WARNING: 0.10, Severity.NOTE: 0.01}

@@ -8,20 +8,10 @@ from contextlib import nullcontext, suppress
 from gpudoctor.analysis.library_warnings import library_findings
 from gpudoctor.analysis.run.unmeasured import elsewhere
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Crashed,
-    Finding,
-    Found,
-    Outcome,
-    Passed,
-    Patient,
-    ReaderCrashed,
-    Skipped,
-    Unavailable,
-)
-from gpudoctor.model.check import track_record
+from gpudoctor.model.check import Check, Crashed, Found, Outcome, Passed, Skipped, track_record
+from gpudoctor.model.finding import Code, Finding
+from gpudoctor.model.patient import Patient
+from gpudoctor.model.unavailable import ReaderCrashed, Unavailable
 
 
 def take_signs(patient: Patient, names: Sequence[str]) -> None:

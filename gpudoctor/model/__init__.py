@@ -8,49 +8,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gpudoctor.model.check import (
-        OWN_CHOICE,
-        Check,
-        Crashed,
-        Found,
-        Maturity,
-        Outcome,
-        Passed,
-        Reads,
-        Skipped,
-        Threshold,
-        TrackRecord,
-    )
-    from gpudoctor.model.evidence import Evidence, LogLine, Measurement, Provenance, Setting, SourceSpan
-    from gpudoctor.model.finding import (
-        GROWTH,
-        Code,
-        Confidence,
-        Cost,
-        Detail,
-        Finding,
-        Resource,
-        Severity,
-        Trait,
-        Whose,
-    )
-    from gpudoctor.model.log_message import Bearing, LogDetail, LogMessage
-    from gpudoctor.model.patient import Patient, PatientKind, Sign, Signs
-    from gpudoctor.model.proof import BadStepDetail, LeakDetail, LeakKind
-    from gpudoctor.model.remedy import (
-        Applicability,
-        Edit,
-        Effect,
-        EffectOrigin,
-        Effort,
-        ImportEdit,
-        KeywordEdit,
-        Remedy,
-        TextEdit,
-    )
-    from gpudoctor.model.report import SCHEMA, Json, Named, Ranked, Report, SetAside, Silenced, Subject, Summary
-    from gpudoctor.model.rule import Advice, Rule, advise, answers, in_log, rules_of, where
-    from gpudoctor.model.unavailable import Absent, ReaderCrashed, Reading, Unavailable
+    from gpudoctor.model.check import *
+    from gpudoctor.model.evidence import *
+    from gpudoctor.model.finding import *
+    from gpudoctor.model.log_message import *
+    from gpudoctor.model.patient import *
+    from gpudoctor.model.proof import *
+    from gpudoctor.model.remedy import *
+    from gpudoctor.model.report import *
+    from gpudoctor.model.rule import *
+    from gpudoctor.model.unavailable import *
 
 __all__ = [
     "GROWTH", "OWN_CHOICE", "SCHEMA", "Absent", "Advice", "Applicability", "BadStepDetail", "Bearing", "Check",

@@ -21,7 +21,6 @@ from gpudoctor.text import count
 from gpudoctor.vitals.recording.chrome import is_trace, read_events
 from gpudoctor.vitals.recording.fields import judged, left_out
 from gpudoctor.vitals.recording.plausibility import sound
-from gpudoctor.vitals.recording.trace_events import as_object, facts
 from gpudoctor.vitals.recording.trace_intervals import (
     SETUP,
     DeviceWait,
@@ -29,7 +28,9 @@ from gpudoctor.vitals.recording.trace_intervals import (
     Intervals,
     Key,
     Trace,
+    as_object,
     covered,
+    facts,
     inside,
     union,
     without,

@@ -184,16 +184,6 @@ def test_categories_before_2021(tmp_path):
         assert list(table.column(name)) == list(new.column(name)), name
 
 
-def test_a_trace_of_torch_1_names_processes_instead_of_categories(tmp_path):
-    events = [
-        {"name": "linear", "ph": "X", "ts": 0.0, "dur": 900.0, "tid": 1, "pid": "CPU functions", "args": {}},
-        {"name": "gemm", "ph": "X", "ts": 100.0, "dur": 300.0, "tid": 7, "pid": "CUDA functions", "args": {}},
-    ]
-    table = process(tmp_path, events).steps
-    assert list(table.column("duration")) == pytest.approx([9e-4])
-    assert list(table.column("device_busy")) == pytest.approx([3e-4])
-
-
 def test_few_steps_are_judged_and_said_to_be_few(tmp_path, capsys):
     idle = report(tmp_path, capsys, job(2, kernels=200))
     assert claims(idle)["PERF011"] == pytest.approx(0.29, abs=0.02)  # 6 of 20 ms launch, the rest is nobody's
