@@ -29,7 +29,9 @@ _HOST = Host(
     swap_total=0, swap_used=0, swap_rate=0.0, shm_total=128 * GIB, shm_free=127 * GIB,
     open_files=Limit(soft=1048576, hard=1048576), locked_memory=Limit(soft=None, hard=None),
     processes=Limit(soft=None, hard=None), infiniband=(), container=None, system="Linux 6.8 x86_64", hostname="node-1",
-    disks=(Disk(role="working folder", path="/data/job", mount="/data", kind="ext4", total=4000 * GIB, free=2000 * GIB),),
+    disks=(
+        Disk(role="working folder", path="/data/job", mount="/data", kind="ext4", total=4000 * GIB, free=2000 * GIB),
+    ),
 )  # fmt: skip
 _GPU = Gpu(
     index=0, name="NVIDIA H100 80GB HBM3", uuid="GPU-00000000-0000-0000-0000-000000000000", pci_address="0000:1b:00.0",
