@@ -32,7 +32,7 @@ class Rule(ABC):
         """Yield remedies, any order: ranking is the engine's."""
 
 
-D = TypeVar("D", bound=Detail)
+_D = TypeVar("_D", bound=Detail)
 Condition: TypeAlias = Callable[[Finding], bool]
 Prescriber: TypeAlias = Callable[..., Iterator[Remedy]]
 
@@ -86,7 +86,7 @@ def advise(
     return Advice(remedy=remedy, when=when)
 
 
-def where(kind: type[D], test: Callable[[D], object]) -> Condition:
+def where(kind: type[_D], test: Callable[[_D], object]) -> Condition:
     """The condition that a test of the check's detail gives something true; never for one read in a log."""
     return lambda finding: not isinstance(finding.detail, LogDetail) and bool(test(finding.detail_of(kind)))
 

@@ -31,12 +31,12 @@ class Absent:
         raise TypeError(say("an absent reading was used as a value ({reason})", reason=self.reason))
 
 
-T = TypeVar("T")
-Reading: TypeAlias = T | Absent
+_T = TypeVar("_T")
+Reading: TypeAlias = _T | Absent
 """A value, or the reason why there is none."""
 
 
-def optional(read: Callable[[], T]) -> T | None:
+def optional(read: Callable[[], _T]) -> _T | None:
     """A sign that helps and is not needed: None when it cannot be taken."""
     try:
         return read()
@@ -44,6 +44,6 @@ def optional(read: Callable[[], T]) -> T | None:
         return None
 
 
-def known(reading: Reading[T]) -> T | None:
+def known(reading: Reading[_T]) -> _T | None:
     """A reading's value, None where there is none: for what is shown, or compared with None."""
     return None if isinstance(reading, Absent) else reading

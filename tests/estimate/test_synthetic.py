@@ -8,7 +8,7 @@ import pytest
 from gpudoctor.errors import IncompleteError, UsageError
 from gpudoctor.estimate import TrainingJob, estimate_job, lookup
 from gpudoctor.estimate.synthetic import RunPlace
-from gpudoctor.estimate.synthetic.deepspeed import batches, complete, made
+from gpudoctor.estimate.synthetic.deepspeed import made
 from gpudoctor.estimate.synthetic.feasibility import NoRoomError, check_room, need_packages, refuse
 from gpudoctor.estimate.synthetic.program_source import WRITTEN, ProgramSpec, program
 
@@ -133,14 +133,12 @@ def test_what_cannot_be_is_refused_with_what_can(fields, place, said):
 def test_a_missing_package_is_named_with_the_line_that_installs_it():
     job = TrainingJob(method="qlora")
     with pytest.raises(IncompleteError, match=r"--method qlora needs bitsandbytes.*pip install bitsandbytes$"):
-        need_packages(job, None, lambda name: name != "bitsandbytes")
+        need_packages(job, lambda name: name != "bitsandbytes")
     with pytest.raises(IncompleteError, match="--parallel zero2 needs deepspeed"):
-        need_packages(
-            TrainingJob(parallel="zero2"), made(TrainingJob(parallel="zero2"), LLAMA), lambda name: name != "deepspeed"
-        )
+        need_packages(TrainingJob(parallel="zero2"), lambda name: name != "deepspeed")
     with pytest.raises(IncompleteError, match="pip install torchao"):
-        need_packages(TrainingJob(optimizer="adamw-ao-8bit"), None, lambda name: name != "torchao")
-    need_packages(job, None, lambda name: True)
+        need_packages(TrainingJob(optimizer="adamw-ao-8bit"), lambda name: name != "torchao")
+    need_packages(job, lambda name: True)
 
 
 def test_what_does_not_fit_is_refused_with_numbers():
@@ -167,67 +165,13 @@ def test_two_ranks_on_a_cpu_need_twice_the_memory():
         check_room(estimate_job(shape, TrainingJob(seq=64, gpus=2, parallel="ddp")), tight)
 
 
-MICRO, ACCUMULATE, WHOLE = "train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "train_batch_size"
-
-
-@pytest.mark.parametrize(
-    ("raw", "world", "flags", "found"),
-    [
-        ({}, 1, (None, None), (1, 1)),
-        ({}, 1, (4, 2), (4, 2)),
-        ({MICRO: 2, ACCUMULATE: 3}, 2, (None, None), (2, 3)),
-        ({MICRO: "auto", ACCUMULATE: "auto", WHOLE: "auto"}, 1, (4, None), (4, 1)),
-        ({WHOLE: 16}, 2, (None, None), (8, 1)),
-        ({WHOLE: 16, MICRO: 2}, 2, (None, None), (2, 4)),
-        ({WHOLE: 16, ACCUMULATE: 4}, 2, (None, None), (2, 4)),
-        ({MICRO: 2}, 1, (2, None), (2, 1)),
-    ],
-)
-def test_batches_by_deepspeeds_rule(raw, world, flags, found):
-    assert batches(raw, world, *flags, "ds.json") == found
-
-
-@pytest.mark.parametrize(
-    ("raw", "flags", "said"),
-    [
-        ({MICRO: 2}, (4, None), "--batch 4 and ds.json"),
-        ({ACCUMULATE: 2}, (None, 4), "--accumulate 4 and ds.json"),
-        ({WHOLE: 7, MICRO: 2, ACCUMULATE: 3}, (None, None), r"7 is not 2 \(micro batch\) x 3"),
-        ({MICRO: "many"}, (None, None), "'many'"),
-    ],
-)
-def test_batches_that_disagree_are_told(raw, flags, said):
-    with pytest.raises(UsageError, match=said):
-        batches(raw, 1, *flags, "ds.json")
-
-
-def test_a_users_config_is_honoured_and_its_gaps_filled():
-    job = TrainingJob(parallel="zero2", batch=3, accumulate=2)
-    raw = {
-        MICRO: "auto", WHOLE: "auto", "bf16": {"enabled": "auto"}, "wall_clock_breakdown": True,
-        "zero_optimization": {"stage": 2, "reduce_bucket_size": "auto", "overlap_comm": False},
-        "optimizer": {"type": "AdamW", "params": {"lr": "auto", "betas": [0.8, 0.9]}},
-        "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": "auto"}},
-    }  # fmt: skip
-    found = complete(raw, LLAMA, job, cpu=True)
-    config = found.config
-    assert (config[MICRO], config[WHOLE], config["bf16"]["enabled"], config["wall_clock_breakdown"]) == (
-        3,
-        6,
-        True,
-        True,
-    )
-    assert config["zero_optimization"] == {"stage": 2, "reduce_bucket_size": 4096 * 4096, "overlap_comm": False}
-    assert config["optimizer"]["params"] == {"lr": 1e-4, "betas": [0.8, 0.9], "torch_adam": True}
-    assert "scheduler" not in config and found.changed
-    assert "16,777,216 x 2 B = 0.03 GiB" in found.notes[-1] and "torch_adam" in found.notes[0]
-    assert raw["bf16"]["enabled"] == "auto"  # the user's own stays as it was
-    whole = {MICRO: 1, "bf16": {"enabled": True}, "zero_optimization": {"stage": 3}}
-    assert not complete(whole, LLAMA, job, cpu=False).changed
-
-
 def test_flags_alone_make_a_config():
-    config = made(TrainingJob(parallel="zero3", offload="params", batch=2), LLAMA).config
+    engine = made(TrainingJob(parallel="zero3", offload="params", batch=2), LLAMA)
+    config = engine.config
+    assert "16,777,216 x 2 B = 0.03 GiB" in engine.note
     assert config["zero_optimization"]["stage"] == 3 and config["bf16"] == {"enabled": True}
-    assert config["zero_optimization"]["offload_param"]["device"] == "cpu" and config[MICRO] == 2
+    assert (
+        config["zero_optimization"]["offload_param"]["device"] == "cpu"
+        and config["train_micro_batch_size_per_gpu"] == 2
+    )
     assert "optimizer" not in made(TrainingJob(parallel="zero1", dtype="fp32"), LLAMA).config

@@ -19,14 +19,14 @@ from gpudoctor.text import capitalised, size
 # What a synthetic job cannot be, each with what it may be.
 
 
-def refuse(job: TrainingJob, place: RunPlace, *, engine: bool = False) -> None:
-    """Raise `UsageError` for what a synthetic job cannot be, with what it may be; `engine` is DeepSpeed's."""
-    for wrong, flag, instead in _refusals(job, place, engine):
+def refuse(job: TrainingJob, place: RunPlace) -> None:
+    """Raise `UsageError` for what a synthetic job cannot be, with what it may be."""
+    for wrong, flag, instead in _refusals(job, place):
         if wrong:
             raise UsageError("{flag}: {instead}", flag=flag, instead=instead)
 
 
-def _refusals(job: TrainingJob, place: RunPlace, engine: bool) -> Iterator[tuple[bool, str, str]]:
+def _refusals(job: TrainingJob, place: RunPlace) -> Iterator[tuple[bool, str, str]]:
     sharded = job.parallel in {"fsdp", "fsdp2"}
     zero = job.parallel in ZERO
     serves = job.context is not None or job.concurrency > 1 or job.kv_dtype != "bf16"
@@ -46,8 +46,8 @@ def _refusals(job: TrainingJob, place: RunPlace, engine: bool) -> Iterator[tuple
     yield job.loss != "stock", f"--loss {job.loss}", "a synthetic job has the loss of transformers; leave it out"
     for name in ("fused_norm", "lora_fused", "experts_quantized"):
         yield bool(getattr(job, name)), f"--{name.replace('_', '-')}", "transformers has none of it; leave it out"
-    yield job.master_weights and not zero and not engine, "--master-weights", "DeepSpeed has them: --parallel zero2"
-    low = engine and job.mixed_precision != "no"
+    yield job.master_weights and not zero, "--master-weights", "DeepSpeed has them: --parallel zero2"
+    low = zero and job.mixed_precision != "no"
     yield low, f"--mixed-precision {job.mixed_precision}", "DeepSpeed has its own: use --dtype"
     away = job.offload != "none" and not zero
     yield away, f"--offload {job.offload}", "DeepSpeed does it: --parallel zero2 or zero3"
@@ -106,26 +106,24 @@ class Synthetic:
     source: str | None = None
     """The config.json that the model was read from; None for a known model."""
     engine: Engine | None = None
-    engine_path: str | None = None
-    """The user's own file of it, where it can be used as it is."""
     assumptions: tuple[str, ...] = ()
 
 
 def plan(
     shape: ModelShape, job: TrainingJob, place: RunPlace, *, source: str | None = None,
-    engine: Engine | None = None, engine_path: str | None = None, assumptions: tuple[str, ...] = (),
+    engine: Engine | None = None, assumptions: tuple[str, ...] = (),
 ) -> Synthetic:  # fmt: skip
     """The job, checked. Raises `UsageError` for what cannot be written or run here, `IncompleteError` where a
     package is missing, `NoRoomError` where it does not fit."""
-    refuse(job, place, engine=engine is not None)
+    refuse(job, place)
     job.check(shape)
-    need_packages(job, engine)
+    need_packages(job)
     found = estimate_job(shape, job, place.device)
     check_room(found, place)
-    said = (*assumptions, *found.assumptions, *(engine.notes if engine is not None else ()))
+    said = (*assumptions, *found.assumptions, *([engine.note] if engine is not None else ()))
     return Synthetic(
         shape=shape, job=found.job, place=place, estimate=found, source=source, engine=engine,
-        engine_path=engine_path, assumptions=tuple(dict.fromkeys(said)),
+        assumptions=tuple(dict.fromkeys(said)),
     )  # fmt: skip
 
 
@@ -134,7 +132,7 @@ def need_torch() -> None:
     _need([("torch", "a synthetic job")])
 
 
-def need_packages(job: TrainingJob, engine: Engine | None, installed: Callable[[str], bool] | None = None) -> None:
+def need_packages(job: TrainingJob, installed: Callable[[str], bool] | None = None) -> None:
     """Raise `IncompleteError` for the first package that the job needs and this interpreter has not."""
     flag = f"--method {job.method}"
     wanted = [("torch", "a synthetic job"), ("transformers", "a synthetic job")]
@@ -142,7 +140,7 @@ def need_packages(job: TrainingJob, engine: Engine | None, installed: Callable[[
     wanted += [("bitsandbytes", flag), ("accelerate", flag)] if job.quantized else []
     own = needs_of(job.optimizer)
     wanted += [(own, f"--optimizer {job.optimizer}")] if own else []
-    wanted += [("deepspeed", f"--parallel {job.parallel}" if job.parallel in ZERO else "--deepspeed")] if engine else []
+    wanted += [("deepspeed", f"--parallel {job.parallel}")] if job.parallel in ZERO else []
     wanted += [("flash_attn", "--attention flash")] if job.attention == "flash" else []
     _need(wanted, installed)
 

@@ -41,7 +41,7 @@ def write(
     script = ProgramSpec(
         title=title, origin=origin, release=__version__, job=job.job, kind=job.place.kind,
         facts=facts, deepspeed=job.engine is not None,
-        own_optimizer=job.engine is None or job.engine.optimizer is None,
+        own_optimizer=job.engine is None or "optimizer" not in job.engine.config,
     )  # fmt: skip
     path = folder.absolute() / f"{name or file_name(job)}.py"
     path.write_text(program(script), encoding="utf-8")
@@ -59,11 +59,9 @@ def _command(job: Synthetic, path: Path) -> list[str]:
         words += ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={job.job.gpus}"]
     words.append(str(path))
     if job.engine is not None:
-        config = job.engine_path
-        if config is None or job.engine.changed:
-            config = str(path.with_suffix(".deepspeed.json"))
-            Path(config).write_text(json.dumps(job.engine.config, indent=2) + "\n", encoding="utf-8")
-        words += ["--deepspeed", os.path.abspath(config)]
+        config = path.with_suffix(".deepspeed.json")
+        config.write_text(json.dumps(job.engine.config, indent=2) + "\n", encoding="utf-8")
+        words += ["--deepspeed", str(config)]
     return words
 
 
