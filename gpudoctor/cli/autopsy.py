@@ -2,9 +2,8 @@
 
 import argparse
 import sys
-from pathlib import Path
 
-from gpudoctor.cli.reporting import add_report_flags, check_output, choose_checks, deliver, load_settings
+from gpudoctor.cli.reporting import add_report_flags, check_output, deliver, request_of
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import template
 
@@ -42,14 +41,11 @@ def run(arguments: argparse.Namespace) -> int:
         if sys.stdin is None or sys.stdin.isatty():
             raise UsageError("no log was named; try: gpudoctor autopsy slurm-4711.out")
         arguments.targets = ["-"]
-    from gpudoctor.engine.examination import Request, examine
-    from gpudoctor.engine.registry import load_registry
+    from gpudoctor.engine.examination import examine
     from gpudoctor.vitals.build_log_patient import admit_log, sort_left_behind
 
-    registry = load_registry()
-    settings = load_settings(arguments, registry, Path())
-    request = Request(registry=registry, selection=choose_checks(arguments, registry, settings), settings=settings)
+    request = request_of(arguments)
     found = sort_left_behind(arguments.targets)
-    patient = admit_log(found, registry.log_messages())
+    patient = admit_log(found, request.registry.log_messages())
     report = examine(patient, request, found.problems)
-    return deliver(report, arguments, arguments.fail_on or settings.fail_on)
+    return deliver(report, arguments, arguments.fail_on or request.settings.fail_on)

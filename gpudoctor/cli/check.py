@@ -1,20 +1,20 @@
 """`gpudoctor check`: examine the machine, and scripts, configs and job scripts, without running them."""
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpudoctor.cli.flag_types import count, positive, seconds
 from gpudoctor.cli.front_door import refuse_elsewhere
 from gpudoctor.cli.mending import add_mend_flags, apply_fix, check_mend_flags, load_baseline, print_diff, write_baseline
-from gpudoctor.cli.reporting import add_report_flags, check_output, choose_checks, deliver, load_settings
+from gpudoctor.cli.reporting import add_report_flags, check_output, deliver, request_of
 from gpudoctor.errors import IncompleteError, UsageError
 from gpudoctor.lang import template
 
 if TYPE_CHECKING:
     from gpudoctor.engine.examination import Request
     from gpudoctor.engine.registry import Registry
-    from gpudoctor.engine.settings import Settings
     from gpudoctor.model import Patient, Report
     from gpudoctor.vitals.build_patient import PatientRequest
     from gpudoctor.vitals.targets import Targets
@@ -63,16 +63,17 @@ def run(arguments: argparse.Namespace) -> int:
     """Examine and report; the exit code is `gpudoctor.engine.exit_codes`'s."""
     check_output(arguments)
     check_mend_flags(arguments)
-    from gpudoctor.engine.registry import load_registry
     from gpudoctor.vitals.build_patient import admit
     from gpudoctor.vitals.targets import sort_targets
 
     refuse_elsewhere(arguments.targets)
-    registry = load_registry()
-    settings = load_settings(arguments, registry, Path(arguments.targets[0]) if arguments.targets else Path())
-    request = _request(arguments, registry, settings)
+    request = request_of(arguments, Path(*arguments.targets[:1]), signs_first=True)
+    settings = request.settings
+    request = replace(
+        request, baseline=load_baseline(arguments, settings), preview=arguments.preview or settings.preview
+    )
     targets = sort_targets(arguments.targets)
-    admission = _admission(arguments, targets, registry)
+    admission = _admission(arguments, targets, request.registry)
     patient = admit(admission)
     # efuse a process or an environment that the user named and that cannot be read.
     from gpudoctor.model import Unavailable
@@ -95,19 +96,6 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.fix and apply_fix(report, arguments):
         report = _examine(admit(admission), request, arguments, targets)
     return deliver(report, arguments, fail_on, preflight=_in_a_job(patient, arguments))
-
-
-def _request(arguments: argparse.Namespace, registry: "Registry", settings: "Settings") -> "Request":
-    from gpudoctor.engine.examination import Request
-
-    return Request(
-        registry=registry,
-        selection=choose_checks(arguments, registry, settings),
-        settings=settings,
-        baseline=load_baseline(arguments, settings),
-        preview=arguments.preview or settings.preview,
-        signs_first=("gpu_survey", "kernel_log", "packages", "torch", "host"),
-    )
 
 
 def _admission(arguments: argparse.Namespace, targets: "Targets", registry: "Registry") -> "PatientRequest":

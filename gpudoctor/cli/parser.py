@@ -10,62 +10,26 @@ from gpudoctor.errors import UsageError
 from gpudoctor.lang import LANGUAGES, say, template, term
 from gpudoctor.text import capitalised
 
-COMMANDS: dict[str, tuple[str, str]] = {
-    "check": (
-        "gpudoctor.cli.check",
-        template("examine this machine, scripts, configs and job scripts; runs no user code"),
-    ),
-    "estimate": (
-        "gpudoctor.cli.estimate",
-        template("predict the GPU memory of a training job: fits, tight or does not fit"),
-    ),
-    "run": (
-        "gpudoctor.cli.run",
-        template("run a command unchanged, record its training, and diagnose what is slow or broken"),
-    ),
-    "verify": (
-        "gpudoctor.cli.verify",
-        template("test the remedies on a command in pairs of bounded runs; print the proven patch"),
-    ),
-    "apply": (
-        "gpudoctor.cli.apply",
-        template("write the edits of a saved JSON report: those that trials have proven, or named ones"),
-    ),
-    "report": (
-        "gpudoctor.cli.report",
-        template("report on a recorded run, in any format; join the recordings of several nodes"),
-    ),
-    "recordings": (
-        "gpudoctor.cli.recordings",
-        template("list the recordings on this machine: date, command, verdict, size; remove them"),
-    ),
-    "autopsy": ("gpudoctor.cli.autopsy", template("find what killed a job first, from the logs that it left behind")),
-    "preflight": (
-        "gpudoctor.cli.preflight",
-        template("measure nodes, cards, links and the network before the job does; names the bad one"),
-    ),
-    "watch": (
-        "gpudoctor.cli.watch",
-        template("examine a running process, no preparation needed: what it waits for, what to do"),
-    ),
-    "compare": (
-        "gpudoctor.cli.compare",
-        template("compare two recordings: step time with an interval, phases, memory; for CI too"),
-    ),
-    "explain": ("gpudoctor.cli.explain", template("print the manual page of a check")),
-    "list": ("gpudoctor.cli.list", template("list every check: code, name, what it reads")),
-    "init": ("gpudoctor.cli.init", template("write a settings section with comments for this project")),
-    "mcp": (
-        "gpudoctor.cli.mcp",
-        template("serve coding agents: the Model Context Protocol on standard input and output"),
-    ),
-    "setup": (
-        "gpudoctor.cli.setup",
-        template("register the server and a skill with Claude Code, Codex, Cursor or VS Code"),
-    ),
-    "completion": ("gpudoctor.cli.completion", template("print a shell completion script")),
+COMMANDS: dict[str, str] = {
+    "check": template("examine this machine, scripts, configs and job scripts; runs no user code"),
+    "estimate": template("predict the GPU memory of a training job: fits, tight or does not fit"),
+    "run": template("run a command unchanged, record its training, and diagnose what is slow or broken"),
+    "verify": template("test the remedies on a command in pairs of bounded runs; print the proven patch"),
+    "apply": template("write the edits of a saved JSON report: those that trials have proven, or named ones"),
+    "report": template("report on a recorded run, in any format; join the recordings of several nodes"),
+    "recordings": template("list the recordings on this machine: date, command, verdict, size; remove them"),
+    "autopsy": template("find what killed a job first, from the logs that it left behind"),
+    "preflight": template("measure nodes, cards, links and the network before the job does; names the bad one"),
+    "watch": template("examine a running process, no preparation needed: what it waits for, what to do"),
+    "compare": template("compare two recordings: step time with an interval, phases, memory; for CI too"),
+    "explain": template("print the manual page of a check"),
+    "list": template("list every check: code, name, what it reads"),
+    "init": template("write a settings section with comments for this project"),
+    "mcp": template("serve coding agents: the Model Context Protocol on standard input and output"),
+    "setup": template("register the server and a skill with Claude Code, Codex, Cursor or VS Code"),
+    "completion": template("print a shell completion script"),
 }
-"""Command name to its module and its one-line help."""
+"""Command, which is the name of its module, and its one-line help."""
 
 EPILOG = template("""\
 exit codes: 0 nothing at or above --fail-on, 1 findings, 2 wrong usage, 3 examination incomplete.
@@ -111,7 +75,7 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"gpudoctor {__version__}")
     add_language(parser)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Parser)
-    for name, (module, summary) in COMMANDS.items():
+    for name, summary in COMMANDS.items():
         if only in COMMANDS and name != only:
             continue
         command = commands.add_parser(
@@ -119,7 +83,7 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
         )
         add_language(command)
         if only is None or name == only:
-            implementation = import_module(module)
+            implementation = import_module(f"gpudoctor.cli.{name}")
             implementation.configure(command)
             command.set_defaults(run=implementation.run, command=name)
     return parser

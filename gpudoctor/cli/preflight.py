@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.cli.flag_types import count, duration, positive
 from gpudoctor.cli.output import write_file
-from gpudoctor.cli.reporting import add_report_flags, check_output, choose_checks, deliver, load_settings
+from gpudoctor.cli.reporting import add_report_flags, check_output, deliver, request_of
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import say, template
 
@@ -102,21 +102,13 @@ def _check_python(python: str | None) -> None:
 
 def _report(preflight: "Preflight", arguments: argparse.Namespace) -> int:
     """Examine what was measured, print the report, and return the exit code."""
-    from gpudoctor.engine.examination import Request, examine
+    from gpudoctor.engine.examination import examine
     from gpudoctor.engine.exit_codes import FOUND
     from gpudoctor.engine.preflight_verdict import nodes_to_leave_out
-    from gpudoctor.engine.registry import load_registry
 
-    registry = load_registry()
-    settings = load_settings(arguments, registry, Path())
-    request: Request = Request(
-        registry=registry,
-        selection=choose_checks(arguments, registry, settings),
-        settings=settings,
-        signs_first=("gpu_survey", "kernel_log", "packages", "torch", "host") if len(preflight.nodes) < 2 else (),
-    )
+    request = request_of(arguments, signs_first=len(preflight.nodes) < 2)
     report = examine(_patient(preflight, arguments), request, preflight.untested)
-    fail_on = arguments.fail_on or settings.fail_on
+    fail_on = arguments.fail_on or request.settings.fail_on
     code = deliver(report, arguments, fail_on)
     sys.stdout.flush()
     bad = nodes_to_leave_out(report.findings)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpudoctor.cli.flamegraph_flag import add_flamegraph_flag, check_flamegraph, recorded_flamegraph, write_flamegraph
-from gpudoctor.cli.reporting import add_report_flags, check_output, choose_checks, deliver, load_settings
+from gpudoctor.cli.reporting import add_report_flags, check_output, deliver, request_of
 from gpudoctor.cli.run_common import keep_shown, write_line
 from gpudoctor.errors import IncompleteError, UsageError
 from gpudoctor.lang import template
@@ -51,20 +51,17 @@ def run(arguments: argparse.Namespace) -> int:
     check_flamegraph(arguments)
     if not arguments.targets:
         arguments.targets = [_last(quiet=arguments.quiet)]
-    from gpudoctor.engine.examination import Request, examine
-    from gpudoctor.engine.registry import load_registry
+    from gpudoctor.engine.examination import examine
     from gpudoctor.vitals.build_recorded_patient import admit_recording
 
-    registry = load_registry()
-    settings = load_settings(arguments, registry, Path())
-    request = Request(registry=registry, selection=choose_checks(arguments, registry, settings), settings=settings)
+    request = request_of(arguments)
     recording = read(arguments.targets)
-    report = examine(admit_recording(recording, arguments.targets, registry.log_messages()), request)
+    report = examine(admit_recording(recording, arguments.targets, request.registry.log_messages()), request)
     if arguments.flamegraph is not None:
         write_flamegraph(recorded_flamegraph(recording, report.subject.title, arguments), arguments)
     if report.run is not None and recording.origin == "gpudoctor":
         keep_shown(Path(recording.path), report.summary.verdict, report.run.steps)
-    return deliver(report, arguments, arguments.fail_on or settings.fail_on)
+    return deliver(report, arguments, arguments.fail_on or request.settings.fail_on)
 
 
 def _last(*, quiet: bool) -> str:

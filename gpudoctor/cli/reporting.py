@@ -22,6 +22,7 @@ from gpudoctor.errors import UsageError
 from gpudoctor.lang import template, tr
 
 if TYPE_CHECKING:
+    from gpudoctor.engine.examination import Request
     from gpudoctor.engine.registry import Registry
     from gpudoctor.engine.selection import Selection
     from gpudoctor.engine.settings import Settings
@@ -86,6 +87,21 @@ def choose_checks(arguments: argparse.Namespace, registry: "Registry", settings:
     ignore = [(word, settings.where, reason) for word, reason in settings.ignore]
     ignore += [(word, "--ignore", None) for word in split_selectors(arguments.ignore)]
     return make_selection(registry, by_flag or by_file, ignore)
+
+
+def request_of(arguments: argparse.Namespace, start: Path = Path(), *, signs_first: bool = False) -> "Request":
+    """Which checks look, by flags and by the settings of a folder; `signs_first` takes the machine's signs at once."""
+    from gpudoctor.engine.examination import Request
+    from gpudoctor.engine.registry import load_registry
+
+    registry = load_registry()
+    settings = load_settings(arguments, registry, start)
+    return Request(
+        registry=registry,
+        selection=choose_checks(arguments, registry, settings),
+        settings=settings,
+        signs_first=("gpu_survey", "kernel_log", "packages", "torch", "host") if signs_first else (),
+    )
 
 
 def check_output(arguments: argparse.Namespace) -> None:

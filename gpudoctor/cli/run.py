@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from gpudoctor.cli.flag_types import positive, seconds
 from gpudoctor.cli.flamegraph_flag import add_flamegraph_flag, check_flamegraph, recorded_flamegraph, write_flamegraph
 from gpudoctor.cli.recordings import piled_up
-from gpudoctor.cli.reporting import Rendered, add_report_flags, check_output, rendered, send
+from gpudoctor.cli.reporting import Rendered, add_report_flags, check_output, rendered, request_of, send
 from gpudoctor.cli.run_common import (
     FAILED,
     add_command,
@@ -22,7 +22,6 @@ from gpudoctor.cli.run_common import (
     command_of,
     examine_recorded,
     keep_shown,
-    request_of,
     short_report,
     write_line,
 )
@@ -134,7 +133,7 @@ def run(arguments: argparse.Namespace) -> int:
     from gpudoctor.recorder.folder import new_folder
     from gpudoctor.vitals.output_files import own_output
 
-    request = request_of(arguments)
+    request = request_of(arguments, signs_first=True)
     folder, remark = new_folder(arguments.recording)
     write_line(remark)
     output = own_output()

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.cli.flag_types import seconds
 from gpudoctor.cli.output import tell
-from gpudoctor.cli.reporting import choose_checks, load_settings
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import rendered, say
 from gpudoctor.text import duration
@@ -42,21 +41,6 @@ def command_of(arguments: argparse.Namespace, name: str) -> tuple[str, ...]:
     if words[0].startswith("-"):
         raise UsageError("{words} is not a flag of {name}; see: gpudoctor {name} --help", words=words[0], name=name)
     return tuple(words)
-
-
-def request_of(arguments: argparse.Namespace) -> "Request":
-    """Which checks look at the recording, by flags and by the settings of the working folder."""
-    from gpudoctor.engine.examination import Request
-    from gpudoctor.engine.registry import load_registry
-
-    registry = load_registry()
-    settings = load_settings(arguments, registry, Path())
-    return Request(
-        registry=registry,
-        selection=choose_checks(arguments, registry, settings),
-        settings=settings,
-        signs_first=("gpu_survey", "kernel_log", "packages", "torch", "host"),
-    )
 
 
 def recorded_patient(

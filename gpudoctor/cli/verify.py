@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpudoctor.cli.flag_types import duration, positive
-from gpudoctor.cli.reporting import add_report_flags, check_output, rendered, send
-from gpudoctor.cli.run_common import FAILED, add_command, add_within, command_of, keep_shown, request_of, write_line
+from gpudoctor.cli.reporting import add_report_flags, check_output, rendered, request_of, send
+from gpudoctor.cli.run_common import FAILED, add_command, add_within, command_of, keep_shown, write_line
 from gpudoctor.cli.synthetic_flags import add_synthetic_flags
 from gpudoctor.cli.time_limited import limited
 from gpudoctor.errors import DoctorError
@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
     from gpudoctor.cli.verify_session import check_trials
 
     check_trials(command, arguments)
-    request = request_of(arguments)
+    request = request_of(arguments, signs_first=True)
     result = _examine(command, request, arguments)
     # A command owns both streams; where we wrote the program standard output is ours, unless a patch goes there
     stream = sys.stdout if synthetic and not arguments.diff else sys.stderr

@@ -104,22 +104,6 @@ def _row(title: str, items: Iterable[tuple[Figure, str]]) -> FigureRow:
     )
 
 
-def pair_speeds(found: Preflight) -> dict[tuple[int, int], float | None]:
-    """Bus bandwidth of each pair of nodes that was tested, the lowest of its tests; None where one failed."""
-    speeds: dict[tuple[int, int], float | None] = {}
-    for test in found.tests:
-        if test.stage is not Stage.PAIRS or len(test.nodes) != 2:
-            continue
-        a, b = sorted(test.nodes)
-        figure = test.figure(Quantity.BUS_BANDWIDTH)
-        known = speeds.get((a, b), float("inf"))
-        if test.failure or known is None:
-            speeds[a, b] = None
-        elif figure is not None:
-            speeds[a, b] = min(known, figure.value)
-    return speeds
-
-
 def untested(found: Preflight) -> list[str]:
     """What was not examined, and stages that did not end, a sentence each."""
     cut = [

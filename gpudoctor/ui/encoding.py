@@ -5,28 +5,11 @@ from typing import TextIO
 from gpudoctor.lang import rendered as in_language
 from gpudoctor.report.printable import printable
 
-_ASCII = str.maketrans(
-    {
-        "·": "-",
-        "µ": "u",
-        "°": "",
-        "…": "...",
-        "\u2013": "-",
-        "—": "-",
-        "→": "->",
-        "\u00d7": "x",
-        "≥": ">=",
-        "≤": "<=",
-        "±": "+-",
-        "“": '"',
-        "”": '"',
-        "\u2018": "'",
-        "\u2019": "'",
-        "█": "#",
-        "░": ".",
-        "\u00a0": " ",
-    }
-)
+_ASCII = str.maketrans({
+    "·": "-", "µ": "u", "°": "", "…": "...", "\u2013": "-", "—": "-", "→": "->", "\u00d7": "x", "≥": ">=", "≤": "<=",
+    "±": "+-", "“": '"', "”": '"', "\u2018": "'", "\u2019": "'", "█": "#", "░": ".", "\u00a0": " ",
+})  # fmt: skip
+"""Our own marks in ASCII."""
 
 
 def fit_encoding(text: str, encoding: str | None) -> str:

@@ -43,34 +43,6 @@ def test_the_shell_reads_its_script(shell, script):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
-@pytest.mark.parametrize(
-    ("offered", "typed", "shown"),
-    [
-        ("48213\\tpython train.py --lr *\\n48290\\tpython b.py", "", ["48213", "48290"]),
-        ("48213\\tpython train.py\\n5\\tx", "4", ["48213"]),
-        ("", "", [""]),
-    ],
-)
-def test_bash_offers_pids(script, offered, typed, shown):
-    path = script("bash")
-    path.write_text(path.read_text() + f"gpudoctor() {{ printf '{offered}\\n'; }}\n")
-    assert _complete(path, "gpudoctor", "watch", typed) == shown
-
-
-@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
-def test_bash_offers_names_of_recordings_to_remove(script):
-    path = script("bash")
-    path.write_text(path.read_text() + "gpudoctor() { [ $3 = recordings ] && printf 'run-2\\nrun-1\\nx\\n'; }\n")
-    assert _complete(path, "gpudoctor", "recordings", "--remove", "run-") == ["run-2", "run-1"]
-
-
-def test_each_shell_asks_for_recordings_to_remove(shell, script):
-    text = script(shell).read_text()
-    asks = {"bash": "recordings___remove_COMPGEN=_gpudoctor_recordings", "zsh": ":_gpudoctor_recordings"}
-    assert "completion --ask recordings" in text and asks.get(shell, "--ask recordings") in text
-
-
 def test_a_shell_without_a_script_is_named(monkeypatch, capsys):
     monkeypatch.setenv("SHELL", "/bin/tcsh")
     assert main(["completion"]) == 2

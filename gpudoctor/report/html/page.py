@@ -18,7 +18,7 @@ from gpudoctor.lang.wrapping import cells
 from gpudoctor.model import Report
 from gpudoctor.model.comparison import Comparison
 from gpudoctor.report import comparison, palette, preflight_words, run_words, units
-from gpudoctor.report.html import comparison_page, findings_part, preflight_part, run_part
+from gpudoctor.report.html import comparison_page, findings_part, run_part
 from gpudoctor.report.html.axes import run_axis
 from gpudoctor.report.run_words import subject_facts
 from gpudoctor.report.templating import environment
@@ -35,7 +35,7 @@ _TAGS = {"zh": "zh-Hans"}
 _SENTENCE = re.compile(r"(?<=[.!?]) (?=[A-Z])|(?<=[\u3002\uff01\uff1f])(?=.)")
 """Between two sentences."""
 _CALLED: tuple[ModuleType, ...] = (
-    comparison, preflight_words, run_words, units, comparison_page, findings_part, preflight_part, run_part,
+    comparison, preflight_words, run_words, units, comparison_page, findings_part, run_part,
 )  # fmt: skip
 """Modules whose public functions the templates call."""
 
