@@ -1,14 +1,11 @@
 """Where each coding agent keeps its servers and skills. Sources are named beside each."""
 
 import os
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 SCOPES = ("project", "user")
-_VSCODE = {"win32": "AppData/Roaming/Code/User", "darwin": "Library/Application Support/Code/User"}
-"""The profile below the home folder; elsewhere in the folder of XDG."""
 _FILES = {
     # code.claude.com/docs/en/mcp
     "claude": (".mcp.json", ".claude.json", ".claude/skills", ".claude/skills", "mcpServers"),
@@ -55,8 +52,7 @@ def files_of(agent: str, scope: str, folder: Path, home: Path, variables: Mappin
         settings = Path(variables["CODEX_HOME"]) / "config.toml"
     elif agent == "vscode" and not project:
         base = variables.get("XDG_CONFIG_HOME", "")
-        profile = (Path(base) if os.path.isabs(base) else home / ".config") / "Code/User"
-        settings = (home / _VSCODE[sys.platform] if sys.platform in _VSCODE else profile) / own
+        settings = (Path(base) if os.path.isabs(base) else home / ".config") / "Code/User" / own
     return AgentFiles(
         settings=settings, key=key, typed=agent != "codex", note=note,
         skill=folder / our_skills if project else home / own_skills,

@@ -22,10 +22,9 @@ from gpudoctor.cli.run_common import (
     command_of,
     examine_recorded,
     keep_shown,
-    short_report,
     write_line,
 )
-from gpudoctor.cli.time_limited import Expired, Fault, limited
+from gpudoctor.cli.time_limited import ASKED, Expired, Fault, limited
 from gpudoctor.errors import DoctorError
 from gpudoctor.lang import say, template, term
 from gpudoctor.lang.message import concatenated
@@ -45,8 +44,7 @@ class Interrupts:
 
     def __init__(self) -> None:
         self._noted = self._allowed = False
-        numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-        self._before = {number: signal.getsignal(number) for number in numbers}
+        self._before = {number: signal.getsignal(number) for number in ASKED}
 
     def __call__(self, _number: int, _frame: object) -> None:
         """Take a signal."""
@@ -139,8 +137,8 @@ def run(arguments: argparse.Namespace) -> int:
     output = own_output()
     interrupts = Interrupts()
     try:
-        ending, last = _record(command, folder, arguments, interrupts)
-        found = _reported(command, folder, request, arguments, (ending, last), interrupts, output)
+        ending = _record(command, folder, arguments, interrupts)
+        found = _reported(command, folder, request, arguments, interrupts, output)
         own = ending.exit_code or 0
         if arguments.fail_on is None or found is None:
             return own
@@ -155,7 +153,6 @@ def _reported(
     folder: Path,
     request: "Request",
     arguments: argparse.Namespace,
-    ended: "tuple[CommandEnd, Now | None]",
     interrupts: Interrupts,
     output: "OutputFiles",
 ) -> int | None:
@@ -177,7 +174,6 @@ def _reported(
                 write_line(piled_up())
     except Expired as error:
         write_line("gpudoctor: {error}; make it with: gpudoctor report {folder}", error=error, folder=folder)
-        write_line(short_report(command, folder, *ended))
         found = error.exit_code
     except DoctorError as error:
         write_line("gpudoctor: {error}", error=error)
@@ -236,8 +232,8 @@ def _made(
 
 def _record(
     command: tuple[str, ...], folder: Path, arguments: argparse.Namespace, interrupts: Interrupts
-) -> "tuple[CommandEnd, Now | None]":
-    """How the command ended, and the ranks as they were seen last."""
+) -> "CommandEnd":
+    """How the command ended."""
     from gpudoctor.recorder.live_ranks import HangWatch
     from gpudoctor.recorder.run import RunPlan, record
     from gpudoctor.ui.status_line import StatusLine
@@ -270,7 +266,7 @@ def _record(
             tell(hang_text(*stands).rstrip())
 
     try:
-        return record(plan, observe, line.release, tell=tell, afterwards=interrupts), last
+        return record(plan, observe, line.release, tell=tell, afterwards=interrupts)
     finally:
         line.close()
 

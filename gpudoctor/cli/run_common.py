@@ -10,19 +10,14 @@ from gpudoctor.cli.flag_types import seconds
 from gpudoctor.cli.output import tell
 from gpudoctor.errors import UsageError
 from gpudoctor.lang import rendered, say
-from gpudoctor.text import duration
 
 if TYPE_CHECKING:
     from gpudoctor.engine.examination import Request
     from gpudoctor.model import LogMessage, Patient, Report
-    from gpudoctor.recorder.folder import CommandEnd
-    from gpudoctor.recorder.live_ranks import Now
     from gpudoctor.vitals.output_files import OutputFiles
 
 REPORT_SECONDS = 60.0
 """Seconds that a report may take after the command has ended: its allocation is held meanwhile."""
-_LONGEST = 200
-"""Characters of a command that are shown."""
 FAILED = 1
 """Exit code under --fail-on where the command failed by itself."""
 
@@ -89,38 +84,8 @@ def add_within(parser: argparse.ArgumentParser) -> None:
         type=seconds,
         default=REPORT_SECONDS,
         metavar="S",
-        help="print a short report if the whole one takes longer than S seconds (default: 60)",
+        help="give the report up if it takes longer than S seconds (default: 60)",
     )
-
-
-def short_report(command: tuple[str, ...], folder: Path, ending: "CommandEnd", last: "Now | None") -> str:
-    """What is known of a run without an examination."""
-    from gpudoctor.model.redaction import mask_arguments
-
-    words = " ".join(mask_arguments(command))
-    who = {"steps": " (--steps)", "seconds": " (--seconds)", "interrupt": " (interrupted)"}
-    code = (
-        say("by {signal}", signal=ending.signal)
-        if ending.signal
-        else say("with exit code {exit_code}", exit_code=ending.exit_code)
-    )
-    lines = [
-        say(
-            "{words}: ended {code} after {seconds}{who}",
-            words=words[:_LONGEST],
-            code=code,
-            seconds=duration(round(ending.seconds, 1)),
-            who=who.get(ending.stopped_by or "", ""),
-        )
-    ]
-    if last is not None:
-        slowest = max((rank.seconds for rank in last.ranks if rank.seconds > 0), default=0.0)
-        each = say(", {slowest} a step", slowest=duration(slowest)) if slowest else ""
-        lines.append(
-            say("{step:,} steps or more{each}, ranks: {ranks}", step=last.step, each=each, ranks=len(last.ranks))
-        )
-    lines.append(say("recording: {folder}", folder=folder))
-    return "\n".join(f"  {line}" for line in lines)
 
 
 def keep_shown(folder: Path, verdict: str, steps: int) -> None:

@@ -20,7 +20,7 @@ from gpudoctor.text import duration
 T = TypeVar("T")
 _GONE = 2.0
 """Seconds in which a killed process is gone."""
-ASKED = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+ASKED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals by which somebody asks for the end."""
 
 
@@ -35,11 +35,8 @@ class Fault(Exception):
 def limited(work: Callable[[], T], seconds: float) -> T:
     """What the work returns, which can be pickled. An interrupt ends it at once.
 
-    Raises `Expired` after so many seconds, a `DoctorError` where the work did, and `Fault` where it failed. On
-    systems without fork it is done here, without a limit.
+    Raises `Expired` after so many seconds, a `DoctorError` where the work did, and `Fault` where it failed.
     """
-    if not hasattr(os, "fork"):
-        return work()
     from gpudoctor.recorder.ending import kill
     from gpudoctor.vitals.process.procfs import whole_tree
 

@@ -175,10 +175,8 @@ def _ending_by_signals() -> Iterator[None]:
         raise Interrupted(number)
 
     before = {}
-    for name in ("SIGTERM", "SIGHUP"):
-        if hasattr(signal, name):
-            with suppress(OSError, ValueError):
-                before[getattr(signal, name)] = signal.signal(getattr(signal, name), interrupt)
+    with suppress(OSError, ValueError):
+        before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         yield
     finally:

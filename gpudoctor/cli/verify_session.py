@@ -281,23 +281,14 @@ def _patched(
 
 def _status(session: "TrialSession", arm: str) -> str:
     from gpudoctor.text import duration
-    from gpudoctor.trial.decision import LOOKS
 
     left = duration(float(round(session.left)))
     if session.current is None:
         words = [say("one run") if session.doing else say("the command as it is")]
     else:
-        done = len(session.current.pairs)
-        likely = next((look for look in LOOKS if look > done), LOOKS[-1])
-        about = 2 * (likely - done) * session.lap_seconds
-        words = [
-            say("pair {done} of {likely} to {looks}", done=done + 1, likely=likely, looks=LOOKS[-1])
-            if done + 1 < LOOKS[-1]
-            else say("pair {done}", done=done + 1)
-        ]
+        words = [say("pair {done}", done=len(session.current.pairs) + 1)]
         if arm:
             words.append(say("with it") if arm == session.current.arm.name else say("without it"))
-        words.append(say("about {about} for this change", about=duration(float(round(min(about, session.left))))))
     number = (
         say(" ({attempts} of {changes})", attempts=len(session.attempts) + 1, changes=session.changes)
         if session.changes > 1

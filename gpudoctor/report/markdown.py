@@ -66,7 +66,7 @@ def _parts() -> Any:
     made = environment("gpudoctor.report", escape)
     for module in (comparison, preflight_words, run_words, units, estimate_words):
         made.globals |= {name: value for name, value in vars(module).items() if callable(value)}
-    made.globals |= {"code": code, "shortened": shortened, "in_file": in_file, "tallied": tallied}
+    made.globals |= {"code": code, "shortened": shortened, "in_file": in_file}
     made.globals |= {"crashed": lambda report: [item for item in report.outcomes if isinstance(item, Crashed)]}
     made.globals |= {"reasons": _skipped_reasons}
     made.globals |= {"formula_text": formula_text, "step_of": step_of}
@@ -115,18 +115,6 @@ def shortened(text: str) -> str:
     if sentence >= _SENTENCE:
         return line[: sentence + 1]
     return (line[: _CELL - 3].rpartition(" ")[0] or line[: _CELL - 3]) + "..."
-
-
-def tallied(report: Report) -> str:
-    """How many checks passed, were skipped, crashed, were silenced."""
-    summary = report.summary
-    counts = [
-        tr("{passed:,} passed", passed=summary.passed),
-        tr("{skipped:,} skipped", skipped=summary.skipped),
-        tr("{crashed:,} crashed", crashed=summary.crashed),
-    ]
-    counts += [tr("{silenced:,} silenced", silenced=summary.silenced)] if summary.silenced else []
-    return tr("Checks: {counts}.", counts=run_words.listed(counts))
 
 
 def _skipped_reasons(report: Report) -> list[str]:

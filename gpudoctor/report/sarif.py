@@ -1,7 +1,6 @@
 """SARIF 2.1.0, the format of code-scanning services (OASIS standard, section numbers below are its own)."""
 
 import json
-import re
 from collections import Counter
 from urllib.parse import quote
 
@@ -26,7 +25,6 @@ from gpudoctor.report.units import assert_never, facts_line
 
 _SCHEMA_URI = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _ROOT = "%SRCROOT%"
-_DRIVE = re.compile(r"^[A-Za-z]:[\\/]")
 
 
 def render(report: Report) -> str:
@@ -55,14 +53,8 @@ def render(report: Report) -> str:
 
 
 def uri(path: str) -> str:
-    """A path as a URI reference: relative stays relative, absolute becomes `file:`; Windows paths too."""
-    if _DRIVE.match(path):
-        return "file:///" + quote(path.replace("\\", "/"), safe="/:")
-    if path.startswith("\\\\"):
-        return "file:" + quote(path.replace("\\", "/"), safe="/")
-    if path.startswith("/"):
-        return "file://" + quote("/" + path.lstrip("/"), safe="/")
-    return quote(path.replace("\\", "/"), safe="/")
+    """A path as a URI reference: relative stays relative, absolute becomes `file:`."""
+    return f"file://{quote('/' + path.lstrip('/'))}" if path.startswith("/") else quote(path)
 
 
 def _rule(check: Named) -> JsonObject:

@@ -2,6 +2,7 @@
 
 import math
 import re
+import shlex
 from typing import NoReturn
 
 from gpudoctor.lang import ENGLISH, current_language, rendered, template, term, tr, word
@@ -157,6 +158,25 @@ def diff_flags(report: Report) -> str:
     if Applicability.SAFE in fit:
         return "--diff"
     return "--diff --unsafe" if Applicability.UNSAFE in fit else ""
+
+
+def fix_command(report: Report) -> str:
+    """What prints the edits of a report; "" where none would be printed, or nothing of it is a file."""
+    edits = [edit for item in report.findings for remedy in item.remedies for edit in remedy.edits]
+    # What was watched is a pid, what was recorded is a run; what can be mended is its script.
+    of_a_run = report.subject.kind in {"process", "recording"}
+    named = () if of_a_run else report.subject.targets
+    paths, flags = named or tuple(dict.fromkeys(edit.path for edit in edits)), diff_flags(report)
+    return f"gpudoctor check {' '.join(map(shlex.quote, paths))} {flags}" if paths and flags else ""
+
+
+def counts(report: Report) -> list[str]:
+    """How many checks passed, were skipped, crashed, were silenced; no zeros but that of the first."""
+    summary = report.summary
+    said = [tr("{checks} passed", checks=count(summary.passed, "check"))]
+    said += [tr("{skipped:,} skipped", skipped=summary.skipped)] if summary.skipped else []
+    said += [tr("{crashed:,} crashed", crashed=summary.crashed)] if summary.crashed else []
+    return said + ([tr("{silenced:,} silenced", silenced=summary.silenced)] if summary.silenced else [])
 
 
 RISKS = {

@@ -159,14 +159,12 @@ def status_text(
 
 
 def _is_terminal(stream: TextIO) -> bool:
-    try:
+    with suppress(ValueError):
         return stream.isatty()
-    except ValueError:
-        return False
+    return False
 
 
 def _in_foreground(stream: TextIO) -> bool:
-    try:
+    with suppress(OSError, ValueError):
         return os.tcgetpgrp(stream.fileno()) == os.getpgrp()
-    except (OSError, AttributeError, ValueError):
-        return hasattr(os, "tcgetpgrp") is False
+    return False

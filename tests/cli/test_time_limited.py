@@ -77,11 +77,11 @@ def stuck_run(tmp_path: Path, *flags: str) -> "subprocess.Popen[str]":
     )  # fmt: skip
 
 
-def test_a_report_that_is_not_finished_in_time_is_a_short_one(tmp_path):
+def test_a_report_that_is_not_finished_in_time_is_given_up(tmp_path):
     out, err = (process := stuck_run(tmp_path, "--report-within", "0.5")).communicate(timeout=60)
     assert (process.returncode, out) == (7, "out\n")
     said = f"the report was not finished in 500 ms; make it with: gpudoctor report {tmp_path / 'rec'}"
-    assert said in err and "ended with exit code 7" in err and "Traceback" not in err
+    assert said in err and "Traceback" not in err
     assert not (tmp_path / "report.json").exists()
     assert (tmp_path / "rec" / "end.json").is_file()
 

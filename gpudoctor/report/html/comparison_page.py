@@ -3,18 +3,15 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from gpudoctor.lang import rendered, tr, word
+from gpudoctor.lang import tr, word
 from gpudoctor.model.comparison import Comparison
 from gpudoctor.model.run import RunSeries
-from gpudoctor.report.comparison import groups
 from gpudoctor.report.html.axes import RunAxis
 from gpudoctor.report.html.charts import WIDE, DrawnSeries, Figure, LineOptions, histogram, line_chart
 from gpudoctor.text import duration
 
 _NAMES = ("before", "after")
 _STYLES = ("c0", "c1")
-_DRAWN = ("s", "B")
-"""Units of the rows that get bars."""
 
 
 def comparison_tiles(item: Comparison) -> list[tuple[str, str]]:
@@ -78,25 +75,6 @@ def _both(named: Sequence[dict[str, RunSeries]], key: str) -> list[DrawnSeries]:
         DrawnSeries(label=word(name), series=replace(series, t=series.steps), style=style)
         for name, series, style in zip(_NAMES, found, _STYLES, strict=True)
     ]
-
-
-def comparison_rows(item: Comparison) -> Iterator[tuple[str, list[tuple[str, tuple[str, ...], list[float]]]]]:
-    """Every group: its title; name, before, after and change of each row, with the widths of its bars in percent."""
-    every = [rows for rows in (item.speed, item.phases, item.memory) if rows]
-    for (title, cells), rows in zip(groups(item), every, strict=True):
-        title = rendered(title)
-        most = max((max(row.before or 0.0, row.after or 0.0) for row in rows if row.unit in _DRAWN), default=0.0) or 1.0
-        yield (
-            title[:1].upper() + title[1:],
-            [
-                (
-                    name,
-                    tuple(numbers),
-                    [100 * (value or 0.0) / most for value in (row.before, row.after) if row.unit in _DRAWN],
-                )
-                for row, (name, *numbers) in zip(rows, cells, strict=True)
-            ],
-        )
 
 
 def comparison_origins(item: Comparison) -> Iterator[tuple[str, list[str]]]:

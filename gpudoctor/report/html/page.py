@@ -6,7 +6,6 @@ Every text is put on one line and into the reader's language on its way into a p
 import base64
 import hashlib
 import re
-import shlex
 from collections import Counter
 from functools import cache
 from importlib.resources import files
@@ -22,8 +21,7 @@ from gpudoctor.report.html import comparison_page, findings_part, run_part
 from gpudoctor.report.html.axes import run_axis
 from gpudoctor.report.run_words import subject_facts
 from gpudoctor.report.templating import environment
-from gpudoctor.report.units import diff_flags
-from gpudoctor.text import count, duration, percent, quantity, size
+from gpudoctor.text import duration, percent, quantity, size
 
 if TYPE_CHECKING:
     import jinja2
@@ -53,21 +51,12 @@ POLICY = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{_H
 
 def render(report: Report) -> str:
     """The report as one HTML document."""
-    summary, run = report.summary, report.run
-    counts = [
-        tr("{checks} passed", checks=count(summary.passed, "check")),
-        tr("{skipped:,} skipped", skipped=summary.skipped),
-    ]
-    counts += [tr("{crashed:,} crashed", crashed=summary.crashed)] if summary.crashed else []
-    counts += [tr("{silenced:,} silenced", silenced=summary.silenced)] if summary.silenced else []
     return _page(
         "report.jinja",
         title=report.subject.title,
         report=report,
-        axis=run_axis(run) if run else None,
+        axis=run_axis(report.run) if report.run else None,
         facts=_facts(report),
-        fix_commands=_fix_commands(report),
-        counts=counts,
         names={item.code: item.name for item in report.checks},
     )
 
@@ -109,13 +98,3 @@ def _facts(report: Report) -> list[str]:
     begun = [subject.host or run.node, run.started[:16].replace("T", " ")]
     commit = [tr("commit {commit}", commit=run.commit)] if run.commit else []
     return list(filter(None, ["gpudoctor", subject.title, *names, *begun, *commit]))
-
-
-def _fix_commands(report: Report) -> list[str]:
-    """What prints all edits in one, and what applies them; nothing without an edit."""
-    flags = diff_flags(report)
-    if not flags or report.subject.kind == "process":
-        return []
-    paths = dict.fromkeys(edit.path for item in report.findings for remedy in item.remedies for edit in remedy.edits)
-    printed = f"gpudoctor check {' '.join(map(shlex.quote, paths))} {flags}"
-    return [printed, printed.replace("--diff", "--fix")]

@@ -17,10 +17,10 @@ from gpudoctor.report.strings import for_reader
 from gpudoctor.report.units import (
     confidence_text,
     cost_text,
-    diff_flags,
     evidence_command,
     evidence_content,
     evidence_place,
+    fix_command,
     fix_title,
     is_code,
     outcome_words,
@@ -271,15 +271,8 @@ def _all_silenced(canvas: Canvas, report: Report) -> None:
 
 def _next_step(canvas: Canvas, report: Report) -> None:
     """What to type next: the edits, where there are some, and the manual page of the first finding."""
-    edits = [edit for item in report.findings for remedy in item.remedies for edit in remedy.edits]
-    flags = diff_flags(report)
-    # What was watched is a pid, what was recorded is a run; what can be mended is its script.
-    of_a_run = report.subject.kind in {"process", "recording"}
-    examined = () if of_a_run else report.subject.targets
-    named = examined or tuple(dict.fromkeys(edit.path for edit in edits))
-    if named and flags:
-        targets = " ".join(shlex.quote(target) for target in named)
-        _command(canvas, tr("fix it"), f"gpudoctor check {targets} {flags}")
+    if command := fix_command(report):
+        _command(canvas, tr("fix it"), command)
     tried = any(remedy.override for item in report.findings for remedy in item.remedies)
     if tried and report.run is not None and report.run.command and report.trial is None:
         _command(canvas, tr("prove it"), f"gpudoctor verify -- {shlex.join(report.run.command)}")
