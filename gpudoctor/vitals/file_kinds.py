@@ -104,15 +104,15 @@ def _kind_of(path: Path, _written: int, size: int) -> FileKind:
     ):
         return FileKind.CONFIG  # and no object of Kubernetes
     if "," in head.lstrip().partition("\n")[0] or "NVSMI LOG" in head:
-        from gpudoctor.vitals.recording.smi_rows import form_of
+        from gpudoctor.vitals.recording.smi import is_smi_log
 
-        if form_of(head) is not None:
+        if is_smi_log(path):
             return FileKind.READINGS
     return FileKind.KERNEL_LOG if is_kernel_log(path) else _kind_of_text(suffix, unpacked)
 
 
 def _kind_of_text(suffix: str, head: bytes) -> FileKind:
-    """By its ending, its first line, then directives of Slurm or PBS."""
+    """By its ending, its first line, then directives of Slurm."""
     first = head.split(b"\n", 1)[0]
     if b"\0" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
         return FileKind.BINARY
@@ -120,7 +120,7 @@ def _kind_of_text(suffix: str, head: bytes) -> FileKind:
         return FileKind.LOG
     if first.startswith(b"#!") and b"python" in first:
         return FileKind.SCRIPT
-    if _SHELL.match(first) or b"#SBATCH" in head or b"#PBS" in head:
+    if _SHELL.match(first) or b"#SBATCH" in head:
         return FileKind.JOB
     return FileKind.LOG if suffix == ".txt" else FileKind.OTHER
 
