@@ -5,7 +5,7 @@ BIN = $(VENV)/bin
 KIND ?= source
 FROM ?=
 
-.PHONY: help dev lint test quick new-check docs messages site snapshots gate clean
+.PHONY: help dev lint test quick new-check docs messages site snapshots words gate clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -43,6 +43,10 @@ site: dev ## the documentation site in build/site, with pictures of real runs; a
 
 snapshots: dev ## accept the text reports as they are now
 	GPUDOCTOR_UPDATE_SNAPSHOTS=1 $(BIN)/pytest -q tests/ui
+
+words: dev ## accept what the checks say as it is now
+	rm -f tests/checks/said.txt
+	GPUDOCTOR_UPDATE_WORDS=1 $(BIN)/pytest -q -n auto tests/checks
 
 BASE ?= HEAD
 GATE = $(CURDIR)/benchmarks/gate.py

@@ -3,7 +3,7 @@
 import pytest
 from scripts import read_script
 
-from gpudoctor.model import PatientKind, Severity
+from gpudoctor.model import PatientKind
 from gpudoctor.model.signs.packages import ArgumentFields
 from gpudoctor.testing import examine, make_packages, make_patient
 from gpudoctor.vitals.configs import read_configs
@@ -41,13 +41,6 @@ def job(tmp_path):
         )
 
     return build
-
-
-def test_sick_the_class_of_the_library_itself_by_another_name(job):
-    text = "import transformers as hf\nargs = hf.TrainingArguments('x', evaluation_strategy='no', outptu_dir=3)\n"
-    patient = job({"train.py": text})
-    assert [item.severity for item in examine(DeprecatedKey, patient)] == [Severity.ERROR]
-    assert [item.severity for item in examine(UnknownKey, patient)] == [Severity.ERROR]
 
 
 OWN_TRAINER = """from transformers import AutoTokenizer
@@ -105,13 +98,6 @@ def test_healthy_a_config_of_which_most_keys_are_strange_to_the_reader(job):
     assert examine(UnknownKey, job({"c.yaml": text}, ["c.yaml"])) == []
 
 
-@pytest.mark.parametrize("script", [None, "from transformers import HfArgumentParser\n"])
-def test_sick_a_config_whose_reader_several_keys_identify(job, script):
-    files = {"c.yaml": HF.format(key="warmup_step")} | ({"train.py": script} if script else {})
-    [finding] = examine(UnknownKey, job(files, ["c.yaml"]))
-    assert finding.detail.near == "warmup_steps"
-
-
 MAPPED = """from transformers import AutoTokenizer
 {imports}
 tokenizer = AutoTokenizer.from_pretrained("x")
@@ -130,19 +116,6 @@ def test_healthy_a_local_module_called_datasets(job):
     assert examine(SlowStart, job(files)) == []
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "d = load_dataset('x', split='train')\nd = d.map(encode)",
-        "d = load_dataset('x')['train'].shuffle().map(encode)",
-        "def prepare(dataset):\n    return dataset.map(encode)\nprepare(load_dataset('x'))",
-    ],
-)
-def test_sick_a_map_of_datasets(job, body):
-    files = {"train.py": MAPPED.format(imports="from datasets import load_dataset", body=body)}
-    assert len(examine(SlowStart, job(files))) == 1
-
-
 PARALLEL = """import torch
 {imports}
 model = {wrap}(torch.nn.Linear(3, 3).cuda())
@@ -151,11 +124,6 @@ for x in torch.utils.data.DataLoader(range(30)):
     model(x.cuda()).sum().backward()
     optimizer.step()
 """
-
-
-def test_healthy_a_data_parallel_of_another_library(job):
-    other = PARALLEL.format(imports="from torch_geometric.nn import DataParallel", wrap="DataParallel")
-    assert examine(Dataparallel, job({"train.py": other})) == []
 
 
 @pytest.mark.parametrize(("devices", "found"), [("[0]", 0), ("(args_gpu,)", 0), ("[0, 1]", 1), ("[*ids]", 1)])

@@ -1,17 +1,16 @@
 """`gpudoctor compare`: what changed, whether it is more than chance, and the exit code for CI."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from recordings import make_machine, make_process, make_recording, make_steps, record, write_recording
+from recordings import make_process, make_recording, make_steps, record, write_recording
 from sarif_schema import validate
 
 from gpudoctor.cli import main
 from gpudoctor.engine.comparison import compare
 from gpudoctor.engine.examination import Request, examine
-from gpudoctor.engine.registry import Registry, load_registry
+from gpudoctor.engine.registry import Registry
 from gpudoctor.engine.selection import make_selection
 from gpudoctor.model import Report
 from gpudoctor.model.comparison import Change, Comparison
@@ -70,26 +69,6 @@ def test_too_few_steps_are_not_compared():
     assert found.change is Change.UNKNOWN
     assert "second run made fewer than" in found.verdict
     assert found.verdict.endswith("in 297 steps of the first and 10.2 ms in 3 steps of the second.")
-
-
-def test_what_a_run_was_too_short_for_is_not_gone():
-    registry = load_registry()
-    request = Request(registry=registry, selection=make_selection(registry, [("PERF014", "--select")], []))
-
-    def gone(n: int) -> tuple[str, ...]:
-        pair = run(other=0.02), run(n=n)
-        reports = tuple(examine(admit_recording(item, ("x",)), request) for item in pair)
-        return compare(*pair, (reports[0], reports[1])).gone
-
-    assert gone(300) == ("PERF014 unexplained-time",)
-    assert gone(6) == ()
-
-
-def test_others_on_the_machine_are_told():
-    machine = make_machine(30, cpu=2.0, tree_cpu=0.8)
-    crowded = replace(run(), started="", machine=machine, machine_facts={"cpus": 2, "machine_cpus": 2})
-    assert "other processes used 1.2 of the 2 CPUs during the second run" in compared(run(), crowded).verdict
-    assert "other processes" not in compared(run(), run()).verdict
 
 
 def test_json_markdown_and_text_say_the_same():

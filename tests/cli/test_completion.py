@@ -43,10 +43,6 @@ def test_the_shell_reads_its_script(shell, script):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_shell_without_a_script_is_named(monkeypatch, capsys):
-    monkeypatch.setenv("SHELL", "/bin/tcsh")
-    assert main(["completion"]) == 2
-    assert "SHELL is tcsh" in capsys.readouterr().err
 
 
 def _complete(script, *words):

@@ -3,13 +3,18 @@
 import contextlib
 import io
 import json
+from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sarif_schema import validate
 
+import gpudoctor
 from gpudoctor.cli import main
 from gpudoctor.estimate import job, presets
 from gpudoctor.report.estimate_words import FLAGS
+
+SCHEMA = json.loads((Path(gpudoctor.__file__).parent / "report/estimate-1.schema.json").read_text("utf-8"))
 
 NUMBERS = st.sampled_from(["-1", "0", "1", "2", "3", "7", "8", "64", "4k", "1000000", "10000000000", "nan", "x", ""])
 CHOICES = {
@@ -64,6 +69,6 @@ def test_an_answer_or_a_sentence(said, form):
         return
     assert err == ""
     if form == "json":
-        assert json.loads(out)["total_bytes"] >= 0
+        validate(json.loads(out), SCHEMA)
     elif form == "text":
         assert max(map(len, out.splitlines())) <= 80

@@ -66,12 +66,6 @@ def test_flags_go_over_the_config(data):
     assert got["model"]["name"] == "llama-2-7b"
 
 
-def test_hugging_face_without_bf16_and_checkpointing(data):
-    got = data({"train.yaml": HUGGINGFACE.replace("bf16: true", "").replace("gradient_checkpointing: true", "")})
-    assert job(got, "dtype", "checkpointing") == ("fp32", "none")
-    assert len(got["assumptions"]) >= 2
-
-
 def test_llama_factory(data):
     sft = """
 model_name_or_path: meta-llama/Meta-Llama-3-8B-Instruct
@@ -91,13 +85,6 @@ bf16: true
     assert got["model"]["name"] == "llama-3-8b"
     assert job(got, "method", "lora_rank", "seq", "batch") == ("qlora", 32, 1024, 2)
     assert job(got, "lora_targets") == (["all-linear"],)
-
-
-def test_llama_factory_full_is_mixed_precision_over_fp32(data):
-    got = data(
-        {"sft.yaml": "model_name_or_path: 7b\nstage: sft\nfinetuning_type: full\ntemplate: llama2\nbf16: true\n"}
-    )
-    assert job(got, "method", "dtype", "mixed_precision") == ("full", "fp32", "bf16")
 
 
 def test_axolotl(data):
@@ -191,19 +178,3 @@ fsdp_config: {fsdp_sharding_strategy: FULL_SHARD}
 """
     got = data({"train.yaml": HUGGINGFACE, "accelerate.yaml": accelerate})
     assert job(got, "gpus", "nodes", "parallel") == (8, 2, "fsdp")
-
-
-def test_a_models_config_json_as_a_target(data):
-    config = {
-        "model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
-        "intermediate_size": 128, "vocab_size": 1000, "architectures": ["LlamaForCausalLM"],
-    }  # fmt: skip
-    got = data({"config.json": config})
-    assert got["model"]["layers"] == 2
-    assert len(got["alternatives"]) == 2
-
-
-def test_an_unknown_optimizer_is_said(data):
-    got = data({"train.yaml": HUGGINGFACE.replace("paged_adamw_8bit", "grokadamw")})
-    assert any("grokadamw" in said for said in got["assumptions"])
-    assert job(got, "optimizer") == ("adamw",)

@@ -19,13 +19,6 @@ def test_a_check_is_found_by_code_and_by_name(change, capsys):
         assert "Why it hurts" in out and "Remedies" in out
 
 
-def test_the_page_as_json(capsys):
-    assert main(["explain", FIRST.code, "--format", "json"]) == 0
-    page = json.loads(capsys.readouterr().out)
-    assert page["code"] == FIRST.code and set(page["sections"]) >= {"What it finds", "References"}
-    assert {item["name"] for item in page["thresholds"]} == {item.name for item in FIRST.thresholds}
-
-
 def test_the_list_has_every_check_and_fits_eighty_columns(capsys):
     assert main(["list"]) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +11,6 @@ from recordings import make_process, make_recording, make_steps, write_recording
 from gpudoctor.cli import front_door, main, start_here
 from gpudoctor.cli.parser import COMMANDS
 from gpudoctor.errors import UsageError
-from gpudoctor.vitals.targets import near_name
 
 TRACE = {"schemaVersion": 1, "traceEvents": []}
 DEATH = "step 3\nTraceback (most recent call last):\n  File 'train.py', line 3\nRuntimeError: boom\n"
@@ -102,13 +99,6 @@ def test_what_is_meant_is_named(things, words, sentence):
     assert sentence in str(refusal.value)
 
 
-@pytest.mark.parametrize(("name", "command"), [("PID", "watch"), ("run-1", "report")])
-def test_check_names_the_command_for_what_another_one_reads(things, capsys, name, command):
-    name = name.replace("PID", str(os.getpid()))
-    assert main(["check", name]) == 2
-    assert f"gpudoctor {command} {name}" in capsys.readouterr().err
-
-
 def test_the_language_may_stand_before_a_command(capsys):
     assert main(["--lang", "zh", "list", "data"]) == main(["--lang=zh", "list", "data"]) == 0
     assert capsys.readouterr().out.count("数据加载") == 2
@@ -140,21 +130,3 @@ def test_alone_where_nothing_is(here, capsys, monkeypatch):
     assert main([]) == 0
     out = capsys.readouterr().out
     assert "gpudoctor check" in out and "autopsy" not in out
-
-
-def test_alone_it_imports_no_check_and_no_heavy_package(here):
-    program = "import sys; from gpudoctor.cli import main; main([]); print(*sys.modules, file=sys.stderr)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, cwd=here)
-    loaded = set(done.stderr.split())
-    assert done.returncode == 0
-    heavy = ("gpudoctor_checks", "gpudoctor.engine", "gpudoctor.analysis", "rich", "psutil", "yaml", "libcst", "pynvml")
-    assert not [name for name in loaded if name.startswith(heavy)]
-
-
-@pytest.mark.parametrize(
-    ("name", "near"), [("nothere.py", ""), ("trian.py", "train.py"), ("train.pyy", "train.py"), ("secert", "secret.py")]
-)
-def test_a_name_is_near_another_by_more_than_its_suffix(tmp_path, name, near):
-    for item in ("secret.py", "train.py", "train.yaml"):
-        (tmp_path / item).touch()
-    assert near_name(tmp_path / name) == (f"; did you mean {tmp_path / near}?" if near else "")

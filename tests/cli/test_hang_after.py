@@ -1,13 +1,9 @@
 """`--hang-after`: whether a run stands still, and where."""
 
-import json
-import os
-import time
-
 from recordings import make_process, make_recording, make_steps, record, write_recording
 
 from gpudoctor.cli.run import hang_text
-from gpudoctor.recorder.live_ranks import HangWatch, Now, RankNow, RankStanding, look, standings
+from gpudoctor.recorder.live_ranks import HangWatch, Now, RankNow, RankStanding, standings
 
 
 def test_a_hang_is_told_once_with_where_everybody_stands(tmp_path):
@@ -61,17 +57,3 @@ def test_a_hang_before_the_first_step_is_seen_too(tmp_path):
     (tmp_path / "rank-0-1.gdr").write_bytes(b"")
     assert watch.look(Now(ranks=()), 101.0) is None
     assert watch.look(Now(ranks=()), 140.0) is not None
-
-
-def test_live_files_are_read_and_odd_ones_left_out(tmp_path):
-    (tmp_path / "live-0-10.json").write_text(json.dumps({"step": 5, "seconds": 0.2, "phases": {"forward": 0.5}}))
-    (tmp_path / "live-1-11.json").write_text(json.dumps({"step": 4, "seconds": None, "phases": {}}))
-    (tmp_path / "live-2-12.json").write_text('{"step": 4, "sec')
-    (tmp_path / "live-odd.json").write_text("{}")
-    (tmp_path / "live-x-13.json.new").write_text("{}")
-    os.utime(tmp_path / "live-1-11.json", (time.time() - 60, time.time() - 60))
-    now = look(tmp_path)
-    assert [rank.rank for rank in now.ranks] == [0, 1]
-    assert now.step == 4
-    assert now.slowest is not None and now.slowest.rank == 0
-    assert now.ranks[1].age > 50

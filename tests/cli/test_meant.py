@@ -54,25 +54,6 @@ def test_arguments_of_the_script_stand_behind_two_dashes(folder, capsys):
     assert "put the arguments of ddp.py after --: `gpudoctor check ddp.py -- --lr 3`" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "words", [["--python", "python3", "ddp.py"], ["python"], ["torchrun", "ddp.py"], ["ddp.py", "pkg"]]
-)
-def test_files_and_flags_are_taken_as_they_are(words, folder, capsys):
-    for name in ("python", "torchrun"):
-        (folder / name).mkdir()
-        (folder / name / "a.py").write_text("x = 1\n")
-    assert main(["check", *words, "--quiet"]) in (0, 1)
-
-
 def test_a_mistyped_flag_is_still_named(folder, capsys):
     assert main(["check", "--strickt"]) == 2
     assert "unknown argument: --strickt; did you mean --strict?; see: gpudoctor check --help" in capsys.readouterr().err
-
-
-def test_nagios_does_not_call_a_job_well_whose_gpus_were_not_examined(folder, capsys):
-    code = main(["check", "ddp.py", "--format", "nagios"])
-    line = capsys.readouterr().out.splitlines()[0]
-    assert code == 3 and line.startswith(
-        "GPUDOCTOR UNKNOWN - ddp.py shows no known fault in what can be read (training loop"
-    )
-    assert "its GPUs were not examined" in line

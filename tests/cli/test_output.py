@@ -70,7 +70,3 @@ def test_a_long_page_goes_to_the_pager_and_a_short_one_does_not(terminal):
 def test_a_pager_that_is_off_or_not_there_loses_nothing(terminal, monkeypatch, chosen):
     monkeypatch.setenv("PAGER", chosen)
     assert terminal("long\n" * 30, Terminal()) == ("long\n" * 30, False)
-
-
-def test_nothing_is_paged_into_a_pipe(terminal):
-    assert terminal("long\n" * 30, io.StringIO()) == ("long\n" * 30, False)

@@ -48,14 +48,6 @@ def test_the_list_has_the_newest_first_with_command_steps_size_and_outcome(state
     assert "--keep 10" not in " ".join(lines)  # nothing would be removed
 
 
-def test_the_list_for_programs(state, capsys):
-    recorded(state, "run-a", 2)
-    assert main(["recordings", "--json"]) == 0
-    (row,) = json.loads(capsys.readouterr().out)
-    assert (row["name"], row["steps"], row["running"], row["path"]) == ("run-a", None, False, str(state / "run-a"))
-    assert row["bytes"] == sum(path.stat().st_size for path in (state / "run-a").iterdir())
-
-
 @pytest.mark.parametrize(
     ("flags", "left"),
     [

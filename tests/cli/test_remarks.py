@@ -27,16 +27,6 @@ def test_a_reservation_is_said_and_spoils_nothing(name, tmp_path, monkeypatch, c
     assert not report["problems"] and any(words in remark for remark in report["remarks"])
 
 
-def test_many_remarks_are_counted(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    pairs = "".join(f"  k{i}: 1\n  k{i}: 2\n" for i in range(9))
-    (tmp_path / "config.yaml").write_text("training:\n" + pairs)
-    main(["check", "config.yaml", "--select", "CFG"])
-    assert "and 3 more remarks: --verbose" in capsys.readouterr().out
-    main(["check", "config.yaml", "--select", "CFG", "--verbose"])
-    assert capsys.readouterr().out.count("is written twice") == 9
-
-
 @pytest.mark.parametrize(
     ("name", "data"), [("bin.py", b"\x00\x01" * 99), ("syntax.py", b"def f(:\n"), ("old.py", b"print 1\n")]
 )

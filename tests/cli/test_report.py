@@ -13,7 +13,7 @@ from gpudoctor.cli import main
 from gpudoctor.engine.registry import load_registry
 from gpudoctor.engine.run_summary import summarise
 from gpudoctor.engine.run_verdict import death, nobody_reported, pronounce_run
-from gpudoctor.model import Code, Cost, Ranked, Severity
+from gpudoctor.model import Code, Cost, Ranked
 from gpudoctor.model.signs.recording import Process, Recording, RunEnd
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "gpudoctor/report/report-1.schema.json").read_text())
@@ -158,16 +158,6 @@ def test_what_findings_give_back_together_counts_no_time_twice(findings, gain):
     text = pronounce_run("train.py", recording, summarise(recording), ranked, ())
     assert gain in text, text
     assert text.startswith("The training waits for data 5")
-
-
-@pytest.mark.parametrize(
-    ("code", "said"), [("LOOP001", "its result is unreliable"), ("ENV005", "it has a fault to fix")]
-)
-def test_only_an_error_in_the_training_makes_its_result_wrong(code, said):
-    recording = make_recording(make_process(make_steps(100)))
-    finding = replace(costly(code, 0.0).finding, severity=Severity.ERROR)
-    text = pronounce_run("train.py", recording, summarise(recording), [replace(SHM, finding=finding)], ())
-    assert said in text
 
 
 @pytest.mark.parametrize(

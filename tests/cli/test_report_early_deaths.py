@@ -42,25 +42,11 @@ def test_the_traceback_in_the_recording_is_the_cause(tmp_path, capsys):
     assert "No rank reported; gpudoctor read this in the traceback that the recording has." in verdict
 
 
-def test_a_child_whose_parent_died_likewise_does_not_count(tmp_path, capsys):
-    folder = folder_of(
-        tmp_path / "rec", early_x_1_12=traceback("RuntimeError: no data of that name"), early_x_12_13=traceback(MISSING)
-    )
-    assert reported(capsys, folder)[2] == ["FAIL001"]
-
-
 @pytest.mark.parametrize("end", [RunEnd(exit_code=0, seconds=9.0), RunEnd(exit_code=1, stopped_by="steps")])
 def test_a_command_that_did_not_fail_met_them_and_went_on(tmp_path, capsys, end):
     folder = folder_of(tmp_path / "rec", end=end, early_x_7_12=traceback(MISSING))
     _, report, codes = reported(capsys, folder)
     assert (codes, report.get("log")) == ([], None)
-
-
-def test_how_a_run_with_ranks_ended_is_known_from_these(tmp_path, capsys):
-    process = make_process(make_steps(40))
-    folder = folder_of(tmp_path / "rec", process, early_x_7_12=traceback(MISSING))
-    _, report, codes = reported(capsys, folder)
-    assert "ENV005" not in codes and report.get("log") is None
 
 
 WAITS = record("exception", 9.0, exception="DistStoreError", message="Timed out after 61 seconds waiting for clients.",

@@ -1,6 +1,5 @@
 """`gpudoctor run` as a user calls it: report on standard error, exit codes, where things are written."""
 
-import json
 import os
 import pty
 import sys
@@ -32,22 +31,6 @@ def test_nobody_reported_is_never_healthy_and_the_exit_code_is_the_commands(tmp_
     assert str(recording) in done.stderr
     assert {"recording.json", "end.json", "machine.gdr"} <= {path.name for path in recording.iterdir()}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["state", "talk.py"]
-
-
-def test_the_report_goes_to_a_file_and_a_summary_to_standard_error(tmp_path, script):
-    out, folder = tmp_path / "report.json", tmp_path / "rec"
-    done = gpudoctor(
-        "run", "--format", "json", "--output", str(out), "--recording", str(folder), "--", sys.executable, script, "0"
-    )
-    assert done.returncode == 0
-    assert done.stdout == "out\n"
-    assert len(done.stderr.splitlines()) == 2
-    report = json.loads(out.read_text())
-    assert report["patient"]["kind"] == "command"
-    assert report["patient"]["title"] == "talk.py"
-    assert "No rank reported" in report["summary"]["verdict"]
-    assert report["problems"]
-    assert (folder / "recording.json").is_file()
 
 
 def test_usage(tmp_path, script):
@@ -113,14 +96,3 @@ def test_a_fault_of_our_own_does_not_touch_the_commands_exit_code(tmp_path, scri
     assert main([*words, "0"]) == 0
     said = capsys.readouterr().err
     assert "TypeError: of our own" in said and "no report was written" in said
-
-
-def test_the_live_line_keeps_the_last_step_when_the_ranks_have_ended():
-    from gpudoctor.cli.run import _status
-    from gpudoctor.recorder.live_ranks import Now, RankNow
-
-    rank = RankNow(rank=0, pid=7, step=512, seconds=0.01, phases={"forward": 0.6}, age=0.2)
-    seen, gone = Now(ranks=(rank,)), Now(ranks=())
-    assert "step 512" in _status(seen, seen, 8.0)
-    assert _status(gone, seen, 9.0) == "gpudoctor · 9 s · step 512 · the training has ended"
-    assert _status(gone, None, 9.0) == "gpudoctor · 9 s · no training step seen yet"

@@ -72,66 +72,6 @@ def test_the_rank_that_is_late_is_found_although_the_other_waits_in_its_forward_
     assert first[2].startswith("Rank 1 is late by 1")
 
 
-FIXED_BODY = """
-import torch
-from torch import nn
-
-class Reader(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.words, self.mix, self.out = nn.Embedding(50, 32), nn.GRU(32, 32, batch_first=True), nn.Linear(32, 4)
-
-torch.manual_seed(0)
-torch.set_num_threads(1)
-reader = Reader()
-best = torch.optim.Adam(reader.parameters(), 1e-3)
-for step in range(80):
-    ids = torch.randint(0, 50, (8, 6))
-    with torch.no_grad():
-        seen, _ = reader.mix(reader.words(ids))  # cut
-    loss = nn.functional.cross_entropy(reader.out(seen[:, -1]), ids[:, 0] % 4)
-    best.zero_grad()
-    loss.backward()
-    best.step()
-"""
-
-
-def test_parts_that_run_without_gradients_are_found_although_their_model_is_never_called(tmp_path):
-    found = {code: (severity, said) for code, severity, said in run_of(tmp_path, FIXED_BODY)}
-    severity, said = found["NUM005"]
-    assert severity == "warning"  # a head on a frozen body is written so on purpose
-    assert "98 % of the trainable elements" in said
-    assert "are only called without gradients (" in said and said.count("main.py:17") == 1
-
-
-SPOILED = """
-import torch
-from torch import nn
-
-torch.manual_seed(0)
-torch.set_num_threads(1)
-policy = nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 3))
-best = torch.optim.SGD(policy.parameters(), 0.01)
-for step in range(50):
-    seen = torch.rand(8, 4)
-    if step == 45:
-        seen = seen.sub(1).log()
-    chances = policy(seen).softmax(1)
-    chosen = torch.multinomial(chances, 1)
-    loss = chances.gather(1, chosen).add(0.5).square().mean()
-    best.zero_grad()
-    loss.backward()
-    best.step()
-"""
-
-
-def test_a_number_that_spoils_the_step_before_its_loss(tmp_path):
-    first, *_ = run_of(tmp_path, SPOILED)
-    assert first[:2] == ("FAIL001", "error")
-    assert "A value became NaN or infinite; the last loss was" in first[2]
-    assert "at step 44" in first[2]
-
-
 GIVEN = """
 import sys
 import torch

@@ -3,12 +3,10 @@
 import gzip
 import os
 import pickle
-from dataclasses import replace
 
 import pytest
 
 from gpudoctor.cli import main
-from gpudoctor.vitals.recording import snapshot
 
 MIB = 1 << 20
 LIBRARY = {"filename": "/env/lib/python3.11/site-packages/torch/nn/functional.py", "line": 9, "name": "linear"}
@@ -81,14 +79,6 @@ def test_an_allocation_that_was_refused_is_an_error_with_the_numbers_of_that_mom
     assert code == 1
     assert "Device 0 had no memory for 640 MiB (900 MiB allocated, 900 MiB reserved, 100 MiB free)." in printed
     assert "train.py:88" in printed and "fragments." not in printed.split("MEM009")[1].split("->")[0]
-
-
-def test_a_refusal_among_fragments_says_so(tmp_path, capsys):
-    history = [event("segment_alloc", 900), event("alloc", 400, 41), event("oom", 640, 88, device_free=100 * MIB)]
-    value = {"segments": [segment(block(400, 41), block(500, state="inactive"))], "device_traces": [history, []]}
-    _, printed, _ = report(tmp_path, capsys, value)
-    assert "500 MiB was reserved but not in use: fragmentation." in printed
-    assert "expandable_segments:True" in printed
 
 
 def steps(number, lines, *, freed=()):
@@ -171,11 +161,3 @@ def test_what_is_no_snapshot_ends_in_a_sentence(value, tmp_path, capsys):
 def test_odd_fields_cost_themselves_alone(value, tmp_path, capsys):
     code, printed, said = report(tmp_path, capsys, value)
     assert code in (0, 1) and "snapshot.pickle" in printed and "crashed" not in printed + said
-
-
-def test_lists_that_stand_in_each_other_a_million_times_are_given_up(tmp_path, capsys, monkeypatch):
-    fewer = replace(snapshot.SNAPSHOT_PARTS, most=10_000)
-    monkeypatch.setattr(snapshot, "SNAPSHOT_PARTS", fewer)
-    blocks = [block(1, 5)] * 1000
-    code, _, said = report(tmp_path, capsys, {"segments": [{**segment(), "blocks": blocks}] * 1000})
-    assert code == 2 and "blocks, events and frames" in said

@@ -67,19 +67,6 @@ def test_too_large_for_this_machine(ask):
     assert "What fits: gpudoctor estimate --model llama-2-7b --gpu 24GiB --fit" in err
 
 
-def test_a_missing_package_is_one_sentence(ask, monkeypatch):
-    pytest.importorskip("torch")
-    pytest.importorskip("transformers")
-    pytest.importorskip("peft")
-    import importlib.util
-
-    real = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "bitsandbytes" else real(name))
-    code, err = ask("--model", "pythia-70m", "--method", "qlora", "--seq", "64")
-    assert (code, err.count("\n")) == (3, 1)
-    assert "--method qlora needs bitsandbytes" in err and "pip install bitsandbytes" in err
-
-
 @pytest.mark.slow
 def test_a_small_job_from_flags_to_report(tmp_path):
     """One run for all of it: written, measured beside its estimate, recorded, diagnosed, reported."""

@@ -49,7 +49,7 @@ def failures(
     check: type[Check], patient: Patient, finding: Finding, remedy: Remedy, limits: Mapping[str, float] | None = None
 ) -> list[str]:
     """Why the edits of a remedy do not cure its finding; empty when they do."""
-    texts = _texts(patient)
+    texts = files_of(patient)
     try:
         changed = after(texts, finding, remedy)
     except ValueError as reason:
@@ -133,7 +133,7 @@ def _source(source: Source, changed: Mapping[str, str]) -> Source:
             path.rmdir() if path.is_dir() else path.unlink()
 
 
-def _texts(patient: Patient) -> dict[str, str]:
+def files_of(patient: Patient) -> dict[str, str]:
     source, configs = optional(lambda: patient.source), optional(lambda: patient.configs)
     found = {script.path: script.text for script in (source.scripts if source is not None else ())}
     return found | {file.path: file.text for file in (configs.files if configs is not None else ())}

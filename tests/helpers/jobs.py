@@ -7,6 +7,7 @@ from pathlib import Path
 from weakref import WeakKeyDictionary
 
 from fleeting import fleeting_folder
+from scripts import healthy_scripts, sick_scripts
 
 from gpudoctor.model import Patient, PatientKind, Sign
 from gpudoctor.model.signs.configs import Configs
@@ -59,9 +60,10 @@ def launch_line(text: str, *, ranks: int | None = None, path: str = "job.sh") ->
 def job_files(code: str, state: str) -> Iterator[tuple[str, list[Path]]]:
     """Names of the jobs on file, each with its files: those that share a stem are one job."""
     groups: dict[str, list[Path]] = {}
-    for kind in ("configs", "source"):
-        for path in sorted((PATIENTS / kind / code).glob(f"{state}_*")):
-            groups.setdefault(f"{kind}-{path.stem}", []).append(path)
+    for path in sorted((PATIENTS / "configs" / code).glob(f"{state}_*")):
+        groups.setdefault(f"configs-{path.stem}", []).append(path)
+    scripts = {"sick": sick_scripts, "healthy": healthy_scripts}[state](code)
+    groups |= {f"source-{path.stem}": [path] for path in scripts}
     yield from groups.items()
 
 

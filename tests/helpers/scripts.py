@@ -1,8 +1,12 @@
 """Scripts for tests of source checks: read as `gpudoctor check` reads them, never run."""
 
+import atexit
+import re
 import textwrap
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from fleeting import fleeting_folder
 
@@ -30,11 +34,48 @@ def script_patient(script: Path | str, arguments: Sequence[str] = (), **signs: o
     return make_patient(source=read_script(script, arguments), kind=PatientKind.SCRIPT, **signs)  # type: ignore[arg-type]
 
 
+_VARIANT = re.compile(r"( *)# ((?:sick|healthy)_\w+)(:| \+) ?(.*)")
+"""Another script in this one: `# healthy_x: code` stands for the line above, `# healthy_x + code` comes after it."""
+
+
+@cache
+def scripts_on_file(code: str) -> dict[str, Path]:
+    """The scripts on file of a check by name, those that are written as variants of another one included."""
+    found = {path.stem: path for path in (PATIENTS / code).glob("*_*.py")}
+    for path in list(found.values()):
+        text = path.read_text(encoding="utf-8")
+        for name in {match[2] for match in _VARIANT.finditer(text)}:
+            found[name] = Path(_folder().name, code, f"{name}.py")
+            found[name].parent.mkdir(exist_ok=True)
+            found[name].write_text(_variant(text, name), encoding="utf-8")
+    return dict(sorted(found.items()))
+
+
+@cache
+def _folder() -> TemporaryDirectory[str]:
+    made = TemporaryDirectory()
+    atexit.register(made.cleanup)
+    return made
+
+
+def _variant(text: str, name: str) -> str:
+    lines: list[str] = []
+    for line in text.splitlines():
+        match = _VARIANT.fullmatch(line)
+        if match is None:
+            lines.append(line)
+        elif match[2] == name:
+            if match[3] == ":":
+                lines.pop()
+            lines += [match[1] + match[4]] if match[4] else []
+    return "\n".join([*lines, ""])
+
+
 def sick_scripts(code: str) -> list[Path]:
     """The scripts on file that have the ailment."""
-    return sorted((PATIENTS / code).glob("sick_*.py"))
+    return [path for name, path in scripts_on_file(code).items() if name.startswith("sick_")]
 
 
 def healthy_scripts(code: str) -> list[Path]:
     """The scripts on file that come near the ailment and must stay silent."""
-    return sorted((PATIENTS / code).glob("healthy_*.py"))
+    return [path for name, path in scripts_on_file(code).items() if name.startswith("healthy_")]

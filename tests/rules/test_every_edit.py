@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PATIENTS = ROOT / "tests" / "patients"
 REGISTRY = load_registry()
 SIMPLE = {".py", ".json", ".yaml", ".yml", ".toml"}
-CASES_OF_ONE = 3
+CASES_OF_ONE = 1
 
 
 def makes_edits(function) -> bool:

@@ -1,13 +1,11 @@
 import pytest
-from jobs import job_files, launch_line, patient_of
+from jobs import launch_line, patient_of
 
 from gpudoctor.model import Severity
-from gpudoctor.testing import examine, prescribe
+from gpudoctor.testing import examine
 from gpudoctor_checks.config.batch_mismatch import BatchMismatch
-from gpudoctor_rules.config import batch_mismatch
 
 ERROR, WARNING = Severity.ERROR, Severity.WARNING
-SICK = dict(job_files("CFG002", "sick"))
 ARGUMENTS = "from transformers import TrainingArguments\nargs = TrainingArguments('o', deepspeed='ds.json'%s)\n"
 DS = '{"zero_optimization": {"stage": 2}, %s}'
 
@@ -42,20 +40,6 @@ def test_sick_and_healthy_ranks_of_the_launch_line(total: int, ranks: int, sever
     found = examine(BatchMismatch, patient_of({"ds.json": engine}, launch_line("x train.py", ranks=ranks)))
     assert [finding.severity for finding in found] == severities
     assert all(f"on {ranks} ranks are {8 * ranks}" in finding.message for finding in found)
-
-
-def test_sick_an_options_default_is_only_suspected() -> None:
-    script = """
-        import argparse
-        from transformers import TrainingArguments
-        parser = argparse.ArgumentParser()
-        parser.add_argument("--batch", type=int, default=4)
-        options = parser.parse_args()
-        args = TrainingArguments("o", deepspeed="ds.json", per_device_train_batch_size=options.batch)
-        """
-    engine = DS % '"train_micro_batch_size_per_gpu": 2'
-    [finding] = examine(BatchMismatch, patient_of({"train.py": script, "ds.json": engine}))
-    assert finding.severity is WARNING
 
 
 ACCELERATE = """
@@ -94,11 +78,3 @@ def test_nobody_compares_or_fills_in_the_config_of_a_program_that_starts_deepspe
     job = launch_line(line, ranks=2)
     engine = DS % '"train_micro_batch_size_per_gpu": 2'
     assert examine(BatchMismatch, patient_of({"main.py": script, "ds.json": engine}, job)) == []
-
-
-def test_the_remedy_is_auto_and_names_who_reads_it() -> None:
-    patient = patient_of({"train.py": ARGUMENTS % "", "ds.json": DS % '"train_micro_batch_size_per_gpu": 2'})
-    [finding] = examine(BatchMismatch, patient)
-    [remedy] = prescribe(batch_mismatch, finding, patient)
-    [edit] = remedy.edits
-    assert "transformers" in remedy.steps[0] and (edit.expected, edit.new_text) == ("2", '"auto"')

@@ -1,13 +1,11 @@
 import pytest
-from jobs import job_files, job_patient, patient_of
+from jobs import patient_of
 
 from gpudoctor.model import Severity
-from gpudoctor.testing import examine, prescribe
+from gpudoctor.testing import examine
 from gpudoctor_checks.config.lora_misfit import LoraMisfit
-from gpudoctor_rules.config import lora_misfit
 
 NOTE, ERROR = Severity.NOTE, Severity.ERROR
-SICK = dict(job_files("CFG007", "sick"))
 
 
 def config(text: str) -> str:
@@ -63,10 +61,3 @@ def test_sick_and_healthy_scales(text: str, found: int) -> None:
 def test_sick_at_the_users_threshold() -> None:
     patient = patient_of({"train.py": config("r=8, lora_alpha=64")})
     assert len(examine(LoraMisfit, patient, scale_high=4)) == 1
-
-
-def test_the_rule_names_two_times_the_rank() -> None:
-    patient = job_patient(SICK["source-sick_alpha"])
-    [finding] = examine(LoraMisfit, patient)
-    [remedy] = prescribe(lora_misfit, finding, patient)
-    assert remedy.title == "lora_alpha=16"

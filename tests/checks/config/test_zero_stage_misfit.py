@@ -2,7 +2,7 @@ import pytest
 from jobs import launch_line, memory_patient
 from memory_jobs import config
 
-from gpudoctor.model import Severity, Unavailable
+from gpudoctor.model import Severity
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.config.zero_stage_misfit import ZeroStageMisfit
 from gpudoctor_checks.memory.will_not_fit import WillNotFit
@@ -58,11 +58,6 @@ def test_sick_less_than_needed_and_memory_leaves_it_to_the_stage() -> None:
 )
 def test_healthy_jobs(files: dict[str, str], gpus: int | None) -> None:
     assert examine(ZeroStageMisfit, memory_patient(files, "H100", gpus)) == []
-
-
-def test_healthy_on_how_many_gpus_nobody_says() -> None:
-    with pytest.raises(Unavailable, match="--gpus"):
-        examine(ZeroStageMisfit, memory_patient(job(SEVEN, 3), "H100"))
 
 
 def test_what_no_stage_mends_is_left_to_the_memory_check() -> None:

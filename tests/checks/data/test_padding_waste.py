@@ -1,35 +1,11 @@
-import pytest
-from mending import gone, mended
-from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
+from scripts import PATIENTS, script_patient
 
-from gpudoctor.model import Severity
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.data.padding_waste import PaddingWaste
 from gpudoctor_rules.advice import advice
 from gpudoctor_rules.data.items import padding_waste
 
 FOLDER = PATIENTS / "DATA006"
-GUILTY = {"sick_map": (9, "tokenizer"), "sick_collate": (17, "collate")}
-
-
-@pytest.mark.parametrize("path", sick_scripts("DATA006"), ids=lambda path: path.stem)
-def test_sick_script(path):
-    [finding] = examine(PaddingWaste, script_patient(path))
-    assert (finding.span.line, finding.detail.how) == GUILTY[path.stem]
-    assert finding.severity is Severity.NOTE
-
-
-@pytest.mark.parametrize("path", healthy_scripts("DATA006"), ids=lambda path: path.stem)
-def test_healthy_script(path):
-    assert examine(PaddingWaste, script_patient(path)) == []
-
-
-@pytest.mark.parametrize(("name", "new"), [("sick_map", "padding=False"), ("sick_collate", "padding=True")])
-def test_sick_tokenizer_is_mended(name, new):
-    text = (FOLDER / f"{name}.py").read_text("utf-8")
-    assert mended(text, unsafe=False, select="DATA006") == text
-    assert new in mended(text, select="DATA006")
-    assert gone("DATA006", text)
 
 
 def test_healthy_where_nothing_would_pad_later():

@@ -1,5 +1,5 @@
 import pytest
-from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
+from scripts import PATIENTS, script_patient
 
 from gpudoctor.model import Severity
 from gpudoctor.testing import examine, make_host, prescribe
@@ -8,22 +8,6 @@ from gpudoctor_checks.data.slow_preprocessing import SlowPreprocessing
 from gpudoctor_rules.data.items import slow_preprocessing
 
 FOLDER = PATIENTS / "DATA002"
-GUILTY = {
-    "sick_pixels": (17, "pixels", Severity.NOTE),
-    "sick_getpixel": (22, "pixels", Severity.NOTE),
-    "sick_tokenises": (14, "tokens", Severity.NOTE),
-}
-
-
-@pytest.mark.parametrize("path", sick_scripts("DATA002"), ids=lambda path: path.stem)
-def test_sick_script(path):
-    [finding] = examine(SlowPreprocessing, script_patient(path))
-    assert (finding.span.line, finding.detail.kind, finding.severity) == GUILTY[path.stem]
-
-
-@pytest.mark.parametrize("path", healthy_scripts("DATA002"), ids=lambda path: path.stem)
-def test_healthy_script(path):
-    assert examine(SlowPreprocessing, script_patient(path)) == []
 
 
 def test_healthy_single_epoch_of_the_sick_script():

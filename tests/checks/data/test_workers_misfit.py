@@ -1,6 +1,6 @@
 import pytest
 from recordings import make_process, make_recording, make_steps, record
-from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
+from scripts import script_patient, scripts_on_file
 
 from gpudoctor.model import Severity
 from gpudoctor.model.signs.job import Job, Profile
@@ -8,26 +8,14 @@ from gpudoctor.testing import examine, make_gpu, make_host, make_patient, make_s
 from gpudoctor_checks.data.workers_misfit import WorkersMisfit
 from gpudoctor_rules.data.loaders import workers_misfit
 
-FOLDER = PATIENTS / "DATA003"
-
-
-@pytest.mark.parametrize("path", sick_scripts("DATA003"), ids=lambda path: path.stem)
-def test_sick_script(path):
-    assert len(examine(WorkersMisfit, script_patient(path, host=make_host(cpus_affinity=16)))) == 1
-
-
-@pytest.mark.parametrize("path", healthy_scripts("DATA003"), ids=lambda path: path.stem)
-def test_healthy_script(path):
-    assert examine(WorkersMisfit, script_patient(path, host=make_host(cpus_affinity=16))) == []
-
 
 def test_healthy_on_a_machine_with_enough_cpus():
-    patient = script_patient(FOLDER / "sick_too_many.py", host=make_host(cpus_affinity=64))
+    patient = script_patient(scripts_on_file("DATA003")["sick_too_many"], host=make_host(cpus_affinity=64))
     assert examine(WorkersMisfit, patient) == []
 
 
 def test_healthy_without_a_host_nothing_is_compared():
-    assert examine(WorkersMisfit, script_patient(FOLDER / "sick_too_many.py")) == []
+    assert examine(WorkersMisfit, script_patient(scripts_on_file("DATA003")["sick_too_many"])) == []
 
 
 def of_run(*, wait, starts, workers=2, batches=1000, persistent=False, n=240):

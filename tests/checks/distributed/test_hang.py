@@ -4,7 +4,7 @@ import pytest
 from looks import look_of, remedies_of
 from recordings import make_process, make_steps, record
 
-from gpudoctor.model import Severity, SourceSpan, Unavailable
+from gpudoctor.model import Severity, Unavailable
 from gpudoctor.model.signs.recording import RunEnd
 from gpudoctor_checks.distributed.hang import Hang
 from gpudoctor_rules.advice import advice
@@ -66,6 +66,21 @@ def test_sick_stopped_while_the_ranks_waited_in_different_collectives():
     assert look(*ranks(70, 52), end=RunEnd(exit_code=0)) == []
 
 
+def test_healthy_ends():
+    assert look(make_process()) == []
+    assert look(still(0, 2, phase="checkpoint"), still(1, 2, phase="checkpoint"), end=STOPPED) == []
+    assert look(still(0, 2), make_process(rank=1, world=2), end=STOPPED) == []  # one goes on
+    with pytest.raises(Unavailable, match="no rank"):
+        look(end=STOPPED, ranks=())
+
+
+def test_of_two_that_wait_alike_none_is_named():
+    ranks = still(0, 2, phase="collective", line=9, seconds=60.0), still(1, 2, phase="backward", seconds=60.0)
+    [finding] = look(*ranks, end=STOPPED)
+    assert finding.detail.rank == -1
+    assert "they are at different places" in finding.message
+
+
 def test_sick_it_is_ended_because_it_stands():
     """Ctrl-C comes last, and what it interrupts is no longer where the rank stood."""
 
@@ -79,51 +94,3 @@ def test_sick_it_is_ended_because_it_stands():
     assert "45 s" in finding.message and "train.py:44" in finding.message and "train.py:30" in finding.message
     assert "99" not in finding.message
     assert look(ended(0, 44), ended(1, 30), end=RunEnd(exit_code=0)) == []
-
-
-def test_the_users_line_and_not_the_librarys():
-    stack = [["/job/train.py", 7, "<module>"], ["/env/lib/python3.11/site-packages/torch/rendezvous.py", 190, "_tcp"]]
-    beat = record("heartbeat", 500.0, step=0, phase="other", seconds=400.0, stack=stack)
-    ranks = [make_process(make_steps(0), rank=rank, world=2, records=[beat]) for rank in (0, 1)]
-    [finding] = look(*ranks, end=STOPPED)
-    assert "ranks 0, 1: step 0 at train.py:7" in finding.message and "all are at the same place" in finding.message
-    assert len([part for part in finding.evidence if isinstance(part, SourceSpan)]) == 1
-
-
-def test_healthy_ends():
-    assert look(make_process()) == []
-    assert look(still(0, 2, phase="checkpoint"), still(1, 2, phase="checkpoint"), end=STOPPED) == []
-    assert look(still(0, 2), make_process(rank=1, world=2), end=STOPPED) == []  # one goes on
-    with pytest.raises(Unavailable, match="no rank"):
-        look(end=STOPPED, ranks=())
-
-
-def within(rank, *frames, phase="forward", steps=50):
-    """A rank of two that stands in these frames of libraries, below the user's line."""
-    stack = [["/job/train.py", 44, "step"], *[[path, 7, name] for path, name in frames]]
-    beat = record("heartbeat", 500.0, step=steps, phase=phase, seconds=60.0, stack=stack)
-    return make_process(make_steps(steps), rank=rank, world=2, records=[beat])
-
-
-GATHER = ("/env/torch/distributed/fsdp/_flat_param.py", "_all_gather_flat_param")
-SLEEP = ("/env/lib/python3.11/socket.py", "recv")
-
-
-@pytest.mark.parametrize("late", [0, 1])
-def test_sick_of_two_the_one_that_does_not_wait_for_the_other(late):
-    """Both in a forward pass: one gathers its parameters there, the other one reads a socket."""
-    ranks = [within(rank, SLEEP if rank == late else GATHER) for rank in (0, 1)]
-    [finding] = look(*ranks, end=STOPPED)
-    assert finding.detail.rank == late
-
-
-def test_of_two_that_wait_alike_none_is_named():
-    ranks = still(0, 2, phase="collective", line=9, seconds=60.0), still(1, 2, phase="backward", seconds=60.0)
-    [finding] = look(*ranks, end=STOPPED)
-    assert finding.detail.rank == -1
-    assert "they are at different places" in finding.message
-
-
-def test_a_long_silence_is_in_minutes():
-    [finding] = look(still(0, 2, seconds=1800.0), still(1, 2, seconds=1804.0), end=STOPPED)
-    assert "for 30 min" in finding.message

@@ -54,14 +54,6 @@ def test_sick_each_way_a_driver_fails(survey, words, remedy):
     assert remedy_of(survey, host=make_host()).id.startswith(f"ENV001-{remedy}")
 
 
-def test_sick_versions_that_differ_are_both_named():
-    survey = broken(DriverState.MISMATCH, kernel_module_version="550.54.14", driver_version="570.86.15")
-    [finding] = examine(DriverUnreachable, make_patient(survey=survey))
-    assert "module 550.54.14" in finding.message and "library 570.86.15" in finding.message
-    assert "reboot" in remedy_of(survey).steps[0]
-    assert remedy_of(survey, host=make_host(container="docker")).id == "ENV001-restart-container"
-
-
 def test_sick_a_container_that_was_to_have_gpus():
     survey = broken(DriverState.NO_LIBRARY, nodes=(), kernel_module_version=NONE)
     host = make_host(container="docker")
@@ -103,3 +95,11 @@ def test_a_container_without_gpus_is_a_note_when_nothing_asks_for_them():
 )
 def test_healthy(survey):
     assert examine(DriverUnreachable, make_patient(survey=survey, host=make_host())) == []
+
+
+def test_sick_versions_that_differ_are_both_named():
+    survey = broken(DriverState.MISMATCH, kernel_module_version="550.54.14", driver_version="570.86.15")
+    [finding] = examine(DriverUnreachable, make_patient(survey=survey))
+    assert "module 550.54.14" in finding.message and "library 570.86.15" in finding.message
+    assert "reboot" in remedy_of(survey).steps[0]
+    assert remedy_of(survey, host=make_host(container="docker")).id == "ENV001-restart-container"

@@ -52,14 +52,6 @@ def test_sick_and_healthy_cards(arches, card, found):
         assert finding.cost.breaks and f"compute capability {card[0]}.{card[1]}" in finding.message
 
 
-def test_one_finding_for_cards_of_a_kind_and_a_warning_while_others_run():
-    [finding] = examine(GpuArchUnsupported, patient(CU130, (7, 0), (7, 0)))
-    assert finding.message.startswith("2 GPUs (")
-    [mixed] = examine(GpuArchUnsupported, patient(CU130, (9, 0), (6, 1)))
-    assert (mixed.severity, mixed.cost.breaks, mixed.subject) == (Severity.WARNING, None, "GPU 1")
-    assert len(examine(GpuArchUnsupported, patient(CU126, (12, 0), (10, 0)))) == 2
-
-
 def test_healthy_jetson_cpu_and_rocm():
     assert examine(GpuArchUnsupported, patient(("sm_80",), (7, 2), names=["Xavier (nvgpu)"])) == []
     for build in (

@@ -72,14 +72,6 @@ def test_sick_switches_detours_and_libraries(patient, severity, words, cure):
     assert cure in remedy.title + remedy.steps[0]
 
 
-def test_of_two_nccls_one_stays():
-    patient = shell({}, packages=packages("torch", "nvidia-nccl-cu12", "nvidia-nccl-cu13"), torch=TORCH)
-    [finding] = examine(NcclHobbled, patient)
-    [remedy] = prescribe((nccl_hobbled, *advice("environment")), finding, patient)
-    assert remedy.title == "keep nvidia-nccl-cu12 only"
-    assert "--force-reinstall --no-deps nvidia-nccl-cu12==2.27.3" in remedy.steps[1]
-
-
 @pytest.mark.parametrize(
     "patient",
     [

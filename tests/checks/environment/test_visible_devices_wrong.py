@@ -103,14 +103,6 @@ def test_sick_fewer_than_the_job_asks_for(environment, gpus, asked, words):
     assert any("--gpu H100" in title for title in titles) == (gpus == 0)
 
 
-@pytest.mark.parametrize(("ranks", "title"), [(None, "0,1,2,3"), (2, "0,1")])
-def test_remedy_names_the_value(ranks, title):
-    patient = shell("", job=job(ranks) if ranks else None)
-    [finding] = examine(VisibleDevicesWrong, patient)
-    [remedy] = prescribe((visible_devices_wrong, *advice("environment")), finding, patient)
-    assert remedy.title == f"export {NAME}={title}"
-
-
 @pytest.mark.parametrize(
     "patient",
     [

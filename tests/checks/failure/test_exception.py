@@ -2,10 +2,9 @@ import pytest
 from looks import FAILED, died, look_of, remedies_of
 from recordings import make_process, make_recording
 
-from gpudoctor.lang import rendered
 from gpudoctor.model import Severity
 from gpudoctor.model.signs.recording import RunEnd
-from gpudoctor.testing import examine, make_patient, prescribe
+from gpudoctor.testing import examine, make_patient
 from gpudoctor_checks.data.loader_dead import LoaderDead
 from gpudoctor_checks.failure.exception import Uncaught
 from gpudoctor_rules.advice import advice
@@ -146,17 +145,3 @@ def test_sick_labels_and_indices_are_named(seen, words, cure):
     assert finding.detail.cause == "labels"
     assert words in finding.message
     assert cure in remedies(finding)
-
-
-def test_the_message_is_said_in_chinese_and_ends_in_one_full_stop():
-    [finding] = look(died("ValueError", "labels are empty."), end=FAILED)
-    assert finding.message.endswith("labels are empty.") and ".." not in finding.message
-    assert rendered(finding.message, "zh").startswith("训练")
-
-
-def test_a_missing_module_names_a_command_and_the_debugger_starts_the_command_itself():
-    [finding] = look(died("ModuleNotFoundError", "No module named 'nosuch'"), end=FAILED)
-    patient = make_patient(recording=make_recording(command=("python", "train.py", "--lr", "1e-3")))
-    [remedy] = prescribe((exception,), finding, patient)
-    assert "python -m pip install PACKAGE" in remedy.title
-    assert "python -m pdb -c continue train.py --lr 1e-3 " in remedy.steps[-1]

@@ -91,11 +91,6 @@ def test_sick_ranks_that_stand_together_or_one_elsewhere(last, odd, cure):
     assert (finding.span.path, finding.span.line) == ("train.py", 41 if odd < 0 else 77)
 
 
-def test_the_echo_of_an_exception_is_none():
-    ranks = [died("ValueError", "no", t=1.0, rank=0, world=2), died("DistBackendError", WATCHDOG, rank=1, world=2)]
-    assert look(CollectiveTimeout, *ranks, end=FAILED) == []
-
-
 def test_sick_operations_that_do_not_match():
     cut = died("RuntimeError", "[gloo/transport/tcp/pair.cc:537] Connection reset by peer", rank=1, world=2)
     aborted = record("signal", 4.9, signal="SIGABRT", stack=[])

@@ -1,7 +1,5 @@
 import pytest
-from log_cases import STEPS, found_in_log, log_patient
-
-from gpudoctor.engine.log_verdict import pronounce_log
+from log_cases import STEPS, found_in_log
 
 LAUNCHER = "make: *** [train] Error 1\n"
 SICK = [
@@ -53,13 +51,6 @@ def test_healthy_what_follows_shows_that_it_went_on(tmp_path, end):
 )
 def test_healthy_lines_that_are_no_error_of_the_job(tmp_path, line):
     assert not found_in_log("FAIL019", tmp_path, f"step 1 loss 2.1\nstep 2 loss 2.0\n{line}\n")
-
-
-def test_the_verdict_names_the_line(tmp_path):
-    said = pronounce_log(log_patient(tmp_path, "loading\nstep 1 loss 2.1\nERROR one shard is gone\n"), ())
-    assert "line 3 of" in said and "no failure" not in said
-    said = pronounce_log(log_patient(tmp_path, "loading\nfatal: one shard is gone\n" + LAUNCHER), ())
-    assert said.startswith("The job died.") and "line 2 of" in said
 
 
 def test_sick_a_traceback_that_the_end_of_the_log_cuts(tmp_path):

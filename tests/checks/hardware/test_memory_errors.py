@@ -41,19 +41,6 @@ def test_sick_each_record_speaks(changes, severity, action, words):
     assert all(item.reproduce for item in finding.evidence)
 
 
-def test_sick_gpus_are_grouped_by_how_bad_they_are():
-    gpus = [
-        make_gpu(0, row_remap=remap(failure=True), ecc_uncorrected_volatile=3),
-        make_gpu(1, ecc_uncorrected_volatile=1),
-        make_gpu(2, row_remap=remap(pending=True)),
-    ]
-    error, warning = examine(MemoryErrors, make_patient(gpus=gpus))
-    assert (error.severity, error.subject) == (Severity.ERROR, "GPU 0, 1")
-    assert error.detail.action == "replace"
-    assert len(error.evidence) == 3
-    assert (warning.severity, warning.subject) == (Severity.WARNING, "GPU 2")
-
-
 def test_healthy_near_misses_are_silent():
     gpus = [
         make_gpu(1, row_remap=remap(uncorrectable=511)),

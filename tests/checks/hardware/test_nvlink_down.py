@@ -21,16 +21,6 @@ def bridged(index, count=12, off=(), **changes):
     )  # fmt: skip
 
 
-def test_sick_one_port_off_on_a_board_that_wires_all():
-    gpus = [make_gpu(0, nvlinks=links(18)), make_gpu(1, nvlinks=links(18, off={7}))]
-    patient = make_patient(gpus=gpus)
-    [finding] = examine(NvlinkDown, patient)
-    assert finding.severity is Severity.ERROR and finding.subject == "GPU 1" and finding.cost.breaks
-    assert "port 7 of 18 off" in finding.message
-    titles = [remedy.title for remedy in prescribe((nvlink_down, *advice("hardware")), finding, patient)]
-    assert titles[:2] == ["CUDA_VISIBLE_DEVICES=0", "reset GPU 1 before it is used again"]
-
-
 @pytest.mark.parametrize(
     ("gpus", "words"),
     [
@@ -85,3 +75,13 @@ def test_a_gpu_that_the_job_leaves_out_is_a_note():
     patient = make_patient(gpus=gpus, environment={"CUDA_VISIBLE_DEVICES": "0"})
     [finding] = examine(NvlinkDown, patient)
     assert finding.severity is Severity.NOTE
+
+
+def test_sick_one_port_off_on_a_board_that_wires_all():
+    gpus = [make_gpu(0, nvlinks=links(18)), make_gpu(1, nvlinks=links(18, off={7}))]
+    patient = make_patient(gpus=gpus)
+    [finding] = examine(NvlinkDown, patient)
+    assert finding.severity is Severity.ERROR and finding.subject == "GPU 1" and finding.cost.breaks
+    assert "port 7 of 18 off" in finding.message
+    titles = [remedy.title for remedy in prescribe((nvlink_down, *advice("hardware")), finding, patient)]
+    assert titles[:2] == ["CUDA_VISIBLE_DEVICES=0", "reset GPU 1 before it is used again"]

@@ -29,17 +29,6 @@ def test_healthy_at_about_or_above_the_default(limit):
     assert examine(PowerLimited, make_patient(gpus=[make_gpu(0, power_limit=limit)])) == []
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"name": "NVIDIA GeForce RTX 4070 Laptop GPU", "power_limit": 55.0, "power_limit_default": 115.0},
-        {"power_limit_default": NONE},
-    ],
-)
-def test_healthy_laptops_move_their_limit_and_without_a_default_there_is_nothing_to_compare(changes):
-    assert examine(PowerLimited, make_patient(gpus=[make_gpu(0, **changes)])) == []
-
-
 def test_cards_without_a_limit_are_skipped():
     with pytest.raises(Unavailable):
         examine(PowerLimited, make_patient(gpus=[make_gpu(0, power_limit=NONE)]))

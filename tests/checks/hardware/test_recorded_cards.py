@@ -5,8 +5,7 @@ import math
 import pytest
 from recordings import make_machine, make_process, make_recording, make_steps
 
-from gpudoctor.analysis.run.recorded_gpus import cards
-from gpudoctor.model import Severity, Unavailable
+from gpudoctor.model import Severity
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.hardware.hot import Hot
 from gpudoctor_checks.hardware.pcie_degraded import PcieDegraded
@@ -73,13 +72,6 @@ def test_what_idle_cards_and_single_samples_do_is_no_fault(changes):
     assert examine(PcieDegraded, recorded(**changes)) == []
 
 
-def test_a_desktop_card_at_half_width_is_a_note_and_grace_has_no_such_link():
-    [finding] = examine(PcieDegraded, recorded({**H100, "name": "NVIDIA GeForce RTX 3060"}, pcie_width=8.0))
-    assert finding.severity is Severity.NOTE
-    with pytest.raises(Unavailable):  # it reaches its host over NVLink-C2C: the driver would be asked, and is not here
-        examine(PcieDegraded, recorded({**H100, "name": "NVIDIA GH200 480GB"}, pcie_width=8.0))
-
-
 @pytest.mark.parametrize(
     ("facts", "changes", "said"),
     [
@@ -92,24 +84,3 @@ def test_a_desktop_card_at_half_width_is_a_note_and_grace_has_no_such_link():
 def test_heat_under_load(facts, changes, said):
     [finding] = examine(Hot, recorded(facts, **changes))
     assert said in finding.message and finding.subject == "GPU 3"
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"temperature": lambda i: 95.0 if i == 60 else 60.0},
-        {"margin": 0.0},  # not believed, and the threshold is far
-        {"memory_temperature": math.nan},
-    ],
-)
-def test_a_peak_is_no_heat(changes):
-    assert examine(Hot, recorded(**changes)) == []
-
-
-def test_a_card_of_another_node_is_named_with_it():
-    run = make_recording(
-        make_process(make_steps(50)),
-        machine=make_machine(60, gpu0_util=0.9, gpu1_util=0.9),
-        machine_facts={"gpus": [{"node": "a", "index": 4}, {"node": "b", "index": 0}]},
-    )
-    assert [(card.label, card.here) for card in cards(run)] == [("GPU 4 of a", True), ("GPU 0 of b", False)]

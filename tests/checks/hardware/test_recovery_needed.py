@@ -50,12 +50,6 @@ def test_healthy_no_action_is_asked_for():
     assert examine(RecoveryNeeded, make_patient(gpus=[make_gpu(0), make_gpu(1, recovery_action=OLD)])) == []
 
 
-@pytest.mark.parametrize("cause", ["no permission", "driver"])
-def test_healthy_a_gpu_that_is_not_ours_or_that_the_driver_hung_on(cause):
-    survey = make_survey([make_gpu(0)], lost=(LostGpu(index=1, error="Insufficient Permissions", cause=cause),))
-    assert examine(RecoveryNeeded, make_patient(survey=survey)) == []
-
-
 def test_a_driver_before_r570_cannot_tell():
     with pytest.raises(Unavailable, match="too old"):
         examine(RecoveryNeeded, make_patient(gpus=[make_gpu(0, recovery_action=OLD)]))

@@ -1,5 +1,5 @@
 import pytest
-from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
+from scripts import PATIENTS, script_patient
 
 from gpudoctor.model import Severity
 from gpudoctor.model.signs.job import Job, Launch, Profile
@@ -21,11 +21,6 @@ def found(script, version=None, **signs):
         finding.detail.what: finding
         for finding in examine(DeprecatedApi, script_patient(FOLDER / script, torch=torch, **signs))
     }
-
-
-@pytest.mark.parametrize("path", sick_scripts("LOOP005"), ids=lambda path: path.stem)
-def test_sick_script(path):
-    assert examine(DeprecatedApi, script_patient(path, torch=build("2.13.0+cu128")))
 
 
 @pytest.mark.parametrize(
@@ -50,11 +45,6 @@ def test_sick_launcher_in_a_job_script():
 
 def test_healthy_before_its_deprecation():
     assert found("sick_amp.py", "2.3.1") == {}
-
-
-@pytest.mark.parametrize("path", healthy_scripts("LOOP005"), ids=lambda path: path.stem)
-def test_healthy_script(path):
-    assert examine(DeprecatedApi, script_patient(path, torch=build("2.13.0"))) == []
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,12 @@
 import pytest
 from configs import configs
-from scripts import healthy_scripts, script_patient, sick_scripts
+from scripts import script_patient, sick_scripts
 
 from gpudoctor.model import Severity
 from gpudoctor.model.signs.job import Job, Launch, Profile
 from gpudoctor.testing import examine
 from gpudoctor_checks.loop.no_checkpoint import NoCheckpoint
 
-TEXT = "#!/bin/bash\n#SBATCH --time=04:00:00\nsrun python train.py\n"
-LIMITED = Job(profile=Profile.SLURM, time_limit=4 * 3600.0, script_path="job.sbatch", script_text=TEXT)
 PREEMPTED = Job(profile=Profile.SLURM, preemptible=True, script_path="job.sbatch", script_text="#SBATCH --requeue\n")
 
 CONFIG = """
@@ -19,29 +17,10 @@ training:
 data:
   num_workers: 3
 """
-HOW = {
-    "sick_nothing": "never saves a checkpoint",
-    "sick_at_the_end": "saves only when training ends",
-    "sick_weights_only": "saves only the model's weights",
-    "sick_trainer_off": "never saves a checkpoint",
-}
 
 
 def sick(name):
     return next(path for path in sick_scripts("LOOP009") if path.stem == name)
-
-
-def test_every_script_is_named():
-    assert {path.stem for path in sick_scripts("LOOP009")} == set(HOW)
-
-
-@pytest.mark.parametrize("name", sorted(HOW))
-def test_sick_under_a_time_limit(name):
-    [finding] = examine(NoCheckpoint, script_patient(sick(name), job=LIMITED))
-    assert HOW[name] in finding.message and "4 h" in finding.message
-    assert finding.severity is Severity.WARNING
-    assert finding.cost.breaks is None  # a job that ends in time loses nothing
-    assert any(getattr(item, "line", None) == 2 for item in finding.evidence)
 
 
 @pytest.mark.parametrize("name", ["sick_nothing", "sick_weights_only"])
@@ -77,8 +56,3 @@ def test_healthy_when_the_job_launches_another_program():
 
 def launch(script):
     return Launch(launcher="python", script=script, module=None, arguments=(), ranks_per_node=None, nodes=None)
-
-
-@pytest.mark.parametrize("path", healthy_scripts("LOOP009"), ids=lambda path: path.stem)
-def test_healthy_scripts(path):
-    assert examine(NoCheckpoint, script_patient(path, job=LIMITED)) == []

@@ -1,28 +1,8 @@
 import pytest
-from configs import configs
-from scripts import healthy_scripts, script_patient, sick_scripts
+from scripts import script_patient
 
-from gpudoctor.model import Severity
 from gpudoctor.testing import examine
 from gpudoctor_checks.loop.seedless import Seedless
-
-
-@pytest.mark.parametrize("path", sick_scripts("LOOP008"), ids=lambda path: path.stem)
-def test_sick_scripts(path):
-    [finding] = examine(Seedless, script_patient(path))
-    assert finding.severity is Severity.NOTE
-
-
-@pytest.mark.parametrize("path", healthy_scripts("LOOP008"), ids=lambda path: path.stem)
-def test_healthy_scripts(path):
-    assert examine(Seedless, script_patient(path)) == []
-
-
-def test_healthy_with_a_seed_in_the_config():
-    path = sick_scripts("LOOP008")[-1]
-    assert examine(Seedless, script_patient(path, configs=configs("training: {seed: 7, lr: 0.1}"))) == []
-    assert len(examine(Seedless, script_patient(path, configs=configs("training: {lr: 0.1}")))) == 1
-
 
 STEPS = """
     def {train}(self, net):
@@ -65,15 +45,3 @@ with torch.no_grad():
 """
     assert examine(Seedless, script_patient(text)) == []
     assert len(examine(Seedless, script_patient(text + "lightning.Trainer().fit(model)\n"))) == 1
-
-
-def test_a_module_of_lightning_alone_leaves_the_seed_to_its_trainer():
-    text = """
-import torch
-import lightning
-class Digits(lightning.LightningModule):
-    def training_step(self, batch, index):
-        return self.net(batch).sum()
-"""
-    assert examine(Seedless, script_patient(text)) == []
-    assert len(examine(Seedless, script_patient(text + "lightning.Trainer().fit(Digits())\n"))) == 1

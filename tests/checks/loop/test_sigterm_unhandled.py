@@ -1,5 +1,5 @@
 import pytest
-from scripts import healthy_scripts, script_patient, sick_scripts
+from scripts import script_patient, sick_scripts
 
 from gpudoctor.model import Severity
 from gpudoctor.model.signs.job import Job, Profile
@@ -43,8 +43,3 @@ def test_sick_jobs(one):
 )
 def test_healthy_jobs(one):
     assert examine(SigtermUnhandled, script_patient(SICK, job=one)) == []
-
-
-@pytest.mark.parametrize("path", healthy_scripts("LOOP010"), ids=lambda path: path.stem)
-def test_healthy_scripts(path):
-    assert examine(SigtermUnhandled, script_patient(path, job=job())) == []

@@ -52,11 +52,6 @@ def test_sick_targets_that_nobody_detached():
     assert remedy.title.startswith("Give outputs and targets one shape")
 
 
-def test_sick_images_against_masks_without_channels():
-    [(finding, _)] = look([[8, 1, 64, 32], [8, 8, 64, 32], 20])
-    assert "(8, 1, 64, 32) and the targets (8, 64, 32)" in finding.message and "64 pairs" in finding.message
-
-
 @pytest.mark.parametrize("shapes", [[], [[[8, 1], [8, 8], 1]]])
 def test_healthy_once_is_no_habit(shapes):
     assert look(*shapes) == []

@@ -52,12 +52,6 @@ def test_sick_a_container_without_tensors_needs_no_detaching():
     assert "limit what data.memo keeps" in remedies(finding) and "graph" not in remedies(finding)
 
 
-def test_sick_a_profiler_that_keeps_its_events():
-    window = record("window", 1.0, what="torch.profiler", begin=0, end=None)
-    [finding] = look(leaking(lambda i: 0.25 * MIB * i, records=[window]))
-    assert finding.detail.kind is LeakKind.PROFILER and "repeat=1" in remedies(finding)
-
-
 def test_sick_objects_shared_with_workers():
     process = make_process(make_steps(600, forward=0.1, rss=9e8), wall=1763709302.0)
     machine = make_machine(62, tree_rss=lambda i: 4e9 + 50 * MIB * i, memory=lambda i: 6e9 + 50 * MIB * i)
@@ -97,14 +91,6 @@ def test_healthy_memory():
 def test_no_readings():
     with pytest.raises(Unavailable, match="host memory"):
         look(make_process())
-
-
-@pytest.mark.parametrize(("pace", "severity"), [(0.5, Severity.NOTE), (1.25, Severity.WARNING), (8.0, Severity.ERROR)])
-def test_growth_that_no_object_explains_is_not_carried_far(pace, severity):
-    """Three seconds say nothing of the next half hour, but of the next minutes they do."""
-    [finding] = look(leaking(lambda i: pace * MIB * i))
-    assert finding.severity is severity
-    assert (finding.cost.breaks is None) is (severity is not Severity.ERROR)
 
 
 def test_what_a_profiler_keeps_is_the_profilers_effect():

@@ -3,9 +3,8 @@ from jobs import memory_patient
 from memory_jobs import config, script
 
 from gpudoctor.model import Confidence, Resource, Severity, Unavailable
-from gpudoctor.testing import examine, make_gpu, make_patient, make_survey, prescribe
+from gpudoctor.testing import examine, make_gpu, make_patient, make_survey
 from gpudoctor_checks.memory.will_not_fit import WillNotFit
-from gpudoctor_rules.memory import will_not_fit
 
 
 def test_sick_config() -> None:
@@ -32,14 +31,6 @@ def test_sick_even_at_the_least() -> None:
     assert "even with rows of 256 tokens" in finding.message
 
 
-def test_sick_on_this_machines_smallest_gpu() -> None:
-    small = make_gpu(1, name="NVIDIA A10", memory_total=24 << 30)
-    survey = make_survey([make_gpu(), small])
-    patient = memory_patient({"train.py": script()}, None, survey=survey)
-    [finding] = examine(WillNotFit, patient)
-    assert "this machine's GPU 1" in finding.message
-
-
 @pytest.mark.parametrize(
     "files",
     [
@@ -59,12 +50,6 @@ def test_healthy_jobs(files: dict[str, str]) -> None:
         assert "unheard-of" in str(reason)
 
 
-def test_healthy_frozen_parts_are_no_guess() -> None:
-    text = script(batch=64) + "\nfor p in model.model.embed_tokens.parameters():\n    p.requires_grad = False\n"
-    with pytest.raises(Unavailable, match="freezes a part"):
-        examine(WillNotFit, memory_patient({"train.py": text}, "24GiB"))
-
-
 def test_without_a_card_it_says_how_to_name_one() -> None:
     patient = memory_patient({"sft.yaml": config(batch=8)}, None, survey=make_survey([]))
     with pytest.raises(Unavailable, match="--gpu"):
@@ -73,21 +58,9 @@ def test_without_a_card_it_says_how_to_name_one() -> None:
         examine(WillNotFit, make_patient())
 
 
-def test_remedies_fit_and_say_what_they_give_back() -> None:
-    patient = memory_patient({"sft.yaml": config(batch=8, checkpointing=False)})
+def test_sick_on_this_machines_smallest_gpu() -> None:
+    small = make_gpu(1, name="NVIDIA A10", memory_total=24 << 30)
+    survey = make_survey([make_gpu(), small])
+    patient = memory_patient({"train.py": script()}, None, survey=survey)
     [finding] = examine(WillNotFit, patient)
-    remedies = prescribe(will_not_fit, finding, patient)
-    by_id = {remedy.id: remedy for remedy in remedies}
-    off = by_id["MEM004-checkpointing-layer"]
-    assert off.title.startswith("use gradient checkpointing: ") and off.title.endswith("fits")
-    assert off.effect and off.effect.quantity == "memory" and off.effect.low > 100 << 30
-    [edit] = off.edits
-    assert (edit.line, edit.new_text, edit.expected) == (8, "true", "false")  # type: ignore[union-attr]
-    assert "--fit" in by_id["MEM004-search"].steps[0]
-
-
-def test_several_changes_together_where_none_is_enough() -> None:
-    patient = memory_patient({"sft.yaml": config(batch=8, checkpointing=False)}, "24GiB")
-    [finding] = examine(WillNotFit, patient)
-    titles = [remedy.title for remedy in prescribe(will_not_fit, finding, patient)]
-    assert any(" and " in title and title.endswith("fits") for title in titles), titles
+    assert "this machine's GPU 1" in finding.message

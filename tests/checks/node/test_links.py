@@ -101,14 +101,6 @@ def test_sick(check, found, severity, message, remedies):
     assert ids == [f"{finding.code}-{word}" for word in remedies.split()]
 
 
-@pytest.mark.parametrize(("check", "found", "subject"), [
-    (NetworkSlow, pairs(slow_with(3, 12)), "node03"), (NetworkSlow, patient(6, tests=FAILS), "node02"),
-    (PacketsLost, counted(lambda sender, to: 0.03 if 2 in (sender, to) else 1e-5), "node02"), (GroupSlow, GROUPS, "node06"),
-])  # fmt: skip
-def test_sick_nodes_are_the_subject(check, found, subject):
-    assert [finding.subject for finding in examine(check, found)] == [subject]
-
-
 @pytest.mark.parametrize(
     ("check", "found"),
     [

@@ -139,18 +139,6 @@ def test_sick(check, found, severity, message, remedies):
         assert finding.confidence is (Confidence.PROBABLE if remedies == "more" else Confidence.CONFIRMED)
 
 
-def test_the_remedies_take_words_from_the_nodes():
-    found = machines((), (XID,), ())
-    [finding] = examine(MachineUnfit, found)
-    assert "Reboot the node." in prescribe(advice("node"), finding, found)[0].steps
-    found = patient(units=products([RIGHT] * 3, [RIGHT] * 3, [WRONG] * 3, [RIGHT] * 3))
-    [finding] = examine(WrongValues, found)
-    assert prescribe(advice("node"), finding, found)[0].title == "--exclude=node02"
-    found = facts(*HCA)
-    [finding] = examine(NodesDisagree, found)
-    assert prescribe(advice("node"), finding, found)[0].title == "set NCCL_IB_HCA to one value on all nodes"
-
-
 @pytest.mark.parametrize(
     ("check", "found"),
     [

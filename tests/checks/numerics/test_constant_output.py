@@ -26,14 +26,6 @@ def test_sick_from_the_first_step():
     assert "scale the inputs" in steps_of(finding)
 
 
-def test_what_an_update_has_killed_is_an_effect_of_the_rate():
-    [alive_at_first] = look(40, 1, 90)
-    assert "from the first update on" in alive_at_first.message
-    assert alive_at_first.effect_of == "NUM009" and "lower the learning rate" in steps_of(alive_at_first)
-    [dead_from_the_start] = look(40, 0, 90)
-    assert dead_from_the_start.effect_of is None
-
-
 def test_sick_since_a_step_that_killed_it():
     [finding] = look(31, 300, 399)
     assert "from step 300 on" in finding.message
@@ -62,3 +54,11 @@ def test_sick_a_softmax_over_one_score_in_every_graph():
 
 def test_healthy_too_few_graphs():
     assert examine(ConstantOutput, make_patient(recording=recorded(7, 7))) == []
+
+
+def test_what_an_update_has_killed_is_an_effect_of_the_rate():
+    [alive_at_first] = look(40, 1, 90)
+    assert "from the first update on" in alive_at_first.message
+    assert alive_at_first.effect_of == "NUM009" and "lower the learning rate" in steps_of(alive_at_first)
+    [dead_from_the_start] = look(40, 0, 90)
+    assert dead_from_the_start.effect_of is None

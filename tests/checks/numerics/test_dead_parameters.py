@@ -29,13 +29,6 @@ def dead(share=0.4, steps=200, **fields):
     return make_process(records=[record("numeric", 3.0, step=199, kind="dead", share=share, steps=steps, **given)])
 
 
-def test_sick_a_branch_that_is_cut_off():
-    [finding] = look(dead())
-    assert finding.severity is Severity.ERROR and "no gradient at all" in finding.message
-    assert finding.effect_of == "NUM010"  # an output that never changes comes first, where both are found
-    assert "branch" in remedies(finding)
-
-
 def test_sick_a_small_part_is_a_note():
     [finding] = look(dead(share=0.01, none=[]))
     assert finding.severity is Severity.NOTE and finding.cost.breaks is None

@@ -1,7 +1,7 @@
 import pytest
 from recordings import NAN, make_process, make_recording, make_steps, record
 
-from gpudoctor.model import Confidence, Severity, Unavailable
+from gpudoctor.model import Confidence, Unavailable
 from gpudoctor.testing import examine, make_patient, prescribe
 from gpudoctor_checks.numerics.loss_zero import LossZero
 from gpudoctor_rules.advice import advice
@@ -21,19 +21,6 @@ def test_sick_in_every_step():
     assert finding.confidence is Confidence.CONFIRMED and finding.cost.breaks
     remedies = prescribe(advice("numerics"), finding, make_patient(recording=make_recording()))
     assert [item.id for item in remedies] == ["NUM012-labels", "NUM012-margin"]
-
-
-def test_sick_in_every_third_step_of_a_triplet_loss():
-    [finding] = look(lambda step: 0.0 if step % 3 == 2 else 0.4)
-    assert "33 % of the steps, first in step 2" in finding.message
-    assert finding.confidence is Confidence.PROBABLE  # nobody read a gradient
-
-
-def test_a_hinge_loss_that_is_learned_late_is_a_note():
-    [finding] = look(lambda step: 0.0 if step > 60 and step % 2 else 0.4)
-    assert finding.severity is Severity.NOTE and not finding.cost.breaks
-    [finding] = look(lambda step: 0.0 if step % 2 else 0.4)
-    assert finding.severity is Severity.WARNING
 
 
 def test_healthy_losses_that_are_small():

@@ -84,10 +84,6 @@ def scaler(step, skipped):
     return record("numeric", 3.0, step=step, kind="scaler", scale=2.0 ** (10 - skipped), skipped=skipped)
 
 
-def test_healthy_losses_that_the_scaler_left_out():
-    assert look(make_process(records=[bad(7), bad(7, "nan-gradients"), scaler(8, 1)])) == []
-
-
 def test_a_loss_that_came_back_is_a_note():
     [finding] = look(make_process(records=[bad(50), bad(90)]))
     assert finding.severity is Severity.NOTE and finding.cost.breaks is None
@@ -102,12 +98,6 @@ def test_the_gradients_were_first():
 def test_nothing_trained():
     with pytest.raises(Unavailable):
         look(make_process(make_steps(0)))
-
-
-def test_nothing_is_said_of_a_history_that_was_not_read():
-    steps = make_steps(300, loss=math.nan, grad_norm=math.nan)
-    [finding] = look(make_process(steps, records=[bad(150)]))
-    assert "grown" not in finding.message
 
 
 VARIATIONAL = """

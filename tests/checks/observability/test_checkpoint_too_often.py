@@ -1,39 +1,11 @@
 import pytest
-from mending import gone, mended
-from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
+from scripts import PATIENTS, script_patient
 
-from gpudoctor.model import Applicability, Severity
-from gpudoctor.testing import examine, prescribe
+from gpudoctor.model import Severity
+from gpudoctor.testing import examine
 from gpudoctor_checks.observability.checkpoint_too_often import CheckpointTooOften
-from gpudoctor_rules.advice import advice
-from gpudoctor_rules.observability import checkpoint_too_often
 
 FOLDER = PATIENTS / "OBS003"
-GUILTY = {
-    "sick_every_step": (11, 1, Severity.NOTE, "if step % 500 == 0:\n            torch.save("),
-    "sick_option": (23, 5, Severity.NOTE, "default=500"),
-    "sick_in_method": (12, 20, Severity.NOTE, "self.step % 500 == 0"),
-}
-
-
-@pytest.mark.parametrize("path", sick_scripts("OBS003"), ids=lambda path: path.stem)
-def test_sick_script_and_its_cure(path):
-    patient = script_patient(path)
-    [finding] = examine(CheckpointTooOften, patient)
-    line, period, severity, cure = GUILTY[path.stem]
-    assert (finding.span.line, finding.detail.period, finding.severity) == (line, period, severity)
-    assert (
-        prescribe((checkpoint_too_often, *advice("observability")), finding, patient)[0].applicability
-        is Applicability.UNSAFE
-    )
-    text = path.read_text("utf-8")
-    assert cure in mended(text, select="OBS003")
-    assert gone("OBS003", text)
-
-
-@pytest.mark.parametrize("path", healthy_scripts("OBS003"), ids=lambda path: path.stem)
-def test_healthy_script(path):
-    assert examine(CheckpointTooOften, script_patient(path)) == []
 
 
 def test_sick_at_the_users_threshold():

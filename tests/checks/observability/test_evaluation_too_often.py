@@ -1,33 +1,12 @@
 import pytest
-from mending import gone, mended
 from recordings import make_process, make_recording, make_steps, record
-from scripts import PATIENTS, healthy_scripts, read_script, script_patient, sick_scripts
+from scripts import PATIENTS, read_script, script_patient
 
 from gpudoctor.model import Severity
 from gpudoctor.testing import examine, make_patient
 from gpudoctor_checks.observability.evaluation_too_often import EvaluationTooOften
 
 FOLDER = PATIENTS / "OBS004"
-GUILTY = {
-    "sick_called_each_step": (24, 1, Severity.NOTE, "if step % 500 == 0:\n            evaluate(model"),
-    "sick_inline": (21, 20, Severity.NOTE, "if step % 500 == 0:"),
-}
-
-
-@pytest.mark.parametrize("path", sick_scripts("OBS004"), ids=lambda path: path.stem)
-def test_sick_script_and_its_cure(path):
-    [finding] = examine(EvaluationTooOften, script_patient(path))
-    line, period, severity, cure = GUILTY[path.stem]
-    assert (finding.span.line, finding.detail.period, finding.severity) == (line, period, severity)
-    text = path.read_text("utf-8")
-    assert cure in mended(text, select="OBS004")
-    assert mended(text, unsafe=False, select="OBS004") == text
-    assert gone("OBS004", text)
-
-
-@pytest.mark.parametrize("path", healthy_scripts("OBS004"), ids=lambda path: path.stem)
-def test_healthy_script(path):
-    assert examine(EvaluationTooOften, script_patient(path)) == []
 
 
 def test_sick_at_the_users_threshold():

@@ -2,30 +2,13 @@ from datetime import datetime, timezone
 
 import pytest
 from recordings import make_machine, make_process, make_recording, make_steps, site
-from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
+from scripts import PATIENTS, script_patient
 
 from gpudoctor.model import Severity
 from gpudoctor.testing import examine, make_patient
 from gpudoctor_checks.observability.log_flush import LogFlush
 
 FOLDER = PATIENTS / "OBS007"
-GUILTY = {
-    "sick_fsync": (15, "sync", Severity.NOTE),
-    "sick_writer": (13, "flush", Severity.NOTE),
-    "sick_reopened": (13, "open", Severity.NOTE),
-}
-
-
-@pytest.mark.parametrize("path", sick_scripts("OBS007"), ids=lambda path: path.stem)
-def test_sick_script(path):
-    [finding] = examine(LogFlush, script_patient(path))
-    assert (finding.span.line, finding.detail.kind, finding.severity) == GUILTY[path.stem]
-    assert ("more such call" in finding.message) is (finding.detail.calls > 1)
-
-
-@pytest.mark.parametrize("path", healthy_scripts("OBS007"), ids=lambda path: path.stem)
-def test_healthy_script(path):
-    assert examine(LogFlush, script_patient(path)) == []
 
 
 def test_sick_at_the_users_threshold():

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from edits import apply_edits
 from recordings import make_machine, make_process, make_recording, make_steps, site
-from scripts import healthy_scripts, script_patient, sick_scripts
+from scripts import script_patient
 
 from gpudoctor.model import Severity
 from gpudoctor.testing import examine, make_patient, prescribe
@@ -13,12 +13,6 @@ from gpudoctor_rules.observability import logging_too_often
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
-GUILTY = {
-    "sick_wandb": ("wandb.log(", 1, Severity.NOTE),
-    "sick_tensorboard_and_print": ("self.writer.add_scalar(", 1, Severity.NOTE),
-    "sick_logfile": ("f.write(", 2, Severity.NOTE),
-    "sick_images": ("writer.add_images(", 5, Severity.NOTE),
-}
 
 LOOP = """
     import sys, json, csv, logging
@@ -42,23 +36,6 @@ LOOP = """
 
 def look(statement, **limits):
     return examine(LoggingTooOften, script_patient(LOOP.format(statement=statement)), **limits)
-
-
-def test_every_script_is_named():
-    assert {path.stem for path in sick_scripts("OBS002")} == set(GUILTY)
-
-
-@pytest.mark.parametrize("path", sick_scripts("OBS002"), ids=lambda path: path.stem)
-def test_sick_scripts(path):
-    [finding] = examine(LoggingTooOften, script_patient(path))
-    text, period, severity = GUILTY[path.stem]
-    assert finding.span.text.startswith(text)
-    assert (finding.detail.period, finding.severity) == (period, severity)
-
-
-@pytest.mark.parametrize("path", healthy_scripts("OBS002"), ids=lambda path: path.stem)
-def test_healthy_scripts(path):
-    assert examine(LoggingTooOften, script_patient(path)) == []
 
 
 @pytest.mark.parametrize(
@@ -106,12 +83,6 @@ def test_healthy_calls(statement):
 
 def test_sick_at_the_users_threshold():
     assert len(look("if step % 10 == 0: print(step)", log_period=20)) == 1
-
-
-def test_one_finding_names_every_line():
-    [finding] = look("print(step); wandb.log({})")
-    assert finding.detail.calls == 2
-    assert "wandb.log" in finding.message
 
 
 def test_the_rule_puts_neighbours_under_one_condition():

@@ -1,20 +1,14 @@
 import pytest
 from configs import config_patient
-from mending import gone, mended
-from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
+from scripts import PATIENTS, script_patient
 
-from gpudoctor.model import Applicability, Severity
+from gpudoctor.model import Severity
 from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.observability.model_watch import ModelWatch
 from gpudoctor_rules.advice import advice
 from gpudoctor_rules.observability import model_watch
 
 FOLDER = PATIENTS / "OBS006"
-GUILTY = {
-    "sick_watch_all": (6, Severity.WARNING, 'log="gradients", log_freq=1000'),
-    "sick_histograms": (15, Severity.WARNING, "if step % 1000 == 0:\n            for name, parameter in"),
-    "sick_wandb_histogram_period": (6, Severity.WARNING, "if step % 1000 == 0:"),
-}
 CONFIG = """
     training:
       batch_size: 32
@@ -23,25 +17,6 @@ CONFIG = """
     monitor:
       watch_freq: 10
 """
-
-
-@pytest.mark.parametrize("path", sick_scripts("OBS006"), ids=lambda path: path.stem)
-def test_sick_script_and_its_cure(path):
-    patient = script_patient(path)
-    [finding] = examine(ModelWatch, patient)
-    line, severity, cure = GUILTY[path.stem]
-    assert (finding.span.line, finding.severity) == (line, severity)
-    own = "histogram" in path.stem  # the program's own loop, which may do more than watch
-    able = Applicability.UNSAFE if own else Applicability.SAFE
-    assert prescribe((model_watch, *advice("observability")), finding, patient)[0].applicability is able
-    text = path.read_text("utf-8")
-    assert cure in mended(text, unsafe=own, select="OBS006")
-    assert gone("OBS006", text)
-
-
-@pytest.mark.parametrize("path", healthy_scripts("OBS006"), ids=lambda path: path.stem)
-def test_healthy_script(path):
-    assert examine(ModelWatch, script_patient(path)) == []
 
 
 @pytest.mark.parametrize(

@@ -38,12 +38,6 @@ def test_sick_a_list_that_is_walked_through():
     assert "deque" in remedies(finding)
 
 
-def test_sick_the_phase_is_named():
-    [finding] = look(make_process(make_steps(400, logging=growing)))
-    assert finding.detail.part == "logging"
-    assert "append" in remedies(finding)
-
-
 def test_few_steps_are_no_evidence():
     with pytest.raises(Unavailable):
         look(make_process(make_steps(90, other=growing)))
@@ -82,14 +76,6 @@ def beside(cpu, mine, rising=RISING):
 
 def test_healthy_other_processes_take_more_and_more_of_the_cpus():
     assert beside(2.0, lambda i: 1 / (1 + i / 200)) == []
-
-
-def test_sick_beside_others_that_take_as_much_all_the_time():
-    assert len(beside(2.0, lambda i: 1.0)) == 1
-
-
-def test_sick_on_a_machine_with_idle_cpus():
-    assert len(beside(1.0, lambda i: 1 / (1 + i / 200))) == 1
 
 
 def late(second):

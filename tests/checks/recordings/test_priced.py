@@ -134,16 +134,6 @@ def test_two_saves_are_no_period():
     assert findings("OBS003", None, make_process(steps)) == []
 
 
-def test_evaluation_by_its_share():
-    steps = make_steps(200, evaluation=lambda i: 0.2 if i % 20 == 19 else 0.0)
-    seen = lines(("evaluation", "/job/train.py", 30, "evaluate", 50))
-    [finding] = findings("OBS004", None, make_process(steps, records=[seen]))
-    assert finding.severity is Severity.WARNING and "once in 20 steps" in finding.message
-    assert finding.span.line == 30
-    often = make_steps(200, evaluation=lambda i: 0.02 if i % 20 == 19 else 0.0)
-    assert findings("OBS004", None, make_process(often)) == []
-
-
 def test_metrics_sample_by_sample_without_the_source():
     seen = lines(("other", "/job/train.py", 41, "train", 60), ("sync", "/job/train.py", 41, "train", 20),
                  ("forward", "/job/net.py", 3, "forward", 80))  # fmt: skip
@@ -358,19 +348,6 @@ def test_waiting_little_refutes_a_loader_without_workers():
     assert findings("DATA001", text, make_process(make_steps(200))) == []
 
 
-def test_workers_that_keep_up():
-    loader = record("loader", 1.1, id=0, dataset="Items", workers=4, persistent=True, batch_size=8, role="training",
-                    path="/job/train.py", line=13, batches=100)  # fmt: skip
-    items = record("items", 5.0, loader=0, items=1600, busy=8.0, waiting=0.4)
-    seen = lines(("fetch", "/job/data.py", 9, "decode", 90))
-    process = make_process(make_steps(200, data_wait=0.02), records=[loader])
-    worker = make_worker(99, records=[items, seen])
-    [finding] = findings("DATA001", None, process, workers=(worker,))
-    assert "4 workers do not keep up, 95 % of their time busy" in finding.message
-    [slow] = findings("DATA002", None, process, workers=(worker,))
-    assert (slow.span.path, slow.span.line) == ("data.py", 9)
-
-
 def test_workers_that_deliver_in_pairs_begin_no_epoch():
     """Two slow workers end at about the same time: a long wait, then none, within one pass over the data."""
     loader = record("loader", 1.1, id=0, dataset="Items", workers=2, persistent=False, batch_size=8, role="training",
@@ -456,18 +433,6 @@ def test_modes():
     assert finding.severity is Severity.NOTE
 
 
-@pytest.mark.parametrize(("evaluation", "severity"), [(0.0005, Severity.NOTE), (0.003, Severity.WARNING)])
-def test_a_graph_of_an_evaluation_costs_a_part_of_the_evaluation(evaluation, severity):
-    steps = make_steps(200, evaluation=evaluation)
-    [finding] = findings("LOOP002", None, make_process(steps, records=[mode("grad-evaluation")]))
-    assert finding.severity is severity
-    share = evaluation / (evaluation + 0.01)
-    assert finding.cost.step_share == pytest.approx(0.4 * share, rel=0.05) and finding.cost.breaks is None
-    # What spoils the result does so however short the evaluation is.
-    [finding] = findings("LOOP002", None, make_process(steps, records=[mode("train-evaluation")]))
-    assert finding.severity is Severity.WARNING
-
-
 JUDGED = """
 import torch
 net = torch.nn.Linear(8, 1)
@@ -492,20 +457,6 @@ def test_a_suspected_graph_is_priced_by_the_evaluation_that_was_seen(evaluation,
     [finding] = findings("LOOP002", JUDGED, make_process(make_steps(200, evaluation=evaluation)))
     assert finding.severity is severity and 0 < finding.cost.step_share < 0.12
     assert finding.confidence is Confidence.SUSPECTED
-
-
-def test_weights_that_do_not_move():
-    model = record("model", 1.0, name="Net", parameters=100, trainable=100, device="cpu")
-    copied = record("optimizer", 1.0, name="SGD", parameters=100, missing=["a", "b"], missing_count=2, path="/job/train.py",
-                    line=11)  # fmt: skip
-    [finding] = findings("NUM008", None, make_process(records=[model, copied]))
-    assert finding.severity is Severity.ERROR and finding.span.line == 11
-    head = record("optimizer", 1.0, name="SGD", parameters=10, missing=["a"], missing_count=1)
-    part = record("numeric", 3.0, step=99, kind="frozen", parameters=["a"], share=0.9, steps=100)
-    [finding] = findings("NUM008", None, make_process(records=[model, head, part]))
-    assert finding.severity is Severity.NOTE  # somebody trains the head alone
-    moving = record("numeric", 3.0, step=99, kind="frozen", parameters=[], share=0.0, steps=100)
-    assert findings("NUM008", None, make_process(records=[model, copied, moving])) == []
 
 
 TOWERS = """
@@ -597,17 +548,6 @@ def test_an_optimizer_that_never_steps():
     [finding] = findings("NUM008", None, make_process(make_steps(0), records=[made, idle]))
     assert finding.severity is Severity.ERROR and finding.cost.breaks
     assert [item.line for item in finding.evidence if isinstance(item, SourceSpan)] == [24, 11]
-
-
-def test_rates_that_were_used():
-    adam = record("optimizer", 1.0, name="AdamW", parameters=100, missing=[], path="/job/train.py", line=11)
-    [finding] = findings("NUM009", None, make_process(make_steps(200, lr=0.2), records=[adam]))
-    assert finding.severity is Severity.WARNING and finding.span.line == 11
-    assert findings("NUM009", None, make_process(make_steps(200, lr=3e-4), records=[adam])) == []
-    sgd = record("optimizer", 1.0, name="SGD", parameters=100, missing=[], path="/job/train.py", line=11)
-    assert findings("NUM009", None, make_process(make_steps(200, lr=0.2), records=[sgd])) == []
-    [nothing] = findings("NUM009", None, make_process(make_steps(200, lr=0.0), records=[sgd]))
-    assert nothing.severity is Severity.WARNING and nothing.span.line == 11
 
 
 def test_a_scale_that_collapses():
@@ -709,15 +649,6 @@ def test_how_ranks_are_wrapped():
     [finding] = findings("DIST007", None, gpu_process(ddp, find_unused=True, unused=False))
     assert finding.span.line == 17
     assert findings("DIST007", None, gpu_process(ddp, find_unused=True, unused=True)) == []
-
-
-def test_collectives_of_ones_own():
-    call = site("collective", "torch.distributed.broadcast", 0.6, 800, line=41)
-    ranks = [make_process(make_steps(200, collective=0.003), rank=r, world=2, records=[call]) for r in (0, 1)]
-    [finding] = findings("DIST004", None, *ranks)
-    assert finding.severity is Severity.WARNING and finding.span.line == 41
-    quiet = [make_process(make_steps(200), rank=r, world=2) for r in (0, 1)]
-    assert findings("DIST004", None, *quiet) == []
 
 
 def test_clocks_that_were_held_down():

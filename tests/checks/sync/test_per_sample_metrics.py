@@ -1,32 +1,11 @@
 import pytest
 from mending import mended
-from scripts import PATIENTS, healthy_scripts, script_patient, sick_scripts
+from scripts import PATIENTS, script_patient
 
-from gpudoctor.model import Severity
 from gpudoctor.testing import examine
 from gpudoctor_checks.sync.per_sample_metrics import PerSampleMetrics
 
 FOLDER = PATIENTS / "SYNC004"
-GUILTY = {
-    "sick_bleu_statement": (13, "corpus_bleu"),
-    "sick_in_a_method": (25, "range(len(y))"),
-    "sick_sample_loop": (13, "range(labels.size(0))"),
-    "sick_sklearn": (19, "accuracy_score"),
-}
-
-
-@pytest.mark.parametrize("path", sick_scripts("SYNC004"), ids=lambda path: path.stem)
-def test_sick_script(path):
-    [finding] = examine(PerSampleMetrics, script_patient(path))
-    line, word = GUILTY[path.stem]
-    assert finding.span.line == line
-    assert word in finding.message
-    assert finding.severity is Severity.NOTE
-
-
-@pytest.mark.parametrize("path", healthy_scripts("SYNC004"), ids=lambda path: path.stem)
-def test_healthy_script(path):
-    assert examine(PerSampleMetrics, script_patient(path)) == []
 
 
 def test_sick_at_the_users_threshold():

@@ -1,6 +1,7 @@
 """Calls and arguments that newer releases no longer have."""
 
 import torch
+# sick_removed_module + from torch._six import inf
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 model = torch.nn.Linear(4, 4)
@@ -8,6 +9,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 scheduler = ReduceLROnPlateau(optimizer, patience=3, verbose=True)
 values, vectors = torch.symeig(torch.eye(4), eigenvectors=True)
 best = float("inf")
+# sick_removed_module: best = inf
 for step in range(10):
     loss = model(torch.randn(8, 4)).square().mean()
     optimizer.zero_grad()

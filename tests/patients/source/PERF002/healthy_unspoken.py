@@ -1,6 +1,8 @@
 import torch
 import torchvision
 
+# healthy_allowed + torch.backends.cuda.matmul.allow_tf32 = True
+# healthy_allowed + torch.backends.cudnn.allow_tf32 = True
 device = torch.device("cuda")
 model = torchvision.models.resnet50().to(device)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -6,9 +6,13 @@ from torchvision import transforms
 
 def main():
     device = torch.device("cuda")
+    # healthy_cpu: device = torch.device("cpu")
     data = torchvision.datasets.ImageFolder("data", transforms.Compose([transforms.RandomResizedCrop(224), transforms.ToTensor()]))
+    # healthy_unknown_shapes: data = torchvision.datasets.ImageFolder("data", transforms.ToTensor())
     loader = torch.utils.data.DataLoader(data, batch_size=128, num_workers=8, pin_memory=True, shuffle=True)
     model = torchvision.models.resnet50(num_classes=1000).to(device)
+    # healthy_compiled + model = torch.compile(model)
+    # healthy_compiled_in_place + model.compile(mode="max-autotune")
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     for epoch in range(90):

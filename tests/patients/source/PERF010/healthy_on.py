@@ -3,6 +3,9 @@ import torch.nn as nn
 from torchvision import datasets, transforms
 
 torch.backends.cudnn.benchmark = True
+# healthy_deterministic: torch.backends.cudnn.benchmark = False
+# healthy_deterministic + torch.backends.cudnn.deterministic = True  # 可复现
+# sick_written_off: torch.backends.cudnn.benchmark = False  # 关闭自动调优
 
 
 class Net(nn.Module):

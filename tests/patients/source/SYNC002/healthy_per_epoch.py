@@ -23,3 +23,8 @@ for epoch in range(3):
         loss.backward()
         optimizer.step()
     torch.cuda.empty_cache()
+        # sick_short_period: if step % 50 == 0:
+            # sick_short_period + torch.cuda.empty_cache()
+        # sick_every_step: torch.cuda.empty_cache()
+        # healthy_long_period: if step % 1000 == 0:
+            # healthy_long_period + torch.cuda.empty_cache()
