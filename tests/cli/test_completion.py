@@ -43,8 +43,6 @@ def test_the_shell_reads_its_script(shell, script):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-
-
 def _complete(script, *words):
     """What bash offers for the last of the words."""
     program = (
