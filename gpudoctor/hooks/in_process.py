@@ -209,8 +209,12 @@ class RunRecording:
 
     def _say(self, text: str) -> None:
         if text and not self._quiet and _first_here():
+            bars = getattr(sys.modules.get("tqdm"), "tqdm", None)
             with suppress(OSError, ValueError, AttributeError):
-                _beside_bars(f"gpudoctor: {text}")
+                if getattr(bars, "_instances", None):  # a progress bar that is there is cleared first and drawn again
+                    bars.write(f"gpudoctor: {text}", file=sys.stderr)
+                else:
+                    sys.stderr.write(f"gpudoctor: {text}\n")
 
     def __getstate__(self) -> Mapping[str, Any]:
         """A copy in another process or in a checkpoint has not begun."""
@@ -266,12 +270,3 @@ def _ending(error: BaseException | None, seconds: float, lost: int) -> CommandEn
         stopped_by="interrupt" if interrupted else None,
         lost_bytes=lost,
     )
-
-
-def _beside_bars(line: str) -> None:
-    """Write a line to standard error; a progress bar of tqdm that is there is cleared first and drawn again."""
-    bars = getattr(sys.modules.get("tqdm"), "tqdm", None)
-    if bars is not None and getattr(bars, "_instances", None):
-        bars.write(line, file=sys.stderr)
-    else:
-        sys.stderr.write(f"{line}\n")

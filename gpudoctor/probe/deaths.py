@@ -55,17 +55,14 @@ class Deaths:
         probe, clock = self._probe, self._probe.clock
         frames, user = _frames(probe, error.__traceback__)
         failed = clock.failed if clock.error == id(error) else clock.phase
-        return {
-            "exception": _name(error),
-            "message": mask_cut(str(error), _MESSAGE),
-            "frames": frames,
-            "user": user,
-            "cause": _cause(error),
-            "step": probe.steps.index,
-            "phase": NAMES[failed],
-            "oom": _oom(probe.torch, error),
-            "beyond": beyond(probe, error),
-        }
+        why = {"cause": _cause(error), "oom": _oom(probe.torch, error), "beyond": beyond(probe, error)}
+        return self._told(_name(error), error, frames, user, failed, **why)
+
+    def _told(
+        self, name: str, words: object, frames: list[list[Any]], user: int | None, phase: int, **why: Any
+    ) -> dict[str, Any]:
+        shown = {"exception": name, "message": mask_cut(str(words), _MESSAGE), "frames": frames, "user": user}
+        return {**shown, "cause": [], "oom": None, **why, "step": self._probe.steps.index, "phase": NAMES[phase]}
 
     @property
     def died(self) -> bool:
@@ -95,16 +92,8 @@ class Deaths:
             [path, line, function, mask_cut(linecache.getline(path, line).strip(), 300)]
             for path, line, function in stack_of(frame)
         ]
-        self._left = {
-            "exception": "SystemExit",
-            "message": mask_cut(str(code), _MESSAGE),
-            "frames": frames,
-            "user": max((at for at, row in enumerate(frames) if tuple(row[:3]) == place), default=None),
-            "cause": [],
-            "step": self._probe.steps.index,
-            "phase": NAMES[self._probe.clock.phase],
-            "oom": None,
-        }
+        user = max((at for at, row in enumerate(frames) if tuple(row[:3]) == place), default=None)
+        self._left = self._told("SystemExit", code, frames, user, self._probe.clock.phase)
 
     def tell_exit(self) -> None:
         """The interpreter ends: the exit that led here, unless an exception did."""

@@ -200,7 +200,7 @@ class Losses:
         """Targets of N times N numbers that are a row plus a column: the program crossed them before."""
         if other.dtype not in (self._torch.float32, self._torch.float64):
             return
-        part = other[:_ROWS, :_ROWS].flatten(2)[..., :_PLACES] if len(shape) > 2 else other[:_ROWS, :_ROWS]
+        part = _corner(other)
         differ = (part - part.narrow(along, 0, 1)).abs().max()
         vector = self._torch.stack((_left(part), differ, part.abs().max()))
 
@@ -257,7 +257,7 @@ class Losses:
         if kept is None or kept.dtype not in (self._torch.float32, self._torch.float64):
             return
         # Each sample against each: what a row has more than the first one, it has in every column.
-        part = kept[:_ROWS, :_ROWS].flatten(2)[..., :_PLACES] if len(shape) > 2 else kept[:_ROWS, :_ROWS]
+        part = _corner(kept)
         vector = self._torch.stack((_left(part), part.abs().max()))
 
         def note(values: list[float]) -> None:
@@ -397,6 +397,11 @@ def _shape(node: Any, place: int = 0) -> tuple[int, ...] | None:
     """Shape of what a node made; None where this torch does not tell."""
     made = getattr(node, "_input_metadata", None)
     return tuple(map(int, made[place].shape)) if made else None
+
+
+def _corner(pairs: Any) -> Any:
+    """Some of the pairs of N samples with N others, and of what each has."""
+    return pairs[:_ROWS, :_ROWS].flatten(2)[..., :_PLACES] if pairs.dim() > 2 else pairs[:_ROWS, :_ROWS]
 
 
 def _left(part: Any) -> Any:

@@ -343,19 +343,16 @@ class Numerics:
         if step != self._steps.index or row[_NORM] != row[_NORM]:
             self._set(_NORM, step, norm)
 
-    def scaler_updated(self, scaler: Any, skipped: bool) -> None:
-        """`GradScaler.update`: the scale, and whether this step was skipped."""
+    def scaler_updated(self, scaler: Any, skipped: bool, begins: bool = False) -> None:
+        """`GradScaler.update` ends, or begins for the first time: the scale, and whether this step was skipped."""
+        if begins and self._told_scale:
+            return
         scale = getattr(scaler, "_scale", None)
         if type(scale) is self._tensor:
             step = self._steps.index
             self.read(scale, lambda value: self._scale(value, step, skipped))
         else:
             self._skipped += skipped
-
-    def scaler_updates(self, scaler: Any) -> None:
-        """`GradScaler.update` begins: the scale that it began with, once."""
-        if not self._told_scale:
-            self.scaler_updated(scaler, False)
 
     def _scale(self, value: float, step: int, skipped: bool) -> None:
         self._set(_SCALE, step, value)

@@ -148,16 +148,14 @@ class Readings:
             entry, parameter = pairs[(self._window + offset) % size]
             if parameter.grad is not None and parameter.is_floating_point():
                 before = sample(parameter, self.count)
-                if before is not None:
-                    taken.append((entry, before, self._pull(parameter, before)))
+                if before is None:
+                    continue
+                # The gradient of these elements: rows of an embedding that no token asked for have none.
+                gradient = local(parameter.grad)
+                pull = sample(gradient, self.count) if gradient.layout is self._torch.strided else None
+                taken.append((entry, before, pull if pull is not None and pull.shape == before.shape else before))
         self._window = (self._window + WINDOW) % size if size > WINDOW else 0
         return taken
-
-    def _pull(self, parameter: Any, before: Any) -> Any:
-        """The gradient of these elements: rows of an embedding that no token asked for have none."""
-        gradient = local(parameter.grad)
-        pull = sample(gradient, self.count) if gradient.layout is self._torch.strided else None
-        return pull if pull is not None and pull.shape == before.shape else before
 
     def after(self) -> None:
         """Compare weights with what they were before the step."""

@@ -39,7 +39,9 @@ _PR_SET_PTRACER_ANY = ctypes.c_ulong(-1)
 
 def begin(waiting: Any) -> Probe:
     """Install everything in this process."""
-    _forget_start()
+    # Our sitecustomize has done its work; without one of its own the program has no module of that name.
+    if str(getattr(sys.modules.get("sitecustomize"), "__file__", "")).startswith(PROBE):
+        del sys.modules["sitecustomize"]
     probe = Probe(sys.modules["torch"], waiting)
     for name, install in HOOKS.items():
         probe.guard.safely(f"{name} (install)", install)(probe)
@@ -79,13 +81,6 @@ def permit(settings: dict[str, Any]) -> None:
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PTRACER, _PR_SET_PTRACER_ANY, 0, 0, 0)
 
 
-def _forget_start() -> None:
-    """Our sitecustomize has done its work; without one of its own the program has no module of that name."""
-    started = sys.modules.get("sitecustomize")
-    if str(getattr(started, "__file__", "")).startswith(PROBE):
-        del sys.modules["sitecustomize"]
-
-
 class Facts:
     """What is told of models, optimizers, loaders and torch once training runs."""
 
@@ -108,18 +103,14 @@ class Facts:
         if self._probe.loaders is not None:
             self._probe.loaders.trained()
         if index <= 128:
-            self.tell_torch()
+            facts = {**torch_facts(self._probe.torch), **self._probe.models.parallel_facts()}
+            if facts != self._told:
+                self._told = facts
+                self._probe.record("torch", facts)
         if index >= 32:
             self._probe.models.tell_modes()
             self._probe.models.tell_ddp()
             self._probe.numerics.clearing.tell(self._probe)
-
-    def tell_torch(self) -> None:
-        """Write what is known of torch, if it is more than was told before."""
-        facts = {**torch_facts(self._probe.torch), **self._probe.models.parallel_facts()}
-        if facts != self._told:
-            self._told = facts
-            self._probe.record("torch", facts)
 
 
 def torch_facts(torch: Any) -> dict[str, Any]:

@@ -89,7 +89,7 @@ def _candidate(item: Ranked, remedy: Remedy, unsafe: bool) -> Candidate | Untrie
     allowed = {Applicability.SAFE, *([Applicability.UNSAFE] if unsafe else [])}
     reason = ""
     arm = _override_arm(remedy)
-    by_override = bool(remedy.override) and _safety(remedy) in allowed
+    by_override = bool(remedy.override) and all(_safety(remedy, name) in allowed for name, _ in remedy.override)
     if remedy.edits and remedy.applicability is not Applicability.DISPLAY_ONLY:
         if remedy.applicability in allowed or by_override:
             plan = make_plan([replace(item, remedies=(remedy,))], unsafe=True)
@@ -106,14 +106,12 @@ def _candidate(item: Ranked, remedy: Remedy, unsafe: bool) -> Candidate | Untrie
     return Untried(item=item, remedy=remedy, reason=reason or say("a person must do it"))
 
 
-def _safety(remedy: Remedy) -> Applicability:
+def _safety(remedy: Remedy, name: str) -> Applicability:
     """What an override is, by the table of overrides; a remedy's own word counts where that has none."""
-    own = Applicability.SAFE if remedy.applicability is Applicability.SAFE else Applicability.UNSAFE
-    for name, _ in remedy.override:
-        known = OVERRIDES[name].safety if name in OVERRIDES else Applicability.SAFE if name == _WATCHES else own
-        if known is Applicability.UNSAFE:
-            return known
-    return Applicability.SAFE
+    if name in OVERRIDES:
+        return OVERRIDES[name].safety
+    safe = name == _WATCHES or remedy.applicability is Applicability.SAFE
+    return Applicability.SAFE if safe else Applicability.UNSAFE
 
 
 def edited_arm(plan: EditPlan, name: str) -> Arm:

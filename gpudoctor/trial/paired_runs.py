@@ -174,7 +174,11 @@ def try_arm(
         if not _pair(bench, tried, against, candidate_goes_first(index)):
             break
         lap_seconds = max(lap_seconds, (time.monotonic() - began) / 2)
-        if index == 0 and not _had_effect(tried.arm, tried.candidate[0]):
+        arm, reached = tried.arm, tried.candidate[0].reached
+        can_act = bool(arm.texts or arm.environment or arm.arguments or arm.command) or not reached.isdisjoint(
+            arm.overrides
+        )
+        if index == 0 and not can_act:
             tried.ended = Conclusion.WITHOUT_EFFECT
             return tried
         if len(tried.pairs) >= 2:
@@ -212,13 +216,6 @@ def _pair(bench: TrialRunner, tried: Tried, against: Arm, candidate_first: bool)
         windows.append(found)
     tried.first.append(candidate_first)
     return True
-
-
-def _had_effect(arm: Arm, window: TrialWindow) -> bool:
-    """Whether at least one of the arm's changes can have had an effect."""
-    if arm.texts or arm.environment or arm.arguments or arm.command:
-        return True
-    return any(name in window.reached for name in arm.overrides)
 
 
 def _seconds(window: TrialWindow, per: str) -> float:

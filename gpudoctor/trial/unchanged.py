@@ -37,27 +37,29 @@ class Unchanged:
     def __init__(self, command: Sequence[str], without: Iterable[str] = ()) -> None:
         self._without = [os.path.realpath(path) for path in without]
         self.folders = tuple(_roots(command))
-        self._before: dict[str, dict[str, Signature]] = {}
+        self._before: dict[str, Signature] = {}
         self._files, self._whole = 0, True
+        self._walked = list(self.folders)
         deadline = time.monotonic() + SECONDS
-        queue = list(self.folders)
-        for folder in queue:  # it grows while it is walked
+        for number, folder in enumerate(self._walked):  # it grows while it is walked
             if self._files >= FILES or time.monotonic() > deadline:
                 self._whole = False
+                del self._walked[number:]
                 break
-            if folder in self._before or (entries := self._entries(folder)) is None:
-                continue
-            self._before[folder] = entries
-            for name, signature in entries.items():
-                if signature == _FOLDER:
-                    queue.append(os.path.join(folder, name))
-                else:
-                    self._files += 1
+            entries = self._entries(folder)
+            self._before |= entries
+            self._walked += [path for path, signature in entries.items() if signature == _FOLDER]
+            self._files += sum(signature != _FOLDER for signature in entries.values())
 
     def look(self, kept: Iterable[str] = ()) -> SecondLook:
         """The second look; `kept` are files that were changed on purpose."""
+        before, after = (
+            self._before,
+            {path: item for folder in self._walked for path, item in self._entries(folder).items()},
+        )
         on_purpose = {os.path.realpath(path) for path in kept}
-        changed = [path for path in self._differences() if os.path.realpath(path) not in on_purpose]
+        differing = [path for path in sorted(before.keys() | after.keys()) if before.get(path) != after.get(path)]
+        changed = [path for path in differing if os.path.realpath(path) not in on_purpose]
         where = ", ".join(self.folders)
         if changed:
             shown = ", ".join(changed[:_SHOWN])
@@ -76,33 +78,20 @@ class Unchanged:
             words = say("{files} in {where} are unchanged", files=files, where=where)
         return SecondLook(changed=tuple(changed), words=words)
 
-    def _differences(self) -> Iterator[str]:
-        for folder, before in self._before.items():
-            after = self._entries(folder)
-            if after is None:
-                yield folder
-                continue
-            for name in sorted(before.keys() | after.keys()):
-                if before.get(name) != after.get(name):
-                    yield os.path.join(folder, name)
-
-    def _entries(self, folder: str) -> dict[str, Signature] | None:
-        """What a folder holds by name; None where it cannot be read."""
+    def _entries(self, folder: str) -> dict[str, Signature]:
+        """What a folder holds by path; nothing where it cannot be read."""
         found: dict[str, Signature] = {}
-        try:
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    if any(inside(entry.path, path) for path in self._without):
-                        continue
-                    with suppress(OSError):
-                        status = entry.stat(follow_symlinks=False)
-                        kind, mode = stat.S_IFMT(status.st_mode), stat.S_IMODE(status.st_mode)
-                        link = os.readlink(entry.path) if kind == stat.S_IFLNK else ""
-                        found[entry.name] = _FOLDER if kind == stat.S_IFDIR else (
-                            kind, status.st_size, mode, status.st_ino, link, status.st_mtime_ns, status.st_ctime_ns
-                        )  # fmt: skip
-        except OSError:
-            return None
+        with suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                if any(inside(entry.path, path) for path in self._without):
+                    continue
+                with suppress(OSError):
+                    status = entry.stat(follow_symlinks=False)
+                    kind, mode = stat.S_IFMT(status.st_mode), stat.S_IMODE(status.st_mode)
+                    link = os.readlink(entry.path) if kind == stat.S_IFLNK else ""
+                    times = status.st_mtime_ns, status.st_ctime_ns
+                    own = kind, status.st_size, mode, status.st_ino, link, *times
+                    found[entry.path] = _FOLDER if kind == stat.S_IFDIR else own
         return found
 
 

@@ -5,8 +5,6 @@ import sys
 
 import pytest
 
-from gpudoctor.cli.parser import parse
-from gpudoctor.cli.run import _settings
 from gpudoctor.probe import start
 
 
@@ -28,10 +26,3 @@ def test_the_kernel_is_asked_only_when_the_user_did(monkeypatch):
     assert kernel.asked == []
     start.permit({"allow_watch": True})
     assert kernel.asked == [(0x59616D61, ctypes.c_ulong(-1).value)]
-
-
-def test_the_flag_reaches_the_probe():
-    assert _settings(parse(["run", "--allow-watch", "--", "true"])) == {"allow_watch": True}
-    assert _settings(parse(["run", "--", "true"])) == {}
-    both = _settings(parse(["run", "--allow-watch", "--hang-after", "30", "--", "true"]))
-    assert both["allow_watch"] is True and both["hang_after"] == 30.0

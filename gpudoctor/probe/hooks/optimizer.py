@@ -184,7 +184,6 @@ def _scaler(probe: Probe, scaler: Any) -> None:
     """`GradScaler`: the loss before scaling, steps that it skips, the scale."""
     guard, clock, steps, numerics = probe.guard, probe.clock, probe.steps, probe.numerics
     skipped = [False]
-    updates = guard.reading("numerics", numerics.scaler_updates)
     has_updated = guard.reading("numerics", numerics.scaler_updated)
     scaled = guard.reading("numerics", numerics.scaled)
 
@@ -215,7 +214,7 @@ def _scaler(probe: Probe, scaler: Any) -> None:
 
     def updated(args: Any, _kwargs: Any) -> Any:
         was, skipped[0] = skipped[0], False
-        updates(args[0])
+        has_updated(args[0], False, True)
         return args[0], was, -1 if OWNS[clock.phase] else clock.switch(OPTIMIZER)
 
     def after_update(token: Any, _result: Any, _failed: bool) -> None:

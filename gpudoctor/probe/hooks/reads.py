@@ -209,17 +209,14 @@ class Reader:
             return None
         return functools.partial(self._move, name, original, tensor)
 
-    def _may_leave(self, name: str, args: Any, kwargs: Any) -> bool:
-        """Whether a move of a host tensor may end on a device: it names one, or another tensor."""
-        return name != "to" or any(
-            not isinstance(value, (bool, self._probe.torch.dtype)) for value in (*args, *kwargs.values())
-        )
-
     def _move(self, name: str, original: Any, tensor: Any, *args: Any, **kwargs: Any) -> Any:
-        timed = (
-            self._device.timing and self._on_host(tensor) and self._may_leave(name, args, kwargs)
+        plain = bool, self._probe.torch.dtype
+        timed = (  # it may end on a device: it names one, or another tensor
+            self._device.timing
+            and self._on_host(tensor)
+            and (name != "to" or any(not isinstance(value, plain) for value in (*args, *kwargs.values())))
             and self._device.on_stream(None)  # a copy on a stream beside the training's hides behind its work
-        )  # fmt: skip
+        )
         if timed:
             self._mark(self._clock.phase)
         start = perf_counter()

@@ -41,7 +41,7 @@ class Windows:
         self._known: dict[tuple[str, Any, Any], Window] = {}
         self._next = 32
         self._anomaly = probe.torch.is_anomaly_enabled
-        self._anomaly_place: Place = (None, None, None)
+        self.anomaly_place: Place = (None, None, None)
 
     def watch_profilers(self) -> None:
         """Listen to the profilers: one is being made."""
@@ -77,11 +77,6 @@ class Windows:
                 window.on -= 1
                 window.end = self._steps.index
 
-    def mode_was_set(self, frame: Any) -> None:
-        """`set_detect_anomaly` or `detect_anomaly` was called."""
-        self._probe.pace.leave()
-        self._anomaly_place = where(self._probe.places.user_frame(frame))
-
     def ended(self) -> None:
         """A step has ended."""
         on = self._anomaly()
@@ -94,7 +89,7 @@ class Windows:
                     window.end = step
                     window.steps += 1
         if on and not any(window.what == "detect_anomaly" and window.on for window in self._known.values()):
-            self.open("detect_anomaly", self._anomaly_place)
+            self.open("detect_anomaly", self.anomaly_place)
         if step >= self._next and self._known:
             self._next = 8 * step
             for window in self._known.values():
@@ -134,7 +129,8 @@ def install(probe: Probe) -> None:
     anomaly: Any = sys.modules["torch.autograd.anomaly_mode"]
 
     def set_mode(_args: Any, _kwargs: Any) -> Any:
-        windows.mode_was_set(sys._getframe(CALLER))
+        probe.pace.leave()
+        windows.anomaly_place = where(probe.places.user_frame(sys._getframe(CALLER)))
 
     for owner in ("detect_anomaly", "set_detect_anomaly"):
         guard.surround(HOOK, getattr(anomaly, owner), "__init__", set_mode)

@@ -35,7 +35,10 @@ class Mounts:
 
     def overlay(self, source: str, path: str, upper: str, work: str) -> None:
         """What is written to `path` goes to `upper`; `source` is the folder below."""
-        copy_mode(source, upper)
+        status = os.stat(source)  # what stands for a folder looks like it
+        os.chmod(upper, stat.S_IMODE(status.st_mode))
+        with suppress(OSError):
+            os.chown(upper, status.st_uid, status.st_gid)
         options = f"lowerdir={source},upperdir={upper},workdir={work}"
         # Without the second, a folder below cannot be renamed; a user namespace may not have it.
         options += ",userxattr" if self.own else ",redirect_dir=on"
@@ -69,14 +72,6 @@ class Mounts:
             with open(f"/proc/self/{name}", "w", encoding="ascii") as stream:
                 stream.write(text)
         return True
-
-
-def copy_mode(source: str, target: str) -> None:
-    """The mode and, where we may, the owner: what stands for a folder looks like it."""
-    status = os.stat(source)
-    os.chmod(target, stat.S_IMODE(status.st_mode))
-    with suppress(OSError):
-        os.chown(target, status.st_uid, status.st_gid)
 
 
 # A folder that cannot be overlaid (the scratch place lies in it; a user namespace may not look below its mounts) is
