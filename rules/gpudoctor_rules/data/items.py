@@ -1,10 +1,8 @@
 """Rules on data: items that are made, opened, padded or prepared at too high a price."""
 
-import ast
 from collections.abc import Iterator
 
-from gpudoctor.analysis.source.syntax import segment
-from gpudoctor.analysis.source.syntax_edits import insert_after, replace_node, settable
+from gpudoctor.analysis.source.syntax_edits import settable
 from gpudoctor.analysis.workload import scripts_given
 from gpudoctor.lang import say
 from gpudoctor.model import Edit, Effort, Finding, Patient, Remedy, Resource, Unavailable, answers
@@ -100,10 +98,6 @@ def _collates(source: Source, path: str) -> bool:
     return False
 
 
-_WHOLE = ("numpy.load", "pandas.", "torch.load", "joblib.load", "safetensors.", "scipy.io.", "pyarrow.")
-"""Loads whose result can be kept as it is."""
-
-
 @answers("DATA011")
 def dataset_reopens(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Open once, or map."""
@@ -120,7 +114,6 @@ def dataset_reopens(finding: Finding, patient: Patient) -> Iterator[Remedy]:
             effort=Effort.ONE_LINE,
             references=("https://numpy.org/doc/stable/reference/generated/numpy.load.html",),
         )
-    edits = _kept(finding, script, found) if script is not None and found is not None else ()
     opens = call in {"h5py.File", "lmdb.open", "zipfile.ZipFile", "tarfile.open"}
     yield remedy(
         "DATA011-once",
@@ -133,29 +126,13 @@ def dataset_reopens(finding: Finding, patient: Patient) -> Iterator[Remedy]:
             if opens
             else (say("self._data = {call}({path})   # in __init__; index it in __getitem__", call=call, path=path),)
         ),
-        # What an item changes in place would stay changed.
-        edits=edits,
+        # No edit: what an item changes in place would stay changed.
     )
 
 
 def _load_call(finding: Finding, script: Script) -> Call | None:
     name = finding.detail_of(DatasetReopensDetail).call
     return next((item for item in script.calls if item.span == finding.span and item.name == name), None)
-
-
-def _kept(finding: Finding, script: Script, call: Call) -> tuple[Edit, ...]:
-    """The load moved to the end of the constructor, its place taken by the attribute."""
-    info = script.classes.get(finding.detail_of(DatasetReopensDetail).owner)
-    init = info.methods.get("__init__") if info is not None else None
-    text = segment(script, call.node)
-    if info is None or init is None or not text or "\n" in text or not call.name.startswith(_WHOLE):
-        return ()
-    names = {node.id for node in ast.walk(call.node) if isinstance(node, ast.Name)}
-    own = {item.arg for name in ("__getitem__",) if name in info.methods for item in info.methods[name].args.args}
-    last = init.body[-1]
-    if (names & own) - {"self"} or "self._loaded" in script.text or isinstance(last, ast.Return | ast.Raise):
-        return ()
-    return (insert_after(script, last, f"self._loaded = {text}"), replace_node(script, call.node, "self._loaded"))
 
 
 _FALLBACK = 4
