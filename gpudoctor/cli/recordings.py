@@ -25,8 +25,6 @@ examples:
   gpudoctor recordings --remove 'run-202611*'          by name or pattern
 Nothing is removed without --yes or your answer. A recording that is being written is never removed.
 exit codes: 0; 2 wrong usage; 3 a recording could not be removed.""")
-MANY, MUCH = 50, 2 << 30
-"""Recordings, or bytes of them, from which `gpudoctor run` says that they pile up."""
 _KEPT = 10
 
 
@@ -177,15 +175,3 @@ def ago(seconds: float) -> str:
             age = counted(number, "day") if name == "day" else f"{number} {name}"
             return tr("{age} ago", age=age)
     return tr("just now")
-
-
-def piled_up() -> str:
-    """A sentence where many recordings lie in the state folder, else ""."""
-    from gpudoctor.recorder.kept_recordings import recording_folders
-    from gpudoctor.text import count as counted
-
-    number = len(recording_folders())
-    if number < MANY:
-        return ""
-    many = tr("{counted} piled up", counted=counted(number, "recording"))
-    return tr("gpudoctor: {many}; see and remove them: gpudoctor recordings --keep 10", many=many)

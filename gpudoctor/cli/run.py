@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from gpudoctor.cli.flag_types import positive, seconds
 from gpudoctor.cli.flamegraph_flag import add_flamegraph_flag, check_flamegraph, recorded_flamegraph, write_flamegraph
-from gpudoctor.cli.recordings import piled_up
 from gpudoctor.cli.reporting import Rendered, add_report_flags, check_output, rendered, request_of, send
 from gpudoctor.cli.run_common import (
     FAILED,
@@ -170,8 +169,6 @@ def _reported(
             if made.flamegraph is not None:
                 write_flamegraph(made.flamegraph, arguments)
             keep_shown(folder, made.verdict, made.steps)
-            if not arguments.quiet:
-                write_line(piled_up())
     except Expired as error:
         write_line("gpudoctor: {error}; make it with: gpudoctor report {folder}", error=error, folder=folder)
         found = error.exit_code

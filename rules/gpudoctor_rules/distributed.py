@@ -74,7 +74,8 @@ def no_sync_missing(finding: Finding) -> Iterator[Remedy]:
         f"last = (i + 1) % {text} == 0",
         "with contextlib.nullcontext() if last else model.no_sync():",
         say("    the forward and the backward of line {line} (the forward must be inside)", line=detail.line),
-        # No edit: a forward that stands elsewhere must be inside, too. The sums come in another order.
+        # No edit: a forward that stands elsewhere must be inside, too.
+        applicability=Applicability.UNSAFE,  # sums in another order
         effect=published(1.0, 1.7) if number else None,
         uses=frozenset({Resource.DEVICE_MEMORY}),
         references=("https://arxiv.org/abs/2006.15704", "https://pytorch.org/docs/stable/notes/ddp.html"),

@@ -184,7 +184,7 @@ def test_a_finding_carries_its_manual_page():
     named = tuple(replace(item, help=help_text) if item.code == code else item for item in full.checks)
     page = render(replace(full, checks=named), "html")
     links = checked(page).links
-    assert f"manual page of {code}" in page and "<code>remap</code> &lt;i&gt;" in page and "<li>two</li>" in page
+    assert f"manual page of {code}" in page and "<code>remap</code> &lt;i&gt;" in page and "- two" in page
     assert "https://example.org/a?b=c" in links
 
 

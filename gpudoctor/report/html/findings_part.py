@@ -7,7 +7,6 @@ from urllib.parse import quote
 
 from gpudoctor.engine.manual import for_reader
 from gpudoctor.lang import rendered
-from gpudoctor.lang.wrapping import unfolded
 from gpudoctor.model import Evidence, Finding, Measurement, Named, Remedy, Report, SourceSpan
 from gpudoctor.model.report import Excerpt
 from gpudoctor.report.excerpts import excerpt_of
@@ -82,37 +81,13 @@ def manual_of(report: Report, code: str) -> list[Named]:
 
 
 _ADDRESS = re.compile(r"https?://[^\s<>\"']+[^\s<>\"'.,;:)]")
-_BOLD = re.compile(r"\*\*[^*]+\*\*")
-"""A line that is bold as a whole: the head of a section."""
-_ITEM = ("- ", "* ")
-
-
-def manual_blocks(markdown: str) -> Iterator[tuple[str, str | list[str]]]:
-    """The Markdown of manual pages: `h4`, `p`, `code` with its text, `list` with its items."""
-    for block in re.split(r"\n\s*\n", markdown.strip("\n")):
-        lines = block.split("\n") if block.strip() else []
-        if lines and (lines[0].startswith("#") or _BOLD.fullmatch(lines[0])):
-            yield "h4", lines.pop(0).strip("#* ")
-        if lines and all(line.startswith(("    ", "\t", "```")) for line in lines):
-            yield "code", "\n".join(line.removeprefix("    ") for line in lines if not line.startswith("```"))
-            continue
-        # a list may follow a paragraph without an empty line
-        first = next((at for at, line in enumerate(lines) if line.lstrip().startswith(_ITEM)), len(lines))
-        if lines[:first]:
-            yield "p", unfolded(map(str.strip, lines[:first]))
-        items: list[str] = []
-        for line in map(str.strip, lines[first:]):
-            if line.startswith(_ITEM):
-                items.append(line.lstrip("-* "))
-            else:  # it goes on with the item before it
-                items[-1] = unfolded((items[-1], line))
-        if items:
-            yield "list", items
 
 
 def inline(words: str) -> "Markup":
-    """Text with its code and its addresses marked."""
+    """The Markdown of a manual page with its heads, its code and its addresses marked; its lines stay."""
     from markupsafe import Markup, escape
 
-    escaped = re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(one_line(rendered(words.replace("\\", ""))))))
+    escaped = str(escape(rendered(words.replace("\\", ""))))
+    for pattern, marked in ((r"`([^`]+)`", r"<code>\1</code>"), (r"(?m)^#+ (.*)$|\*\*([^*]+)\*\*", r"<b>\1\2</b>")):
+        escaped = re.sub(pattern, marked, escaped)
     return Markup(_ADDRESS.sub(lambda match: f'<a href="{match[0]}">{match[0]}</a>', escaped))

@@ -6,7 +6,6 @@ Every text is put on one line and into the reader's language on its way into a p
 import base64
 import hashlib
 import re
-from collections import Counter
 from functools import cache
 from importlib.resources import files
 from types import ModuleType
@@ -19,7 +18,6 @@ from gpudoctor.model.comparison import Comparison
 from gpudoctor.report import comparison, palette, preflight_words, run_words, units
 from gpudoctor.report.html import comparison_page, findings_part, run_part
 from gpudoctor.report.html.axes import run_axis
-from gpudoctor.report.run_words import subject_facts
 from gpudoctor.report.templating import environment
 from gpudoctor.text import duration, percent, quantity, size
 
@@ -56,7 +54,6 @@ def render(report: Report) -> str:
         title=report.subject.title,
         report=report,
         axis=run_axis(report.run) if report.run else None,
-        facts=_facts(report),
         names={item.code: item.name for item in report.checks},
     )
 
@@ -87,14 +84,3 @@ def _sentences(verdict: str) -> tuple[str, str, bool]:
     """The first sentence of a verdict, the others, and whether the first is long."""
     first, *others = _SENTENCE.split(rendered(verdict), maxsplit=1)
     return first, "".join(others), cells(first) > _LONG
-
-
-def _facts(report: Report) -> list[str]:
-    subject, run = report.subject, report.run
-    if run is None:
-        return ["gpudoctor", *subject_facts(report)]
-    cards = Counter(gpu.name for gpu in run.gpus if gpu.name)
-    names = [name if number == 1 else f"{number} x {name}" for name, number in cards.items()]
-    begun = [subject.host or run.node, run.started[:16].replace("T", " ")]
-    commit = [tr("commit {commit}", commit=run.commit)] if run.commit else []
-    return list(filter(None, ["gpudoctor", subject.title, *names, *begun, *commit]))

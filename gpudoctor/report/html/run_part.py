@@ -19,8 +19,8 @@ from gpudoctor.report.html.charts import (
     stack_chart,
 )
 from gpudoctor.report.palette import CURVES, PHASES
-from gpudoctor.report.run_words import listed, rate_text
-from gpudoctor.text import count, duration, percent, size
+from gpudoctor.report.run_words import listed
+from gpudoctor.text import count, duration, size
 
 _LEAST = 0.01
 """A phase with a smaller share on average has no band; it counts as `other`."""
@@ -188,16 +188,8 @@ def _is_flat(series: RunSeries) -> bool:
 
 def _flat_words(title: str, found: Sequence[tuple[str, RunSeries]]) -> str:
     """`GPU memory, by torch: allocated 1 GiB, reserved 3 GiB`."""
-    if all(_most(series) == 0 for _, series in found):
-        return tr("{title} {value}", title=title, value=0)
-    values = [_most(series) for _, series in found]
-    if len(found) > 1 and max(values) - min(values) <= _FLAT * max(values):
-        return tr("{title}: {value} on each", title=title, value=formatter(found[0][1].unit)(max(values)))
-    parts = [f"{label} {formatter(series.unit)(_most(series))}" for label, series in found]
-    alone = len(parts) == 1 and found[0][0] in title.lower()
-    if alone:
-        return tr("{title} {value}", title=title, value=formatter(found[0][1].unit)(_most(found[0][1])))
-    return tr("{title}: {parts}", title=title, parts=listed(parts))
+    values = [f"{label} {formatter(series.unit)(_most(series))}" for label, series in found]
+    return tr("{title}: {parts}", title=title, parts=listed(dict.fromkeys(values)))
 
 
 def _lanes(run: RunSummary, named: dict[str, RunSeries], axis: RunAxis) -> Figure:
@@ -261,32 +253,6 @@ def code_of(report: Report, line: LineShare) -> str:
     """A costly line as it is written, or the name of its function."""
     found = excerpt_of(report.excerpts, line.path, line.line)
     return found.lines[line.line - found.first].strip() if found else line.function
-
-
-def run_tiles(run: RunSummary) -> list[tuple[str, str]]:
-    """The few numbers that everyone asks for, large."""
-    step, rates, memory = run.step_seconds, run.throughput, run.memory
-    found: list[tuple[str, str]] = []
-    if run.steps:
-        found.append((f"{run.steps:,}", tr("step") if run.steps == 1 else tr("steps")))
-    if step is not None:
-        found.append((duration(step.mean), tr("a step")))
-    if rates.steps_per_second:
-        found.append((rate_text(rates.steps_per_second), tr("steps/s")))
-    if rates.tokens_per_second:
-        found.append((rate_text(rates.tokens_per_second), tr("tokens/s")))
-    elif rates.samples_per_second:
-        found.append((rate_text(rates.samples_per_second), tr("samples/s")))
-    if rates.mfu:
-        found.append((percent(rates.mfu), "MFU"))
-    if run.ranks > 1:
-        found.append((f"{run.ranks:,}", tr("ranks")))
-    if memory.allocated is not None:
-        label = tr("GPU memory of {limit}", limit=size(memory.device)) if memory.device else tr("GPU memory")
-        found.append((size(memory.allocated), label))
-    elif memory.tree_rss is not None:
-        found.append((size(memory.tree_rss), tr("host memory")))
-    return found
 
 
 def run_origin(report: Report, run: RunSummary) -> Iterator[tuple[str, str]]:
