@@ -183,8 +183,6 @@ def _wrapped(words: str, width: int) -> list[str]:
 # The machine beside the job.
 
 _GAUGE = 10
-_TREND_SECONDS = 45.0
-_SPARK = 12
 
 
 class HostPanel(Panel):
@@ -193,9 +191,9 @@ class HostPanel(Panel):
     NAME = "host"
 
     def wanted(self, tick: Tick, view: View) -> int:
-        """Six lines, or those that fit."""
+        """Five lines, or those that fit."""
         del tick, view
-        return 6
+        return 5
 
     def draw(self, tick: Tick, view: View, width: int, height: int) -> Text:
         """A line each."""
@@ -230,9 +228,6 @@ class HostPanel(Panel):
                 memory,
                 tr("{used}/{total}G  job {own}G", used=gib(host.memory.last), total=gib(total), own=gib(own)),
             ),
-            _host_row(
-                "job", spark(_memory(ranks), _GAUGE, _top(ranks)), memory, tr("memory {trend}", trend=trend(ranks))
-            ),
             tr(
                 "disk   read {read}, write {written}, job reads {job_reads}",
                 read=rate(host.disk_read.last),
@@ -253,26 +248,6 @@ class HostPanel(Panel):
 
 def _host_row(label: str, marks: str, colour: str | None, words: str) -> Text:
     return Text.assemble(padded(word(label), 6) + " ", coloured(marks, colour), f" {words}")
-
-
-def _memory(ranks: Sequence[Rank]) -> list[float]:
-    series = [rank.tree_rss.values for rank in ranks if rank.tree_rss.values]
-    return max((list(one) for one in series), key=len) if series else []
-
-
-def _top(ranks: Sequence[Rank]) -> float:
-    return max(_memory(ranks), default=0.0)
-
-
-def trend(ranks: Sequence[Rank]) -> str:
-    """How the job's memory has moved since the watch began: `+12 MiB/min`; "" before a minute has passed."""
-    found = [rank.tree_rss for rank in ranks if len(rank.tree_rss.t) > 1]
-    seconds = max((series.t[-1] - series.t[len(series.t) // 4] for series in found), default=0.0)
-    if seconds < _TREND_SECONDS:
-        return tr("so far")
-    # The first quarter is warm-up.
-    grown = sum(series.values[-1] - series.values[len(series.values) // 4] for series in found)
-    return f"{grown / seconds * 60 / (1 << 20):+.1f} MiB/min"
 
 
 # Steps and loss, where `gpudoctor run` records the job.

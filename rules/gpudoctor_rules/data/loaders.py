@@ -37,7 +37,8 @@ _PERSISTENT_ORDER = say(
 def loader_bound(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """Workers for this machine's CPUs, or the work done once beforehand."""
     handed = finding.detail_of(LoaderBoundDetail).handed or ""
-    yield from _HANDED.get(handed, _workers_or_less_work)(finding, patient)
+    if handed not in ("whole", "dear"):
+        yield from _HANDED.get(handed, _workers_or_less_work)(finding, patient)
 
 
 def _workers_or_less_work(finding: Finding, patient: Patient) -> Iterator[Remedy]:
@@ -136,21 +137,7 @@ def _doubt(finding: Finding) -> str:
     )
 
 
-def _whole_batches(finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG001
-    """Items that are indexed and stacked one by one: workers would only copy them."""
-    yield remedy(
-        "DATA001-whole",
-        "read whole batches by one index, instead of single items",
-        "for index in torch.randperm(len(x)).split(batch_size): batch = x[index], y[index]",
-        "or DataLoader(dataset, batch_size=None, sampler=BatchSampler(RandomSampler(dataset), batch_size, "
-        "False)) with a data set that takes a list of indices",
-        "tensors that fit there can stay on the device",
-        # Other draws: the order of the samples is another one.
-        references=("https://pytorch.org/docs/stable/data.html#disable-automatic-batching",),
-    )
-
-
-def _no_workers(finding: Finding, patient: Patient) -> Iterator[Remedy]:
+def _no_workers(finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG001
     """Batches that are cheaper to make than to hand over."""
     detail = finding.detail_of(LoaderBoundDetail)
     each = detail.batch_seconds or 0.0
@@ -175,20 +162,6 @@ def _no_workers(finding: Finding, patient: Patient) -> Iterator[Remedy]:
         sets=(("DataLoader.num_workers", "0"),),
         edits=edits,
         override=(("DataLoader.num_workers", "0"),),
-    )
-    yield from _whole_batches(finding, patient)
-
-
-def _lighter(finding: Finding, patient: Patient) -> Iterator[Remedy]:  # noqa: ARG001
-    """Batches that are dear to hand over."""
-    yield remedy(
-        "DATA001-tensors",
-        "hand over few tensors, not many objects",
-        "stack the batch into a few tensors in collate_fn. Tensors go through shared memory. "
-        "Every Python object is pickled, sent and unpickled",
-        "leave out what the step does not use (paths, texts, masks). Send uint8 and int32 as they are, "
-        "and convert on the device",
-        references=("https://pytorch.org/docs/stable/multiprocessing.html",),
     )
 
 
@@ -254,8 +227,8 @@ def _fed(finding: Finding, patient: Patient) -> Iterator[Remedy]:
         )
 
 
-_HANDED = {"whole": _whole_batches, "cheap": _no_workers, "dear": _lighter, "own": _own, "fed": _fed}
-"""What workers would not mend, and what does."""
+_HANDED = {"cheap": _no_workers, "own": _own, "fed": _fed}
+"""What workers would not mend, and what does; the rest stands in the rows."""
 
 
 def workers_for(patient: Patient) -> tuple[int, str]:
@@ -321,11 +294,7 @@ def workers_misfit(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     elif kind == "without":
         yield _drop_keyword(finding)
         yield _some_workers(finding, patient)
-    elif kind == "iterated":
-        yield _iterate()
-    elif kind == "short":
-        yield _longer()
-    else:
+    elif kind not in ("iterated", "short"):
         yield _persistent(finding)
 
 
@@ -350,17 +319,6 @@ def _fewer(finding: Finding, patient: Patient) -> Remedy:
         sets=(("DataLoader.num_workers", str(workers)),),
         edits=() if passed else _loader_edits(finding, ((keyword, str(workers)),)),
         override=(("DataLoader.num_workers", str(workers)),),
-    )
-
-
-def _iterate() -> Remedy:
-    return remedy(
-        "DATA003-iterate",
-        "Iterate over the loader once an epoch",
-        "Draw all batches of an epoch from one iterator: for batch in loader.",
-        "If the loop counts steps: batches = iter(loader) before it, next(batches) in it, and a new "
-        "iterator when StopIteration is raised.",
-        applicability=Applicability.UNSAFE,
     )
 
 
@@ -416,16 +374,6 @@ def _persistent(finding: Finding) -> Remedy:
         uses=frozenset({Resource.HOST_MEMORY}),
         edits=_loader_edits(finding, (("persistent_workers", "True"),)),
         override=(("DataLoader.persistent_workers", "True"),),
-    )
-
-
-def _longer() -> Remedy:
-    return remedy(
-        "DATA003-longer",
-        "make epochs longer: let one pass of the loader cover the data set several times",
-        "torch.utils.data.ConcatDataset([dataset] * 10), or a sampler that never ends",
-        "if the set fits into memory: no loader at all, indices into its tensors",
-        applicability=Applicability.UNSAFE,
     )
 
 

@@ -233,14 +233,6 @@ def test_control_characters_of_a_command_or_a_line_do_not_reach_the_terminal():
     assert "\x1b" not in text and "\x07" not in text and "x.py:3" in text
 
 
-def test_memory_that_grows_shows_its_rate():
-    from gpudoctor.ui.watch.panels import trend
-
-    rank = make_rank(tree_rss=series([GIB + i * (1 << 20) for i in range(121)]))
-    assert trend([rank]) == "+60.0 MiB/min"
-    assert trend([make_rank(tree_rss=series([GIB] * 10))]) == "so far"
-
-
 @pytest.mark.parametrize(
     ("variable", "value", "theme"), [("NO_COLOR", "1", ""), ("COLORFGBG", "0;15", "light"), ("TERM", "xterm", "dark")]
 )
