@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from gpudoctor.errors import UsageError
-from gpudoctor.lang import say
 from gpudoctor.model import Finding, Setting, Silenced
 from gpudoctor.model.external_files import load_json, read_text
 from gpudoctor.model.read_limits import BASELINE
@@ -40,23 +39,19 @@ def read_baseline(path: Path) -> Counter[str]:
         entries = data["findings"]
         if data["schema"] != SCHEMA:
             raise UsageError(
-                say(
-                    "--baseline {path}: its schema is {found!r}, this gpudoctor reads {schema}; write it "
-                    "again with --write-baseline",
-                    path=path,
-                    found=data["schema"],
-                    schema=SCHEMA,
-                )
+                "--baseline {path}: its schema is {found!r}, this gpudoctor reads {schema}; write it "
+                "again with --write-baseline",
+                path=path,
+                found=data["schema"],
+                schema=SCHEMA,
             )
         return Counter({str(item["fingerprint"]): int(item["count"]) for item in entries})
     except OSError as error:
         raise UsageError(
-            say("--baseline {path}: cannot be read: {error}", path=path, error=error.strerror or error)
+            "--baseline {path}: cannot be read: {error}", path=path, error=error.strerror or error
         ) from error
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-        raise UsageError(
-            say("--baseline {path}: not a baseline file; --write-baseline makes one", path=path)
-        ) from error
+        raise UsageError("--baseline {path}: not a baseline file; --write-baseline makes one", path=path) from error
 
 
 def baseline_text(findings: Iterable[Finding]) -> str:

@@ -60,12 +60,10 @@ def resolve(selector: str, registry: Registry, where: str) -> frozenset[Code]:
         names = [check.name for check in registry.checks.values()]
         hint = nearest(word.upper(), [*registry.checks, *topics]) or nearest(word.lower(), names)
         raise UsageError(
-            say(
-                "{where}: unknown code {selector!r}{hint} (`gpudoctor list` shows codes, topics and names)",
-                where=where,
-                selector=selector,
-                hint=hint or "",
-            )
+            "{where}: unknown code {selector!r}{hint} (`gpudoctor list` shows codes, topics and names)",
+            where=where,
+            selector=selector,
+            hint=hint or "",
         )
     return frozenset(codes)
 
@@ -88,7 +86,7 @@ def make_selection(
     """
     chosen = [resolve(word, registry, where) for word, where in select]
     for gone in filter(None, (retired_check(word) for word, _ in select)):
-        raise UsageError(say("{code} ({name}) is gone: {answer}", code=gone.code, name=gone.name, answer=gone.answer))
+        raise UsageError("{code} ({name}) is gone: {answer}", code=gone.code, name=gone.name, answer=gone.answer)
     ignored: dict[Code, str | None] = {}
     for word, where, reason in ignore:
         ignored |= dict.fromkeys(resolve(word, registry, where), reason)

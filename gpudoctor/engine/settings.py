@@ -76,13 +76,11 @@ def read_settings(path: Path, registry: Registry) -> Settings:
     for key in table:
         if key not in _KEYS:
             raise UsageError(
-                say(
-                    "{path}: unknown key {key!r}{nearest} (known: {keys})",
-                    path=path,
-                    key=key,
-                    nearest=nearest(key, _KEYS),
-                    keys=", ".join(_KEYS),
-                )
+                "{path}: unknown key {key!r}{nearest} (known: {keys})",
+                path=path,
+                key=key,
+                nearest=nearest(key, _KEYS),
+                keys=", ".join(_KEYS),
             )
     select = _strings(table.get("select", []), path, "select")
     ignore = _reasons(table.get("ignore", []), path)
@@ -112,13 +110,13 @@ def _load_table(path: Path) -> dict[str, Toml]:
     try:
         data = tomllib.loads(read_text(path, SETTINGS))
     except OSError as error:
-        raise UsageError(say("{path}: cannot be read: {reason}", path=path, reason=error.strerror)) from error
+        raise UsageError("{path}: cannot be read: {reason}", path=path, reason=error.strerror) from error
     except UnicodeDecodeError as error:
         raise UsageError(
-            say("{path}: not UTF-8 (byte {start}); TOML files must be", path=path, start=error.start)
+            "{path}: not UTF-8 (byte {start}); TOML files must be", path=path, start=error.start
         ) from error
     except (ValueError, RecursionError) as error:  # TOMLDecodeError is one; a number of 5,000 digits another
-        raise UsageError(say("{path}: not valid TOML: {reason}", path=path, reason=_reason(error))) from error
+        raise UsageError("{path}: not valid TOML: {reason}", path=path, reason=_reason(error)) from error
     if path.name == "pyproject.toml":
         tool = data.get("tool", {})
         data = tool.get("gpudoctor", {}) if isinstance(tool, dict) else tool
@@ -133,7 +131,7 @@ def _must(right: bool, path: Path, key: str, value: Toml, should: str) -> None:
     """Raise `UsageError` for a value of another kind than a key takes."""
     if not right:
         raise UsageError(
-            say("{path}: {key} is {value!r}; it should be {should}", path=path, key=key, value=value, should=should)
+            "{path}: {key} is {value!r}; it should be {should}", path=path, key=key, value=value, should=should
         )
 
 
@@ -167,13 +165,11 @@ def _fail_on(value: Toml, path: Path) -> str:
     if value not in FAIL_ON:
         hint = nearest(str(value), FAIL_ON)
         raise UsageError(
-            say(
-                "{path}: fail-on is {value!r}{hint} (allowed: {fail_on})",
-                path=path,
-                value=value,
-                hint=hint,
-                fail_on=", ".join(FAIL_ON),
-            )
+            "{path}: fail-on is {value!r}{hint} (allowed: {fail_on})",
+            path=path,
+            value=value,
+            hint=hint,
+            fail_on=", ".join(FAIL_ON),
         )
     return str(value)
 
@@ -189,7 +185,7 @@ def _thresholds(value: Toml, path: Path, registry: Registry) -> dict[Code, dict[
             continue  # of a check that is gone
         if len(codes) != 1:
             raise UsageError(
-                say("{path}: thresholds.{word}: thresholds belong to one check, not to a topic", path=path, word=word)
+                "{path}: thresholds.{word}: thresholds belong to one check, not to a topic", path=path, word=word
             )
         (code,) = codes
         for name, number in names.items():
@@ -203,14 +199,12 @@ def _threshold(code: Code, name: str, number: Toml, path: Path, registry: Regist
         choices = ", ".join(known) or say("none")
         hint = nearest(name, known)
         raise UsageError(
-            say(
-                "{path}: {code} has no threshold {name!r}{hint} (it has: {choices})",
-                path=path,
-                code=code,
-                name=name,
-                hint=hint,
-                choices=choices,
-            )
+            "{path}: {code} has no threshold {name!r}{hint} (it has: {choices})",
+            path=path,
+            code=code,
+            name=name,
+            hint=hint,
+            choices=choices,
         )
     right = isinstance(number, int | float) and not isinstance(number, bool) and number == number
     _must(right, path, f"thresholds.{code}.{name}", number, say("a number"))

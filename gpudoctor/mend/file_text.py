@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from gpudoctor.lang import SpokenError, say
+from gpudoctor.lang import SpokenError
 from gpudoctor.model.external_files import read_file as _door
 from gpudoctor.model.read_limits import SCRIPT
 
@@ -34,9 +34,7 @@ class FileText:
         try:
             return text.replace("\n", self.newline).encode(self.encoding)
         except UnicodeEncodeError as error:
-            raise CannotMend(
-                say("the new text does not fit its encoding, {encoding}", encoding=self.encoding)
-            ) from error
+            raise CannotMend("the new text does not fit its encoding, {encoding}", encoding=self.encoding) from error
 
 
 def read_file(path: Path) -> FileText:
@@ -44,12 +42,12 @@ def read_file(path: Path) -> FileText:
     try:
         data = _door(path, SCRIPT)
     except OSError as error:
-        raise CannotMend(say("cannot be read: {reason}", reason=error.strerror or error)) from error
+        raise CannotMend("cannot be read: {reason}", reason=error.strerror or error) from error
     encoding = _encoding(data, path)
     try:
         raw = data.decode(encoding)
     except (UnicodeDecodeError, LookupError) as error:
-        raise CannotMend(say("not {encoding} text", encoding=encoding)) from error
+        raise CannotMend("not {encoding} text", encoding=encoding) from error
     newline = "\r\n" if "\r\n" in raw else "\r" if "\r" in raw and "\n" not in raw else "\n"
     text = raw.replace(newline, "\n")
     if "\r" in text:
@@ -90,7 +88,7 @@ def offset(text: str, line: int, column: int) -> int:
             raise CannotMend("the file has fewer lines than when it was examined")
     end = text.find("\n", start)
     if start + column - 1 > (len(text) if end == -1 else end):
-        raise CannotMend(say("line {line} is shorter than when it was examined", line=line))
+        raise CannotMend("line {line} is shorter than when it was examined", line=line)
     return start + column - 1
 
 

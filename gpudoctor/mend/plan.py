@@ -223,7 +223,7 @@ class _Draft:
         start = offset(text, edit.line, edit.column)
         end = offset(text, edit.end_line, edit.end_column)
         if text[start:end] != edit.expected:
-            raise CannotMend(say("line {line} has changed since it was examined", line=edit.line))
+            raise CannotMend("line {line} has changed since it was examined", line=edit.line)
         item = Splice(start, end, edit.new_text)
         return [] if item in self._texts else [item]
 
@@ -241,7 +241,7 @@ def _must_parse(name: str, text: str) -> None:
 
             list(YAML(typ="safe", pure=True).compose_all(text))
     except (SyntaxError, ValueError) as error:
-        raise CannotMend(say("the result would not parse ({error})", error=error)) from error
+        raise CannotMend("the result would not parse ({error})", error=error) from error
     except Exception as error:
         if type(error).__module__.startswith("ruamel"):
             raise CannotMend("the result would not parse as YAML") from error

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gpudoctor.analysis.source.syntax import walk
-from gpudoctor.lang import say
 from gpudoctor.mend.file_text import CannotMend, Splice, offset
 from gpudoctor.model import ImportEdit, KeywordEdit
 
@@ -23,9 +22,7 @@ class PythonFile:
         try:
             self._tree = ast.parse(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            raise CannotMend(
-                say("it does not parse (line {line})", line=getattr(error, "lineno", None) or 1)
-            ) from error
+            raise CannotMend("it does not parse (line {line})", line=getattr(error, "lineno", None) or 1) from error
         self._text = text
         self._lines = text.split("\n")
         self._calls: dict[tuple[int, int], list[ast.Call]] = {}
@@ -39,12 +36,12 @@ class PythonFile:
         place = (edits[0].line, edits[0].column)
         found = self._calls.get(place)
         if not found:
-            raise CannotMend(say("no call at line {line}, column {column} any more", line=place[0], column=place[1]))
+            raise CannotMend("no call at line {line}, column {column} any more", line=place[0], column=place[1])
         if len(found) > 1:  # `Trainer(...).train()`: both calls start at one place
             found = [item for item in found if _last_name(item) == edits[0].method]
         if len(found) != 1:
             raise CannotMend(
-                say("line {place} chains calls; the edit cannot tell them apart; apply it by hand", place=place[0])
+                "line {place} chains calls; the edit cannot tell them apart; apply it by hand", place=place[0]
             )
         start = offset(self._text, *place)
         last = found[0].end_lineno or place[0]
@@ -95,9 +92,9 @@ def _call(text: str, line: int) -> "cst.Call":
     try:
         call = cst.parse_expression(f"({text})")
     except cst.ParserSyntaxError as error:
-        raise CannotMend(say("the call at line {line} cannot be parsed into parts", line=line)) from error
+        raise CannotMend("the call at line {line} cannot be parsed into parts", line=line) from error
     if not isinstance(call, cst.Call):  # Python before 3.12 places what stands in an f-string elsewhere
-        raise CannotMend(say("no call at line {line} any more", line=line))
+        raise CannotMend("no call at line {line} any more", line=line)
     return call.with_changes(lpar=call.lpar[1:], rpar=call.rpar[:-1])
 
 

@@ -34,20 +34,18 @@ def read_saved(path: str) -> SavedRemedies:
         found = load_json(read_text(path, REPORT))
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise UsageError(say("{path}: cannot be read as a report: {reason}", path=path, reason=reason)) from error
+        raise UsageError("{path}: cannot be read as a report: {reason}", path=path, reason=reason) from error
     if not isinstance(found, dict) or found.get("schema") != SCHEMA:
         raise UsageError(
-            say(
-                "{path}: is not a JSON report of gpudoctor; write one: gpudoctor check train.py --format "
-                "json --output report.json",
-                path=path,
-            )
+            "{path}: is not a JSON report of gpudoctor; write one: gpudoctor check train.py --format "
+            "json --output report.json",
+            path=path,
         )
     try:
         return _saved(found)
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise UsageError(
-            say("{path}: the report is damaged ({kind}: {error})", path=path, kind=type(error).__name__, error=error)
+            "{path}: the report is damaged ({kind}: {error})", path=path, kind=type(error).__name__, error=error
         ) from error
 
 

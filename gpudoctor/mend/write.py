@@ -35,7 +35,7 @@ def write_plan(files: Sequence[FileMend]) -> list[str]:
     except (OSError, CannotMend) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise IncompleteError(
-            say("--fix stopped: {reason}; files not named in the summary are unchanged", reason=reason)
+            "--fix stopped: {reason}; files not named in the summary are unchanged", reason=reason
         ) from error
     finally:
         for _, _, temporary in prepared:
@@ -45,7 +45,7 @@ def write_plan(files: Sequence[FileMend]) -> list[str]:
 
 def _unchanged(item: FileMend, target: Path) -> None:
     if sha256(target.read_bytes()).hexdigest() != item.old.digest:
-        raise CannotMend(say("{name} was changed by another program meanwhile; it was not overwritten", name=item.name))
+        raise CannotMend("{name} was changed by another program meanwhile; it was not overwritten", name=item.name)
 
 
 def _prepare(item: FileMend, target: Path) -> str:

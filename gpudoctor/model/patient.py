@@ -214,7 +214,7 @@ class Patient:
         """
         recording = self.recording
         if not recording.holds_run:
-            raise Unavailable(say("a log of {origin} holds no run", origin=recording.origin))
+            raise Unavailable("a log of {origin} holds no run", origin=recording.origin)
         return recording
 
     memory_snapshot = _Taken[MemorySnapshot]()

@@ -151,12 +151,10 @@ class Agent:
                 why = _why_unreached(error, host, port)
             if self._stopped or time.monotonic() > end:
                 raise IncompleteError(
-                    say(
-                        "rank {rank} did not reach rank 0 within {limit:g} s: {why}",
-                        rank=self._place.rank,
-                        limit=limit,
-                        why=why,
-                    )
+                    "rank {rank} did not reach rank 0 within {limit:g} s: {why}",
+                    rank=self._place.rank,
+                    limit=limit,
+                    why=why,
                 )
             await asyncio.sleep(RETRY_SECONDS)
         send(writer, self._greeting())
@@ -165,31 +163,27 @@ class Agent:
         except BrokenProtocol as error:
             writer.close()
             raise IncompleteError(
-                say(
-                    "{host}:{port} answers, but not as gpudoctor ({error}); another program listens there: "
-                    "give every rank another --port",
-                    host=host,
-                    port=port,
-                    error=error,
-                )
+                "{host}:{port} answers, but not as gpudoctor ({error}); another program listens there: "
+                "give every rank another --port",
+                host=host,
+                port=port,
+                error=error,
             ) from None
         except asyncio.TimeoutError:
             answer = None
         if answer is None:
             writer.close()
             raise IncompleteError(
-                say(
-                    "{host}:{port} closed the connection before it answered; see whether rank 0 has ended "
-                    "already, start all ranks together, or give every rank another --port "
-                    "if a program has this one",
-                    host=host,
-                    port=port,
-                )
+                "{host}:{port} closed the connection before it answered; see whether rank 0 has ended "
+                "already, start all ranks together, or give every rank another --port "
+                "if a program has this one",
+                host=host,
+                port=port,
             )
         if answer["type"] == "refused":
             writer.close()
             raise IncompleteError(
-                say("rank 0 refused rank {rank}: {answer}", rank=self._place.rank, answer=answer.get("words", ""))
+                "rank 0 refused rank {rank}: {answer}", rank=self._place.rank, answer=answer.get("words", "")
             )
         return reader, writer
 
@@ -213,12 +207,10 @@ class Agent:
 
     def _lost(self, words: str) -> IncompleteError:
         return IncompleteError(
-            say(
-                "rank 0 was lost in the stage {stage}: {words}; start the examination again, without its "
-                "node if that happens twice",
-                stage=self._stage,
-                words=words,
-            )
+            "rank 0 was lost in the stage {stage}: {words}; start the examination again, without its "
+            "node if that happens twice",
+            stage=self._stage,
+            words=words,
         )
 
     async def _obey(self, reader: asyncio.StreamReader) -> int:
@@ -246,11 +238,9 @@ class Agent:
                 return int(message["code"])
             if message["type"] == "lost":
                 raise IncompleteError(
-                    say(
-                        "rank 0 went on without rank {rank}: {words}; its report names this rank",
-                        rank=self._place.rank,
-                        words=message["words"],
-                    )
+                    "rank 0 went on without rank {rank}: {words}; its report names this rank",
+                    rank=self._place.rank,
+                    words=message["words"],
                 )
             self._take(message)
 

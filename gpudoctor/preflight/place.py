@@ -74,32 +74,28 @@ def _judge(said: _Said, first: _Said) -> None:
     """Raise `UsageError` for a source that makes no sense, or that says something else than the first one."""
     rank, world = said.names
     if said.world < 1:
-        raise UsageError(say("{variable} is {world}; a job has at least one rank", variable=world, world=said.world))
+        raise UsageError("{variable} is {world}; a job has at least one rank", variable=world, world=said.world)
     if not 0 <= said.rank < said.world:
         raise UsageError(
-            say(
-                "{rank_variable} is {rank} and {world_variable} is {world}; ranks go from 0 to {last_rank}: "
-                "correct one of them",
-                rank_variable=rank,
-                rank=said.rank,
-                world_variable=world,
-                world=said.world,
-                last_rank=said.world - 1,
-            )
+            "{rank_variable} is {rank} and {world_variable} is {world}; ranks go from 0 to {last_rank}: "
+            "correct one of them",
+            rank_variable=rank,
+            rank=said.rank,
+            world_variable=world,
+            world=said.world,
+            last_rank=said.world - 1,
         )
     for index, name in enumerate(("rank", say("world size"))):
         own, its = (first.rank, first.world)[index], (said.rank, said.world)[index]
         if own != its:
             raise UsageError(
-                say(
-                    "two sources disagree about the {name}: {names} is {own}, {other_names} is {its}; "
-                    "correct one of them or unset it",
-                    name=name,
-                    names=first.names[index],
-                    own=own,
-                    other_names=said.names[index],
-                    its=its,
-                )
+                "two sources disagree about the {name}: {names} is {own}, {other_names} is {its}; "
+                "correct one of them or unset it",
+                name=name,
+                names=first.names[index],
+                own=own,
+                other_names=said.names[index],
+                its=its,
             )
 
 
@@ -108,7 +104,7 @@ def _sources(flags: PlaceFlags, environment: Mapping[str, str]) -> Iterator[_Sai
     if flags.rank is not None or flags.world is not None:
         if flags.rank is None or flags.world is None:
             given, missing = ("--rank", "--world") if flags.world is None else ("--world", "--rank")
-            raise UsageError(say("{given} was given without {missing}; give both", given=given, missing=missing))
+            raise UsageError("{given} was given without {missing}; give both", given=given, missing=missing)
         yield _Said(source="flags", rank=flags.rank, world=flags.world, names=("--rank", "--world"))
     torchrun = "TORCHELASTIC_RUN_ID" in environment
     pair = _pair(environment, "RANK", "WORLD_SIZE")
@@ -143,11 +139,9 @@ def _pair(environment: Mapping[str, str], rank: str, world: str) -> tuple[int, i
             return None  # part of another program's environment
         given, missing = (rank, world) if values[1] is None else (world, rank)
         raise UsageError(
-            say(
-                "{given} is set and {missing} is not; set both, or start gpudoctor by torchrun or srun",
-                given=given,
-                missing=missing,
-            )
+            "{given} is set and {missing} is not; set both, or start gpudoctor by torchrun or srun",
+            given=given,
+            missing=missing,
         )
     return values[0], values[1]
 
@@ -159,9 +153,7 @@ def _number(environment: Mapping[str, str], name: str) -> int | None:
     try:
         return int(text)
     except ValueError:
-        raise UsageError(
-            say("{name}={text} is not a whole number; correct or unset it", name=name, text=text)
-        ) from None
+        raise UsageError("{name}={text} is not a whole number; correct or unset it", name=name, text=text) from None
 
 
 def _head(first: _Said, flags: PlaceFlags, environment: Mapping[str, str]) -> str:
@@ -174,12 +166,10 @@ def _head(first: _Said, flags: PlaceFlags, environment: Mapping[str, str]) -> st
         if nodes:
             return first_host(nodes)
     raise UsageError(
-        say(
-            "{source} says that there are {world} ranks, and nothing says where rank 0 is; give "
-            "--head HOST or set MASTER_ADDR",
-            source=first.source,
-            world=first.world,
-        )
+        "{source} says that there are {world} ranks, and nothing says where rank 0 is; give "
+        "--head HOST or set MASTER_ADDR",
+        source=first.source,
+        world=first.world,
     )
 
 
@@ -197,7 +187,7 @@ def _port(first: _Said, flags: PlaceFlags, environment: Mapping[str, str]) -> in
         else:
             port = DEFAULT_PORT
     if not 0 < port < 65_536:
-        raise UsageError(say("the coordinator's port would be {port}; give --port between 1 and 65535", port=port))
+        raise UsageError("the coordinator's port would be {port}; give --port between 1 and 65535", port=port)
     return port
 
 

@@ -83,12 +83,10 @@ class RankConnections:
                 )
         except OSError as error:
             raise IncompleteError(
-                say(
-                    "rank 0 cannot listen at port {port}: {reason}; another program uses it, or the last "
-                    "examination has not ended: give every rank another --port",
-                    port=self._place.port,
-                    reason=error.strerror or error,
-                )
+                "rank 0 cannot listen at port {port}: {reason}; another program uses it, or the last "
+                "examination has not ended: give every rank another --port",
+                port=self._place.port,
+                reason=error.strerror or error,
             ) from None
         listening = self._server.sockets[0]
         self.port = listening.getsockname()[1]

@@ -4,7 +4,6 @@ import ast
 from pathlib import Path
 from typing import Final
 
-from gpudoctor.lang import say
 from gpudoctor.model import Unavailable
 from gpudoctor.model.external_files import read_text
 from gpudoctor.model.read_limits import SCRIPT_CODE
@@ -33,7 +32,7 @@ def read_argument_fields(packages: Packages) -> ArgumentFields:
         if classes:
             versions[name] = found.version
     if not fields:
-        raise Unavailable(say("neither transformers nor peft is installed in {prefix}", prefix=packages.prefix))
+        raise Unavailable("neither transformers nor peft is installed in {prefix}", prefix=packages.prefix)
     return ArgumentFields(versions=versions, fields=fields)
 
 

@@ -56,11 +56,9 @@ def within(seconds: float, reader: Callable[[], T], what: str) -> T:
         raise error[0]
     if not result:
         raise Unavailable(
-            say(
-                "{what} could not be read within {seconds}; a mount or a device may hang",
-                what=what,
-                seconds=duration(seconds),
-            )
+            "{what} could not be read within {seconds}; a mount or a device may hang",
+            what=what,
+            seconds=duration(seconds),
         )
     return result[0]
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpudoctor.lang import say
 from gpudoctor.model import Unavailable
 from gpudoctor.model.external_files import read_text
 from gpudoctor.model.read_limits import PACKAGE_FILE
@@ -63,13 +62,13 @@ def _named(python: str, environment: Mapping[str, str]) -> Interpreter:
     if os.sep not in python and not os.path.exists(path):
         found = next((p for p in _on_path(environment, (python,))), None)
         if found is None:
-            raise Unavailable(say("the interpreter {python} is not on PATH", python=python))
+            raise Unavailable("the interpreter {python} is not on PATH", python=python)
         path = found
     if not os.path.exists(path):
-        raise Unavailable(say("there is no interpreter or environment {python}", python=python))
+        raise Unavailable("there is no interpreter or environment {python}", python=python)
     answer = _from_prefix(path) if os.path.isdir(path) else _from_executable(path)
     if answer is None:
-        raise Unavailable(say("{python} is neither a Python interpreter nor an environment folder", python=python))
+        raise Unavailable("{python} is neither a Python interpreter nor an environment folder", python=python)
     return answer
 
 

@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from gpudoctor.lang import say
 from gpudoctor.model import Unavailable
 from gpudoctor.model.external_files import open_file, read_text
 from gpudoctor.model.read_limits import PACKAGE_FILE
@@ -36,7 +35,7 @@ def read_packages(python: str | None = None, environment: Mapping[str, str] | No
 def _of(interpreter: Interpreter, environment: Mapping[str, str]) -> Packages:
     folders = site_folders(interpreter, environment)
     if not folders:
-        raise Unavailable(say("no package folder was found in {prefix}", prefix=interpreter.prefix))
+        raise Unavailable("no package folder was found in {prefix}", prefix=interpreter.prefix)
     found: dict[str, Distribution] = {}
     shadowed: list[Distribution] = []
     for folder in folders:

@@ -63,7 +63,7 @@ def read_saved_log(path: Path) -> KernelLog:
     except Damaged as error:
         reader.damage = say("{error}; gpudoctor read what precedes it", error=error)
     except OSError as error:
-        raise Unavailable(say("{path}: cannot be read: {reason}", path=path, reason=error.strerror or error)) from None
+        raise Unavailable("{path}: cannot be read: {reason}", path=path, reason=error.strerror or error) from None
     printer = "gzip -cd" if packed else "iconv -f UTF-16 -t UTF-8" if wide else "cat"
     return KernelLog(
         origin=str(path),

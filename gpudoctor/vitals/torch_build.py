@@ -4,7 +4,6 @@ import mmap
 import re
 from pathlib import Path
 
-from gpudoctor.lang import say
 from gpudoctor.model import Absent, Reading, Unavailable
 from gpudoctor.model.signs.packages import Packages, TorchBuild
 from gpudoctor.vitals.native_build import cuda_of_local, cxx11_abi, plain_assignments, search_library
@@ -16,7 +15,7 @@ def read_torch(packages: Packages) -> TorchBuild:
     """Facts of the installed torch without importing it; raises `Unavailable` when there is none."""
     found = packages.distributions.get("torch")
     if found is None:
-        raise Unavailable(say("torch is not installed in {prefix}", prefix=packages.prefix))
+        raise Unavailable("torch is not installed in {prefix}", prefix=packages.prefix)
     folder = Path(found.location) / "torch"
     words = plain_assignments(folder / "version.py")
     version = words.get("__version__") or found.version
@@ -26,11 +25,9 @@ def read_torch(packages: Packages) -> TorchBuild:
         told = cuda_of_local(version)
         if told is None:
             raise Unavailable(
-                say(
-                    "the files of torch {version} in {location} do not say what it was built for",
-                    version=version,
-                    location=found.location,
-                )
+                "the files of torch {version} in {location} do not say what it was built for",
+                version=version,
+                location=found.location,
             )
         cuda = None if told == "cpu" else told
     hip = words.get("hip")

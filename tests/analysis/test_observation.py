@@ -66,8 +66,3 @@ def test_without_a_source_what_was_seen_speaks_alone(error):
     with pytest.raises(type(error)):
         suspicions(suspect, None)
     assert suspicions(suspect, None, refuted=True) == []
-
-
-def test_a_share_that_is_not_priced_is_left_out():
-    finding = RAN.finding(PerSampleMetrics(), "It costs.", name="x", severity=Severity.NOTE, priced=False)
-    assert finding.cost.step_share is None and finding.evidence == (LINE,)

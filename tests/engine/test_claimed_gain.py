@@ -11,13 +11,13 @@ from claims import beyond
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from recordings import lines, make_machine, make_process, make_recording, make_steps, record, site
-from windows import make_gpu_window, make_rank, make_window, report_of, series
+from windows import make_gpu_window, make_rank, make_window, report_of
 
 from gpudoctor.engine.examination import Request, examine
 from gpudoctor.engine.registry import load_registry
 from gpudoctor.engine.selection import make_selection
 from gpudoctor.model import PatientKind, Whose
-from gpudoctor.model.signs.process import Gap, LiveSteps, Series
+from gpudoctor.model.signs.process import Gap, Series
 from gpudoctor.report import FORMATS, render
 from gpudoctor.testing import make_host, make_patient
 from gpudoctor.ui.console import render_text
@@ -76,23 +76,6 @@ def test_no_wait_is_worth_more_than_the_device_is_idle(job):
     if told:
         own = sum(item.cost.step_share or 0.0 for item in findings if item.cost.whose is not Whose.HOST)
         assert float(told[1]) <= 1.06 / max(0.0099, 1 - most - own)
-
-
-@pytest.mark.slow
-@given(st.sampled_from(PHASES), st.floats(0.0, 1.0), st.booleans(), st.booleans(), st.sampled_from([1, 2]))
-def test_no_wait_of_a_live_job_is_worth_more_than_its_devices_are_idle(phase, busy, gpm, exact, ranks):
-    counts = {f"{phase}@train.py:{20 + n}": 40 for n in range(2)} | {"forward": 30, "collective": 10}
-    steps = LiveSteps(step=100, phases={phase: 0.5}, seconds=0.1) if exact else None
-    every = [make_rank(number, 4711 + number, looks=counts, gpus=(number,), steps=steps) for number in range(ranks)]
-    cards = [
-        make_gpu_window(number, busy=busy, **({"sm": series([busy / 2] * 60)} if gpm else {}))
-        for number in range(ranks)
-    ]
-    report = report_of(make_window(every, cards))
-    assert not [item for item in report.problems if "failed" in item]
-    assert not beyond((item.finding for item in report.findings), 1 - busy + 1e-3)
-    told = re.search(r"at most ([\d.]+)x", report.summary.verdict)
-    assert told is None or float(told[1]) <= 1.01 / max(0.0099, busy)
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -195,28 +178,3 @@ def test_a_gain_that_nobody_knows_is_called_so_in_every_format(make, form):
     assert not FACTOR.search(shown), FACTOR.search(shown)
     assert all(item.finding.cost.step_share is None for item in report.findings)
     assert any(item.finding.cost.host_share for item in report.findings)
-
-
-@pytest.mark.parametrize("form", ["text", *FORMATS])
-def test_a_gain_that_is_known_is_told(form):
-    process = make_process(
-        make_steps(200, device_idle=0.008, device_busy=0.004, device_forward=0.001, **STANDS),
-        records=[ON_DEVICE, READS],
-    )
-    recording = make_recording(process, started="")
-    report = examine(make_patient(recording=recording, host=make_host(), kind=PatientKind.RECORDING), REQUEST)
-    shown = render_text(report, width=100, colour=False) if form == "text" else render(report, form)
-    assert FACTOR.search(shown) and "gives back is unknown" not in shown
-
-
-def test_an_evaluation_and_the_graphs_in_it_are_counted_once():
-    graphs = record("numeric", 3.0, kind="mode", kind_of="grad-evaluation", step=99, steps=200, of=200, model="Net",
-                    affected=[], path="/job/train.py", line=30)  # fmt: skip
-    rows = make_steps(200, forward=0.004, backward=0.004, evaluation=0.004, other=0.001)
-    seen = lines(("evaluation", "/job/train.py", 30, "validate", 400))
-    recording = make_recording(make_process(rows, records=[graphs, seen]))
-    report = examine(make_patient(recording=recording, kind=PatientKind.RECORDING), REQUEST)
-    assert {"OBS004", "LOOP002"} <= {str(item.finding.code) for item in report.findings}
-    told = re.search(r"([\d.]+)x faster", report.summary.promise)
-    share = report.run.phases["evaluation"]
-    assert told is not None and float(told[1]) <= 1.01 / (1 - share)

@@ -6,16 +6,14 @@ from dataclasses import replace
 import pytest
 from recordings import make_machine, make_process, make_recording, make_steps, record
 from scripts import read_script
-from toys import Bad, Blind, Broken, Sick, Toy, Well, toy_registry
+from toys import Blind, Broken, Sick, Well, toy_registry
 from windows import make_rank, make_window, report_of
 
 from gpudoctor.analysis.saved_gpus import NOT_HELD
-from gpudoctor.engine.claims import AREAS
 from gpudoctor.engine.comparison import compare
 from gpudoctor.engine.examination import Request, examine
-from gpudoctor.engine.registry import load_registry
 from gpudoctor.engine.selection import make_selection
-from gpudoctor.model import Code, Cost, Patient, PatientKind, Severity, Sign, Signs
+from gpudoctor.model import Code, Patient, PatientKind, Sign, Signs
 from gpudoctor.model.proof import Conclusion, Cure, Proof, TrialRow, TrialSummary
 from gpudoctor.model.signs.job import Job, Profile
 from gpudoctor.model.signs.kernel_log import KernelLog
@@ -143,27 +141,6 @@ def saved_gpus(*checks, gpus=(), **changes):
 
 def saved(**parts):
     return Recording(path="/data/file", command=(), cwd="", started="", **parts)
-
-
-class Dear(Toy):
-    """A warning that is about half of the time."""
-
-    code = Code("MEM905")
-    name = "always-dear"
-
-    def examine(self, patient):
-        yield self.find(cost=Cost(step_share=0.5))
-
-
-class DearNote(Dear):
-    """A note about a fifth of the time."""
-
-    code = Code("MEM906")
-    name = "dear-note"
-    severity = Severity.NOTE
-
-    def examine(self, patient):
-        yield self.find(cost=Cost(step_share=0.2))
 
 
 SLOW = {"data_wait": 0.01}
@@ -321,12 +298,6 @@ def test_the_sentence_names_what_was_not_seen(said, sentence):
     assert sentence in said()
 
 
-def test_a_file_that_nobody_reads_is_not_examined():
-    patient = make_patient(gpus=[], kind=PatientKind.SCRIPT)
-    said = verdict(patient, Well, problems=("job.out: check does not read logs",))
-    assert said == "a patient: gpudoctor examined nothing of it; of this machine, 1 check passed."
-
-
 def test_a_script_that_python_cannot_parse_is_said_first_and_not_called_well():
     unread = (("bad.py", "bad.py: line 2: syntax error: invalid syntax"), ("b.py", "b.py: it is a binary file"))
     source = Sign.of("the source", Source(scripts=(), unread=unread))
@@ -376,36 +347,3 @@ class LoopRead(Well):
 )
 def test_a_verdict_that_finds_nothing_says_what_was_judged(said, judged):
     assert judged in said()
-
-
-def test_what_no_check_judges_is_never_called_judged():
-    checks = load_registry().checks.values()
-    named = {check.judges for check in checks} - {""}
-    listed = {name for areas in AREAS.values() for name, _ in areas}
-    topics = {name for areas in AREAS.values() for name, begin in areas if begin}
-    assert named <= listed
-    assert listed - named - topics == {"labels", "schedule", "resume"}
-
-
-class LossRead(Well):
-    """A check of the loss alone."""
-
-    code = Code("NUM904")
-    name = "loss-read"
-    judges = "loss"
-
-
-def test_a_check_says_which_area_it_judges():
-    assert run(LossRead).endswith("Memory growth, gradients, labels, schedule and resume were not judged.")
-
-
-def test_a_fault_of_the_job_is_not_one_of_this_machine():
-    class FewGpus(Bad):
-        """An error without a place in a file."""
-
-        code = Code("ENV905")
-        name = "few-gpus"
-
-    job = Job(profile=Profile.SLURM, script_path="job.sbatch", gpus_granted=2)
-    assert "on this machine" in script(TRAINING, FewGpus)
-    assert "on this machine" not in script(TRAINING, FewGpus, job=job, environment={})

@@ -79,9 +79,3 @@ def test_ranks_cost_no_more_than_their_number(tmp_path):
         return large_recording(60, ranks=ranks, records=8, samples=60)
 
     assert growth(tmp_path, make, (2, 4, 8)) < LINEAR
-
-
-def test_calls_by_squares_are_seen():
-    """The count can tell: what the rise of the step time once cost, a list for every row."""
-    costs = [calls(lambda n=n: [[max(1.0, c) for c in range(n)][i] for i in range(n)]) for n in (50, 100, 200)]
-    assert (costs[2] - costs[1]) / (costs[1] - costs[0]) == pytest.approx(4.0, rel=0.1)

@@ -53,10 +53,6 @@ def loop(line, path=PATH):
     return record("loop", 1.0, marker="optimizer", path=path, line=line, function="f", engine=None, step=0)
 
 
-def test_without_a_run_both_are_the_jobs():
-    assert found() == [18]
-
-
 def test_a_run_of_the_other_training_says_nothing_of_this_one():
     assert found(loop(13)) == []
 

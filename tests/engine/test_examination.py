@@ -10,7 +10,6 @@ from gpudoctor.engine.exit_codes import exit_code, named_strictly
 from gpudoctor.engine.registry import Registry
 from gpudoctor.engine.selection import make_selection
 from gpudoctor.engine.settings import Settings
-from gpudoctor.errors import UsageError
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -69,22 +68,6 @@ def test_a_crashing_reader_is_a_crash_of_the_checks_that_need_it_only():
     assert report.summary.warning == 1
 
 
-def test_each_sign_is_taken_once():
-    taken = []
-
-    class Twice(Toy):
-        code, name = Code("ENV902"), "twice"
-
-        def examine(self, patient):
-            for _ in range(2):
-                _ = patient.host
-            yield from ()
-
-    patient = Patient(PatientKind.MACHINE, "m", Signs(host=Sign("the host", lambda: taken.append(1))))
-    examine(patient, request(Twice))
-    assert taken == [1]
-
-
 def test_deselected_checks_stand_in_the_outcomes_and_are_no_gap():
     report = examine(make_patient(), request(Well, Sick, Blind, select=["DATA"]))
     skipped = {item.code: item.reason for item in report.outcomes if isinstance(item, Skipped)}
@@ -102,11 +85,6 @@ def test_ignored_findings_are_silenced_and_counted(word):
     assert {type(item) for item in report.outcomes} == {Passed}
 
 
-def test_an_unknown_selector_names_the_nearest():
-    with pytest.raises(UsageError, match=r"--select: unknown code 'MEM91'; did you mean MEM901\?"):
-        request(Sick, select=["MEM91"])
-
-
 def script_with(comments):
     text = "\n".join(["pass"] * 5)
     return Source(
@@ -118,15 +96,6 @@ def script_with(comments):
             ),
         )
     )  # fmt: skip
-
-
-def test_a_comment_silences_on_its_own_line_only():
-    here = make_patient(source=script_with({3: ("MEM901",)}))
-    report = examine(here, request(Sick))
-    assert report.silenced[0].where == "comment in src/train.py:3"
-    assert report.silenced[0].reason == "measured"
-    for other in ({2: ("MEM901",)}, {3: ("MEM902",)}):
-        assert examine(make_patient(source=script_with(other)), request(Sick)).summary.warning == 1
 
 
 def test_a_comment_on_any_line_of_the_span_counts():

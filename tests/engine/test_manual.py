@@ -1,5 +1,3 @@
-import textwrap
-
 import pytest
 
 from gpudoctor.engine.manual import HEADINGS, ManualError, help_markdown, named, parse_manual, read_page, topic_order
@@ -35,11 +33,6 @@ def test_a_page_has_its_title_and_sections():
     assert _under(manual, "Remedies") == "About Remedies.\nSecond line."
 
 
-def test_lists_and_examples_keep_their_indentation():
-    text = PAGE.replace("        About Remedies.", "        - one\n          more\n\n            code(x)\n")
-    assert _under(parse_manual(text), "Remedies") == "- one\n  more\n\n    code(x)\n\nSecond line."
-
-
 @pytest.mark.parametrize(
     ("page", "sentence"),
     [
@@ -58,12 +51,6 @@ def test_what_is_no_page_is_refused_with_a_reason(page, sentence):
         parse_manual(page)
 
 
-def test_a_page_without_a_manual_still_has_its_facts():
-    page = read_page(Undocumented)
-    assert page.manual is None and page.title == "Somebody's check."
-    assert page.reads == (Reads.ENVIRONMENT, Reads.CONFIG)
-
-
 def test_a_report_names_a_check_with_its_help():
     entry = named(Sick)
     assert (entry.code, entry.name, entry.title) == ("ACME001", "sick", "The ailment in one sentence.")
@@ -76,7 +63,3 @@ def test_topics():
     assert sorted(["DATA001", "ACME001", "ENV002", "ENV001"], key=topic_order) == [
         "ENV001", "ENV002", "DATA001", "ACME001",
     ]  # fmt: skip
-
-
-def test_tabs_and_deeper_docstrings_are_read():
-    parse_manual(textwrap.indent(PAGE, "    ").strip())

@@ -53,12 +53,6 @@ def test_what_breaks_the_job_comes_before_any_gain():
     assert "90 % of a step" in second.reason
 
 
-def test_gain_is_weighed_by_confidence():
-    sure = Case(finding=finding("OBS002", cost=Cost(step_share=0.2)), remedies=())
-    unsure = Case(finding=finding("DATA001", confidence=Confidence.SUSPECTED, cost=Cost(step_share=0.4)), remedies=())
-    assert order(unsure, sure) == ["OBS002", "DATA001"]
-
-
 def test_a_remedys_effect_prices_a_finding_that_nobody_measured():
     priced = Case(finding=finding("SYNC001"), remedies=(remedy(low=2.0, high=2.0),))
     unpriced = Case(finding=finding("DATA001"), remedies=())
@@ -74,31 +68,11 @@ def test_notes_come_last():
     assert order(note, unpriced) == ["A002", "A001"]
 
 
-def test_a_note_that_the_run_measured_comes_before_one_of_the_machine():
-    shown = Measurement(name="reads", value=1, unit="{reads}", reproduce="gpudoctor report runs/0")
-    measured = [
-        Case(finding=finding("SYNC001", Severity.NOTE, evidence=(shown,)), remedies=()),
-        Case(finding=finding("OBS002", Severity.NOTE, cost=Cost(step_share=0.003)), remedies=()),
-    ]
-    installed = Case(finding=finding("ENV005", Severity.NOTE), remedies=(remedy(effort=Effort.ONE_LINE),))
-    assert order(installed, *measured) == ["SYNC001", "OBS002", "ENV005"]
-    warned = Case(finding=finding("ENV004", Severity.WARNING), remedies=())
-    assert order(*measured, installed, warned)[0] == "ENV004"  # among notes only
-
-
 def test_equal_gain_goes_by_severity_then_effort():
     note = Case(finding=finding("A001", Severity.NOTE, cost=Cost(step_share=0.1)), remedies=())
     hard = Case(finding=finding("A002", cost=Cost(step_share=0.1)), remedies=(remedy(effort=Effort.REWRITE),))
     easy = Case(finding=finding("A003", cost=Cost(step_share=0.1)), remedies=(remedy(effort=Effort.ONE_LINE),))
     assert order(note, hard, easy) == ["A003", "A002", "A001"]
-
-
-def test_a_cause_comes_before_the_shortage_that_it_makes():
-    shortage = Case(finding=finding("MEM002", scarce=frozenset({Resource.HOST_MEMORY})), remedies=(remedy(),))
-    cause = Case(finding=finding("MEM003"), remedies=(remedy(),))
-    assert order(shortage, cause) == ["MEM003", "MEM002"]
-    dear = Case(finding=finding("MEM003"), remedies=(remedy(effort=Effort.REWRITE),))
-    assert order(shortage, dear) == ["MEM002", "MEM003"]
 
 
 def test_remedies_stand_best_first():
@@ -129,12 +103,6 @@ def test_a_remedy_that_uses_what_another_finding_lacks_is_set_aside_with_the_rea
     assert "device memory" in aside.reason and "MEM009" in aside.reason
 
 
-def test_a_finding_may_trade_what_it_says_is_scarce_itself():
-    scarce = frozenset({Resource.CPU})
-    case = Case(finding=finding(scarce=scarce), remedies=(remedy("trade", uses=scarce),))
-    assert [item.id for item in rank([case])[0].remedies] == ["trade"]
-
-
 def knob(code, value, share, line=None):
     evidence = (SourceSpan(path="t.py", line=line),) if line else (Measurement(name="n", value=1, unit="1"),)
     return Case(
@@ -148,16 +116,6 @@ def test_two_values_for_one_knob_the_better_placed_wins():
     assert high.remedies[0].id == "DATA001-r"
     assert low.remedies == ()
     assert low.set_aside[0].reason == "DATA001-r sets DataLoader.num_workers to 8, this one to 4"
-
-
-def test_the_same_knob_of_two_calls_is_no_conflict():
-    ranked = rank([knob("DATA003", "4", 0.1, line=10), knob("DATA001", "8", 0.5, line=20)])
-    assert all(not item.set_aside for item in ranked)
-
-
-def test_a_knob_of_the_job_meets_the_knob_of_a_call():
-    ranked = rank([knob("ENV007", "4", 0.1), knob("DATA001", "8", 0.5, line=20)])
-    assert ranked[1].set_aside
 
 
 @pytest.mark.parametrize(("low", "high", "share"), [(2.0, 2.0, 0.5), (1.0, 1.0, 0.0), (0.5, 0.8, 0.0), (1.0, 4.0, 0.5)])
@@ -183,13 +141,6 @@ cases = st.builds(
 )
 
 
-def test_two_of_a_kind_that_only_their_confidence_tells_apart_have_one_order():
-    """Nothing to gain from either, so that gain times confidence is the same: 0."""
-    sure = Case(finding=finding("CFG001", cost=Cost(step_share=0.0)), remedies=())
-    unsure = Case(finding=finding("CFG001", confidence=Confidence.SUSPECTED, cost=Cost(step_share=0.0)), remedies=())
-    assert rank([sure, unsure]) == rank([unsure, sure])
-
-
 @given(st.lists(cases, max_size=8), st.randoms())
 def test_the_order_does_not_depend_on_the_order_of_the_input(items, random):
     shuffled = list(items)
@@ -201,18 +152,6 @@ def test_the_order_does_not_depend_on_the_order_of_the_input(items, random):
     assert key(rank(items)) == key(rank(shuffled))
     breaks = [item.finding.cost.breaks is not None for item in rank(items)]
     assert breaks == sorted(breaks, reverse=True)
-
-
-def test_a_cause_stands_before_its_effect_and_in_its_place():
-    """An effect may look worse than what makes it: the memory that a tool takes, for instance."""
-    cause = Case(finding=finding("OBS001", cost=Cost(step_share=0.03)), remedies=())
-    effect = Case(finding=finding("MEM002", cost=Cost(breaks="full"), effect_of=Code("OBS001")), remedies=())
-    other = Case(finding=finding("DATA001", cost=Cost(step_share=0.5)), remedies=())
-    assert order(other, effect, cause) == ["OBS001", "MEM002", "DATA001"]
-    assert order(other, effect) == ["MEM002", "DATA001"]
-    dear = Case(finding=finding("OBS001", cost=Cost(step_share=0.8)), remedies=())
-    mild = Case(finding=finding("MEM002", effect_of=Code("OBS001")), remedies=())
-    assert order(other, mild, dear) == ["OBS001", "DATA001", "MEM002"]
 
 
 def test_the_remedies_of_an_effect_are_set_aside_if_its_cause_has_one():

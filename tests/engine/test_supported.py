@@ -56,14 +56,6 @@ def test_sick_a_name_that_an_admitted_release_lacks_is_not_written(remedies, ask
     assert remedy.steps[-1].startswith("That needs torch 2.3, and ")
 
 
-def test_healthy_what_every_admitted_release_has_is_written(remedies):
-    assert remedies("torch>=1.13")["torch.cuda.amp.autocast()"].edits
-
-
 @pytest.mark.parametrize("asked", ["torch", "torch>=2.3", "torch!=2.0.0", "torch<9", "torchvision>=0.9"])
 def test_healthy_a_project_that_names_no_older_release(remedies, asked):
     assert remedies(asked)["torch.cuda.amp.GradScaler()"].edits
-
-
-def test_sick_a_pinned_older_torch_has_nothing_to_rename(remedies):
-    assert not remedies("torch==1.13.1")

@@ -129,14 +129,3 @@ def test_what_the_run_did_not_take_is_a_note_that_costs_nothing(text):
     [item] = ran_through(text, "# plain")
     assert item.finding.severity is Severity.NOTE and item.finding.cost.breaks is None
     assert "This run did not take that branch" in item.finding.message
-
-
-@pytest.mark.parametrize("text", [BRANCHES, OWN_FUNCTION])
-def test_what_the_run_took_keeps_its_severity(text):
-    [item] = ran_through(text, "scaler.scale(loss).backward()")
-    assert item.finding.severity is not Severity.NOTE and item.finding.cost.breaks
-
-
-def test_a_run_that_was_hardly_sampled_says_nothing_of_a_branch():
-    [item] = ran_through(BRANCHES, "# plain", looks=3)
-    assert item.finding.cost.breaks

@@ -41,14 +41,6 @@ def test_the_report_counts_every_row_once_and_is_near(report):
     assert report["verdicts"]["ran"]["right"] == report["verdicts"]["ran"]["rows"]
 
 
-def test_text_with_rows_and_what_is_no_table(tmp_path):
-    other = tmp_path / "other.csv"
-    other.write_text("a,b\n1,2\n")
-    assert run("--table", str(other)).returncode == 2
-    done = run("--table", str(SAMPLE), "--rows")
-    assert "allocated peaks, exact token count" in done.stdout and "mistral-7b-v0.1" in done.stdout
-
-
 def test_the_measured_value_does_not_reach_the_mapping(tmp_path):
     """A table with other values gives the same predictions: constants are not fitted to rows."""
     rows = list(csv.DictReader(SAMPLE.open(encoding="utf-8")))

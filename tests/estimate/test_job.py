@@ -4,7 +4,6 @@ import pytest
 
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate import TrainingJob, presets
-from gpudoctor.estimate.job import roles, wanted
 
 
 @pytest.mark.parametrize(
@@ -53,20 +52,3 @@ def test_jobs_that_a_model_cannot_do(model, change, said):
     with pytest.raises(UsageError) as caught:
         TrainingJob(**change).check(presets()[model].shape)
     assert said in str(caught.value)
-
-
-def test_module_names_are_roles():
-    assert roles("q_proj,v_proj") == ("q", "v")
-    assert roles(["model.layers.0.self_attn.o_proj"]) == ("o",)
-    assert roles("all-linear") == ("all-linear",)
-
-
-def test_separate_names_mean_the_fused_matrix_where_there_is_only_that():
-    job = TrainingJob(method="lora", lora_targets="q,v")
-    assert "qkv" in wanted(job, presets()["phi-3-mini"].shape)
-    assert "qkv" not in wanted(job, presets()["llama-3-8b"].shape)
-
-
-def test_context_parallel_ranks_shard_like_data_parallel_ones():
-    job = TrainingJob(gpus=8, nodes=2, tp=2, cp=4, parallel="fsdp2")
-    assert (job.world, job.data_parallel, job.shards) == (16, 2, 8)

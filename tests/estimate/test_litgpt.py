@@ -2,7 +2,6 @@
 
 import pytest
 
-from gpudoctor.errors import UsageError
 from gpudoctor.estimate import Estimate, TrainingJob, estimate_job, lookup
 
 GIB = 2**30
@@ -76,40 +75,6 @@ MIXED = {"dtype": "fp32", "mixed_precision": "bf16", "batch": 1}
 )  # fmt: skip
 def test_a_line_by_hand(name, method, options, at, kind, amount):
     assert instant(estimate(name, method, **options), at).get(kind) == amount
-
-
-def test_adapters_on_the_head():
-    with_head = estimate("llama-2-7b", lora_targets="q,v,head")
-    more = instant(with_head, "load")["adapters"] - instant(estimate("llama-2-7b"), "load")["adapters"]
-    assert more == 2 * 32 * (LLAMA["hidden"] + LLAMA["vocab"])
-    with pytest.raises(UsageError, match=r"--lora-targets has head.*--stack litgpt"):
-        estimate("llama-2-7b", lora_targets="q,v,lm_head", stack="hf")
-
-
-def test_frozen_weights_get_gradients_where_fsdp_wraps_whole_blocks():
-    sharded = {**SHARDED, "accumulate": 1}
-    shape = lookup("llama-2-7b").preset.shape
-    blocks = shape.layer_parameters * 32
-    piled = instant(estimate("llama-2-7b", **SHARDED), "accumulation")
-    adapters = 32 * 32 * (2 * 4096 + 2 * 4096)
-    norm = 4096
-    whole = shape.parameters.total - 2 * LLAMA["vocab"] * LLAMA["hidden"]
-    assert whole == blocks + norm
-    assert piled["accumulated-gradients"] == 2 * whole
-    one = estimate("llama-2-7b", **sharded)
-    assert instant(one, "layer")["unit-gradient"] == 4 * shape.layer_parameters
-    assert "checkpoints-kept" not in instant(one, "layer")
-    assert instant(one, "backward")["frozen-gradients"] == blocks  # 2 B over 2 GPUs
-    assert instant(one, "backward")["gradients"] == adapters
-    other = estimate("llama-2-7b", stack="hf-2024", loss="stock", **sharded)
-    assert "unit-gradient" not in instant(other, "layer") and "checkpoints-kept" in instant(other, "layer")
-
-
-def test_inference_unpacks_the_largest_matrix_for_the_prompt():
-    job = TrainingJob(mode="inference", method="qlora", stack="litgpt-2024", seq=6, context=56)
-    found = estimate_job(lookup("llama-2-7b").preset.shape, job, None)
-    assert instant(found, "prefill")["unpacked-weights"] == 4 * LLAMA["vocab"] * LLAMA["hidden"]
-    assert "unpacked-weights" not in instant(found, "decode")
 
 
 @pytest.mark.parametrize(

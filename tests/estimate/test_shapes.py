@@ -3,7 +3,7 @@
 import pytest
 
 from gpudoctor.errors import UsageError
-from gpudoctor.estimate import Latent, ModelShape, presets
+from gpudoctor.estimate import ModelShape, presets
 
 LLAMA = {"name": "x", "layers": 2, "hidden": 64, "heads": 4, "kv_heads": 2, "head_dim": 16, "mlp": 128, "vocab": 100}
 
@@ -17,24 +17,6 @@ LLAMA = {"name": "x", "layers": 2, "hidden": 64, "heads": 4, "kv_heads": 2, "hea
 )  # fmt: skip
 def test_published_counts(name, published):
     assert presets()[name].shape.parameters.total == published
-
-
-def test_parts_of_a_small_llama_by_hand():
-    parts = ModelShape(**LLAMA).parameters
-    assert parts.embedding == parts.head == 6400
-    assert parts.linear == 2 * (64 * 64 * 2 + 64 * 32 * 2 + 3 * 64 * 128)
-    assert parts.norms == 2 * 2 * 64 + 64
-    assert parts.total == parts.embedding + parts.head + parts.linear + parts.norms
-    assert ModelShape(**LLAMA, tied=True).parameters.total == parts.total - 6400
-
-
-def test_latent_attention_by_hand():
-    latent = Latent(q_rank=None, kv_rank=8, nope=16, rope=4, value=12)
-    roles = {linear.role: (linear.rows, linear.columns) for linear in ModelShape(**LLAMA, latent=latent).linears}
-    assert roles["q"] == (4 * 20, 64)
-    assert roles["kv_a"] == (12, 64)
-    assert roles["kv_b"] == (4 * 28, 8)
-    assert roles["o"] == (64, 48)
 
 
 def test_experts_and_routers():

@@ -72,26 +72,6 @@ def test_every_program_is_python_that_has_all_its_names_and_none_of_ours(method,
             assert max(map(len, source.splitlines())) <= 120
 
 
-@pytest.mark.parametrize("parallel", ["ddp", "fsdp", "fsdp2"])
-@pytest.mark.parametrize("kind", ["cpu", "cuda"])
-def test_programs_of_several_ranks(parallel, kind):
-    job = TrainingJob(gpus=2, parallel=parallel, accumulate=2)
-    source = text(job, kind)
-    assert not names(source), names(source)
-    assert f'init_process_group("{"nccl" if kind == "cuda" else "gloo"}")' in source
-    assert ("no_sync" in source) == (parallel == "ddp")
-    assert "rank)" in source  # every rank has rows of its own
-
-
-def test_an_engine_makes_the_steps():
-    for job, own in ((TrainingJob(parallel="zero2"), True), (TrainingJob(gpus=2, parallel="zero3"), False)):
-        source = text(job, deepspeed=True, own_optimizer=own)
-        assert not names(source), names(source)
-        assert "model.backward(loss)" in source and "model.step()" in source and "optimizer.step()" not in source
-        assert ("torch.optim.AdamW" in source) == own
-        assert ("deepspeed.zero.Init" in source) == (job.parallel == "zero3")
-
-
 def test_only_what_a_job_needs_stands_in_its_program():
     plain = text(TrainingJob(dtype="fp32", checkpointing="none"))
     absent = ("peft", "bitsandbytes", "accelerate", "autocast", "checkpointing", "deepspeed", "dist", ".to(", "scaler")
@@ -154,15 +134,6 @@ def test_what_does_not_fit_is_refused_with_numbers():
     check_room(qlora, CARD)
     with pytest.raises(NoRoomError, match=r"4 GiB of it free"):
         check_room(qlora, replace(CARD, free=4 * GIB))
-
-
-def test_two_ranks_on_a_cpu_need_twice_the_memory():
-    shape = lookup("pythia-70m").preset.shape
-    need = estimate_job(shape, TrainingJob(seq=64)).total_bytes + GIB
-    tight = replace(CPU, free=need + GIB // 2)
-    check_room(estimate_job(shape, TrainingJob(seq=64)), tight)
-    with pytest.raises(NoRoomError):
-        check_room(estimate_job(shape, TrainingJob(seq=64, gpus=2, parallel="ddp")), tight)
 
 
 def test_flags_alone_make_a_config():

@@ -5,13 +5,11 @@ import sys
 import pytest
 from some import some
 
-from gpudoctor.errors import IncompleteError, UsageError
-from gpudoctor.estimate import TrainingJob, estimate_job, lookup
+from gpudoctor.errors import IncompleteError
 from gpudoctor.estimate.real.config import Pattern, pattern
 from gpudoctor.estimate.traced import child
 from gpudoctor.estimate.traced.extrapolate import depth_of, whole
 from gpudoctor.estimate.traced.ledger import Ledger, TracedWindow
-from gpudoctor.estimate.traced.traced_estimate import Traced, from_object
 
 
 def ledger_of(layers, weight=2048, kept=1024):
@@ -62,29 +60,6 @@ def test_what_repeats_in_a_row_of_blocks(kinds, prefix, period):
     found = pattern(kinds)
     assert (found.layers, found.prefix, found.period) == (len(kinds), prefix, period)
     assert all(kinds[depth - 1] == kinds[-1] for depth in found.depths())
-
-
-def test_a_trace_as_plain_data_and_back():
-    instants = estimate_job(lookup("7b").preset.shape, TrainingJob(method="lora")).instants
-    traced = Traced(
-        instants=instants, static=0, parameters=0, layers=32, depths=(2, 3), seconds=0.5, libraries={"torch": "2"},
-        notes=("it was so",),
-    )  # fmt: skip
-    assert from_object(traced.to_object()) == traced
-    assert traced.peak.bytes == max(each.bytes for each in instants)
-
-
-def test_missing_libraries_are_named(monkeypatch):
-    monkeypatch.setattr(child, "_installed", lambda name: name != "peft")
-    with pytest.raises(UsageError, match=r"pip install torch transformers peft \(peft cannot be found"):
-        child.ask_child({"jobs": []}, 1.0)
-
-
-def test_a_child_that_ends_without_an_answer(monkeypatch):
-    monkeypatch.setattr(child, "_installed", lambda _: True)
-    monkeypatch.setattr(child, "COMMAND", (sys.executable, "-c", "import sys; sys.exit('no room')"))
-    with pytest.raises(IncompleteError, match=r"exit code 1\): no room"):
-        child.ask_child({"jobs": []}, 60.0)
 
 
 def test_a_child_that_takes_too_long_is_stopped(monkeypatch):

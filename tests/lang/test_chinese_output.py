@@ -5,16 +5,11 @@ identifiers, citations, and lines that quote the user's files, logs or exception
 """
 
 import re
-import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from log_samples import SAMPLES
 from preflights import pair, patient, unit
-from recordings import make_machine, make_process, make_recording, make_steps, write_recording
 from report_kinds import every_report, texts_of
-from sample_reports import healthy_report
 from windows import make_rank, make_window, report_of
 
 from gpudoctor.cli import main
@@ -22,11 +17,8 @@ from gpudoctor.cli.parser import COMMANDS
 from gpudoctor.engine.examination import Request, examine
 from gpudoctor.engine.registry import load_registry
 from gpudoctor.engine.selection import make_selection
-from gpudoctor.lang import say, speaking, term
+from gpudoctor.lang import speaking
 from gpudoctor.lang.wrapping import cells, pieces, unfolded, wrap
-from gpudoctor.model import Report
-from gpudoctor.model.proof import Conclusion, Proof, TrialRow, TrialSummary
-from gpudoctor.trial.trial_verdict import verdict_words
 from gpudoctor.ui.console import render_preflight, render_text
 from gpudoctor.ui.watch_text import plain_line
 
@@ -104,63 +96,8 @@ def test_a_command_is_chinese(shown, words):
     assert text.strip() and not english(text), english(text)
 
 
-def test_the_first_page_is_chinese(shown, monkeypatch, tmp_path):
-    shutil.copy(EXAMPLES / "train_crops.py", tmp_path)
-    monkeypatch.chdir(tmp_path)
-    text = shown()
-    assert "训练一个模型" in text and not english(text)
-
-
 def verdict_of(text: str) -> str:
     return text.partition("\n\n")[2].partition("\n\n")[0]
-
-
-def test_the_frame_of_a_check_is_chinese(shown):
-    text = shown("check", str(EXAMPLES / "train_crops.py"), "-v")
-    assert "个警告" in verdict_of(text) and "证据：" in text and "修复它：" in text
-    outcomes = text.partition("个检查项通过")[2]
-    assert not english(outcomes), english(outcomes)
-
-
-@pytest.fixture
-def recorded(tmp_path):
-    """A stored recording of a run that waits for its data."""
-    steps = make_steps(200, data_wait=0.02)
-    return str(write_recording(make_recording(make_process(steps), machine=make_machine(60)), tmp_path / "run"))
-
-
-def test_a_report_on_a_recording_is_chinese(shown, recorded):
-    for words in (("report", recorded), ("report", recorded, "-v")):
-        text = shown(*words)
-        assert "等待数据" in text and not english(verdict_of(text)), english(text)
-        frame = [line for line in english(text) if not line.startswith("   ")]  # a finding is its check's
-        assert not frame, frame
-
-
-def test_a_comparison_is_chinese(shown, recorded, tmp_path):
-    faster = write_recording(make_recording(make_process(make_steps(200))), tmp_path / "faster")
-    text = shown("compare", recorded, str(faster))
-    assert "之前" in text and not english(text), english(text)
-
-
-@pytest.mark.parametrize("code", sorted({code for code, _ in SAMPLES}))
-def test_the_verdict_of_an_autopsy_names_its_cause_in_chinese(shown, tmp_path, code):
-    log = tmp_path / "job.out"
-    log.write_text("step 10\n" + next(text for key, text in SAMPLES.items() if key[0] == code) + "\n")
-    verdict = " ".join(verdict_of(shown("autopsy", str(log))).split()).replace(str(log), "LOG")
-    name = load_registry().checks[code].name.replace("-", " ")
-    assert name not in verdict, verdict
-    assert re.search(r"(失败.*：.+， ?|尚未启动：见 ?)LOG 的第 ?\d+ 行。$", verdict), verdict
-
-
-@pytest.mark.parametrize("key", [("ENV002", "cpu-build"), ("ENV006", "shm-full")], ids="-".join)
-def test_an_autopsy_is_chinese(shown, tmp_path, key):
-    log = tmp_path / "job.out"
-    log.write_text("step 10\n" + SAMPLES[key] + "\n")
-    text = shown("autopsy", str(log), "-v")
-    assert "作业" in text
-    outside = "\n".join(line for line in text.splitlines() if SAMPLES[key][:30] not in line)
-    assert not english(verdict_of(outside)), english(outside)
 
 
 def test_a_watched_process_is_chinese():
@@ -175,38 +112,6 @@ def _tick(window):
     from windows import make_tick
 
     return make_tick(window)
-
-
-def tried(conclusion: Conclusion) -> Report:
-    """A report after trials of one change, as `verify` makes it."""
-    moved = conclusion is Conclusion.MOVED
-    proof = Proof(ratio=2.0, low=1.9, high=2.1, pairs=5, verdict="faster", loss="moved" if moved else "identical")
-    row = TrialRow(
-        name="DATA001-workers", title="num_workers=2", conclusion=conclusion, step_seconds=0.05,
-        proof=None if conclusion in (Conclusion.FAILED, Conclusion.NOT_TRIED) else proof,
-    )  # fmt: skip
-    trial = TrialSummary(
-        step_seconds=0.1, warm_up_steps=5, steps=50, rows=(row,), seconds=60, budget=360, protection=say("every run wrote to an overlay"),
-        patch_path="/rec/proof.diff" if conclusion is Conclusion.PROVEN else "", patch="-a\n+b\n",
-    )  # fmt: skip
-    healthy = healthy_report()
-    verdict = verdict_words(trial, term("none"), promise="")
-    summary = replace(healthy.summary, verdict=verdict)
-    return replace(healthy, trial=trial, summary=summary, outcomes=(), problems=(), remarks=())
-
-
-@pytest.mark.parametrize("conclusion", Conclusion)
-def test_a_trial_is_chinese(conclusion):
-    shown = {}
-    for language in ("en", "zh"):
-        with speaking(language):
-            text = render_text(tried(conclusion), width=200, colour=False, verbose=True)
-        shown[language] = text.splitlines()[1:]
-    same = [line for line in shown["zh"] if words_of(line) and line in shown["en"]]
-    mixed = [line for line in shown["zh"] if re.search("[a-z]{3,} [a-z]{3,}", CODE.sub("|", line))]
-    assert not same and not mixed, (same, mixed)
-    if conclusion is Conclusion.PROVEN:
-        assert "已证实：速度是原来的 2.00 倍（1.90 到 2.10），loss 完全相同。改动：num_workers=2。" in shown["zh"]
 
 
 def test_a_preflight_is_chinese():
@@ -294,13 +199,6 @@ def test_lines_of_a_paragraph_are_joined_without_blanks_between_chinese_characte
         "小模型的一步会慢 2 到 4 倍、GPU 更久。loss 下降"
     )
     assert unfolded(["one: two", "three"]) == "one: two three"
-
-
-def test_a_list_of_code_breaks_after_its_commas():
-    assert wrap("- `aaaaaaaaaaaaaaaa(True)`、`bbbbbbbb()`、`cc`", 36, hang=2) == [
-        "- `aaaaaaaaaaaaaaaa(True)`、",
-        "  `bbbbbbbb()`、`cc`",
-    ]
 
 
 def test_lines_break_between_chinese_characters_only():

@@ -9,22 +9,14 @@ from mending import mended
 from scripts import script_patient
 
 from gpudoctor.model import Applicability, Effort, Remedy, TextEdit
-from gpudoctor.testing import examine, make_host, prescribe
-from gpudoctor_checks.config.frequencies import Frequencies
+from gpudoctor.testing import examine, prescribe
 from gpudoctor_checks.config.lora_misfit import LoraMisfit
-from gpudoctor_checks.data.eval_loader_misuse import EvalLoaderMisuse
-from gpudoctor_checks.data.slow_start import SlowStart
 from gpudoctor_checks.observability.checkpoint_too_often import CheckpointTooOften
-from gpudoctor_checks.observability.log_flush import LogFlush
 from gpudoctor_checks.observability.model_watch import ModelWatch
 from gpudoctor_checks.observability.profiler_in_loop import ProfilerInLoop
-from gpudoctor_checks.performance.mixed_precision_off import MixedPrecisionOff
 from gpudoctor_checks.sync.host_sync_in_loop import HostSyncInLoop
-from gpudoctor_rules.config import frequencies, lora_misfit
-from gpudoctor_rules.data.items import slow_start
-from gpudoctor_rules.data.loaders import eval_loader_misuse
-from gpudoctor_rules.observability import checkpoint_too_often, log_flush, profiler_in_loop
-from gpudoctor_rules.performance import mixed_precision_off
+from gpudoctor_rules.config import lora_misfit
+from gpudoctor_rules.observability import checkpoint_too_often, profiler_in_loop
 from gpudoctor_rules.sync import host_sync_in_loop
 
 LOOP = """
@@ -127,12 +119,6 @@ def test_no_second_save_where_the_last_state_is_saved_already(end, after):
     assert len(first.edits) == 1 and "if step %" in first.edits[0].new_text
 
 
-def test_the_last_state_is_saved_where_nothing_else_saves_it():
-    patient = script_patient(SAVES.format(end="pass", after=""))
-    [finding] = examine(CheckpointTooOften, patient)
-    assert len(prescribe(checkpoint_too_often, finding, patient)[0].edits) == 2
-
-
 def test_a_value_that_an_option_gives_is_not_written_over():
     text = """
         from peft import LoraConfig, get_peft_model
@@ -144,15 +130,6 @@ def test_a_value_that_an_option_gives_is_not_written_over():
         patient = script_patient(text.format(rank=rank))
         [finding] = examine(LoraMisfit, patient)
         assert len(prescribe(lora_misfit, finding, patient)[0].edits) == edits
-
-
-def test_a_period_is_never_below_the_norm_that_the_finding_names():
-    text = "from transformers import TrainingArguments\nargs = TrainingArguments('o', max_steps=60, logging_steps=1)\n"
-    patient = script_patient(text)
-    [finding] = examine(Frequencies, patient)
-    assert prescribe(frequencies, finding, patient)[0].title == "logging_steps=10"
-    [finding] = examine(Frequencies, patient, log_period=40)
-    assert prescribe(frequencies, finding, patient)[0].title == "logging_steps=30"  # half of the run
 
 
 def test_amp_beside_zero_becomes_bf16():
@@ -172,118 +149,6 @@ def test_a_notebook_gets_steps_and_no_edits(tmp_path):
     assert [(item["edits"], item["patch"], item["applicability"]) for item in finding["remedies"]] == [
         ([], None, "display-only")
     ] * len(finding["remedies"])
-
-
-BAR = """
-import sys, torch
-model = torch.nn.Linear(8, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-loader = torch.utils.data.DataLoader(torch.randn(100000, 8), num_workers=4)
-for step, x in enumerate(loader):
-    optimizer.zero_grad()
-    model(x).mean().backward()
-    optimizer.step()
-    {show}
-"""
-
-
-@pytest.mark.parametrize(
-    ("show", "edited"),
-    [
-        ("print('\\r', step, end='', flush=True)", False),
-        ("sys.stdout.write(f'\\rstep {step}')\n    sys.stdout.flush()", False),
-        ("print(step, flush=True)", True),
-    ],
-)
-def test_the_flush_of_a_progress_line_stays(show, edited):
-    patient = script_patient(BAR.format(show=show))
-    [finding] = examine(LogFlush, patient)
-    [remedy] = prescribe(log_flush, finding, patient)
-    assert (bool(remedy.edits), "progress" in remedy.title) == (edited, not edited)
-
-
-HALF = """
-import torch
-device = torch.device("cuda")
-model = {model}.to(device)
-criterion = torch.nn.CrossEntropyLoss()
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-loader = torch.utils.data.DataLoader(data, num_workers=4, batch_size=64)
-for epoch in range(100):
-    for x, y in loader:
-        x, y = x.to(device), y.to(device)
-        optimizer.zero_grad()
-        out = model(x)
-        loss = criterion(out, y)
-        loss.backward()
-        optimizer.step()
-"""
-
-
-@pytest.mark.parametrize("wrapped", [False, True])
-def test_autocast_does_not_reach_the_threads_of_data_parallel(wrapped):
-    made = "torchvision.models.resnet50()"
-    text = "import torchvision\n" + HALF.format(model=f"torch.nn.DataParallel({made})" if wrapped else made)
-    patient = script_patient(text)
-    [finding] = examine(MixedPrecisionOff, patient)
-    first = prescribe(mixed_precision_off, finding, patient)[0]
-    assert (bool(first.edits), "forward" in first.steps[0] and "@torch" in first.steps[0]) == (not wrapped, wrapped)
-
-
-EVALUATED = """
-import torch
-model = torch.nn.Linear(8, 2)
-held_out = torch.utils.data.DataLoader(data, batch_size=32, drop_last=True, num_workers=4)
-
-
-@torch.no_grad()
-def evaluate():
-    model.eval()
-    right = 0
-    for x, y in held_out:
-        right += (model(x).argmax(-1) == y).sum()
-    return right / {total}
-
-
-for x, y in torch.utils.data.DataLoader(train, num_workers=4, shuffle=True):
-    model(x).mean().backward()
-    optimizer.step()
-print(evaluate())
-"""
-
-
-@pytest.mark.parametrize(("total", "edited"), [("(len(held_out) * 32)", False), ("len(held_out.dataset)", True)])
-def test_a_total_of_whole_batches_keeps_drop_last(total, edited):
-    patient = script_patient(EVALUATED.format(total=total))
-    [finding] = examine(EvalLoaderMisuse, patient)
-    assert bool(prescribe(eval_loader_misuse, finding, patient)[0].edits) == edited
-
-
-MAPPED = """
-import datasets, webdataset
-from transformers import AutoTokenizer
-tokenizer = AutoTokenizer.from_pretrained("gpt2")
-
-
-def encode(item):
-    return tokenizer(item["text"])
-
-
-rows = {rows}.map(encode)
-"""
-
-
-@pytest.mark.parametrize(
-    ("rows", "found"), [('webdataset.WebDataset("a.tar")', 0), ('datasets.load_dataset("imdb")', 1)]
-)
-def test_processes_are_for_the_map_that_knows_them(rows, found):
-    assert len(examine(SlowStart, script_patient(MAPPED.format(rows=rows)))) == found
-
-
-def test_one_process_more_is_no_remedy():
-    patient = script_patient(MAPPED.format(rows='datasets.load_dataset("imdb")'), host=make_host(cpus_affinity=1))
-    [finding] = examine(SlowStart, patient)
-    assert [item.id for item in prescribe(slow_start, finding, patient)] == ["DATA012-store"]
 
 
 STEP = """

@@ -31,13 +31,6 @@ def test_a_keyword_is_set(before, after):
     assert keywords(after, set=[("w", "6")]) == after, "idempotent"
 
 
-def test_a_call_in_a_block_keeps_its_indentation():
-    text = "if x:\n    t = f(\n        a,\n        w=0,  # much\n    )\n    g()\n"
-    assert keywords(text, set=[("w", "6")], line=2, column=9) == text.replace("w=0", "w=6")
-    added = text.replace("# much\n", "# much\n        v=1,\n")
-    assert keywords(text, set=[("v", "1")], line=2, column=9) == added
-
-
 @pytest.mark.parametrize(
     ("before", "after"),
     [
@@ -87,13 +80,6 @@ def test_newlines_and_encoding_are_kept(tmp_path):
         file.encode("中")
 
 
-def test_bom_is_kept(tmp_path):
-    path = tmp_path / "x.yaml"
-    path.write_bytes(b"\xef\xbb\xbfa: 1\n")
-    file = read_file(path)
-    assert (file.text, file.encode("a: 2\n")) == ("a: 1\n", b"\xef\xbb\xbfa: 2\n")
-
-
 @pytest.mark.parametrize("place", [(3, 1), (1, 9)])
 def test_a_place_that_is_gone_is_refused(place):
     with pytest.raises(CannotMend):
@@ -104,13 +90,3 @@ def test_splices_that_meet():
     assert Splice(0, 4, "").meets(Splice(3, 5, ""))
     assert not Splice(0, 4, "").meets(Splice(4, 5, ""))
     assert Splice(4, 4, "a").meets(Splice(4, 4, "b"))
-
-
-def test_chained_calls_cannot_be_told_apart_and_are_left():
-    with pytest.raises(CannotMend, match="chains calls"):
-        keywords("Trainer(a).train(b)", set=[("w", "1")])
-
-
-def test_of_two_insertions_at_one_place_the_first_named_comes_first():
-    assert splice("ab", [Splice(1, 1, "import x\n"), Splice(1, 1, "\nx.y = 1\n")]) == "aimport x\n\nx.y = 1\nb"
-    assert splice("ab", [Splice(1, 2, "c"), Splice(1, 1, "-")]) == "a-c"

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-import pytest
-
 from gpudoctor.model import (
     Applicability,
     Code,
@@ -67,16 +65,6 @@ def test_a_text_takes_the_details_values_and_keeps_other_braces():
     assert fan.steps == ("fan 3: turn it; {'a': 1} and {other} stay",)
 
 
-def test_a_row_whose_condition_fails_is_left_out():
-    [room] = prescribe(ROWS, finding(FanDetail(fan=3, stopped=False)), make_patient())
-    assert room.id == "GPU013-room"
-
-
-def test_a_condition_needs_the_checks_own_detail():
-    with pytest.raises(TypeError, match="GPU013: a FanDetail is missing"):
-        prescribe(ROWS, finding(), make_patient())
-
-
 def test_a_table_makes_a_rule_for_each_code():
     fan, card = rules_of(ROWS, "some.advice")
     assert (fan.answers, card.answers, fan.__module__) == ("GPU013", "GPU014", "some.advice")
@@ -91,9 +79,3 @@ def test_a_marked_function_makes_a_rule_for_each_code_before_the_rows():
     made = rules_of([ROWS[1], cool], "some.module")
     assert [(rule.answers, rule.reads_logs) for rule in made] == [("GPU013", 0), ("GPU014", 0), ("GPU013", 1)]
     assert prescribe(cool, finding(code="GPU014"), make_patient()) == [ROWS[1].remedy]
-
-
-def test_what_a_run_knows_goes_over_what_the_source_suspects():
-    measured, suspected = FanDetail(fan=1, stopped=False), FanDetail(fan=7, stopped=True, room="A")
-    assert measured.over(suspected) == FanDetail(fan=1, stopped=False, room="A")
-    assert measured.over(None) is measured and measured.over(Detail()) is measured

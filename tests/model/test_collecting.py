@@ -105,8 +105,3 @@ def test_the_index_is_made_again_when_a_file_has_changed(package, change):
     asked(times)
     asked(times)
     assert times == [1, 1]
-
-
-def test_a_folder_that_may_not_be_written_costs_time_and_no_more(package):
-    (package / INDEX).mkdir()
-    assert [check.code for check in (*asked([]), *asked([]))] == ["ACME001"] * 2

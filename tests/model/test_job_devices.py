@@ -1,8 +1,8 @@
 import pytest
 
 from gpudoctor.model.job_devices import chosen, job_gpus
-from gpudoctor.model.signs.gpu import LostGpu, list_gpus, name_gpus
-from gpudoctor.model.visible_devices import ListedGpu, UnknownCards, visible
+from gpudoctor.model.signs.gpu import LostGpu
+from gpudoctor.model.visible_devices import ListedGpu, visible
 from gpudoctor.testing import make_gpu, make_patient, make_survey
 
 UUIDS = ("GPU-aaaa1111", "GPU-bbbb2222", "GPU-cccc3333")
@@ -65,27 +65,9 @@ def test_a_process_uses_one_mig_device(value, card, mig):
     assert bool(seen.fault) is (card is None)
 
 
-def test_uuids_that_are_not_told():
-    with pytest.raises(UnknownCards, match="UUID"):
-        visible("GPU-a", None, MIXED)
-
-
 def test_unlike_cards_are_all_the_jobs_where_the_order_is_not_known():
     gpus = [make_gpu(0, name="NVIDIA T400"), make_gpu(1, name="NVIDIA GeForce RTX 4090")]
     unknown = make_patient(gpus=gpus, environment={"CUDA_VISIBLE_DEVICES": "0"})
     assert [gpu.index for gpu in job_gpus(unknown)] == [0, 1]
     by_bus = {"CUDA_VISIBLE_DEVICES": "0", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
     assert [gpu.index for gpu in job_gpus(make_patient(gpus=gpus, environment=by_bus))] == [0]
-
-
-def test_the_jobs_gpus_are_all_without_a_choice():
-    assert [gpu.index for gpu in job_gpus(patient(None))] == [0, 1, 2]
-    assert [gpu.index for gpu in job_gpus(patient("2,0"))] == [0, 2]
-    assert [gpu.index for gpu in job_gpus(make_patient(gpus=[make_gpu(0)]))] == [0]
-
-
-def test_names_of_several():
-    gpus = [make_gpu(index) for index in (7, 0, 1, 2, 5, 4)]
-    assert name_gpus(gpus) == "GPU 0-2, 4, 5, 7"
-    assert list_gpus(gpus) == "0,1,2,4,5,7"
-    assert name_gpus([]) == ""

@@ -2,7 +2,6 @@
 
 import pytest
 
-from gpudoctor.lang import say
 from gpudoctor.model.plain_data import from_plain
 from gpudoctor.model.signs.preflight import Figure, LinkTest, PreflightNode, Quantity, Stage
 
@@ -35,17 +34,3 @@ def test_what_does_not_fit_says_where_it_is_wrong(kind, given, words):
     with pytest.raises((TypeError, ValueError)) as raised:
         from_plain(kind, given)
     assert str(raised.value) == words
-
-
-def test_a_missing_field_is_named():
-    with pytest.raises(TypeError, match="round"):
-        from_plain(LinkTest, {"stage": "pairs", "nodes": []})
-
-
-def test_an_optional_value_may_be_missing():
-    assert from_plain(PreflightNode, {"index": 0, "name": "a", "ranks": [], "clock_offset": None}).clock_offset is None
-
-
-def test_a_text_that_keeps_its_template_is_a_text():
-    words = say("{name} runs 9.9.9.", name="vm")
-    assert from_plain(str, words) is words

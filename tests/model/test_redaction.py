@@ -1,14 +1,12 @@
 """Secrets are masked; what only looks like one stays readable."""
 
-import subprocess
-import sys
 import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudoctor.model.redaction import MASK, is_secret_name, mask_arguments, mask_cut, mask_text, mask_value
+from gpudoctor.model.redaction import MASK, is_secret_name, mask_arguments, mask_cut, mask_text
 
 SECRET_NAMES = [
     "WANDB_API_KEY", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "token", "api_key", "apiKey", "--api-key", "--hub-token",
@@ -132,19 +130,6 @@ def test_no_text_of_40_kb_takes_long():
     assert not slow
 
 
-@pytest.mark.parametrize("shape", ["x://", "sk-", "sig=", "cookie:", "curl -u ", "a", "loss 0.1 of step 3, "])
-def test_ten_times_the_text_takes_some_ten_times_as_long(shape):
-    short = min(cpu_seconds(shape * (20_000 // len(shape))) for _ in range(3))
-    long = min(cpu_seconds(shape * (200_000 // len(shape))) for _ in range(2))
-    assert long < 30 * max(short, 0.001)  # a square would take a hundred times as long
-
-
-def test_a_text_is_cut_before_it_is_masked():
-    start = time.process_time()
-    assert len(mask_cut("password=hunter22 " * 3_000_000, 300)) <= 300
-    assert time.process_time() - start < 0.2
-
-
 @pytest.mark.parametrize("put", ["{}", "password={}", 'api_key="{}"', "https://u:{}@h/", "Bearer {}"])
 @pytest.mark.parametrize("before", range(0, 60, 7))
 def test_a_cut_leaves_no_readable_head_of_a_secret(put, before):
@@ -155,27 +140,6 @@ def test_a_cut_leaves_no_readable_head_of_a_secret(put, before):
             shown = mask_cut(whole, longest)
             assert len(shown) <= longest
             assert not any(secret[at : at + 6] in shown for at in range(30))
-
-
-def test_the_head_of_a_secret_longer_than_what_is_read_is_not_shown():
-    block = "-----BEGIN RSA PRIVATE KEY-----\n" + "MIIEowIBAAKCAQEAx7Jq2v9\n" * 4000
-    assert "MIIEow" not in mask_cut("x" * 50 + block, 400)
-    assert "hunter2x" not in mask_cut('password="' + "hunter2x " * 5000, 400)
-
-
-def test_the_value_of_a_reference_stays():
-    assert mask_value("HF_TOKEN", "$TOKEN") == "$TOKEN"
-    assert mask_value("HF_TOKEN", "abc") == MASK
-    assert mask_value("HF_HOME", "https://u:p4ss@h") == f"https://{MASK}@h"
-
-
-def test_the_masker_needs_nothing_else_of_the_probe():
-    program = (
-        "import sys, gpudoctor.model.redaction\n"
-        "print([n for n in sys.modules if n.startswith('gpudoctor.probe.') and '.wire' not in n])"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize(
@@ -190,8 +154,3 @@ def test_the_name_of_a_function_in_a_library_stays_whole(name):
     assert mask_text(f"libfast.so: undefined symbol: {name}, version 2") == (
         f"libfast.so: undefined symbol: {name}, version 2"
     )
-
-
-def test_a_key_that_begins_alike_is_masked():
-    key = "_Zk3Lq8Vb2Nm7Rt5Xw1Yp6Jc4Hd9Fs0GaTuEiOoPqAbZ"
-    assert key not in mask_text(f"token {key} end")

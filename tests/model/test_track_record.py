@@ -1,15 +1,10 @@
 """What a track record does to what only the source shows, and where a user sees it."""
 
-import json
-import textwrap
-
 import pytest
 
 from gpudoctor.cli import main
-from gpudoctor.engine.registry import load_registry
 from gpudoctor.engine.runner import run_checks
 from gpudoctor.model import Check, Code, Confidence, Found, Passed, Reads, Severity, Skipped, SourceSpan, TrackRecord
-from gpudoctor.model.check import track_record
 from gpudoctor.testing import make_patient
 
 PLACE = (SourceSpan(path="train.py", line=3, text="loss.item()"),)
@@ -73,41 +68,6 @@ def test_the_manual_says_both_numbers_and_what_follows():
     )
     assert HELD.text.endswith("without a run, only `--preview` shows it")
     assert TrackRecord(right=9, wrong=1).text.endswith("right on public code")
-
-
-def test_every_row_is_of_a_check_and_says_what_is_known():
-    checks = load_registry().checks
-    own = {code: track_record(check) for code, check in checks.items()}
-    assert {code for code, record in own.items() if record.follows == "preview"} == {"CFG005", "MEM003"}
-    assert {record.suspected for record in own.values()} <= {"", "warning", "note", "preview"}
-
-
-KEPT = """
-    import torch
-    net, sums = torch.nn.Linear(4, 1), []
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    for rows in torch.utils.data.DataLoader(torch.randn(64, 4)):
-        value = net(rows).mean()
-        value.backward()
-        optimizer.step()
-        sums.append(value)
-    print(sum(sums))
-"""
-
-
-@pytest.mark.parametrize(("setting", "flags", "seen"), [("", [], 0), ("", ["--preview"], 1), ("preview = true", [], 1)])
-def test_the_flag_and_the_setting_show_what_waits(tmp_path, monkeypatch, capsys, setting, flags, seen):
-    (tmp_path / "gpudoctor.toml").write_text(setting + "\n")
-    script = tmp_path / "fit.py"
-    script.write_text(textwrap.dedent(KEPT))
-    monkeypatch.chdir(tmp_path)
-    main(["check", str(script), "--json", "--select", "MEM003", *flags])
-    report = json.loads(capsys.readouterr().out)
-    assert {item["code"] for item in report["findings"]} == ({"MEM003"} if seen else set())
-    reasons = [item.get("reason") or "" for item in report["outcomes"] if item["code"] == "MEM003"]
-    assert ("--preview" in reasons[0]) is not bool(seen)
-    assert main(["check", str(script), "--strict", "--select", "MEM003", *flags]) != 3
-    assert ("1 waiting for --preview" in capsys.readouterr().out) is not bool(seen)
 
 
 def test_a_code_that_is_gone_is_explained_and_may_stay_in_settings(tmp_path, capsys):

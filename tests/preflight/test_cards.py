@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from preflight_ranks import examine
 
-from gpudoctor.preflight.measure import card, group
+from gpudoctor.preflight.measure import card
 
 CARDS = {"STANDIN_CARDS": "2"}
 
@@ -23,15 +23,6 @@ def test_one_rank_on_a_node_works_all_its_cards():
     together = [test for test in inside if len(test["figures"]) > 1]
     assert [test["round"] for test in together] == [0, 1]  # the default and the ring; NVLS is not there
     assert found["backend"] == "nccl"
-
-
-@pytest.mark.slow
-def test_a_rank_a_card_works_its_own():
-    common = {"environment": CARDS, "node": "one"}
-    found = examine({0: common, 1: common}, within=60).found
-    assert [(node["ranks"], node["index"]) for node in found["nodes"]] == [([0, 1], 0)]
-    assert [(unit["node"], unit["local"]) for unit in found["units"]] == [(0, 0), (0, 1)]
-    assert not any(test["failure"] for test in found["tests"])
 
 
 class Mark:
@@ -89,18 +80,6 @@ def test_a_cards_products_memory_and_transfers_on_a_device_that_pretends(monkeyp
     }
 
 
-def test_a_digest_sees_one_bit_and_two_values_that_changed_places():
-    torch = pytest.importorskip("torch")
-    values = torch.arange(64, dtype=torch.float32).reshape(8, 8)
-    first = card.digest(torch, values)
-    flipped = values.clone()
-    flipped.view(torch.int32)[3, 3] ^= 1
-    swapped = values.clone()
-    swapped[0, 0], swapped[7, 7] = values[7, 7].clone(), values[0, 0].clone()
-    assert card.digest(torch, values.clone()) == first
-    assert first not in (card.digest(torch, flipped), card.digest(torch, swapped))
-
-
 @pytest.mark.gpu
 def test_a_card_is_measured():
     torch = pytest.importorskip("torch")
@@ -127,17 +106,3 @@ def test_products_of_whole_numbers_are_exact_on_a_card(name):
     assert torch.equal(product.cpu(), (a.float() @ b.float()).to(product.dtype))
     assert card._product(torch, device, name, 0.2)["value"] > 1e12
     assert len(set(card._digests(torch, device, name))) == 1
-
-
-def test_copies_between_cards_on_a_device_that_pretends(monkeypatch):
-    torch = pytest.importorskip("torch")
-    settled = []
-    pretended = SimpleNamespace(
-        device=lambda *_: torch.device("cpu"), ones=torch.ones, empty=torch.empty, uint8=torch.uint8,
-        cuda=SimpleNamespace(synchronize=settled.append),
-    )  # fmt: skip
-    monkeypatch.setattr(group, "load_torch", lambda: pretended)
-    found = group.peers({"cards": [0, 1, 2], "payload": 1 << 10, "seconds": 0.0}, {})["figures"]
-    assert [item["pair"] for item in found] == [[0, 1], [0, 2], [1, 0], [1, 2], [2, 0], [2, 1]]
-    assert all(item["quantity"] == "peer_bandwidth" and item["repetitions"] == 3 for item in found)
-    assert settled[:2] == [1, 0]  # the target's copy, then the source

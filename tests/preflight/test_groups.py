@@ -14,11 +14,6 @@ from gpudoctor.preflight.worker_process import WorkerProcess
 WORK = {"address": "127.0.0.1", "payload": 1 << 16, "seconds": 0.05, "limit": 10.0, "size": 2}
 
 
-def test_a_slow_path_is_left_after_three_turns():
-    assert next(turn for turn in range(9) if group._enough(turn, 0.0, 0.0, 1e-9)) == 2
-    assert group._warm([9.0, 2.0, 1.0]) == [2.0, 1.0] and group._warm([9.0, 9.0, 1.0, 1.0, 1.0]) == [1.0] * 3
-
-
 def test_segments_are_the_kernels_counts_of_connections_to_other_machines(monkeypatch):
     class Counted(socket.socket):
         def getpeername(self):

@@ -80,20 +80,6 @@ def test_without_rank_0_the_others_say_in_which_stage_it_was_lost(fault):
 
 
 @pytest.mark.slow
-def test_a_rank_that_is_killed_while_others_arrive_is_named_too():
-    common = {"world": 3, "arrived": 2, "limits": {"arrive": 3.0}}
-    ended = examine({0: {}, 1: {}}, common, faults={1: "arrive kill rank"}, within=MOST_SECONDS)
-    assert (1, "arrive", KILLED) in ended.losses()
-    assert ended.reporter == 0 and survivors(ended, 1) == {0: ENDED_WITH} and not ended.left
-
-
-@pytest.mark.slow
-def test_a_rank_that_is_killed_between_its_cards_is_named_with_its_stage():
-    ended = run("peers kill rank", 1, environment={"STANDIN_CARDS": "2"})
-    assert ended.losses() == [(1, "node", KILLED)] and not ended.left
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["card stop worker", "card hang"])
 def test_a_worker_that_stands_still_is_named_with_its_line(fault):
     ended = run(fault, 1)
@@ -122,21 +108,6 @@ def test_a_rank_that_never_comes_is_named_and_the_others_are_measured():
     assert [test["failure"] for test in ended.found["tests"]] == [""] * len(ended.found["tests"])
     assert "Rank 1 of 3 did not come." in ended.found["untested"][0]
     assert set(ended.codes.values()) == {ENDED_WITH}
-
-
-@pytest.mark.slow
-def test_without_rank_0_each_rank_says_so():
-    ended = examine({1: {}}, {"world": 2, "limits": {"arrive": 1.0}}, within=MOST_SECONDS)
-    assert ended.codes == {1: IncompleteError.exit_code}
-    assert "rank 1 did not reach rank 0 within 1 s: nothing listens at 127.0.0.1" in ended.errors[1]
-
-
-@pytest.mark.slow
-def test_a_launcher_that_ends_rank_0_gets_a_verdict_all_the_same():
-    ended = run("card terminate rank", 0)
-    assert ended.reporter == 0 and set(ended.codes.values()) == {ENDED_WITH} and not ended.left
-    assert "stopped by SIGTERM in the stage card" in ended.found["untested"][0]
-    assert [stage["ended"] for stage in ended.found["stages"]] == [True, True, False]
 
 
 @pytest.mark.slow

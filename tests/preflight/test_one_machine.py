@@ -53,12 +53,3 @@ def test_an_interpreter_without_torch_is_a_sentence_and_the_rest_is_examined(tmp
     assert done.returncode in (1, 3)
     assert "torch is not installed in" in document["problems"][0] and "--python" in document["problems"][0]
     assert any(item["outcome"] == "passed" for item in document["outcomes"])
-
-
-def test_contradictions_on_the_command_line_are_wrong_usage(capsys):
-    from gpudoctor.cli import main
-
-    assert main(["preflight", "--rank", "2", "--world", "2", "--head", "h"]) == 2
-    assert "ranks go from 0 to 1" in capsys.readouterr().err
-    assert main(["preflight", "--python", "/nowhere/python"]) == 2
-    assert "there is no interpreter" in capsys.readouterr().err

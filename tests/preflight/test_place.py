@@ -24,25 +24,11 @@ def test_alone_it_is_rank_0_of_1_at_any_free_port():
     assert (found.rank, found.world, found.head, found.port, found.source) == (0, 1, "127.0.0.1", 0, "alone")
 
 
-def test_torchruns_own_store_keeps_its_port():
-    found = place(TORCHRUN)
-    assert (found.rank, found.world, found.local, found.head, found.port) == (3, 8, 1, "10.0.0.1", 29501)
-
-
 def test_srun_says_rank_world_and_the_first_host():
     found = place(SRUN)
     assert (found.rank, found.world, found.local, found.head, found.source) == (2, 4, 0, "node03", "srun")
     assert found.port == place({**SRUN, "SLURM_PROCID": "3"}).port
     assert found.token != place({**SRUN, "SLURM_JOB_ID": "4712"}).token
-
-
-def test_a_batch_script_without_srun_is_one_task():
-    batch = {"SLURM_PROCID": "0", "SLURM_NTASKS": "4", "SLURM_JOB_ID": "4711", "SLURM_JOB_NODELIST": "node[03-05]"}
-    assert place(batch).world == 1
-
-
-def test_torchrun_under_srun_counts_its_own_ranks():
-    assert place({**SRUN, **TORCHRUN}).rank == 3
 
 
 def test_mpirun_needs_a_head():
@@ -51,11 +37,6 @@ def test_mpirun_needs_a_head():
     assert place(ompi, head="head", port=1234).port == 1234
     with pytest.raises(UsageError, match="--head HOST"):
         place(ompi)
-
-
-def test_flags_alone():
-    found = place(rank=1, world=4, head="node0")
-    assert (found.rank, found.world, found.head, found.port, found.source) == (1, 4, "node0", 29400, "flags")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Ranks that contradict each other, and strangers at the port: what was seen, and what to do."""
 
-import json
 import socket
 import threading
 
@@ -27,16 +26,6 @@ def test_a_rank_that_does_not_fit_is_refused_with_a_sentence(own, seen, said):
     assert said in ended.errors[1] and "rank 0 refused rank 1" in ended.errors[1]
     refused = [loss for loss in ended.found["losses"] if loss["kind"] == "refused"]
     assert len(refused) == 1 and seen in refused[0]["words"]
-
-
-@pytest.mark.slow
-def test_a_rank_that_comes_twice_is_refused(tmp_path):
-    twin = {"rank": 1, "failed": str(tmp_path / "failed")}
-    last = {"rank": 2, "after": twin["failed"]}  # the examination of so few ranks takes less than a late start
-    common = {"world": 3, "limits": {"arrive": 40.0}}
-    ended = examine({0: {}, 1: twin, 2: twin, 3: last}, common, within=60)
-    assert sorted(code for code in ended.codes.values()) == [3, ENDED_WITH, ENDED_WITH, ENDED_WITH]
-    assert any("give each rank a number of its own" in text for text in ended.errors.values())
 
 
 def test_a_rank_that_comes_when_the_others_have_ended_says_what_it_met():
@@ -86,30 +75,6 @@ def test_a_port_that_another_program_has_is_a_sentence_of_rank_0():
         ended = examine({0: {}}, {"world": 2, "port": port}, within=60)
     assert ended.codes == {0: 3}
     assert f"rank 0 cannot listen at port {port}" in ended.errors[0] and "--port" in ended.errors[0]
-
-
-@pytest.mark.parametrize("answer", [b"HTTP/1.0 400 Bad Request\r\n", json.dumps({"type": 3}).encode() + b"\n"])
-def test_another_program_at_the_heads_port_is_a_sentence(answer):
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def serve():
-            stream, _ = server.accept()
-            stream.sendall(answer)
-            stream.close()
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        ended = examine({1: {}}, {"world": 2, "port": server.getsockname()[1], **SHORT}, within=60)
-        thread.join()
-    assert ended.codes == {1: 3}
-    assert "answers, but not as gpudoctor" in ended.errors[1]
-
-
-def test_a_head_that_has_no_address_is_a_sentence():
-    own = {"head": "no-such-host.invalid"}
-    ended = examine({1: own}, {"world": 2, "limits": {"arrive": 1.0}}, within=60)
-    assert ended.codes == {1: 3}
-    assert "the name no-such-host.invalid cannot be resolved here" in ended.errors[1]
 
 
 @pytest.mark.slow

@@ -6,7 +6,6 @@ import subprocess
 import pytest
 
 from gpudoctor.preflight.measure import storage
-from gpudoctor.preflight.worker import carry_out
 
 WORK = {"name": ".mark", "content": "abc", "bytes": 1 << 20, "index": 0}
 
@@ -27,12 +26,6 @@ def test_a_folder_with_the_same_name_that_is_another_one(tmp_path, monkeypatch):
     assert storage.examine({**WORK, "folder": str(tmp_path)}, {})["same"] is False
     (tmp_path / ".mark").write_text("other", encoding="utf-8")
     assert storage.examine({**WORK, "folder": str(tmp_path)}, {})["same"] is False
-
-
-def test_a_folder_that_is_not_there(tmp_path):
-    answer = storage.examine({**WORK, "folder": str(tmp_path / "no")}, {})
-    assert (answer["visible"], answer["failure"]) == (False, "there is no such folder")
-    assert "No such file" in carry_out({**WORK, "do": "storage.mark", "folder": str(tmp_path / "no")}, {})["failure"]
 
 
 def test_a_full_disk(tmp_path):

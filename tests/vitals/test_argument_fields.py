@@ -46,13 +46,3 @@ def test_fields_with_those_inherited(tmp_path: Path) -> None:
 def test_unavailable_without_the_libraries(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="neither"):
         read_argument_fields(environment(tmp_path, "torch"))
-
-
-@pytest.mark.parametrize("text", ["class TrainingArguments(", "\0", "x" * 10, "class A(A):\n    x: int = 1\n"])
-def test_rubbish_is_no_crash(tmp_path: Path, text: str) -> None:
-    write(tmp_path, "transformers/training_args.py", text)
-    try:
-        found = read_argument_fields(environment(tmp_path, "transformers"))
-    except Unavailable:
-        return
-    assert "TrainingArguments" not in found.fields

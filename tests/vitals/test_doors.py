@@ -5,9 +5,7 @@ import json
 import math
 import os
 import time
-from array import array
 from collections import Counter
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -17,15 +15,11 @@ from recordings import MAGIC, frame, make_process, make_recording, make_steps, w
 
 from gpudoctor.cli import main
 from gpudoctor.errors import DoctorError, UsageError
-from gpudoctor.model import Unavailable
 from gpudoctor.model.external_files import Damaged, RefusedFile, load_json, open_unpacked, read_file, unpacked_most
 from gpudoctor.model.read_limits import ReadLimit
-from gpudoctor.model.signs.recording import Table
-from gpudoctor.vitals.job import read_job
 from gpudoctor.vitals.recording.chrome import read_events
 from gpudoctor.vitals.recording.fields import judged
 from gpudoctor.vitals.recording.gdr_file import read_frames
-from gpudoctor.vitals.recording.plausibility import sound
 from gpudoctor.vitals.recording.reader import read_recording
 from gpudoctor.vitals.source import read_source
 
@@ -101,19 +95,6 @@ def test_json_that_is_too_much_is_a_value_error(text):
         load_json(text)
 
 
-def test_a_pipe_as_baseline_and_in_a_folder_does_not_block(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "train.py").write_text("import torch\n")
-    for name in ("b.json", "c.yaml", "d.py", "gpudoctor.toml"):
-        os.mkfifo(tmp_path / name)
-    start = time.monotonic()
-    assert main(["check", "train.py", "--baseline", "b.json"]) == 2
-    assert "it is a pipe, no regular file" in capsys.readouterr().err
-    assert main(["check", ".", "--fail-on", "never"]) == 3
-    assert "d.py: it cannot be read: it is a pipe" in capsys.readouterr().out
-    assert time.monotonic() - start < 20
-
-
 # -- recordings
 
 
@@ -156,22 +137,6 @@ def test_fields_are_of_their_kind_or_gone(fields, type):
 
 
 @FEW
-@given(st.lists(st.tuples(st.integers(0, 50), st.floats(width=32), st.floats()), min_size=1, max_size=30))
-def test_a_table_goes_on_and_has_amounts_only(rows):
-    columns = {
-        "index": array("I", (row[0] for row in rows)), "t": array("d", (row[2] for row in rows)),
-        "duration": array("f", (row[1] for row in rows)), "loss": array("f", (row[1] for row in rows)),
-    }  # fmt: skip
-    wrong = Counter()
-    table = sound("steps", Table(columns=columns), wrong)
-    index, t = table.column("index"), table.column("t")
-    assert all(a < b for a, b in pairwise(index))
-    assert all(a <= b for a, b in pairwise(t))
-    assert all(value != value or 0 <= value < 2**63 for value in table.column("duration"))
-    assert bool(wrong) or len(table) == len(rows)
-
-
-@FEW
 @given(
     st.binary(max_size=60),
     st.lists(
@@ -185,14 +150,6 @@ def test_frames_of_anything_never_raise(tail, payloads):
     data = MAGIC + b"".join(frame(kind, payload) for kind, payload in payloads) + tail
     contents = read_frames(data)
     assert contents.lost <= len(tail)
-
-
-@FEW
-@given(MEETS, MEETS, MEETS)
-def test_headers_of_blocks_that_lie(rows, name, columns):
-    head = json.dumps({"table": name, "n": rows, "columns": columns}).encode()
-    contents = read_frames(MAGIC + frame(b"C", head + b"\n" + bytes(64)))
-    assert contents.bad == 1 or len(contents.table("steps")) == 0
 
 
 def test_frames_and_records_have_budgets(monkeypatch):
@@ -209,20 +166,6 @@ def test_frames_and_records_have_budgets(monkeypatch):
 
 
 # -- job scripts and sources
-
-
-@pytest.mark.parametrize("line", ["X=$X$X", 'X="${X}${X}"', "X+=$X", 'A=("${A[@]}" "${A[@]}")'])
-def test_a_doubled_variable_ends_at_its_budget(tmp_path, line):
-    path = tmp_path / "job.sh"
-    path.write_text("#!/bin/bash\nX=aaaa\nA=(a b)\n" + f"{line}\n" * 60 + "torchrun train.py $X\n")
-    with pytest.raises(Unavailable, match="its variables come to more than"):
-        read_job(None, {}, [path])
-
-
-def test_a_long_job_script_is_read(tmp_path):
-    path = tmp_path / "job.sh"
-    path.write_text("#!/bin/bash\nexport A=1\n" + "echo step $A\n" * 3_000 + "torchrun --nproc_per_node=4 train.py\n")
-    assert read_job(None, {}, [path]).launches[0].ranks_per_node == 4
 
 
 @pytest.mark.parametrize("text", ["x = 1\n" * 250_000, "[[],[]]\n" * 60_000, "x = " + " + ".join(["a"] * 900)])

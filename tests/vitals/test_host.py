@@ -5,16 +5,10 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from gpudoctor.model import Absent, Unavailable
 from gpudoctor.model.signs.host import Limit
 from gpudoctor.vitals.host import Space, Tree, available_memory, read_host
-from gpudoctor.vitals.host.cgroup import parse_membership
-from gpudoctor.vitals.host.disks import mount_of, parse_mountinfo
-from gpudoctor.vitals.host.limits import count_list, parse_limits
-from gpudoctor.vitals.host.proc_tree import number, table
 
 GIB = 1 << 30
 KIB = 1024
@@ -104,32 +98,6 @@ def test_docker_with_control_groups_v2(tmp_path):
     assert host.container == "docker"
 
 
-def test_docker_with_control_groups_v1_without_a_namespace(tmp_path):
-    cgroup, memory, cpu = "/docker/abc", "/sys/fs/cgroup/memory", "/sys/fs/cgroup/cpu,cpuacct"
-    mounts = (
-        f"31 1 0:27 {cgroup} {cpu} ro - cgroup cgroup rw,cpu,cpuacct\n"
-        f"32 1 0:28 {cgroup} {memory} ro - cgroup cgroup rw,memory\n"
-    )
-    host = read(
-        machine(
-            tmp_path,
-            {
-                "/proc/self/mountinfo": ROOT + mounts,
-                "/proc/self/cgroup": f"4:memory:{cgroup}\n3:cpu,cpuacct:{cgroup}\n1:name=systemd:{cgroup}\n",
-                f"{cpu}/cpu.cfs_quota_us": "400000\n",
-                f"{cpu}/cpu.cfs_period_us": "100000\n",
-                f"{memory}/memory.limit_in_bytes": "9223372036854771712\n",
-                f"{memory}/memory.usage_in_bytes": f"{5 * GIB}\n",
-                f"{memory}/memory.stat": "cache 7\nhierarchical_memory_limit 17179869184\n"
-                f"total_cache {2 * GIB}\ntotal_shmem 0\n",
-            },
-        )
-    )
-    assert host.cpu_quota == 4.0
-    assert host.memory_limit == 16 * GIB, "a limit above the container counts"
-    assert host.container == "docker"
-
-
 def test_slurm_step_is_held_to_the_tightest_group_above_it(tmp_path):
     top = "/sys/fs/cgroup"
     job = f"{top}/system.slice/slurmstepd.scope/job_42"
@@ -185,21 +153,6 @@ def test_a_limit_of_all_memory_is_none(tmp_path, limit):
     assert read(machine(tmp_path, files)).memory_limit is None
 
 
-@pytest.mark.parametrize(
-    ("files", "variables", "kind"),
-    [
-        ({"/run/.containerenv": ""}, {}, "podman"),
-        ({"/.singularity.d/env": ""}, {}, "singularity"),
-        ({}, {"APPTAINER_CONTAINER": "x.sif"}, "singularity"),
-        ({}, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, "kubernetes"),
-        ({"/.dockerenv": "", "/var/run/secrets/kubernetes.io/token": ""}, {}, "kubernetes"),
-        ({}, {}, None),
-    ],
-)
-def test_container_kinds(tmp_path, files, variables, kind):
-    assert read(machine(tmp_path, files), **variables).container == kind
-
-
 def test_swap_is_looked_at_only_when_it_is_used(tmp_path, monkeypatch):
     meminfo = f"MemTotal: {GIB} kB\nMemAvailable: {GIB} kB\nSwapTotal: 4096 kB\nSwapFree: 1024 kB\n"
     tree = machine(tmp_path, {"/proc/meminfo": meminfo, "/proc/vmstat": "pswpin 0\npswpout 100\n"})
@@ -239,20 +192,6 @@ def test_infiniband_counts_ports_that_are_up(tmp_path):
     assert host.roce == ("mlx5_1",)
 
 
-def test_folders_that_are_not_there_yet_stand_for_their_parent(tmp_path):
-    mounts = ROOT + "5 1 0:5 / /data rw - nfs4 srv:/x ro,vers=4\n6 1 0:6 / /data\\040two rw - xfs /dev/sdb rw\n"
-    tree = machine(tmp_path, {"/proc/self/mountinfo": mounts, "/data/keep": "", "/data two/keep": ""})
-    host = read(tree, [("output", "/data/run/7"), ("output", "/data two/out")], HF_HOME="/data/hf", TMPDIR="/t")
-    first, second = (disk for disk in host.disks if disk.role == "output")
-    assert (first.path, first.mount, first.kind, first.read_only) == ("/data/run/7", "/data", "nfs4", True)
-    assert (second.mount, second.kind, second.read_only) == ("/data two", "xfs", False)
-    roles = {disk.role: disk.path for disk in host.disks}
-    assert roles["Hugging Face cache"] == "/data/hf"
-    assert roles["temporary files"] == "/t"
-    assert roles["torch extension cache"] == "/home/u/.cache/torch_extensions"
-    assert roles["working folder"] == "/data/job"
-
-
 def test_a_hung_mount_does_not_hang_the_examination(tmp_path):
     tree = machine(tmp_path, {"/hung/keep": ""})
     quick, release = tree.space, threading.Event()
@@ -272,71 +211,6 @@ def test_a_hung_mount_does_not_hang_the_examination(tmp_path):
     assert {disk.role for disk in host.disks} >= {"working folder", "temporary files"}
 
 
-def test_a_folder_that_may_not_be_read_is_silent_too(tmp_path):
-    def space(path):
-        raise PermissionError(13, "Permission denied")
-
-    tree = machine(tmp_path, {})
-    host = read(Tree(root=tree.root, space=space))
-    assert isinstance(host.shm_total, Absent)
-    assert host.disks == ()
-    assert host.silent_folders[0].reason == "Permission denied"
-
-
 def test_without_memory_there_is_no_host(tmp_path):
     with pytest.raises(Unavailable, match="meminfo"):
         read(machine(tmp_path, {"/proc/meminfo": "rubbish\n"}))
-
-
-RUBBISH = st.one_of(st.text(max_size=200), st.binary(max_size=200).map(lambda data: data.decode(errors="replace")))
-
-
-@given(RUBBISH)
-def test_rubbish_in_the_parsers(text):
-    for mount in parse_mountinfo(text):
-        mount_of("/data", (mount,))
-    parse_membership(text)
-    parse_limits(text)
-    table(text)
-    counted = count_list(text)
-    assert counted is None or counted >= 1
-    value = number(text)
-    assert value is None or int(text) == value
-
-
-FILES = ["cgroup", "limits", "mountinfo", "status"]
-KERNEL = ["cpu.max", "memory.max", "memory.current", "memory.stat", "pids.max"]
-LINES = st.sampled_from(
-    [
-        "max",
-        "-1",
-        "0 0",
-        "100000",
-        "max 0",
-        "0::/../..",
-        "0::/a/b",
-        "4:memory:/x",
-        "file 5",
-        "Max processes  -5  x",
-        V2.format(root="/").strip(),
-        V2.format(root="/a").strip(),
-        "MemTotal: 5 kB",
-        "99999999999999999999999",
-    ]
-)
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30)
-@given(
-    st.dictionaries(st.sampled_from(FILES), st.one_of(RUBBISH, st.lists(LINES).map("\n".join))),
-    st.dictionaries(st.sampled_from(KERNEL), st.one_of(RUBBISH, LINES)),
-)
-def test_rubbish_in_proc_and_the_control_group(tmp_path, process, group):
-    files = {f"/proc/self/{name}": text for name, text in process.items()}
-    files |= {f"/sys/fs/cgroup/{name}": text for name, text in group.items()}
-    files |= {f"/sys/fs/cgroup/a/{name}": text for name, text in group.items()}
-    encoded = {name: text.encode("utf-8", "replace") for name, text in files.items()}
-    host = read(machine(tmp_path, encoded))
-    assert host.cpu_budget > 0
-    assert 0 <= host.memory_available <= host.memory_total
-    assert host.memory_limit is None or 0 <= host.memory_limit < host.memory_total

@@ -5,7 +5,6 @@ import json
 import pytest
 from jobs import launch_line, memory_patient
 from memory_jobs import config, script
-from recordings import make_process, make_recording, make_steps, record
 
 from gpudoctor.cli import main
 from gpudoctor.model import Unavailable
@@ -131,26 +130,3 @@ def test_check_with_a_named_card(tmp_path, monkeypatch, capsys):
     assert "A100 80GB (--gpu)" in capsys.readouterr().out
     assert main(["check", "sft.yaml", "--gpu", "B9000", "--select", "MEM004"]) == 2
     assert "B9000" in capsys.readouterr().err
-
-
-def test_a_deepspeed_file_that_a_config_names_from_the_projects_root(tmp_path, monkeypatch, capsys):
-    (tmp_path / "configs").mkdir()
-    (tmp_path / "ds.json").write_text('{"zero_optimization": {"stage": 3}, "bf16": {"enabled": true}}')
-    (tmp_path / "configs" / "sft.yaml").write_text(config("Qwen/Qwen2.5-7B", seq=2048, more="deepspeed: ds.json"))
-    monkeypatch.chdir(tmp_path / "configs")
-    main(["check", "sft.yaml", "--gpu", "H100", "--gpus", "8", "--select", "CFG004", "--format", "json"])
-    [found] = json.loads(capsys.readouterr().out)["findings"]
-    assert found["code"] == "CFG004"
-
-
-@pytest.mark.parametrize(("device", "told"), [("cuda", True), ("cpu", False)])
-def test_a_run_on_the_cpu_says_nothing_of_this_machines_cards(device, told):
-    survey = make_survey([make_gpu(name="NVIDIA L4", memory_total=23 << 30)])
-    run = make_recording(make_process(make_steps(4), records=[record("model", name="Net", device=device)]))
-    patient = memory_patient({"sft.yaml": config(batch=2)}, None, survey=survey, recording=run)
-    if told:
-        assert read_memory(patient)
-        return
-    with pytest.raises(Unavailable, match="on the CPU"):
-        read_memory(patient)
-    assert read_memory(patient, "L4")  # who names a card asks for it

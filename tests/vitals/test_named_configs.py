@@ -45,18 +45,6 @@ def test_on_a_launch_line(line, folder, capsys):
     assert conflicts(capsys, "job.sh") == {"ds.json"}
 
 
-def test_beside_the_job_script(folder, capsys):
-    (folder / "jobs" / "small.json").write_text(ENGINE)
-    (folder / "jobs" / "job.sh").write_text("#!/bin/bash\npython ../train.py --deepspeed small.json\n")
-    [path] = conflicts(capsys, "jobs/job.sh")
-    assert path.endswith("small.json")
-
-
-def test_after_the_dashes_and_only_once(folder, capsys):
-    assert conflicts(capsys, "train.py", "--", "--deepspeed", "ds.json") == {"ds.json"}
-    assert conflicts(capsys, "train.py", "./ds.json", "--", "--deepspeed", "ds.json") == {"ds.json"}
-
-
 def test_in_the_script(folder, capsys):
     (folder / "train.py").write_text(TRAIN.format(more=', deepspeed="ds.json"'))
     assert conflicts(capsys, "train.py") == {"ds.json"}

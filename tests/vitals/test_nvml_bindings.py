@@ -5,7 +5,7 @@ import time
 
 import pytest
 from fake_nvml import Machine, compiler, library_folder
-from fake_nvml.bindings import LACKS, WIDE, older_binding
+from fake_nvml.bindings import LACKS, older_binding
 from fake_nvml.machine import GIB, h100
 
 from gpudoctor.model import Absent
@@ -18,7 +18,6 @@ pytestmark = pytest.mark.skipif(compiler() is None, reason="no C compiler to bui
 USERS = f"* ComputeProcesses 0 3 4711 {40 * GIB} 4712 {3 * GIB} 4713 {5 * GIB}"
 GPM = ("* GpmSupport 0 1", "* GpmMetric:2 0 455", "* GpmMetric:20 0 10", "* GpmMetric:21 0 20")
 RELEASES = pytest.mark.parametrize("release", LACKS)
-DISAGREE = "the driver and nvidia-ml-py disagree about the list of processes"
 
 
 @pytest.fixture(scope="module")
@@ -61,38 +60,10 @@ def test_every_release_reads_what_it_can_and_names_what_it_cannot(tmp_path, libr
             assert not isinstance(value, Absent), f"{field}: {value}"
 
 
-@RELEASES
-@pytest.mark.parametrize("kind", ["", "WIDE_PROCESSES"])
-def test_processes_are_right_or_absent_where_their_records_have_another_size(
-    tmp_path, libraries, monkeypatch, release, kind
-):
-    card = gpu(tmp_path, libraries, monkeypatch, release, kind=kind)
-    if (release in WIDE) == (kind == "WIDE_PROCESSES"):
-        assert [(user.pid, user.memory) for user in card.processes] == [
-            (4711, 40 * GIB),
-            (4712, 3 * GIB),
-            (4713, 5 * GIB),
-        ]
-    else:
-        assert isinstance(card.processes, Absent) and card.processes.reason == DISAGREE
-
-
 def test_a_reason_is_the_drivers_where_only_a_newer_driver_would_help(tmp_path, libraries, monkeypatch):
     """A release with the third version of the list alone, and a driver with the second alone."""
     card = gpu(tmp_path, libraries, monkeypatch, "11.525.150", kind="OLD_DRIVER")
     assert isinstance(card.processes, Absent) and card.processes.reason == "this driver is too old"
-
-
-@RELEASES
-def test_what_a_driver_has_dropped_is_read_by_its_successor(tmp_path, libraries, monkeypatch, release):
-    card = gpu(tmp_path, libraries, monkeypatch, release, kind="DEPRECATED_GONE")
-    assert card.temperature == 32.0 or "nvmlDeviceGetTemperatureV" in LACKS[release]
-    assert card.event_reasons == 1 or "nvmlDeviceGetCurrentClocksEventReasons" in LACKS[release]
-    for value in (card.temperature, card.event_reasons):
-        assert not isinstance(value, Absent) or value.reason in (
-            "this driver is too old",
-            "this nvidia-ml-py is too old",
-        )
 
 
 @RELEASES

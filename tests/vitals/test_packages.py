@@ -47,14 +47,6 @@ def test_a_virtual_environment_by_its_folder_and_by_its_interpreter(tmp_path):
         assert item.location == str(site_of(venv))
 
 
-def test_the_active_environment_wins_over_path(tmp_path):
-    active, other = make_venv(tmp_path / "active"), make_venv(tmp_path / "other")
-    install(site_of(active), "torch", "2.5.1")
-    variables = {"VIRTUAL_ENV": str(active), "PATH": str(other / "bin")}
-    assert read_packages(None, variables).prefix == str(active)
-    assert read_packages(None, {"CONDA_PREFIX": str(active), "PATH": str(other / "bin")}).version("torch") == "2.5.1"
-
-
 def test_a_venv_does_not_see_its_base_unless_it_says_so(tmp_path):
     base = tmp_path / "base"
     install(site_of(base), "torch", "2.5.1")
@@ -95,15 +87,6 @@ def test_path_files_add_folders_and_never_run(tmp_path):
     assert not trap.exists()
 
 
-def test_pythonpath_comes_first(tmp_path):
-    venv = make_venv(tmp_path / "venv")
-    install(site_of(venv), "torch", "2.5.1")
-    install(tmp_path / "own", "torch", "2.6.0a0")
-    found = read_packages(str(venv), {"PYTHONPATH": f"{tmp_path / 'own'}:relative:"})
-    assert found.version("torch") == "2.6.0a0"
-    assert [item.version for item in found.duplicates] == ["2.5.1"]
-
-
 def test_broken_metadata_is_passed_over(tmp_path):
     venv = make_venv(tmp_path / "venv")
     site = site_of(venv)
@@ -122,26 +105,10 @@ def test_broken_metadata_is_passed_over(tmp_path):
     assert "torch" not in found
 
 
-def test_of_two_installs_in_one_folder_the_later_counts(tmp_path):
-    venv = make_venv(tmp_path / "venv")
-    new = install(site_of(venv), "torch", "2.4.0")
-    old = install(site_of(venv), "torch", "2.5.1")
-    os.utime(old, (1, 1))
-    os.utime(new, (9, 9))
-    found = read_packages(str(venv), {})
-    assert (found.version("torch"), [item.version for item in found.duplicates]) == ("2.4.0", ["2.5.1"])
-
-
 @pytest.mark.parametrize("name", ["missing", "missing-python"])
 def test_a_named_interpreter_that_is_not_there_is_a_sentence(tmp_path, name):
     with pytest.raises(Unavailable, match="missing"):
         read_packages(str(tmp_path / name), {})
-
-
-def test_a_named_file_that_is_no_interpreter_is_a_sentence(tmp_path):
-    (tmp_path / "python").write_text("not a program")
-    with pytest.raises(Unavailable, match="neither a Python interpreter nor an environment"):
-        read_packages(str(tmp_path / "python"), {})
 
 
 def test_a_shim_is_asked(tmp_path):
@@ -152,13 +119,6 @@ def test_a_shim_is_asked(tmp_path):
     shim.write_text(f'#!/bin/sh\nexec {shlex.quote(str(real / "bin" / "python"))} "$@"\n')
     shim.chmod(0o755)
     assert read_packages(None, {"PATH": str(shim.parent)}).prefix == str(real)
-
-
-def test_an_unknown_layout_is_asked_in_a_child(tmp_path):
-    wrapper = tmp_path / "python"
-    wrapper.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
-    wrapper.chmod(0o755)
-    assert read_packages(str(wrapper), {}).prefix == sys.prefix
 
 
 def test_our_own_environment_is_the_last_resort():

@@ -75,52 +75,11 @@ def test_a_manual_speaks_of_what_no_other_file_bounds(tmp_path, line, wins):
     assert ("README.md" in {file for file, _, _ in asked(tmp_path)}) == (wins == "==1.6.0")
 
 
-def test_the_nearest_folder_that_names_the_package_counts(tmp_path):
-    (tmp_path / ".git").mkdir()
-    (tmp_path / "setup.py").write_text("setup(install_requires=['torch>=2', 'timm==0.4'])\n")
-    (tmp_path / "old").mkdir()
-    (tmp_path / "old" / "requirements.txt").write_text("torch==1.4\n")
-    assert asked(tmp_path, script="old/a/b/train.py") == {("requirements.txt", "==1.4", 1)}
-    assert asked(tmp_path, "timm", script="old/a/b/train.py") == {("setup.py", "==0.4", 1)}
-    assert asked(tmp_path, script="new/train.py") == {("setup.py", ">=2", 1)}
-
-
-@pytest.mark.parametrize(("file", "found"), [("pyproject.toml", True), ("requirements.txt", False)])
-def test_an_unpacked_archive_has_its_top_at_the_projects_own_file(tmp_path, file, found):
-    text = {"pyproject.toml": '[project]\nname = "x"\ndependencies = ["torch<2.1"]\n'}.get(file, "torch<2.1\n")
-    (tmp_path / file).write_text(text)
-    script = "examples/a/b/c/d/train.py"
-    if found:
-        assert asked(tmp_path, script=script) == {(file, "<2.1", 3)}
-    else:
-        with pytest.raises(Unavailable):
-            asked(tmp_path, script=script)
-
-
 def test_the_folders_above_the_repository_are_not_read(tmp_path):
     (tmp_path / "requirements.txt").write_text("torch==1.4\n")
     (tmp_path / "mine" / ".git").mkdir(parents=True)
     with pytest.raises(Unavailable):
         asked(tmp_path / "mine")
-
-
-def test_files_of_other_work_and_broken_ones_are_left_out(tmp_path):
-    (tmp_path / "requirements-dev.txt").write_text("torch==1.4\n")
-    (tmp_path / "pyproject.toml").write_text("[project\ntorch==1.4\n")
-    (tmp_path / "notes.txt").write_text("torch==1.4\n")
-    with pytest.raises(Unavailable):
-        asked(tmp_path)
-
-
-def test_a_relative_path_keeps_its_form(tmp_path, monkeypatch):
-    (tmp_path / ".git").mkdir()
-    (tmp_path / "requirements").mkdir()
-    (tmp_path / "requirements" / "base.txt").write_text("torch==1.4\n")
-    (tmp_path / "src").mkdir()
-    monkeypatch.chdir(tmp_path / "src")
-    for path, place in (("train.py", "../requirements/base.txt"), ("../src/train.py", "../requirements/base.txt")):
-        [found] = read_project_versions([path]).of(path, "torch")
-        assert found.path == place
 
 
 @pytest.mark.parametrize(
@@ -213,12 +172,6 @@ def test_two_versions_in_one_notebook_are_a_choice(tmp_path, extra):
     assert noted(tmp_path, extra) == set()
 
 
-def test_a_shells_cell_is_read_and_a_comment_is_not(tmp_path):
-    cell = '{"cells": [{"cell_type": "code", "source": "%%bash\\npip install torch==2.3.1"}]}'
-    assert noted(tmp_path, cell=cell) == {("train.ipynb", "==2.3.1", 2)}
-    assert noted(tmp_path, cell=cell.replace("%%bash", "#").replace("pip", "# !pip")) == set()
-
-
 @pytest.mark.parametrize(
     ("package", "setup", "wanted"),
     [
@@ -236,13 +189,3 @@ def test_the_source_tree_of_a_package_is_the_projects_own(tmp_path, package, set
         (tmp_path / setup).write_text("")
     name = package.rpartition("/")[2]
     assert {item[1] for item in asked(tmp_path, name)} == ({wanted} if wanted else set())
-
-
-def test_the_setup_of_a_source_tree_tells_its_release(tmp_path, monkeypatch):
-    (tmp_path / ".git").mkdir()
-    (tmp_path / "trl-old" / "trl").mkdir(parents=True)
-    (tmp_path / "trl-old" / "trl" / "__init__.py").write_text("from .core import go\n")
-    (tmp_path / "trl-old" / "setup.py").write_text("setup(\n    name='trl',\n    version='0.3.1',\n)\n")
-    assert asked(tmp_path, "trl", "code/train.py") == {("setup.py", "==0.3.1", 3)}
-    monkeypatch.chdir(tmp_path)
-    assert read_project_versions(["train.py"]).of("train.py", "trl")[0].own

@@ -1,11 +1,9 @@
 """What a saved `nvidia-smi -q` tells, the same survey as the live driver's."""
 
 import pytest
-from smi_queries import OLD_TEXT, TEXT_HEAD, text
+from smi_queries import OLD_TEXT, text
 
-from gpudoctor.errors import UsageError
 from gpudoctor.model import Absent
-from gpudoctor.model.read_limits import SMI_VALUES
 from gpudoctor.model.signs.gpu import RowRemap
 from gpudoctor.vitals.recording.opening import open_recording
 
@@ -89,21 +87,6 @@ def test_the_layout_of_an_old_driver(tmp_path):
         assert getattr(gpu, name) == Absent("the file does not hold it"), name
 
 
-def test_the_reset_status_stands_in_for_the_recovery_action(tmp_path):
-    action = "    GPU Recovery Action                   : None\n"
-    required = "Reset Required                    : "
-    words = text({}).replace(action, "")
-    for said, number in (("Yes", 1), ("No", 0)):
-        status = words.replace(required + "Requested functionality has been deprecated", required + said)
-        assert gpu_of(tmp_path, status).recovery_action == number
-    assert isinstance(gpu_of(tmp_path, words).recovery_action, Absent)
-
-
-@pytest.mark.parametrize(("said", "number"), [("Reset", 1), ("Reboot", 2), ("GPU_RESET", 1), ("Drain and Reset", 4)])
-def test_what_the_driver_asks_for(said, number, tmp_path):
-    assert gpu_of(tmp_path, text({"recovery": said})).recovery_action == number
-
-
 MIG_TEXT = """    MIG Device
         Index                             : 0
         GPU Instance ID                   : 3
@@ -138,20 +121,8 @@ def test_a_corrupt_inforom_is_told_beside_the_listing(tmp_path):
     assert second.inforom_valid is False and isinstance(first.inforom_valid, Absent)
 
 
-def test_a_listing_of_one_card_says_how_many_it_leaves_out(tmp_path):
-    survey = survey_of(tmp_path, text({}, attached=8))
-    assert survey.unlisted == 7
-    assert "saved: it lists 1 of 8 GPUs; gpudoctor did not examine the others" in survey.problems[0]
-
-
 def test_of_many_turns_the_last_counts(tmp_path):
     turns = [text({"temperature": f"{50 + s} C"}).replace("06:30:01", f"06:30:{s:02}") for s in range(3)]
     (tmp_path / "log").write_text("".join(turns))
     recording = open_recording(str(tmp_path / "log"))
     assert recording.survey.gpus[0].temperature == 52.0
-
-
-def test_an_endless_gpu_is_refused(tmp_path):
-    many = "".join(f"    K{n} : 1\n" for n in range(SMI_VALUES.most + 1))
-    with pytest.raises(UsageError, match="more than 100,000 values"):
-        survey_of(tmp_path, TEXT_HEAD.format(driver="1", attached=1) + "GPU 0000:01:00.0\n" + many)

@@ -43,19 +43,6 @@ def test_a_cuda_build_is_read_from_its_files(tmp_path):
     assert torch.cxx11_abi is False
 
 
-def test_one_architecture_intermediate_code_and_suffixes(tmp_path):
-    make_torch(tmp_path, CUDA, b"sm_90a sm_100f sm_120 compute_120", NEW)
-    torch = read_torch(packages_in(tmp_path))
-    assert torch.arch_list == ("sm_90a", "sm_100f", "sm_120", "compute_120")
-    assert torch.cxx11_abi is True
-
-
-def test_a_rocm_build(tmp_path):
-    make_torch(tmp_path, "__version__='2.9.0+rocm6.4'\ncuda = None\nhip = '6.4.1'\n", b"gfx90a gfx942")
-    torch = read_torch(packages_in(tmp_path, "2.9.0+rocm6.4"))
-    assert (torch.cuda, torch.hip, torch.arch_list) == (None, "6.4.1", ("gfx90a", "gfx942"))
-
-
 def test_a_cpu_build_has_no_architectures(tmp_path):
     make_torch(tmp_path, "__version__ = '2.13.0+cpu'\ncuda: Optional[str] = None\nhip = None\n", symbol=NEW)
     torch = read_torch(packages_in(tmp_path, "2.13.0+cpu"))
@@ -69,14 +56,6 @@ def test_stripped_or_missing_libraries_are_absent_and_not_empty(tmp_path):
     assert isinstance(torch.cxx11_abi, Absent)
     (tmp_path / "torch" / "lib" / "libtorch_python.so").write_bytes(b"")
     assert isinstance(read_torch(packages_in(tmp_path)).arch_list, Absent)
-
-
-def test_without_a_version_file_the_local_version_tells(tmp_path):
-    torch = read_torch(packages_in(tmp_path, "2.6.0+cu126"))
-    assert torch.cuda == "12.6"
-    assert read_torch(packages_in(tmp_path, "2.6.0+cpu")).cuda is None
-    with pytest.raises(Unavailable, match="do not say what it was built for"):
-        read_torch(packages_in(tmp_path, "2.6.0"))
 
 
 def test_no_torch_is_a_sentence(tmp_path):
@@ -108,15 +87,3 @@ def test_flash_attention_says_what_it_was_built_for(tmp_path):
     assert read_native_build("flash-attn", "2.7.4", tmp_path, metadata).cxx11_abi is True
     (metadata / "direct_url.json").write_text("[]")
     assert read_native_build("flash-attn", "2.7.4", tmp_path, metadata).torch is None
-
-
-def test_bitsandbytes_by_the_names_of_its_libraries(tmp_path):
-    folder = tmp_path / "bitsandbytes"
-    folder.mkdir()
-    for name in ("libbitsandbytes_cuda124.so", "libbitsandbytes_cpu.so", "other.so"):
-        (folder / name).touch()
-    built = read_native_build("bitsandbytes", "0.45", tmp_path, tmp_path)
-    assert built.libraries == ("libbitsandbytes_cpu.so", "libbitsandbytes_cuda124.so")
-    assert not built.nearest
-    (folder / "cextension.py").write_text("# 2. Highest packaged version <= runtime version, same major\n")
-    assert read_native_build("bitsandbytes", "0.50", tmp_path, tmp_path).nearest

@@ -57,12 +57,10 @@ def long_enough(window: ProcessWindow, what: str = "a trend of memory") -> None:
     """Raise `Unavailable` while the watch is too young for a trend."""
     if window.t < LEAST_SECONDS:
         raise Unavailable(
-            say(
-                "watched for {watched} of {least_seconds} that {what} takes",
-                watched=duration(window.t),
-                least_seconds=duration(LEAST_SECONDS),
-                what=what,
-            )
+            "watched for {watched} of {least_seconds} that {what} takes",
+            watched=duration(window.t),
+            least_seconds=duration(LEAST_SECONDS),
+            what=what,
         )
 
 

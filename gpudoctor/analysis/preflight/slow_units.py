@@ -70,7 +70,7 @@ def slow_units(
     if not units:
         raise Unavailable(say("no card was measured") if device == "cuda" else say("no processor was measured"))
     if not any(unit.figure(item.quantity, item.dtype) for unit in units for item in asked):
-        raise Unavailable(say("nothing measured {words}", words=asked[0].words))
+        raise Unavailable("nothing measured {words}", words=asked[0].words)
     seen: set[tuple[int, int]] = set()
     by_place = {(unit.node, unit.local): unit for unit in units}
     for item in asked:

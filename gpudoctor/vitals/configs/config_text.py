@@ -48,17 +48,15 @@ def read_text(path: str) -> tuple[str, tuple[str, ...]]:
         size = os.stat(path).st_size
         if size > LIMIT:
             raise UnreadConfig(
-                say(
-                    "is {megabytes} MB; a training config is under {limit} MB, so this is data",
-                    megabytes=max(1, round(size / (1 << 20))),
-                    limit=LIMIT >> 20,
-                )
+                "is {megabytes} MB; a training config is under {limit} MB, so this is data",
+                megabytes=max(1, round(size / (1 << 20))),
+                limit=LIMIT >> 20,
             )
         return decode(read_file(path, CONFIG))
     except OSError as error:
-        raise UnreadConfig(say("cannot be read: {reason}", reason=error.strerror or error)) from error
+        raise UnreadConfig("cannot be read: {reason}", reason=error.strerror or error) from error
     except ValueError as error:  # a NUL byte in the path
-        raise UnreadConfig(say("cannot be read: {error}", error=error)) from error
+        raise UnreadConfig("cannot be read: {error}", error=error) from error
 
 
 def decode(raw: bytes) -> tuple[str, tuple[str, ...]]:
@@ -75,11 +73,9 @@ def decode(raw: bytes) -> tuple[str, tuple[str, ...]]:
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise UnreadConfig(
-            say(
-                "line {line}: not UTF-8 text{other_encoding}; save it as UTF-8",
-                line=line,
-                other_encoding=_other_encoding(raw),
-            )
+            "line {line}: not UTF-8 text{other_encoding}; save it as UTF-8",
+            line=line,
+            other_encoding=_other_encoding(raw),
         ) from error
 
 

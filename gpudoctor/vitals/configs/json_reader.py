@@ -47,12 +47,12 @@ def _refuse(text: str) -> None:
         problem = error.msg if text.strip() else say("the file is empty")
         where = {"line": error.lineno, "column": error.colno}
         raise UnreadConfig(
-            say("line {line}, column {column}: not valid JSON: {problem}", **where, problem=problem)
+            "line {line}, column {column}: not valid JSON: {problem}", **where, problem=problem
         ) from error
     except RecursionError as error:
         raise UnreadConfig(TOO_DEEP) from error
     except ValueError as error:  # a number of thousands of digits
-        raise UnreadConfig(say("cannot be read: {error}", error=error)) from error
+        raise UnreadConfig("cannot be read: {error}", error=error) from error
 
 
 def _tree(text: str) -> ConfigNode:

@@ -36,7 +36,7 @@ def read_toml(text: str) -> tuple[ConfigNode, tuple[str, ...]]:
         where = re.search(r"at line (\d+), column (\d+)", str(error))
         said = re.sub(r" ?\(at [^()]*\)", "", str(error))
         prefix = say("line {line}, column {column}: ", line=where[1], column=where[2]) if where else ""
-        raise UnreadConfig(say("{prefix}not valid TOML: {said}", prefix=prefix, said=said)) from error
+        raise UnreadConfig("{prefix}not valid TOML: {said}", prefix=prefix, said=said) from error
     return _build(data, (), _places(text), ConfigNode(1, 1), 0), ()
 
 

@@ -74,7 +74,7 @@ class _Builder:
             if target is None:
                 line = event.start_mark.line + 1
                 raise UnreadConfig(
-                    say("line {line}: the alias *{anchor} has no anchor before it", line=line, anchor=event.anchor)
+                    "line {line}: the alias *{anchor} has no anchor before it", line=line, anchor=event.anchor
                 )
             self.add(target, None)
         elif name == "DocumentStartEvent":

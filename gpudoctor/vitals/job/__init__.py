@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from pathlib import Path
 
-from gpudoctor.lang import say
 from gpudoctor.model import Unavailable
 from gpudoctor.model.external_files import read_file
 from gpudoctor.model.read_limits import JOB_FOLLOWED, JOB_SCRIPT
@@ -128,9 +127,9 @@ def _text(path: Path) -> str:
     try:
         data = read_file(path, JOB_SCRIPT)
     except OSError as error:
-        raise Unavailable(say("{path} cannot be read: {reason}", path=path, reason=error.strerror or error)) from error
+        raise Unavailable("{path} cannot be read: {reason}", path=path, reason=error.strerror or error) from error
     if b"\0" in data[:4096]:
-        raise Unavailable(say("{path} is a binary file, not a job script", path=path))
+        raise Unavailable("{path} is a binary file, not a job script", path=path)
     return data.decode("utf-8", errors="replace").removeprefix("\ufeff")
 
 
@@ -144,7 +143,7 @@ def _read(path: Path, environment: Mapping[str, str]) -> _Read:
         lines = list(read_lines(text, {**environment, **_scheduler_variables(grants)}))
         return _read_script(path, text, options, grants, lines)
     except Unavailable as reason:
-        raise Unavailable(say("{path} is not followed: {reason}", path=path, reason=reason)) from reason
+        raise Unavailable("{path} is not followed: {reason}", path=path, reason=reason) from reason
 
 
 def _read_script(
@@ -260,7 +259,7 @@ class _Launches:
             return False
         self._scripts[script] += 1
         if self._scripts.total() > JOB_FOLLOWED.most:
-            raise Unavailable(say("it has {words}", words=JOB_FOLLOWED.words))
+            raise Unavailable("it has {words}", words=JOB_FOLLOWED.words)
         return True
 
     def _inside(self, found: FoundLaunch, line: ShellCommand, path: str | None, depth: int) -> list[Launch]:

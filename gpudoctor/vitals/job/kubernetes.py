@@ -32,11 +32,11 @@ def read_manifest(text: str, path: str) -> list[Container]:
     from gpudoctor.vitals.configs.yaml_reader import read_yaml
 
     if len(text) > JOB_MANIFEST.most:
-        raise Unavailable(say("{path}: it is {words}", path=path, words=JOB_MANIFEST.words))
+        raise Unavailable("{path}: it is {words}", path=path, words=JOB_MANIFEST.words)
     try:
         documents = read_yaml(text)
     except UnreadConfig as error:
-        raise Unavailable(say("{path}: {error}", path=path, error=error)) from error
+        raise Unavailable("{path}: {error}", path=path, error=error) from error
     found: list[Container] = []
     for document in documents:
         nodes, ranks = _replicas(document)

@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from gpudoctor.lang import say
 from gpudoctor.model.read_limits import JOB_EXPANDED, JOB_NESTING
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.vitals.job.lexer import Command, Lexer, Piece
@@ -67,7 +66,7 @@ class Variables(dict[str, Value]):
         """An expansion has come to this. Raises `Unavailable` beyond the budget."""
         self._left -= len(value) if isinstance(value, str) else sum(map(len, value)) + len(value)
         if self._left < 0:
-            raise Unavailable(say("its variables come to {words}", words=JOB_EXPANDED.words))
+            raise Unavailable("its variables come to {words}", words=JOB_EXPANDED.words)
 
 
 def read_lines(text: str, known: Mapping[str, str] | None = None) -> Iterator[ShellCommand]:

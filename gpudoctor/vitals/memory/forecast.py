@@ -8,7 +8,6 @@ from gpudoctor.analysis.memory_forecasts import UNSHARDED
 from gpudoctor.errors import UsageError
 from gpudoctor.estimate import Device, Estimate, ModelShape, TrainingJob, Verdict, estimate_job
 from gpudoctor.estimate.fit import cuts
-from gpudoctor.lang import say
 from gpudoctor.model.signs.memory import Choice, Holds, JobMemory, Projection
 from gpudoctor.vitals.memory.from_config import settle
 from gpudoctor.vitals.memory.jobs import ToldJob
@@ -101,7 +100,7 @@ def _sharding(fields: dict[str, Any], guessed: set[str], card: TargetGpu, *, eng
         guessed.add(UNSHARDED)
     if "gpus" not in fields and parallel != "none":
         if not card.counted:
-            raise UsageError(say("{parallel} over an unknown number of GPUs (give --gpus N)", parallel=parallel))
+            raise UsageError("{parallel} over an unknown number of GPUs (give --gpus N)", parallel=parallel)
         fields["gpus"] = max(card.count, 1)
     if parallel.startswith("zero") and engine and fields.get("method", "full") == "full":
         fields["mixed_precision"] = "no"  # the engine casts the weights and keeps its own master copy

@@ -101,11 +101,9 @@ def read_config(file: "ConfigFile", told: DeclaredJob, *, placed: bool = True) -
         return
     if not file.kind.trains:
         raise UsageError(
-            say(
-                "{path} is not a known training config (Hugging Face, DeepSpeed, accelerate, "
-                "LLaMA-Factory, axolotl, torchtune, Lightning) and not a model's config.json",
-                path=file.path,
-            )
+            "{path} is not a known training config (Hugging Face, DeepSpeed, accelerate, "
+            "LLaMA-Factory, axolotl, torchtune, Lightning) and not a model's config.json",
+            path=file.path,
         )
     model = _last(file, "model")
     if isinstance(model, str) and file.kind is ConfigKind.TORCHTUNE:

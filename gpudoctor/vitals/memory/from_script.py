@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpudoctor.analysis.source.control_flow import switched_off
-from gpudoctor.lang import SpokenError, say
+from gpudoctor.lang import SpokenError
 from gpudoctor.model.signs.source import Known, LoopRole
 from gpudoctor.vitals.memory.from_config import ATTENTION, DTYPES, DeclaredJob, known_optimizer, targets_of
 
@@ -60,7 +60,7 @@ def _loads(source: "Source") -> Iterator[tuple["Script", "Call"]]:
             if loads and not call.name.split(".")[-2].endswith(_NO_MODELS) and not switched_off(source, call):
                 if not call.name.split(".")[-2].endswith(_HEADS):
                     raise Undeclared(
-                        say("{name} has a different head from the models that estimate supports", name=call.name)
+                        "{name} has a different head from the models that estimate supports", name=call.name
                     )
                 yield script, call
 
@@ -70,9 +70,7 @@ def _the_model(source: "Source") -> tuple["Script", "Call"]:
     if not found:
         raise Undeclared("no script loads a model of transformers")
     if len(found) > 1:
-        raise Undeclared(
-            say("{found} models are loaded, and gpudoctor cannot tell which one is trained", found=len(found))
-        )
+        raise Undeclared("{found} models are loaded, and gpudoctor cannot tell which one is trained", found=len(found))
     return found[0]
 
 
@@ -80,20 +78,18 @@ def _refuse_the_unknown(source: "Source") -> None:
     for script in source.scripts:
         for call in script.calls:
             if call.method in _OTHER_TUNERS or call.method in _OTHER_TRAINERS:
-                raise Undeclared(say("{method} is not a method that estimate supports", method=call.method))
+                raise Undeclared("{method} is not a method that estimate supports", method=call.method)
             if call.method in _FREEZERS and not switched_off(source, call):
-                raise Undeclared(
-                    say("{path}:{line} freezes a part of the model", path=script.path, line=call.span.line)
-                )
+                raise Undeclared("{path}:{line} freezes a part of the model", path=script.path, line=call.span.line)
         if ".requires_grad = False" in script.text or "requires_grad=False" in script.text:
-            raise Undeclared(say("{path} freezes a part of the model", path=script.path))
+            raise Undeclared("{path} freezes a part of the model", path=script.path)
 
 
 def _model(script: "Script", load: "Call", told: DeclaredJob) -> None:
     name = load.argument("pretrained_model_name_or_path", 0)
     if not isinstance(name, Known) or not isinstance(name.value, str):
         if told.model is None:
-            raise Undeclared(say("{path}:{line} chooses its model at run time", path=script.path, line=load.span.line))
+            raise Undeclared("{path}:{line} chooses its model at run time", path=script.path, line=load.span.line)
     else:
         told.model = name.value
         told.places["model"] = load.span

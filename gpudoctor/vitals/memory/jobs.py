@@ -132,7 +132,7 @@ def jobs_of(patient: Patient) -> Jobs:
         try:
             # It configures a run that steps: no generation, evaluation, quantisation or merge.
             if not any(file.meaning(name) for name in _STEPS) or file.value("do_train") is False:
-                raise Undeclared(say("{path} trains nothing", path=file.path))
+                raise Undeclared("{path} trains nothing", path=file.path)
             read_config(file, told)
             engine = _engines(patient, told, file=file)
             _refuse_unknown(file, told)
@@ -160,22 +160,18 @@ def _refuse_unknown(file: ConfigFile, told: DeclaredJob) -> None:
     objective = next((str(file.value(key)) for key in ("stage", "rl") if file.value(key)), "sft")
     if objective not in _OBJECTIVES:
         raise Undeclared(
-            say(
-                "{path}: {objective} trains on pairs or with a second model, which estimate does not support",
-                path=file.path,
-                objective=objective,
-            )
+            "{path}: {objective} trains on pairs or with a second model, which estimate does not support",
+            path=file.path,
+            objective=objective,
         )
     if {"method", "optimizer"} & told.guessed:
         raise Undeclared(told.assumptions[-1])
     other = next((entry for entry in file.entries.values() if entry.last in _OTHERS and entry.value), None)
     if other is not None:
-        raise Undeclared(say("{path}: {key} is not a setting that estimate supports", path=file.path, key=other.key))
+        raise Undeclared("{path}: {key} is not a setting that estimate supports", path=file.path, key=other.key)
     engine = [item.value for item in file.meaning("deepspeed_config")]
     if "parallel" not in told.fields and (engine or _SHARDS.search(file.path + "\n" + file.text)):
-        raise Undeclared(
-            say("{path} mentions sharding or offloading, but no given config has its settings", path=file.path)
-        )
+        raise Undeclared("{path} mentions sharding or offloading, but no given config has its settings", path=file.path)
 
 
 def _engines(

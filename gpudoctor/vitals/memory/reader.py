@@ -57,11 +57,9 @@ def _shape(model: str) -> ModelShape:
     found = lookup(model)
     if found.assumption:
         raise UsageError(
-            say(
-                "{model} is not a model that gpudoctor knows exactly ({assumption})",
-                model=model,
-                assumption=found.assumption,
-            )
+            "{model} is not a model that gpudoctor knows exactly ({assumption})",
+            model=model,
+            assumption=found.assumption,
         )
     return found.preset.shape
 

@@ -51,7 +51,7 @@ def take(
     try:
         child = ChildFeed(str(_CHILD), longest=_LARGEST, environment=surroundings)
     except OSError as why:
-        raise Unavailable(say("the process that queries the driver cannot be started ({error})", error=why)) from None
+        raise Unavailable("the process that queries the driver cannot be started ({error})", error=why) from None
     said = ChildOutput()
     try:
         # The kernel's files are read while the child waits for the driver.

@@ -129,28 +129,24 @@ def _root(pid: int, pyspy: str | None, notes: list[str]) -> int:
     """The process that a pid means: a thread's process, a loader worker's owner. Raises `IncompleteError`."""
     group = procfs.thread_group(pid)
     if group is None:
-        raise IncompleteError(say("there is no process {pid}; see which ones train: gpudoctor watch --find", pid=pid))
+        raise IncompleteError("there is no process {pid}; see which ones train: gpudoctor watch --find", pid=pid)
     if group != pid:
         notes.append(say("pid {pid} is a thread of process {group}: watching that", pid=pid, group=group))
         pid = group
     item = procfs.usage(pid)
     if item is None:
-        raise IncompleteError(say("process {pid} has just ended", pid=pid))
+        raise IncompleteError("process {pid} has just ended", pid=pid)
     if item.state == "Z":
         parent = procfs.usage(item.ppid)
         name = say(" ({name})", name=parent.name) if parent else ""
         raise IncompleteError(
-            say(
-                "process {pid} is a zombie: it has ended, and its parent {ppid}{name} has not collected it",
-                pid=pid,
-                ppid=item.ppid,
-                name=name,
-            )
+            "process {pid} is a zombie: it has ended, and its parent {ppid}{name} has not collected it",
+            pid=pid,
+            ppid=item.ppid,
+            name=name,
         )
     if pid == os.getpid():
-        raise IncompleteError(
-            say("{pid} is gpudoctor itself; name the training process: gpudoctor watch --find", pid=pid)
-        )
+        raise IncompleteError("{pid} is gpudoctor itself; name the training process: gpudoctor watch --find", pid=pid)
     owner = worker_owner(pid, pyspy)
     if owner is not None:
         notes.append(say("pid {pid} is a loader worker of process {owner}: watching that", pid=pid, owner=owner))

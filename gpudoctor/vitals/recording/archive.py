@@ -51,7 +51,7 @@ def _is_file(entry: "os.DirEntry[str]") -> bool:
 
 def _few(name: str, names: list[str]) -> list[str]:
     if len(names) > RECORDING_FILES.most:
-        raise Unavailable(say("{name}: it has {words}", name=name, words=RECORDING_FILES.words))
+        raise Unavailable("{name}: it has {words}", name=name, words=RECORDING_FILES.words)
     return names
 
 
@@ -66,14 +66,14 @@ def find_place(name: str) -> RecordingFolder:
             return _in_folder(name, path)
         if path.is_file():
             hint = say(" (name its folder)") if path.name in {MANIFEST, END} or path.suffix == SUFFIX else ""
-            raise UsageError(say("{name}: not a recording, which is a folder{hint}", name=name, hint=hint))
+            raise UsageError("{name}: not a recording, which is a folder{hint}", name=name, hint=hint)
     except PermissionError as error:
-        raise Unavailable(say("{name}: no permission to read it", name=name)) from error
+        raise Unavailable("{name}: no permission to read it", name=name) from error
     except (OSError, ValueError) as error:
         raise Unavailable(
-            say("{name}: cannot be read: {reason}", name=name, reason=getattr(error, "strerror", None) or error)
+            "{name}: cannot be read: {reason}", name=name, reason=getattr(error, "strerror", None) or error
         ) from error
-    raise UsageError(say("{name}: no such recording; name the folder that `gpudoctor run` wrote", name=name))
+    raise UsageError("{name}: no such recording; name the folder that `gpudoctor run` wrote", name=name)
 
 
 def _in_folder(name: str, path: Path) -> RecordingFolder:
@@ -83,22 +83,18 @@ def _in_folder(name: str, path: Path) -> RecordingFolder:
         inner = sorted(entry.name for entry in entries if entry.is_dir() and _holds(_entries(entry.path)))
     if not inner:
         raise UsageError(
-            say(
-                "{name}: no recording in it ({manifest} and {suffix} files are missing)",
-                name=name,
-                manifest=MANIFEST,
-                suffix=SUFFIX,
-            )
+            "{name}: no recording in it ({manifest} and {suffix} files are missing)",
+            name=name,
+            manifest=MANIFEST,
+            suffix=SUFFIX,
         )
     if len(inner) > 1:
         listed = ", ".join(inner[:3]) + (", ..." if len(inner) > 3 else "")
         raise UsageError(
-            say(
-                "{name}: contains {inner} recordings; name one of them: {listed}",
-                name=name,
-                inner=len(inner),
-                listed=listed,
-            )
+            "{name}: contains {inner} recordings; name one of them: {listed}",
+            name=name,
+            inner=len(inner),
+            listed=listed,
         )
     return RecordingFolder(name, path / inner[0])
 

@@ -73,19 +73,15 @@ def readable(name: str, form: str) -> Iterator[None]:
         reason = error.strerror or str(error)
         if TRACE.beyond in reason:
             raise Unavailable(
-                say(
-                    "{name}: {beyond}; record fewer steps (profiler schedule active=...)",
-                    name=name,
-                    beyond=TRACE.beyond,
-                )
+                "{name}: {beyond}; record fewer steps (profiler schedule active=...)", name=name, beyond=TRACE.beyond
             ) from error
-        raise UsageError(say("{name}: cannot be read: {reason}", name=name, reason=reason)) from error
+        raise UsageError("{name}: cannot be read: {reason}", name=name, reason=reason) from error
     except RecursionError as error:
-        raise UsageError(say("{name}: not {form}: it nests too deeply", name=name, form=form)) from error
+        raise UsageError("{name}: not {form}: it nests too deeply", name=name, form=form) from error
     except _NoList as error:
-        raise UsageError(say("{name}: its traceEvents are not a list", name=name)) from error
+        raise UsageError("{name}: its traceEvents are not a list", name=name) from error
     except ValueError as error:
-        raise UsageError(say("{name}: not {form}: {error}", name=name, form=form, error=error)) from error
+        raise UsageError("{name}: not {form}: {error}", name=name, form=form, error=error) from error
 
 
 class _NoList(SpokenError, ValueError):

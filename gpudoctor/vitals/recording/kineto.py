@@ -52,7 +52,7 @@ def read_trace(*paths: str) -> Recording:
     processes = [_process(name, place, problems) for place, name in enumerate(paths)]
     ranks = {process.rank: process for process in processes}
     if len(ranks) < len(processes):
-        raise UsageError(say("{paths} and others are of the same rank; give one trace per rank", paths=paths[0]))
+        raise UsageError("{paths} and others are of the same rank; give one trace per rank", paths=paths[0])
     return Recording(
         path=paths[0],
         command=(),
@@ -70,7 +70,7 @@ def _process(name: str, place: int, problems: list[str]) -> Process:
     home = trace.home()
     marker, steps = _steps(trace, home)
     if not steps:
-        raise UsageError(say("{name}: no training step in it, and no operation of the host or of a device", name=name))
+        raise UsageError("{name}: no training step in it, and no operation of the host or of a device", name=name)
     wrong: Counter[str] = Counter()
     info = as_object(document.get("distributedInfo"))
     start = judged("start", {"rank": info.get("rank"), "world": info.get("world_size"), "launcher": None}, wrong)

@@ -97,11 +97,9 @@ def read_node(place: RecordingFolder) -> RecordedNode:
     schema = _SCHEMA.fullmatch(manifest.get("schema") or "")
     if schema and int(schema[1]) > FORMAT:
         raise Unavailable(
-            say(
-                "{name}: written by a newer gpudoctor (format {schema}); upgrade this one",
-                name=place.name,
-                schema=schema[1],
-            )
+            "{name}: written by a newer gpudoctor (format {schema}); upgrade this one",
+            name=place.name,
+            schema=schema[1],
         )
     node = RecordedNode(place=place, manifest=manifest, problems=problems)
     names = place.names()
@@ -248,7 +246,7 @@ def _read_file(node: RecordedNode, name: str) -> None:
     newer = [item.format for item in node.reported[-1:] if item.format > FORMAT]
     if newer:
         raise Unavailable(
-            say("{name}: {file} was written by a newer gpudoctor; upgrade this one", name=node.place.name, file=name)
+            "{name}: {file} was written by a newer gpudoctor; upgrade this one", name=node.place.name, file=name
         )
 
 

@@ -166,11 +166,9 @@ def _ranks(nodes: Sequence[RecordedNode]) -> list[Process]:
         if len(places) > 1:
             named = " and ".join(sorted(places)[:2])
             raise UsageError(
-                say(
-                    "{named} both contain rank {rank}: they are not two nodes of one run; name one of them",
-                    named=named,
-                    rank=rank,
-                )
+                "{named} both contain rank {rank}: they are not two nodes of one run; name one of them",
+                named=named,
+                rank=rank,
             )
         found.sort(key=lambda item: (len(item[1].steps) > 0, item[1].wall))
         node, process = found[-1]

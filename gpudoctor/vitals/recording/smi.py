@@ -116,9 +116,9 @@ def read_smi_log(name: str) -> Recording:
     except OSError as error:
         damage = error.strerror or str(error)
         if not len(turns):
-            raise UsageError(say("{name}: cannot be read: {damage}", name=name, damage=damage)) from error
+            raise UsageError("{name}: cannot be read: {damage}", name=name, damage=damage) from error
     if not log.turns and not len(turns):
-        raise UsageError(say("{name}: has no readings with timestamps; {best}", name=name, best=_BEST))
+        raise UsageError("{name}: has no readings with timestamps; {best}", name=name, best=_BEST)
     wrong: Counter[str] = Counter()
     table = sound("machine", Table(columns=log.columns()), wrong)
     problems = [say("{name}: {left_out}", name=name, left_out=left_out(wrong))] if wrong else []

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from gpudoctor.errors import UsageError
-from gpudoctor.lang import say
 from gpudoctor.model.external_files import is_packed, open_unpacked, unpacked_most
 from gpudoctor.model.read_limits import SNAPSHOT, SNAPSHOT_PARTS
 from gpudoctor.model.signs.memory_snapshot import DeviceMemory, HeldBy, Kept, MemorySnapshot, Refused
@@ -49,16 +48,16 @@ def read_snapshot(name: str) -> MemorySnapshot:
         with open_unpacked(name) as stream:
             data = stream.read(most + 1)
     except OSError as error:
-        raise UsageError(say("{name}: cannot be read: {reason}", name=name, reason=error.strerror or error)) from error
+        raise UsageError("{name}: cannot be read: {reason}", name=name, reason=error.strerror or error) from error
     if len(data) > most:
-        raise UsageError(say("{name}: cannot be read: it is {words}", name=name, words=SNAPSHOT.words))
+        raise UsageError("{name}: cannot be read: it is {words}", name=name, words=SNAPSHOT.words)
     try:
         value = load_plain(data)
     except NotPlain as error:
-        raise UsageError(say("{name}: cannot be read as a memory snapshot: {error}", name=name, error=error)) from error
+        raise UsageError("{name}: cannot be read as a memory snapshot: {error}", name=name, error=error) from error
     if not isinstance(value, dict) or not isinstance(value.get("segments"), list):
         raise UsageError(
-            say("{name}: it is a pickle but not a memory snapshot of PyTorch (`segments` is missing)", name=name)
+            "{name}: it is a pickle but not a memory snapshot of PyTorch (`segments` is missing)", name=name
         )
     return _Snapshot(name).read(value)
 
@@ -100,9 +99,7 @@ class _Snapshot:
         for item in items if isinstance(items, list) else ():
             self._parts += 1
             if self._parts > SNAPSHOT_PARTS.most:
-                raise UsageError(
-                    say("{name}: cannot be read: it has {words}", name=self._name, words=SNAPSHOT_PARTS.words)
-                )
+                raise UsageError("{name}: cannot be read: it has {words}", name=self._name, words=SNAPSHOT_PARTS.words)
             if isinstance(item, dict):
                 yield item
 

@@ -4,10 +4,9 @@ import math
 from dataclasses import replace
 
 import pytest
-from windows import GIB, T0, make_gpu_window, make_host_window, make_rank, make_window, make_worker, report_of, series
+from windows import GIB, T0, make_gpu_window, make_rank, make_window, make_worker, report_of, series
 
 from gpudoctor.analysis.live.growth import growing
-from gpudoctor.analysis.live.stack_shares import lower_bound
 from gpudoctor.model import Severity, Skipped
 from gpudoctor.model.signs.process import DeviceEvent, Frame, Gap, LiveSteps, LostWorker
 
@@ -82,16 +81,6 @@ def test_waiting_for_workers_that_are_busy_names_their_line():
     assert found["DATA001"].detail.workers == 4
 
 
-def test_workers_asleep_on_a_disk_are_storage():
-    workers = tuple(make_worker(pid, state="D", disk_share=0.8, wait_channel="nfs_wait_bit_killable") for pid in (1, 2))
-    window = make_window([make_rank(looks={"data_wait/loader-wait": 60, "backward": 40}, workers=workers)])
-    found = findings(window)["DATA009"]
-    assert "wait for a disk 80 %" in found.message and "nfs_wait_bit_killable" in found.message
-    rested = tuple(replace(worker, disk_share=0.05) for worker in workers)
-    window = make_window([make_rank(looks={"data_wait/loader-wait": 60, "backward": 40}, workers=rested)])
-    assert "DATA009" not in findings(window)
-
-
 def test_a_device_that_is_busy_all_the_while_hides_the_wait():
     looks = {"data_wait/loader-wait": 40, "backward": 60}
     found = findings(job(looks, gpu_busy=0.97))
@@ -139,23 +128,6 @@ def test_saves_must_recur_before_their_period_is_known():
         "Saving takes 12 % of 100 stack samples, every 25 s in main (train.py:9), by library.checkpoint."
     )
     assert found.span.line == 9 and found.cost.step_share == pytest.approx(0.12)
-
-
-def test_evaluations_that_recur():
-    rank = make_rank(looks={"evaluation": 40, "backward": 60})
-    trail = tuple((T0 - 100 + i, "evaluation" if i % 25 < 10 else "backward") for i in range(100))
-    found = findings(make_window([replace(rank, trail=trail)]))["OBS004"]
-    assert found.message.startswith("Evaluation takes 40 % of 100 stack samples, every 25 s in main")
-
-
-def test_memory_that_only_grows_and_when_it_is_full():
-    leak = series([3 * GIB + i * 20 * MIB for i in range(120)])
-    rank = make_rank(tree_rss=leak)
-    window = make_window([rank], host=make_host_window(memory_total=64 * GIB, memory=series([60.0 * GIB] * 60)))
-    found = findings(window)["MEM002"]
-    assert found.severity is Severity.ERROR and "1.17 GiB a minute" in found.message
-    assert "is full in 3 min" in found.message
-    assert verdict(window).startswith("The memory of the training grows by")
 
 
 @pytest.mark.parametrize(
@@ -251,28 +223,8 @@ def test_a_loop_that_mostly_sleeps_on_one_line_is_no_hang():
         assert "was seen for" not in verdict(window)
 
 
-def test_a_hang_says_what_was_looked_for_in_vain():
-    locked = rank_of(0, "other@train.py:12", still=94.0, quiet=93.0, stepless=95.0)
-    found = findings(make_window([locked]))["DIST008"]
-    assert found.message.startswith("No step, no CPU time of the main thread and no other line was seen for 93 s")
-    locked = rank_of(0, "other@train.py:12", still=94.0, quiet=95.0)
-    found = findings(make_window([locked]))["DIST008"]
-    assert found.message.startswith("No CPU time of the main thread and no other line was seen for 94 s on any")
-
-
-def test_a_rank_that_polls_in_a_collective_hangs_all_the_same():
-    polling = [rank_of(i, "collective@train.py:44", quiet=0.1) for i in range(2)]
-    assert "DIST008" in findings(make_window(polling))
-
-
 def test_time_that_no_finding_explains_is_not_called_well():
     assert verdict(job({"forward": 40, "backward": 40, "compile": 20})).startswith("No finding explains it: compile")
-
-
-def test_kernels_of_nccl_that_spin_are_no_work():
-    ranks = [rank_of(i, "sync/read", gpus=(i,)) for i in range(2)]
-    gpus = [make_gpu_window(i, busy=1.0, power=series([120.0] * 60)) for i in range(2)]
-    assert "DIST008" in findings(make_window(ranks, gpus))
 
 
 def test_a_straggler_is_the_rank_that_does_not_wait():
@@ -288,11 +240,6 @@ def test_a_straggler_is_the_rank_that_does_not_wait():
     assert "DIST001" not in findings(make_window(even))
 
 
-def test_collectives_of_the_script_where_nobody_is_late():
-    ranks = [make_rank(i, 5000 + i, looks={"collective@train.py:51": 10, "backward": 30}) for i in range(2)]
-    assert findings(make_window(ranks))["DIST004"].span.line == 51
-
-
 def test_held_down_clocks_need_a_share_of_the_window():
     heat = make_gpu_window(reasons={0x40: 0.4, 0x8: 0.4, 0x4: 1.0})
     found = findings(make_window([make_rank(gpus=(0,))], [heat]))["GPU002"]
@@ -301,23 +248,10 @@ def test_held_down_clocks_need_a_share_of_the_window():
     assert "GPU002" not in findings(make_window([make_rank(gpus=(0,))], [calm]))
 
 
-def test_an_idle_gpu_without_a_cause_is_a_warning():
-    found = findings(job({"forward": 50, "backward": 50}, gpu_busy=0.2))["GPU001"]
-    assert found.severity is Severity.WARNING and "no phase of the host explains it" in found.message
-    assert "GPU001" not in findings(job({"forward": 50, "backward": 50}, gpu_busy=0.9))
-
-
 def test_an_error_event_of_the_driver_while_we_watched():
     event = DeviceEvent(t=40.0, gpu=0, kind="xid", number=79, pci_address="00000000:1B:00.0")
     found = findings(make_window([make_rank(gpus=(0,))], [make_gpu_window()], events=(event,)))["GPU004"]
     assert found.severity is Severity.ERROR and "Xid 79" in found.message and "1 min ago" in found.message
-
-
-def test_exact_phases_of_run_take_the_place_of_samples():
-    steps = LiveSteps(step=500, seconds=0.02, phases={"data_wait": 0.35, "backward": 0.65})
-    rank = make_rank(looks={"data_wait/loader-wait": 50, "backward": 50}, steps=steps)
-    found = findings(make_window([rank]))["DATA001"]
-    assert found.cost.step_share == pytest.approx(0.35) and "35 %" in found.message and "samples" not in found.message
 
 
 @pytest.mark.parametrize(("used", "severity"), [(79, Severity.WARNING), (75, Severity.NOTE), (70, None)])
@@ -325,23 +259,3 @@ def test_a_card_that_is_nearly_full(used, severity):
     card = make_gpu_window(memory=series([40.0 * GIB] * 30 + [used * float(GIB)] + [40.0 * GIB] * 29))
     found = findings(make_window([make_rank(gpus=(0,))], [card])).get("MEM005")
     assert (found.severity if found else None) is severity
-
-
-def test_chance_finds_of_rare_places_are_no_finding():
-    assert lower_bound(0, 0) == 0.0 and lower_bound(30, 30) > 0.9
-    assert 0.03 < lower_bound(3, 38) < 0.05
-    assert "OBS002" not in findings(job({"logging/tracker": 2, "backward": 36}))
-
-
-def test_lost_samples_are_said():
-    window = job({"forward": 50, "backward": 50}, lost=20)
-    assert "20 of 120 samples failed" in verdict(window)
-
-
-def test_the_end_is_said_first():
-    window = replace(job({"forward": 50, "backward": 50}), ended="the process has ended (12:03:11)")
-    assert verdict(window).startswith("The process has ended (12:03:11). Little time")
-
-
-def test_start_up_is_no_verdict_on_the_loop():
-    assert verdict(job({"start": 40})).startswith("Still starting up (100 %")

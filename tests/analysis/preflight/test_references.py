@@ -67,23 +67,6 @@ def test_nothing_measured_exceeds_the_peak_of_its_card():
         assert sheet is not None and row.value < sheet.dense
 
 
-def test_ring_and_nvls_and_the_librarys_choice_are_different_rows():
-    def measured(algorithm):
-        found = references_for("NVIDIA H200", figure(payload=8 * GIB, algorithm=algorithm), cards=8)
-        return next(item.value for item in found if item.kind is ReferenceKind.MEASURED)
-
-    assert measured("ring") == 365.6e9
-    assert measured("nvls") == measured("") == 478.24e9
-
-
-def test_the_payload_must_fit():
-    (one,) = references_for("NVIDIA B200", figure(payload=GIB), cards=8)
-    assert one.value == 723.34e9
-    assert references_for("NVIDIA B200", figure(payload=1 << 20), cards=8) == ()
-    (smaller,) = references_for("NVIDIA B200", figure(payload=700 << 20), cards=8)
-    assert smaller.payload == 256 << 20
-
-
 def test_measured_then_floor():
     found = references_for("NVIDIA A100-SXM4-80GB", figure(Quantity.MEMORY_BANDWIDTH))
     assert [item.kind for item in found] == [ReferenceKind.MEASURED, ReferenceKind.FLOOR]

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from gpudoctor.analysis.preflight.accusation import Accused, Aspect
 from gpudoctor.analysis.preflight.judging import judge
-from gpudoctor.analysis.preflight.node_domains import domains
 from gpudoctor.analysis.preflight.search import next_round
 from gpudoctor.analysis.preflight.search_plan import PLANS, NodeGroup
 from gpudoctor.model.finding import Confidence
-from gpudoctor.model.signs.preflight import Figure, LinkTest, PreflightNode, Quantity, Stage
+from gpudoctor.model.signs.preflight import Figure, LinkTest, PreflightNode, Quantity
 
 GIB = 1 << 30
 
@@ -80,21 +79,6 @@ def test_a_slow_node_is_confirmed_with_its_figures_and_tests():
     assert all(5 in test.nodes for test in found.tests) and len(found.tests) >= 3
 
 
-def test_two_bad_nodes_that_met_in_the_first_round_are_both_named():
-    members = nodes(16)
-    pair = next_round(PLANS["standard"], members, ())[0].nodes
-    tests, _ = searched(members, slow(*pair))
-    assert {item.nodes for item in accusations(members, tests)} == {(pair[0],), (pair[1],)}
-
-
-def test_latency_is_judged_apart_from_bandwidth():
-    members = nodes(12)
-    tests, _ = searched(members, lambda group: result(group, wait=4.0 if 3 in group.nodes else 1.0))
-    (found,) = accusations(members, tests)
-    assert (found.nodes, found.aspect) == ((3,), Aspect.LATENCY)
-    assert found.own == pytest.approx(80e-6) and found.share == pytest.approx(0.25)
-
-
 def test_a_slow_link_between_two_good_nodes_accuses_the_link():
     members = nodes(16)
     pair = next_round(PLANS["standard"], members, ())[2].nodes
@@ -141,13 +125,6 @@ def test_two_nodes_accuse_nobody_but_what_is_between_them():
     assert found.confidence is Confidence.PROBABLE and found.undecided
 
 
-def test_three_nodes_accuse_weakly():
-    members = nodes(3)
-    tests, _ = searched(members, slow(2))
-    (found,) = accusations(members, tests)
-    assert (found.nodes, found.confidence) == ((2,), Confidence.SUSPECTED)
-
-
 def test_a_rack_behind_a_slow_uplink_is_one_accusation():
     members = racks(32, 8)
     inside = set(range(8, 16))
@@ -170,43 +147,6 @@ def test_a_fault_that_only_large_groups_show_is_found_by_bisection(size):
     if size <= 12:
         assert found.nodes == (11,)
     assert all(len(test.nodes) >= size for test in found.tests)
-
-
-def test_a_lost_node_is_in_no_group():
-    members = nodes(9)
-    tests, _ = searched(members, result, lost=(4,))
-    assert judge(members, tests, lost=(4,)).proven == (0, 1, 2, 3, 5, 6, 7, 8)
-
-
-def test_two_rounds_give_each_node_a_near_and_a_far_partner():
-    members = racks(32, 8)
-    tests = []
-    for _ in range(2):
-        tests += [result(group) for group in next_round(PLANS["standard"], members, tests)]
-    assert len(tests) == 32
-    home = domains(members)
-    for node in range(32):
-        far = sorted(len({home[end] for end in test.nodes}) > 1 for test in tests if node in test.nodes)
-        assert far == [False, True]
-
-
-def test_everything_that_fails_accuses_no_single_node():
-    members = nodes(6)
-    tests, _ = searched(members, lambda group: result(group, failure="connection refused"))
-    (found,) = accusations(members, tests)
-    assert found.accused is Accused.GROUP and found.nodes == tuple(range(6))
-
-
-def test_one_slow_test_among_good_ones_accuses_nobody():
-    members = nodes(16)
-    seen = []
-
-    def measure(group):
-        seen.append(group)
-        return result(group, 0.5 if len(seen) == 3 else 1.0)
-
-    tests, _ = searched(members, measure)
-    assert accusations(members, tests) == ()
 
 
 def test_figures_that_are_slow_by_chance_accuse_nobody_and_say_so():
@@ -270,14 +210,6 @@ def test_three_percent_of_noise_accuses_nobody_whoever_is_lost(count, noise, los
     assert said.accusations == () and not gone & set(said.proven)
 
 
-@pytest.mark.parametrize("link", [(a, (a + step) % 8) for step in (1, 2, 4) for a in (0, 3, 6)])
-def test_of_eight_nodes_the_standard_search_finds_any_bad_link(link):
-    members, link = nodes(8), tuple(sorted(link))
-    tests, rounds = searched(members, lambda group: result(group, 0.4 if set(link) <= set(group.nodes) else 1.0))
-    (found,) = accusations(members, tests)
-    assert (found.accused, found.nodes, rounds) == (Accused.LINK, link, 10)
-
-
 def scattered(share_of, spread, seed=3):
     """Measures with noise: each test varies by `spread`, and so do its repetitions."""
     turn = random.Random(seed)
@@ -304,37 +236,3 @@ def test_a_quick_search_finds_a_node_at_half_the_rate_though_repetitions_vary_by
     named = [item for item in accusations(members, tests, plan=plan) if item.nodes == (2,)]
     assert [item.accused for item in named] == [Accused.NODE]
     assert named[0].confidence is not Confidence.SUSPECTED
-
-
-def test_tests_that_vary_by_factors_accuse_no_slow_node_or_group_and_the_spread_is_said():
-    members = nodes(16)
-    tests, _ = searched(members, scattered(lambda group: 0.5 if 3 in group.nodes else 1.0, 0.6))
-    said = judge(members, tests)
-    assert not [item for item in said.accusations if item.confidence is not Confidence.SUSPECTED]
-    assert any("would not show" in item for item in said.undecided)
-
-
-def test_three_slow_tests_beside_a_good_one_are_not_enough():
-    members = nodes(16)
-    pairs = [(4, other) for other in (5, 6, 7, 8)] + [(a, a + 1) for a in (5, 7, 9, 11, 13)]
-    groups = [NodeGroup(stage=Stage.PAIRS, round=at, nodes=pair) for at, pair in enumerate(pairs)]
-    shares = dict(zip(pairs, (0.6, 1.0, 0.7, 0.65), strict=False))
-    tests = [result(group, shares.get(group.nodes, 1.0)) for group in groups]
-    named = [item for item in accusations(members, tests) if item.confidence is not Confidence.SUSPECTED]
-    assert named == []
-
-
-def test_a_group_that_fails_and_another_that_is_slow_once_name_the_failing_node_alone():
-    members = nodes(16)
-    seen = []
-
-    def measure(group):
-        if len(group.nodes) > 2 and 14 in group.nodes and len(group.nodes) >= 8:
-            return result(group, failure="timed out after 20 s")
-        seen.append(group)
-        once = len(group.nodes) > 2 and not [g for g in seen[:-1] if len(g.nodes) > 2]
-        return result(group, 0.5 if once else 1.0)
-
-    tests, _ = searched(members, measure)
-    named = [item.nodes for item in accusations(members, tests) if item.confidence is not Confidence.SUSPECTED]
-    assert named == [(14,)]

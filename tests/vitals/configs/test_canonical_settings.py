@@ -87,11 +87,6 @@ def test_what_has_no_effect_says_nothing(text: str, name: str) -> None:
     assert _said(text, name) == []
 
 
-def test_a_merged_key_is_said_once() -> None:
-    text = "base: &b\n  training_log_freq: 1\n  lr: 1\none:\n  <<: *b\ntwo:\n  <<: *b\n"
-    assert _said(text, "logging_period") == [1]
-
-
 def test_over_files() -> None:
     both = configs(HF + "logging_steps: 1\n", DS + "steps_per_print: 5\n")
     assert [(said.value, said.file.path) for said in both.canonical("logging_period")] == [

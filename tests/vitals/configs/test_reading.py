@@ -1,11 +1,10 @@
-import random
 import time
 from pathlib import Path
 
 import pytest
 from configs import config
 
-from gpudoctor.model.signs.configs import ConfigKind, Entry
+from gpudoctor.model.signs.configs import Entry
 from gpudoctor.vitals.configs import UnreadConfig, find_configs, parse, read_configs
 
 
@@ -150,12 +149,6 @@ def test_an_anchor_bomb_ends_with_a_note() -> None:
     assert parse("bomb.yaml", "b0: &b0 {x: 1}\n" + merges).entries["b59.x"].value == 1
 
 
-def test_an_alias_to_what_holds_it_ends() -> None:
-    file = parse("a.yaml", "a: &a\n  b: *a\n  c: 1\n")
-    assert file.entries["a.c"].value == 1
-    assert any("larger or deeper" in note for note in file.notes)
-
-
 @pytest.mark.parametrize(
     ("text", "path", "words"),
     [
@@ -200,13 +193,6 @@ def test_interpolation_is_left_alone_with_a_note() -> None:
     assert not file.meaning("processes")
 
 
-def test_of_several_documents_the_one_that_is_known_is_read() -> None:
-    file = config("a: 1\n---\nper_device_train_batch_size: 1\nnum_train_epochs: 1\nlogging_steps: 1\n")
-    assert file.kind is ConfigKind.HUGGINGFACE
-    assert file.entries["logging_steps"].line == 5
-    assert any("2 YAML documents" in note for note in file.notes)
-
-
 def test_files_that_are_no_configs_are_a_sentence(tmp_path: Path) -> None:
     bad = {
         "binary.yaml": (b"a: 1\n\0\1\2", "binary"),
@@ -227,15 +213,6 @@ def test_files_that_are_no_configs_are_a_sentence(tmp_path: Path) -> None:
     assert len(configs.unread) == 8
 
 
-def test_utf16_and_byte_order_marks_and_windows_lines(tmp_path: Path) -> None:
-    (tmp_path / "a.yaml").write_bytes("logging_steps: 1\r\nlr: 2\r\n".encode("utf-8-sig"))
-    (tmp_path / "b.yaml").write_bytes("logging_steps: 1\n".encode("utf-16"))
-    first, second = read_configs([tmp_path / "a.yaml", tmp_path / "b.yaml"]).files
-    assert [(entry.line, entry.value) for entry in first.entries.values()] == [(1, 1), (2, 2)]
-    assert second.entries["logging_steps"].value == 1
-    assert any("UTF-16" in note for note in second.notes)
-
-
 def test_deep_nesting_ends() -> None:
     brackets = "[" * 50_000 + "]" * 50_000
     for path, text in (("a.yaml", "a: " + brackets), ("a.toml", "a = " + brackets), ("a.json", brackets)):
@@ -247,24 +224,6 @@ def test_secrets_are_masked_in_evidence() -> None:
     file = config("wandb_api_key: abc123\nhub_token: hf_x\npad_token: <pad>\nmax_tokens: 5\n")
     shown = {key: file.setting(entry).value for key, entry in file.entries.items()}
     assert shown == {"wandb_api_key": "***", "hub_token": "***", "pad_token": "<pad>", "max_tokens": "5"}
-
-
-def test_secrets_of_other_types_and_of_sections_are_masked_in_evidence() -> None:
-    file = config(
-        "password: 12345678\nsecrets:\n  wandb: abcdefg\n  name: mine\napi_keys: [abc, def]\nhub_token: null\n"
-        "use_token: true\nkeys: [a, b]\ntoken: ${oc.env:TOKEN}\nnum_tokens: 300000000\n"
-    )
-    shown = {key: file.setting(entry).value for key, entry in file.entries.items()}
-    assert shown == {
-        "password": "***", "secrets.wandb": "***", "secrets.name": "mine", "api_keys": "***", "hub_token": "null",
-        "use_token": "true", "keys": "[a, b]", "token": "${oc.env:TOKEN}", "num_tokens": "300000000",
-    }  # fmt: skip
-
-
-def test_ignore_comments() -> None:
-    file = config("a: 1  # gpudoctor: ignore[CFG006] a demo\n# gpudoctor: ignore\nb: 2\nc: 3\n")
-    assert file.ignored == {1: ("CFG006",), 2: ("*",), 3: ("*",)}
-    assert file.ignore_reasons == {1: "a demo"}
 
 
 def test_find_configs_walks_past_what_is_none(tmp_path: Path) -> None:
@@ -279,16 +238,6 @@ def test_find_configs_walks_past_what_is_none(tmp_path: Path) -> None:
     found = [path.relative_to(tmp_path).as_posix() for path in find_configs(tmp_path)]
     assert found == ["train.yaml", "sub/b.yml"]
     assert find_configs(tmp_path / "missing") == []
-
-
-def test_entries_are_the_same_whatever_the_format() -> None:
-    rng = random.Random(0)
-    keys = {f"k{i}": rng.choice([1, 2.5, True, "x y"]) for i in range(50)}
-    yaml = "".join(f"{k}: {str(v).lower() if isinstance(v, bool) else v}\n" for k, v in keys.items())
-    json = __import__("json").dumps(keys, indent=1)
-    toml = "".join(f"{k} = {__import__('json').dumps(v)}\n" for k, v in keys.items())
-    for path, text in (("a.yaml", yaml), ("a.json", json), ("a.toml", toml)):
-        assert {key: entry.value for key, entry in parse(path, text).entries.items()} == keys
 
 
 def test_a_folder_that_hydra_composes_is_left_out_and_a_named_file_says_why(tmp_path: Path) -> None:

@@ -104,19 +104,6 @@ torchrun --nproc_per_node=$NPROC \\
     assert "\n" not in found.text
 
 
-def test_a_command_in_variables(tmp_path):
-    found = one(
-        tmp_path,
-        """
-HEAD=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
-LAUNCHER="torchrun --nproc_per_node 4 --rdzv_endpoint $HEAD:29500"
-CMD="train.py --lr 1"
-srun $LAUNCHER $CMD
-""",
-    )
-    assert (found.launcher, found.script, found.arguments) == ("torchrun", "train.py", ("--lr", "1"))
-
-
 def test_a_shell_that_is_started_inherits_what_was_exported(tmp_path):
     found = one(
         tmp_path,
@@ -131,12 +118,6 @@ clear; srun --jobid $SLURM_JOBID bash -c '$LAUNCHER --node_rank $SLURM_PROCID $C
     )
     assert (found.launcher, found.script, found.ranks_per_node, found.line) == ("torchrun", "train.py", 4, 7)
     assert found.arguments == ("--lr", "1", "$LOCAL")
-
-
-def test_the_environment_fills_what_the_script_leaves_open(tmp_path):
-    text = "torchrun --nproc_per_node ${NPROC:-4} train.py --data $DATA\n"
-    found = one(tmp_path, text, {"NPROC": "2", "DATA": "/data"})
-    assert (found.ranks_per_node, found.arguments) == (2, ("--data", "/data"))
 
 
 def test_a_shell_script_that_is_called_is_followed(tmp_path):
@@ -158,9 +139,3 @@ def test_secrets_on_the_line_are_masked(tmp_path):
     found = one(tmp_path, "python train.py --hub-token hf_abcdefghijklmnopqrstuvwx --lr 1\n")
     assert found.arguments == ("--hub-token", "***", "--lr", "1")
     assert "hf_abc" not in found.text
-
-
-def test_a_command_given_directly():
-    job = read_job(None, {}, [], ["torchrun", "--nproc_per_node=4", "train.py", "--x", "a b"])
-    [found] = job.launches
-    assert (found.arguments, found.path, job.ranks_per_node) == (("--x", "a b"), None, 4)

@@ -55,12 +55,6 @@ def test_time_forms(tmp_path, text, seconds):
     assert slurm(tmp_path, f"--time={text}").time_limit == seconds
 
 
-def test_memory_a_cpu_and_a_gpu(tmp_path):
-    assert slurm(tmp_path, "--mem-per-cpu=2000", "-c 8", "-n 1").memory_granted == 16000 << 20
-    assert slurm(tmp_path, "--mem-per-gpu=40G", "--gres=gpu:2").memory_granted == 80 * GIB
-    assert slurm(tmp_path, "--mem=0").memory_granted is None
-
-
 def test_directives_after_the_first_command_do_not_count(tmp_path):
     path = tmp_path / "job.sbatch"
     path.write_text("#!/bin/bash\n#SBATCH -N 2\n##SBATCH -N 3\necho\n#SBATCH --gres=gpu:4\n")
@@ -129,10 +123,6 @@ def test_profiles(variables, profile):
     assert read_job(None, variables).profile is profile
 
 
-def test_ranks_inside_torchrun():
-    assert read_job(None, {"TORCHELASTIC_RUN_ID": "x", "LOCAL_WORLD_SIZE": "4"}).ranks_per_node == 4
-
-
 MANIFEST = """\
 apiVersion: kubeflow.org/v1
 kind: PyTorchJob
@@ -183,23 +173,6 @@ def test_malformed_yaml_is_a_sentence_with_the_line(tmp_path):
     path.write_text("kind: Job\nspec: [1, 2\nx: {\n")
     with pytest.raises(Unavailable, match=r"job\.yaml: line 3, column 2: not valid YAML"):
         read_job(None, {}, [path])
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "- 1\n- 2\n", "a: &a [*a]\n", "kind: Job\nspec: {template: {spec: {containers: [1, {command: 3}]}}}\n",
-     "kind: Pod\nspec: {containers: [{command: [null, {a: b}], resources: {limits: 5}, env: [7, {name: x}]}]}\n"],
-)  # fmt: skip
-def test_odd_manifests_do_not_crash(tmp_path, text):
-    path = tmp_path / "job.yaml"
-    path.write_text(text)
-    assert read_job(None, {}, [path]).launches == ()
-
-
-def test_docker_shared_memory(tmp_path):
-    path = tmp_path / "run.sh"
-    path.write_text("docker run --gpus all --shm-size=8g img python t.py\n")
-    assert read_job(None, {}, [path]).shared_memory_granted == 8 * GIB
 
 
 def test_the_environment_that_a_script_gives(tmp_path):

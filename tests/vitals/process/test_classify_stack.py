@@ -3,7 +3,7 @@
 import pytest
 
 from gpudoctor.model.signs.process import Frame
-from gpudoctor.vitals.process.classify_stack import SourceLines, classify, is_worker, whole
+from gpudoctor.vitals.process.classify_stack import SourceLines, classify, is_worker
 
 SITE = "/env/lib/python3.11/site-packages/"
 USER = "/home/me/train.py"
@@ -104,20 +104,6 @@ def test_a_line_without_a_frame_tells_by_its_text(line, device, phase, kind):
     assert seen.text == line
 
 
-def test_a_read_inside_a_save_stays_a_save():
-    frames = [("to_disk", USER, 5), ("save", "torch/serialization.py", 600), *MAIN]
-    assert look(*frames, line="x.cpu()").phase == "checkpoint"
-
-
-def test_an_import_is_start_but_a_trainer_that_runs_in_one_is_not():
-    importing = [("_find_and_load", "<frozen importlib._bootstrap>", 1176)]
-    assert look(*importing, *MAIN).phase == "start"
-    module = [("<module>", SITE + "torch/_dynamo/convert_frame.py", 1), *importing]
-    assert look(*module, *MAIN).phase == "start"
-    nested = [("train", "/home/me/loop.py", 9), ("<module>", "/home/me/loop.py", 30), *importing, *MAIN]
-    assert look(*nested, line="x = a @ b").phase == "other"
-
-
 def test_a_trainer_installed_as_a_package_has_user_lines_too():
     frames = [
         ("Module._call_impl", "torch/nn/modules/module.py", 1500),
@@ -126,13 +112,6 @@ def test_a_trainer_installed_as_a_package_has_user_lines_too():
     ]
     seen = look(*frames)
     assert seen.user.path.endswith("axolotl/train.py") and seen.phase == "forward"
-
-
-def test_a_stack_that_was_cut_is_known_by_its_outermost_frame():
-    assert whole(stack(*MAIN))
-    assert whole(stack(("f", USER, 1), ("_run_module_as_main", "<frozen runpy>", 198)))
-    assert not whole(stack(("f", USER, 1), ("main", USER, 20)))
-    assert not whole([])
 
 
 def test_a_loader_worker_is_known_by_its_loop():

@@ -5,7 +5,7 @@ import time
 
 import pytest
 from fake_nvml import Machine, compiler, library_folder
-from fake_nvml.machine import CONTAINER_NAMESPACE, GIB, h100
+from fake_nvml.machine import GIB, h100
 
 from gpudoctor.model.signs.gpu import DriverState
 from gpudoctor.vitals.process import gpu_histories as gpus
@@ -76,17 +76,6 @@ def test_samples_become_windows_and_a_survey(machine):
     assert feed.gaps(t) == []
 
 
-def test_a_card_that_is_lost_in_mid_watch_leaves_the_others(machine, tmp_path):
-    feed = machine(h100(2))
-    ticks(feed, sampled)
-    (tmp_path / "root" / "answers").write_text("\n".join([*h100(2), "1 PowerUsage 15", "1 ComputeProcesses 15"]) + "\n")
-    ticks(feed, lambda feed: feed.windows(())[1].lost)
-    first, second = feed.windows(())
-    assert not first.lost and second.lost
-    survey = feed.survey(frozenset(), 1.0)
-    assert [gpu.index for gpu in survey.gpus] == [0] and [gpu.index for gpu in survey.lost] == [1]
-
-
 def test_a_driver_that_hangs_in_mid_watch_is_a_gap_and_stops_nobody(machine, tmp_path, monkeypatch):
     monkeypatch.setattr(gpus, "SILENCE", 1.0)
     feed = machine(h100(1))
@@ -115,12 +104,6 @@ def test_no_library_and_a_failing_driver_say_why(machine, monkeypatch, tmp_path)
         assert used.fix == "install libnvidia-ml.so.1 here, or watch from the host"
     finally:
         other.close()
-
-
-def test_in_a_container_the_drivers_pids_are_not_mapped(machine):
-    feed = machine(h100(1), namespace=CONTAINER_NAMESPACE)
-    t = ticks(feed, sampled)
-    assert "cannot map GPU processes" in feed.gaps(t)[0].reason
 
 
 def test_an_error_event_in_mid_watch_is_heard(machine, tmp_path):

@@ -3,7 +3,6 @@
 import gzip
 import importlib.util
 import json
-import random
 import subprocess
 import sys
 from pathlib import Path
@@ -11,10 +10,8 @@ from pathlib import Path
 import pytest
 
 from gpudoctor.analysis.run.steady_state import steady
-from gpudoctor.cli import main
 from gpudoctor.errors import UsageError
 from gpudoctor.vitals.recording.opening import open_recording
-from gpudoctor.vitals.recording.trace_intervals import covered, union, without
 
 HEADER = (
     "timestamp, index, name, utilization.gpu [%], memory.used [MiB], memory.total [MiB], power.draw [W], "
@@ -155,45 +152,3 @@ def test_a_real_trace_of_this_torch(tmp_path):
         parts = [table.column(name)[i] for name in ("data_wait", "forward", "backward", "optimizer")]
         assert all(part > 0 for part in parts)
         assert sum(parts) <= table.column("duration")[i] * 1.001
-
-
-def test_the_report_of_an_import(tmp_path, capsys):
-    (tmp_path / "smi.csv").write_text(HEADER + "".join(smi_row(s, 0, reasons="0x0") for s in range(20)))
-    assert main(["report", str(tmp_path / "smi.csv"), "--select", "DATA001"]) == 0
-    text = capsys.readouterr().out
-    assert "1 GPU and no training steps" in " ".join(text.split())
-    assert "35 % utilised" in text
-    trace = write(tmp_path / "t.json", gpu_trace(40))
-    assert main(["report", trace, "--format", "json", "--select", "LOOP001"]) == 0
-    run = json.loads(capsys.readouterr().out)["run"]
-    assert (run["origin"], run["steps"]) == ("kineto", 40)
-    assert run["phases"]["data_wait"] == pytest.approx(0.4, abs=0.01)
-
-
-def test_intervals_agree_with_counting_points():
-    dice = random.Random(3)
-
-    def some() -> list[tuple[float, float]]:
-        return [(float(a), float(a + dice.randint(0, 9))) for a in (dice.randint(0, 90) for _ in range(12))]
-
-    for _ in range(50):
-        one, two = some(), some()
-        first, second = union(one), union(two)
-        points = [i + 0.5 for i in range(110)]
-        in_one = {p for p in points if any(a <= p < b for a, b in one)}
-        in_two = {p for p in points if any(a <= p < b for a, b in two)}
-        left = without(first, second)
-        assert sum(b - a for a, b in first) == len(in_one)
-        assert sum(b - a for a, b in left) == len(in_one - in_two)
-        assert covered(first, 20.0, 60.0) == len([p for p in in_one if 20 <= p < 60])
-        assert left == sorted(left) and all(a < b for a, b in left)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("nothing", "most"), [(b"{},", 1 << 16), (b"1,", 1 << 16)])
-def test_a_trace_of_millions_of_empty_events_is_refused_soon(tmp_path, monkeypatch, nothing, most):
-    monkeypatch.setattr("gpudoctor.vitals.recording.chrome.TRACE_EVENTS", most)
-    bomb = tmp_path / "bomb.json"
-    bomb.write_bytes(b'{"schemaVersion": 1, "traceEvents": [' + nothing * (4 * most) + b"{}]}")
-    with pytest.raises(UsageError, match="its events are nearly empty"):
-        open_recording(str(bomb))

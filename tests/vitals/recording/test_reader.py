@@ -1,15 +1,12 @@
 """Recordings are read whole, cut, damaged, joined; what is no recording is told so."""
 
-import json
 import math
 import random
-from array import array
 from dataclasses import replace
 
 import pytest
 from recordings import (
     MAGIC,
-    column_frames,
     json_frame,
     make_machine,
     make_process,
@@ -25,8 +22,7 @@ from some import some
 
 from gpudoctor.analysis.run.deaths import first_failed
 from gpudoctor.errors import UsageError
-from gpudoctor.model import Unavailable
-from gpudoctor.model.signs.recording import RunEnd, Table
+from gpudoctor.model.signs.recording import RunEnd
 from gpudoctor.vitals.recording.reader import read_recording
 
 
@@ -114,18 +110,6 @@ def test_a_damaged_frame_ends_the_file_there(tmp_path):
     assert f"last {rank.lost_bytes} bytes of {path.name}" in problem
 
 
-def test_columns_may_come_and_go(tmp_path):
-    folder = write_recording(make_recording(make_process(Table(columns={}))), tmp_path / "run")
-    first = Table(columns={"index": array("I", [0, 1]), "t": array("d", [1, 2]), "duration": array("f", [1, 2])})
-    then = Table(columns={"index": array("I", [2]), "t": array("d", [3]), "rss": array("d", [7.0])})
-    path = rank_file(folder)
-    path.write_bytes(path.read_bytes() + column_frames("steps", first) + column_frames("steps", then))
-    table = read_recording(str(folder)).ranks[0].steps
-    assert plain(table) == {
-        "index": [0, 1, 2], "t": [1, 2, 3], "duration": [1, 2, "nan"], "rss": ["nan", "nan", 7],
-    }  # fmt: skip
-
-
 def test_a_killed_recorder_leaves_a_recording(tmp_path):
     folder = write_recording(make_recording(), tmp_path / "run")
     (folder / "end.json").unlink()
@@ -159,12 +143,6 @@ def test_nodes_are_joined(tmp_path):
     ]  # fmt: skip
     assert read.node == "node-0"
     assert read.end == RunEnd(exit_code=1, seconds=5.0, oom_kills=1)
-
-
-def test_two_runs_are_not_joined(tmp_path):
-    folders = [str(write_recording(make_recording(), tmp_path / name)) for name in ("a", "b")]
-    with pytest.raises(UsageError, match="both contain rank 0"):
-        read_recording(*folders)
 
 
 def test_a_rank_that_was_started_again(tmp_path):
@@ -236,30 +214,6 @@ def test_the_stack_of_a_fatal_signal(tmp_path):
     assert read_recording(str(folder)).ranks[0].last("signal") is None
 
 
-def test_the_machines_of_all_nodes_are_kept(tmp_path):
-    """GPUs are numbered through; the second node began two seconds later and has one sample less."""
-    folders = []
-    for number, begun in enumerate(("08:15:02.000", "08:15:04.000")):
-        machine = make_machine(10 - number, memory=1e9 * (number + 1), gpu0_util=lambda i, n=number: n + i / 100)
-        gpus = {"gpus": [{"name": f"card-{number}"}], "memory": 32 << 30}
-        run = make_recording(
-            make_process(make_steps(20), rank=number, world=2, node=f"node-{number}"), machine=machine,
-            machine_facts=gpus, node=f"node-{number}", started=f"2026-11-21T{begun}+01:00",
-        )  # fmt: skip
-        folders.append(str(write_recording(run, tmp_path / f"n{number}")))
-    read = read_recording(*reversed(folders))
-    assert [item.node for item in read.nodes] == ["node-0", "node-1"]
-    assert [item.machine.column("memory")[0] for item in read.nodes] == [1e9, 2e9]
-    assert [(gpu["name"], gpu["node"], gpu["index"]) for gpu in read.machine_facts["gpus"]] == [
-        ("card-0", "node-0", 0), ("card-1", "node-1", 0),
-    ]  # fmt: skip
-    assert list(read.machine.column("gpu0_util")) == pytest.approx([i / 100 for i in range(10)])
-    second = read.machine.column("gpu1_util")
-    assert all(value != value for value in second[:2])
-    assert list(second[2:]) == pytest.approx([1 + i / 100 for i in range(8)])
-    assert len(read.machine) == 10
-
-
 def test_what_the_probe_lost_is_told(tmp_path):
     lost = record("lost", 1.0, hook="forward", error="RuntimeError: no")
     folder = write_recording(make_recording(make_process(make_steps(30), records=[lost])), tmp_path / "run")
@@ -294,11 +248,3 @@ def test_a_file_of_somebody_else_is_left_alone(tmp_path):
     read = read_recording(str(folder))
     assert len(read.ranks) == 1
     assert any("rank-1-5.gdr is not a file of gpudoctor's frames" in problem for problem in read.problems)
-
-
-def test_a_newer_format_is_refused(tmp_path):
-    folder = write_recording(make_recording(), tmp_path / "run")
-    manifest = json.loads((folder / "recording.json").read_text())
-    (folder / "recording.json").write_text(json.dumps({**manifest, "schema": "gpudoctor.recording/2"}))
-    with pytest.raises(Unavailable, match="newer gpudoctor"):
-        read_recording(str(folder))

@@ -165,25 +165,6 @@ def test_steps_marked_on_the_device_too_are_counted_once(tmp_path):
     assert len(process(tmp_path, [*twice, *job(5)]).steps) == 5
 
 
-def test_categories_before_2021(tmp_path):
-    old = {
-        "cpu_op": "Operator",
-        "user_annotation": "Operator",
-        "cuda_runtime": "Runtime",
-        "kernel": "Kernel",
-        "gpu_memcpy": "Memcpy",
-    }
-    wait = BLOCKING["a copy to pageable memory"]
-    events = job(5, wait)
-    new = process(tmp_path, events).steps
-    for item in events:
-        item["cat"] = old[item["cat"]]
-        item["name"] = item["name"].removeprefix("autograd::engine::evaluate_function: ")
-    table = process(tmp_path, events).steps
-    for name in ("sync", "backward", "forward", "optimizer", "device_busy"):
-        assert list(table.column(name)) == list(new.column(name)), name
-
-
 def test_few_steps_are_judged_and_said_to_be_few(tmp_path, capsys):
     idle = report(tmp_path, capsys, job(2, kernels=200))
     assert claims(idle)["PERF011"] == pytest.approx(0.29, abs=0.02)  # 6 of 20 ms launch, the rest is nobody's
@@ -199,18 +180,6 @@ def test_a_trace_without_steps_is_one_step_and_says_so(tmp_path, capsys):
     assert found["summary"]["verdict"].startswith("The trace marks no step")
     with pytest.raises(UsageError, match="no training step"):
         process(tmp_path, [event("PyTorch Profiler (0)", 0, 100, "Trace")])
-
-
-def test_a_single_step_ends_when_its_kernels_do(tmp_path):
-    (length,) = process(tmp_path, job(1, kernels=60_000)).steps.column("duration")
-    assert length == pytest.approx(0.0601)
-
-
-def test_launches_without_kernels_leave_the_device_unknown(tmp_path, capsys):
-    events = [item for item in job(5) if item["cat"] != "kernel"]
-    found = report(tmp_path, capsys, events)
-    assert found["run"]["device_idle"] is None and "PERF011" not in claims(found)
-    assert any("launches but no kernels" in text for text in found["remarks"])
 
 
 def test_a_long_first_call_is_set_up_and_a_full_queue_is_not(tmp_path, capsys):
@@ -235,15 +204,6 @@ def test_waits_are_of_the_users_function_around_them(tmp_path):
     found = process(tmp_path, job(5, frames, BLOCKING["a copy to pageable memory"]))
     (site,) = found.of("site")
     assert (site.get("path"), site.get("line"), site.get("calls"), site.get("steps")) == ("metrics.py", 31, 5, 5)
-
-
-def test_many_waits_in_one_function_are_no_metric(tmp_path, capsys):
-    frames = lambda at, _: [event("train.py(10): main", at, 19_000, "python_function")]  # noqa: E731
-    waits = lambda at, _: [  # noqa: E731
-        item for n in range(20) for item in copy("DtoH (Device -> Pageable)", at + 6500 + n * 500, 400, 20)
-    ]
-    found = report(tmp_path, capsys, job(5, frames, waits, kernels=5900))
-    assert "SYNC004" not in claims(found) and claims(found)["SYNC001"] == pytest.approx(0.4, abs=0.03)
 
 
 def test_copies_that_block_on_their_way_to_the_device(tmp_path, capsys):
@@ -271,24 +231,6 @@ def test_no_finding_claims_more_than_the_device_is_idle(tmp_path, capsys):
         for code, claimed in claims(found).items():
             if code not in ("DIST002", "DATA005"):
                 assert claimed <= idle + 1e-6, (code, claimed, idle)
-
-
-@pytest.mark.parametrize("size", [1, 7, 64])
-def test_events_are_the_same_however_the_file_is_cut_into_pieces(tmp_path, monkeypatch, size):
-    odd = [event('na"me \\ \u00e9\U0001f600 ]}', 1.5, 2, "cpu_op", note=[{"a": 1e3}, "[{,", None, -0.25])]
-    events = [*odd, *job(2), 7, "x", None]
-    path = tmp_path / "t.json"
-    for text in (
-        json.dumps(document(events), ensure_ascii=False),
-        json.dumps({"traceEvents": events, "z": 123}),
-        json.dumps(events, indent=1),
-    ):
-        path.write_text("\ufeff" + text, encoding="utf-8")
-        monkeypatch.setattr(chrome, "_CHUNK", size)
-        taken: Events = []
-        rest = chrome.read_events(str(path), taken.append)  # type: ignore[arg-type]
-        assert taken == [item for item in events if isinstance(item, dict)]
-        assert "traceEvents" not in rest and rest.get("z", 123) == 123
 
 
 @pytest.mark.parametrize(
@@ -326,21 +268,3 @@ def test_a_large_trace_is_read_in_little_memory(tmp_path):
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
     assert path.stat().st_size > 40 << 20
     assert int(done.stdout) * 1024 < 40 << 20
-
-
-def test_passes_of_steps_that_are_close_to_each_other_are_two(tmp_path):
-    """A step of 240 us: from one backward pass to the next there are 130."""
-    tiny: Events = []
-    for number in range(6):
-        at = number * 240.0
-        tiny += [
-            event(f"ProfilerStep#{number}", at, 240, "user_annotation"),
-            event("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", at, 40, "user_annotation"),
-            event("aten::linear", at + 50, 30, "cpu_op"),
-            event("autograd::engine::evaluate_function: AddmmBackward0", at + 90, 30, "cpu_op"),
-            event("autograd::engine::evaluate_function: AccumulateGrad", at + 170, 20, "cpu_op"),
-            event("Optimizer.step#SGD.step", at + 200, 30, "user_annotation"),
-        ]
-    steps = process(tmp_path, tiny).steps
-    for name, length in (("data_wait", 40), ("forward", 30), ("backward", 100), ("optimizer", 30)):
-        assert [round(value * 1e6) for value in steps.column(name)] == [length] * 6
