@@ -567,7 +567,7 @@ _FALLBACK = 4
 
 @answers("PERF014")
 def unexplained_time(finding: Finding, patient: Patient) -> Iterator[Remedy]:
-    """By what is known of it: engine, experience, one rank, feeders, a package, a Python loop, lines alone."""
+    """By what is known of it: engine, experience, one rank, a package, a Python loop, lines alone."""
     detail = finding.detail_of(UnexplainedTimeDetail)
     nature = detail.nature
     if detail.engine_loop or nature == "one rank":
@@ -585,8 +585,6 @@ def unexplained_time(finding: Finding, patient: Patient) -> Iterator[Remedy]:
                 effort=Effort.REWRITE,
                 references=("https://gymnasium.farama.org/api/vector/sync_vector_env/",),
             )
-    elif nature == "fed":
-        yield _feeders(finding)
     elif nature == "foreign":
         yield _foreign(finding)
     else:
@@ -612,16 +610,6 @@ def _environments(patient: Patient) -> Remedy:
         effort=Effort.REWRITE,
         uses=frozenset({Resource.CPU, Resource.HOST_MEMORY}),
         references=("https://gymnasium.farama.org/api/vector/async_vector_env/",),
-    )
-
-
-def _feeders(finding: Finding) -> Remedy:
-    places = [f"{item.path}:{item.line}" for item in finding.evidence if isinstance(item, SourceSpan)]
-    return remedy(
-        "PERF014-feeders",
-        "make the processes that the training waits for faster, or start them before they are needed",
-        say("what takes their time: py-spy dump --pid PID of one of them, or {place}", place=places[-1]),
-        "keep them alive, and let them make the next data while the training learns from the last",
     )
 
 

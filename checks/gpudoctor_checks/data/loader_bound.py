@@ -27,7 +27,7 @@ from gpudoctor.analysis.run.data_waits import (
     without_loader,
     workers,
 )
-from gpudoctor.analysis.run.recorded_loaders import feeders, loader_call, loader_spans, training_loaders
+from gpudoctor.analysis.run.recorded_loaders import loader_call, loader_spans, training_loaders
 from gpudoctor.analysis.run.recorded_statements import callers, heads_loop
 from gpudoctor.analysis.run.steady_run import Run, judged_by_share, spot
 from gpudoctor.analysis.source.loaders import Loader, LoaderRole
@@ -38,10 +38,9 @@ from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.source import Known
 from gpudoctor.text import count, duration, percent
 
-WHOLE, CHEAP, DEAR, OWN, FED = "whole", "cheap", "dear", "own", "fed"
+WHOLE, CHEAP, DEAR, OWN = "whole", "cheap", "dear", "own"
 """What setting a number of workers would not mend: items that are only indexed one by one, batches that are
-cheaper to make than to hand over, batches that are dear to hand over, batches of no DataLoader's, batches that
-processes of the program's own put into a queue."""
+cheaper to make than to hand over, batches that are dear to hand over, batches of no DataLoader's."""
 _CHEAP = 0.5
 """Part of the wait that making a batch takes at most where the training had better make it itself."""
 _FULL = 0.9
@@ -77,8 +76,6 @@ class LoaderBoundDetail(Detail):
     """What the program calls the number of workers."""
     handed: str | None = None
     """`whole`, `cheap`, `dear`, `own` or `fed`: workers would not help."""
-    feeder: str | None = None
-    """The line that fills the program's own queue."""
     batch_seconds: float | None = None
     """What a batch takes to make."""
     cpus_used: float | None = None
@@ -233,11 +230,7 @@ class LoaderBound(Check):
         made_at = loader.place if loader is not None else None
         spans = loader_spans(patient, made_at)
         spans += [spot(patient, item.place) for item in makers if item.share >= _HOT][:3]
-        filling = feeders(patient, spans) if handed == OWN else []
-        handed = FED if filling else handed
         spans += callers(patient, spans[1:2])
-        whose = say("; the program's own processes do not keep up{at}", at=at(filling)) if filling else ""
-        spans += filling
         call = loader_call(patient, made_at, "num_workers", "pin_memory")
         yield seen_in_run(run, worth, spans).finding(
             self,
@@ -249,7 +242,7 @@ class LoaderBound(Check):
                 each=duration(each),
                 step_seconds=duration(run.lead.step_seconds),
                 how=_how(loader, busy, shared, crowded=crowd(run.recording) is not None),
-                whose=whose or at(spans[1:]),
+                whose=at(spans[1:]),
             ),
             name="data_wait_share",
             severity=severity,
@@ -263,7 +256,6 @@ class LoaderBound(Check):
                 cuda=bool(run.lead.known("device_forward")),
                 workers=loader.workers if loader is not None else 0,
                 handed=handed,
-                feeder=f"{filling[0].path.rpartition('/')[2]}:{filling[0].line}" if filling else "",
                 iterable=loader is not None and loader.iterable,
                 batch_seconds=busy.batch_seconds if busy is not None else 0.0,
                 cpus_used=used.job if used is not None else None,

@@ -5,19 +5,7 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.workload import has_purpose, optional, read_workers, runs_here
 from gpudoctor.lang import say
-from gpudoctor.model import (
-    Check,
-    Code,
-    Confidence,
-    Cost,
-    Detail,
-    Finding,
-    Patient,
-    Reads,
-    Resource,
-    Severity,
-    Threshold,
-)
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Resource, Threshold
 from gpudoctor.model.evidence import Measurement, Provenance
 from gpudoctor.model.job_devices import ranks_here
 from gpudoctor.model.unavailable import Absent
@@ -29,7 +17,7 @@ class HostMemoryTightDetail(Detail):
     """What the rule reads."""
 
     kind: str
-    """`short`, `gpus` or `swap`."""
+    """`short` or `swap`."""
     need: float = 0
     """Bytes."""
 
@@ -40,7 +28,6 @@ class HostMemoryTight(Check):
     What it finds:
         - Less free memory (within the container's or the scheduler's limit too) than the job's processes take
           before any data.
-        - A limit that is small compared with the GPUs' memory.
         - A machine that swaps right now.
     Why it hurts:
         The kernel kills a worker or a rank without a traceback (exit 137). It often happens at a checkpoint,
@@ -62,7 +49,6 @@ class HostMemoryTight(Check):
     code = Code("ENV009")
     name = "host-memory-tight"
     reads = frozenset({Reads.ENVIRONMENT, Reads.LOG})
-    severity = Severity.WARNING
     log_messages_file = "log_messages.toml"
     thresholds = (
         Threshold("rank_memory", 1.5 * 2**30, "B",
@@ -71,9 +57,6 @@ class HostMemoryTight(Check):
         Threshold("worker_memory", 2**28, "B",
                   "resident memory of `import torch`, about 250 MiB, which forked workers grow to",
                   "Host memory of one loader worker before any data."),
-        Threshold("gpu_memory_share", 0.25, "1",
-                  "a convention: weights in half precision fill a quarter of a card that trains them",
-                  "A limit below this share of the job's GPU memory cannot load or save the content of the GPUs."),
         Threshold("swap_rate", 2**20, "B/s", "a convention: below 1 MiB/s, 256 pages a second, it does not slow a job",
                   "Above it the machine is swapping."),
     )  # fmt: skip
@@ -81,10 +64,8 @@ class HostMemoryTight(Check):
     def examine(self, patient: Patient) -> Iterator[Finding]:
         if runs_here(patient):
             yield from self._swapping(patient)
-        short = list(self._short(patient)) if has_purpose(patient) else []
-        yield from short
-        if not short:
-            yield from self._small_beside_gpus(patient)
+        if has_purpose(patient):
+            yield from self._short(patient)
 
     def _short(self, patient: Patient) -> Iterator[Finding]:
         job = optional(lambda: patient.job)
@@ -121,39 +102,6 @@ class HostMemoryTight(Check):
             subject="host memory",
             scarce=frozenset({Resource.HOST_MEMORY}),
             detail=HostMemoryTightDetail(kind="short", need=need),
-        )
-
-    def _small_beside_gpus(self, patient: Patient) -> Iterator[Finding]:
-        survey, job = optional(lambda: patient.gpu_survey), optional(lambda: patient.job)
-        gpus = survey.gpus if survey is not None else ()
-        memories = [gpu.memory_total for gpu in gpus if not isinstance(gpu.memory_total, Absent)]
-        limits = [job.memory_granted if job is not None else None]
-        if runs_here(patient):
-            limits += [patient.host.memory_limit]
-        limit = min((value for value in limits if value), default=None)
-        if limit is None or not memories:
-            return
-        ranks = min(ranks_here(patient), len(memories))
-        on_gpus = ranks * max(memories)
-        if limit >= self.limit("gpu_memory_share") * on_gpus:
-            return
-        yield self.finding(
-            say(
-                "The job may use {limit} of host memory, and its {gpus} hold "
-                "{on_gpus}. A checkpoint of that size does not fit in host memory.",
-                limit=size(limit),
-                gpus=count(ranks, "GPU"),
-                on_gpus=size(on_gpus),
-            ),
-            evidence=(
-                Measurement("memory_limit", limit, "B", reproduce="cat /sys/fs/cgroup/memory.max"),
-                Measurement("gpu_memory", on_gpus, "B", reproduce="nvidia-smi --query-gpu=memory.total --format=csv"),
-            ),
-            confidence=Confidence.PROBABLE,
-            severity=Severity.NOTE,
-            subject="host memory limit",
-            scarce=frozenset({Resource.HOST_MEMORY}),
-            detail=HostMemoryTightDetail(kind="gpus", need=on_gpus),
         )
 
     def _swapping(self, patient: Patient) -> Iterator[Finding]:

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from gpudoctor.analysis.workload import optional, runs_here
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Measurement, Patient, Reads, Setting, Severity
+from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Setting, Severity
 from gpudoctor.model.job_devices import ranks_here
 from gpudoctor.model.signs.gpu import GpuSurvey
-from gpudoctor.model.unavailable import Absent, known
-from gpudoctor.text import chained, count
+from gpudoctor.model.unavailable import Absent
+from gpudoctor.text import chained
 from gpudoctor_checks.environment.variables import environment_and_source, given
 
 _HOST = say("GPUs no longer copy to each other over NVLink or PCIe, but through host memory")
@@ -132,35 +132,6 @@ class NcclHobbled(Check):
                 subject=variable,
                 detail=NcclHobbledDetail(kind="shadow", variable=variable, library=shadow),
             )
-
-    def _bus(self, patient: Patient) -> Iterator[Finding]:
-        survey, host = optional(lambda: patient.gpu_survey), optional(lambda: patient.host)
-        if survey is None or host is None or len(survey.gpus) < 2 or _all_blocked(survey):
-            return
-        if all(any(link.active for link in known(gpu.nvlinks) or ()) for gpu in survey.gpus) and not host.infiniband:
-            return  # GPUs talk past the PCIe bridges, and no network card reads their memory
-        pairs = count(len(survey.gpus), "GPU")
-        redirects = say(
-            "PCIe access control (ACS) redirects traffic on a bridge above the GPUs. Copies between "
-            "{pairs} go up to the CPU and back.",
-            pairs=pairs,
-        )
-        translates = say(
-            "The IOMMU translates every PCIe transfer between {pairs}; it is not in passthrough mode.", pairs=pairs
-        )
-        look = "cat /proc/cmdline; cat /sys/kernel/iommu_groups/*/type"
-        for there, subject, message, name, command in (
-            (known(host.acs), "ACS", redirects, "acs_redirect", "sudo lspci -vvv | grep ACSCtl"),
-            (known(host.iommu), "IOMMU", translates, "iommu_translates", look),
-        ):
-            if there:
-                yield self.finding(
-                    message,
-                    evidence=(Measurement(name, True, "", reproduce=command),),
-                    confidence=Confidence.PROBABLE,
-                    subject=subject,
-                    detail=NcclHobbledDetail(kind=subject.lower()),
-                )
 
 
 def _matters(patient: Patient, path: str) -> tuple[bool, str]:

@@ -3,24 +3,21 @@
 from collections.abc import Sequence
 from statistics import median
 
-from gpudoctor.analysis.run.curves import Curve, explosion, loss_curve, norm_curve, numerics, step_of
+from gpudoctor.analysis.run.curves import Curve, explosion, loss_curve, norm_curve
 from gpudoctor.lang import say
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.text import figure
 
-_NEAR = 2
-"""Steps before the bad one in which a reading tells of it."""
 _FEW = 8
 """Readings from which on a curve has a usual value to compare its last ones with."""
 _LAST = 3
 """Readings just before the bad step: a run that explodes does so within a few steps, however long it is."""
 
 
-def grew(process: Process, step: int, grown: float, moved: float) -> str:
+def grew(process: Process, step: int, grown: float) -> str:
     """What had grown before a step whose loss or gradient is no number, as a clause; "" where nothing had.
 
     `grown`: factor by which the loss or the gradients' norm rose, over the run or in its last readings.
-    `moved`: length of one update of plain SGD, its rate times the norm.
     """
     for name, curve in (
         (say("the norm of the gradients"), norm_curve(process)),
@@ -33,16 +30,7 @@ def grew(process: Process, step: int, grown: float, moved: float) -> str:
         times = _sudden(before.values)
         if times >= grown:
             return say("{name} had grown {times} times in the few steps before", name=name, times=figure(times))
-    update = _update(process, step)
-    if update is None or update[0] * update[1] < moved:
-        return ""
-    rate, norm = update
-    return say(
-        "the update before it moved the weights by {update}: a rate of {rate:.2g} times a gradient of norm {norm}",
-        update=figure(rate * norm),
-        rate=rate,
-        norm=figure(norm),
-    )
+    return ""
 
 
 def readings_before(process: Process, step: int) -> int:
@@ -60,15 +48,3 @@ def _sudden(values: Sequence[float]) -> float:
 def _before(curve: Curve, step: int) -> Curve:
     kept = [(at, value) for at, value in zip(curve.steps, curve.values, strict=True) if at < step]
     return Curve(steps=tuple(at for at, _ in kept), values=tuple(value for _, value in kept))
-
-
-def _update(process: Process, step: int) -> tuple[float, float] | None:
-    """Rate of plain SGD and norm of the gradients, as it got them, in an update just before a step."""
-    made = process.last("optimizer")
-    rate = made.get("lr") if made is not None and made.get("name") == "SGD" else None
-    norms = [
-        item.get("norm") for item in numerics(process, "norms") if step - _NEAR <= step_of(item) < step
-    ]  # ours, read after any clipping
-    if not isinstance(rate, int | float) or not norms or not isinstance(norms[-1], int | float):
-        return None
-    return float(rate), float(norms[-1])

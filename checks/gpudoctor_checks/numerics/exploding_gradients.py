@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import dropwhile
 from statistics import median
 
-from gpudoctor.analysis.run.curves import Curve, explosion, loss_curve, moving, norm_curve, numerics, usual_of
+from gpudoctor.analysis.run.curves import Curve, explosion, loss_curve, norm_curve, numerics
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.risky_operations import loss_lines
 from gpudoctor.analysis.run.rollouts import gathers
@@ -30,8 +29,7 @@ class ExplodingGradients(Check):
 
     What it finds:
         - Gradient norms whose late median is ten times, or a hundred times, that of the first half of the run.
-        - Norms above a million in the median step, while the loss does not fall. Or norms that repeatedly jump
-          to a hundred times their median (recurrent nets).
+        - Norms above a million in the median step, while the loss does not fall.
     Why it hurts:
         Updates follow the gradients: the weights change too much, the loss rises or jumps, and often becomes
         NaN.
@@ -80,54 +78,32 @@ class ExplodingGradients(Check):
             source="TheDeepChecker: above 1e6",
             meaning="A late norm above this, grown tenfold, is an error; a median above it is a warning.",
         ),
-        Threshold(
-            name="norm_of_loss",
-            default=10.0,
-            unit="1",
-            source="convention: a loss in the scale of large targets has gradients of that scale",
-            meaning="Norms above `norm_error` and this many times the loss are wrong even while the loss falls.",
-        ),
-        Threshold(
-            name="jumps",
-            default=3,
-            unit="{steps}",
-            source="convention, as for NUM007: once or twice is a bad batch",
-            meaning="Fewer jumps of the norm are not judged.",
-        ),
-        Threshold(
-            name="jump_share",
-            default=0.02,
-            unit="1",
-            source="convention: clipping rare spikes is usual, but a cliff causes them repeatedly",
-            meaning="A norm that jumps in this share of the readings is a warning.",
-        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         run = demanded(patient)
         process = run.lead.process
-        several = len(process.of("optimizer")) > 1
-        grown = explosion(norm_curve(process), several)
+        curve = norm_curve(process)
+        grown = explosion(curve, len(process.of("optimizer")) > 1)
         if grown is None:
             raise Unavailable(say("the recording has fewer than eight gradient norms"))
         if unheld(process):
             return  # no step applies these gradients, and none clears them: NUM008
         ratio, late = grown
-        loss, norms = loss_curve(process), norm_curve(process).values
-        better = len(loss) >= 8 and loss.late < 0.9 * loss.early
-        # Large for the loss, too, which has the scale of its targets.
-        steep = len(loss) > 0 and median(norms) > self.limit("norm_of_loss") * median(map(abs, loss.values))
-        if not better or steep:
-            yield from self._huge(patient, run, norm_curve(process))
-        if better or gathers(patient):  # in reinforcement learning the norms follow the returns
+        loss = loss_curve(process)
+        if len(loss) >= 8 and loss.late < 0.9 * loss.early:
             return
         if ratio < self.limit("growth_warned"):
-            yield from self._from_the_start(patient, run, norm_curve(process), several)
-            return
+            yield from self._huge(patient, run, curve)
+        elif not gathers(patient):  # in reinforcement learning the norms follow the returns
+            yield self._grown(patient, run, ratio, late)
+
+    def _grown(self, patient: Patient, run: Run, ratio: float, late: float) -> Finding:
+        process = run.lead.process
         clipped = bool(numerics(process, "clips"))
         far = not clipped and (ratio >= self.limit("growth_error") or late > self.limit("norm_error"))
         made = process.of("optimizer")[-1:]
-        yield self.finding(
+        return self.finding(
             say(
                 "The norm of the gradients has grown {ratio} times. In the first half of the run it was "
                 "{usual}, at the end it is {late}.",
@@ -146,45 +122,19 @@ class ExplodingGradients(Check):
             detail=ExplodingGradientsDetail(clipped),
         )
 
-    def _from_the_start(self, patient: Patient, run: Run, curve: Curve, several: bool) -> Iterator[Finding]:
-        """Norms that do not grow, and jump again and again."""
-        values = moving(curve)
-        usual = usual_of(values, several) if values else 0.0
-        if not values or usual > self.limit("norm_error"):
-            return
-        # A training begins with large gradients: what falls from there for good has not jumped.
-        high = self.limit("growth_error") * usual
-        jumps = [value for value in dropwhile(lambda value: value > usual, values) if value > high]
-        if len(jumps) >= max(self.limit("jumps"), self.limit("jump_share") * len(curve)):
-            message = say(
-                "The norm of the gradients jumps above {limit:g} times its usual size of "
-                "{usual}. That is so in {jumps} of {readings} readings (up to "
-                "{highest}). The loss has not fallen.",
-                limit=self.limit("growth_error"),
-                usual=figure(usual),
-                jumps=len(jumps),
-                readings=len(curve),
-                highest=figure(max(jumps)),
-            )
-            yield self._all_the_time(patient, run, curve, message)
-
     def _huge(self, patient: Patient, run: Run, curve: Curve) -> Iterator[Finding]:
         """Norms that are out of hand from the start, so that they need not grow."""
-        usual, (ratio, _) = median(curve.values), explosion(curve) or (1.0, 0.0)
-        if usual > self.limit("norm_error") and ratio < self.limit("growth_warned"):
-            message = say(
+        usual, clipped = median(curve.values), bool(numerics(run.lead.process, "clips"))
+        if usual <= self.limit("norm_error"):
+            return
+        yield self.finding(
+            say(
                 "The norm of the gradients is {usual} in the median step: the updates are too large.",
                 usual=figure(usual),
-            )
-            yield self._all_the_time(patient, run, curve, message)
-
-    def _all_the_time(self, patient: Patient, run: Run, curve: Curve, message: str) -> Finding:
-        clipped = bool(numerics(run.lead.process, "clips"))
-        return self.finding(
-            message,
+            ),
             evidence=(
                 *spots(patient, *loss_lines(patient)),
-                run.measured("gradient_norm", median(curve.values)),
+                run.measured("gradient_norm", usual),
                 run.measured("gradient_norm_at_most", max(curve.values)),
             ),
             confidence=Confidence.CONFIRMED,

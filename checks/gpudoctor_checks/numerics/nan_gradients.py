@@ -58,14 +58,6 @@ class NanGradients(Check):
             source="convention: growth by ten",
             meaning="A gradient norm that grew by this factor before the bad step indicates too high a learning rate.",
         ),
-        Threshold(
-            name="moved",
-            default=100.0,
-            unit="1",
-            source="convention: weights of a layer have a norm of 1 to 30: such an update destroys them",
-            meaning="A plain SGD update of this length (rate times norm) just before indicates too high a "
-            "learning rate.",
-        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
@@ -108,7 +100,7 @@ class NanGradients(Check):
         scaled = bool(numerics(process, "scaler"))
         if half and not scaled:
             return "range", say("the training runs in fp16, whose range ends at 65,504, without a loss scaler")
-        if grown := grew(process, step, self.limit("grown"), self.limit("moved")):
+        if grown := grew(process, step, self.limit("grown")):
             return "rate", grown
         seen = (
             say("no loss or norm had grown before")

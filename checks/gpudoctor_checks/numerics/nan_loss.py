@@ -53,14 +53,6 @@ class NanLoss(Check):
             source="convention: growth by ten",
             meaning="A loss or gradient norm that grew by this factor before indicates too high a learning rate.",
         ),
-        Threshold(
-            name="moved",
-            default=100.0,
-            unit="1",
-            source="convention: weights of a layer have a norm of 1 to 30: such an update destroys them",
-            meaning="A plain SGD update of this length (rate times norm) just before indicates too high a "
-            "learning rate.",
-        ),
     )
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
@@ -103,7 +95,7 @@ class NanLoss(Check):
             return
 
     def _found(self, patient: Patient, recording: Recording, process: Process, loss: Record) -> Finding:
-        before = grew(process, step_of(loss), self.limit("grown"), self.limit("moved"))
+        before = grew(process, step_of(loss), self.limit("grown"))
         rate = bool(before)
         if not before and readings_before(process, step_of(loss)):
             before = say("no loss or norm had grown before")

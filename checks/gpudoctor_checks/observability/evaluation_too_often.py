@@ -6,12 +6,11 @@ from dataclasses import dataclass, replace
 
 from gpudoctor.analysis.live.stack_shares import recurring_live, watched
 from gpudoctor.analysis.observation import Observation, suspicions
-from gpudoctor.analysis.run.cost_attribution import at, price, recurring_in_run, seen_in_run
+from gpudoctor.analysis.run.cost_attribution import at, price, recurring_in_run
 from gpudoctor.analysis.run.line_ownership import LineOwner
 from gpudoctor.analysis.run.recorded_statements import callers
 from gpudoctor.analysis.run.rollouts import experience
-from gpudoctor.analysis.run.steady_run import hot_lines, judged, judged_by_share, run_of
-from gpudoctor.analysis.run.ungraded_passes import ungraded_passes
+from gpudoctor.analysis.run.steady_run import hot_lines, judged_by_share, run_of
 from gpudoctor.analysis.source.call_frequency import full_batch, often, option_of
 from gpudoctor.analysis.source.control_flow import bound
 from gpudoctor.lang import say
@@ -54,8 +53,7 @@ class EvaluationTooOften(Check):
         From the source: which loop evaluates (a forward without backward, over a loader). It also reads where
         the training loop reaches it, and under which conditions. More often than every 50 steps is a note. The
         cost depends on the size of the set, which only a run shows. From a recording:
-        the time in evaluations. If the model stays in training mode, it is the time of passes under
-        `torch.no_grad()` that no training step needs.
+        the time in evaluations.
     False alarms:
         A validation set of one or two batches. An evaluation once an epoch, or in a loop whose pass is an
         epoch, is not reported. Neither is one behind a switch that is off, or at most 20 in a run of known
@@ -111,8 +109,6 @@ class EvaluationTooOften(Check):
             return
         severity = seen.level(self)
         passes = seen.recurrence
-        if severity is None:
-            yield from self._in_training_mode(patient)
         if severity is None or passes is None or passes.times < self.limit("events") or _acts(patient, seen):
             return
         yield seen.finding(
@@ -124,28 +120,6 @@ class EvaluationTooOften(Check):
             detail=EvaluationTooOftenDetail(period=passes.steps, engine_loop=seen.engine),
             numbers=(passes.measurement,),
         )
-
-    def _in_training_mode(self, patient: Patient) -> Iterator[Finding]:
-        """Passes without gradients that the recorder took for the training's own, as the mode does not tell."""
-        run = judged(patient)
-        found = ungraded_passes(patient, run) if run is not None else None
-        if run is None or found is None or experience(patient, run) is not None:
-            return
-        seen = seen_in_run(run, found.share, found.spans, whose=Whose.DEVICE)
-        severity = seen.level(self)
-        if severity is not None:
-            yield seen.finding(
-                self,
-                say(
-                    "Forward passes without gradients that no training step needs take {cost}{of_a_step}{where}.",
-                    cost=seen.words,
-                    of_a_step=seen.of_a_step,
-                    where=seen.where,
-                ),
-                name="evaluation_share",
-                severity=severity,
-                detail=EvaluationTooOftenDetail(engine_loop=seen.engine),
-            )
 
     def _seen(self, patient: Patient) -> Observation | None:
         if (window := watched(patient)) is not None:

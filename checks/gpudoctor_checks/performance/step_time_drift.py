@@ -7,7 +7,7 @@ from itertools import repeat
 from operator import sub
 
 from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
-from gpudoctor.analysis.run.cpu_contention import crowd, fairness
+from gpudoctor.analysis.run.cpu_contention import crowd
 from gpudoctor.analysis.run.line_costs import LinePlace
 from gpudoctor.analysis.run.recorded_statements import callers
 from gpudoctor.analysis.run.rollouts import gathers, plays
@@ -24,10 +24,6 @@ _RISING = 0.5
 """Kendall's tau below which times go up and down."""
 _STILL = 0.3
 """Slope of the second half against the whole: less is a rise that has come to rest."""
-_LEAST_SERVED = 1e-3
-"""Of its usual CPUs: a process that got none made no step."""
-_LATER = 0.2
-"""How much larger the share of the time with a crowd is in the second half: more is others that came late."""
 _PASSES = ("forward", "backward", "optimizer")
 _OWNED = ("evaluation", "checkpoint")
 """What a step holds now and then: no part of its usual time."""
@@ -159,11 +155,10 @@ class StepTimeDrift(Check):
 def _drift(state: Steady, recording: Recording) -> Drift | None:
     """The rise of the step time, without what comes now and then; None where none is sure and goes on.
 
-    Where others crowd the CPUs, time that the run was kept from them is set aside.
+    Where others crowd the CPUs, a pass that takes longer says nothing.
     """
-    served = fairness(recording, state.process, state.values("t"))
     every = counts(state.process)
-    weights = [every[row] / max(_LEAST_SERVED, fair) for row, fair in zip(state.rows, served, strict=True)]
+    weights = [every[row] for row in state.rows]
     columns = {name: _each(state, name, weights) for name in ("duration", *PHASES)}
     usual = _without(columns, _OWNED)
     indices = state.values("index")
@@ -171,19 +166,14 @@ def _drift(state: Steady, recording: Recording) -> Drift | None:
     if found is None or found.slope <= 0 or found.first <= 0:
         return None
     part, own = _part(indices, columns)
-    last, p = found.last, found.p
-    others = crowd(recording)
-    if _rises(found) and part in _PASSES and others is not None and others.later > _LATER:
-        # A pass then takes longer than the lost CPUs can tell: caches and the memory's bandwidth are shared as well.
+    if part in _PASSES and (crowd(recording) is not None or not _rises(found)):
         return None
-    if not _rises(found):
-        # The passes of a step on a busy machine hide what rises beside them.
-        if own is None or part in _PASSES or not _rises(own):
+    last, p = found.last, found.p
+    if not _rises(found):  # the passes of a step on a busy machine hide what rises beside them
+        if own is None or not _rises(own):
             return None
         last, p = found.first + own.growth, own.p
-    return Drift(
-        first=found.first, last=last, p=p, steps=state.steps, seconds=state.seconds, part=part
-    )  # fmt: skip
+    return Drift(first=found.first, last=last, p=p, steps=state.steps, seconds=state.seconds, part=part)
 
 
 def _rises(found: Trend) -> bool:

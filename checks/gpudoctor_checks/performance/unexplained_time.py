@@ -2,35 +2,27 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import isfinite
 from statistics import median
 
 from gpudoctor.analysis.live.stack_shares import hidden, seen_live, watched, where
 from gpudoctor.analysis.run.aligned_ranks import straggler
 from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
 from gpudoctor.analysis.run.line_ownership import LineOwner, lines_of, owned, share_of
-from gpudoctor.analysis.run.recorded_loaders import feeders
 from gpudoctor.analysis.run.recorded_statements import callers, loop_heads
 from gpudoctor.analysis.run.rollouts import experience
-from gpudoctor.analysis.run.steady_run import Run, dear, demanded, sites_of, spot
+from gpudoctor.analysis.run.steady_run import Run, demanded, spot
 from gpudoctor.analysis.run.steady_state import OTHER
 from gpudoctor.analysis.run.trainer_engines import started_at
-from gpudoctor.analysis.run.trends import trend
 from gpudoctor.lang import say
 from gpudoctor.model import OWN_CHOICE, Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Trait
 from gpudoctor.model.signs.process import ProcessWindow
-from gpudoctor.model.signs.recording import PHASES
-from gpudoctor.text import chained, duration, joined, percent
+from gpudoctor.text import duration, joined, percent
 from gpudoctor_checks.performance.non_tensor_time import foreign
 
-_GATHERS, _ONE_RANK, _FED, _FOREIGN = "experience", say("one rank"), "fed", "foreign"
+_GATHERS, _ONE_RANK, _FOREIGN = "experience", say("one rank"), "foreign"
 """Kinds of time that have remedies of their own."""
 _NO_LINE = say("; no stack sample caught it, so its line is unknown")
-_MOST = 0.5
-"""Share of the time from which on calls of the runtime explain it."""
 _PLACES = 3
-_SURE = 0.01
-"""Mann-Kendall p-value above which a rise to the double may be chance."""
 _EXPLAINED = ("metric", "sleep", "debugger")
 """Kinds of samples of a watched process that other findings name, or that wait on purpose."""
 _COMMON = 0.5
@@ -51,23 +43,6 @@ class UnexplainedTimeDetail(Detail):
     """Share of the environment in gathering experience."""
     package: str = ""
     """The package that computes without tensors."""
-
-
-def _grows(run: Run) -> str:
-    """How the time outside of all phases rises along the run, as a clause; "" where it does not."""
-    lead = run.lead
-    durations = lead.values("duration")
-    columns = [column for name in PHASES if len(column := lead.values(name)) == len(durations)]
-    known = [sum(filter(isfinite, row)) for row in zip(*columns, strict=True)] or [0.0] * len(durations)
-    rest = [whole - part for whole, part in zip(durations, known, strict=True)]
-    found = trend(lead.values("index"), rest)
-    if found is None or found.p > _SURE or found.last < 2 * max(0.0, found.first):
-        return ""
-    return say(
-        ". It grows: {first} a step at the start, {last} at the end",
-        first=duration(max(0.0, found.first)),
-        last=duration(found.last),
-    )
 
 
 class UnexplainedTime(Check):
@@ -156,24 +131,17 @@ class UnexplainedTime(Check):
         engine = started_at(run, spans)
         if not engine:  # who calls `fit` says nothing
             spans += callers(patient, spans[:1])
-        place = at(spans) if spans else _traced(run) if run.traced else _NO_LINE
+        place = at(spans) if spans else _NO_LINE
         into = (
             say("goes into the loop of {engine} itself{place}", engine=engine, place=place)
             if engine
             else say("goes into lines of the program that no other finding explains{place}", place=place)
         )
         nature = _ONE_RANK if _of_one_rank(run) else ""
-        filling = feeders(patient, spans) if not engine and not nature else []
-        if filling:
-            into = say(
-                "goes into waiting{place} for data from the program's own processes{at}", place=place, at=at(filling)
-            )
-            nature = _FED
-            spans = [*spans, *filling]
         loop = f"{heads[0].path}:{heads[0].line}" if heads else ""
         yield seen_in_run(run, share, spans).finding(
             self,
-            say("{cost}, {into}{grows}.", cost=_time(run, share), into=into, grows=_grows(run)),
+            say("{cost}, {into}.", cost=_time(run, share), into=into),
             name="unexplained_share",
             severity=severity,
             detail=UnexplainedTimeDetail(engine_loop=started_at(run, spans), nature=nature, loop=loop),
@@ -251,15 +219,6 @@ def _time(run: Run, share: float) -> str:
         took=duration(share * step),
         step=duration(step),
     )
-
-
-def _traced(run: Run) -> str:
-    """What a trace says of time without an operator: long calls of the runtime, or nothing."""
-    found = dear(sites_of(run, OTHER))
-    if sum(site.seconds for site in found) < _MOST * run.share(OTHER) * run.lead.whole_seconds:
-        return say("; the trace has no operator there, and no Python stacks (record with with_stack=True)")
-    calls = chained(dict.fromkeys(site.what for site in found[:2]))
-    return say("; most of it in {calls}, which load kernels and reserve memory, as first steps do", calls=calls)
 
 
 def _of_one_rank(run: Run) -> bool:

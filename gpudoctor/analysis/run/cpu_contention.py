@@ -1,15 +1,13 @@
-"""The machine's CPUs: what the run used of them, what other processes took beside it, and when."""
+"""The machine's CPUs: what the run used of them and what other processes took beside it."""
 
-from bisect import bisect_left
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
 from statistics import fmean, median
 
 from gpudoctor.analysis.memo import once
-from gpudoctor.analysis.run.run_numbers import started, steady_window
+from gpudoctor.analysis.run.run_numbers import steady_window
 from gpudoctor.lang import say
-from gpudoctor.model.signs.recording import Process, Recording
+from gpudoctor.model.signs.recording import Recording
 
 BESIDE_OTHERS = say("; other processes kept all CPUs busy, and each write gives them its CPU")
 """What makes writing look dearer than it is."""
@@ -23,8 +21,6 @@ _FEW = 2
 """Samples that say how busy the CPUs are: each is the mean of a second."""
 _PART = 0.25
 """Share of the samples with a crowd from which on it bears on the run's times."""
-_AROUND = 2
-"""Samples before and after one that smooth it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,17 +33,6 @@ class CpuContention:
     """Share of steady state with a crowd."""
     cpus: int
     """Of so many."""
-    later: float
-    """How much larger that share is in the second half than in the first."""
-    times: Sequence[float]
-    """Seconds on the machine's clock..."""
-    got: Sequence[float]
-    """...and CPUs that the run got then; without a crowd, those that it gets when nobody else wants them."""
-
-    def got_at(self, t: float) -> float:
-        """CPUs that the run got around a time."""
-        at = min(bisect_left(self.times, t), len(self.times) - 1)
-        return fmean(self.got[max(0, at - _AROUND) : at + _AROUND + 1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,26 +81,5 @@ def crowd(recording: Recording) -> CpuContention | None:
     share = fmean(full)
     if share < _PART or sum(full) < _LEAST:
         return None
-    alone = [mine for crowded, (_, _, mine) in zip(full, rows, strict=True) if not crowded]
-    usual = median(alone) if alone else 0.0
     others = median(busy - mine for crowded, (_, busy, mine) in zip(full, rows, strict=True) if crowded)
-    return CpuContention(
-        others=min(others, float(cpus)),
-        share=share,
-        later=fmean(full[len(full) // 2 :]) - fmean(full[: len(full) // 2]),
-        cpus=cpus,
-        times=tuple(row[0] for row in rows),
-        got=tuple(mine if crowded else usual for crowded, (_, _, mine) in zip(full, rows, strict=True)),
-    )
-
-
-def fairness(recording: Recording, process: Process, ends: Sequence[float]) -> list[float]:
-    """By the end of each step: CPUs that the run got then over those it got on average; ones in no crowd.
-
-    A step's seconds times that are what it would have taken had it been served evenly.
-    """
-    found, begun = crowd(recording), started(recording)
-    usual = fmean(found.got) if found is not None else 0.0
-    if found is None or begun is None or not usual:
-        return [1.0] * len(ends)
-    return [found.got_at(end + process.wall - begun) / usual for end in ends]
+    return CpuContention(others=min(others, float(cpus)), share=share, cpus=cpus)

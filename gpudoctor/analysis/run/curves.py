@@ -2,7 +2,6 @@
 
 import math
 from bisect import bisect_right
-from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -104,24 +103,15 @@ def explosion(curve: Curve, several: bool = False) -> tuple[float, float] | None
     several optimizers are of several sizes, and a median may be of the smaller ones: of the first half their
     upper quartile counts.
     """
-    values = moving(curve)
+    values = [value for value in curve.values if value > 0]  # where optimizers take turns, every other one is zero
     if len(curve) < 8:
         return None
     if len(values) < 8:
         return 1.0, median(values) if values else 0.0
-    usual = usual_of(values[: max(4, len(values) // 2)], several)
+    first = sorted(values[: max(4, len(values) // 2)])
+    usual = first[len(first) * 3 // 4] if several else median(first)
     late = median(values[-max(3, len(values) // 8) :])
     return late / usual, late
-
-
-def usual_of(values: Sequence[float], several: bool) -> float:
-    """The size of most norms; of several optimizers that of the larger ones."""
-    return float(sorted(values)[len(values) * 3 // 4] if several else median(values))
-
-
-def moving(curve: Curve) -> tuple[float, ...]:
-    """Norms above zero: where optimizers take turns, or a hinge is satisfied, every other one may be zero."""
-    return tuple(value for value in curve.values if value > 0)
 
 
 def spikes(curve: Curve, times: float, of_start: float = 0.0) -> list[int]:

@@ -142,9 +142,8 @@ def _usual(state: Steady, waits: Sequence[float]) -> float:
 def _epoch_rows(state: Steady, waits: Sequence[float], usual: float) -> list[int]:
     """Positions in the steady rows of the waits with which epochs begin.
 
-    Where the recorder counted the passes that begin, the rows in which one does, as far as they wait long. In
-    recordings without that count: where the loader's length is known, the rows that draw an epoch's first batch
-    (or their neighbours); else every wait that towers over the usual one.
+    Where the recorder counted the passes that begin, the rows in which one does, as far as they wait long; in
+    recordings without that count every wait that towers over the usual one.
     """
     begun = state.values("starts")
     rows: list[int] = []
@@ -156,24 +155,7 @@ def _epoch_rows(state: Steady, waits: Sequence[float], usual: float) -> list[int
             if waits[i + late] > least:
                 rows.append(i + late)
         return rows
-    loader = training_loader(state.process)
-    drawn = state.process.steps.column("batches")
-    if loader is None or not loader.batches or not any(drawn):
-        return [i for i, wait in enumerate(waits) if wait > max(_BURST * usual, _LEAST_BURST)]
-    begins: set[int] = set()
-    before = 0.0
-    for row, count in enumerate(drawn):
-        after = before + (count if math.isfinite(count) else 0.0)
-        if math.ceil(before / loader.batches) * loader.batches < after:
-            begins.add(row)
-        before = after
-    rows = []
-    for i, row in enumerate(state.rows):
-        if row in begins:
-            near = max((k for k in (i - 1, i, i + 1) if 0 <= k < len(waits)), key=waits.__getitem__)
-            if waits[near] > max(_BURST_IN_TIME * usual, _LEAST_BURST) and near not in rows[-1:]:
-                rows.append(near)
-    return rows
+    return [i for i, wait in enumerate(waits) if wait > max(_BURST * usual, _LEAST_BURST)]
 
 
 @once

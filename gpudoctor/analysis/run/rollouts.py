@@ -7,7 +7,7 @@ fault in it, whatever phase the hooks charge it to: a policy that acts in eval m
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gpudoctor.analysis.memo import once
 from gpudoctor.analysis.run.line_costs import LineCost, lines, ways
@@ -27,13 +27,10 @@ _CLASS = re.compile(r"Env$|^(?:gym|gymnasium|pettingzoo|dm_env)\.")
 _JUDGES = re.compile(r"eval|valid|test", re.IGNORECASE)
 _RETURNED = 3
 """Values that `step` of an environment gives back at least: what is seen, the reward, whether it is over."""
-_UPDATES = frozenset({"backward"})
 _EVALUATION = "evaluation"
 _PHASES = ("other", "sync", _EVALUATION, "forward")
 _LEAST = 0.05
 """Part of a line's time on the way to an environment below which a few looks were wrong."""
-_DEPTH = 3
-"""Calls from a gathering loop down to a line that acts for it."""
 _MOSTLY = 0.5
 """Share of an evaluation on lines that act in an environment from which on it is none."""
 
@@ -45,7 +42,7 @@ class _Places:
     stepping: tuple[tuple[int, int], ...]
     """The environment itself, and where it is stepped."""
     around: tuple[tuple[int, int], ...]
-    """The loops and functions around that, up to an update, and what only these call."""
+    """The loops and functions around that, up to an update."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,34 +145,7 @@ def _found(source: Source) -> Mapping[str, _Places]:
             stepping=(*own, *(extent(whole) for whole in stepped)),
             around=tuple(around for whole in stepped for around in _around(source, script, whole)),
         )
-    for _ in range(_DEPTH):
-        if not _follow(source, found):
-            break
     return found
-
-
-def _follow(source: Source, found: dict[str, _Places]) -> bool:
-    """Add the functions that only gathering calls (`select_action`); whether there were any.
-
-    A name that something else calls, too, is left alone: its time may be the other caller's.
-    """
-    calls: dict[str, list[bool]] = {}
-    for script in source.scripts:
-        for call in script.calls:
-            inside = _inside((*found[script.path].around, *found[script.path].stepping), call.span.line)
-            calls.setdefault(call.method, []).append(inside)
-    more = False
-    for script in source.scripts:
-        places, updates = found[script.path], _updates(source)[script.path]
-        helpers = tuple(
-            (node.lineno, node.end_lineno or node.lineno)
-            for node in nodes(script, ast.FunctionDef)
-            if all(calls.get(node.name, [False])) and not _inside(places.around, node.lineno)
-            and not any(node.lineno <= line <= (node.end_lineno or node.lineno) for line in updates)
-        )  # fmt: skip
-        found[script.path] = replace(places, around=(*places.around, *helpers))
-        more = more or bool(helpers)
-    return more
 
 
 def _is_world(info: ClassInfo) -> bool:
@@ -225,34 +195,24 @@ def _around(source: Source, script: Script, whole: ast.stmt) -> Iterator[tuple[i
 @once
 def _updates(source: Source) -> Mapping[str, tuple[int, ...]]:
     """Path of each script to its lines that learn: a backward pass, or a call of a function that runs one."""
-    own = {script.path: _backward(script) for script in source.scripts}
-    learners: dict[str, list[ast.FunctionDef]] = {}
-    for script in source.scripts:
-        for node in nodes(script, ast.FunctionDef):
-            if any(node.lineno <= line <= (node.end_lineno or node.lineno) for line in own[script.path]):
-                learners.setdefault(node.name, []).append(node)
+    own = {
+        script.path: tuple(node.lineno for node in nodes(script, ast.Call) if is_attribute(node.func, "backward"))
+        for script in source.scripts
+    }
+    learners = {
+        node.name
+        for script in source.scripts
+        for node in nodes(script, ast.FunctionDef)
+        if any(node.lineno <= line <= (node.end_lineno or node.lineno) for line in own[script.path])
+    }
     return {
         script.path: (
             *own[script.path],
             *(
                 call.span.line
-                for call in script.calls
-                if any(_fits(call, function) for function in learners.get(call.method, ()))
+                for call in script.calls  # `train()` without what the method takes is the mode of a module
+                if call.method in learners and (call.method != "train" or call.node.args)
             ),
         )
         for script in source.scripts
     }
-
-
-def _backward(script: Script) -> tuple[int, ...]:
-    """Lines with a backward pass."""
-    return tuple(node.lineno for node in nodes(script, ast.Call) if is_attribute(node.func, *_UPDATES))
-
-
-def _fits(call: Call, function: ast.FunctionDef) -> bool:
-    """Whether a call gives a function what it takes: `model.train()` is none of `train(self, batch)`."""
-    bound = bool(function.args.args) and function.args.args[0].arg in ("self", "cls")
-    takes = len(function.args.args) + len(function.args.kwonlyargs) - bound
-    needs = len(function.args.args) - len(function.args.defaults) - bound
-    given = len(call.node.args) + len(call.node.keywords)
-    return bool(call.receiver) >= bound and needs <= given <= takes

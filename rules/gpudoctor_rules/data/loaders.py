@@ -203,31 +203,7 @@ def _own(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     )
 
 
-def _fed(finding: Finding, patient: Patient) -> Iterator[Remedy]:
-    """Batches that processes of the program's own put into a queue, too slowly."""
-    workers, why = workers_for(patient)
-    where = str(finding.detail_of(LoaderBoundDetail).feeder)
-    yield remedy(
-        "DATA001-feeder",
-        "Do less work for each batch in the processes that fill the queue",
-        say(
-            "{place}: make before the loop what is the same for each batch (sets, tables, pools to draw from)",
-            place=where,
-        ),
-        "draw whole batches with NumPy or torch instead of item by item in Python",
-    )
-    if workers > 1:
-        yield remedy(
-            "DATA001-feeders",
-            say("Start up to {workers} such processes", workers=workers),
-            say("start {workers} processes at most ({why})", workers=workers, why=why),
-            "give each its own seed",
-            effort=Effort.ONE_LINE,
-            uses=frozenset({Resource.CPU, Resource.HOST_MEMORY}),
-        )
-
-
-_HANDED = {"cheap": _no_workers, "own": _own, "fed": _fed}
+_HANDED = {"cheap": _no_workers, "own": _own}
 """What workers would not mend, and what does; the rest stands in the rows."""
 
 

@@ -280,14 +280,11 @@ _GIB = 1 << 30
 def host_memory_tight(finding: Finding, patient: Patient) -> Iterator[Remedy]:
     """The memory to ask for, or who takes it."""
     detail = finding.detail_of(HostMemoryTightDetail)
-    kind = detail.kind
-    if kind == "swap":
+    if detail.kind == "swap":
         return
-    # Twice the bare need, or as much as the GPUs hold: the data's own share comes on top of the first.
-    need = int(detail.need)
-    yield _more_memory(max(1, -(-(need if kind == "gpus" else 2 * need) // _GIB)), patient)
+    yield _more_memory(max(1, -(-2 * int(detail.need) // _GIB)), patient)  # the data's own share comes on top
     workers = read_workers(patient).count or 0
-    if kind == "short" and workers > 1:
+    if workers > 1:
         yield _fewer_workers(workers)
 
 
@@ -335,38 +332,13 @@ _CLEARED = {
 
 @answers("ENV011")
 def disk_too_small(finding: Finding, patient: Patient) -> Iterator[Remedy]:
-    """Keep fewer checkpoints, move the folder to the disk here with the most room, or clear it."""
+    """Move the folder to the disk here with the most room, or clear it."""
     detail = finding.detail_of(DiskTooSmallDetail)
     role, path = detail.role, detail.path
-    if detail.kind == "checkpoints":
-        yield from _keep_fewer(finding)
     roomy = _roomiest(patient, detail.mount)
     if roomy is not None:
         yield _move_folder(role, roomy)
     yield _clear_folder(role, path)
-
-
-def _keep_fewer(finding: Finding) -> Iterator[Remedy]:
-    detail = finding.detail_of(DiskTooSmallDetail)
-    one, free, keep = detail.one, detail.free, detail.keep
-    fits = free // one - 1 if one else 0  # one more is there while the newest is written
-    if fits < 1 or (keep and fits >= keep):
-        return
-    yield remedy(
-        "ENV011-keep",
-        f"save_total_limit={fits}",
-        say(
-            "save_total_limit={limit}: {checkpoints} checkpoints of {size} fit into {free}",
-            limit=fits,
-            checkpoints=fits + 1,
-            size=size(one),
-            free=size(free),
-        ),
-        applicability=Applicability.SAFE,
-        effort=Effort.ONE_LINE,
-        sets=(("save_total_limit", str(fits)),),
-        references=("https://huggingface.co/docs/transformers/main_classes/trainer",),
-    )
 
 
 def _move_folder(role: str, disk: Disk) -> Remedy:

@@ -1,7 +1,6 @@
 """ENV011: free space against checkpoints and caches."""
 
 import pytest
-from scripts import script_patient
 
 from gpudoctor.model import Confidence, Unavailable
 from gpudoctor.model.signs.host import Disk, SilentFolder
@@ -21,39 +20,6 @@ def host(*disks, **changes):
     return make_host(disks=disks, **changes)
 
 
-def finetune(model="meta-llama/Llama-2-7b-hf", keep="", extra="", **signs):
-    return script_patient(
-        f"""
-        from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
-        model = AutoModelForCausalLM.from_pretrained("{model}")
-        {extra}
-        args = TrainingArguments("out"{keep})
-        Trainer(model=model, args=args, train_dataset=data).train()
-        """,
-        **signs,
-    )
-
-
-def test_sick_checkpoints_that_do_not_fit():
-    patient = finetune(keep=", save_total_limit=5", host=host(disk("working folder", 400 * GIB)))
-    [finding] = examine(DiskTooSmall, patient)
-    one = int(7e9 * 16)
-    assert finding.cost.bytes == 6 * one - 400 * GIB
-    assert finding.confidence is Confidence.SUSPECTED
-    keep = prescribe(disk_too_small, finding, patient)[0]
-    assert keep.title == f"save_total_limit={400 * GIB // one - 1}" == "save_total_limit=2"
-
-
-def test_sick_not_even_two_checkpoints():
-    roomy = disk("temporary files", 900 * GIB, mount="/scratch")
-    patient = finetune(host=host(disk("output", 150 * GIB), roomy))
-    [finding] = examine(DiskTooSmall, patient)
-    assert "without a limit" in finding.message
-    move, clear = prescribe(disk_too_small, finding, patient)
-    assert "/scratch" in move.title
-    assert "/data/x" in clear.title
-
-
 FULL = (("output", 500 * MIB), ("Hugging Face cache", 500 * MIB), ("temporary files", 100 * MIB))
 
 
@@ -70,12 +36,6 @@ def test_sick_all_but_full(disks):
 @pytest.mark.parametrize(
     "patient",
     [
-        finetune(keep=", save_total_limit=2", host=host(disk("working folder", 400 * GIB))),  # fits
-        finetune(model="gpt2", host=host(disk("working folder", 20 * GIB))),  # no size in the name
-        finetune(model="mistralai/Mixtral-8x7B-v0.1", host=host(disk("working folder", 20 * GIB))),  # a mixture
-        finetune(
-            extra="import peft; model = peft.get_peft_model(model, config)", host=host(disk("working folder", 20 * GIB))
-        ),  # adapters
         make_patient(host=host(disk("working folder", MIB))),  # no purpose
         make_patient(host=host(disk("Hugging Face cache", 0, read_only=True)), gpus=[make_gpu()]),  # read-only
         make_patient(host=host(disk("temporary files", 2 * GIB)), gpus=[make_gpu()]),  # enough

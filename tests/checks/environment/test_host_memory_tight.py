@@ -3,7 +3,7 @@
 import pytest
 from scripts import script_patient
 
-from gpudoctor.model import Absent, Confidence, Severity
+from gpudoctor.model import Absent, Confidence
 from gpudoctor.model.signs.job import Job, Profile
 from gpudoctor.testing import GIB, examine, make_gpu, make_host, make_patient, prescribe
 from gpudoctor_checks.environment.host_memory_tight import HostMemoryTight
@@ -39,15 +39,6 @@ def test_sick_the_schedulers_grant_is_held_too():
     assert "4 GiB of host memory is granted" in finding.message
 
 
-def test_sick_a_limit_that_is_small_beside_the_gpus():
-    host = make_host(memory_limit=4 * GIB, memory_available=4 * GIB, container="docker")
-    patient = make_patient(host=host, gpus=[make_gpu()])
-    [finding] = examine(HostMemoryTight, patient)
-    assert finding.severity is Severity.NOTE
-    [remedy] = prescribe((host_memory_tight, *advice("environment")), finding, patient)
-    assert remedy.steps == ("docker run --memory=80g ...",)
-
-
 def test_sick_swapping():
     host = make_host(swap_total=8 * GIB, swap_used=3 * GIB, swap_rate=40.0 * MIB)
     patient = make_patient(host=host)
@@ -65,10 +56,6 @@ def test_sick_swapping():
         make_patient(host=make_host(swap_total=GIB, swap_used=GIB, swap_rate=4096.0)),  # a page or two
         make_patient(host=make_host(swap_total=GIB, swap_used=GIB, swap_rate=Absent("no counters"))),  # untold
         make_patient(host=make_host(memory_available=300 * MIB)),  # a laptop
-        make_patient(host=make_host(memory_limit=64 * GIB), gpus=[make_gpu()]),  # a limit
-        make_patient(
-            host=make_host(memory_limit=64 * GIB), gpus=[make_gpu(i) for i in range(8)]
-        ),  # one rank of eight GPUs
     ],
 )
 def test_healthy(patient):

@@ -44,30 +44,11 @@ def test_healthy_norms_that_grow_while_the_loss_falls():
     assert look(norms(lambda i: 0.01 + 0.01 * i)) == []
 
 
-@pytest.mark.parametrize(
-    "shape", [lambda i: 3e7, lambda i: 5e3 if i % 20 == 7 else 1.0], ids=["from the start", "again and again"]
-)
-def test_sick_norms_that_are_out_of_hand_without_growing(shape):
-    [finding] = look(norms(shape, loss=2.0))
+def test_sick_norms_that_are_out_of_hand_from_the_start():
+    [finding] = look(norms(3e7, loss=2.0))
     assert finding.severity is Severity.WARNING and "norm of the gradients" in finding.message
     assert "clip_grad_norm_" in remedies(finding)
-
-
-def test_sick_norms_that_are_huge_for_their_loss_although_it_falls():
-    assert len(look(norms(3e7, loss=lambda i: 1e4 * 0.99**i))) == 1
-    assert look(norms(3e7, loss=lambda i: 1e9 * 0.99**i)) == []  # targets of that scale
-    assert look(norms(lambda i: 5e3 if i % 20 == 7 else 1.0, loss=lambda i: 2.0 * 0.99**i)) == []
-
-
-def test_healthy_norms_that_jump_a_little_or_seldom():
-    assert look(norms(lambda i: 30.0 if i % 20 == 7 else 1.0, loss=2.0)) == []
-    assert look(norms(lambda i: 5e3 if i in (40, 90, 150) else 1.0, loss=2.0)) == []
-
-
-def test_healthy_norms_that_fall_for_good_from_a_large_start():
-    assert look(norms(lambda i: max(0.01, 30 * 0.6**i), loss=2.7)) == []
-    again = norms(lambda i: 30.0 if 100 < i < 106 else max(0.01, 30 * 0.6**i), loss=2.7)
-    assert len(look(again)) == 1
+    assert look(norms(3e7, loss=lambda i: 1e9 * 0.99**i)) == []
 
 
 @pytest.mark.parametrize(

@@ -87,10 +87,6 @@ def served(row):
     return 0.8 if row > 200 else 1.0
 
 
-def test_healthy_others_come_late_and_slow_the_passes_by_more_than_the_cpus_they_take():
-    assert beside(late, served) == []
-
-
 def test_sick_host_work_that_rises_long_before_others_come():
     host = {"other": lambda i: 0.02 + 0.0006 * i}
     assert [item.detail.part for item in beside(late, served, host)] == ["other"]

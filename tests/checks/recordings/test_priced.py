@@ -177,14 +177,6 @@ def test_histograms_by_the_sampler_and_the_source():
     assert findings("PERF014", text, process) == []
 
 
-@pytest.mark.parametrize(("other", "grows"), [(lambda i: 1e-4 * i, True), (lambda i: 0.02, False)])
-def test_unexplained_time_that_grows_is_told_so(other, grows):
-    text, line = script("spread = spread_of(kept)")
-    seen = lines(("other", "/job/train.py", line, "<module>", 60))
-    [finding] = findings("PERF014", text, make_process(make_steps(200, other=other), records=[seen]))
-    assert ("It grows: " in finding.message) is grows
-
-
 def test_unexplained_time_without_a_line_is_a_note():
     [finding] = findings("PERF014", None, make_process(make_steps(200, other=0.01)))
     assert finding.severity is Severity.NOTE and "its line is unknown" in finding.message
