@@ -8,7 +8,6 @@ from gpudoctor.analysis.live.stack_shares import by_hand, spans, watched
 from gpudoctor.analysis.run.data_waits import training_loader
 from gpudoctor.analysis.run.deaths import Death, death, user_place
 from gpudoctor.analysis.run.rank_positions import standing
-from gpudoctor.analysis.run.risky_operations import killing_lines
 from gpudoctor.analysis.run.steady_run import measured, spot
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
@@ -73,7 +72,6 @@ class LoaderDead(Check):
         if told is not None and told.death is Death.WORKER:
             place = user_place(told)
             places = [spot(patient, place[0])] if place is not None else []
-            places += [spot(patient, item) for item in killing_lines(patient)]
             when = say(" at step {step}", step=told.step) if told.step is not None else ""
             memory = recording.end is not None and recording.end.oom_kills > 0
             why = say("; the kernel killed a process for memory meanwhile") if memory else ""

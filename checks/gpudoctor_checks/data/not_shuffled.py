@@ -36,7 +36,6 @@ class NotShuffled(Check):
     code = Code("DATA013")
     name = "not-shuffled"
     reads = frozenset({Reads.RECORDING})
-    severity = Severity.WARNING
     thresholds = (
         Threshold(
             name="losses",

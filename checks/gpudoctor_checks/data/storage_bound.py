@@ -37,7 +37,6 @@ class StorageBound(Check):
     code = Code("DATA009")
     name = "storage-bound"
     reads = frozenset({Reads.RECORDING, Reads.PROCESS})
-    severity = Severity.WARNING
     thresholds = (
         Threshold(
             name="wait_share",

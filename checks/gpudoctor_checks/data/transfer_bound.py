@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.run.cost_attribution import at, seen_in_run
 from gpudoctor.analysis.run.steady_run import demanded, site_spans, sites_of
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold, Trait, Whose
+from gpudoctor.model import Check, Code, Finding, Patient, Reads, Threshold, Trait, Whose
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import duration, percent
 
@@ -36,7 +36,6 @@ class TransferBound(Check):
     name = "transfer-bound"
     traits = frozenset({Trait.INSIDE_PASSES})
     reads = frozenset({Reads.RECORDING})
-    severity = Severity.WARNING
     thresholds = (
         *Threshold.note_and_warning(
             "Copies of this share of a step are",

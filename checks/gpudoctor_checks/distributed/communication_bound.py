@@ -1,18 +1,15 @@
 """DIST002 communication-bound."""
 
 from collections.abc import Iterator
-from statistics import fmean, median
+from statistics import fmean
 
 from gpudoctor.analysis.run.aligned_ranks import STEP_ON_DEVICE, aligned, straggler
 from gpudoctor.analysis.run.cost_attribution import seen_in_run
 from gpudoctor.analysis.run.steady_run import Run, demanded
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold, Whose
+from gpudoctor.model import Check, Code, Finding, Patient, Reads, Threshold, Whose
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import count, duration, percent
-
-_LATE = 0.5
-"""A rank that waits for less than this share of what the others wait for may be the one they wait for."""
 
 
 class CommunicationBound(Check):
@@ -41,7 +38,6 @@ class CommunicationBound(Check):
     code = Code("DIST002")
     name = "communication-bound"
     reads = frozenset({Reads.RECORDING})
-    severity = Severity.WARNING
     thresholds = (
         *Threshold.note_and_warning(
             "Exposed communication of this share of a step is",
@@ -65,13 +61,10 @@ class CommunicationBound(Check):
         yield seen_in_run(run, share, whose=Whose.DEVICE).finding(
             self,
             say(
-                "Exposed (non-overlapped) collectives take {share} of the step, "
-                "{seconds} a step on {ranks}"
-                "{perhaps_late}.",
+                "Exposed (non-overlapped) collectives take {share} of the step, {seconds} a step on {ranks}.",
                 share=percent(share),
                 seconds=duration(seconds),
                 ranks=count(len(run.states), "rank"),
-                perhaps_late=_perhaps_late(run),
             ),
             name="exposed_communication_share",
             severity=severity,
@@ -90,18 +83,3 @@ def _of_all(run: Run) -> tuple[float, float] | None:
     seconds = fmean(map(min, zip(*timed.column("device_collective"), strict=True)))
     whole = sum(fmean(mine) for name in STEP_ON_DEVICE for mine in timed.column(name)) / len(timed.ranks)
     return (seconds, min(1.0, seconds / whole)) if whole > 0 else None
-
-
-def _perhaps_late(run: Run) -> str:
-    """What a trace of so few steps cannot tell: whether the others wait for one rank; else ""."""
-    if not run.traced:
-        return ""
-    if len(run.states) < 2:
-        return say("; the trace of one rank cannot show whether they wait for a late rank or for the network")
-    waits = {state.process.rank: state.share("device_collective") for state in run.states}
-    least = min(waits, key=waits.__getitem__)
-    if waits[least] > _LATE * median(waits.values()):
-        return ""
-    return say(
-        "; rank {least} waits only {wait}, so the others may wait for it", least=least, wait=percent(waits[least])
-    )

@@ -7,7 +7,7 @@ from statistics import median
 from gpudoctor.analysis.run.run_numbers import rank_memory
 from gpudoctor.analysis.run.steady_run import demanded
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Threshold
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import percent, size
 
@@ -43,7 +43,6 @@ class RankMemorySkew(Check):
     code = Code("DIST009")
     name = "rank-memory-skew"
     reads = frozenset({Reads.RECORDING})
-    severity = Severity.WARNING
     thresholds = (
         Threshold("skew", 0.20, "1", "TraceML 20 %",
                   "A peak this far above the median is a finding."),

@@ -12,7 +12,7 @@ from gpudoctor.analysis.run.line_costs import by_line, lines
 from gpudoctor.analysis.run.steady_run import Run, demanded, spot
 from gpudoctor.analysis.run.steady_state import OTHER
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
+from gpudoctor.model import Check, Code, Detail, Finding, Patient, Reads, Threshold, Whose
 from gpudoctor.model.evidence import SourceSpan
 from gpudoctor.model.signs.process import ProcessWindow, Rank
 from gpudoctor.model.unavailable import Unavailable
@@ -56,7 +56,6 @@ class StragglingRank(Check):
     code = Code("DIST001")
     name = "straggler"
     reads = frozenset({Reads.RECORDING, Reads.PROCESS})
-    severity = Severity.WARNING
     thresholds = (
         *Threshold.note_and_warning(
             "A delay of this share of the step is",

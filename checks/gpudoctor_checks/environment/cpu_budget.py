@@ -56,7 +56,6 @@ class CpuBudget(Check):
     code = Code("ENV007")
     name = "cpu-budget"
     reads = frozenset({Reads.ENVIRONMENT, Reads.CONFIG, Reads.SOURCE, Reads.RECORDING})
-    severity = Severity.WARNING
     thresholds = (
         Threshold("oversubscription", 2.0, "1", "convention: twice, since workers wait for storage part of the time",
                   "More processes and threads than this many times the CPUs compete for them."),

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.workload import Workers, is_job, optional, read_threads, read_workers, runs_here
+from gpudoctor.analysis.workload import Workers, optional, read_threads, read_workers, runs_here
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Confidence, Detail, Finding, Patient, Reads, Threshold
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.job_devices import ranks_here
 from gpudoctor.model.signs.host import Host
@@ -41,8 +41,8 @@ class LimitsTooLow(Check):
         messages that name it, in the exception or line that came first.
     False alarms:
         Schedulers and container runtimes often raise limits for the job: run gpudoctor inside the job. Cards
-        with RDMA over Ethernet count only if the job has several nodes. With an unknown number of workers it is
-        at most a note.
+        with RDMA over Ethernet count only if the job has several nodes. With an unknown number of workers
+        open files are not judged.
     Remedies:
         Raise the limit with ulimit or the container's flag; for open files, PyTorch's file_system sharing also
         helps.
@@ -55,7 +55,6 @@ class LimitsTooLow(Check):
     code = Code("ENV008")
     name = "limits-too-low"
     reads = frozenset({Reads.ENVIRONMENT, Reads.LOG})
-    severity = Severity.WARNING
     log_messages_file = "log_messages.toml"
     thresholds = (
         Threshold("open_files", 1024, "{files}", "pytorch/pytorch#973 and #34768: 1024, the usual soft limit, runs out",
@@ -76,32 +75,23 @@ class LimitsTooLow(Check):
                 say("the job script runs on another machine, whose limits gpudoctor cannot see from here")
             )
         host, workers = patient.host, read_workers(patient)
-        yield from self._open_files(host, workers, patient)
+        yield from self._open_files(host, workers)
         yield from self._locked_memory(host, patient)
         yield from self._processes(host, workers, patient)
 
-    def _open_files(self, host: Host, workers: Workers, patient: Patient) -> Iterator[Finding]:
+    def _open_files(self, host: Host, workers: Workers) -> Iterator[Finding]:
         soft, hard = host.open_files.soft, host.open_files.hard
-        if soft is None or soft > self.limit("open_files") or workers.count == 0:
+        if soft is None or soft > self.limit("open_files") or not workers.count:
             return
-        if workers.count is None:
-            source, job = optional(lambda: patient.source), optional(lambda: patient.job)
-            mentions = source is not None and any("num_workers" in script.text for script in source.scripts)
-            if not mentions and (job is None or not is_job(job) or source is not None):
-                return
-        with_what = say("which loader workers may use up")
-        if workers.count:
-            with_what = say("and a loader starts {workers}", workers=count(workers.count, "worker"))
         yield self.finding(
             say(
-                "A process may open {soft} files (the limit is {limit:g}), {with_what}.",
+                "A process may open {soft} files (the limit is {limit:g}), and a loader starts {workers}.",
                 soft=soft,
                 limit=self.limit("open_files"),
-                with_what=with_what,
+                workers=count(workers.count, "worker"),
             ),
             evidence=(Measurement("open_files_soft", soft, "{files}", reproduce="ulimit -Sn"), *workers.evidence),
             confidence=Confidence.PROBABLE,
-            severity=Severity.WARNING if workers.count else Severity.NOTE,
             subject="open files",
             detail=LimitsTooLowDetail(kind="open files", hard=-1 if hard is None else hard),
         )

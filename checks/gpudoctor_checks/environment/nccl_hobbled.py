@@ -65,7 +65,6 @@ class NcclHobbled(Check):
     code = Code("ENV012")
     name = "nccl-hobbled"
     reads = frozenset({Reads.ENVIRONMENT, Reads.SOURCE})
-    severity = Severity.WARNING
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         yield from self._switches(patient)

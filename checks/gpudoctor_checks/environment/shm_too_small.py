@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpudoctor.analysis.workload import Workers, has_purpose, is_job, optional, read_workers, runs_here
+from gpudoctor.analysis.workload import Workers, has_purpose, optional, read_workers, runs_here
 from gpudoctor.lang import say
 from gpudoctor.model import (
     Check,
@@ -56,8 +56,8 @@ class ShmTooSmall(Check):
         Statvfs on /dev/shm, or the size that the launch line or pod asks for. Workers from the script or the
         config. From a job's log: the messages that name it, in the exception or line that came first.
     False alarms:
-        Small items (token ids) need little. If the workers are unknown it is a warning. On a machine without a
-        GPU, a job or a script the check is silent.
+        Small items (token ids) need little. If the workers are unknown it is a warning, without a GPU a note. On a
+        machine without a GPU, a job or a script the check is silent.
     Remedies:
         Give the container or the pod that size; delete left-over files.
     References:
@@ -69,7 +69,6 @@ class ShmTooSmall(Check):
     code = Code("ENV006")
     name = "shm-too-small"
     reads = frozenset({Reads.ENVIRONMENT, Reads.CONFIG, Reads.SOURCE, Reads.LOG})
-    severity = Severity.WARNING
     log_knobs = ("num_workers", "dataloader_num_workers")
     log_messages_file = "log_messages.toml"
     thresholds = (
@@ -120,7 +119,8 @@ class ShmTooSmall(Check):
             return
         else:
             said += say(": loader workers pass their batches through it.")
-            severity = self._unknown(patient)
+            survey = optional(lambda: patient.gpu_survey)
+            severity = Severity.WARNING if survey is not None and survey.gpus else Severity.NOTE
         yield self.finding(
             said,
             evidence=(room.evidence, *workers.evidence),
@@ -131,16 +131,6 @@ class ShmTooSmall(Check):
             scarce=frozenset({Resource.SHARED_MEMORY}),
             detail=ShmTooSmallDetail(workers=workers.count or 0, ranks=ranks),
         )
-
-    def _unknown(self, patient: Patient) -> Severity:
-        """Workers unknown: a script that builds no loader may need none."""
-        source, job = optional(lambda: patient.source), optional(lambda: patient.job)
-        survey = optional(lambda: patient.gpu_survey)
-        if survey is not None and survey.gpus:
-            return Severity.WARNING
-        if source is not None and not any("num_workers" in script.text for script in source.scripts):
-            return Severity.NOTE
-        return Severity.WARNING if source is not None or (job is not None and is_job(job)) else Severity.NOTE
 
     def _full(self, room: _Room) -> Finding:
         return self.finding(

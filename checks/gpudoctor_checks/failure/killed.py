@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpudoctor.analysis.run.deaths import Death
-from gpudoctor.analysis.run.risky_operations import killing_lines
-from gpudoctor.analysis.run.steady_run import measured, spot
+from gpudoctor.analysis.run.steady_run import measured
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, LogLine, Patient, Reads, Severity, Threshold
 from gpudoctor.model.signs.recording import Recording
@@ -71,22 +70,11 @@ class Killed(Check):
         used, limit = _memory(recording, told.process.node if told.process is not None else "")
         near = limit > 0 and used >= self.limit("memory_share") * limit
         memory = told.kind in ("", "SIGKILL") and bool(lines or near or (end is not None and end.oom_kills))
-        spans = [spot(patient, place) for place in killing_lines(patient)] if not memory else []
         name, when, who = told.kind or "SIGKILL", found.when, found.who
         subject = capitalised(who)
         if memory:
             words = say("The kernel killed {who}{when} for memory ({name})", who=who, when=when, name=name)
             words += say(": {used} of {limit} were in use.", used=size(used), limit=size(limit)) if limit else "."
-        elif spans:
-            words = say(
-                "{subject} was ended by {name}{when}, and the program itself sends signals "
-                "({path}:{line}); nothing indicates a lack of memory.",
-                subject=subject,
-                name=name,
-                when=when,
-                path=spans[0].path,
-                line=spans[0].line,
-            )
         else:
             words = say(
                 "{subject} was ended by {name}{when} from outside; nothing indicates a lack of memory.",
@@ -97,7 +85,6 @@ class Killed(Check):
         yield self.finding(
             words,
             evidence=(
-                *spans,
                 *found.spans,
                 *(LogLine(origin="the kernel", text=line) for line in lines[:3]),
                 found.exit_code(),

@@ -41,7 +41,6 @@ class UnknownErrorAtEnd(Check):
     code = Code("FAIL019")
     name = "unknown-error"
     reads = frozenset({Reads.LOG})
-    severity = Severity.WARNING
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         found = unexplained_error(patient)

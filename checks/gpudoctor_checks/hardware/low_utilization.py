@@ -55,7 +55,6 @@ class LowUtilization(Check):
     code = Code("GPU001")
     name = "low-utilization"
     reads = frozenset({Reads.RECORDING, Reads.PROCESS})
-    severity = Severity.WARNING
     thresholds = (
         *Threshold.note_and_warning(
             "Cards that are busy for less of the time are",

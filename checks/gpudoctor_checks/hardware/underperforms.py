@@ -8,7 +8,7 @@ from gpudoctor.analysis.run.aligned_ranks import FLOOR
 from gpudoctor.analysis.run.steady_run import demanded
 from gpudoctor.analysis.run.steady_state import Steady
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold, Whose
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Threshold, Whose
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import percent
 
@@ -46,7 +46,6 @@ class Underperforms(Check):
     name = "underperforms"
     judges = "GPU speed"
     reads = frozenset({Reads.RECORDING, Reads.ENVIRONMENT})
-    severity = Severity.WARNING
     thresholds = (
         Threshold("speed", 0.85, "1", "AzNHC",
                   "A device below this share of the median speed underperforms."),

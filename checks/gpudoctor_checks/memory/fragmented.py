@@ -38,7 +38,6 @@ class Fragmented(Check):
     code = Code("MEM006")
     name = "fragmented"
     reads = frozenset({Reads.RECORDING})
-    severity = Severity.WARNING
     thresholds = (
         Threshold(
             name="ratio",

@@ -47,7 +47,6 @@ class GpuMemoryLeak(Check):
     judges = "memory growth"
     traits = frozenset({Trait.DEVICE_MEMORY_GROWS})
     reads = frozenset({Reads.RECORDING, Reads.PROCESS})
-    severity = Severity.WARNING
     thresholds = (
         Threshold(
             name="grown",

@@ -1,6 +1,5 @@
 """MEM002 host-memory-leak."""
 
-import math
 from collections.abc import Iterator
 
 from gpudoctor.analysis.live.growth import growing, leak, long_enough
@@ -14,7 +13,6 @@ from gpudoctor.analysis.run.memory_growth import (
     readings,
     tree_growth,
 )
-from gpudoctor.analysis.run.risky_operations import collecting_lines
 from gpudoctor.analysis.run.steady_run import Run, demanded, spot
 from gpudoctor.lang import say
 from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Resource, Severity, Threshold, Trait
@@ -23,19 +21,13 @@ from gpudoctor.model.signs.process import ProcessWindow
 from gpudoctor.model.signs.recording import Process
 from gpudoctor.model.unavailable import Unavailable
 
-_UNNAMED, _MUCH, _LITTLE = 200, 0.1, 256 * 2.0**20
-"""Steps, and share of the memory that there is, below which growth that nothing of Python's explains is a note:
-an allocator that several threads use keeps what it cannot reuse, for a while at the same pace as a leak. Bytes
-below which it always is: measured, a training beside its workers on one CPU rose by 240 MiB and fell again."""
-_REACH = 50
-"""Times the recorded time that growth is carried forward for an error where no object explains it."""
+_LITTLE = 256 * 2.0**20
+"""Bytes: measured, a training beside its workers on one CPU rose by 240 MiB and fell again."""
 _TRAINING = say("The memory of the training")
 _WHOSE = {
     LeakKind.WORKERS: say("The memory of the training and its workers"),
     LeakKind.PROFILER: say("The memory of the training, with a profiler on,"),
 }
-_LASTING = 0.2
-"""Slope of the first half against the whole below which growth began in the middle."""
 
 
 class HostMemoryLeak(Check):
@@ -54,10 +46,8 @@ class HostMemoryLeak(Check):
         - a profiler that keeps its events
     False alarms:
         Lazily loaded libraries, caches and memory-mapped files fill up and stop growing. Growth of less than 16
-        MiB is not reported. Growth that no object explains is a note below 256 MiB. It also is one until it
-        lasts 200 steps or reaches a tenth of the memory. An allocator may keep memory that its threads freed.
-        It is an error only if the memory is full within 50 times the recorded time. Under a profiler it is an
-        effect of OBS001.
+        MiB is not reported. Growth that no object explains is a note, and so are less than 256 MiB of workers: an
+        allocator may keep memory that its threads freed. Under a profiler it is an effect of OBS001.
     Remedies:
         By kind: detach or limit what you keep. Use arrays instead of lists of objects in the data set. Give the
         profiler a schedule that ends.
@@ -71,7 +61,6 @@ class HostMemoryLeak(Check):
     judges = "memory growth"
     traits = frozenset({Trait.HOST_MEMORY_GROWS})
     reads = frozenset({Reads.RECORDING, Reads.PROCESS})
-    severity = Severity.WARNING
     thresholds = (
         Threshold(
             name="grown",
@@ -135,18 +124,11 @@ class HostMemoryLeak(Check):
 
     def _found(self, patient: Patient, run: Run, process: Process, grown: MemoryGrowth, kind: LeakKind) -> Finding:
         limit = memory_limit(run.recording)
-        lasting = grown.trend.early_slope >= _LASTING * grown.trend.slope  # else nobody knows how it goes on
         things = growing_things(process, "cpu") if kind is not LeakKind.WORKERS else ()
-        reach = self.limit("day")
-        if not things and kind is not LeakKind.WORKERS:
-            reach = min(reach, _REACH * grown.bytes / grown.per_second)
-        soon = limit is not None and lasting and grown.seconds_to(limit) <= reach and kind is not LeakKind.PROFILER
-        # The recorder's own lines, else the source's lines that collect in the loop.
-        places = [item.place for item in things[:3] if item.place is not None] or collecting_lines(patient)
-        named = bool(things or places) or kind is not LeakKind.OBJECTS
-        early = grown.steps < _UNNAMED and grown.bytes < _MUCH * (limit or math.inf)
-        little = not (things or places) and kind is not LeakKind.PROFILER and grown.bytes < _LITTLE
-        vague = little or (not named and early)
+        little = kind is LeakKind.WORKERS and grown.bytes < _LITTLE
+        vague = not things and (kind is LeakKind.OBJECTS or little)
+        within = limit is not None and grown.seconds_to(limit) <= self.limit("day")
+        soon = within and not vague and kind is not LeakKind.PROFILER
         what = say("; what grew: {thing}", thing=things[0].words) if things else ""
         if vague:
             what = say("; no growing Python objects were seen. It may be the allocator: record a longer run")
@@ -156,15 +138,13 @@ class HostMemoryLeak(Check):
         return self.finding(
             grown.sentence(words, who, full, what),
             evidence=(
-                *(spot(patient, place) for place in places),
+                *(spot(patient, item.place) for item in things[:3] if item.place is not None),
                 run.measured("bytes_per_step", grown.per_step, "B"),
                 run.measured("memory_at_end", grown.last, "B"),
             ),
             confidence=Confidence.PROBABLE if vague else Confidence.CONFIRMED,
             severity=Severity.NOTE if vague else Severity.ERROR if soon else Severity.WARNING,
-            cost=Cost(
-                breaks=say("the machine runs out of memory") if soon and not vague else None, bytes=int(grown.bytes)
-            ),
+            cost=Cost(breaks=say("the machine runs out of memory") if soon else None, bytes=int(grown.bytes)),
             subject=f"rank {process.rank}",
             scarce=frozenset({Resource.HOST_MEMORY}),
             effect_of=Code("OBS001") if kind is LeakKind.PROFILER else None,

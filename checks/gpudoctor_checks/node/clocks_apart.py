@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from statistics import median
 
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Finding, Measurement, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Finding, Measurement, Patient, Reads, Threshold
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import duration
 from gpudoctor_checks.node.node_findings import on_nodes
@@ -33,7 +33,6 @@ class ClocksApart(Check):
     code = Code("NODE011")
     name = "clocks-apart"
     reads = frozenset({Reads.PREFLIGHT})
-    severity = Severity.WARNING
     thresholds = (
         Threshold("seconds", 1.0, "s", "convention: logs print seconds; chrony holds milliseconds",
                   "An offset beyond its uncertainty of so many seconds is a warning."),

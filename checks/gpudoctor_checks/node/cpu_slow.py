@@ -7,7 +7,7 @@ from dataclasses import replace
 from gpudoctor.analysis.preflight.named_nodes import NodesDetail, hosts, unit_name
 from gpudoctor.analysis.preflight.slow_units import UnitQuantity, peer_thresholds, slow_units
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Finding, Measurement, Patient, Reads, Severity
+from gpudoctor.model import Check, Code, Finding, Measurement, Patient, Reads
 from gpudoctor.model.signs.preflight import CPU_QUOTA, Preflight, Quantity
 
 
@@ -34,7 +34,6 @@ class CpuSlow(Check):
     code = Code("NODE015")
     name = "cpu-slow"
     reads = frozenset({Reads.PREFLIGHT})
-    severity = Severity.WARNING
     thresholds = peer_thresholds(slower=0.25, against_reference=None)
 
     def examine(self, patient: Patient) -> Iterator[Finding]:

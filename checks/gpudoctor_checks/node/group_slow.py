@@ -37,7 +37,6 @@ class GroupSlow(Check):
     code = Code("NODE013")
     name = "group-slow"
     reads = frozenset({Reads.PREFLIGHT})
-    severity = Severity.WARNING
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         found = patient.preflight

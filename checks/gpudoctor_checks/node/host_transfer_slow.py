@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.preflight.slow_units import UnitQuantity, peer_thresholds, slow_units
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Code, Finding, Patient, Reads
 from gpudoctor.model.signs.preflight import Quantity
 
 
@@ -30,7 +30,6 @@ class HostTransferSlow(Check):
     code = Code("NODE004")
     name = "host-transfer-slow"
     reads = frozenset({Reads.PREFLIGHT})
-    severity = Severity.WARNING
     thresholds = peer_thresholds(slower=0.15, against_reference=0.3)
 
     def examine(self, patient: Patient) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.preflight.accusation import Accused, Aspect
 from gpudoctor.analysis.preflight.named_nodes import accused, path_or_nodes
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity
+from gpudoctor.model import Check, Code, Finding, Patient, Reads
 from gpudoctor.model.signs.preflight import Quantity
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import capitalised, duration
@@ -35,7 +35,6 @@ class LatencyHigh(Check):
     code = Code("NODE007")
     name = "latency-high"
     reads = frozenset({Reads.PREFLIGHT})
-    severity = Severity.WARNING
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         found = patient.preflight

@@ -35,7 +35,6 @@ class MachineUnfit(Check):
     code = Code("NODE016")
     name = "machine-unfit"
     reads = frozenset({Reads.PREFLIGHT})
-    severity = Severity.WARNING
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         found = patient.preflight

@@ -44,7 +44,6 @@ class NodesDisagree(Check):
     code = Code("NODE010")
     name = "nodes-disagree"
     reads = frozenset({Reads.PREFLIGHT})
-    severity = Severity.WARNING
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         found = patient.preflight

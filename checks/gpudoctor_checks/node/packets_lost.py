@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.analysis.preflight.accusation import Accused, Aspect
 from gpudoctor.analysis.preflight.named_nodes import accused, path_or_nodes
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Finding, Measurement, Patient, Reads, Severity
+from gpudoctor.model import Check, Code, Finding, Measurement, Patient, Reads
 from gpudoctor.model.signs.preflight import Quantity
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import capitalised, count, percent
@@ -38,7 +38,6 @@ class PacketsLost(Check):
     code = Code("NODE018")
     name = "packets-lost"
     reads = frozenset({Reads.PREFLIGHT})
-    severity = Severity.WARNING
 
     def examine(self, patient: Patient) -> Iterator[Finding]:
         found = patient.preflight

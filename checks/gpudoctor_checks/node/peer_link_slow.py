@@ -42,7 +42,6 @@ class PeerLinkSlow(Check):
     code = Code("NODE005")
     name = "peer-link-slow"
     reads = frozenset({Reads.PREFLIGHT})
-    severity = Severity.WARNING
     thresholds = peer_thresholds(slower=0.15, against_reference=0.2)
 
     def examine(self, patient: Patient) -> Iterator[Finding]:

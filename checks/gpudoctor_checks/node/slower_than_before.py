@@ -6,7 +6,7 @@ from statistics import median
 from gpudoctor.analysis.preflight.named_nodes import unit_name
 from gpudoctor.analysis.preflight.peers import LOWER_IS_BETTER
 from gpudoctor.lang import say
-from gpudoctor.model import OWN_CHOICE, Check, Code, Confidence, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import OWN_CHOICE, Check, Code, Confidence, Finding, Patient, Reads, Threshold
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.signs.preflight import Figure, Preflight, Quantity, Unit
 from gpudoctor.model.unavailable import Unavailable
@@ -40,7 +40,6 @@ class SlowerThanBefore(Check):
     code = Code("NODE017")
     name = "slower-than-before"
     reads = frozenset({Reads.PREFLIGHT})
-    severity = Severity.WARNING
     thresholds = (
         Threshold("share", 0.08, "1", f"{OWN_CHOICE}; a healthy card repeats its figure within 2 %",
                   "A card that lost more than this share is reported."),

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpudoctor.analysis.preflight.named_nodes import unit_name
 from gpudoctor.lang import say
-from gpudoctor.model import OWN_CHOICE, Check, Code, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import OWN_CHOICE, Check, Code, Finding, Patient, Reads, Threshold
 from gpudoctor.model.evidence import Measurement
 from gpudoctor.model.signs.preflight import Quantity
 from gpudoctor.model.unavailable import Unavailable
@@ -34,7 +34,6 @@ class ThrottlesUnderLoad(Check):
     code = Code("NODE014")
     name = "throttles-under-load"
     reads = frozenset({Reads.PREFLIGHT})
-    severity = Severity.WARNING
     thresholds = (
         Threshold("share", 0.10, "1", f"{OWN_CHOICE}; boost clocks of healthy cards fall by some percent",
                   "A unit that loses more than this share of its first rate is reported."),

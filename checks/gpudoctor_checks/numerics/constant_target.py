@@ -7,7 +7,7 @@ from gpudoctor.analysis.run.curves import numerics
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import measured, spots
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Confidence, Cost, Detail, Finding, Patient, Reads, Threshold
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,6 @@ class ConstantTarget(Check):
     code = Code("NUM011")
     name = "constant-target"
     reads = frozenset({Reads.RECORDING})
-    severity = Severity.WARNING
     thresholds = (
         Threshold(
             name="labels",

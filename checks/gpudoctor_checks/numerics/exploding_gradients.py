@@ -55,7 +55,6 @@ class ExplodingGradients(Check):
     judges = "gradients"
     silent_on_synthetic = "its weights are random"
     reads = frozenset({Reads.RECORDING})
-    severity = Severity.WARNING
     thresholds = (
         Threshold(
             name="growth_warned",

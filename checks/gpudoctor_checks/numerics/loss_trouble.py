@@ -53,7 +53,6 @@ class LossTrouble(Check):
     judges = "loss"
     silent_on_synthetic = "a model cannot learn random tokens"
     reads = frozenset({Reads.RECORDING})
-    severity = Severity.WARNING
     thresholds = (
         Threshold(
             name="spike",

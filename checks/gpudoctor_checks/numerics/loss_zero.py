@@ -42,7 +42,6 @@ class LossZero(Check):
     name = "loss-zero"
     silent_on_synthetic = "its data is random"
     reads = frozenset({Reads.RECORDING})
-    severity = Severity.WARNING
     thresholds = (
         Threshold(
             name="share",

@@ -7,7 +7,7 @@ from gpudoctor.analysis.run.curves import numerics
 from gpudoctor.analysis.run.line_costs import place_of
 from gpudoctor.analysis.run.steady_run import demanded, spots
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Confidence, Cost, Finding, Patient, Reads, Threshold
 from gpudoctor.model.signs.recording import Record
 from gpudoctor.model.unavailable import Unavailable
 
@@ -39,7 +39,6 @@ class VanishingGradients(Check):
     judges = "gradients"
     silent_on_synthetic = "its weights are random"
     reads = frozenset({Reads.RECORDING})
-    severity = Severity.WARNING
     thresholds = (
         Threshold(
             name="ratio",

@@ -6,7 +6,7 @@ from gpudoctor.analysis.run.cost_attribution import seen_in_run
 from gpudoctor.analysis.run.job_facts import model_place, replayed
 from gpudoctor.analysis.run.steady_run import demanded, spots
 from gpudoctor.lang import say
-from gpudoctor.model import Check, Code, Finding, Patient, Reads, Severity, Threshold
+from gpudoctor.model import Check, Code, Finding, Patient, Reads, Threshold
 from gpudoctor.model.unavailable import Unavailable
 from gpudoctor.text import percent
 
@@ -41,7 +41,6 @@ class LaunchBound(Check):
     code = Code("PERF011")
     name = "launch-bound"
     reads = frozenset({Reads.RECORDING})
-    severity = Severity.WARNING
     thresholds = (
         *Threshold.note_and_warning(
             "A device that is idle for this share of the step while the host launches is",

@@ -35,7 +35,6 @@ class Recompiling(Check):
     code = Code("PERF004")
     name = "recompiling"
     reads = frozenset({Reads.RECORDING})
-    severity = Severity.WARNING
     thresholds = (
         Threshold(
             name="recompiles",

@@ -94,7 +94,6 @@ class StepTimeDrift(Check):
     code = Code("PERF013")
     name = "step-time-drift"
     reads = frozenset({Reads.RECORDING})
-    severity = Severity.WARNING
     thresholds = (
         *Threshold.note_and_warning(
             "A rise by this share over the run, or in an hour of it, is", noted=0.05, warned=0.15

@@ -76,7 +76,6 @@ class UnexplainedTime(Check):
     name = "unexplained-time"
     traits = frozenset({Trait.UNEXPLAINED})
     reads = frozenset({Reads.RECORDING, Reads.PROCESS})
-    severity = Severity.WARNING
     thresholds = (
         *Threshold.note_and_warning(
             "Unexplained time of this share of a run is",

@@ -7,11 +7,11 @@ statement tells it without the source; where there is a source, its syntax tells
 
 import ast
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from gpudoctor.analysis.run.line_costs import LineCost, LinePlace, Site, lines, sites, ways
+from gpudoctor.analysis.run.line_costs import LineCost, LinePlace, Site, lines, sites
 from gpudoctor.analysis.run.recorded_statements import calls_on, extent, inner_loop, statement_at, statements_on
 from gpudoctor.analysis.run.rollouts import playing_part, plays
 from gpudoctor.analysis.run.statement_effects import (
@@ -81,11 +81,6 @@ _OF_PHASE = {
 }  # fmt: skip
 _SHARED = (LineOwner.NOBODY, LineOwner.COMPUTE, LineOwner.METRICS)
 """Owners of lines that a rollout and an update may share: their time goes by the caller."""
-_ONE_CURE = (LineOwner.METRICS, LineOwner.HISTOGRAMS, LineOwner.LOGGING, LineOwner.SAVING)
-"""Owners whose work is done less often by calling its function less often."""
-_ENOUGH, _ENOUGH_ALONE = 0.2, 0.05
-"""Of what nothing explains in a function, the part that a known work must have to answer for all of it; less is
-enough where the function is called for its effect alone."""
 THE_JOB = (LineOwner.COMPUTE, LineOwner.PLAYING)
 """Those whose time is the training's own work, though no hook knows it."""
 _MEASURED = frozenset({LineOwner.NOBODY, LineOwner.COMPUTE, LineOwner.ENGINE, LineOwner.COLLECTING})
@@ -161,67 +156,7 @@ def _owned(patient: Patient, state: Steady) -> tuple[OwnedLine, ...]:
                 share *= 1 - part
             if share > 0 and (phase == OTHER or owner not in _MEASURED):
                 found.append(OwnedLine(place=item.place, owner=owner, share=share))
-    return tuple(sorted(_of_one_cure(patient, state, found), key=lambda item: -item.share))
-
-
-def _of_one_cure(patient: Patient, state: Steady, found: Sequence[OwnedLine]) -> list[OwnedLine]:
-    """The lines, those that nothing explains given to the work of the function that they are in or called from.
-
-    A function that draws, formats and writes has one cure, to be called less often: its time is one cost.
-    """
-    works = _works(patient, state, found)
-    known = ways(state.process)
-    moved: list[OwnedLine] = []
-    for item in found:
-        owner = item.owner
-        if owner is LineOwner.NOBODY:
-            place = item.place
-            found_ways = [way for phase in _PHASES for way in known.get((phase, place.path, place.line), ())]
-            callers = max(found_ways, key=lambda way: way.samples).callers if found_ways else ()
-            around = ((one.path, one.function) for one in (place, *callers))
-            owner = next((works[one] for one in around if one in works), owner)
-        moved.append(OwnedLine(place=item.place, owner=owner, share=item.share))
-    return moved
-
-
-def _works(patient: Patient, state: Steady, found: Iterable[OwnedLine]) -> dict[tuple[str, str], LineOwner]:
-    """Functions that are no part of a step's passes, and the ailment that they work for."""
-    passes = [item.place for item in lines(state.process) if item.phase in _STEP]
-    for (phase, *_), some in ways(state.process).items():
-        passes += [place for way in some for place in way.callers if phase in _STEP]
-    steps = {(place.path, place.function) for place in passes}
-    shares: dict[tuple[str, str], dict[LineOwner, float]] = {}
-
-    def add(place: LinePlace, owner: LineOwner, share: float) -> None:
-        here = shares.setdefault((place.path, place.function), {})
-        here[owner] = here.get(owner, 0.0) + share
-
-    for item in found:
-        add(item.place, item.owner, item.share)
-    for site in sites(state.process):
-        if site.phase in _OF_PHASE and site.steps >= _AGAIN and not by_parallelism(site) and state.whole_seconds:
-            add(site.place, _OF_PHASE[site.phase], site.seconds / state.whole_seconds)
-    works: dict[tuple[str, str], LineOwner] = {}
-    for function, here in shares.items():
-        known = {owner: share for owner, share in here.items() if owner in _ONE_CURE}
-        if function in steps or not function[1] or function[1] == "<module>" or not known:
-            continue
-        owner = max(known, key=lambda one: known[one])
-        enough = _ENOUGH_ALONE if _for_its_effect(patient, state, function) else _ENOUGH
-        if known[owner] >= enough * here.get(LineOwner.NOBODY, 0.0):
-            works[function] = owner
-    return works
-
-
-def _for_its_effect(patient: Patient, state: Steady, function: tuple[str, str]) -> bool:
-    """Whether nobody uses what a function returns; False without the source."""
-    here = {
-        (item.phase, item.place.path, item.place.line) for item in lines(state.process)
-        if (item.place.path, item.place.function) == function
-    }  # fmt: skip
-    callers = {way.callers[0] for key, some in ways(state.process).items() if key in here for way in some}
-    called = [statement_at(script_at(patient, place.path), place.line) for place in callers]
-    return bool(called) and all(isinstance(whole, ast.Expr) for whole in called)
+    return tuple(sorted(found, key=lambda item: -item.share))
 
 
 def _engine_lines(sampled: Iterable[LineCost]) -> set[tuple[str, int]]:

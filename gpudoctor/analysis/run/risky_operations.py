@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 
 from gpudoctor.analysis.run.line_costs import LinePlace
 from gpudoctor.analysis.run.steady_run import source_of
-from gpudoctor.analysis.source.control_flow import steady
 from gpudoctor.analysis.source.syntax import is_attribute, names_in, nodes, walk
 from gpudoctor.model.patient import Patient
 from gpudoctor.model.signs.source import Script
@@ -119,39 +118,3 @@ def _statements(script: Script) -> Iterator[ast.stmt]:
         for node in walk(function):
             if isinstance(node, ast.stmt) and not hasattr(node, "body"):
                 yield node
-
-
-_KILLS = frozenset({"os.kill", "os.abort", "os._exit", "os.killpg", "signal.raise_signal", "psutil.Process.kill"})
-
-
-def killing_lines(patient: Patient) -> list[LinePlace]:
-    """Lines of the program that end a process or send a signal: three at most."""
-    source = source_of(patient)
-    if source is None:
-        return []
-    found = [
-        LinePlace(path=script.path, line=call.span.line)
-        for script in source.scripts
-        for call in script.calls_to(*sorted(_KILLS))
-    ]
-    return found[:_MOST]
-
-
-_COLLECTS = frozenset({"append", "extend", "insert", "appendleft", "add", "setdefault", "update"})
-
-
-def collecting_lines(patient: Patient) -> list[LinePlace]:
-    """Lines of the training loops that put something into a container on each pass: three at most."""
-    source = source_of(patient)
-    if source is None:
-        return []
-    found: dict[tuple[str, int], LinePlace] = {}
-    for _, loop in source.training_loops:
-        for event in loop.events:
-            call = event.call
-            if call is None or call.method not in _COLLECTS or not call.receiver or not steady(event):
-                continue
-            if not call.name.startswith(("torch.", "wandb.")):
-                span = event.span
-                found.setdefault((span.path, span.line), LinePlace(path=span.path, line=span.line))
-    return list(found.values())[:_MOST]

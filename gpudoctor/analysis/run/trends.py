@@ -29,8 +29,6 @@ class Trend:
     """Kendall's tau, -1..1: 1 where every later bin is above every earlier one."""
     p: float
     """Two-sided probability of so clear an order by chance, ties counted."""
-    early_slope: float
-    """Slope of the first half alone: near 0 where it began to move in the middle."""
     late_slope: float
     """Slope of the second half alone: near 0 where the quantity has come to rest."""
 
@@ -61,7 +59,6 @@ def trend(xs: Sequence[float], ys: Sequence[float], bins: int = BINS) -> Trend |
         last=centre + slope * xs[-1],
         rising=tau,
         p=p,
-        early_slope=theil_sen(binned[: middle + 1]),
         late_slope=theil_sen(binned[middle:]),
     )
 

@@ -51,7 +51,7 @@ ERROR, WARNING = Severity.ERROR, Severity.WARNING
         (script("args.workers", host=docker()), ERROR, "1 GiB"),
         (config_patient(CONFIG, host=docker()), ERROR, ""),
         (make_patient(host=docker(), gpus=[make_gpu()]), WARNING, ""),
-        (script("args.workers", default="", host=docker()), WARNING, ""),  # only a run tells
+        (script("args.workers", default="", host=docker()), Severity.NOTE, ""),  # only a run tells
         (script("0", host=docker(), job=RANKS), WARNING, "4 ranks"),
         (script("2", host=make_host(shm_total=64 * GIB, shm_free=200 * MIB)), WARNING, "200 MiB"),  # full of left-overs
         (script("8", host=make_host(), job=ASKED), ERROR, "256 MiB"),

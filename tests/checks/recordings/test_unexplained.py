@@ -189,57 +189,6 @@ def test_a_line_of_two_callers_goes_by_the_caller(acting, kinds):
         assert finding.cost.step_share == pytest.approx(share / 100 * 0.66, abs=0.06)
 
 
-DRAWN = """
-def table(values):
-    return sorted(values)  # helper
-
-def show(values):
-    rows = table(values)
-    text = "".join(rows)  # formats
-    page.write(text)  # writes
-
-def one(x):
-    {keep}show(x)  # shows
-    loss = G(x).mean()  # learns
-    first.zero_grad()
-    loss.backward()
-    first.step()
-
-page = make()
-for x in rows():
-    one(x)  # loop
-"""
-
-
-@pytest.mark.parametrize(
-    ("keep", "writes", "codes"),
-    [
-        ("", 10, {"OBS002"}),  # called for its effect: it writes, and formats what it writes
-        ("x = ", 30, {"OBS002"}),
-        ("x = ", 10, {"OBS002", "PERF014"}),  # what it returns is used
-        ("", 2, {"PERF014"}),  # a word for the log in the midst of other work
-    ],
-)
-def test_what_has_one_cure_is_one_finding(keep, writes, codes):
-    patient, places = patient_of(
-        DRAWN.replace("{keep}", keep), ("other", "helper", 20), ("other", "formats", 80), ("other", "writes", writes),
-        ("backward", "learns", 90), ("other", "loop", 0), ("other", "shows", 0),
-        other=0.02,
-    )  # fmt: skip
-    seen = patient.recording.ranks[0].last("lines")
-    path = seen.get("counts")[0][1]
-    names = ["table", "show", "show", "one", "<module>", "one"]
-    for row, name in zip(seen.get("counts"), names, strict=True):
-        row[3] = name
-    shows, loop = [path, places["shows"], "one"], [path, places["loop"], "<module>"]
-    seen.fields["callers"] = [
-        [0, False, [[path, places["formats"] - 1, "show"], shows, loop], 20],
-        *([row, False, [shows, loop], seen.get("counts")[row][4]] for row in (1, 2)),
-        [3, False, [loop], 90],
-    ]
-    assert {code for code in ("PERF014", "OBS002") if findings(patient, code)} == codes
-
-
 def test_lines_inside_of_a_model_are_given_to_the_evaluation_that_calls_it():
     patient, places = patient_of(
         "def judge():\n    return G(1)  # judges\ndef inner(x):\n    return x * 2  # inner\nG(judge())\n",
